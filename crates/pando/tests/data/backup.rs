@@ -21,7 +21,7 @@ fn pando(arguments: &[&str]) -> Run {
     clients::run(PROGRAM, arguments, "")
 }
 
-/// Exports a directory as text.
+/// Returns the entries of a directory as LDIF.
 fn exported(data: &Path) -> String {
     command(&["export", "--operational"], Some(data)).expect_code(0).stdout
 }
@@ -98,7 +98,7 @@ fn every_moment_of_a_served_directory_comes_back() {
     list().expect_output(", verified 20");
     drop(admin);
     assert!(server.stop().success());
-    // The restored data can be served, with passwords and settings.
+    // The restored data can be served, with its passwords and settings.
     fs::rename(Pando::data(&scratch), scratch.join("lost")).unwrap();
     place.restore("data", &[]).1.expect_code(0);
     let server = Pando::start(&scratch);
@@ -115,7 +115,8 @@ fn every_moment_of_a_served_directory_comes_back() {
     }
 }
 
-/// The procedure of `pando help restore` and docs/how-to/backup.md: restores one subtree while the rest continues.
+/// The procedure in `pando help restore` and docs/how-to/backup.md: one subtree is restored while the server keeps
+/// running.
 #[test]
 fn a_subtree_comes_back_while_the_rest_goes_on() {
     let scratch = Scratch::new("backup-subtree");
@@ -151,8 +152,8 @@ fn a_subtree_comes_back_while_the_rest_goes_on() {
     pando(&["ldif", "diff", &export(&Pando::data(&scratch), "again.ldif"), &then]).expect_code(0);
 }
 
-/// The page's own case, a deleted subtree, once failed at the export of the deleted base. The restored people are
-/// members of their groups again.
+/// Regression test: for a deleted subtree, the procedure failed at the export, because the base did not exist. The
+/// restored people must be members of their groups again.
 #[test]
 fn a_deleted_subtree_comes_back_with_its_memberships() {
     let scratch = Scratch::new("backup-deleted");
@@ -207,7 +208,7 @@ fn a_subtree_is_recovered_with_its_identity_and_memberships() {
     let (base, group) = (format!("ou=people,{SUFFIX}"), format!("cn=staff,ou=groups,{SUFFIX}"));
     let [anna, bert] = ["anna", "bert"].map(person_dn);
     replace(&mut admin, &anna, "title", &["Engineer"]);
-    // No requester reads it, so that it is no difference.
+    // No requester can read this attribute, so it does not count as a difference.
     replace(&mut admin, &anna, "pandoTotpSecret", &["GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ"]);
     let child = format!("ou=below,{base}");
     add(&mut admin, &child, &[("objectClass", "organizationalUnit"), ("ou", "below"), ("seeAlso", &anna)]);
@@ -220,7 +221,7 @@ fn a_subtree_is_recovered_with_its_identity_and_memberships() {
     let before = all.map(|dn| seen(&mut admin, dn));
     place.make(&[]).expect_code(0);
 
-    // One entry is changed, one deleted, one is new.
+    // One entry is changed, one is deleted, and one is new.
     replace(&mut admin, &anna, "title", &["Director"]);
     replace(&mut admin, &anna, "l", &["Vienna"]);
     assert!(admin.delete(&bert).unwrap().is_success());
@@ -253,7 +254,7 @@ fn a_subtree_is_recovered_with_its_identity_and_memberships() {
     ldap_utility("ldapdelete", server.address(), &["-r", &base], "").expect_code(0);
     recover(&["--json", &base]).expect_code(0).expect_output("\"change\":\"add\"");
     assert_eq!(all.map(|dn| seen(&mut admin, dn)), before);
-    // An entry that was moved is not added a second time, and a name that is taken is not overwritten.
+    // An entry that was moved is not added again, and a different entry with the same name is not overwritten.
     assert!(admin.modify_dn(&bert, "uid=moved", None).unwrap().is_success());
     assert!(admin.delete(&anna).unwrap().is_success());
     add_person(&mut admin, "anna");
@@ -267,8 +268,8 @@ fn a_subtree_is_recovered_with_its_identity_and_memberships() {
     assert_eq!(left.count(), 0, "the temporary data is removed");
 }
 
-/// Under a password policy with a history, hashed passwords were once answered with busy for ever. The passwords of
-/// deleted people are restored; a reused password requires a cleared history.
+/// Regression test: if a password policy kept a history, hashed passwords were always answered with busy. The passwords
+/// of deleted people are restored; to restore a password that is still in the history, the history must be cleared.
 #[test]
 fn a_subtree_comes_back_under_a_password_policy() {
     let scratch = Scratch::new("backup-policy");
@@ -322,7 +323,7 @@ fn a_backup_during_writes_has_one_moment() {
                 if stop.load(Ordering::Relaxed) {
                     break;
                 }
-                // In sequence: the second must never be ahead of the first.
+                // The changes are sent in sequence, so the second entry must never be ahead of the first.
                 for uid in ["anna", "bert"] {
                     replace(&mut writer, &person_dn(uid), "title", &[&number.to_string()]);
                 }
@@ -357,7 +358,7 @@ fn a_backup_during_writes_has_one_moment() {
     }
 }
 
-/// An import creates data without log records, so the next run writes all entries.
+/// Imported data has no log records, so the next backup writes all entries.
 #[test]
 fn an_import_is_backed_up_whole() {
     let scratch = Scratch::new("backup-import");
@@ -375,7 +376,7 @@ fn an_import_is_backed_up_whole() {
     let newest = fs::read_dir(&place.folder).unwrap().map(|file| file.unwrap().path()).max_by_key(|file| {
         file.file_name().map(|name| name.to_string_lossy().ends_with(".pando").then(|| name.to_owned()))
     });
-    // A truncated file, as from a disk that ignores syncs.
+    // Truncate a file, as a disk that ignores syncs would.
     let newest = newest.unwrap();
     let whole = fs::read(&newest).unwrap();
     fs::write(&newest, &whole[..whole.len() / 2]).unwrap();
@@ -394,8 +395,8 @@ fn backup_figure(admin: &mut client::Connection, name: &str, attribute: &str) ->
     Some(admin.entry(&dn, &[attribute]).unwrap()?.texts(attribute).first()?.clone())
 }
 
-/// The story: a disk was not mounted, the server began an empty directory in its place, and that became the newest
-/// moment of the backup.
+/// Regression test: when a disk was not mounted, the server created an empty directory in its place, which became the
+/// newest moment of the backup.
 #[test]
 fn lost_data_is_not_replaced_by_an_empty_directory() {
     let scratch = Scratch::new("backup-gone");
@@ -416,19 +417,20 @@ fn lost_data_is_not_replaced_by_an_empty_directory() {
     let server = start().ready();
     assert!(server.administrator().entry(&person_dn("anna"), &["1.1"]).unwrap().is_some());
     assert!(server.stop().success());
-    // Without a backup, a new directory begins.
+    // If the folder has no backup, a new directory is created.
     fs::rename(&data, scratch.join("again")).unwrap();
     fs::remove_dir_all(&place.folder).unwrap();
     assert!(start().ready().stop().success());
 }
 
-/// A server backs up at its start, and before its log drops changes that no backup has. It reports failures.
+/// A server makes a backup when it starts, and before its log deletes changes that are in no backup. It reports
+/// failures.
 #[test]
 fn a_server_keeps_its_own_backup() {
     let scratch = Scratch::new("backup-server");
     let place = Place::new(&scratch);
     let node = scratch.write("node.toml", "[backup]\nfolder = \"backup\"\nminutes = 600\n");
-    // A file instead of the folder.
+    // A file is in place of the folder.
     fs::write(&place.folder, "").unwrap();
     let start = || Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]).ready();
     let server = start();
@@ -466,7 +468,7 @@ fn a_server_keeps_its_own_backup() {
     let (data, run) = place.restore("then", &["--position", &second.to_string()]);
     run.expect_code(0);
     command(&["verify"], Some(&data)).expect_code(0);
-    // The command and the server lock the folder in turn.
+    // The command and the server can both write the backup, and lock the folder while they do.
     place.make(&[]).expect_code(0).expect_output("up to position");
     assert!(server.stop().success());
 }

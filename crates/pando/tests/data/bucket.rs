@@ -1,4 +1,4 @@
-//! Backups in S3-compatible storage, with rclone as the server; with SeaweedFS by `./dev test-peers`.
+//! Backups in S3-compatible storage. The server is rclone; `./dev test-peers` also tests SeaweedFS.
 
 use crate::support;
 
@@ -15,7 +15,7 @@ use support::s3::{self, BUCKET, S3, SECRET, pando_at};
 use support::tree::{add_person, person_dn, plant, replace};
 use support::{Pando, Scratch};
 
-/// Runs a command with the keys of a bucket in its environment.
+/// Runs a command with the credentials of a bucket in its environment.
 fn run(address: SocketAddr, arguments: &[&str], data: Option<&Path>) -> Run {
     let mut command = pando_at(address, SECRET);
     command.args(arguments);
@@ -48,7 +48,8 @@ fn s3_of_seaweedfs_has_every_moment() {
     large_files_are_uploaded_in_parts(&scratch, &storage);
 }
 
-/// A server keeps a backup in a bucket. The commands list, verify, prune and restore it, and lock it for each other.
+/// A server writes a backup to a bucket. Commands list, verify, prune and restore it. Each locks the bucket for the
+/// others.
 fn keeps_every_moment(scratch: &Scratch, storage: &S3) {
     let place = place("of/node-1");
     S3::credentials(scratch, "keys", SECRET);
@@ -69,7 +70,7 @@ fn keeps_every_moment(scratch: &Scratch, storage: &S3) {
     let data = Pando::data(scratch);
     let make = |more: &[&str]| {
         let arguments = [&["backup", "make", &place], more].concat();
-        // The server may still be writing.
+        // The server may still be writing its backup.
         until("the lock", || {
             Some(run(storage.address(), &arguments, Some(&data))).filter(|run| run.code != Some(2))
         })
@@ -91,7 +92,7 @@ fn keeps_every_moment(scratch: &Scratch, storage: &S3) {
         .expect_output("not verified");
     pando(&["backup", "verify", &place]).expect_code(0).expect_output("3 files are whole");
     pando(&["backup", "list", &place]).expect_code(0).expect_output(", verified 2");
-    // Files of the present second are kept.
+    // Files written in the present second are kept, so try again.
     until("a removal", || make(&["--full", "--keep-days", "0"]).stdout.contains("removed").then_some(()));
     pando(&["backup", "verify", &place]).expect_code(0).expect_output("files are whole");
     let dn = person_dn("carl");
@@ -101,7 +102,7 @@ fn keeps_every_moment(scratch: &Scratch, storage: &S3) {
     let recover = ["backup", "recover", &place, &dn, "--url", &url, "--bind-dn", support::ADMIN_DN];
     let password = ["--password-file", password.to_str().unwrap()];
     pando(&[&recover[..], &password].concat()).expect_code(0).expect_output("1 entries added");
-    // Wrong keys are refused, and no message has the secret.
+    // Wrong credentials are refused, and no message contains the secret.
     let wrong = s3::run({
         let mut command = pando_at(storage.address(), "another secret");
         command.args(["backup", "list", &place]);
@@ -123,13 +124,14 @@ fn large_files_and_broken_connections() {
     large_files_are_uploaded_in_parts(&scratch, &S3::rclone(&scratch));
 }
 
-/// Files that do not fit into one part, with connections that break and a process that is killed in the middle.
+/// Files that are larger than one part of an upload, with connections that break and a process that is killed during
+/// the upload.
 fn large_files_are_uploaded_in_parts(scratch: &Scratch, storage: &S3) {
     let large = &scratch.join("large");
     let mut random = fastrand::Rng::with_seed(7);
     let mut text = format!("dn: {}\nobjectClass: domain\ndc: example\n", support::SUFFIX);
     for number in 0..17 {
-        // Random octets are not compressed.
+        // Random octets cannot be compressed.
         let mut photo = vec![0; 1 << 20];
         random.fill(&mut photo);
         text += &format!(
@@ -142,7 +144,7 @@ fn large_files_are_uploaded_in_parts(scratch: &Scratch, storage: &S3) {
     let ldif = scratch.write("large.ldif", text);
     command(&["import", "--suffix", support::SUFFIX, ldif.to_str().unwrap()], Some(large)).expect_code(0);
     let place = place("large");
-    // The storage's answer to the first part never arrives.
+    // The answer of the storage to the first part never arrives.
     let relay = Relay::to(storage.address(), |_| Lasts::HeldAfterSent(8 << 20));
     let mut killed = pando_at(relay.address(), SECRET);
     killed.args(["backup", "make", &place, "--data"]).arg(large).stdout(Stdio::null()).stderr(Stdio::null());
@@ -155,7 +157,7 @@ fn large_files_are_uploaded_in_parts(scratch: &Scratch, storage: &S3) {
     killed.kill().unwrap();
     killed.wait().unwrap();
     list().expect_code(1).expect_error("has no backup");
-    // Connections are cut in the middle of answers. The lock of the killed process is void.
+    // Connections are cut during answers. The lock of the killed process is no longer valid.
     let relay = Relay::to(storage.address(), |number| match number {
         0 => Lasts::CutAfter(500),
         1 => Lasts::CutAfter(1_000),
@@ -166,7 +168,7 @@ fn large_files_are_uploaded_in_parts(scratch: &Scratch, storage: &S3) {
     let copy = scratch.join("large-copy");
     run(storage.address(), &["restore", &place], Some(&copy)).expect_code(0);
     assert_eq!(exported(&copy), exported(large));
-    // A file that lost its end is found.
+    // A truncated file is found.
     let names = list().expect_code(0).stdout;
     assert!(names.contains(", 17.8 MB"), "more than one part: {names}");
     if let Ok(files) = fs::read_dir(storage.folder().join("large")) {

@@ -1,4 +1,4 @@
-//! Dynamic entries (RFC 2589) over LDAP: their remaining time, refreshes, and their end, also after a restart.
+//! Dynamic entries (RFC 2589) over LDAP: their remaining time, refreshes, and expiry, also after a restart.
 
 use crate::support;
 

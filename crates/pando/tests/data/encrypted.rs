@@ -1,4 +1,4 @@
-//! Backups that are encrypted to public keys of age, with Debian's `age` as the other implementation.
+//! Backups encrypted to public keys of age, with Debian's `age` as a second implementation.
 
 use crate::support;
 
@@ -13,7 +13,7 @@ use support::s3::{BUCKET, S3, SECRET, pando_at};
 use support::tree::{add_person, person_dn, plant, replace};
 use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, Scratch};
 
-/// Creates an identity by `age-keygen`. Returns its file and its public key.
+/// Creates an identity with `age-keygen`. Returns its file and its public key.
 fn identity(scratch: &Scratch, name: &str) -> (String, String) {
     let file = scratch.join(name).to_str().unwrap().to_owned();
     run("age-keygen", &["-o", &file], "").expect_code(0);
@@ -25,7 +25,7 @@ fn exported(data: &Path) -> String {
     command(&["export", "--operational"], Some(data)).expect_code(0).stdout
 }
 
-/// Starts a server whose node file has a table `[backup]`.
+/// Starts a server whose node file has this `[backup]` table.
 fn serving(scratch: &Scratch, backup: &str) -> Pando {
     let node = scratch.write("node.toml", format!("[backup]\nminutes = 600\n{backup}"));
     Start::new(scratch).arguments(&["--node", node.to_str().unwrap()]).ready()
@@ -48,7 +48,7 @@ fn only_an_identity_reads_the_backup_of_a_server() {
     let make = |more: &[&str]| {
         let arguments =
             [&["backup", "make", &place, "--recipient", &anna, "--recipient", &bert], more].concat();
-        // The server may still be writing.
+        // The server may still be writing its backup.
         until("the lock", || {
             Some(command(&arguments, Some(&data))).filter(|run| !run.stderr.contains("another process"))
         })
@@ -56,11 +56,11 @@ fn only_an_identity_reads_the_backup_of_a_server() {
     make(&[]).expect_code(0).expect_output("changes up to position");
     let moment = exported(&data);
     list().expect_code(0).expect_output(" MB, encrypted, not verified");
-    // A forgotten option does not write anything in plain form.
+    // If the option is forgotten, nothing is written unencrypted.
     let forgotten = command(&["backup", "make", &place], Some(&data));
     forgotten.expect_code(2).expect_error("is encrypted: name its recipients");
 
-    // The identity of each recipient restores it; none, or another, does not.
+    // The identity of any recipient restores the backup. Without an identity, or with another one, the restore fails.
     let (others, _) = identity(&scratch, "other.key");
     for (number, identity) in [&annas, &berts].into_iter().enumerate() {
         let then = scratch.join(&format!("then-{number}"));
@@ -80,7 +80,7 @@ fn only_an_identity_reads_the_backup_of_a_server() {
     verified.expect_code(0).expect_output("2 files are whole; restored to");
     list().expect_code(0).expect_output(" MB, encrypted, verified 2");
 
-    // An entry comes back, by the command with the identity, not by the server.
+    // The command restores an entry with the identity. The server has no identity, so it cannot.
     let carl = person_dn("carl");
     replace(&mut admin, &carl, "title", &["spoiled"]);
     assert!(admin.delete(&carl).unwrap().is_success());
@@ -99,7 +99,7 @@ fn only_an_identity_reads_the_backup_of_a_server() {
     decrypted_by_age_it_is_a_backup(&scratch, &place, &annas, &moment);
 }
 
-/// Debian's `age` decrypts each file, and what it gives is a backup that needs no identity.
+/// Debian's `age` decrypts each file. The decrypted files are a backup that needs no identity.
 fn decrypted_by_age_it_is_a_backup(scratch: &Scratch, place: &str, identity: &str, moment: &str) {
     let plain = scratch.join("plain");
     fs::create_dir(&plain).unwrap();

@@ -1,4 +1,5 @@
-//! Memberships that end: by the server's clock, over LDAP with the usual clients, and through export and import.
+//! Memberships that end at a given time: by the server's clock, over LDAP with common clients, and through export and
+//! import.
 
 use crate::support;
 
@@ -15,7 +16,7 @@ fn texts(admin: &mut Connection, dn: &str, attribute: &str) -> Vec<String> {
     texts
 }
 
-/// The group of the text has one membership whose end has passed, and one whose end is far away.
+/// Returns LDIF with a group that has one membership whose end has passed, and one whose end is far in the future.
 fn data(group: &str) -> String {
     let person = |uid: &str| format!("dn: {}\nobjectClass: account\n\n", person_dn(uid));
     format!(

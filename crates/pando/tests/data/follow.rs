@@ -1,4 +1,4 @@
-//! A copy of another server's tree, which is kept up to date: from Debian's slapd, and from Pando.
+//! Copies of another server's tree that follow its changes: from Debian's slapd, and from Pando.
 
 mod access_log;
 mod ds389;
@@ -21,7 +21,7 @@ use support::slapd::Slapd;
 use support::tree::{add, add_person, person_dn, plant, replace};
 use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch, rounds, seed};
 
-/// Starts a server in `scratch` that follows the one at this address.
+/// Starts a server in `scratch` that follows the server at this address.
 fn follower(scratch: &Scratch, source: SocketAddr) -> Pando {
     let password = scratch.write("password", ADMIN_PASSWORD);
     let node = format!(
@@ -32,10 +32,10 @@ fn follower(scratch: &Scratch, source: SocketAddr) -> Pando {
     Start::new(scratch).arguments(&["--node", node.to_str().unwrap()]).ready()
 }
 
-/// Time for two checks of what a slow slapd repairs, a minute apart.
+/// Time for two comparisons, a minute apart, of values that a slow slapd repairs late.
 const EQUAL_MAX: Duration = Duration::from_secs(180);
 
-/// Waits until both servers have the same entries, apart from these attributes.
+/// Waits until both servers have the same entries, without comparing the attributes in `leave_out`.
 #[track_caller]
 fn equal(scratch: &Scratch, source: SocketAddr, copy: &Pando, leave_out: &[&str]) {
     let password = scratch.join("password");
@@ -64,19 +64,19 @@ fn figure(pando: &Pando, name: &str) -> String {
     entry.text("monitorCounter").or_else(|| entry.text("monitoredInfo")).unwrap()
 }
 
-/// Makes changes at random: people, groups and units that are added, changed, renamed, moved and deleted.
+/// Makes random changes: people, groups and units are added, changed, renamed, moved and deleted.
 struct Changes {
     random: fastrand::Rng,
     connection: Connection,
     count: u32,
-    /// Whether values that name entries follow their names at the source, which slapd does not replicate, and whether
-    /// two people may exchange their names.
+    /// Whether the source renames links with their entries, and replicates that, which slapd does not. Also permits two
+    /// people to exchange their names.
     links_follow: bool,
 }
 
 impl Changes {
     fn of(&mut self, class: &str) -> Vec<String> {
-        // Others name anna, below a unit that stays.
+        // Leave out anna, whom other entries name, below a unit that stays.
         let filter = format!("(&(objectClass={class})(!(uid=anna)))");
         let found = self.connection.search(SUFFIX, Scope::WholeSubtree, &filter, &["1.1"]);
         found.unwrap().entries.into_iter().map(|entry| entry.dn).collect()
@@ -87,7 +87,7 @@ impl Changes {
         self.random.choice(all)
     }
 
-    /// Makes a change, which may be refused.
+    /// Makes one random change, which the server may refuse.
     fn make(&mut self) {
         self.count += 1;
         let (number, kind) = (self.count, self.random.u8(..12));
@@ -144,7 +144,7 @@ impl Changes {
 
 fn plant_more(connection: &mut Connection) {
     plant(connection);
-    // The group of `plant` has members that are renamed.
+    // Members of the group that `plant` adds are renamed later.
     assert!(connection.delete(&format!("cn=staff,ou=groups,{SUFFIX}")).unwrap().is_success());
     (0..20).for_each(|number| add_person(connection, &format!("p{number}")));
 }
@@ -166,7 +166,7 @@ fn a_copy_follows_slapd_through_kills() {
     let mut theirs = Connection::open(slapd.address()).unwrap();
     assert!(theirs.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
     plant_more(&mut theirs);
-    // slapd has passwords in clear.
+    // slapd stores passwords in clear, so they differ.
     let not_compared = ["userPassword"];
     let mut copy = follower(&scratch, slapd.address());
     equal(&scratch, slapd.address(), &copy, &not_compared);
@@ -181,7 +181,7 @@ fn a_copy_follows_slapd_through_kills() {
         equal(&scratch, slapd.address(), &copy, &not_compared);
         assert_eq!(figure(&copy, "Rejected"), "0", "round {round}");
     }
-    // An entry that does not fit the schema is counted and named, and copied when it fits.
+    // An entry that violates the schema is counted and named, and copied as soon as the schema permits it.
     let mut theirs = changes.connection;
     let shoes = format!("uid=shoes,{SUFFIX}");
     let attributes = [
@@ -255,7 +255,7 @@ fn clients_are_referred_to_the_source() {
     refused(admin.add(&format!("ou=new,{SUFFIX}"), &[("objectClass", "organizationalUnit")]).unwrap());
     replace(&mut admin, "cn=config", "pandoKeepDeletedSeconds", &["60"]);
     assert_eq!(support::tree::bind(&copy, "anna", "anna-secret"), ResultCode::SUCCESS);
-    // Without the table, the copy is a directory of its own.
+    // Without the table `[follow]`, the copy is an independent directory.
     copy.stop();
     let copy = Pando::start(&scratch);
     assert!(copy.administrator().delete(&anna).unwrap().is_success());
@@ -269,7 +269,7 @@ fn a_promoted_copy_follows_no_longer() {
     let password = scratch.write("password", ADMIN_PASSWORD);
     let start = || Start::following(&scratch, source.address(), &password);
     let copy = start().ready();
-    // The entries were there before the server was ready: they were imported, not added one by one.
+    // The entries exist as soon as the server is ready, because they were imported and not added one by one.
     assert_eq!(support::tree::bind(&copy, "p7", "p7-secret"), ResultCode::SUCCESS);
     assert!(copy.log().contains("the first copy is made"), "{}", copy.log());
     equal(&scratch, source.address(), &copy, &[]);
@@ -293,7 +293,7 @@ fn a_promoted_copy_follows_no_longer() {
     }
     assert!(admin.delete(&anna).unwrap().is_success());
     until("the end of the thread", || (figure(&copy, "State") == "promoted").then_some(()));
-    // A start with the same settings does not make it a copy again.
+    // Starting with the same settings does not make the directory a copy again.
     copy.stop();
     let copy = start().ready();
     until("the stage", || (figure(&copy, "State") == "promoted").then_some(()));
@@ -306,8 +306,8 @@ fn a_promoted_copy_follows_no_longer() {
 
 #[test]
 fn a_copy_equals_a_slapd_that_repairs_names_later() {
-    // Found with slapd's overlay refint: it renames members after the rename, and sends no message. A group that a
-    // client changes in between is sent with the old name.
+    // slapd's overlay refint renames members some time after the entry, without a sync message. If a client changes the
+    // group in between, it is sent with the old name.
     let (scratch, folder) = (Scratch::new("follow-refint"), Scratch::new("follow-refint-source"));
     let rules = "access to * by * write\noverlay syncprov\noverlay refint\nrefint_attributes member manager\n\
                  refint_nothing cn=nothing\n";
@@ -323,18 +323,18 @@ fn a_copy_equals_a_slapd_that_repairs_names_later() {
     let attributes: Vec<_> = [("objectClass", "groupOfNames")].into_iter().chain(members).collect();
     add(&mut theirs, &group, &attributes);
     add(&mut theirs, &format!("cn=one,ou=groups,{SUFFIX}"), &[attributes[0], attributes[1]]);
-    // refint sets modifiersName too.
+    // refint also sets modifiersName.
     let not_compared = ["userPassword", "modifiersName"];
     let copy = follower(&scratch, slapd.address());
     until("a connection", || (figure(&copy, "State") == "following").then_some(()));
     for number in 1..20 {
-        // A client that does not wait for refint.
+        // The client changes the group without waiting for refint.
         let (from, rdn) = (person_dn(&format!("p{number}")), format!("uid=q{number}"));
         assert!(theirs.modify_dn(&from, &rdn, None).unwrap().is_success());
         replace(&mut theirs, &group, "description", &[&rdn]);
     }
-    // A person whose manager's unit and whose own unit move at once: refint may lose the repair, and then the old name
-    // stays at the source.
+    // The units of a person and of the person's manager are renamed at the same time. refint may then miss the repair,
+    // so that the old name stays at the source.
     for number in 0..10 {
         let (above, below) = (format!("ou=a{number},{SUFFIX}"), format!("ou=b{number},{SUFFIX}"));
         [&above, &below]
@@ -347,7 +347,7 @@ fn a_copy_equals_a_slapd_that_repairs_names_later() {
         assert!(theirs.modify_dn(&above, &format!("ou=c{number}"), None).unwrap().is_success());
         assert!(theirs.modify_dn(&below, &format!("ou=d{number}"), None).unwrap().is_success());
     }
-    // The only member of the other group.
+    // Delete the only member of the other group.
     assert!(theirs.delete(&person_dn("p0")).unwrap().is_success());
     equal(&scratch, slapd.address(), &copy, &not_compared);
     assert_eq!(figure(&copy, "Rejected"), "0");

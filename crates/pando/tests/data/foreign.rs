@@ -1,6 +1,7 @@
-//! Dumps as other servers write them: each loads whole, and the summary says what became of their own attributes.
+//! Dumps in the forms that other servers write. Each is imported completely, and the summary reports the attributes
+//! that belong to the other server.
 //!
-//! The texts are made here, in the form of each tool.
+//! The texts are written by hand, in the form of each tool.
 
 use crate::support;
 
@@ -9,7 +10,7 @@ use std::process::Command;
 use support::Scratch;
 use support::pando::PROGRAM;
 
-/// Head of a dump with the suffix that all of them use.
+/// Suffix of all dumps.
 const SUFFIX: &str = "dc=example,dc=com";
 
 /// Imports a dump, and exports the directory. Returns the summary and the export.
@@ -100,7 +101,7 @@ fn ldifde_of_active_directory() {
     assert!(!kept.contains("changetype") && !kept.contains("userAccountControl"), "{kept}");
 }
 
-/// A dump of a whole small domain, as `ldifde -f` writes it, apart from what other tests have.
+/// A dump of a whole small domain, as `ldifde -f` writes it, with the cases that other tests do not cover.
 const DOMAIN: &str = "dn: DC=example,DC=com\nchangetype: add\nobjectClass: top\nobjectClass: domain\n\
     objectClass: domainDNS\ndistinguishedName: DC=example,DC=com\ninstanceType: 5\nwhenCreated: 20200102030405.0Z\n\
     name: example\ndc: example\nobjectGUID:: bjUEvdcSPUSmCQpZ0Uf+nA==\nobjectSid:: AQQAAAAAAAUVAAAA\n\
@@ -250,7 +251,7 @@ fn dumps_of_ibm_and_oracle() {
     let oracle = "dn: dc=example,dc=com\nobjectclass: domain\ndc: example\norclguid: 0123456789ABCDEF0123456789ABCDEF\n\
                   orclaci: access to entry by * (browse)\n\ndn: cn=tom,dc=example,dc=com\nobjectclass: person\n\
                   cn: tom\nsn: tom\norclnormdn: cn=tom,dc=example,dc=com\nauthpassword;oid: {SASL/MD5}x\nshoeSize: 3\n";
-    // An attribute that is in no table is data: it is never dropped silently.
+    // An attribute that no table lists is data, and is never dropped silently.
     let (said, kept) = load("oracle", oracle, 6);
     has(&said, &["imported 1 entries of 2 records", "values of orclACI left out", "1 rejected"]);
     has(&kept, &["entryUUID: 01234567-89ab-cdef-0123-456789abcdef"]);

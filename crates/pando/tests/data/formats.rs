@@ -1,6 +1,8 @@
-//! Data directories that earlier versions wrote, kept in `formats/`: this version opens, verifies, exports, serves and
-//! changes them. `store-N.tar.zst` has store format N. Its server was killed after some changes, so these are only in
-//! the redo log. A version that changes a format adds a directory of the version before it.
+//! Data directories of earlier versions, kept in `formats/`. This version opens, verifies, exports, serves and changes
+//! them.
+//!
+//! `store-N.tar.zst` has store format N. Its server was killed after some changes, so these are only in the redo log. A
+//! version that changes a format adds a directory written by the previous version.
 
 use crate::support;
 
@@ -23,7 +25,7 @@ fn entries_of(ldif: &str) -> Entries {
     let mut entries = Entries::new();
     while let Some(record) = reader.next_record().unwrap() {
         let LdifBody::Entry(values) = record.body else { panic!("a change at line {}", record.line) };
-        // The hash has a random salt.
+        // Leave out hashes, which have a random salt.
         let values = values.iter().filter(|value| value.description != "userPassword");
         let values = values.map(|value| (value.description.to_owned(), value.value.to_vec())).collect();
         entries.insert(record.dn.to_owned(), values);
@@ -31,7 +33,7 @@ fn entries_of(ldif: &str) -> Entries {
     entries
 }
 
-/// Unpacks a kept directory as the data of the test.
+/// Unpacks a kept directory as the data directory of the test.
 fn unpack(name: &str, scratch: &Scratch) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/formats").join(name);
     let bytes = zstd::decode_all(&*fs::read(file).unwrap()).unwrap();

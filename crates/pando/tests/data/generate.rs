@@ -1,4 +1,4 @@
-//! `pando generate` as a command: what it prints, what it refuses, and that an import takes it from a pipe.
+//! `pando generate` on the command line: its output, its errors, and a pipe to an import.
 
 use std::process::{Command, Output, Stdio};
 

@@ -1,4 +1,4 @@
-//! Groups whose members a search describes, and groups that entries join by rules, over LDAP.
+//! Groups whose members are the results of a search, and groups that entries join by rules, over LDAP.
 
 use crate::support;
 
@@ -61,7 +61,7 @@ fn entries_join_groups_by_rules_of_the_settings() {
     replace(&mut admin, &anna, "title", &["boss"]);
     assert_eq!(values(&mut admin, &group, "member"), [SUFFIX, &anna]);
     assert_eq!(values(&mut admin, &group, "modifiersName"), ["cn=auto members,cn=config"]);
-    // The whole change is refused if the group refuses the member.
+    // If the group refuses the member, the whole change is refused.
     let rule = format!("units: into 'ou=groups,{SUFFIX}' matching '(title=clerk)'");
     replace(&mut admin, "cn=config", "pandoAutoMember", &[&rule]);
     let outcome = admin.modify(&anna, &[(ChangeOperation::Replace, "title", &["clerk"])]).unwrap();
@@ -73,14 +73,14 @@ fn entries_join_groups_by_rules_of_the_settings() {
     assert_eq!(outcome.code, ResultCode::UNWILLING_TO_PERFORM, "{outcome:?}");
     assert!(admin.entry(&clerk, &["1.1"]).unwrap().is_none());
 
-    // Existing entries join by a rule that is added.
+    // When a rule is added, existing entries join its group.
     let rule = format!("all: into '{group}' in 'ou=people,{SUFFIX}' matching '(objectClass=person)'");
     replace(&mut admin, "cn=config", "pandoAutoMember", &[&rule]);
     let bert = person_dn("bert");
     let has_joined = |admin: &mut Connection| values(admin, &group, "member").contains(&bert);
     until("an existing entry joins", || has_joined(&mut admin).then_some(()));
 
-    // The monitor has the progress of rules that wait, and the reason of those that a group refuses.
+    // The monitor shows the progress of rules that wait, and the reason if a group refuses members.
     let missing = format!("waits: into 'cn=none,{SUFFIX}' matching '(title=boss)'");
     let wrong = format!("wrong: into 'ou=groups,{SUFFIX}' in 'ou=people,{SUFFIX}'");
     replace(&mut admin, "cn=config", "pandoAutoMember", &[&missing, &wrong]);

@@ -1,4 +1,4 @@
-//! `pando import` as people use it: files, packed or not, exit codes, rejects, and kills at any moment.
+//! `pando import` on the command line: plain and compressed files, exit codes, rejects, and kills at any moment.
 
 use crate::support;
 
@@ -22,7 +22,7 @@ fn run(arguments: &[&str]) -> (Option<i32>, String) {
     (status.code(), String::from_utf8(stdout).unwrap() + &String::from_utf8(stderr).unwrap())
 }
 
-/// The DNs of everything in a data folder, which is sound.
+/// Returns the DNs of all entries in a data directory, which must pass `pando verify`.
 fn names(data: &str) -> Vec<String> {
     let (code, said) = run(&["verify", "--data", data]);
     assert_eq!(code, Some(0), "{said}");
@@ -101,7 +101,7 @@ fn rejected_entries_can_be_repaired_and_imported() {
     assert!(data.join("rejects-1.ldif").exists(), "{said}");
 }
 
-/// The first import's rejects, once mended, are added to what it has loaded, with their own entryUUID.
+/// The rejects of the first import are corrected and then added to the loaded entries, and keep their entryUUIDs.
 #[test]
 fn mended_rejects_are_added_to_what_was_loaded() {
     let scratch = Scratch::new("import-add");
@@ -124,7 +124,7 @@ fn mended_rejects_are_added_to_what_was_loaded() {
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("imported 1 entries of 1 records") && said.contains("22 entries kept"), "{said}");
     assert_eq!(names(text(&data)).len(), 23);
-    // An entry that is there is refused, and nothing is lost.
+    // An entry that exists already is rejected, and nothing is lost.
     let (code, said) = run(&["import", "--data", text(&data), "--add", text(&mended)]);
     assert!(code == Some(2) && said.contains("an earlier entry has the same name"), "{said}");
     let server = Pando::start(&scratch);
@@ -214,7 +214,7 @@ fn a_killed_import_has_changed_nothing_or_everything() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        // Half of the rounds end while the text is read, the others at some later point.
+        // Half of the rounds end while the text is read, and the others at some later point.
         let mut input = child.stdin.take().unwrap();
         let length = if round % 2 == 0 { random.usize(..new.len()) } else { new.len() };
         input.write_all(&new.as_bytes()[..length]).unwrap();
@@ -276,7 +276,7 @@ fn an_import_without_room_for_its_rejects_can_be_given_again() {
     }
 }
 
-/// Accounts with such passwords could not bind, and no message said why.
+/// Regression test: accounts with such passwords could not bind, and no message said why.
 #[test]
 fn passwords_that_cannot_be_verified_are_counted_by_form() {
     let scratch = Scratch::new("import-hashes");
@@ -287,7 +287,7 @@ fn passwords_that_cannot_be_verified_are_counted_by_form() {
         "{PBKDF2}10:x",
         "{SSHA}x",
         "{CRYPT}$6$rounds=99999999$salt$x",
-        // Hashes of "Sesame-7" in forms of OpenLDAP, 389 DS and OpenDJ.
+        // Hashes of "Sesame-7" in the forms of OpenLDAP, 389 DS and OpenDJ.
         "{CRYPT}abuNfKiTDWHdA",
         "{crypt}$1$saltsalt$4DISc72CpJcFEGDm5BCn1.",
         "{PBKDF2-HMAC-SHA256}10000:A1c6/Yu7rnV/OkssKQCZ7EX6pxxOKsjve71dMEq2kc38tfr823JdHsuGBtVcXxLT",

@@ -1,4 +1,4 @@
-//! `pando index` and `pando explain` as an operator uses them, and what a power cut leaves of an index in the making.
+//! `pando index` and `pando explain` on the command line, and the state of an unfinished index after a power cut.
 
 use crate::support;
 
@@ -10,7 +10,7 @@ use support::{Pando, SUFFIX, Scratch};
 
 /// Number of power cuts.
 const ROUNDS: u64 = 10;
-/// At which of a command's writes and syncs, at most.
+/// Maximum number of writes and syncs of a command before the power is cut.
 const CALLS_MAX: u64 = 100;
 
 /// Returns a folder with the data of the sample organisation, which no server has open.
@@ -78,7 +78,7 @@ fn indexes_are_advised_from_the_searches_of_a_running_server() {
     for number in [7, 77] {
         search(&pando, &format!("(employeeNumber={number})"));
     }
-    // A row for each entry: an id of 8 octets, a key of up to 28.
+    // Each entry has a row, with an id of 8 octets and a key of up to 28.
     advise()
         .expect_code(0)
         .expect_output("  definition: indexes.employeeNumber = [\"equality\"]\n  size: about 8")
@@ -86,7 +86,7 @@ fn indexes_are_advised_from_the_searches_of_a_running_server() {
         .expect_output("  filter: (employeeNumber=?)\nNothing is changed.");
     command(&["index", "add", "employeeNumber"], Some(&data)).expect_code(0);
     advise().expect_code(0).expect_output("all such indexes exist by now");
-    // 1,000 of 2,501 entries are counted, all but one of which have a number of their own.
+    // 1,000 of 2,501 entries are sampled. All but one of them have a unique number.
     let list = command(&["index", "list", "--sizes", "--json"], Some(&data)).expect_code(0).stdout;
     let line = list.lines().find(|line| line.contains("\"employeeNumber\"")).unwrap();
     let size = serde_json::from_str::<serde_json::Value>(line).unwrap()["size"].clone();

@@ -10,7 +10,7 @@ use support::cluster::until;
 use support::pando::command;
 use support::{Pando, SUFFIX, Scratch};
 
-/// Entries with a value: more than one record converts.
+/// Number of entries with a value, more than one record converts.
 const COUNT: usize = 6_000;
 
 fn definition(extension: &str) -> String {
@@ -24,7 +24,7 @@ fn name(number: usize) -> String {
     format!("cn=e{number},{SUFFIX}")
 }
 
-/// Fills a directory: entry 0 leads the first ten, an absent entry the others.
+/// Fills a directory. Entry 0 is the boss of the first ten entries, and an absent entry that of the others.
 fn fill(scratch: &Scratch) {
     let mut text = format!("dn: {SUFFIX}\nobjectClass: domain\ndc: example\n");
     for number in 0..COUNT {
@@ -90,14 +90,14 @@ fn values_become_links_across_a_kill() {
     assert_eq!(led(&mut admin, &first).len(), 10);
     let chain = format!("(boss:1.2.840.113556.1.4.1941:={first})");
     assert_eq!(admin.search(SUFFIX, Scope::WholeSubtree, &chain, &["1.1"]).unwrap().entries.len(), 10);
-    // The entry that the others name is added.
+    // Add the entry that the others name.
     let none = format!("cn=none,{SUFFIX}");
     support::tree::add(&mut admin, &none, &[("objectClass", "device")]);
     support::tree::replace(&mut admin, &none, "description", &["here"]);
     assert_eq!(led(&mut admin, &none).len(), COUNT - 10);
     let published = admin.entry("cn=subschema", &["attributeTypes"]).unwrap().unwrap();
     assert!(published.texts("attributeTypes").iter().any(|text| text.contains("X-LINK 'TRUE'")));
-    // Entries have values, so the definition keeps the extension.
+    // Entries have values, so the extension cannot be removed from the definition.
     let changes: &[(ChangeOperation, &str, &[&str])] = &[
         (ChangeOperation::Delete, "attributeTypes", &[&new]),
         (ChangeOperation::Add, "attributeTypes", &[&old]),
@@ -106,7 +106,7 @@ fn values_become_links_across_a_kill() {
     assert!(refused.diagnostic.contains("boss is used by 6,000 entries"), "{refused:?}");
     assert!(pando.stop().success());
     command(&["verify"], Some(&Pando::data(&scratch))).expect_code(0);
-    // An export and an import keep them.
+    // An export and an import keep the links.
     let exported = command(&["export"], Some(&Pando::data(&scratch))).expect_code(0).stdout;
     assert!(exported.contains(&format!("boss: {first}")), "{exported}");
 }

@@ -1,6 +1,6 @@
-//! The commands that fill, read and look after data.
+//! Commands that load and maintain data.
 //!
-//! One binary, so that it is linked once and tests that wait do so at the same time.
+//! These tests are one binary, so that it is linked once and tests that wait can run at the same time.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 #[path = "../support/mod.rs"]

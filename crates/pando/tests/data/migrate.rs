@@ -1,4 +1,4 @@
-//! `pando migrate`: what it writes can be planned and applied.
+//! `pando migrate`: the files that it writes can be planned and applied.
 
 use crate::support;
 

@@ -13,7 +13,7 @@ fn export(scratch: &Scratch, arguments: &[&str]) -> Run {
     command(&[&["export"], arguments].concat(), Some(&Pando::data(scratch)))
 }
 
-/// Returns the text without the comments that name its source.
+/// Returns the LDIF text without the comments that name its source.
 fn without_comments(text: &str) -> String {
     text.lines().filter(|line| !line.starts_with('#')).flat_map(|line| [line, "\n"]).collect()
 }
@@ -34,7 +34,7 @@ fn an_export_over_ldap_is_the_one_from_the_files() {
     let referral =
         [("objectClass", "referral"), ("objectClass", "extensibleObject"), ("ref", "ldap://elsewhere/")];
     add(&mut admin, &format!("ou=away,{SUFFIX}"), &referral);
-    // Entries that are older than what stands above them now, at two levels, and one that is younger.
+    // Some entries are older than their superiors, at two levels, and one is younger.
     let unit = |name| [("objectClass", "organizationalUnit"), ("ou", name)];
     add(&mut admin, &format!("ou=b,{SUFFIX}"), &unit("b"));
     add(&mut admin, &format!("ou=c,{SUFFIX}"), &unit("c"));
@@ -70,8 +70,7 @@ fn an_export_over_ldap_is_the_one_from_the_files() {
             let online = command(&[&["export"], wish, way].concat(), data.as_deref());
             let online = online.expect_code(0).expect_error("pando: exported");
             if wish.contains(&"--filter") {
-                // Superiors are not among them, so nothing waits for any: the same entries, in the order of their
-                // making.
+                // With a filter, superiors are not exported, so entries come in the order in which they were added.
                 let sorted = |text: &str| {
                     let text = without_comments(text);
                     let mut entries: Vec<String> = text.split("\n\n").map(str::to_owned).collect();
@@ -90,7 +89,7 @@ fn an_export_over_ldap_is_the_one_from_the_files() {
     let whole = ["--base", SUFFIX, "--operational"];
     export(&scratch, &[&whole[..], &["--online", "-o", copy]].concat()).expect_code(0);
     command(&["import", "--suffix", SUFFIX, copy], Some(&other)).expect_code(0);
-    // Not the same text: members come in the order of their entries, of which some were moved.
+    // The texts differ, because members come in the order of their entries, and some entries were moved.
     let again = scratch.write("again.ldif", command(&["export"], Some(&other)).expect_code(0).stdout);
     command(&["ldif", "diff", copy, again.to_str().unwrap()], None).expect_code(0);
 }
@@ -118,7 +117,7 @@ fn commands_over_the_network_bind() {
         .expect_code(2)
         .expect_error("or none that this client may see");
     bound(&right, &["--attributes", "nonsense"]).expect_code(2).expect_error("is not in the schema");
-    // Anonymous may not read the tree, and an export that ended early is none.
+    // Anonymous clients may not read the tree, and an incomplete export is a failure.
     let file = scratch.join("out.ldif");
     let refused = ["export", "--url", &url, "-o", file.to_str().unwrap()];
     command(&refused, None).expect_code(1).expect_error("insufficientAccessRights");
@@ -132,8 +131,8 @@ fn commands_over_the_network_bind() {
     command(&["export", "--url", &url, "--bind-dn", "cn=x"], None)
         .expect_code(2)
         .expect_error("--password-file");
-    // A directory given together with a server is refused, as it would be ignored; one in the environment is the usual
-    // default.
+    // A data directory given together with a server is refused, because it would be ignored. A directory in the
+    // environment is only a default.
     for verb in [&["export"][..], &["apply", "settings.toml"], &["explain", "(cn=*)"]] {
         command(&[verb, &["--url", &url]].concat(), Some(&Pando::data(&scratch)))
             .expect_code(2)
@@ -203,7 +202,7 @@ fn two_servers_are_compared() {
     let bind = ["--bind-dn", ADMIN_DN, "--password-file", password.to_str().unwrap()];
     let compare =
         |more: &[&str]| command(&[&["compare", &urls[0], &urls[1]], &bind[..], more].concat(), None);
-    // Passwords are hashed with random salts.
+    // Hashes have random salts, so passwords are not compared.
     let same = ["--leave-out", "userPassword", "--base", SUFFIX];
     compare(&same).expect_code(0).expect_error("6 and 6 entries").expect_error("6 the same");
     replace(&mut ours, &person_dn("anna"), "title", &["x", "y"]);

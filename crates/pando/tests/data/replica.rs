@@ -1,4 +1,4 @@
-//! Replicas without a shared log: a server reads the log of another.
+//! The log that a server provides to replicas, which have no shared log.
 
 use crate::support;
 
@@ -31,7 +31,7 @@ fn request(generation: [u8; 16], position: u64) -> LogRequest<'static> {
     }
 }
 
-/// Returns the value of the answer.
+/// Sends a request for the log, and returns the value of the answer.
 #[track_caller]
 fn read(connection: &mut Connection, asked: &LogRequest<'_>) -> Vec<u8> {
     let reply = connection.extended(READ_LOG, Some(&asked.encode())).unwrap();
@@ -57,7 +57,7 @@ fn the_log_is_served_from_any_position_in_parts() {
     let asked = request(generation, 0);
     let (first, all) = records(&read(&mut admin, &asked));
     assert_eq!((first, all.len() as u64), (1, newest));
-    // In small parts, each from where the last one ended.
+    // Read small parts. Each begins at the end of the previous one.
     let mut parts: Vec<Vec<u8>> = Vec::new();
     while (parts.len() as u64) < newest {
         let next = LogRequest { position: parts.len() as u64, bytes_max: 700, ..asked };
@@ -67,14 +67,14 @@ fn the_log_is_served_from_any_position_in_parts() {
         parts.extend(part);
     }
     assert!(parts == all);
-    // The digest of the last record is compared; one of another history is recognized.
+    // The digest of the reader's last record is compared with the log, and a digest from another history is detected.
     let last = ring::digest::digest(&ring::digest::SHA256, &all[9]);
     let last = last.as_ref();
     let same = LogRequest { position: 10, digest: &last[..16], ..asked };
     assert_eq!(records(&read(&mut admin, &same)).0, 11);
     let other = LogRequest { digest: &last[16..], ..same };
     assert_eq!(LogAnswer::decode(&read(&mut admin, &other)).unwrap().part, LogPart::Diverged(10));
-    // A position that the server has not reached, other data, a later writer.
+    // Positions beyond the log, requests for other data, and requests that know a later writer get other answers.
     let beyond = LogRequest { position: newest + 5, ..asked };
     assert_eq!(LogAnswer::decode(&read(&mut admin, &beyond)).unwrap().part, LogPart::Diverged(newest + 1));
     let foreign = LogRequest { generation: [1; 16], ..asked };
@@ -114,10 +114,10 @@ fn a_request_waits_for_the_next_change() {
     }
     for value in &answers {
         let (first, found) = records(value);
-        // A slow machine may answer after the wait, without records.
+        // On a slow machine, the wait may end before the record arrives.
         assert!(first == newest + 1 && found.len() <= 1, "{first} {}", found.len());
     }
-    // Without a change, the wait ends.
+    // Without a change, the answer comes at the end of the wait.
     let begun = Instant::now();
     let (_, newest) = generation_and_position(&mut admin);
     let idle = LogRequest { wait_ms: 50, ..request(generation, newest) };
@@ -158,7 +158,8 @@ fn the_log_needs_a_right_that_names_it() {
     assert!(pando.stop().success());
 }
 
-/// The log keeps a number of records. The answer for older ones is the position from which on they are kept.
+/// The log keeps a limited number of records. The answer to a request for older ones is the first position that is
+/// kept.
 #[test]
 fn a_trimmed_log_says_where_it_begins() {
     let scratch = Scratch::new("replica-trimmed");

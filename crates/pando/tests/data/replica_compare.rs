@@ -1,4 +1,4 @@
-//! Comparison of a replica's data with its supplier's.
+//! Comparison of a replica's data with its supplier's data.
 
 use crate::replicas::{Place, equal, figure};
 use crate::support;
@@ -11,11 +11,11 @@ use support::pando::command;
 use support::tree::{add, add_person, person_dn, plant, replace};
 use support::{Pando, SUFFIX, Scratch};
 
-/// People that are added until the data is compared, at most.
+/// Maximum number of people to add until the data has been compared.
 const CHANGES_MAX: u32 = 3_000;
 
-/// A row of an entry is altered while the replica is stopped. Before, the data is equal although clients change it all
-/// the time; after, the next comparison finds the entry's part, and a copy ends the alert.
+/// A comparison succeeds although clients change the data all the time. Then a row of an entry is altered while the
+/// replica is stopped. The next comparison finds the part with the entry, and a new copy of the data ends the alert.
 #[test]
 fn an_altered_entry_of_a_replica_is_found() {
     let scratch = Scratch::new("compare-supplier");
@@ -32,7 +32,7 @@ fn an_altered_entry_of_a_replica_is_found() {
     equal(&scratch, &supplier, &replica);
     assert!(replica.stop().success());
     alter_row(&Pando::data(&place.scratch), b"planted");
-    // A supplier compares when its first replica reads the log, and then at intervals.
+    // A supplier starts a comparison when its first replica reads the log, and then at intervals.
     assert!(supplier.stop().success());
     let supplier = Pando::start(&scratch);
     place.set_supplier(supplier.address(), "");
@@ -58,7 +58,7 @@ fn an_altered_entry_of_a_replica_is_found() {
     assert!(supplier.stop().success());
 }
 
-/// Starts a replica, and waits until it has compared all of its data, while a client makes changes.
+/// Starts a replica, and waits until all of its data has been compared while a client makes changes.
 fn compared_under_load(supplier: &Pando, place: &Place) -> Pando {
     let is_over = AtomicBool::new(false);
     let mut admin = supplier.administrator();

@@ -1,4 +1,4 @@
-//! Restarts of promoted servers whose settings still name the supplier that they had. There must never be two writers.
+//! Restarts of promoted servers whose settings still name their former supplier. There must never be two writers.
 
 use crate::replicas::{equal, figure};
 use crate::support;
@@ -21,7 +21,7 @@ struct Twin {
 }
 
 impl Twin {
-    /// The socket in the supplier's data directory keeps its name, so the node file is right after each restart.
+    /// The socket in the supplier's data directory keeps its name, so the node file remains valid after each restart.
     fn of(scratch: Scratch, supplier: &Scratch) -> Twin {
         let password = scratch.write("password", ADMIN_PASSWORD);
         let socket = Pando::data(supplier).join("pando.sock").display().to_string().replace('/', "%2F");
@@ -52,7 +52,7 @@ fn has(pando: &Pando, name: &str) -> bool {
     pando.administrator().entry(&person_dn(name), &["1.1"]).unwrap().is_some()
 }
 
-/// Returns a writer and its former supplier, which is fenced and stopped. The writer has stopped too.
+/// Returns a writer and its former supplier, which refuses changes. Both servers are stopped.
 fn promoted_pair(name: &str) -> (Twin, Twin) {
     let scratches = ["a", "b"].map(|end| Scratch::new(&format!("{name}-{end}")));
     let first = Pando::start(&scratches[0]);
@@ -64,7 +64,8 @@ fn promoted_pair(name: &str) -> (Twin, Twin) {
     equal(&b.scratch, &first, &second);
     b.promote(&["replica", "promote"]).expect_code(0);
     assert!(second.stop().success());
-    // The first has no other promotion: the first change after a start waits for its answer, and is made.
+    // The former supplier knows of no later promotion. The first change after the start waits for its answer, and is
+    // then made.
     let second = b.start();
     assert_eq!(add_code(&second, "kept").0, ResultCode::SUCCESS);
     assert_eq!(figure(&second, "State"), "promoted");
@@ -75,7 +76,7 @@ fn promoted_pair(name: &str) -> (Twin, Twin) {
     (a, b)
 }
 
-/// While the former supplier does not answer, no change is made.
+/// Until the former supplier answers, no change is made.
 #[test]
 fn a_promoted_server_writes_only_when_it_knows_that_it_is_the_writer() {
     let (a, b) = promoted_pair("doubt-alone");
@@ -88,7 +89,7 @@ fn a_promoted_server_writes_only_when_it_knows_that_it_is_the_writer() {
     assert!(ready.contains("has not said whether it was promoted later"), "{ready}");
     assert_eq!(figure(&second, "State"), "undecided");
     b.promote(&["replica", "promote"]).expect_code(1).expect_error("--without-supplier");
-    // It asks again. The former supplier, which follows it, has no further epoch.
+    // The promoted server asks again. The former supplier follows it, and knows no later epoch.
     let first = a.start();
     until("a change", || (add_code(&second, "known").0 == ResultCode::SUCCESS).then_some(()));
     equal(&a.scratch, &first, &second);
@@ -96,7 +97,7 @@ fn a_promoted_server_writes_only_when_it_knows_that_it_is_the_writer() {
     assert_eq!(figure(&first, "State"), "following");
     assert!(first.stop().success());
     assert!(second.stop().success());
-    // The administrator says that the former supplier is lost, and then that it is the writer.
+    // First the administrator declares that the former supplier is lost, and then removes the table [replica].
     let second = b.start();
     b.promote(&LOST).expect_code(0);
     assert_eq!(add_code(&second, "promoted").0, ResultCode::SUCCESS);
@@ -106,7 +107,7 @@ fn a_promoted_server_writes_only_when_it_knows_that_it_is_the_writer() {
     assert!(second.stop().success());
 }
 
-/// Bug: it made changes until a replica of the promoted server asked it.
+/// Regression test: the former writer made changes until a replica of the promoted server asked it.
 #[test]
 fn a_former_writer_that_comes_back_is_stopped_by_the_promoted_server() {
     let scratches = ["a", "b"].map(|end| Scratch::new(&format!("doubt-watch-{end}")));
@@ -123,7 +124,7 @@ fn a_former_writer_that_comes_back_is_stopped_by_the_promoted_server() {
     until("the fence", || (add_code(&first, "old").0 == ResultCode::UNAVAILABLE).then_some(()));
     assert_eq!(add_code(&second, "newer").0, ResultCode::SUCCESS);
     assert!(second.stop().success());
-    // Bug: the data of a promoted server was too old for users, because it follows no log.
+    // Regression test: users could not read a promoted server, because its data counted as too old: it follows no log.
     let table = std::fs::read_to_string(&b.node).unwrap();
     std::fs::write(&b.node, table.replace("[replica]\n", "[replica]\nread_age_seconds = 60\n")).unwrap();
     let second = b.start();
@@ -135,7 +136,7 @@ fn a_former_writer_that_comes_back_is_stopped_by_the_promoted_server() {
     assert!(first.stop().success());
 }
 
-/// Bug: after A, B and A again, B came back with A as its supplier, and both were writers.
+/// Regression test: after promotions of A, B and A, B was started with A as its supplier, and both were writers.
 #[test]
 fn two_promotions_leave_one_writer() {
     let (a, b) = promoted_pair("doubt-back");
@@ -149,7 +150,8 @@ fn two_promotions_leave_one_writer() {
     assert_eq!((&*figure(&second, "State"), &*figure(&second, "Epoch")), ("following", "3"));
     assert_eq!(add_code(&second, "forwarded").0, ResultCode::SUCCESS);
     assert!(has(&first, "forwarded"));
-    // Each names the other. The one with the last epoch is the writer, whichever starts first.
+    // Each server names the other as its supplier. The server with the last epoch is the writer, whichever starts
+    // first.
     assert!(first.stop().success());
     assert!(second.stop().success());
     let first = a.start();
@@ -157,7 +159,7 @@ fn two_promotions_leave_one_writer() {
     let second = b.start();
     until("a change", || (add_code(&first, "known").0 == ResultCode::SUCCESS).then_some(()));
     equal(&a.scratch, &first, &second);
-    // The second is promoted again, and makes a change that the first never gets.
+    // The second server is promoted again, and makes a change that the first never receives.
     b.promote(&["replica", "promote"]).expect_code(0);
     assert!(first.stop().success());
     assert_eq!(add_code(&second, "lost").0, ResultCode::SUCCESS);

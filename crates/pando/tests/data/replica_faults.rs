@@ -1,4 +1,4 @@
-//! Replicas on bad networks and full disks, stops during the first copy, and imports into their data.
+//! Replicas with unreliable networks and full disks, stops during the first copy, and imports into their data.
 
 use crate::replicas::{Place, equal, figure};
 use crate::support;
@@ -11,13 +11,13 @@ use support::relay::{Lasts, Relay};
 use support::tree::{add, add_person, person_dn, plant, replace};
 use support::{Pando, SUFFIX, Scratch, rounds, seed};
 
-/// Room for everything.
+/// Free space that is never used up, in bytes.
 const PLENTY: &str = "999999999999";
 
-/// Entries that make the first copy some megabytes.
+/// Number of large entries, which make the first copy several megabytes.
 const LARGE_ENTRIES: usize = 24;
 
-/// Octets of each, which cannot be compressed.
+/// Octets of each large entry, which cannot be compressed.
 const LARGE_BYTES: usize = 150_000;
 
 /// Adds data of some megabytes, so that a copy has several parts.
@@ -42,7 +42,7 @@ fn change_some(admin: &mut Connection, random: &mut fastrand::Rng, prefix: &str)
     }
 }
 
-/// The network breaks at random bytes, during the first copy and while records arrive.
+/// The network fails at random bytes, during the first copy and while records arrive.
 #[test]
 fn cut_connections_end_with_equal_data() {
     let mut random = fastrand::Rng::with_seed(seed());
@@ -54,7 +54,7 @@ fn cut_connections_end_with_equal_data() {
     let cut_count = usize::try_from(rounds(8)).unwrap();
     let relay = Relay::to(supplier.address(), move |number| match number {
         0..3 => Lasts::CutAfter(cuts.u64(..2_000_000)),
-        // These belong to the log: a few answers each.
+        // These connections read the log, and are cut after a few answers.
         _ if number < cut_count => Lasts::CutAfter(cuts.u64(..20_000)),
         _ => Lasts::ToTheEnd,
     });
@@ -72,7 +72,8 @@ fn cut_connections_end_with_equal_data() {
     assert!(supplier.stop().success());
 }
 
-/// Bugs: a stop during the first copy had no effect until the copy was complete, and a reload ended the process.
+/// Regression test: a stop during the first copy had no effect until the copy was complete, and a reload ended the
+/// process.
 #[test]
 fn a_stop_during_the_first_copy_is_prompt_and_continues_later() {
     let mut random = fastrand::Rng::with_seed(seed());
@@ -84,7 +85,7 @@ fn a_stop_during_the_first_copy_is_prompt_and_continues_later() {
     let mut place = Place::new("replica-stopped", relay.address());
     let mut child = place.to_start().spawn();
     relay.wait_for_hold();
-    // Octets that the relay has passed may still be in transit.
+    // Octets that the relay has passed may not have arrived yet.
     let parts = Pando::data(&place.scratch).join("copy-being-received");
     until("a part of the copy", || {
         let files = std::fs::read_dir(&parts).ok()?.flatten();
@@ -104,7 +105,7 @@ fn a_stop_during_the_first_copy_is_prompt_and_continues_later() {
     assert!(supplier.stop().success());
 }
 
-/// The disk of the replica is full during the first copy, and later while records arrive.
+/// The disk of the replica is full during the first copy, and again while records arrive.
 #[test]
 fn full_disks_end_with_equal_data() {
     let mut random = fastrand::Rng::with_seed(seed());
@@ -126,13 +127,13 @@ fn full_disks_end_with_equal_data() {
     for round in 0..rounds(2) {
         std::fs::write(&room, random.u32(..2_000).to_string()).unwrap();
         change_some(&mut admin, &mut random, &format!("r{round}"));
-        // Reads go on.
+        // Reads are still answered.
         assert!(replica.administrator().entry(&person_dn("anna"), &["1.1"]).unwrap().is_some());
         std::fs::write(&room, PLENTY).unwrap();
         equal(&scratch, &supplier, &replica);
     }
     std::fs::write(&room, "0").unwrap();
-    // Until the room that its log has taken before is used up.
+    // Send changes until the space that the log has allocated before is used up.
     until("the reason", || {
         let text: String = (0..LARGE_BYTES).map(|_| random.alphanumeric()).collect();
         replace(&mut admin, &format!("ou=large0,{SUFFIX}"), "description", &[&text]);
@@ -149,7 +150,7 @@ fn full_disks_end_with_equal_data() {
     assert!(supplier.stop().success());
 }
 
-/// An import would give a replica another history. It is refused while the replica runs and when it is stopped.
+/// An import would give a replica another history, so it is refused, while the replica runs and after it has stopped.
 #[test]
 fn imports_into_a_replica_are_refused() {
     let scratch = Scratch::new("replica-import-supplier");

@@ -13,7 +13,7 @@ use support::positions;
 use support::tree::{add, add_person, person_dn, plant, replace};
 use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch, rounds, seed};
 
-/// A replica's place: its folder and node file.
+/// Folder and node file of a replica.
 pub(crate) struct Place {
     pub(crate) scratch: Scratch,
     node: PathBuf,
@@ -27,7 +27,7 @@ impl Place {
         place
     }
 
-    /// Writes the node file with this supplier, and more keys of the table.
+    /// Writes the node file with this supplier, and more keys of its `[replica]` table.
     pub(crate) fn set_supplier(&mut self, supplier: SocketAddr, more: &str) {
         let password = self.scratch.write("password", ADMIN_PASSWORD);
         let table = format!(
@@ -64,7 +64,7 @@ pub(crate) fn equal(scratch: &Scratch, one: &Pando, other: &Pando) {
     });
 }
 
-/// Returns a figure of the replica.
+/// Returns a figure of the replica from cn=monitor.
 pub(crate) fn figure(pando: &Pando, name: &str) -> String {
     let dn = format!("cn={name},cn=Replica,cn=monitor");
     let entry = pando.administrator().entry(&dn, &["monitorCounter", "monitoredInfo"]).unwrap().unwrap();
@@ -80,13 +80,13 @@ fn a_replica_copies_follows_and_forwards() {
     let place = Place::new("replica-first", supplier.address());
     let replica = place.start();
     equal(&scratch, &supplier, &replica);
-    // A position of the supplier is a position of the replica.
+    // A position at the supplier is the same position at the replica.
     let unit = format!("ou=token,{SUFFIX}");
     let token = positions::position_of(&positions::add(&mut admin, &unit, None));
     let mut reader = replica.administrator();
     let read = positions::read(&mut reader, &unit, positions::at_least(token, 0, 20_000));
     assert_eq!((read.outcome.code, read.entries.len()), (ResultCode::SUCCESS, 1));
-    // A client of the replica changes the supplier, and reads its own change at once.
+    // A client of the replica makes a change, which the supplier decides, and reads it at once.
     let mut anna = replica.connect();
     assert!(anna.bind(&person_dn("anna"), "anna-secret").unwrap().is_success());
     let title: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "title", &["forwarded"])];
@@ -95,7 +95,7 @@ fn a_replica_copies_follows_and_forwards() {
         add(&mut reader, &new, &[("objectClass", "organizationalUnit")]);
         assert!(reader.entry(&new, &["1.1"]).unwrap().is_some(), "the replica shows what it has answered");
     }
-    // The supplier decides by the rights of the client.
+    // The supplier applies the rights of the client.
     let refused = anna.modify(&person_dn("bert"), title).unwrap();
     assert_eq!(refused.code, ResultCode::INSUFFICIENT_ACCESS_RIGHTS, "{refused:?}");
     let refused = reader.modify(&format!("ou=none,{SUFFIX}"), title).unwrap();
@@ -103,7 +103,7 @@ fn a_replica_copies_follows_and_forwards() {
     assert!(reader.modify(&person_dn("anna"), title).unwrap().is_success());
     let changed = admin.entry(&person_dn("anna"), &["title", "modifiersName"]).unwrap().unwrap();
     assert_eq!(changed.texts("title"), ["forwarded"]);
-    // A new password is hashed on the replica, and holds on both.
+    // The replica hashes a new password, which both servers then accept.
     let password: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "userPassword", &["new-secret"])];
     assert!(reader.modify(&person_dn("anna"), password).unwrap().is_success());
     for server in [&supplier, &replica] {
@@ -122,21 +122,21 @@ fn a_replica_copies_follows_and_forwards() {
         &["monitoredInfo"],
     );
     assert_eq!(shown.unwrap().entries.len(), 1, "the supplier shows its replica by name");
-    // A stopped replica continues from its position.
+    // After a restart, the replica continues from its position.
     assert!(replica.stop().success());
     add_person(&mut admin, "later");
     let replica = place.start();
     equal(&scratch, &supplier, &replica);
     assert!(replica.stop().success());
     assert!(supplier.stop().success());
-    // Its data is not changed by other programs, nor served without its supplier.
+    // Other programs can only read the data of a replica, and it is not served without its supplier.
     let run = command(&["verify"], Some(&Pando::data(&place.scratch)));
     run.expect_code(0);
     let (_, said) = Start::new(&place.scratch).refused();
     assert!(said.contains("contains a replica"), "{said}");
 }
 
-/// Both sides are killed while changes are made, and continue.
+/// Both servers are killed while clients make changes, and continue after their restart.
 #[test]
 fn a_replica_without_its_supplier_is_ready_for_reads_only() {
     let scratch = Scratch::new("replica-alone-supplier");
@@ -144,7 +144,7 @@ fn a_replica_without_its_supplier_is_ready_for_reads_only() {
     plant(&mut supplier.administrator());
     let place = Scratch::new("replica-alone");
     let password = place.write("password", ADMIN_PASSWORD);
-    // The socket in the data directory keeps its name when the supplier starts again.
+    // The socket in the data directory keeps its name when the supplier restarts.
     let socket = Pando::data(&scratch).join("pando.sock").display().to_string().replace('/', "%2F");
     let table = format!(
         "[replica]\nsupplier = \"ldapi://{socket}\"\nname = \"test\"\nbind_dn = \"{ADMIN_DN}\"\n\
@@ -204,7 +204,7 @@ fn killed_replicas_and_suppliers_end_equal() {
             }
         }
     }
-    // The replica's supplier has the address of its first start.
+    // The replica still has the address of the supplier's first start.
     let again = supplier.address() != address;
     if again {
         let mut place = place;
@@ -219,7 +219,7 @@ fn killed_replicas_and_suppliers_end_equal() {
     assert!(supplier.stop().success());
 }
 
-/// A replica of a replica: records pass through, and changes go the other way.
+/// A replica of a replica: records pass through the one in the middle, and so do changes in the other direction.
 #[test]
 fn replicas_form_chains() {
     let scratch = Scratch::new("replica-chain");
@@ -237,7 +237,7 @@ fn replicas_form_chains() {
     }
     equal(&scratch, &supplier, &last);
     equal(&scratch, &middle, &last);
-    // Without the supplier of the middle, changes are refused and reads go on.
+    // While the supplier of the middle replica is stopped, changes are refused and reads are answered.
     assert!(supplier.stop().success());
     until("a refused change", || {
         let refused =
@@ -249,7 +249,7 @@ fn replicas_form_chains() {
     assert!(middle.stop().success());
 }
 
-/// Failed binds at the replica count at the supplier, so an account is locked on both.
+/// Failed binds at the replica count at the supplier, so an account is locked on both servers.
 #[test]
 fn failed_binds_lock_an_account_everywhere() {
     let scratch = Scratch::new("replica-lock");
@@ -287,8 +287,8 @@ fn failed_binds_lock_an_account_everywhere() {
     assert!(supplier.stop().success());
 }
 
-/// A replica that the log does not reach any longer says so, serves its data, and is replaced by a new copy. One whose
-/// supplier has lost records does not merge.
+/// If a supplier's log no longer contains the next record, the replica reports that, keeps serving its data, and is
+/// replaced by a new copy. If a supplier has lost records, its replica does not merge the two histories.
 #[test]
 fn a_replica_without_records_says_why_it_halts() {
     let scratch = Scratch::new("replica-halt");
@@ -314,7 +314,7 @@ fn a_replica_without_records_says_why_it_halts() {
     let replica = place.start();
     equal(&scratch, &supplier, &replica);
     assert!(replica.stop().success());
-    // The supplier is put back to an older state, and goes on from there.
+    // The supplier is restored to an older state, and continues from there.
     assert!(supplier.stop().success());
     let backup = scratch.join("backup");
     let copy = |from: &PathBuf, to: &PathBuf| {
@@ -343,7 +343,7 @@ fn a_replica_without_records_says_why_it_halts() {
     assert!(supplier.stop().success());
 }
 
-/// Adds people until one is refused. Returns how many were added.
+/// Adds people until one is refused. Returns the number of people added.
 fn add_until_refused(connection: &mut client::Connection, prefix: &str) -> u32 {
     let mut number = 0;
     until("a refused change", || {
@@ -356,8 +356,8 @@ fn add_until_refused(connection: &mut client::Connection, prefix: &str) -> u32 {
     })
 }
 
-/// A planned promotion loses nothing, although clients change the supplier meanwhile. The old supplier makes no
-/// further changes, also after a restart, and becomes a replica.
+/// A planned promotion loses no change, although clients change the supplier meanwhile. The old supplier makes no
+/// further changes, even after a restart, and becomes a replica.
 #[test]
 fn a_promotion_loses_nothing() {
     let scratch = Scratch::new("promote-old");
@@ -381,7 +381,7 @@ fn a_promotion_loses_nothing() {
     }
     add_person(&mut new.administrator(), "later");
     assert_eq!((&*figure(&new, "State"), &*figure(&new, "Epoch")), ("promoted", "2"));
-    // Neither a restart nor its old node file makes the new writer a replica again.
+    // Neither a restart nor the old node file makes the new writer a replica again.
     assert!(new.stop().success());
     let new = place.start();
     add_person(&mut new.administrator(), "restarted");
@@ -406,8 +406,8 @@ fn a_promotion_loses_nothing() {
     assert!(new.stop().success());
 }
 
-/// After a promotion without the supplier, the histories may differ. Nothing is merged: the old writer does not become
-/// a replica, and stops as soon as it is asked by a replica of the new one.
+/// After a promotion without the supplier, the histories may differ. They are not merged: the old writer does not
+/// become a replica, and it stops making changes as soon as a replica of the new writer asks it.
 #[test]
 fn a_replaced_writer_is_fenced_and_never_merged() {
     let scratch = Scratch::new("fence-old");
@@ -430,10 +430,10 @@ fn a_replaced_writer_is_fenced_and_never_merged() {
     equal(&scratch, &new, &other);
     assert_eq!(figure(&other, "Epoch"), "2");
     assert!(other.stop().success());
-    // The old writer comes back, does not know of the promotion, and makes a change.
+    // The old writer is started again, does not know of the promotion, and makes a change.
     let old = Pando::start(&scratch);
     add_person(&mut old.administrator(), "old");
-    // A replica of the new writer asks it by mistake.
+    // By mistake, a replica of the new writer asks the old one.
     other_place.set_supplier(old.address(), "");
     let other = other_place.start();
     until("the reason", || figure(&other, "Failing").contains("a later writer was promoted").then_some(()));

@@ -1,6 +1,6 @@
-//! Directories made at random, with values of every syntax: what goes in by LDIF in any of its forms comes out by
-//! export, goes in again and comes out the same, from the files and over LDAP. What cannot go in is rejected with its
-//! reason and the rest is there.
+//! Random directories with values of every syntax. They are imported from LDIF in any of its forms, exported, imported
+//! again, and must be the same, from the files and over LDAP. Invalid records are rejected with their reasons, and all
+//! others are imported.
 
 use crate::support;
 
@@ -16,12 +16,12 @@ use support::interrupted::must;
 use support::pando::command;
 use support::{Pando, SUFFIX, Scratch};
 
-/// Directories.
+/// Number of directories.
 const ROUNDS: u64 = 3;
-/// Entries of each.
+/// Number of entries in each directory.
 const ENTRIES: usize = 80;
 
-/// Values, some valid for each syntax, in addition to random ones.
+/// Values, some of them valid for each syntax, that are used in addition to random ones.
 const SAMPLES: &[&str] = &[
     "TRUE",
     "FALSE",
@@ -76,7 +76,7 @@ const SAMPLES: &[&str] = &[
     "( 2.5.6.2 NAME 'country' SUP top STRUCTURAL MUST c )",
 ];
 
-/// The outlines of X.509 structures, with a number in them.
+/// Returns minimal X.509 structures that contain a number.
 fn structures(number: u8) -> Vec<Vec<u8>> {
     let certificate = vec![0x30, 9, 0x30, 7, 2, 1, number, 0x30, 0, 0x30, 0];
     let list = [&[0x30, 21, 0x30, 19, 0x30, 0, 0x30, 0, 0x17, 13][..], b"261120133441Z"].concat();
@@ -86,7 +86,7 @@ fn structures(number: u8) -> Vec<Vec<u8>> {
     vec![certificate, list, pair, attribute_certificate]
 }
 
-/// An attribute type for each syntax that there is: `rt0`, `rt1` and so on.
+/// Returns definitions of an attribute type for each syntax (`rt0`, `rt1` and so on), and a schema that contains them.
 fn types_of_all_syntaxes() -> (String, Arc<Schema>) {
     let mut text = String::new();
     for (number, syntax) in Schema::shipped().syntaxes().iter().enumerate() {
@@ -117,7 +117,7 @@ impl Maker {
         (0..length).map(|_| LETTERS[self.random.usize(..LETTERS.len())]).collect()
     }
 
-    /// Something that the type takes.
+    /// Returns a random value that is valid for the type.
     fn value(&mut self, name: &str) -> Vec<u8> {
         let attribute_type = self.schema.attribute_type(name).unwrap().clone();
         for _ in 0..100_000 {
@@ -125,7 +125,7 @@ impl Maker {
                 0 => self.text(200).into_bytes(),
                 1 => (0..self.random.usize(..300)).map(|_| self.random.u8(..)).collect(),
                 2 => structures(self.random.u8(1..120)).swap_remove(self.random.usize(..4)),
-                // Long enough to be kept outside of the entry.
+                // Long values are stored outside the entry's row.
                 3 => "long ".repeat(self.random.usize(1..600)).into_bytes(),
                 _ => SAMPLES[self.random.usize(..SAMPLES.len())].as_bytes().to_vec(),
             };
@@ -157,7 +157,7 @@ impl Maker {
         let mut entry =
             BTreeMap::from([values("objectclass", &["device", "extensibleObject"]), values("cn", &[cn])]);
         let mut of_entry: Vec<usize> = (0..6).map(|_| self.random.usize(..self.syntax_count)).collect();
-        // Every syntax has its turn.
+        // Together, the entries use every syntax.
         of_entry.extend((number..self.syntax_count).step_by(ENTRIES));
         for syntax in of_entry {
             let name = format!("rt{syntax}");
@@ -185,7 +185,7 @@ impl Maker {
         entry
     }
 
-    /// LDIF of an entry in any form that RFC 2849 has for it.
+    /// Returns LDIF of an entry, in a random choice of the forms in RFC 2849.
     fn record(&mut self, dn: &str, entry: &BTreeMap<String, BTreeSet<Vec<u8>>>) -> Vec<u8> {
         let end = if self.random.bool() { "\n" } else { "\r\n" };
         let mut lines: Vec<(String, &[u8])> = Vec::new();
@@ -216,7 +216,7 @@ impl Maker {
         } else {
             format!("{name}::{}{}", " ".repeat(self.random.usize(..3)), STANDARD.encode(value)).into_bytes()
         };
-        // Anywhere, also between the octets of a letter.
+        // Fold lines anywhere, even between the octets of a character.
         let mut rest = line.as_slice();
         while rest.len() > 1 && self.random.u8(..4) != 0 {
             let (part, behind) = rest.split_at(self.random.usize(1..rest.len().min(90)));
@@ -233,7 +233,7 @@ fn values(name: &str, values: &[&str]) -> (String, BTreeSet<Vec<u8>>) {
     (name.to_owned(), values.iter().map(|value| value.as_bytes().to_vec()).collect())
 }
 
-/// Reads an export, without attributes that only the server writes.
+/// Parses an export, leaving out attributes that only the server writes.
 fn read(text: &str) -> Model {
     const SERVERS: [&str; 6] =
         ["entryuuid", "entrycsn", "createtimestamp", "modifytimestamp", "creatorsname", "modifiersname"];
@@ -257,7 +257,7 @@ fn read(text: &str) -> Model {
     model
 }
 
-/// Records that cannot be taken, with a part of the reason for each.
+/// Returns records that must be rejected, with a part of the reason for each.
 fn bad_records() -> Vec<(&'static str, Vec<u8>)> {
     let device = |cn: &str, more: &str| {
         format!("dn: cn={cn},{SUFFIX}\nobjectClass: device\nobjectClass: extensibleObject\n{more}\n")
@@ -298,7 +298,7 @@ fn bad_records() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Takes out the empty line that came before the end.
+/// Removes the empty line before the end.
 trait ReplaceEnd {
     fn replace_end(self) -> Self;
 }
@@ -336,11 +336,11 @@ fn every_syntax_goes_round() {
         let (suffix, others): (Vec<_>, Vec<_>) = model.iter().partition(|(dn, _)| *dn == SUFFIX);
         let mut records: Vec<Vec<u8>> =
             suffix.into_iter().chain(others).map(|(dn, entry)| maker.record(dn, entry)).collect();
-        // Below may stand before above.
+        // Entries may come before their superiors.
         maker.random.shuffle(&mut records[1..]);
         let bad = bad_records();
         for (_, record) in &bad {
-            // After the suffix entry, because one of them is a second suffix entry.
+            // One bad record is a second suffix entry, so they all come after the first.
             records.insert(maker.random.usize(1..=records.len()), record.clone());
         }
         let file = scratch.write("in.ldif", [b"version: 1\n\n".to_vec(), records.concat()].concat());

@@ -1,4 +1,4 @@
-//! `pando import --schema-from`: the schema of the old server, in the step that loads its data.
+//! `pando import --schema-from`: imports the schema of the old server together with its data.
 
 use crate::support;
 
@@ -7,7 +7,7 @@ use support::pando::PROGRAM;
 use support::slapd::Slapd;
 use support::{SUFFIX, Scratch};
 
-/// Definitions of 389 DS: its own attributes, some of users, and copies of shipped ones.
+/// Definitions from 389 DS: internal attributes, some that users need, and copies of shipped definitions.
 const OF_389: &str = "dn: cn=schema\n\
     attributeTypes: ( 2.16.840.1.113730.3.1.542 NAME 'nsUniqueId' SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 \
     NO-USER-MODIFICATION USAGE directoryOperation )\n\
@@ -19,7 +19,7 @@ const OF_389: &str = "dn: cn=schema\n\
     attributeTypes: ( 2.5.4.3 NAME 'cn' SUP name SINGLE-VALUE )\n\
     objectClasses: ( 2.16.840.1.113730.3.2.3 NAME 'mailRecipient' SUP top AUXILIARY MAY mailAlternateAddress )\n";
 
-/// Definitions of the users of that server. `revision` has the name of an attribute of eDirectory.
+/// Definitions that users of that server have added. `revision` has the same name as an attribute of eDirectory.
 const OF_USERS: &str = "dn: cn=schema\n\
     attributeTypes: ( 1.3.6.1.4.1.32473.1.1 NAME 'badge' SUP name X-ORIGIN 'user defined' )\n\
     attributeTypes: ( 1.3.6.1.4.1.32473.1.2 NAME 'revision' SUP name X-ORIGIN 'user defined' )\n\
@@ -64,10 +64,10 @@ fn folder_of_389_ds() {
         assert!(said.stdout.contains(line), "{line:?} is missing from {said}");
     }
     assert!(!said.stdout.contains("nsAccountLock") && !said.stdout.contains("nsUniqueId"), "{said}");
-    // Once more: the directory has the schema already.
+    // In a second run, the directory has the schema already.
     let again = pando(&scratch, &load, &["--replace"]).expect_code(0);
     assert!(!again.stderr.contains("schema text"), "{again}");
-    // Another definition takes the place of the one before, and reaches a directory that exists.
+    // A changed definition replaces the earlier one, even in an existing directory.
     scratch.write(
         "schema/99user.ldif",
         OF_USERS.replace("badge $", "badge $ badgeColour $").replace(

@@ -1,4 +1,4 @@
-//! `pando search` and `pando change`, on a Pando and on Debian's slapd.
+//! `pando search` and `pando change` with Pando and with Debian's slapd.
 
 use crate::support;
 
@@ -16,7 +16,7 @@ fn search(scratch: &Scratch, arguments: &[&str]) -> Run {
     command(&[&["search"], arguments].concat(), Some(&Pando::data(scratch)))
 }
 
-/// Runs `pando change` with a text on its standard input.
+/// Runs `pando change` with a text as its standard input.
 fn change(scratch: &Scratch, arguments: &[&str], text: &str) -> Run {
     let data = Pando::data(scratch);
     let all = [&["change", "--data", data.to_str().unwrap()], arguments].concat();
@@ -124,7 +124,7 @@ fn limits_and_errors_have_exit_codes() {
     let url = format!("ldap://{}", pando.address());
     let file = scratch.write("password", "anna-secret\n");
     let anna = person_dn("anna");
-    // The environment names the identity as well, and never the password itself.
+    // The environment can name the identity and the password file, but never contains the password.
     let environment = [
         &format!("PANDO_BIND_DN={anna}"),
         &format!("PANDO_BIND_PASSWORD_FILE={}", file.display()),
@@ -185,7 +185,7 @@ fn changes_stop_at_the_first_that_is_refused_and_continue_from_the_rejects() {
     assert!(text.contains("# the server refuses that: noSuchObject"), "{text}");
     assert_eq!(dns(&text), [person_dn("bert"), norbert.clone()]);
     change(&scratch, &["--rejects", path, path], "").expect_code(2).expect_error("exists");
-    // The rest, once the reason is removed.
+    // Once the cause is removed, the remaining changes succeed.
     add_person(&mut admin, "norbert");
     change(&scratch, &[path], "").expect_code(0).expect_error("2 changes made, 0 refused");
     assert!(exists(&mut admin, &berta) && !exists(&mut admin, &norbert));

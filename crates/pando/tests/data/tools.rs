@@ -1,4 +1,4 @@
-//! The commands that look after data: export, verify, compact, passwd, ldif.
+//! Commands that maintain data: export, verify, compact, passwd, ldif.
 
 use crate::support;
 
@@ -102,7 +102,7 @@ fn an_export_during_writes_has_one_moment() {
                 if stop.load(Ordering::Relaxed) {
                     break;
                 }
-                // Two entries, one after the other: never may the second be ahead of the first.
+                // Two entries are changed in sequence, so the second must never be ahead of the first.
                 for uid in ["anna", "bert"] {
                     let text = number.to_string();
                     let changes = [
@@ -154,7 +154,7 @@ fn an_export_imported_gives_the_same_export() {
     let other = scratch.join("other");
     command(&["import", "--suffix", SUFFIX, &first], Some(&other)).expect_code(0);
     let second = command(&["export", "--operational"], Some(&other)).expect_code(0).stdout;
-    // The second line has the position in the log.
+    // Leave out the second line, which contains the position in the log.
     let without_position = |text: &str| {
         let lines = text.lines().enumerate().filter(|(place, _)| *place != 1).map(|(_, line)| line);
         lines.collect::<Vec<_>>().join("\n")
@@ -246,7 +246,7 @@ fn flipped_bytes_are_found_and_never_exported() {
     drop(admin);
     assert!(server.stop().success());
     let data = Pando::data(&scratch);
-    // In the entry, in the log, and in pages that are free by now.
+    // Damage the text in the entry, in the log, and in pages that are free meanwhile.
     let mut bytes = std::fs::read(data.join("data.mdb")).unwrap();
     let places: Vec<usize> =
         (0..bytes.len() - MARK.len()).filter(|at| bytes[*at..].starts_with(MARK)).collect();

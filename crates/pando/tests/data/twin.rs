@@ -1,4 +1,5 @@
-//! `pando twin` before Debian's slapd and Pando: differences are found and no others, and clients move over and back.
+//! `pando twin` in front of Debian's slapd and Pando: it finds all differences and reports no false ones, and clients
+//! move to the new server and back.
 
 use crate::support;
 
@@ -53,7 +54,7 @@ impl Twin {
             .unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let first = lines.next().unwrap().unwrap();
-        // The pipe stays open and is emptied.
+        // The pipe stays open, and its content is discarded.
         std::thread::spawn(move || lines.for_each(drop));
         let address = first.split_once("listens on ").and_then(|(_, rest)| rest.split_once(';')).unwrap().0;
         let address = address.parse().unwrap_or_else(|_| panic!("{first}"));
@@ -70,7 +71,7 @@ impl Twin {
         connection
     }
 
-    /// Runs `pando twin WHAT` on the control socket.
+    /// Runs `pando twin` with these words on the control socket.
     fn ask(&self, what: &[&str]) -> (Option<i32>, String) {
         let run = command(&[&["twin"], what, &[self.control.to_str().unwrap()]].concat(), None);
         (run.code, run.stdout + &run.stderr)
@@ -81,7 +82,7 @@ impl Twin {
         serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"))
     }
 
-    /// Waits until everything is replayed. Returns the report.
+    /// Waits until all requests are replayed. Returns the report.
     fn settled(&self) -> Value {
         until("everything is replayed", || {
             let report = self.report();
@@ -90,11 +91,11 @@ impl Twin {
     }
 }
 
-/// Returns the causes of the differences, sorted.
+/// Returns the causes of the reported differences, sorted.
 fn causes(report: &Value) -> Vec<String> {
     let one =
         |found: &Value| format!("{}: {}", found["kind"].as_str().unwrap(), found["cause"].as_str().unwrap());
-    // Machines under load make either server slow.
+    // Ignore latencies, because either server may be slow on a busy machine.
     let is_judged = |cause: &String| !cause.starts_with("latency");
     let differences = report["differences"].as_array().unwrap();
     let mut causes: Vec<String> = differences.iter().map(one).filter(is_judged).collect();
@@ -102,7 +103,7 @@ fn causes(report: &Value) -> Vec<String> {
     causes
 }
 
-/// slapd and Pando with the same entries, and a proxy before them.
+/// Starts slapd and Pando with the same entries.
 fn both(scratch: &Scratch) -> (Slapd, Pando) {
     let (slapd, pando) = (Slapd::start(scratch, &["uid"]), Pando::start(scratch));
     let mut old = Connection::open(slapd.address()).unwrap();
@@ -133,7 +134,7 @@ fn unit(name: &str) -> String {
     format!("ou={name},{SUFFIX}")
 }
 
-/// Makes Pando differ in as many ways as [`look`] finds.
+/// Changes Pando's data, so that each request of [`look`] finds a difference.
 fn differ(pando: &Pando) {
     let mut new = pando.administrator();
     let p3 = person_dn("p3");
@@ -154,7 +155,7 @@ fn differ(pando: &Pando) {
     replace(&mut new, &person_dn("p8"), "title", &["here"]);
 }
 
-/// Sends requests that the servers answer differently. Returns the causes that are expected.
+/// Sends requests that the servers answer differently. Returns the expected causes.
 fn look(admin: &mut Connection, twin: &Twin) -> Vec<&'static str> {
     let everything = &["*"];
     let person = "(objectClass=inetOrgPerson)";
@@ -200,7 +201,7 @@ fn look(admin: &mut Connection, twin: &Twin) -> Vec<&'static str> {
     ]
 }
 
-/// Sends a random request that both servers answer alike.
+/// Sends a random request that both servers answer in the same way.
 fn request(connection: &mut Connection, random: &mut fastrand::Rng) -> Result<(), ClientError> {
     let uid = format!("r{}", random.u32(..40));
     let dn = person_dn(&uid);
@@ -252,7 +253,7 @@ fn planted_differences_are_found_and_no_others() {
     let scratch = Scratch::new("twin-planted");
     let mut random = fastrand::Rng::with_seed(seed());
     let (slapd, pando) = both(&scratch);
-    // slapd has operational attributes of its own.
+    // slapd has additional operational attributes.
     let leave_out = ["hasSubordinates", "entryDN", "numSubordinates", "pwdPolicySubentry"];
     let leave_out: Vec<&str> = leave_out.iter().flat_map(|name| ["--leave-out", name]).collect();
     let twin = Twin::start(&scratch, slapd.address(), pando.address(), &leave_out);
@@ -273,7 +274,7 @@ fn planted_differences_are_found_and_no_others() {
     let (code, said) = twin.ask(&["report"]);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("x result code: bind: success became invalidCredentials\n    uid=p1,"), "{said}");
-    // No value of an attribute is in a report.
+    // A report contains no values of attributes.
     assert!(!said.contains("a@example.com") && !said.contains("Sesame"), "{said}");
 }
 
@@ -310,7 +311,7 @@ fn clients_move_to_the_new_server_and_back_without_losing_a_change() {
     }
 }
 
-/// Clients must not notice that the new server hangs, and a switch to it must be impossible.
+/// If the new server hangs, clients must not notice it, and a switch to it must be refused.
 #[test]
 fn a_new_server_that_does_not_answer_delays_no_client() {
     let scratch = Scratch::new("twin-silent");

@@ -1,5 +1,5 @@
-//! Deleted entries that are kept: listed and brought back by `pando undelete`, after a restart too, and never visible
-//! otherwise.
+//! Deleted entries that are kept: `pando undelete` lists them and brings them back, even after a restart. No other
+//! request shows them.
 
 use crate::support;
 
@@ -53,14 +53,14 @@ fn deleted_entries_come_back_with_their_groups() {
     }
     let exported = command(&["export", "--operational"], Some(&Pando::data(&scratch))).expect_code(0);
     assert!(!exported.stdout.contains("anna") && !exported.stdout.contains(&uuid), "{}", exported.stdout);
-    // Others may neither list nor undelete.
+    // Other users can neither list nor undelete entries.
     let mut user = pando.connect();
     for name in ["1.3.6.1.4.1.99999.5.4", "1.3.6.1.4.1.99999.5.5"] {
         let request = ldap::UndeleteRequest { uuid: [7; 16], superior: None }.encode();
         let reply = user.extended(name, Some(&request)).unwrap();
         assert_eq!(reply.outcome.code, ResultCode::INSUFFICIENT_ACCESS_RIGHTS, "{name}");
     }
-    // The writer's own request is not for clients.
+    // Clients cannot send the writer's internal request.
     let own = admin.extended("1.3.6.1.4.1.99999.5.6", None).unwrap();
     assert_eq!(own.outcome.code, ResultCode::PROTOCOL_ERROR);
     drop((admin, user));
@@ -75,7 +75,7 @@ fn deleted_entries_come_back_with_their_groups() {
         admin.entry(&group, &["member"]).unwrap().unwrap().texts("member"),
         std::slice::from_ref(&anna)
     );
-    // Time removes what is kept.
+    // Deleted entries are removed after the configured time.
     assert!(admin.delete(&anna).unwrap().is_success());
     keep_for(&mut admin, "1");
     let begun = std::time::Instant::now();
@@ -88,8 +88,8 @@ fn deleted_entries_come_back_with_their_groups() {
     command(&["verify"], Some(&Pando::data(&scratch))).expect_code(0);
 }
 
-/// The control of Active Directory, as ldapsearch and ldap3 send it: for the administrator with values, for a user with
-/// the right to undelete without them, for others not at all.
+/// Active Directory's control for deleted entries, as ldapsearch and ldap3 send it: the administrator gets values, a
+/// user with the right to undelete gets none, and for others the control does not exist.
 #[test]
 fn searches_show_deleted_entries_to_those_who_may_undelete() {
     let scratch = Scratch::new("show-deleted");
@@ -111,7 +111,7 @@ fn searches_show_deleted_entries_to_those_who_may_undelete() {
         support::clients::run("ldapsearch", &[&fixed[..], options].concat(), "")
     };
     let administrator = (support::ADMIN_DN, support::ADMIN_PASSWORD);
-    // Nothing is kept yet.
+    // Deleted entries are not kept yet.
     assert!(!supported(&mut admin));
     search(administrator, &["(uid=anna)"]).expect_code(12);
     keep_for(&mut admin, "3600");
@@ -128,7 +128,7 @@ fn searches_show_deleted_entries_to_those_who_may_undelete() {
     assert!(found.contains(&format!("dn: {anna}\n")), "{found}");
     let paged = search(administrator, &["-E", "pr=1/noprompt", "(isDeleted=TRUE)", "uid"]);
     paged.expect_code(0).expect_output("uid: carl");
-    // Others.
+    // Other users cannot use the control.
     search((&bert, "bert-secret"), &["(uid=carl)"]).expect_code(12);
     let rules = [
         "all: allow read to authenticated".to_owned(),

@@ -122,7 +122,7 @@ fn groups_have_members_nested_ones_too() {
     let outer = format!("cn=outer,ou=groups,{SUFFIX}");
     let staff = format!("cn=staff,ou=groups,{SUFFIX}");
     pando(&scratch, &format!("group join outer {staff}")).expect_code(0).expect_output("1 added");
-    // A circle, which ends.
+    // Groups that contain each other do not loop for ever.
     pando(&scratch, &format!("group join staff {outer}")).expect_code(0);
     let all = pando(&scratch, "group members outer --json").expect_code(0).stdout;
     let through = |name: &str| {

@@ -1,4 +1,4 @@
-//! Copies of Debian's slapd without the overlay syncprov, by the log of its overlay accesslog.
+//! Copies of Debian's slapd without the overlay syncprov, from the log of its overlay accesslog.
 
 use super::*;
 
@@ -29,7 +29,7 @@ fn a_copy_follows_the_access_log_of_slapd() {
     let (scratch, folder) = (Scratch::new("follow-accesslog"), Scratch::new("follow-accesslog-source"));
     let (mut slapd, log) = source(&folder);
     plant_more(&mut administrator(&slapd));
-    // slapd has passwords in clear, and its overlay names the log at the top.
+    // slapd stores passwords in clear, and its suffix entry names the log.
     let own = ["userPassword", "auditContext"];
     let mut copy = follower(&scratch, slapd.address());
     assert!(copy.log().contains("the first copy is made"), "{}", copy.log());
@@ -48,7 +48,7 @@ fn a_copy_follows_the_access_log_of_slapd() {
     }
     until("a cookie", || figure(&copy, "Cookie").starts_with("accesslog 20").then_some(()));
     assert!(!copy.log().contains("the whole content is compared"), "{}", copy.log());
-    // slapd creates an empty log, without the changes that the copy has not read.
+    // slapd starts an empty log, which lacks changes that the copy has not read.
     copy.kill();
     (0..20).for_each(|_| changes.make());
     drop(changes);

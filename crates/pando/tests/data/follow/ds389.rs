@@ -1,4 +1,4 @@
-//! Copies of a real 389 DS, by its content synchronization plug-in and by its retro change log.
+//! Copies of a real 389 DS, by its content synchronization plug-in and from its retro change log.
 
 use super::*;
 use crate::support::ds389::RunningDs389;
@@ -6,8 +6,8 @@ use crate::support::ds389::RunningDs389;
 const RETRO: (&str, &[(&str, &str)]) =
     ("Retro Changelog Plugin", &[("nsslapd-attribute", "nsuniqueid:targetUniqueId")]);
 
-/// Makes changes at random while the copy runs and while it is away, and compares both each time, without the
-/// attributes that the source does not send after a cut.
+/// Makes random changes while the copy runs and while it is stopped, and compares both servers each time. Attributes
+/// that the source does not send after an interruption are not compared.
 #[track_caller]
 fn follows(name: &str, plugins: &[(&str, &[(&str, &str)])], cookie: &str, lost: &[&str]) {
     let (scratch, folder) = (Scratch::new(name), Scratch::new(&format!("{name}-source")));
@@ -22,7 +22,7 @@ fn follows(name: &str, plugins: &[(&str, &[(&str, &str)])], cookie: &str, lost: 
         add(theirs, &format!("cn={name},ou=groups,{SUFFIX}"), &attributes);
     };
     dangling(&mut theirs, "dangling-at-first");
-    // Attributes of its own, and those that name its entries in another way.
+    // Attributes that only 389 DS has, and attributes that identify its entries differently.
     let own = ["nsUniqueId", "entryid", "parentid", "entryUUID", "dsEntryDN", "aci"];
     let own = [&own[..], lost].concat();
     let mut copy = follower(&scratch, source.address());
@@ -47,7 +47,7 @@ fn follows(name: &str, plugins: &[(&str, &[(&str, &str)])], cookie: &str, lost: 
 #[test]
 #[ignore = "needs 389 DS, which ./dev test-peers installs"]
 fn content_synchronization_of_ds389() {
-    // 389 DS 2.3 sends changed entries without these after a cut.
+    // After an interruption, 389 DS 2.3 sends changed entries without these attributes.
     let lost = ["createTimestamp", "modifyTimestamp", "creatorsName", "modifiersName"];
     follows("follow-389-sync", &[RETRO, ("Content Synchronization", &[])], ":(objectClass=*)#", &lost);
 }

@@ -1,7 +1,7 @@
-//! Copies of sources with a list of changes in place of content synchronization.
+//! Copies of sources that have a list of changes instead of content synchronization.
 //!
-//! The exchanges with Active Directory and with the retro change log are written here as MS-ADTS and 389 DS's
-//! documentation describe them: neither server runs in these tests. No test has a real OpenDJ.
+//! The exchanges with Active Directory and with the retro change log are scripted, according to MS-ADTS and the
+//! documentation of 389 DS: neither server runs in these tests. No test uses a real OpenDJ.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -21,20 +21,20 @@ use crate::support::sync_source::read_message;
 
 type Values = Vec<(&'static str, Vec<Vec<u8>>)>;
 
-/// An answer of the source to the next search whose base, and part of whose filter, are these.
+/// An answer of the source to the next search with this base, whose filter contains this text.
 struct Answer {
     base: &'static str,
     filter: &'static str,
     entries: Vec<(&'static str, Values)>,
-    /// Control of the last message.
+    /// Control of the last message of the answer.
     control: Option<(&'static str, Vec<u8>)>,
     code: ResultCode,
-    /// Value of the request's control of this OID that is expected.
+    /// OID and expected value of a control of the request.
     expected: Option<(&'static str, Vec<u8>)>,
 }
 
-/// A source that gives the answers in order; searches that no answer is for get none of these entries. Its root DSE and
-/// the suffix entry by itself are always there, unless `is_hidden`.
+/// A source that gives the answers in order. A search that does not match the next answer returns no entries. The root
+/// DSE and the suffix entry can always be read, unless `is_hidden`.
 #[derive(Clone)]
 struct ListSource {
     address: SocketAddr,
@@ -79,7 +79,7 @@ impl ListSource {
             [("changelog", text("cn=changelog"))].into_iter().chain(numbers).collect();
     }
 
-    /// Adds answers at once: the copy asks meanwhile.
+    /// Adds several answers in one step, because the copy may send searches meanwhile.
     fn push<const N: usize>(&self, answers: [Answer; N]) {
         self.answers.lock().unwrap().extend(answers);
     }
@@ -123,7 +123,7 @@ fn serve(mut stream: TcpStream, source: &ListSource) {
                 let mut control = given.control.clone();
                 let sync = message.controls.find(oids::DIR_SYNC).and_then(|control| control.value);
                 if let (None, Some(value)) = (&control, sync) {
-                    // Nothing new: the same cookie, which is one octet at the end.
+                    // There are no changes, so return the same cookie, which is the last octet.
                     control = Some((oids::DIR_SYNC, dir_sync(false, &value[value.len() - 1..])));
                 }
                 let controls = control.as_ref().map(|(oid, value)| {
@@ -179,7 +179,7 @@ fn dir_sync(has_more: bool, cookie: &[u8]) -> Vec<u8> {
     out
 }
 
-/// An objectGUID, of which the first octets are in little-endian order, and its text.
+/// Returns an objectGUID. The text form has the first octets in reverse order, because they are little-endian.
 fn guid(number: u8) -> Vec<Vec<u8>> {
     vec![[&[number, 0, 0, 0][..], &[7; 12]].concat()]
 }
@@ -226,7 +226,8 @@ fn dir_sync_of_active_directory() {
     let anna = || person(ANNA, "Anna", 2, "objectGUID");
     let first = || vec![domain(), anna(), group("member;range=0-0")];
     let everything = || answer(SUFFIX, "(objectClass=*)", first());
-    // The start asks for a cookie and for the entries; a long group sends it on to the thread, which asks again.
+    // The start requests a cookie and the entries. Because the group is too long for one answer, the copy is left to
+    // the following thread, which requests both again.
     let cookies = || {
         [
             Answer { control: cookie(true, b"0"), expected: sync(b""), ..answer(SUFFIX, "", vec![anna()]) },
@@ -250,7 +251,7 @@ fn dir_sync_of_active_directory() {
     let values = |dn: &str, name: &str| Some(copy.administrator().entry(dn, &[name]).unwrap()?.texts(name));
     assert_eq!(values(ANNA, "entryUUID"), Some(vec!["00000002-0707-0707-0707-070707070707".to_owned()]));
     assert_eq!(values("cn=Team,dc=example,dc=com", "member"), Some(vec![ANNA.to_owned(), BERT.to_owned()]));
-    // A change, and a delete, of which DirSync sends the remains.
+    // DirSync sends a change and a delete, both as entries without a usable name.
     let changed = |number| ("cn=x,cn=Deleted Objects,dc=example,dc=com", vec![("objectGUID", guid(number))]);
     let changes = vec![changed(2), changed(3)];
     source.push([
@@ -265,7 +266,7 @@ fn dir_sync_of_active_directory() {
     assert_eq!(figure(&copy, "Rejected"), "0", "{}", copy.log());
 }
 
-/// The suffix entry, a person, a unit and a change, of a server with a retro change log.
+/// Returns the suffix entry of a server with a retro change log.
 fn retro_top() -> (&'static str, Values) {
     let (dn, mut values) = domain();
     values[2] = ("nsUniqueId", text("00000001-07070707-07070707-07070707"));
@@ -287,7 +288,7 @@ fn retro_change(number: &'static str, kind: &'static str, id: u8) -> (&'static s
     ("", vec![("changeNumber", text(number)), ("changeType", text(kind)), ("targetUniqueId", id)])
 }
 
-/// Starts a copy of a server whose retro change log has the changes to 41, and which has these entries.
+/// Starts a copy of a server with these entries, whose retro change log contains the changes up to number 41.
 fn retro(scratch: &Scratch, entries: Vec<(&'static str, Values)>) -> (ListSource, Pando) {
     let source = ListSource::start(Vec::new(), vec![answer(SUFFIX, "(objectClass=*)", entries)]);
     source.set_numbers("1", "41");
@@ -303,13 +304,13 @@ fn the_retro_change_log() {
     let values = |copy: &Pando, dn: &str, name: &str| {
         Some(copy.administrator().entry(dn, &[name]).unwrap()?.texts(name))
     };
-    // A rename arrives before the entry below which the change log places it.
+    // A rename arrives before the entry that becomes the new superior.
     let moved = "cn=Ann,ou=later,dc=example,dc=com";
     source.set_numbers("1", "43");
     source.push([
         answer("cn=changelog", "(changeNumber>=42)", vec![retro_change("42", "modrdn", 2)]),
         answer(SUFFIX, "(nsUniqueId=00000002-", vec![retro_person(moved, "Ann", 2)]),
-        // It waits, and is read again.
+        // The renamed entry waits, and is read again.
         answer(SUFFIX, "(nsUniqueId=00000002-", vec![retro_person(moved, "Ann", 2)]),
         answer("cn=changelog", "(changeNumber>=43)", vec![retro_change("43", "add", 5)]),
         answer(SUFFIX, "(nsUniqueId=00000005-", vec![retro_unit()]),
@@ -318,7 +319,7 @@ fn the_retro_change_log() {
     until("the renamed entry", || values(&copy, moved, "cn"));
     assert_eq!(figure(&copy, "Rejected"), "0", "{}", copy.log());
     until("the stored cookie", || (figure(&copy, "Cookie") == "number 43").then_some(()));
-    // It continues there after a kill. A trimmed log makes it compare everything.
+    // After a kill, the copy continues at the stored number. If the log was trimmed, it compares everything.
     copy.kill();
     let refused = |code| Answer { code, ..answer("cn=changelog", "(changeNumber>=44)", vec![]) };
     let content = answer(SUFFIX, "(objectClass=*)", vec![retro_top(), retro_unit()]);
@@ -334,13 +335,13 @@ fn a_retro_change_log_that_lacks_changes_makes_the_copy_compare_everything() {
     let scratch = Scratch::new("follow-retro-trimmed");
     let (source, copy) = retro(&scratch, vec![retro_top(), retro_person(ANNA, "Anna", 2)]);
     let is_there = |dn| copy.administrator().entry(dn, &["1.1"]).unwrap().is_some();
-    // It was trimmed: the search for changes finds the newer ones, without an error.
+    // The log was trimmed: without an error, the search returns only newer changes.
     source.push([answer(SUFFIX, "(objectClass=*)", vec![retro_top(), retro_person(BERT, "Bert", 3)])]);
     source.set_numbers("60", "70");
     source.all_given();
     until("the content", || (is_there(BERT) && !is_there(ANNA)).then_some(()));
     until("the new cookie", || (figure(&copy, "Cookie") == "number 70").then_some(()));
-    // It was recreated, and counts from 1 again.
+    // The log was recreated, and starts again at 1.
     source.push([answer(SUFFIX, "(objectClass=*)", vec![retro_top(), retro_person(ANNA, "Anna", 2)])]);
     source.set_numbers("1", "5");
     source.all_given();
@@ -357,7 +358,7 @@ fn a_source_that_hides_its_content_takes_nothing_from_the_copy() {
     let listed = || answer("cn=changelog", "(changeNumber>=42)", changes());
     source.is_hidden.store(true, Relaxed);
     source.set_numbers("1", "43");
-    // The suffix entry and the person are invisible; then only the person is gone.
+    // First the suffix entry and the person are invisible; later only the person is gone.
     source.push([listed(), answer(SUFFIX, "(nsUniqueId=00000001-", vec![])]);
     until("a message", || copy.log().contains("the source shows no entry at all").then_some(()));
     source.all_given();
@@ -378,7 +379,8 @@ fn a_content_without_its_base_is_not_imported() {
     let content = |top: Vec<_>| {
         answer(SUFFIX, "(objectClass=*)", top.into_iter().chain([retro_person(ANNA, "Anna", 2)]).collect())
     };
-    // The thread that follows compares the content, which then has its base.
+    // The first copy fails, because the content lacks the base. The following thread then compares the content, which
+    // has it.
     let source = ListSource::start(Vec::new(), vec![content(vec![]), content(vec![retro_top()])]);
     source.set_numbers("1", "41");
     let copy = follower(&scratch, source.address);
@@ -393,7 +395,7 @@ fn a_content_that_breaks_off_takes_nothing_from_the_copy() {
     let (source, copy) =
         retro(&scratch, vec![retro_top(), retro_person(ANNA, "Anna", 2), retro_person(BERT, "Bert", 3)]);
     let is_there = |dn| copy.administrator().entry(dn, &["1.1"]).unwrap().is_some();
-    // The second page of the comparison says that there is no such entry.
+    // The second page of the comparison returns noSuchObject.
     let page = PagedResults { size: 0, cookie: b"next" }.encode();
     source.push([
         Answer {

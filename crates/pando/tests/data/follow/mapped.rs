@@ -1,11 +1,11 @@
-//! Copies with other names than their sources, and several of them in one server.
+//! Copies with names that differ from their sources, and several copies in one server.
 
 use super::*;
 
 const FIRST: &str = "dc=example,dc=org";
 const SECOND: &str = "dc=example,dc=net";
 
-/// Starts a server with copies of two sources, to [`FIRST`] and [`SECOND`].
+/// Starts a server with copies of two sources, at [`FIRST`] and [`SECOND`].
 fn of_both(scratch: &Scratch, slapd: SocketAddr, pando: SocketAddr) -> Pando {
     let password = scratch.write("password", ADMIN_PASSWORD);
     let table = |source: SocketAddr, more: &str| {
@@ -59,7 +59,7 @@ fn several_sources_have_other_names_here() {
     let in_second = |uid: &str| format!("uid={uid},ou=people,{SECOND}");
     assert!(values(&copy, &in_second("anna"), "cn").is_some());
     assert_eq!(values(&copy, &in_second("p7"), "cn"), None);
-    // Changes arrive under the names here, also after a kill.
+    // Changes arrive under the names of the copy, also after a kill.
     let change = |theirs: &mut Connection, from: &str, to: &str| {
         let moved = theirs.modify_dn(&person_dn(from), &format!("uid={to}"), Some(SUFFIX)).unwrap();
         assert!(moved.is_success(), "{moved:?}");
@@ -78,7 +78,7 @@ fn several_sources_have_other_names_here() {
     until("a delete of the second", || values(&copy, &in_second("bert"), "cn").is_none().then_some(()));
     until("both", || (figure(&copy, "State") == "following").then_some(()));
     assert_eq!(figure(&copy, "Rejected"), "0", "{}", copy.log());
-    // A client is referred to the name there, and each copy is promoted by itself.
+    // A client is referred to the entry's name at the source. Each copy is promoted separately.
     let mut admin = copy.administrator();
     let refused = admin.delete(&moved("ann")).unwrap();
     let url = format!("ldap://{}/uid=ann,{SUFFIX}", slapd.address());

@@ -1,9 +1,9 @@
-//! The proof of a live migration: a large copy of a slapd that changes all the time, through kills and cuts on both
-//! sides. `./dev follow` runs it; the environment sets its size.
+//! Proof of a live migration: a large copy of a slapd that is changed all the time, with kills and interrupted
+//! connections on both sides. `./dev follow` runs it; environment variables set its size.
 //!
-//! The first copy is cut in its content. Then the copy or the source is killed, or all connections are cut, at
-//! random moments. A refresh of a large source takes longer than the pauses between these, and slapd gives no cookie in
-//! its middle. So each second fault waits until the copy follows again: others may strike at any moment.
+//! The first copy is interrupted during its content. Later, the copy or the source is killed, or all connections are
+//! cut, at random moments. A refresh of a large source takes longer than the time between these faults, and slapd sends
+//! no cookie during it. Therefore, before every second fault, the test waits until the copy follows again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,10 +13,10 @@ use support::relay::{Lasts, Relay};
 
 use super::*;
 
-/// Time for a refresh of the whole content while the source changes, by a debug build.
+/// Time for a refresh of the whole content by a debug build while the source changes.
 const REFRESH_MAX: Duration = Duration::from_secs(600);
 
-/// Returns a number of the environment.
+/// Returns the number in an environment variable, or a default.
 fn number(name: &str, usual: u64) -> u64 {
     std::env::var(name).map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
 }
@@ -38,7 +38,7 @@ fn plant_many(connection: &mut Connection, entries: u64) {
     }
 }
 
-/// Makes changes at a rate, without reading the whole tree before each, until `stop` is set. Returns how many.
+/// Makes changes at a given rate until `stop` is set, without reading the whole tree before each. Returns their number.
 fn change_at(address: SocketAddr, (entries, rate): (u64, u64), stop: &AtomicBool, seed: u64) -> u64 {
     let mut random = fastrand::Rng::with_seed(seed);
     let open = || {
@@ -68,7 +68,7 @@ fn change_at(address: SocketAddr, (entries, rate): (u64, u64), stop: &AtomicBool
             }
             4 => to.delete(&at),
             5 => to.modify_dn(&at, &format!("uid=n{person}"), Some(&format!("ou=t{other},{SUFFIX}"))),
-            // A tree and its way back, so that later names still exist.
+            // Move a tree away and back, so that later names still exist.
             6 => to
                 .modify_dn(&unit, &format!("ou=moved{seed}-{turn}"), Some(&format!("ou=people,{SUFFIX}")))
                 .and_then(|_| {
@@ -81,7 +81,7 @@ fn change_at(address: SocketAddr, (entries, rate): (u64, u64), stop: &AtomicBool
         };
         match outcome {
             Ok(outcome) => made += u64::from(outcome.is_success()),
-            // The source was killed.
+            // The source was killed: connect again.
             Err(_) => connection = None,
         }
         let due = begun + Duration::from_micros(1_000_000 * turn / rate.max(1));
@@ -109,7 +109,7 @@ fn a_large_copy_equals_slapd_after_kills_and_cuts() {
     let mut theirs = Connection::open(slapd.address()).unwrap();
     assert!(theirs.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
     plant_many(&mut theirs, entries);
-    // An entry takes some 700 octets.
+    // An entry has about 700 octets.
     let mut random = fastrand::Rng::with_seed(seed());
     let first_cut = random.u64(1 << 16..entries * 600 + (1 << 17));
     let relay = Relay::to(slapd.address(), move |number| match number {

@@ -1,4 +1,4 @@
-//! A copy of a source that sends what slapd sends in rare moments.
+//! Copies of a scripted source, which sends messages that slapd sends only in rare situations.
 
 use ldap::{SyncIdSet, SyncInfo, SyncState, SyncUuid};
 
@@ -22,12 +22,12 @@ fn uuid(number: u8) -> SyncUuid {
     [number; 16]
 }
 
-/// Returns a name below the suffix.
+/// Returns a DN below the suffix.
 fn dn(name: &str) -> String {
     format!("{name},{SUFFIX}")
 }
 
-/// Returns a cookie of slapd.
+/// Returns a cookie in the form of slapd.
 fn cookie(second: u8) -> String {
     format!("rid=000,csn=202611270900{second:02}.000001Z#000000#000#000000")
 }
@@ -41,7 +41,7 @@ fn send_top(search: &mut SyncSearch) {
     search.entry((ADD, uuid(1)), None, SUFFIX, TOP).info(&refreshed(true, &cookie(1))).send();
 }
 
-/// Waits until the copy has an entry.
+/// Waits until the copy has the entry.
 fn until_there(copy: &Pando, name: &str) {
     until("an entry", || copy.administrator().entry(&dn(name), &["1.1"]).unwrap());
 }
@@ -52,8 +52,8 @@ fn is_there(copy: &Pando, name: &str) -> bool {
 
 #[test]
 fn an_entry_that_was_added_and_deleted_at_once_does_not_stay() {
-    // Found with slapd, when the copy connected while people were added, renamed and deleted: entries with a manager
-    // were made equal once more after a rename, and a deleted one came back.
+    // Regression test, found with slapd: the copy connected while people were added, renamed and deleted. Entries with
+    // a manager were compared again after a rename, and a deleted entry came back.
     let (scratch, source) = (Scratch::new("follow-at-once"), SyncSource::start());
     let copy = follower(&scratch, source.address());
     let mut search = source.search();
@@ -99,7 +99,7 @@ fn a_deleted_entry_does_not_wait_for_its_superior() {
 
 #[test]
 fn an_entry_waits_for_a_superior_that_has_a_later_cookie() {
-    // Bug: each cookie gave up the entries that waited, and the next connection compared everything.
+    // Regression test: each cookie discarded the entries that waited, and the next connection compared everything.
     let (scratch, source) = (Scratch::new("follow-later-superior"), SyncSource::start());
     let copy = follower(&scratch, source.address());
     let mut search = source.search();
@@ -108,7 +108,7 @@ fn an_entry_waits_for_a_superior_that_has_a_later_cookie() {
     until("an entry that waits", || (figure(&copy, "Rejected") == "1").then_some(()));
     until("its cookie", || figure(&copy, "Cookie").contains("20261127090002").then_some(()));
     assert!(!is_there(&copy, "uid=early,ou=later"));
-    // A cut here: the cookie is not used, because an entry is lacking, but the one before is.
+    // Cut the connection here. The last cookie is not used, because an entry is missing; the one before it is.
     drop(search);
     let mut search = source.search();
     assert_eq!(search.cookie, Some(cookie(1).into_bytes()));
@@ -119,7 +119,7 @@ fn an_entry_waits_for_a_superior_that_has_a_later_cookie() {
     search.entry((ADD, uuid(3)), Some(&cookie(3)), &dn("ou=later"), UNIT).send();
     until_there(&copy, "uid=early,ou=later");
     until("nothing that waits", || (figure(&copy, "Rejected") == "0").then_some(()));
-    // One whose superior never comes is given up, with a message.
+    // If the superior of an entry never arrives, the entry is given up with a message.
     search.entry((ADD, uuid(4)), Some(&cookie(4)), &dn("uid=alone,ou=never"), PERSON).send();
     for second in 5..30 {
         search
@@ -135,7 +135,7 @@ fn an_entry_waits_for_a_superior_that_has_a_later_cookie() {
 
 #[test]
 fn a_refresh_without_cookie_is_the_whole_content() {
-    // slapd ends such a refresh as one that has named all deletes, although it does not know what the copy has.
+    // slapd ends a refresh without cookie with refreshDeletes, although it does not know which entries the copy has.
     let (scratch, source) = (Scratch::new("follow-no-cookie"), SyncSource::start());
     let copy = follower(&scratch, source.address());
     let mut search = source.search();
@@ -186,8 +186,9 @@ fn changes_that_the_refresh_contained_are_not_repeated() {
 
 #[test]
 fn a_change_that_the_refresh_overtook_is_left_out() {
-    // Found with slapd: an entry was added below a unit that was then renamed, both during the refresh. The refresh
-    // sent both as they were then, and the messages after it named a superior that was no longer there.
+    // Regression test, found with slapd: during the refresh, an entry was added below a unit, and the unit was then
+    // renamed. The refresh sent both in their final state, and the messages after it named a superior that no longer
+    // existed.
     let (scratch, source) = (Scratch::new("follow-overtaken"), SyncSource::start());
     let copy = follower(&scratch, source.address());
     let mut search = source.search();
