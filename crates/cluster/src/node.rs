@@ -4,9 +4,9 @@
 //! All its inputs are events of one channel. It guarantees:
 //!
 //! - This node commits only what the log has accepted, and answers only what it has committed.
-//! - A decided batch is committed when the node reads its group back. If it reads a message that rules the group out,
-//!   it drops the batch, and the writer of that time decides its changes again.
-//! - A change keeps its id however it is forwarded, so it is made once however often it is sent.
+//! - A decided batch is committed when the node reads its group back. If it reads a message that excludes the group, it
+//!   drops the batch, and the new writer decides its changes again.
+//! - A change has the same id wherever it is forwarded, so it is made once no matter how often it is sent.
 
 mod announcements;
 mod digests;
@@ -42,17 +42,17 @@ use keys::Keys;
 use requests::{Decided, RemoteFrame, Sent};
 use snapshots::{Schedule, Snapshots};
 
-/// Longest wait for an event: waiting changes expire and claims become due as time passes.
+/// Maximum wait for an event. Waiting changes expire and claims become due as time passes.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Count of the last appended messages whose tags are kept.
+/// Number of last appended messages whose tags are stored.
 const APPENDED_KEPT: usize = 16;
 
-/// Parts that a node is made of.
+/// Parts of a node.
 pub(crate) struct Parts {
-    /// Time limit of a claim under way.
+    /// Time limit of a claim in flight.
     pub(super) claim_patience: Duration,
-    /// Time limit of a change that waits.
+    /// Time limit of a waiting change.
     pub(super) patience: Duration,
     pub(super) identity: Identity,
     /// Address at which other nodes reach this one.
@@ -64,12 +64,12 @@ pub(crate) struct Parts {
     pub(super) runtime: Box<dyn Runtime>,
     pub(super) log: Box<dyn Log>,
     pub(super) peers: Box<dyn Peers>,
-    /// Whether the groups that it writes are sealed.
+    /// Whether the node seals the groups that it writes.
     pub(super) seals: bool,
     pub(super) former_members: Arc<FormerMembers>,
-    /// Folder and interval of snapshots that this node makes on its own.
+    /// Folder and interval of the snapshots that this node makes by itself.
     pub(super) snapshots: Option<Schedule>,
-    /// Interval of comparisons between nodes, and the most bytes of rows of each.
+    /// Interval of comparisons between nodes, and the maximum bytes of rows of each.
     pub(super) digest_interval: Option<Duration>,
     pub(super) digest_bytes_max: u64,
 }
@@ -77,16 +77,16 @@ pub(crate) struct Parts {
 /// The node's thread.
 pub(crate) struct Node {
     parts: Parts,
-    /// `None` until the place in the log is verified.
+    /// `None` until the position in the log is verified.
     member: Option<Member>,
-    /// Reason for which the node has stopped following the log, for good.
+    /// Reason why the node has stopped following the log; it does not resume.
     stopped: Option<String>,
     /// State from which to continue, and the number of the search for its message in the log.
     finding: Option<(u64, Follower)>,
     finds: u64,
     /// Number of the present reader. Messages of other readers are ignored.
     reading: u64,
-    /// Events that were taken from the channel too early.
+    /// Events that were taken from the channel before they could be handled.
     ahead: VecDeque<NodeEvent>,
     is_elected: bool,
     /// Ticket and start of the claim in flight.
@@ -99,7 +99,7 @@ pub(crate) struct Node {
     appended: VecDeque<(usize, Tag)>,
     /// Offset up to which the log had been read at the last request for its end.
     read_at_last_end: u64,
-    /// Last known end of the log, and the time at which it was asked for.
+    /// Last known end of the log, and the time of the request for it.
     end_heard: Option<(u64, Instant)>,
     /// Address of the writer, from its claim.
     writer_address: Option<String>,
@@ -109,24 +109,24 @@ pub(crate) struct Node {
     send_after: Instant,
     frames: HashMap<u64, RemoteFrame>,
     gate: Gate,
-    /// Number of the last frame, of both directions.
+    /// Number of the last frame, sent or received.
     numbers: u64,
     decided: Vec<Decided>,
-    /// Time since which no client of this node sends changes.
+    /// Time at which the clients of this node stopped sending changes.
     is_closing: Option<Instant>,
     /// Append time of the last message read, in milliseconds since 1970.
     last_millis: i64,
     holes: u32,
-    /// Whether the node has begun again since its last commit.
+    /// Whether the node has started over since its last commit.
     has_started_over: bool,
-    /// Delay after which the node takes part again if the disk, which is full now, has room.
+    /// Delay after which the node checks whether the full disk has room again, to take part again.
     waits_for_room: Option<Duration>,
     growth: Growth,
     announced: Announced,
     digests: Digests,
     keys: Keys,
     snapshots: Snapshots,
-    /// Rows of messages that were read while a batch is open. They go into the next commit.
+    /// Rows of messages that were read while a batch was open. They are part of the next commit.
     kept: Vec<RowChange>,
 }
 
@@ -173,7 +173,7 @@ impl Node {
         }
     }
 
-    /// Runs until the queue of changes is closed and empty. `end` ends the server, for a cause.
+    /// Runs until the queue of changes is closed and empty. `end` ends the server and receives the cause.
     pub(super) fn run(mut self, mut writer: Writer, end: &dyn Fn(&str)) {
         self.find_place(Duration::ZERO);
         loop {
@@ -260,7 +260,7 @@ impl Node {
         self.ahead.pop_front().or_else(|| self.parts.runtime.next_event(patience))
     }
 
-    /// Handles an event that does not depend on an open batch. Messages of the log come by [`Node::follow`], or by
+    /// Handles an event that does not depend on an open batch. [`Node::follow`] handles messages of the log, or
     /// [`Node::lead`] while a batch is open.
     fn take(&mut self, event: NodeEvent) {
         match event {
@@ -306,7 +306,8 @@ impl Node {
         }
     }
 
-    /// Returns the node's own group as a message of the log before the reader brings it, if no message lies between.
+    /// Returns the node's own group as a message of the log before the reader delivers it, if no other message precedes
+    /// it.
     fn own_group(&self, event: &Event) -> Option<Message> {
         let Event::Appended { ticket, offset } = event else { return None };
         let (own, bytes) = self.group.as_ref()?;
@@ -389,7 +390,7 @@ impl Node {
         }
     }
 
-    /// Takes the first and the next offset of the log, or the reason for which they are unknown.
+    /// Records the first and the next offset of the log, or the reason why they are unknown.
     fn take_ends(&mut self, asked: Instant, ends: Result<(u64, u64), String>) {
         let next = self.member.as_ref().map_or(0, |member| member.follower().next_offset());
         let (start, end) = match ends {
@@ -403,7 +404,7 @@ impl Node {
                 return;
             }
         };
-        // Events come in order, so everything read by the last answer was in the log before this request.
+        // Events arrive in order, so all messages read before the last answer were in the log before this request.
         let read = std::mem::replace(&mut self.read_at_last_end, next);
         if end < read
             && let Some(member) = &mut self.member
@@ -429,7 +430,7 @@ impl Node {
         }
     }
 
-    /// Claims to write if this node is elected and neither writes nor claims.
+    /// Claims to be the writer if this node is elected and neither writes nor claims.
     fn claim_if_due(&mut self) {
         let now = self.now();
         let patience = self.parts.claim_patience + TICK;
@@ -487,7 +488,7 @@ impl Node {
 
     fn found_place(&mut self, number: u64, found: Result<LogPlace, String>) {
         if self.finding.as_ref().is_none_or(|(current, _)| *current != number) {
-            // An outdated search.
+            // The answer belongs to an outdated search.
             return;
         }
         let place = match found {
@@ -505,7 +506,7 @@ impl Node {
         };
         let Some((_, follower)) = self.finding.take() else { return };
         self.parts.former_members.set(&follower);
-        // Kafka does not identify topics to clients; the generation and the message itself do.
+        // Kafka gives clients no identity of a topic, so the generation and the message itself identify it.
         let topic = follower.cursor().topic;
         let bytes = place.message.as_ref().map(|message| &*message.bytes);
         if let Err(reseed) = follower.check_start(topic, place.start, place.end, bytes) {
@@ -524,7 +525,7 @@ impl Node {
         }
         self.see_keys(&follower);
         if self.has_started_over {
-            // Claims of the earlier incarnation are treated as made.
+            // Claims of the earlier incarnation may have been appended.
             match self.parts.identity.next_incarnation(self.parts.runtime.now_micros()) {
                 Ok(incarnation) => self.ids.incarnation = incarnation,
                 Err(error) => {
@@ -558,8 +559,8 @@ impl Node {
         }
     }
 
-    /// Begins again from the last commit of this node: a message of the log could not be committed, or there is no
-    /// room for further ones.
+    /// Starts over from the last commit of this node, because a message of the log could not be committed, or there is
+    /// no room for more.
     fn start_over(&mut self, error: &OperationError) {
         self.claim_after = self.now() + RETRY;
         // Messages of the present reader are no longer valid. A node that cannot commit should not be the writer.
@@ -584,7 +585,7 @@ impl Node {
         }
     }
 
-    /// Stops applying the log, for good. Reading goes on.
+    /// Stops applying the log; the node does not resume. Reading continues.
     fn stop(&mut self, cause: &str) {
         if self.stopped.is_none() {
             tracing::error!("this node follows its cluster no longer: {cause}");

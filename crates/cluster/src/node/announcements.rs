@@ -1,4 +1,4 @@
-//! Announcements of this node in the log, and those of others.
+//! Announcements in the log by this node and by others.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use super::Node;
 use super::follow::Gathered;
 use crate::limits::ANNOUNCEMENT_INTERVAL;
 
-/// Reason for which an unregistered node stops.
+/// Reason why an unregistered node stops.
 pub(super) const UNREGISTERED: &str =
     "this node was taken out of the cluster; `pando cluster join` makes it a new one";
 
@@ -19,7 +19,7 @@ pub(super) const UNREGISTERED: &str =
 #[derive(Default)]
 pub(crate) struct Announced {
     last: Option<Instant>,
-    /// Whether the node has applied a group since.
+    /// Whether the node has applied a group since its last announcement.
     pub(super) is_new: bool,
 }
 
@@ -31,8 +31,8 @@ impl Announced {
 }
 
 impl Node {
-    /// Announces the offset up to which this node has committed: at the start, which registers the node, and later at
-    /// intervals if there are new groups.
+    /// Announces the offset up to which this node has committed: at the start, which registers the node, and then at
+    /// intervals if it has applied further groups.
     pub(super) fn announce_if_due(&mut self) {
         let Some(member) = self.member.as_ref().filter(|_| self.parts.log.is_open()) else { return };
         let is_due = match self.announced.last {

@@ -2,12 +2,12 @@
 //! digests of its data, by part, and announces them.
 //!
 //! A barrier lies between two messages, so correct nodes have equal data there. The digests are computed from the
-//! stored rows, on a thread of their own: changes are not slowed down, and loss or corruption on the disk is found
-//! too.
+//! stored rows, on a thread of their own: changes are not slowed down, and lost or corrupted rows on the disk are
+//! detected, too.
 //!
-//! A barrier names a slice of the rows. The node that sets it plans the slice first: it reads its own rows from the
-//! end of the last slice until they reach the most bytes of a slice. So the cost of a barrier is bounded on every
-//! node, however large the data is. The thread has the lowest priority and reads no faster than
+//! A barrier names a slice of the rows. The node that sets the barrier plans the slice first: it reads its own rows
+//! from the end of the last slice until they reach the maximum bytes of a slice. So the cost of a barrier is bounded on
+//! every node, however large the data is. The thread has the lowest priority and reads no faster than
 //! [`DIGEST_BYTES_PER_SECOND`](forwarding::row_digests::DIGEST_BYTES_PER_SECOND).
 
 use std::collections::{BTreeMap, VecDeque};
@@ -27,7 +27,7 @@ use crate::environment::Runtime;
 use crate::event::NodeEvent;
 use crate::limits::{BACKGROUND_NICENESS, DIGEST_PATIENCE};
 
-/// Most slices that are kept because nodes differ in them.
+/// Maximum number of disputed slices that are stored.
 const DISPUTES_MAX: usize = 16;
 
 /// State of comparisons with other nodes.
@@ -36,28 +36,28 @@ pub(crate) struct Digests {
     comparison: Comparison,
     /// Barriers with missing reports, with the times at which this node read them.
     open: BTreeMap<u64, Instant>,
-    /// Slices of the last digest barriers: as many as comparisons are kept.
+    /// Slices of the last digest barriers, as many as there are stored comparisons.
     slices: BTreeMap<u64, Slice>,
     is_summing: bool,
-    /// Newest digest barrier read while another one is being summed up, with its data.
+    /// Newest digest barrier read while digests of another one are computed, with its slice and data.
     waiting: Option<(u64, Slice, Snapshot)>,
     is_planning: bool,
-    /// Threads that read rows end when this is dropped.
+    /// Dropping this ends the threads that read rows.
     alive: Arc<()>,
     /// Time at which this node last set or read a digest barrier.
     marked: Option<Instant>,
     /// Last result of a comparison, and its digest barrier.
     found: Option<(u64, Divergence)>,
-    /// Slices in which nodes differ and no majority agrees, with a description of each. Changes are refused while
-    /// there is one.
+    /// Slices in which nodes differ without a majority that agrees, with a description of each. While there is one,
+    /// changes are refused.
     disputed: VecDeque<(Slice, String)>,
-    /// Description of the difference from a majority. The node stops serving.
+    /// Description of this node's difference from a majority. The node stops serving.
     pub(super) diverged: Option<String>,
 }
 
 impl Node {
-    /// Sets a barrier: at the start, once the node has read all of the log; and, as the writer, at intervals, if all
-    /// nodes have reported on the last one.
+    /// Sets a barrier. Does so once at the start, when the node has read the whole log. The writer then sets one at
+    /// each interval if all nodes have reported on the last one.
     pub(super) fn set_barrier_if_due(&mut self) {
         let interval = self.parts.digest_interval;
         let member = self.member.as_ref().filter(|_| self.parts.log.is_open());
@@ -90,7 +90,7 @@ impl Node {
         }
     }
 
-    /// Sets the barrier for a planned slice, unless another node has set one meanwhile.
+    /// Sets the barrier for a planned slice, unless another node has set one since.
     pub(super) fn slice_planned(&mut self, planned: Result<PlannedSlice, String>) {
         self.digests.is_planning = false;
         let Some(member) = self.member.as_ref().filter(|_| self.parts.log.is_open()) else { return };
@@ -105,8 +105,8 @@ impl Node {
         }
     }
 
-    /// Computes this node's digests at a barrier, after the computation in progress. Everything before the barrier is
-    /// committed, and nothing after it.
+    /// Computes this node's digests at a barrier, after any computation in progress. The data contains all messages
+    /// before the barrier and none after it.
     pub(super) fn sum_up(&mut self, mark: u64, slice: Slice) {
         let now = self.now();
         self.digests.marked = Some(now);
@@ -162,7 +162,7 @@ impl Node {
         }
     }
 
-    /// Compares barriers whose time limit for missing reports has passed.
+    /// Compares the digests of barriers whose time limit for missing reports has passed.
     pub(super) fn compare_late(&mut self) {
         let now = self.now();
         let is_late = |since: &Instant| now.saturating_duration_since(*since) > DIGEST_PATIENCE;
@@ -245,7 +245,7 @@ impl Node {
 }
 
 impl Digests {
-    /// Returns the reason for which changes are refused.
+    /// Returns the reason why changes are refused.
     pub(super) fn dispute(&self) -> Option<&String> {
         self.disputed.front().map(|(_, text)| text)
     }
@@ -259,7 +259,7 @@ fn in_background(runtime: &mut dyn Runtime, work: impl FnOnce() + Send + 'static
     runtime.spawn("pando-digest", Box::new(work)).map_err(|error| error.to_string())
 }
 
-/// Returns one digest of all parts, with which people compare nodes.
+/// Returns one digest of all parts, for people who compare nodes.
 fn sum_of(parts: &Parts) -> String {
     let mut all = RollingDigest::default();
     parts.iter().for_each(|(name, digest)| all.add(name.as_bytes(), &digest.to_bytes()));

@@ -28,7 +28,7 @@ impl Gathered {
 }
 
 impl Node {
-    /// Applies a message of the log, and those after it that have arrived already, in one commit.
+    /// Applies a message of the log, and the messages after it that have already arrived, in one commit.
     pub(super) fn follow(&mut self, writer: &mut Writer, message: Message) {
         let mut gathered = Gathered::default();
         self.gather(&message, &mut gathered);
@@ -48,7 +48,7 @@ impl Node {
             }
         }
         self.commit(writer, &gathered);
-        // Skipped if the changes before it could not be committed.
+        // Skipped if the changes before the barrier could not be committed.
         if let Some((mark, slice)) = gathered.mark.take().filter(|_| self.member.is_some()) {
             self.sum_up(mark, slice);
         }
@@ -120,7 +120,7 @@ impl Node {
         self.parts.peers.forget();
     }
 
-    /// Reads missing messages again. If messages are still missing after repeated tries, the node stops.
+    /// Reads missing messages again. If they are still missing after repeated attempts, the node stops.
     fn missing(&mut self, expected: u64) {
         self.holes += 1;
         if self.holes > 3 {
@@ -132,14 +132,14 @@ impl Node {
         }
     }
 
-    /// Commits what was gathered. If that fails, the node begins again from its last commit.
+    /// Commits the gathered records and rows. If that fails, the node starts over from its last commit.
     pub(super) fn commit(&mut self, writer: &mut Writer, gathered: &Gathered) {
         if gathered.rows.is_empty() {
             return;
         }
         let rows: Vec<_> = gathered.rows.iter().map(|row| (&*row.key, row.value.as_deref())).collect();
         let records = gathered.records.iter().map(Vec::as_slice);
-        // Without records, any position that exists will do.
+        // Without records, any existing position is valid.
         match writer.apply_group(gathered.first_position.unwrap_or(1), records, &rows) {
             Ok(()) => {
                 self.has_started_over = false;

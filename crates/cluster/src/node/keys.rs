@@ -1,9 +1,9 @@
 //! This node's part in a rotation of the cluster's key.
 //!
-//! A node makes a key if an administrator requests one, or, as the writer, after a node has left. It announces the
-//! key in the log. Every other node fetches it from a node that has it, over TLS with both certificates, and
-//! announces that it has it. When all nodes have the key, or most have it and the others do not come, the writer puts
-//! it in force. All state is in the log, so after a crash at any step the other nodes, or the next start, can
+//! A node creates a key if an administrator requests one; the writer also does so after a node has left. The node
+//! announces the key in the log. Every other node fetches the key over mutual TLS from a node that has it, and
+//! announces that it has the key. The writer puts the key in force when all nodes have it, or when most have it and a
+//! time limit has passed. All state is in the log, so after a crash at any step the other nodes, or the next start, can
 //! continue.
 
 use std::time::{Duration, Instant};
@@ -20,12 +20,12 @@ use crate::limits::{KEY_PATIENCE, KEY_RETRY};
 /// State of a key change on this node, in addition to the state in the log.
 #[derive(Default)]
 pub(crate) struct Keys {
-    /// Number of the key in force that this node lacks.
+    /// Number of the key that is in force and that this node lacks.
     pub(super) needed: Option<u32>,
     /// Number of the offered key, and the time at which this node read the offer.
     offered: Option<(u32, Instant)>,
-    /// Times at which this node last offered a key, announced that it has one, checked whether an administrator asks
-    /// for one, and fetched one.
+    /// Times at which this node last offered a key, announced that it has one, checked whether an administrator
+    /// requests one, and fetched one.
     made: Option<Instant>,
     said: Option<Instant>,
     looked: Option<Instant>,
@@ -33,11 +33,11 @@ pub(crate) struct Keys {
     is_asking: bool,
     /// Ticket of the rotation in flight.
     rotation: Option<usize>,
-    /// Whether the log has an entry that a key is requested and cannot be made yet.
+    /// Whether the node has logged that a key is requested and cannot be made yet.
     is_logged: bool,
 }
 
-/// Returns true if the interval has passed since the last time, which it then sets to now.
+/// Returns true if `interval` has passed since `last`, and then sets `last` to `now`.
 pub(super) fn is_due(last: &mut Option<Instant>, now: Instant, interval: Duration) -> bool {
     let is_due = last.is_none_or(|last| now.saturating_duration_since(last) >= interval);
     if is_due {
@@ -47,7 +47,7 @@ pub(super) fn is_due(last: &mut Option<Instant>, now: Instant, interval: Duratio
 }
 
 impl Node {
-    /// Does the steps of a rotation that are due.
+    /// Performs the steps of a rotation that are due.
     pub(super) fn keys_if_due(&mut self) {
         if self.stopped.is_some() {
             return;
@@ -65,7 +65,7 @@ impl Node {
         self.rotate_if_due();
     }
 
-    /// Adds the key that this node has made to its keys, once its offer is read back.
+    /// Adds the key that this node has created to its keys, once it has read the offer back.
     fn keep_own_key(&mut self) {
         let Some(member) = &self.member else { return };
         let Some(offered) = member.follower().offered().map(|offered| offered.fingerprint) else { return };
@@ -184,7 +184,7 @@ impl Node {
             |number: u32| self.member.as_ref().is_some_and(|member| member.follower().keys().has(number));
         if self.keys.needed.is_some_and(has) {
             self.keys.needed = None;
-            // The node reads on after its last commit.
+            // Reading continues after the node's last commit.
             self.find_place(Duration::ZERO);
         }
     }
@@ -229,7 +229,7 @@ impl Node {
                     "key {number} of the cluster is in force: messages under another count no longer"
                 );
                 (self.keys.made, self.keys.rotation, self.claim) = (None, None, None);
-                // Announcements that were in flight under the old key.
+                // Announcements in flight were made under the old key.
                 self.announced = super::Announced::default();
                 if let Err(error) = self.parts.identity.want_key(false) {
                     tracing::error!(%error, "a new key is made again");

@@ -25,9 +25,9 @@ use crate::operation::{Change, Operation, Waiter, applied, unavailable};
 enum Fate {
     /// The log has the group: commit it with these rows.
     Accepted(Vec<RowChange>),
-    /// The log never accepts the group; these messages came instead: see [`Gathered`].
+    /// The log will never accept the group; the node has read these messages instead.
     Dropped(Gathered),
-    /// The group is certainly not in the log, for this reason.
+    /// The group is certainly not in the log; the text is the reason.
     Refused(String),
     /// The node has stopped.
     Unknown,
@@ -41,7 +41,7 @@ impl Node {
             Err(error) => return self.refuse_batch(error),
         };
         if let Some(full) = batch.disk_full() {
-            // Other nodes may have room: one of them must become the writer. Waiting changes are sent there.
+            // Other nodes may have room, so one of them must become the writer. Waiting changes are sent to it.
             tracing::error!(error = %full, "this node cannot write for the cluster any longer");
             let full = OperationError::from(full.clone());
             drop(batch);
@@ -56,7 +56,7 @@ impl Node {
             return decided.into_iter().for_each(|(operation, _)| self.answer(operation, failed(&error)));
         }
         if group.record_count() == 0 {
-            // Decided on a state that is accepted and visible.
+            // There is nothing to append. The answers were decided on a state that is accepted and visible.
             drop(batch);
             return decided.into_iter().for_each(|(operation, answer)| self.answer(operation, answer));
         }
@@ -79,7 +79,7 @@ impl Node {
                 match batch.put_log_rows(&rows).and_then(|()| batch.commit()) {
                     Ok(()) => self.committed_group(decided),
                     Err(error) => {
-                        // The log has the group, so its changes are made; the node will read it again.
+                        // The log has the group, so its changes are made. The node reads the group again.
                         tracing::error!(%error, "a batch that the log has is not committed; it is tried again");
                         self.mark_doubtful(&mut decided);
                         self.decide_again(decided);
@@ -110,7 +110,7 @@ impl Node {
         }
     }
 
-    /// Excludes from a batch what some nodes of the cluster do not know.
+    /// Excludes from a batch all features that some nodes of the cluster do not support.
     fn limit_to_level(&self, batch: &mut WriteBatch<'_>) {
         let level = self.member.as_ref().map_or(0, |member| member.follower().level());
         if level < TREES_LEVEL {
@@ -160,11 +160,11 @@ impl Node {
                 self.waiting.push_front(operation);
                 break;
             }
-            // A change may make more records than it names, such as those of memberships by rules: each takes its part
-            // of the room. What has no room in an empty group is too large for the log.
+            // A change may make more records than it names, such as those of memberships by rules, and each of them
+            // takes room. A change that does not fit into an empty group is too large for the log.
             let room = group.room(0).unwrap_or(0);
             if ids.contains(&operation.id) {
-                // Another copy of a change in this batch: handled after the batch.
+                // Another copy of a change in this batch is handled after the batch.
                 again.push(operation);
                 continue;
             }
@@ -216,7 +216,7 @@ impl Node {
         Ok(())
     }
 
-    /// Returns false if another node sent the request, and has sent a newer copy of it.
+    /// Returns false if another node sent the request and has sent a newer copy of it since.
     fn is_admitted(&self, operation: &Operation) -> bool {
         let Waiter::Remote { copy, .. } = &operation.origin else { return true };
         let epoch = self.member.as_ref().and_then(|member| member.follower().epoch());
@@ -249,7 +249,7 @@ impl Node {
         }
     }
 
-    /// Waits for the outcome of the open batch. Clients whose time limit passes first get `unavailable`.
+    /// Waits for the outcome of the open batch. Clients whose time limit passes before that get `unavailable`.
     fn hold(&mut self, decided: &mut [(Operation, Answer)]) -> Fate {
         let begun = self.now();
         let mut is_logged = false;
@@ -315,7 +315,7 @@ impl Node {
                 let mut gathered = Gathered::default();
                 self.gather_verdict(verdict, message, &mut gathered);
                 if let Some((mark, slice)) = gathered.mark.take() {
-                    // The data does not contain the open batch, and contains everything before the barrier.
+                    // The data contains everything before the barrier, and not the open batch.
                     self.sum_up(mark, slice);
                 }
                 match outcome {
@@ -348,11 +348,11 @@ impl Node {
     }
 }
 
-/// Diagnostic message for a change whose operation id is older than those remembered.
+/// Diagnostic message for a change whose operation id is too old to be remembered.
 pub(super) const FORGOTTEN: &str =
     "whether the change was made is not remembered any longer: look before you repeat it";
 
-/// Returns the answer for each change of a failed batch.
+/// Returns the answer to each change of a failed batch.
 fn failed(error: &StoreError) -> Answer {
     Outcome::from(OperationError::from(error.clone())).into()
 }

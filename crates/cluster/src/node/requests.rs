@@ -16,7 +16,7 @@ use crate::host::{Answer, LocalChange, LocalWork};
 use crate::limits::{BATCH_BYTES_MAX, BATCH_WRITES_MAX, FRAMES_MAX, RETRY};
 use crate::operation::{Change, Operation, Waiter, answer_of, applied, reply, unavailable};
 
-/// Diagnostic message for a transaction while a node of the cluster cannot read it.
+/// Diagnostic message for a transaction while a node of the cluster does not support transactions.
 const OLD_NODES: &str = "a node of the cluster runs a version without transactions; update all nodes first";
 
 /// Changes that were sent to the writer.
@@ -25,7 +25,7 @@ pub(crate) struct Sent {
     operations: Vec<Operation>,
 }
 
-/// Change that the writer has decided. It is answered when this node's state contains it.
+/// Change that the writer has decided. It is answered once this node's state contains it.
 pub(crate) struct Decided {
     position: u64,
     operation: Operation,
@@ -56,13 +56,13 @@ impl Node {
         self.waiting.push_back(operation);
     }
 
-    /// Returns true if every node reads forwarded transactions.
+    /// Returns true if every node supports forwarded transactions.
     fn knows_transactions(&self) -> bool {
         let level = self.member.as_ref().map_or(0, |member| member.follower().level());
         level >= TRANSACTIONS_LEVEL
     }
 
-    /// Records that no client of this node remains. Noted events of passwords are still recorded.
+    /// Records that this node has no more clients. Noted password events are still recorded.
     pub(super) fn close(&mut self) {
         let now = self.now();
         self.is_closing = Some(now);
@@ -82,7 +82,7 @@ impl Node {
         }
     }
 
-    /// Receives requests of another node that takes this one for the writer.
+    /// Receives requests of another node that believes this one to be the writer.
     pub(super) fn take_frame(&mut self, frame: Frame) {
         let Frame { requests, reply } = frame;
         for request in &requests {
@@ -136,7 +136,7 @@ impl Node {
         if frame.missing == 0
             && let Some(frame) = self.frames.remove(&number)
         {
-            // The connection may be closed: then the other node sends the requests again.
+            // The connection may be closed. The other node then sends the requests again.
             let _ = frame.reply.send(frame.answers.into_iter().flatten().collect());
         }
     }
@@ -164,7 +164,7 @@ impl Node {
         self.refuse_late(told);
     }
 
-    /// Refuses changes that have waited longer than the time limit.
+    /// Refuses changes whose time limit has passed.
     pub(super) fn expire(&mut self) {
         let (now, patience) = (self.now(), self.parts.patience);
         let is_late = |operation: &Operation| now.duration_since(operation.since) > patience;
@@ -173,8 +173,8 @@ impl Node {
                 self.refuse_late(operation);
             }
         }
-        // Sent to a writer that does not answer. They are kept, because their results still matter, although no
-        // client waits.
+        // These were sent to a writer that does not answer. They are kept without a client, because their results still
+        // matter.
         if let Some(mut sent) = self.sent.take() {
             for operation in sent.operations.iter_mut().filter(|operation| is_late(operation)) {
                 operation.is_doubtful = true;
@@ -182,7 +182,7 @@ impl Node {
             }
             self.sent = Some(sent);
         }
-        // Decided, and this node has not applied the position in time.
+        // These were decided, but this node has not applied their positions in time.
         let late = self.decided.extract_if(.., |decided| is_late(&decided.operation)).collect::<Vec<_>>();
         for Decided { operation, answer, .. } in late {
             let text = "the cluster has decided the change, and this node does not show it yet: look, then repeat it";
@@ -229,7 +229,7 @@ impl Node {
         }
     }
 
-    /// Sends waiting changes to the writer, if that is another node and no frame is under way.
+    /// Sends waiting changes to the writer, if that is another node and no frame is in flight.
     pub(super) fn forward_if_due(&mut self) {
         let now = self.now();
         let Some(member) = &self.member else { return };
@@ -244,7 +244,7 @@ impl Node {
         let mut operations: Vec<Operation> = Vec::new();
         while operations.len() < BATCH_WRITES_MAX && bytes < BATCH_BYTES_MAX {
             match self.waiting.pop_front() {
-                // The change was sent here for a writer, and this node is not the writer.
+                // Another node sent the change to this node as the writer, and this node is not the writer.
                 Some(operation) if matches!(operation.origin, Waiter::Remote { .. }) => {
                     self.reply(operation, Reply::NotWriter);
                 }

@@ -1,5 +1,5 @@
-//! Snapshots that a node makes by itself, and the deletion of messages by the writer. The log's own rule decides:
-//! nothing is deleted that a registered node has not committed, or that is not in verified snapshots on two machines.
+//! Snapshots that a node makes by itself, and the deletion of messages by the writer. The log's own rule applies: a
+//! message is deleted only if all registered nodes have committed it and verified snapshots on two machines contain it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,27 +17,27 @@ use super::keys::is_due;
 use crate::event::NodeEvent;
 use crate::limits::{COPY_BYTES_PER_SECOND, SNAPSHOT_RETRY, TRIM_INTERVAL};
 
-/// Prefix of the names of snapshots; the offset of the log follows.
+/// Prefix of the names of snapshots, followed by the offset of the log.
 const PREFIX: &str = "snapshot-";
 /// Interval of checks whether a snapshot is due.
 const LOOK: Duration = Duration::from_secs(1);
-/// Name of a snapshot that is being made.
+/// Name of an unfinished snapshot.
 const MAKING: &str = "snapshot.new";
 
-/// Folder and interval of a node's own snapshots.
+/// Folder and interval of a node's snapshots.
 pub(crate) struct Schedule {
     pub(crate) folder: PathBuf,
     pub(crate) interval: Duration,
 }
 
-/// State of a node's own snapshots.
+/// State of the snapshots that a node makes by itself.
 #[derive(Default)]
 pub(crate) struct Snapshots {
     /// Time of the last check.
     looked: Option<Instant>,
     is_making: bool,
     is_trimming: bool,
-    /// Time of this process's last snapshot or failed try, and whether it succeeded.
+    /// Time of this process's last snapshot or failed attempt, and whether it succeeded.
     tried: Option<(Instant, bool)>,
     trimmed: Option<Instant>,
 }
@@ -50,7 +50,7 @@ pub struct Verified {
     pub checked: CheckSummary,
 }
 
-/// Reads back all of a node's copy.
+/// Reads a whole copy of a node's data back.
 ///
 /// # Errors
 /// The copy is incomplete or damaged.
@@ -97,7 +97,7 @@ fn make(directory: &Weak<Directory>, folder: &Path) -> Result<u64, String> {
     Ok(offset)
 }
 
-/// Returns the snapshots of a folder, each with its time.
+/// Returns the snapshots in a folder, each with its time.
 fn kept(folder: &Path) -> std::io::Result<Vec<(PathBuf, SystemTime)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {
