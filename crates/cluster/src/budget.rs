@@ -1,10 +1,10 @@
-//! Bytes of messages that were read and not applied yet: a reader that is ahead waits.
+//! Limit on the bytes of messages that were read and not applied yet. A reader that reaches it waits.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::limits::READ_BYTES_MAX;
 
-/// Room for messages that one reader has brought and the node has not applied.
+/// Bytes that one reader may read ahead of the node.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
     state: Mutex<State>,
@@ -18,10 +18,10 @@ struct State {
 }
 
 impl Budget {
-    /// Takes room for a message, and waits for it. Returns false if the budget is closed.
+    /// Reserves `bytes` for a message, waiting until the budget has them. Returns false if the budget is closed.
     pub(super) fn take(&self, bytes: usize) -> bool {
         let mut state = self.lock();
-        // A message of any size fits if there is no other.
+        // A message of any size is accepted if no other is pending.
         while !state.is_closed && state.bytes > 0 && state.bytes + bytes > READ_BYTES_MAX {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
@@ -29,7 +29,7 @@ impl Budget {
         !state.is_closed
     }
 
-    /// Returns the room of a message that was applied.
+    /// Returns the bytes of a message that was applied to the budget.
     pub(super) fn release(&self, bytes: usize) {
         self.lock().bytes -= bytes;
         self.changed.notify_all();

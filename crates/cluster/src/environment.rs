@@ -32,33 +32,33 @@ pub(crate) trait Runtime: Send {
     /// Returns a sender of events to this node.
     fn sender(&self) -> Sender<NodeEvent>;
 
-    /// Runs `work` on a thread of its own.
+    /// Runs `work` on a new thread.
     fn spawn(&mut self, name: &str, work: Work) -> io::Result<()>;
 }
 
 /// The shared log, as one node uses it.
 pub(crate) trait Log: Send {
-    /// Fetches the message at `offset`, after `delay`. [`NodeEvent::LogPlace`] with `number` follows: one for each
-    /// failed try, and one with the message.
+    /// Fetches the message at `offset`, after `delay`. [`NodeEvent::LogPlace`] with `number` follows: once for each
+    /// failed attempt, and once with the message.
     fn find(&mut self, number: u64, offset: u64, delay: Duration) -> io::Result<()>;
 
     /// Fetches the claim of an epoch. [`NodeEvent::WriterAddress`] follows.
     fn find_address(&mut self, epoch: u64) -> io::Result<()>;
 
-    /// Reads from offset `next` on, as reader `reading`. Also stands for election and accepts appends, unless it does
-    /// already.
+    /// Reads from offset `next` on, as reader number `reading`. Also joins the election and accepts appends, unless the
+    /// log is open already.
     fn open(&mut self, reading: u64, next: u64) -> Result<(), LogError>;
 
     /// Returns true after [`open`](Log::open), until [`close`](Log::close).
     fn is_open(&self) -> bool;
 
-    /// Stops reading and leaves the election. Appends that are under way may still succeed.
+    /// Stops reading and leaves the election. Appends in flight may still succeed.
     fn close(&mut self);
 
     /// Starts an append. `Appended` or `Failed` with this ticket follows. Does nothing while the log is closed.
     fn append(&mut self, ticket: usize, key: &[u8], message: &[u8]);
 
-    /// Reports that a message of `bytes` bytes was applied, so that the reader may bring more.
+    /// Reports that a message of `bytes` bytes was applied, so that the reader may read more.
     fn release(&mut self, bytes: usize);
 
     /// Deletes all messages before `offset`. [`NodeEvent::Trimmed`] follows.
@@ -70,14 +70,14 @@ pub(crate) trait Peers: Send {
     /// Sends a frame of requests to the writer. One [`NodeEvent::Answers`] with `number` follows.
     fn send(&mut self, number: u64, to: NodeId, address: &str, requests: Vec<Request>);
 
-    /// Abandons frames that were sent: another node writes now.
+    /// Abandons the frames that were sent, because another node is the writer now.
     fn forget(&mut self);
 
     /// Fetches the key of this number from the first of `sources` that has it. [`NodeEvent::Keys`] follows.
     fn fetch_keys(&mut self, sources: Vec<(NodeId, String)>, number: u32) -> io::Result<()>;
 }
 
-/// Returns microseconds since 1970 by the system's clock; 0 if the clock is before that.
+/// Returns the system's time in microseconds since 1970; 0 if its clock is before 1970.
 pub(crate) fn system_micros() -> u64 {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since_epoch.as_micros()).unwrap_or(u64::MAX)
@@ -105,7 +105,7 @@ impl Runtime for SystemRuntime {
     }
 
     fn next_event(&mut self, patience: Duration) -> Option<NodeEvent> {
-        // This side has a sender, so the only error is the timeout.
+        // The runtime itself has a sender, so the only error is the timeout.
         self.events.recv_timeout(patience).ok()
     }
 

@@ -1,8 +1,8 @@
-//! Reasons for which a node cannot take part in its cluster.
+//! Reasons why a node cannot take part in its cluster.
 
 use crate::identity::IdentityError;
 
-/// Reason for which a node cannot take part in its cluster.
+/// Reason why a node cannot take part in its cluster.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClusterError {
@@ -12,12 +12,12 @@ pub enum ClusterError {
     /// Kafka cannot be used.
     #[error(transparent)]
     Log(#[from] kafka_log::LogError),
-    /// The topic is not fit to be a log.
+    /// The topic cannot serve as a log.
     #[error("the topic {topic:?} is not fit to be a log: {}", problems.join("; "))]
     Topic {
         /// Name of the topic.
         topic: String,
-        /// Each setting of the topic that makes it unfit.
+        /// The problem with each unsuitable setting of the topic.
         problems: Vec<String>,
     },
     /// The port cannot be opened, or the system cannot start a thread.

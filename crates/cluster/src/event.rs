@@ -14,15 +14,15 @@ use crate::identity::keys::NumberedKey;
 pub(crate) enum NodeEvent {
     /// Changes of this node's clients.
     Local(Vec<LocalChange>),
-    /// No client of this node sends further changes.
+    /// The node's clients send no more changes.
     Closed,
     /// Changes of another node's clients.
     Frame(Frame),
     /// Answers of the writer to the frame of this number.
     Answers(u64, Result<Vec<Answer>, String>),
-    /// Event of the log. The number is that of the reader: messages of older readers are ignored.
+    /// Event of the log, with the number of its reader. Messages of earlier readers are ignored.
     Log(u64, kafka_log::Event),
-    /// Message of the log at which this node stopped; the number is that of the search for it.
+    /// Message of the log at which this node stopped reading, with the number of the search for it.
     LogPlace(u64, Result<LogPlace, String>),
     /// Offset of a snapshot that this node made on its own.
     SnapshotMade(Result<u64, String>),
@@ -30,7 +30,7 @@ pub(crate) enum NodeEvent {
     Trimmed(Result<u64, String>),
     /// Keys of the cluster, received from another node.
     Keys(Result<Vec<NumberedKey>, String>),
-    /// Slice to compare next.
+    /// The next slice to compare.
     SlicePlanned(Result<PlannedSlice, String>),
     /// Digests of this node's data at a digest barrier.
     Digested(u64, Result<Parts, String>),

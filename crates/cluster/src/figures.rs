@@ -12,7 +12,7 @@ pub struct Figures(Mutex<NodeState>);
 /// Activity of a node in its cluster.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Activity {
-    /// The node searches its place in the log.
+    /// The node is looking for its position in the log.
     #[default]
     Connecting,
     /// The node applies changes that another node decides.
@@ -23,9 +23,9 @@ pub enum Activity {
     Writing,
     /// The node does not know whether it is still the writer.
     Doubtful,
-    /// The node continues when it has what it lacks: a key, or room on its disk.
+    /// The node is waiting for something that it lacks: a key, or disk space.
     Waiting,
-    /// The node reads no more of the log, for good.
+    /// The node has stopped reading the log and does not resume.
     Stopped,
 }
 
@@ -51,11 +51,11 @@ pub struct NodeState {
     pub node: u32,
     /// Address at which other nodes reach it.
     pub address: String,
-    /// Generation of the data, which positions belong to.
+    /// Generation of the data. Positions are valid only within it.
     pub generation: [u8; 16],
     /// Present activity.
     pub activity: Activity,
-    /// The same for people, with the cause if it has stopped or waits.
+    /// The activity as text for people, with the cause if the node has stopped or waits.
     pub role: String,
     /// The present writer.
     pub writer: Option<NodeId>,
@@ -65,7 +65,7 @@ pub struct NodeState {
     pub epoch_since: u64,
     /// Offset of the next message to read.
     pub next_offset: u64,
-    /// Offset that the next message of the log will get, as last reported.
+    /// Offset after the last message of the log, as last reported.
     pub end_offset: u64,
     /// Offset of the log's first message, as last reported.
     pub start_offset: u64,
@@ -75,28 +75,28 @@ pub struct NodeState {
     pub log_bytes_per_day: Option<u64>,
     /// Approximate bytes of the log that may be deleted.
     pub deletable_bytes: u64,
-    /// Last snapshot that this node made by itself: the offset up to which it reaches, and its time in seconds since
-    /// 1970.
+    /// Last snapshot that this node made by itself: the offset of its last message, and its time in seconds since 1970;
+    /// or the reason why it failed.
     pub snapshot: Option<Result<(u64, u64), String>>,
-    /// Time of the node's last deletion from the log, in seconds since 1970, or why it failed.
+    /// Time of the node's last deletion from the log, in seconds since 1970, or the reason why it failed.
     pub trimmed: Option<Result<u64, String>>,
     /// All nodes, according to the log.
     pub members: Vec<(NodeId, MemberRow)>,
     /// Offset before which the log may be deleted, or the reason why nothing may be deleted.
     pub deletable: Option<Result<u64, String>>,
-    /// Seconds since which messages that this node lacks have been in the log.
+    /// Age in seconds of the oldest message of the log that this node lacks.
     pub lag_seconds: u64,
-    /// Reason for which the last try to reach the log failed.
+    /// Reason why the last attempt to reach the log failed.
     pub unreachable: Option<String>,
     /// Changes that wait on this node.
     pub waiting: u64,
-    /// Groups applied that another node decided.
+    /// Number of applied groups that other nodes decided.
     pub groups_followed: u64,
-    /// Groups that this node decided.
+    /// Number of groups that this node decided.
     pub groups_decided: u64,
-    /// Groups that were decided and dropped because another node had become the writer.
+    /// Number of groups that this node decided and dropped because another node had become the writer.
     pub groups_dropped: u64,
-    /// Changes that other nodes decided for clients of this one.
+    /// Number of changes of this node's clients that other nodes decided.
     pub forwarded: u64,
     /// Last digest barrier at which this node computed digests, and the digest of all its data.
     pub digest: Option<(u64, String)>,
@@ -108,16 +108,16 @@ pub struct NodeState {
     pub key: u32,
     /// See `key`.
     pub key_offered: Option<u32>,
-    /// Whether this node seals the groups that it writes, and the number of sealed groups that it read.
+    /// Whether this node seals the groups that it writes.
     pub seals: bool,
-    /// See `seals`.
+    /// Number of sealed groups that this node has read.
     pub groups_sealed: u64,
-    /// Messages that an administrator must look at.
+    /// Number of messages that an administrator must look at.
     pub alarms: u64,
 }
 
 impl NodeState {
-    /// Messages of the log that this node has not applied.
+    /// Returns the number of messages of the log that this node has not applied.
     pub fn lag_messages(&self) -> u64 {
         self.end_offset.saturating_sub(self.next_offset)
     }
@@ -147,7 +147,7 @@ impl Figures {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the description of the node's state if it has stopped.
+    /// Returns a description of the node's state if it has stopped.
     pub fn stopped(&self) -> Option<String> {
         let state = self.lock();
         (state.activity == Activity::Stopped).then(|| state.role.clone())

@@ -3,7 +3,7 @@
 
 use kafka_log::Message;
 
-/// Bytes that Kafka adds to the key and the bytes of a message: the head of a batch of one, and of the record.
+/// Bytes that Kafka adds to each message: the head of a record batch with one record, and the head of the record.
 const OVERHEAD: u64 = 61 + 12;
 
 const DAY_MILLIS: u64 = 24 * 60 * 60 * 1_000;
@@ -34,7 +34,8 @@ impl Growth {
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
-    /// Returns the estimated growth in bytes a day, since the first message that was read. `None` before two messages.
+    /// Returns the estimated growth in bytes a day, since the first message that was read. `None` before the second
+    /// message.
     pub(crate) fn bytes_per_day(&self, now_millis: u64) -> Option<u64> {
         let passed = now_millis.max(self.last_millis).saturating_sub(self.first_millis);
         if self.messages < 2 || passed == 0 {
@@ -59,7 +60,7 @@ mod tests {
         growth.read(&message(61_000, 300 - 73));
         assert_eq!(growth.bytes_of(10), 2_000);
         assert_eq!(growth.bytes_per_day(61_000), Some(400 * 24 * 60));
-        // Two hours of silence count.
+        // Two hours without a message count, too.
         assert_eq!(growth.bytes_per_day(1_000 + 7_200_000), Some(400 * 12));
     }
 }

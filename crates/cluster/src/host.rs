@@ -1,4 +1,4 @@
-//! The server around a node: it brings changes of clients, executes them, and sends the answers.
+//! The server around a node. It passes changes of clients to the node, executes them for it, and sends the answers.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,17 +9,17 @@ use directory::rows::EntryId;
 use directory::{ClientLink, Outcome, Requester, WriteBatch, Writer};
 use replication::forward::Prepared;
 
-/// Result of a change. The response to an extended operation also has a value; other responses have controls, which
-/// stand in `value` as encoded.
+/// Result of a change. For an extended operation, `value` is the value of the response; for other operations, it is the
+/// encoded controls of the response.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// Result of the operation.
     pub outcome: Outcome,
     /// Value or controls of the response.
     pub value: Option<Vec<u8>>,
-    /// Position of the record that was made, if the change made one here.
+    /// Position of the record, if the change made one on this node.
     pub position: Option<u64>,
-    /// The same for each change of a transaction.
+    /// Positions of the records of a transaction, one for each change.
     pub positions: Vec<Option<u64>>,
 }
 
@@ -41,9 +41,9 @@ pub struct LocalChange {
     pub passwords: Prepared,
     /// Origin for the audit trail, if records are to contain it.
     pub origin: Option<Box<Origin>>,
-    /// Whether the record keeps the values that the change replaces.
+    /// Whether the record contains the values that the change replaces.
     pub keeps_old_values: bool,
-    /// Sends the answer to the client, once.
+    /// Called once, to send the answer to the client.
     pub reply: Box<dyn FnOnce(Answer) + Send>,
 }
 
@@ -75,7 +75,7 @@ pub struct MessageContext<'c> {
     pub link: Option<ClientLink>,
     /// Origin for the audit trail, if the record is to contain it.
     pub origin: Option<&'c Origin>,
-    /// Whether the record keeps the values that the change replaces.
+    /// Whether the record contains the values that the change replaces.
     pub keeps_old_values: bool,
 }
 
@@ -103,16 +103,17 @@ pub trait Host: Send {
     /// Records an update of the password state of an entry in a batch.
     fn update_account(&mut self, batch: &mut WriteBatch<'_>, id: EntryId, update: &AccountUpdate) -> Outcome;
 
-    /// Takes the updates of password state that no request has recorded. Called once, after the last client is gone.
+    /// Returns the updates of password state that no request has recorded. Called once, after the last client has left.
     fn unrecorded_accounts(&mut self) -> Vec<(EntryId, AccountUpdate)>;
 
     /// Reports a commit: readers renew their snapshots.
     fn committed(&mut self);
 
-    /// Reports that this node contains all that the log contained at `at`.
+    /// Reports that this node has applied everything that was in the log at `at`.
     fn is_complete_as_of(&mut self, at: Instant);
 
-    /// Returns how long the node may wait for events before it runs a slice of index work. `None`: there is none.
+    /// Returns how long the node may wait for events before it runs a slice of index work. `None` if there is no such
+    /// work.
     fn maintenance_patience(&self, writer: &Writer) -> Option<Duration>;
 
     /// Returns true if a slice of index work is due although changes wait. Called after every batch.

@@ -1,9 +1,9 @@
 //! Identity of a node in its cluster: a folder with its number, its certificate, the certificate of the cluster's
-//! authority and the keys that messages of the log are under.
+//! authority, and the keys of the log's messages.
 //!
-//! The first node makes the authority and keeps its key. It *invites* further nodes: an invitation is one file with all
-//! that a node needs, and is a secret: its holder can become that node. A node whose invitation has the
-//! authority's key may invite as well. The nodes that have the key also renew certificates, which end after ten years.
+//! The first node creates the authority and stores its key. It *invites* further nodes. An invitation is one file with
+//! everything that a node needs. It is a secret: its holder can become that node. A node whose invitation contains the
+//! authority's key may invite nodes, too. Nodes with that key also renew certificates, which are valid for ten years.
 
 pub mod keys;
 
@@ -33,10 +33,10 @@ const IDENTITY_FILE: &str = "identity.toml";
 const AUTHORITY_KEY_FILE: &str = "authority-key.pem";
 const NEXT_NODE_FILE: &str = "next-node";
 const INCARNATION_FILE: &str = "incarnation";
-/// File with the reason for which the data of the node must not be served.
+/// File with the reason why the data of the node must not be served.
 const DIVERGED_FILE: &str = "diverged";
 
-/// Reason for which a node's folder cannot be used.
+/// Reason why a node's folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {what}", path.display())]
 pub struct IdentityError {
@@ -64,7 +64,7 @@ struct Papers {
     authority: String,
     certificate: String,
     certificate_key: String,
-    /// Key of the authority, in invitations of nodes that may invite. A node keeps it in a file of its own.
+    /// Key of the authority, in invitations of nodes that may invite. A node stores it in a separate file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     authority_key: Option<String>,
 }
@@ -75,14 +75,14 @@ struct Papers {
 struct Renewal {
     cluster: String,
     node: u32,
-    /// Certificate of the authority, in PEM. It is issued anew with the authority's key, so it also verifies earlier
+    /// Certificate of the authority, in PEM. It is issued anew for the same key, so it also verifies earlier
     /// certificates.
     authority: String,
     certificate: String,
     certificate_key: String,
 }
 
-/// Count of node numbers that each node may assign.
+/// Number of node numbers that each node may assign.
 const NUMBERS_OF_A_NODE: u32 = 1_000;
 
 /// Returns the first number that a node may assign, or `None` if it may assign none.
@@ -123,7 +123,7 @@ impl Identity {
         Ok(identity)
     }
 
-    /// Creates the node of an invitation.
+    /// Accepts an invitation: creates the identity of the node in `folder`.
     ///
     /// # Errors
     /// The file is not an invitation; the folder has an identity, or cannot be written.
@@ -183,9 +183,8 @@ impl Identity {
         Ok(Identity { folder: folder.to_owned(), papers })
     }
 
-    /// Returns an invitation for one more node, which may itself invite others if `may_invite`, and the number of
-    /// that node. Nodes assign numbers without coordination: the first node assigns those from 2 on, node N those
-    /// from 1000 N + 1 on.
+    /// Returns an invitation for one more node, which may itself invite others if `may_invite`, and the number of that
+    /// node. Nodes assign numbers without coordination: the first node from 2 on, node N from 1000 N + 1 on.
     ///
     /// # Errors
     /// This node does not have the key of the authority, has no more numbers, or cannot write the folder.
@@ -223,8 +222,8 @@ impl Identity {
     }
 
     /// Returns a new certificate for an existing node: the content of a file for
-    /// [`take_renewal`](Identity::take_renewal) on that node. It contains the private key of the certificate, so it
-    /// is a secret like an invitation, and no key of the log.
+    /// [`take_renewal`](Identity::take_renewal) on that node. It contains the private key of the certificate, so it is
+    /// a secret like an invitation. It contains no key of the log.
     ///
     /// # Errors
     /// This node does not have the key of the authority.
@@ -243,10 +242,10 @@ impl Identity {
         toml::to_string(&renewal).map_err(failed(&file))
     }
 
-    /// Takes a renewed certificate, in force from the next start of the node.
+    /// Installs a renewed certificate, which takes effect at the next start of the node.
     ///
     /// # Errors
-    /// The certificate is for another node or cluster, or not usable; the node keeps its present one.
+    /// The certificate is for another node or cluster, or not usable; the node continues with its present one.
     pub fn take_renewal(&self, text: &str) -> Result<(), IdentityError> {
         let refused = failed(&self.folder);
         let renewal: Renewal = toml::from_str(text).map_err(failed(&self.folder))?;
@@ -260,7 +259,7 @@ impl Identity {
         let papers = Papers { authority, certificate, certificate_key, ..self.papers.clone() };
         let renewed = Identity { folder: self.folder.clone(), papers };
         renewed.server_config()?;
-        // Other nodes verify it by the certificate of the authority that they have.
+        // Other nodes verify it with the authority's certificate that they have.
         let (chain, _) = renewed.chain()?;
         let signed = webpki_accepts(&self.roots()?, chain.first());
         signed
@@ -286,7 +285,7 @@ impl Identity {
                 tracing::warn!(%error, "{} is not removed", file.display());
             }
         }
-        // A folder that contains anything else stays.
+        // A folder that contains anything else is not removed.
         let _ = fs::remove_dir(&self.folder);
     }
 
@@ -295,7 +294,7 @@ impl Identity {
         NodeId(self.papers.node)
     }
 
-    /// Returns the unique name of the cluster, which is part of the name of the consumer group.
+    /// Returns the unique name of the cluster, a part of the name of its consumer group.
     pub fn cluster(&self) -> &str {
         &self.papers.cluster
     }
@@ -312,7 +311,7 @@ impl Identity {
         Ok(next)
     }
 
-    /// Returns the reason for which the data of the node must not be served, if there is one.
+    /// Returns the reason why the data of the node must not be served, if there is one.
     pub fn diverged(&self) -> Option<String> {
         fs::read_to_string(self.folder.join(DIVERGED_FILE)).ok()
     }
@@ -333,7 +332,7 @@ impl Identity {
     /// Returns the TLS settings of the listener: clients need a certificate of the cluster's authority.
     ///
     /// # Errors
-    /// The papers are damaged.
+    /// A certificate or key is damaged.
     pub fn server_config(&self) -> Result<Arc<ServerConfig>, IdentityError> {
         let provider = Arc::new(ring::default_provider());
         let roots = Arc::new(self.roots()?);
@@ -351,7 +350,7 @@ impl Identity {
     /// Returns the TLS settings for connections to other nodes.
     ///
     /// # Errors
-    /// The papers are damaged.
+    /// A certificate or key is damaged.
     pub fn client_config(&self) -> Result<Arc<ClientConfig>, IdentityError> {
         let (chain, key) = self.chain()?;
         let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -380,7 +379,7 @@ impl Identity {
     }
 }
 
-/// Verifies that the roots vouch for a certificate at this time.
+/// Returns true if the roots verify a certificate at the present time.
 fn webpki_accepts(roots: &RootCertStore, certificate: Option<&CertificateDer<'_>>) -> Result<(), String> {
     let verifier = WebPkiClientVerifier::builder_with_provider(
         Arc::new(roots.clone()),
@@ -427,14 +426,14 @@ fn certificate(node: u32, issuer: &Issuer<'_, KeyPair>) -> Result<(String, Strin
 fn dated(names: Vec<String>) -> Result<CertificateParams, rcgen::Error> {
     let mut params = CertificateParams::new(names)?;
     params.distinguished_name = DistinguishedName::new();
-    // A clock may be slow.
+    // The validity begins a day earlier, because the clock of another node may be slow.
     let now = time::OffsetDateTime::now_utc();
     params.not_before = now - time::Duration::days(1);
     params.not_after = now + time::Duration::days(CERTIFICATE_DAYS);
     Ok(params)
 }
 
-/// Writes a file that only the owner can read, whole or not at all.
+/// Writes a file that only its owner can read, completely or not at all.
 pub fn write_private(folder: &Path, name: &str, content: &[u8]) -> io::Result<()> {
     let (file, new) = (folder.join(name), folder.join(format!("{name}.new")));
     let mut opened = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
@@ -464,7 +463,7 @@ mod tests {
         folder
     }
 
-    /// Returns the node that an invitation creates.
+    /// Accepts an invitation by node `by` and returns the identity of the new node.
     fn invited(by: &Identity, may_invite: bool, name: &str) -> Identity {
         let (text, _) = by.invite(may_invite).unwrap();
         let (folder, file) = (folder(name), folder(&format!("{name}.invitation")));

@@ -121,7 +121,7 @@ impl Log for KafkaLog {
 }
 
 impl Drop for KafkaLog {
-    /// Releases a reader that waits for room, so that its thread ends.
+    /// Releases a reader that waits for the budget, so that its thread ends.
     fn drop(&mut self) {
         self.budget.close();
     }

@@ -1,11 +1,11 @@
 //! A node of a cluster: one directory on several machines, whose log is a topic of Apache Kafka.
 //!
-//! The crate `replication` has the protocol: the rules for accepting messages of the log and for becoming the writer.
-//! This crate has the node. Its thread ([`Cluster::run`]) owns the directory's writer, follows the log, and decides
-//! changes while this node is the writer. The thread reaches everything outside through traits: the server around it
-//! is a [`Host`]; time, log and other nodes are those of `environment`. Production has the system's clock, Kafka
-//! (`kafka`) and TLS (`transport`). The tests have a simulation that drives the same node under a seed, with real
-//! directories.
+//! The crate `replication` implements the protocol: the rules for accepting messages of the log and for becoming the
+//! writer. This crate implements the node. Its thread ([`Cluster::run`]) owns the directory's writer, follows the log,
+//! and decides changes while this node is the writer. The thread reaches everything outside through traits: the server
+//! around it is a [`Host`]; the module `environment` has those for time, log and other nodes. Production uses the
+//! system's clock, Kafka (`kafka`) and TLS (`transport`). The tests run the same node with real directories in a
+//! simulation that a seed determines.
 //!
 //! `docs/how-to/cluster.md` is for administrators, `docs/reference/cluster-protocol.md` defines the messages.
 

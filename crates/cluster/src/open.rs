@@ -40,12 +40,12 @@ pub struct Cluster {
 pub struct Changes(Sender<NodeEvent>);
 
 impl Changes {
-    /// Passes changes on, in order. Returns false if the node has ended.
+    /// Passes changes to the node in order. Returns false if the node has ended.
     pub fn send(&self, changes: Vec<LocalChange>) -> bool {
         self.0.send(NodeEvent::Local(changes)).is_ok()
     }
 
-    /// Reports that no more changes follow: the node ends after those it has.
+    /// Reports that no more changes follow. The node ends after the changes it has received.
     pub fn close(&self) {
         let _ = self.0.send(NodeEvent::Closed);
     }
@@ -63,11 +63,11 @@ pub fn log_settings(settings: &NodeSettings, identity: &Identity) -> Settings {
     }
 }
 
-/// Checks that the topic is fit to be a log. Returns the size of the largest message it takes, or `None` if Kafka
-/// cannot be reached now.
+/// Checks that the topic can serve as a log. Returns the size of the largest message that it accepts, or `None` if
+/// Kafka cannot be reached at present.
 ///
 /// # Errors
-/// The topic does not exist, or its settings make it unfit.
+/// The topic does not exist, or its settings make it unsuitable.
 pub fn check_topic(settings: &Settings) -> Result<Option<usize>, ClusterError> {
     let facts = match topic_facts(settings) {
         Ok(facts) => facts,
@@ -92,7 +92,7 @@ pub fn check_topic(settings: &Settings) -> Result<Option<usize>, ClusterError> {
 }
 
 impl Cluster {
-    /// Opens a node: it accepts connections of other nodes, and does not run yet.
+    /// Opens a node. It accepts connections of other nodes but does not run yet.
     ///
     /// # Errors
     /// See [`ClusterError`]. If Kafka cannot be reached, the node opens nevertheless and answers reads.
@@ -177,10 +177,10 @@ impl Cluster {
         Changes(self.sender.clone())
     }
 
-    /// Runs on this thread until [`Changes::close`], and until the changes before it have their answers. Calls `end`
-    /// with the cause if the node's data must not be served any longer.
+    /// Runs on this thread until [`Changes::close`] was called and all changes before it are answered. Calls `end` with
+    /// the cause if the node's data must not be served any longer.
     pub fn run(self, writer: Writer, end: &dyn Fn(&str)) {
-        // The listener ends with this function, after the node.
+        // The listener is dropped at the end of this function, after the node.
         let Cluster { node, listener, .. } = self;
         tracing::info!("other nodes reach this one at {}", listener.address());
         node.run(writer, end);

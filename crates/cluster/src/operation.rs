@@ -1,4 +1,4 @@
-//! Change on its way through the cluster, in this node and in frames between nodes.
+//! Change on its path through the cluster, in this node and in frames between nodes.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,13 +19,14 @@ pub(crate) struct Operation {
     pub(super) requester: Arc<Requester>,
     pub(super) change: Change,
     pub(super) passwords: Prepared,
-    /// Connection of the client; origin, if records are to contain it, and whether they keep the values they replace.
-    /// Origins are known only for changes of this node's clients.
+    /// Connection of the client. With it: the origin, if records are to contain it, and whether records contain the
+    /// values that they replace. Origins are known only for changes of this node's clients.
     pub(super) link: Option<ClientLink>,
     pub(super) audited: (Option<Box<directory::origin::Origin>>, bool),
     pub(super) origin: Waiter,
     pub(super) since: Instant,
-    /// Whether the change may have been made: its group, or the writer it was sent to, has not been answered for.
+    /// Whether the change may have been made: it is in a group of unknown outcome, or was sent to a writer that has not
+    /// answered.
     pub(super) is_doubtful: bool,
 }
 
@@ -43,8 +44,8 @@ pub(crate) enum Change {
 pub(crate) enum Waiter {
     /// A client of this node.
     Local(Box<dyn FnOnce(Answer) + Send>),
-    /// A client of another node: the number of the frame, the place in it, and the request without its work, which
-    /// identifies the copy.
+    /// A client of another node: the number of the frame, the index of the request in it, and the request without its
+    /// work, which identifies the copy.
     Remote { frame: u64, place: usize, copy: Box<forward::Request> },
     /// No recipient any longer.
     Nobody,
@@ -59,7 +60,7 @@ impl Change {
         }
     }
 
-    /// Returns the most records that the change makes.
+    /// Returns the maximum number of records that the change makes.
     pub(super) fn record_count(&self) -> usize {
         match self {
             Change::Transaction(changes) => changes.len(),
@@ -69,8 +70,8 @@ impl Change {
 }
 
 impl Operation {
-    /// Returns the request to the writer of `epoch`. `position` is what the client may have seen; the connection is
-    /// filled in later.
+    /// Returns the request for the writer of `epoch`. `position` is the newest position that the client may have seen.
+    /// The connection is filled in later.
     pub(super) fn request(&self, epoch: u64, position: u64) -> forward::Request {
         let requester = forwarding::forwarded_requester(&self.requester);
         let work = match &self.change {
@@ -104,7 +105,7 @@ impl Operation {
         }
     }
 
-    /// Returns the change of another node's request: the place `place` of the frame `frame`.
+    /// Returns the change of another node's request, which has index `place` in the frame `frame`.
     pub(super) fn of_request(
         mut request: forward::Request,
         frame: u64,
@@ -149,20 +150,20 @@ pub(super) fn reply(position: u64, answer: Answer) -> Reply {
     Reply::Decided { position, result }
 }
 
-/// Returns the answer of a writer.
+/// Converts a writer's result to an answer.
 pub(super) fn answer_of(result: LdapResult) -> Answer {
     let (outcome, value) = forwarding::outcome_of(result);
     Answer { outcome, value, position: None, positions: Vec::new() }
 }
 
-/// Returns success for a change that is already in the log. Copies of the entry (RFC 4527) and values of extended
-/// operations are known only to the node that made it.
+/// Returns success for a change that is already in the log. Only the node that made it has copies of the entry (RFC
+/// 4527) and values of extended operations.
 pub(super) fn applied() -> Answer {
     let text = "made; the node that made it ended before it answered, so nothing else comes with this answer";
     Outcome { diagnostic: text.to_owned(), ..Outcome::success() }.into()
 }
 
-/// Returns the answer for a change that no node can decide.
+/// Returns the answer to a change that no node can decide.
 pub(super) fn unavailable(text: impl Into<String>) -> Answer {
     Outcome::new(ResultCode::UNAVAILABLE, text).into()
 }

@@ -15,19 +15,19 @@ pub struct NodeSettings {
     pub address: Option<String>,
     /// Folder with the node's identity.
     pub keys: PathBuf,
-    /// Milliseconds without a sign of life after which another node writes.
+    /// Milliseconds without a heartbeat after which another node becomes the writer.
     pub session_timeout_ms: Option<u32>,
-    /// Milliseconds for which an append is tried.
+    /// Milliseconds for which Kafka retries an append.
     pub append_timeout_ms: Option<u32>,
     /// Milliseconds that a change waits before its client is refused.
     pub change_timeout_ms: Option<u32>,
-    /// Minutes between comparisons of a slice of the data of all nodes; 0 is never.
+    /// Minutes between comparisons of a slice of the data of all nodes; 0 disables them.
     pub compare_minutes: Option<u32>,
-    /// Most bytes of rows that a slice contains.
+    /// Maximum bytes of rows in a slice.
     pub compare_bytes: Option<u32>,
-    /// Whether the groups that this node writes are sealed.
+    /// Whether this node seals the groups that it writes.
     pub seal: bool,
-    /// Folder for snapshots that the node makes on its own.
+    /// Folder for the snapshots that the node makes by itself.
     pub snapshots: Option<PathBuf>,
     /// Minutes between snapshots.
     pub snapshot_minutes: Option<u32>,

@@ -1,15 +1,15 @@
-//! Whole clusters of real nodes under a seed: the code that production runs, with real directories.
+//! Whole clusters of real nodes, determined by a seed. They run the production code with real directories.
 //!
-//! Only the environment is replaced: time, the log, the network between nodes, and the server ([`runtime`],
-//! [`world`]). Each node runs on a thread of its own, and exactly one thread runs at a time: a node that waits for an
-//! event hands control back to the world, which moves the clock. So a run is a function of its seed, apart from
-//! certificates and the checkpointer of the store, whose results no node depends on.
+//! Only the environment is replaced: time, the log, the network between nodes, and the server ([`runtime`], [`world`]).
+//! Each node has a thread, and exactly one thread runs at a time: a node that waits for an event hands control back to
+//! the world, which advances the clock. So a run is a function of its seed, apart from certificates and the
+//! checkpointer of the store, whose results no node depends on.
 //!
-//! The simulation in `replication` covers the protocol with thousands of seeds and finds planted defects. This one
-//! has few seeds and covers the rest: batches kept open while the log decides, commits, retries, expiry, and keys and
-//! digests as the node handles them.
+//! The simulation in `replication` covers the protocol with thousands of seeds and finds planted defects. This one has
+//! few seeds and covers the rest: batches that are open while the log decides, commits, retries, expiry, and the node's
+//! handling of keys and digests.
 //!
-//! `PANDO_TEST_SEED=N` begins with run N; `PANDO_TEST_SEEDS=M` requests M of them.
+//! `PANDO_TEST_SEED=N` begins with run N; `PANDO_TEST_SEEDS=M` requests M runs.
 
 mod runtime;
 mod world;

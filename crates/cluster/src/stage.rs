@@ -1,5 +1,5 @@
-//! Unfinished generation: a folder with its data and with the message that begins it. It exists from before the
-//! message is appended until the node has the data.
+//! Unfinished generation: a folder with its data and the message that begins it. It exists from before the message is
+//! appended until the node has installed the data.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ pub const STAGE: &str = "generation.new";
 /// File in that folder with the message that begins the generation.
 pub const MESSAGE_FILE: &str = "message";
 
-/// Checks that this data directory has no unfinished generation, because the other nodes may have stopped for it.
+/// Refuses a data directory with an unfinished generation, because the other nodes may have stopped for it.
 ///
 /// # Errors
 /// There is an unfinished generation.

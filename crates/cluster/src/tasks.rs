@@ -13,8 +13,8 @@ pub(crate) struct Tasks {
 }
 
 impl Tasks {
-    /// Runs `work` on a thread of its own. `work` must check its argument, which is true once the node ends, and check
-    /// it again after each unpark.
+    /// Runs `work` on a new thread. `work` must check its argument, which becomes true when the node ends, and check it
+    /// again after each unpark.
     pub(crate) fn run(
         &mut self,
         name: &str,

@@ -1,5 +1,5 @@
-//! Communication between nodes: frames over mutual TLS. A node sends the writer frames of requests, one at a time,
-//! and receives a frame of answers for each, so that many waiting changes travel together.
+//! Communication between nodes: frames over mutual TLS. A node sends the writer frames of requests, one at a time, and
+//! receives a frame of answers for each. So a frame carries many waiting changes.
 
 pub mod keys;
 pub mod snapshot;
@@ -65,7 +65,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         self.is_stopping.store(true, Ordering::Relaxed);
-        // This connection wakes its thread, which waits for one.
+        // A connection to itself wakes the listener's thread, which waits for one.
         let mut own = self.address;
         if own.ip().is_unspecified() {
             own.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
@@ -135,7 +135,7 @@ fn serve(socket: TcpStream, services: &Services) -> io::Result<()> {
     }
     loop {
         let frame = read_frame(&mut stream, &|| true)?;
-        // The node may have connected before it left.
+        // The node may have opened the connection before it left.
         if former_members.contains(node) {
             return Err(is_revoked());
         }
@@ -200,7 +200,7 @@ impl Peers for TlsPeers {
 /// Frames that this node sends to the writer, one at a time.
 pub(crate) struct Forwarder {
     frames: Sender<Outgoing>,
-    /// Number of the last frame that is still wanted.
+    /// Number of the newest frame whose answers are still wanted.
     wanted: Arc<AtomicU64>,
 }
 
@@ -232,7 +232,7 @@ impl Forwarder {
         let _ = self.frames.send(Outgoing { number, to, address, requests });
     }
 
-    /// Records that the answers are not wanted any longer, because another node has become the writer.
+    /// Records that the answers are no longer wanted, because another node has become the writer.
     pub(super) fn forget(&self) {
         self.wanted.store(0, Ordering::Relaxed);
     }
@@ -280,7 +280,7 @@ fn ask(
     is_wanted: &dyn Fn() -> bool,
 ) -> io::Result<Vec<Answer>> {
     if let Some(connection) = open {
-        // The writer may have been restarted; an idle connection reports that at its next use.
+        // The writer may have been restarted; an idle connection detects that only when it is used.
         if let Ok(answers) = exchange(connection, frame, is_wanted) {
             return Ok(answers);
         }
@@ -331,8 +331,8 @@ pub(super) fn write_frame(stream: &mut impl Write, bytes: &[u8]) -> io::Result<(
     stream.flush()
 }
 
-/// Reads a frame. If the stream has a time limit for one read, continues for as long as the frame `is_wanted`, and
-/// for [`FRAME_PATIENCE`] at most. The buffer grows with the bytes that arrive, never to an announced length.
+/// Reads a frame. If the stream has a read timeout, continues while the frame `is_wanted`, for at most
+/// [`FRAME_PATIENCE`]. The buffer grows with the bytes that arrive, and is not allocated from the announced length.
 pub(super) fn read_frame(stream: &mut impl Read, is_wanted: &dyn Fn() -> bool) -> io::Result<Vec<u8>> {
     let begun = Instant::now();
     let mut bytes = Vec::new();
@@ -449,7 +449,7 @@ mod tests {
         };
         let listener =
             Listener::start("127.0.0.1:0", services(config, Arc::clone(&former_members), sender)).unwrap();
-        // In place of the node's thread: every frame that arrives is answered.
+        // Takes the role of the node's thread: answers every frame that arrives.
         let answering = std::thread::spawn(move || {
             let mut count = 0;
             while let Ok(NodeEvent::Frame(frame)) = events.recv() {
@@ -484,13 +484,13 @@ mod tests {
             .with_no_client_auth();
         assert!(ask(Arc::new(nobody), listener.address(), 2).is_err());
 
-        // A node does not talk to a peer that is not the node it looks for.
+        // A node sends nothing to a peer that is not the node it looks for.
         let (sender, _events) = channel();
         let config = second.server_config().unwrap();
         let impostor = Listener::start("127.0.0.1:0", services(config, Arc::default(), sender)).unwrap();
         assert!(ask(second.client_config().unwrap(), impostor.address(), 2).is_err());
 
-        // After the node has left, its connection is of no use, and it gets no new one.
+        // After the node has left, its connection is useless, and it gets no new one.
         let (sender, events) = channel();
         let forwarder = Forwarder::start(second.client_config().unwrap(), 1, sender).unwrap();
         let send = |number| {

@@ -1,8 +1,8 @@
-//! Keys of the cluster that a node has. The first one is in its identity file, with those of its invitation; later
-//! ones are in a file of their own.
+//! Keys of the cluster that a node has. The first key and the keys of its invitation are in its identity file; later
+//! keys are in a separate file.
 //!
-//! A node gives to other nodes the keys that it has *seen* in the log, offered or in force. It does not give away a
-//! key that it *took* earlier, with a copy of data or by hand, before that: the log may first report that the
+//! A node sends to other nodes only keys that it has *seen* in the log, offered or in force. It may receive a key
+//! before that, with a copy of data or by hand. It does not send such a key, because the log may report first that the
 //! requesting node has left.
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use super::{Identity, IdentityError, failed, write_private};
 use crate::limits::KEYS_MAX;
 
 const KEYS_FILE: &str = "keys.toml";
-/// File with the key that this node has made and that the log does not know yet.
+/// File with the key that this node has made and that is not in the log yet.
 const NEXT_FILE: &str = "next-key";
 /// File that records an administrator's request for a new key.
 const WANTED_FILE: &str = "key-wanted";
@@ -27,7 +27,7 @@ pub(super) const FILES: [&str; 3] = [KEYS_FILE, NEXT_FILE, WANTED_FILE];
 /// Key with its number.
 pub type NumberedKey = (u32, [u8; 32]);
 
-/// Numbers and keys, in hexadecimal.
+/// Keys in hexadecimal, by number.
 #[derive(Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 struct KeysFile {
@@ -44,7 +44,7 @@ fn numbered((number, text): (&String, &String)) -> Option<NumberedKey> {
     is_right(&key).then_some(key)
 }
 
-/// Returns true if the number is derived from the key.
+/// Returns true if the number is the one derived from the key.
 fn is_right((number, secret): &NumberedKey) -> bool {
     ClusterKey::new(secret).fingerprint().number() == *number
 }
@@ -91,7 +91,7 @@ impl Identity {
         Ok(all.iter().map(|(number, secret)| (number.to_string(), HEXLOWER.encode(secret))).collect())
     }
 
-    /// Reads the keys that other nodes may receive.
+    /// Reads the keys that this node may send to other nodes.
     ///
     /// # Errors
     /// The key files are damaged.
@@ -101,7 +101,7 @@ impl Identity {
         Ok(std::iter::once(first).chain(file.seen.iter().filter_map(numbered)).collect())
     }
 
-    /// Stores keys that another node sent. Keys with wrong numbers are left out.
+    /// Stores keys that another node sent. Keys with wrong numbers are ignored.
     ///
     /// # Errors
     /// The folder cannot be written.
@@ -133,7 +133,7 @@ impl Identity {
         }
     }
 
-    /// Makes a new key and stores it apart until the log knows it.
+    /// Creates a new key and stores it in a separate file until the log has its offer.
     ///
     /// # Errors
     /// There is no randomness, or the folder cannot be written.
@@ -145,8 +145,8 @@ impl Identity {
         Ok(ClusterKey::new(&secret).fingerprint())
     }
 
-    /// Moves the key made by this node to the ordinary keys if it has this fingerprint, after the log has its offer.
-    /// Returns whether it did.
+    /// Moves the key that this node created to the ordinary keys if it has this fingerprint. Call it once the log has
+    /// the key's offer. Returns true if it was moved.
     ///
     /// # Errors
     /// The folder cannot be read or written.
@@ -197,7 +197,7 @@ mod tests {
         let given = |identity: &Identity| identity.given_keys().unwrap().len();
         assert_eq!(given(&identity), 1);
 
-        // The node's own key, stored apart; an earlier one is not mistaken for it.
+        // The node's own key is stored separately; an earlier one is not mistaken for it.
         let old = identity.make_next_key().unwrap();
         let made = identity.make_next_key().unwrap();
         assert!(!identity.keep_next_key(&old).unwrap() && !identity.keys().unwrap().has(made.number()));
@@ -205,7 +205,7 @@ mod tests {
         assert!(!identity.keep_next_key(&made).unwrap(), "once");
         assert_eq!(given(&identity), 2);
 
-        // A key that is taken early, and bytes that are not a key.
+        // A key that is received early, and bytes that are not a key.
         let other = ClusterKey::new(&[3; 32]).fingerprint().number();
         identity.take_keys(&[(other, [3; 32]), (77, [3; 32])]).unwrap();
         let ring = identity.keys().unwrap();

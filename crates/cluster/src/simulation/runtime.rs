@@ -1,4 +1,5 @@
-//! Environment of a simulated node: the traits of `environment` and `host`, each call of which becomes an [`Action`].
+//! Environment of a simulated node. It implements the traits of `environment` and `host`; each call becomes an
+//! [`Action`].
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender};
@@ -21,7 +22,7 @@ use crate::host::{Answer, Host, MessageContext, TransactionChange};
 /// Microseconds since 1970 at the start of a run.
 const EPOCH_MICROS: u64 = 1_700_000_000_000_000;
 
-/// Time of a run, and the requests of nodes since the world last took them.
+/// Time of a run, and the requests of nodes that the world has not taken yet.
 pub(super) struct Shared {
     start: Instant,
     state: Mutex<(Duration, Vec<(usize, Action)>)>,
@@ -66,10 +67,10 @@ impl Shared {
     }
 }
 
-/// Message of a node's thread: it waits until this time, or until there is an event.
+/// Message of a node's thread to the world: it waits until this time or the next event.
 pub(super) struct Waits(pub(super) Duration);
 
-/// Payload of the unwinding that ends a node's thread, as a killed process ends.
+/// Panic payload that ends a node's thread, as if its process were killed.
 pub(super) struct Killed;
 
 /// Interfaces of one process of a node.
@@ -90,7 +91,7 @@ pub(super) struct SimulatedRuntime {
     pub(super) outside: Outside,
     pub(super) events: Receiver<NodeEvent>,
     pub(super) sender: Sender<NodeEvent>,
-    /// Control, given by the world. The process is killed once the world has dropped its side.
+    /// Control, granted by the world. The thread ends as if killed once the world has dropped its side.
     pub(super) control: Receiver<()>,
     pub(super) waits: Sender<Waits>,
 }
@@ -123,7 +124,7 @@ impl Runtime for SimulatedRuntime {
         self.sender.clone()
     }
 
-    /// Runs the work at once: its event waits in the channel.
+    /// Runs the work immediately; its event waits in the channel.
     fn spawn(&mut self, _: &str, work: Work) -> io::Result<()> {
         std::thread::scope(|scope| scope.spawn(work).join()).map_err(|_| io::Error::other("a defect"))
     }

@@ -35,16 +35,16 @@ use crate::node::{Node, Parts};
 
 const SUFFIX: &str = "dc=example";
 
-/// Ends of the values of a transaction, after the token.
+/// Suffixes of the values of a transaction, after the token.
 const BOTH: [&str; 2] = ["+first", "+second"];
 
-/// End of the value of a transaction whose second change is refused.
+/// Suffix of the value of a transaction whose second change is refused.
 const REFUSED: &str = "+refused";
 
 /// Length of `token-000-000000`.
 const TOKEN_LEN: usize = 16;
 const TROUBLE: Duration = Duration::from_secs(20);
-/// Longer than a change waits, so that every client has an answer.
+/// Length of the phase without faults. Longer than a change may wait, so that every client gets an answer.
 const PEACE: Duration = Duration::from_secs(30);
 const APPEND_TIMEOUT: Duration = Duration::from_millis(2_000);
 const FRAME_TIMEOUT: Duration = Duration::from_millis(1_000);
@@ -84,7 +84,7 @@ impl Figures {
 }
 
 enum Event {
-    /// An event reaches a process, if it is still the same.
+    /// An event reaches a process, if that process is still running.
     Deliver {
         node: usize,
         process: u64,
@@ -192,7 +192,7 @@ fn administrator() -> Requester {
     Requester::Administrator { dn: directory::NodeSettings::default().admin_dn }
 }
 
-/// Returns all rows that nodes must have in common.
+/// Returns all rows that must be equal on all nodes.
 fn rows(directory: &Arc<Directory>) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut rows = Vec::new();
     let snapshot = directory.snapshot().unwrap();
@@ -291,7 +291,7 @@ impl World {
         self.folder.join(format!("keys-{node}"))
     }
 
-    /// Makes the data of the first node, begins the log with it, and copies it for the others.
+    /// Creates the data of the first node, begins the log with it, and copies it for the other nodes.
     fn make_cluster(&mut self, node_count: usize) {
         std::fs::create_dir_all(&self.folder).unwrap();
         let first = Identity::create(&self.keys(0)).unwrap();
@@ -343,7 +343,7 @@ impl World {
         }
     }
 
-    /// Runs the phase with faults, then the quiet phase, then the checks.
+    /// Runs the phase with faults, then the phase without, then the checks.
     pub(super) fn run(mut self) -> Result<Figures, String> {
         let result = self.run_events().and_then(|()| self.check());
         for node in 0..self.processes.len() {
@@ -414,7 +414,7 @@ impl World {
         self.schedule(delay, Event::Deliver { node, process, event: NodeEvent::Log(0, event) });
     }
 
-    /// Delivers to an open reader the messages that it has not received, in order; now and then one is left out.
+    /// Delivers to an open reader, in order, the messages that it has not received. Skips one at random.
     fn bring_messages(&mut self, node: usize) {
         loop {
             let (delay, is_left_out) = (self.delay(), self.is_lost() && self.rng.u8(..8) == 0);
@@ -506,7 +506,7 @@ impl World {
         self.take_control(node)
     }
 
-    /// Waits until the node's thread waits, and handles its requests.
+    /// Waits until the node's thread hands control back, and handles its requests.
     fn take_control(&mut self, node: usize) -> Result<(), String> {
         let Some(running) = &mut self.processes[node] else { return Ok(()) };
         match running.waits.recv_timeout(Duration::from_secs(60)) {
@@ -528,7 +528,7 @@ impl World {
         self.take_client_answers()
     }
 
-    /// Ends a process at its next wait, without notifying others.
+    /// Ends a process at its next wait, without a notification to others.
     fn kill(&mut self, node: usize) -> Result<(), String> {
         let Some(Process { control, thread, directory, events, .. }) = self.processes[node].take() else {
             return Ok(());
@@ -578,7 +578,7 @@ impl World {
         }
     }
 
-    /// Handles an append, which may be lost; the result may not reach its node in time.
+    /// Handles an append. It may be lost, and its result may not reach the node in time.
     fn append(&mut self, node: usize, process: u64, ticket: usize, key: Vec<u8>, bytes: Vec<u8>) {
         let (delay, is_lost, is_reported) = (self.delay(), self.is_lost(), !self.is_lost());
         if !is_lost {
@@ -612,7 +612,7 @@ impl World {
         self.frames.push((node, process, number, answers));
     }
 
-    /// Delivers the answers of nodes to frames; now and then they are lost.
+    /// Delivers the answers of nodes to frames. Loses some at random.
     fn pass_answers(&mut self) {
         for (node, process, number, answers) in std::mem::take(&mut self.frames) {
             let result = match answers.try_recv() {
@@ -635,7 +635,7 @@ impl World {
         }
     }
 
-    /// A client adds a value that no other change adds.
+    /// Adds a value, as a client, that no other change adds.
     fn ask(&mut self, client: usize) -> Result<(), String> {
         if self.shared.time() > TROUBLE + PEACE / 2 {
             return Ok(());
@@ -677,7 +677,7 @@ impl World {
             self.clients[client].is_waiting = false;
             match code {
                 ResultCode::SUCCESS => {
-                    // Reading all rows is slow: every eighth answer is enough.
+                    // Reading all rows is slow, so only every eighth answer is checked.
                     let checked = self.processes[node].as_ref().filter(|_| self.made.len().is_multiple_of(8));
                     let shown = checked.map(|running| rows(&running.directory));
                     if shown.is_some_and(|shown| !text_of(&shown).contains(&token)) {
@@ -767,7 +767,7 @@ impl World {
     }
 }
 
-/// Answer that a client waits for. A killed process sends no answer: its client does not learn the outcome.
+/// Answer to a waiting client. A killed process sends no answer, so its client does not learn the outcome.
 struct Answer(Option<(Answers, usize, String, usize)>);
 
 impl Answer {

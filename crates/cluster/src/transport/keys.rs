@@ -13,20 +13,20 @@ use crate::identity::Identity;
 use crate::identity::keys::NumberedKey;
 use crate::limits::KEYS_MAX;
 
-/// Frame that requests the keys. No frame of requests begins like this.
+/// Frame that requests the keys. No frame of requests begins with these bytes.
 pub(super) const REQUEST: &[u8] = b"\0keys 1";
 
-/// Time limit of a node to send its keys, after which another node is asked.
+/// Time limit for a node to send its keys. After that another node is asked.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Bytes of a number and a key.
+/// Bytes of a key with its number.
 const ITEM: usize = 4 + 32;
 
-/// Folder of a node's own keys.
+/// Folder of this node's keys.
 pub(crate) struct Keys(pub(crate) PathBuf);
 
 impl Keys {
-    /// Sends the keys that other nodes may have to `node`.
+    /// Sends to `node` the keys that other nodes may have.
     pub(super) fn send(&self, node: NodeId, stream: &mut impl Write) -> io::Result<()> {
         let keys = Identity::open(&self.0).and_then(|identity| identity.given_keys());
         let keys = keys.map_err(io::Error::other)?;
@@ -36,7 +36,7 @@ impl Keys {
     }
 }
 
-/// Receives the keys that `node`, reached at `address`, gives to other nodes.
+/// Receives the keys that `node`, at `address`, sends to other nodes.
 ///
 /// # Errors
 /// The node does not accept this one, or the connection broke.
@@ -59,7 +59,7 @@ fn receive_keys(stream: &mut impl Read, is_wanted: &dyn Fn() -> bool) -> io::Res
     Ok(items.iter().filter_map(item).collect())
 }
 
-/// Receives keys from the first of some nodes that has the one of this number.
+/// Receives keys from the first of several nodes that has the key with this number.
 ///
 /// # Errors
 /// No node has it.

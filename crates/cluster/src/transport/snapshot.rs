@@ -1,10 +1,10 @@
 //! Copying of a node's data to another node, over the listener of the cluster.
 //!
-//! The requesting node receives the data of one moment: the sender first copies it into a folder next to its data, no
-//! faster than [`COPY_BYTES_PER_SECOND`]. It then sends that file in parts, each compressed, no faster than
-//! [`SEND_BYTES_PER_SECOND`]. The last frame has the SHA-256 of everything. A copy that breaks off leaves nothing on
-//! either side and begins anew. Both sides sync what they write at short intervals; otherwise changes that wait for
-//! the same disk would wait for all of it at the end. Both have the lowest priority.
+//! The requesting node receives a consistent copy: the sender first copies it into a folder next to its data, no faster
+//! than [`COPY_BYTES_PER_SECOND`]. It then sends that file in parts, each compressed, no faster than
+//! [`SEND_BYTES_PER_SECOND`]. The last frame contains the SHA-256 of all bytes. An interrupted copy leaves nothing on
+//! either side and begins anew. Both sides sync their files at short intervals; otherwise changes that need the same
+//! disk would wait for one long sync at the end. Both sides run with the lowest priority.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
@@ -22,7 +22,7 @@ use system::{RateLimit, lower_priority};
 use super::{connect, read_frame, write_frame};
 use crate::limits::{BACKGROUND_NICENESS, COPY_BYTES_PER_SECOND, SEND_BYTES_PER_SECOND};
 
-/// Frame that requests a copy. No frame of requests begins like this.
+/// Frame that requests a copy. No frame of requests begins with these bytes.
 pub(super) const REQUEST: &[u8] = b"\0snapshot 1";
 
 /// Kinds of frames of the answer, by their first byte.
@@ -33,15 +33,15 @@ const REFUSED: u8 = 3;
 
 /// Bytes of a part before it is compressed.
 const PART_BYTES: usize = 1 << 20;
-/// File of a copy.
+/// Name of the file in a copy.
 const FILE: &str = "data.mdb";
 /// Folder of the sender's copy, in its data directory.
 const FOLDER: &str = "copy-being-sent";
-/// Interval of signs of life to the waiting side.
+/// Interval of heartbeats to the receiving side.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(2);
-/// Begin of a warning.
+/// Beginning of a warning.
 const NO_LOW_PRIORITY: &str = "copying a node's data has no low priority";
-/// Bytes of a copy that are received before they are synced.
+/// Bytes of a copy after which the receiver syncs.
 const SYNC_BYTES: u64 = 1 << 20;
 
 /// Sends copies of the data in a folder, one at a time.
@@ -51,7 +51,7 @@ pub(crate) struct Sender {
     is_sending: AtomicBool,
 }
 
-/// Folder that is removed when this is dropped.
+/// Folder that is removed on drop.
 struct Temporary<'s>(PathBuf, &'s AtomicBool);
 
 impl Drop for Temporary<'_> {
@@ -62,12 +62,13 @@ impl Drop for Temporary<'_> {
 }
 
 impl Sender {
-    /// Returns the sender of a directory in a folder. It does not keep the directory open.
+    /// Returns the sender of a directory in a folder. It does not prevent the directory from closing.
     pub(crate) fn new(directory: Weak<Directory>, data: &Path) -> Sender {
         Sender { directory, data: data.to_owned(), is_sending: AtomicBool::new(false) }
     }
 
-    /// Sends a copy to `node`, on a thread that must do nothing else afterwards: it has the lowest priority then.
+    /// Sends a copy to `node`. The calling thread has the lowest priority afterwards, so it must not be used for other
+    /// work.
     pub(super) fn send(&self, node: NodeId, stream: &mut impl Write) -> io::Result<()> {
         if self.is_sending.swap(true, Ordering::Acquire) {
             return refuse(stream, "another copy is being sent: try again later");
@@ -88,7 +89,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Makes the copy, and sends signs of life meanwhile.
+    /// Makes the copy, and sends heartbeats in the meantime.
     fn copy(&self, to: &Path, stream: &mut impl Write) -> io::Result<Result<(), String>> {
         let Some(directory) = self.directory.upgrade() else { return Ok(Err("the server stops".to_owned())) };
         std::thread::scope(|scope| {
@@ -127,19 +128,19 @@ fn send_file(file: &mut impl Read, stream: &mut impl Write) -> io::Result<u64> {
         hash.update(&part);
         sent += part.len() as u64;
         write_frame(stream, &[vec![PART], zstd::bulk::compress(&part, 1)?].concat())?;
-        // Other programs use this machine too.
+        // Other programs on this machine need the disk and network, too.
         limit.wait(sent);
     }
     write_frame(stream, &[&[END][..], hash.finalize().as_slice()].concat())?;
     Ok(sent)
 }
 
-/// Copies the data of `node`, reached at `address`, into the new folder `to`. Returns its bytes.
+/// Copies the data of `node`, at `address`, into the new folder `to`. Returns the number of bytes.
 ///
 /// # Errors
-/// The node does not accept this one, has no copy to send, or the connection broke. The folder is of no use then.
+/// The node does not accept this one, has no copy to send, or the connection broke. The folder is then unusable.
 ///
-/// The calling thread has the lowest priority from here on.
+/// The calling thread has the lowest priority afterwards.
 pub fn receive(node: NodeId, address: &str, config: &Arc<ClientConfig>, to: &Path) -> io::Result<u64> {
     lower_priority(BACKGROUND_NICENESS, NO_LOW_PRIORITY);
     let mut stream = connect(node, address, config)?;
@@ -195,7 +196,7 @@ mod tests {
         };
         assert_eq!(receive(&sent).unwrap(), data.len() as u64);
         assert!(fs::read(&to).unwrap() == data);
-        // Cut off, altered in transit, refused, or from a peer that sends something else.
+        // Truncated, altered in transit, refused, or from a peer that sends something else.
         assert!(receive(&sent[..sent.len() - 1]).is_err());
         let mut changed = sent.clone();
         *changed.last_mut().unwrap() ^= 1;
