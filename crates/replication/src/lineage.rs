@@ -1,22 +1,14 @@
-//! Lineage of a replicated directory: who was allowed to write from which position on.
-//!
-//! A directory that is replicated without a shared log has one writer. A promotion makes another server the writer and
-//! begins an *epoch*, named by random bytes, at the next position. The list of epochs is the lineage of the data. Two
-//! servers whose lineages and positions agree by [`Lineage::judge`] have equal records up to the lower position.
-//!
-//! Only one server writes in an epoch, because the epoch is made by that server's promotion. So equal epochs up to a
-//! position imply equal records up to it, and a server that has written in an epoch after it was replaced is
-//! recognized by its position.
+//! Lineage of a replicated directory: which server was the writer from which position on.
 
 use crate::codec::Reader;
 
-/// Most epochs of a lineage: one for each promotion.
+/// Maximum number of epochs of a lineage. Each promotion adds one.
 pub const EPOCHS_MAX: usize = 1_024;
 
 /// Bytes of an encoded epoch.
 const EPOCH_BYTES: usize = 16 + 8;
 
-/// Time of one writer.
+/// Period of one writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriterEpoch {
     /// Random name.
@@ -25,16 +17,16 @@ pub struct WriterEpoch {
     pub from: u64,
 }
 
-/// Epochs of the data, the oldest first. Positions before the first epoch belong to the server that made the data.
+/// Epochs of the data, the oldest first. Positions before the first epoch belong to the server that created the data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lineage(Vec<WriterEpoch>);
 
 /// Relation of a consumer to its supplier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relation {
-    /// The consumer's records are the supplier's up to the consumer's position.
+    /// The consumer's records equal the supplier's up to the consumer's position.
     Continues,
-    /// The consumer knows a later writer than the supplier, which must not write any longer.
+    /// The consumer knows a later writer than the supplier does. The supplier must stop writing.
     SupplierReplaced,
     /// The histories differ from this position on.
     Diverged {
@@ -81,13 +73,13 @@ impl Lineage {
         &self.0
     }
 
-    /// Judges a consumer that has applied the records up to `consumer_position`. This lineage and `position` are those
-    /// of the supplier.
+    /// Judges a consumer that has applied the records up to `consumer_position`. This lineage and `position` belong to
+    /// the supplier.
     pub fn judge(&self, position: u64, consumer: &Lineage, consumer_position: u64) -> Relation {
         let common = self.common(consumer);
         match (self.0.get(common), consumer.0.get(common)) {
             (None, None) if consumer_position <= position => Relation::Continues,
-            // The supplier has lost records, for example because an older copy of its data was put back.
+            // The supplier has lost records, for example because an older copy of its data was restored.
             (None, None) => Relation::Diverged { since: position + 1 },
             (Some(next), None) if consumer_position < next.from => Relation::Continues,
             (Some(next), None) => Relation::Diverged { since: next.from },
@@ -96,23 +88,25 @@ impl Lineage {
         }
     }
 
-    /// Returns how many epochs both lineages begin with.
+    /// Returns the number of epochs in the common prefix of both lineages.
     fn common(&self, other: &Lineage) -> usize {
         self.0.iter().zip(&other.0).take_while(|(own, other)| own == other).count()
     }
 
-    /// Returns true if this lineage has an epoch that `other` lacks: a promotion that the other server does not know.
+    /// Returns true if this lineage has an epoch that `other` lacks, so that the other server does not know of a
+    /// promotion.
     pub fn has_further_epoch(&self, other: &Lineage) -> bool {
         self.common(other) < self.0.len()
     }
 
-    /// Returns the last epoch if this lineage continues `other` by a promotion that the other server does not know.
+    /// Returns the last epoch if this lineage extends `other`, so that the other server does not know of a promotion.
     pub fn later_epoch(&self, other: &Lineage) -> Option<&WriterEpoch> {
         let continues = self.common(other) == other.0.len() && self.0.len() > other.0.len();
         self.0.last().filter(|_| continues)
     }
 
-    /// Returns the part of this lineage of a supplier that a consumer adopts when it has the records up to `position`.
+    /// Returns the part of this lineage that a consumer with the records up to `position` adopts. This lineage belongs
+    /// to its supplier.
     #[must_use]
     pub fn up_to(&self, position: u64) -> Lineage {
         Lineage(self.0.iter().take_while(|epoch| epoch.from <= position + 1).copied().collect())
@@ -181,13 +175,14 @@ mod tests {
         check(&[], 10, &[], 0, Relation::Continues);
         check(&[], 10, &[], 10, Relation::Continues);
         check(&[], 10, &[], 11, diverged(11));
-        // The supplier was promoted at 8. Who has less may follow it; who has more has records of the old writer.
+        // The supplier was promoted at position 8. A consumer up to that position may follow it; one beyond it has
+        // records of the old writer.
         check(&[(1, 9)], 20, &[], 8, Relation::Continues);
         check(&[(1, 9)], 20, &[], 9, diverged(9));
-        // The other way round the old writer is replaced, whatever it has.
+        // In the reverse direction, the supplier is an old writer and is replaced, whatever its position is.
         check(&[], 5, &[(1, 9)], 20, Relation::SupplierReplaced);
         check(&[], 50, &[(1, 9)], 8, Relation::SupplierReplaced);
-        // Two promotions from the same past.
+        // Two promotions of copies of the same data.
         check(&[(1, 9)], 20, &[(2, 12)], 11, diverged(9));
         check(&[(1, 9), (2, 15)], 20, &[(1, 9)], 14, Relation::Continues);
     }

@@ -1,15 +1,15 @@
 //! A node: a follower that may become the writer.
 //!
-//! The election is outside of this protocol (a consumer group of the log does it). It only selects the node that
-//! should claim; the right to write follows from the log alone. When a node reads back its own claim, it has applied
-//! everything before it and becomes the writer. It then decides a batch, appends its group, and keeps the batch until
+//! The election is not part of this protocol: a consumer group of the log performs it. It only selects the node that
+//! should claim; the log alone gives the right to write. When a node reads back its own claim, it has applied
+//! everything before it and becomes the writer. It then decides a batch, appends its group, and holds the batch until
 //! the outcome is known. [`GroupOutcome::Accepted`] means that it has read the group back: it commits and answers.
 //! [`GroupOutcome::Dropped`] means that the group can no longer be accepted: it rolls back and decides the requests
 //! anew. One group is in flight at a time.
 //!
-//! If the outcome of a group is unknown, the writer is in doubt: it appends nothing more in that epoch. Its next
-//! claim settles the question: either the group precedes the claim in the log, or it belongs to an older epoch and
-//! has no effect.
+//! If the outcome of a group is unknown, the writer is in doubt: it appends nothing more in that epoch. Its next claim
+//! settles the question: either the group precedes the claim in the log, or it belongs to an older epoch and has no
+//! effect.
 
 mod group_builder;
 mod own;
@@ -33,7 +33,7 @@ pub struct Member {
     attempt: u64,
     role: Role,
     proposed: Option<ProposedGroup>,
-    /// Tag of the key rotation that is in flight. Until the node reads it back, it appends nothing else in the epoch.
+    /// Tag of the key rotation in flight. Until the node reads it back, it appends nothing else in the epoch.
     rotating: Option<Tag>,
     /// Number of groups sealed in this incarnation.
     proposals: u64,
@@ -45,7 +45,7 @@ pub struct Member {
 pub enum Role {
     /// The node follows the log.
     Following,
-    /// The node has sent a claim and not read it back.
+    /// The node has sent a claim and has not read it back yet.
     Claiming {
         /// Number of the claim.
         attempt: u64,
@@ -80,14 +80,14 @@ pub struct Step<'m> {
 /// Outcome of a proposed batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupOutcome {
-    /// The verdict is [`Verdict::Apply`] of its group. The caller commits the batch with the verdict's rows, does not
-    /// apply the records again, and then sends all answers that depend on it.
+    /// The verdict is [`Verdict::Apply`] of its group. The caller commits the batch with the verdict's rows, without
+    /// applying the records again, and then sends all answers that depend on it.
     Accepted,
     /// The group never becomes part of the log. The caller rolls the batch back before it applies anything else, and
     /// sends none of its answers: the present writer decides the requests anew.
     Dropped,
-    /// The node has stopped reading and cannot know the outcome. The caller rolls the batch back; the next writer
-    /// knows it by the operation ids.
+    /// The node has stopped reading and cannot determine the outcome. The caller rolls the batch back; the next writer
+    /// knows the outcome by the operation ids.
     Unknown,
 }
 
@@ -113,7 +113,7 @@ pub enum CannotPropose {
     /// The node is not the writer, or a group is in flight.
     #[error("the node may not decide now")]
     NotNow,
-    /// The group has no record: its answers need no group.
+    /// The group has no record. The answers can be sent without a group.
     #[error("the group is empty")]
     Empty,
     /// The group cannot be sealed.
@@ -154,13 +154,13 @@ impl Member {
         self.proposed.is_some()
     }
 
-    /// Returns true if the node may decide requests: it is the writer, has applied everything before, and nothing is
-    /// in flight.
+    /// Returns true if the node may decide requests: it is the writer, has applied all earlier messages, and has
+    /// nothing in flight.
     pub fn may_decide(&self) -> bool {
         matches!(self.role, Role::Leading { .. }) && self.proposed.is_none() && self.rotating.is_none()
     }
 
-    /// Returns the claim to append. The caller calls this again if the claim before seems lost or its outcome is
+    /// Returns the claim to append. The caller calls this again if the previous claim seems lost or its outcome is
     /// unknown; a claim that arrives late has no effect.
     ///
     /// # Errors
@@ -182,8 +182,8 @@ impl Member {
         Ok(message)
     }
 
-    /// Returns the group to append for a batch, which the caller keeps from now on until it knows the outcome. The
-    /// group is sealed if `is_sealed` and if all nodes can read sealed groups.
+    /// Returns the group to append for a batch. The caller holds the batch until it knows the outcome. The group is
+    /// sealed if `is_sealed` is true and all nodes can read sealed groups.
     ///
     /// # Errors
     /// The group cannot be appended.
@@ -226,18 +226,16 @@ impl Member {
         }
     }
 
-    /// Replaces the key ring by one that has further keys.
+    /// Replaces the key ring by one with further keys.
     pub fn set_keys(&mut self, keys: KeyRing) {
         self.follower.set_keys(keys);
     }
 
-    /// Records that the log has durably stored the node's message of this tag at `offset`. If the node has read a
-    /// different message at that offset, the log has lost messages, for example by the election of a leader that
-    /// lacked them.
+    /// Records that the log has durably stored the node's message with this tag at `offset`. If the node has read a
+    /// different message at that offset, the log has lost messages, for example by electing a leader that lacked them.
     ///
     /// # Errors
-    /// The log lost messages. The node has stopped; the caller rolls its batch back as with
-    /// [`GroupOutcome::Unknown`].
+    /// The log lost messages. The node has stopped; the caller rolls its batch back as for [`GroupOutcome::Unknown`].
     pub fn acknowledged(&mut self, tag: Tag, offset: u64) -> Result<(), Alarm> {
         let is_possible = offset >= self.follower.next_offset() || self.own.may_stand(tag, offset);
         if is_possible { Ok(()) } else { Err(self.went_back(offset)) }
@@ -268,7 +266,7 @@ impl Member {
         }
     }
 
-    /// Gives up writing because another node was elected. A proposed batch is kept, because its group may be in the
+    /// Gives up writing because another node was elected. A proposed batch is held, because its group may be in the
     /// log.
     pub fn resign(&mut self) {
         self.rotating = None;
@@ -332,7 +330,7 @@ impl Member {
                     Role::Claiming { attempt } if is_own && new.attempt == attempt => {
                         Role::Leading { epoch: new.epoch.offset }
                     }
-                    // The node's own claim may still come.
+                    // The log may still contain the node's own claim further on.
                     Role::Claiming { attempt } => Role::Claiming { attempt },
                     _ => Role::Following,
                 }
@@ -350,8 +348,7 @@ impl Member {
             }
             Verdict::Alarm(alarm) if alarm.stops() => Role::Following,
             _ => match (self.role, outcome) {
-                // The node's own group was not accepted: its state differs from the log in a way that it does not
-                // know.
+                // The node's own group was not accepted, so its state differs from the log in an unknown way.
                 (Role::Leading { .. } | Role::Doubtful { .. }, Some(GroupOutcome::Dropped)) => {
                     Role::Following
                 }

@@ -2,7 +2,7 @@
 //! state.
 //!
 //! A node offers a new key; the others fetch it and announce that they have it; when most have it, the writer puts it
-//! in force. If a node leaves meanwhile, it may have the offered key: the offer ends, and another key is due.
+//! in force. If a node leaves before that, it may have the offered key, so the offer ends and another key is due.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::rows::{Offered, RowChange};
 /// State of the change to the next key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rotation {
-    /// Whether a new key is due, because a node left that has the key in force.
+    /// Whether a new key is due, because a node that has the key in force has left.
     pub(crate) is_due: bool,
     pub(crate) offered: Option<Offered>,
     /// Nodes that have the offered key, with their addresses.
@@ -20,7 +20,7 @@ pub(crate) struct Rotation {
 }
 
 impl Rotation {
-    /// Records the offer of a key, in place of an earlier offer.
+    /// Records the offer of a key, which replaces an earlier offer.
     pub(crate) fn offer(&mut self, offered: Offered, rows: &mut Vec<RowChange>) {
         self.withdraw(rows);
         self.offered = Some(offered);
@@ -40,7 +40,7 @@ impl Rotation {
         rows.push(RowChange::rotation(self.is_due, self.offered.as_ref()));
     }
 
-    /// Records that the offered key is in force.
+    /// Records that the offered key is in force now.
     pub(crate) fn done(&mut self, rows: &mut Vec<RowChange>) {
         self.withdraw(rows);
         self.is_due = false;

@@ -1,21 +1,22 @@
 //! Comparison of all data, one slice at a time, in rounds.
 //!
-//! A digest barrier names the slice that nodes compare at it. The next barrier names the next slice, until the last
-//! one ends a round. The progress of a round follows from the log: a barrier is accepted only if it continues the one
-//! before. Barriers that come late, twice or from two nodes at once therefore leave nothing out.
+//! A digest barrier names the slice that nodes compare there. The next barrier names the next slice, until the last
+//! slice ends a round. The log determines the progress of a round: a barrier is accepted only if it continues the
+//! previous one. So no rows are left out if barriers arrive late, twice or from two nodes at once.
 //!
-//! This module does not know the rows. A point lies between two rows; points are bytes, in the order of the rows.
+//! This module does not depend on the form of rows. A point lies between two rows; points are byte strings, ordered
+//! like the rows.
 
 use crate::codec::{Reader, put_length};
 use crate::limits::POINT_BYTES_MAX;
 use crate::operation::NodeId;
 
-/// Rows from one point up to another.
+/// Rows between two points.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Slice {
-    /// First point. Empty: the first row.
+    /// First point. Empty means before the first row.
     pub from: Vec<u8>,
-    /// End, exclusive. Empty: after the last row.
+    /// End point, exclusive. Empty means after the last row.
     pub to: Vec<u8>,
 }
 
@@ -47,13 +48,13 @@ pub struct SliceMark {
 pub struct Round {
     /// Number of completed rounds.
     pub ended: u64,
-    /// Time of the barrier of the last slice of the last round, in seconds since 1970; 0 for never.
+    /// Time of the barrier of the last slice of the last completed round, in seconds since 1970; 0 if there is none.
     pub ended_at: u64,
     /// Cost of that round on each node, in bytes.
     pub ended_bytes: u64,
-    /// Point at which the next slice begins. Empty: the next slice begins a round.
+    /// Point at which the next slice begins. Empty if the next slice begins a round.
     pub next: Vec<u8>,
-    /// Time of the first barrier of the present round.
+    /// Time of the first barrier of the present round, in seconds since 1970.
     pub began_at: u64,
     /// Cost of the slices of the present round so far, in bytes.
     pub bytes: u64,
@@ -66,7 +67,7 @@ impl Slice {
         self.from <= other.from && ends_behind
     }
 
-    /// Returns true if the slice contains the row after this point.
+    /// Returns true if the slice contains the row after `point`.
     pub fn has(&self, point: &[u8]) -> bool {
         *self.from <= *point && (self.to.is_empty() || *point < *self.to)
     }
@@ -87,13 +88,13 @@ impl SliceMark {
 }
 
 impl Round {
-    /// Returns the barrier for the planned slice, or `None` if it is not the next slice.
+    /// Returns the barrier for the planned slice, or `None` if that is not the next slice.
     pub(crate) fn mark(&self, node: NodeId, planned: PlannedSlice, at: u64) -> Option<SliceMark> {
         let round = self.ended.saturating_add(1);
         (planned.slice.from == self.next).then_some(SliceMark { node, round, at, planned })
     }
 
-    /// Advances the round if the barrier is for the next slice; returns whether it is. Otherwise nothing changes.
+    /// Advances the round if the barrier is for the next slice, and then returns true. Otherwise changes nothing.
     pub(crate) fn take(&mut self, mark: &SliceMark) -> bool {
         let PlannedSlice { slice, bytes } = &mark.planned;
         if Some(mark.round) != self.ended.checked_add(1) || slice.from != self.next {
@@ -173,7 +174,7 @@ mod tests {
             began_at: first.began_at,
         };
         assert_eq!(second, expected);
-        // A barrier of the round before is rejected although it begins where the next slice begins.
+        // A barrier of the previous round is rejected, although it begins at the same point as the next slice.
         let mut third = second.clone();
         assert!(!third.take(&late) && third == second);
         let (whole, _) = take(b"", b"", 130);

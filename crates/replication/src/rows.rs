@@ -1,5 +1,5 @@
-//! Rows that hold the state of the protocol: keys and values that are committed together with the records they belong
-//! to.
+//! Rows with the state of the protocol: keys and values that are committed together with the records that changed the
+//! state.
 //!
 //! | key | value |
 //! |---|---|
@@ -32,7 +32,7 @@ const MEMBER_DURABLE: u8 = 2;
 const MEMBER_SNAPSHOT: u8 = 4;
 const CURSOR_VERSION: u8 = 1;
 
-/// Row to write; without a value, a row to delete.
+/// Row to write, or to delete if it has no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowChange {
     /// Key, at most 40 bytes.
@@ -50,7 +50,7 @@ pub struct MemberRow {
     pub durable: Option<u64>,
     /// Offset of the newest verified snapshot on the node's machine.
     pub snapshot: Option<u64>,
-    /// Highest feature level that the node's build knows.
+    /// Highest feature level that the node's build supports.
     pub level: u64,
 }
 
@@ -67,7 +67,7 @@ pub struct Offered {
     pub address: String,
 }
 
-/// Progress of a node: the state after the last message that it accepted. Ignored messages do not change it.
+/// Progress of a node: its state after the last message that it accepted. Ignored messages do not change it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor {
     /// Identity of the topic.
@@ -76,11 +76,11 @@ pub struct Cursor {
     pub generation: GenerationId,
     /// Number of the key in force.
     pub key: u32,
-    /// Offset of the message.
+    /// Offset of the last accepted message.
     pub offset: u64,
-    /// Tag of the message: when the node starts, the message at that offset must have this tag.
+    /// Tag of that message. When the node starts, the log must have a message with this tag at that offset.
     pub message: Tag,
-    /// Epoch in force, once there is one.
+    /// Epoch in force; `None` before the first one.
     pub epoch: Option<Epoch>,
     /// Number of the epoch's last group, 0 if there is none.
     pub number: u64,
@@ -137,7 +137,7 @@ pub enum StateError {
 pub(crate) struct NodeRow {
     /// Incarnation and attempt of its last claim.
     pub(crate) claim: (u64, u64),
-    /// Incarnation and sequence of the floor: ids up to it are not known any more.
+    /// Incarnation and sequence of the floor. Ids up to it are no longer known.
     pub(crate) floor: (u64, u64),
 }
 

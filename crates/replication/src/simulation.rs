@@ -1,9 +1,10 @@
-//! Simulation of whole clusters under a seed: a log, nodes with disks, a network, clients, and all their faults.
+//! Simulation of whole clusters, determined by a seed: a log, nodes with disks, a network, clients, and all their
+//! faults.
 //!
-//! The nodes run the state machines of this crate, as a server does, over a toy directory ([`directory`]). A
-//! [`world`] delays, loses and repeats messages, pauses and kills nodes, takes their disks, cuts them off, elects
-//! other writers, and lets appends time out and arrive late. Then the faults end, the world waits until all is quiet,
-//! and [`check`]s every answer that a client received against the log. The check reads the log by a second, plain
+//! The nodes run the state machines of this crate, as a server does, over a toy directory ([`directory`]). A [`world`]
+//! delays, loses and repeats messages, pauses and kills nodes, destroys their disks, isolates them, elects other
+//! writers, and lets appends time out and arrive late. Then the faults end, the world waits until all is quiet, and
+//! [`check`]s every answer that a client received against the log. The check reads the log with a second, simple
 //! implementation of the protocol's rules.
 //!
 //! A run is a function of its seed. `PANDO_TEST_SEED=N` begins with run N; only that run is made unless
@@ -24,7 +25,7 @@ use world::World;
 pub(crate) enum Defect {
     /// The writer answers after it has appended a group, without reading it back.
     AnswerBeforeAccept,
-    /// Nodes do not check the epoch of a group, nor the rest of its fence.
+    /// Nodes check neither the epoch of a group nor the rest of its fence.
     NoEpochCheck,
     /// Nodes accept a group although an earlier one is missing.
     MissingGroupAccepted,
@@ -36,7 +37,7 @@ pub(crate) enum Defect {
     AnyCopyDecided,
     /// A read does not wait for the position that its client has seen.
     StaleRead,
-    /// Records and rows go into two commits.
+    /// Records and rows are committed separately.
     RowsCommittedLate,
     /// Nodes accept a message under any key that they have, not only under the one in force.
     OldKeyAccepted,
@@ -44,7 +45,7 @@ pub(crate) enum Defect {
     SliceIgnored,
     /// A node that restarts has lost the progress of the round of comparisons.
     RoundForgotten,
-    /// A node without the new key continues after a rotation with the messages that it can read.
+    /// A node without the new key continues after a rotation, reading the messages that it can.
     RotationIgnored,
 }
 
@@ -65,7 +66,7 @@ fn seeds(count: u64) -> std::ops::Range<u64> {
     first..first + count
 }
 
-/// The protocol without defects: no acknowledged change is lost, none is applied twice, and all nodes are equal.
+/// Without defects, no acknowledged change is lost, none is applied twice, and all nodes are equal.
 #[test]
 fn every_seed_holds() {
     let mut sum = world::Figures::default();
@@ -82,8 +83,8 @@ fn every_seed_holds() {
     }
 }
 
-/// A faulty log: messages that it had are gone. Acknowledged changes may be lost then, but nodes that continue are
-/// equal, and a writer notices the loss by the offset that its message gets.
+/// A faulty log loses messages. Acknowledged changes may be lost then, but nodes that continue are equal, and a writer
+/// detects the loss by the offset that its message gets.
 #[test]
 fn a_log_that_goes_back_makes_no_silent_difference() {
     let mut sum = world::Figures::default();
@@ -97,8 +98,8 @@ fn a_log_that_goes_back_makes_no_silent_difference() {
     assert!(sum.runs < 500 || sum.went_back() > 0);
 }
 
-/// If a value of a node is altered while no faults occur, the present round or the next one finds it in whichever
-/// slice it is. If there is a majority, the result names the node and the part.
+/// A value of a node is altered while no faults occur. The present round or the next one detects it, in whichever slice
+/// it is. If there is a majority, the result names the node and the part.
 #[test]
 fn finds_an_altered_value_within_one_round() {
     let (mut in_the_first, mut in_others) = (0, 0);
@@ -117,7 +118,7 @@ fn finds_an_altered_value_within_one_round() {
     assert!(in_the_first + in_others < 100 || (in_the_first > 0 && in_others > 0));
 }
 
-/// Number of seeds in which a defect must be found: far fewer than those that must hold.
+/// Number of seeds in which a defect must be found. Far below the number of seeds that must hold.
 const DEFECT_SEEDS: u64 = 100;
 
 fn finds(defect: Defect) {

@@ -1,5 +1,5 @@
-//! Applied operations: the ids of each node with the highest numbers, and a floor below which ids are not known. This
-//! state follows from the accepted groups, so every node has the same.
+//! Applied operations: the highest ids of each node, and a floor below which ids are not known. The accepted groups
+//! determine this state, so every node has the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,12 +13,12 @@ use crate::rows::{NodeRow, RowChange};
 pub enum Known {
     /// No accepted group has a record of the operation.
     New,
-    /// A record of the operation is in the log: a retry is answered and not carried out again.
+    /// A record of the operation is in the log. A retry is answered and not applied again.
     Applied {
         /// Position of the record.
         position: u64,
     },
-    /// The id is below the floor: the operation is refused as unavailable and never carried out.
+    /// The id is below the floor. The operation is refused as unavailable and never applied.
     TooOld,
 }
 
@@ -60,7 +60,7 @@ impl Window {
     }
 
     /// Returns true if the operation of every record is new, and no two records of the group have the same operation.
-    /// If the group may have transactions, records of one operation may follow each other.
+    /// If `may_have_transactions` is true, consecutive records may have the same operation.
     pub(crate) fn are_new(&self, records: &Records<'_>, may_have_transactions: bool) -> bool {
         let mut ids: Vec<OperationId> = records.iter().map(|record| record.operation).collect();
         if may_have_transactions {
@@ -71,7 +71,7 @@ impl Window {
         are_distinct && ids.iter().all(|operation| self.operation(operation) == Known::New)
     }
 
-    /// Returns true if the nodes of the records are known, or there is room for them.
+    /// Returns true if the nodes of the records are known, or there is room for new ones.
     pub(crate) fn has_room(&self, records: &Records<'_>) -> bool {
         let ids = records.iter().map(|record| record.operation.node);
         let unknown: BTreeSet<NodeId> = ids.filter(|node| !self.knows(*node)).collect();
@@ -98,7 +98,7 @@ impl Window {
         }
     }
 
-    /// Returns true if the claim is newer than the last of its node, and there is room for the node.
+    /// Returns true if the claim is newer than the last one of its node, and the node is known or there is room for it.
     pub(crate) fn takes_claim(&self, claim: &Claim) -> bool {
         match self.nodes.get(&claim.node) {
             Some(node) => (claim.incarnation, claim.attempt) > node.row.claim,

@@ -1,20 +1,20 @@
-//! A model of servers that follow each other without a shared log. In any order they write, receive records, are
-//! promoted with and without their supplier, restart, and are put back from backups; suppliers are chosen at random, so
-//! chains and circles arise. The model is true to `server/src/workers/{replica,log_reader}`: a consumer asks with its
-//! position and lineage, and on a new connection with its last record.
+//! A model of servers that follow each other without a shared log. In random order they write, receive records, are
+//! promoted with and without their supplier, restart, and are restored from backups. Suppliers are chosen at random, so
+//! chains and cycles occur. The model is true to `server/src/workers/{replica,log_reader}`: a consumer requests records
+//! with its position and lineage, and on a new connection also with its last record.
 
 use super::{Lineage, Relation};
 
 const SERVERS: usize = 5;
 const STEPS: u32 = 300;
 
-/// Records are numbers that occur once; in the log, position and time make a record unique.
+/// Records are unique numbers. In the real log, position and time make a record unique.
 #[derive(Clone, Default)]
 struct Server {
     records: Vec<u32>,
     lineage: Lineage,
     role: Role,
-    /// The server that it follows, and whether its last record was compared on this connection.
+    /// The server that this one follows, and whether its last record was compared on the present connection.
     supplier: Option<(usize, bool)>,
     backup: Option<(Vec<u32>, Lineage, Role)>,
 }
@@ -24,11 +24,11 @@ enum Role {
     #[default]
     Replica,
     Writer,
-    /// Another server begins an epoch of this name, so this one makes no changes.
+    /// Another server began the epoch with this name, so this one makes no changes.
     Replaced([u8; 16]),
 }
 
-/// Number of times that each case arose.
+/// Number of occurrences of each case.
 #[derive(Debug, Default)]
 struct Counts {
     continued: u32,
@@ -43,7 +43,7 @@ struct Model {
     rng: fastrand::Rng,
     counts: Counts,
     step: u32,
-    /// Whether a backup was put back.
+    /// Whether a backup was restored.
     is_restored: bool,
 }
 
@@ -52,14 +52,14 @@ impl Server {
         self.records.len() as u64
     }
 
-    /// Returns how many records two servers have in common.
+    /// Returns the length of the common prefix of two servers' records.
     fn agrees(&self, other: &Server) -> u64 {
         self.records.iter().zip(&other.records).take_while(|(own, other)| own == other).count() as u64
     }
 }
 
 impl Model {
-    /// The connections of a server's replicas end with its process.
+    /// Ends a server's process, and with it the connections of its replicas.
     fn restart(&mut self, server: usize) {
         for (number, one) in self.servers.iter_mut().enumerate() {
             if let Some((supplier, is_compared)) = &mut one.supplier
@@ -77,7 +77,7 @@ impl Model {
         server.supplier = None;
     }
 
-    /// A consumer asks its supplier for records, and applies the first of them.
+    /// A consumer requests records from its supplier and applies the first of them.
     fn ask(&mut self, number: usize, records_max: usize) {
         let Some((supplier, is_compared)) = self.servers[number].supplier else { return };
         let (consumer, theirs) = (self.servers[number].clone(), self.servers[supplier].clone());
@@ -91,7 +91,7 @@ impl Model {
                 self.counts.replaced += 1;
             }
             Relation::Diverged { since } => {
-                // After a backup was put back, a writer repeats positions of an epoch.
+                // A writer that was restored from a backup reuses positions of an epoch.
                 let agree = theirs.agrees(&consumer);
                 let is_known = self.is_restored || since <= agree + 1;
                 assert!(is_known, "step {}: {since}, but they agree up to {agree}", self.step);
@@ -115,7 +115,8 @@ impl Model {
         }
     }
 
-    /// Promotes a replica after the writer, at the end of its chain, was stopped; the replica waits for its records.
+    /// Promotes a replica after the writer at the end of its chain was stopped. The replica first receives the writer's
+    /// remaining records.
     fn promote_planned(&mut self, number: usize) {
         let epoch = self.rng.u128(..).to_be_bytes();
         let (mut writer, mut chain) = (number, vec![number]);
@@ -132,7 +133,7 @@ impl Model {
         self.servers[writer].role = Role::Replaced(epoch);
         let last = self.servers[writer].records.clone();
         chain.iter().rev().for_each(|server| self.ask(*server, usize::MAX));
-        // A server of the chain does not continue: the promotion fails, and the administrator promotes by force.
+        // A server of the chain cannot continue. So the promotion fails, and the administrator promotes by force.
         if self.servers[number].records != last {
             return;
         }
@@ -151,7 +152,7 @@ impl Model {
                 self.ask(one, records_max);
             }
             30..33 => {
-                // A writer that was replaced becomes a replica; a writer in force does not.
+                // A replaced writer becomes a replica; the current writer does not.
                 let supplier = self.rng.usize(..SERVERS);
                 if supplier != one && self.servers[one].role != Role::Writer {
                     self.servers[one].role = Role::Replica;
@@ -184,8 +185,8 @@ impl Model {
     }
 }
 
-/// A consumer that continues always has a prefix of its supplier's records, also after backups were put back; a planned
-/// promotion loses nothing; a replaced supplier stops.
+/// A consumer that continues always has a prefix of its supplier's records, even after restores from backups. A planned
+/// promotion loses nothing. A replaced supplier stops.
 #[test]
 fn a_consumer_that_continues_has_a_part_of_its_suppliers_records() {
     let seed = std::env::var("PANDO_TEST_SEED").ok().and_then(|seed| seed.parse().ok());

@@ -4,8 +4,7 @@ use crate::limits::{GROUP_RECORDS_MAX, MESSAGE_BYTES_MAX};
 use crate::message::{GROUP_SIZE_MIN, put_record, record_size};
 use crate::operation::OperationId;
 
-/// Records of a batch while it is decided. A batch is one group: the batch ends before the first record that does not
-/// fit.
+/// Records of a batch that is being decided. A batch is one group: it ends before the first record that does not fit.
 #[derive(Clone, Debug)]
 pub struct GroupBuilder {
     records: Vec<u8>,
@@ -13,25 +12,25 @@ pub struct GroupBuilder {
     message_bytes_max: usize,
 }
 
-/// Whether a record fits into a group.
+/// Result of checking whether a record fits into a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fit {
     /// The record fits.
     Yes,
-    /// The record fits into the next group only.
+    /// The record fits only into the next group.
     Next,
-    /// The record fits into no group: a message would have `size` bytes, and at most `max` are possible.
+    /// The record fits into no group: its message would have `size` bytes, and `max` are allowed.
     Never {
         /// Size of a message with this record alone.
         size: usize,
-        /// Most bytes of a message.
+        /// Maximum size of a message, in bytes.
         max: usize,
     },
 }
 
 impl GroupBuilder {
-    /// Returns an empty group whose message has at most this many bytes: the topic's `max.message.bytes`, less what
-    /// the log itself adds to a message.
+    /// Returns an empty group whose message has at most `message_bytes_max` bytes: the topic's `max.message.bytes`,
+    /// less the bytes that the log adds to a message.
     pub fn new(message_bytes_max: usize) -> GroupBuilder {
         GroupBuilder {
             records: Vec::new(),
@@ -40,13 +39,13 @@ impl GroupBuilder {
         }
     }
 
-    /// Returns whether a record of this many bytes fits. The caller checks this before it applies the record to the
+    /// Checks whether a record of `length` bytes fits. The caller checks this before it applies the record to the
     /// batch.
     pub fn fits(&self, length: usize) -> Fit {
         self.fits_all(1, length)
     }
 
-    /// Like [`fits`](GroupBuilder::fits), for `count` records of `length` bytes in all.
+    /// Does the same as [`fits`](GroupBuilder::fits) for `count` records of `length` bytes in total.
     pub fn fits_all(&self, count: usize, length: usize) -> Fit {
         let (size, max) = (GROUP_SIZE_MIN + length + count * record_size(0), self.message_bytes_max);
         if size > max {
@@ -56,7 +55,7 @@ impl GroupBuilder {
         if is_full { Fit::Next } else { Fit::Yes }
     }
 
-    /// Returns the length in all of the longest `count` records that still fit, or `None` if none do.
+    /// Returns the maximum total length of `count` records that still fit, or `None` if none do.
     pub fn room(&self, count: usize) -> Option<usize> {
         let used = GROUP_SIZE_MIN + self.records.len() + count * record_size(0);
         let has_place = self.record_count() + count <= GROUP_RECORDS_MAX;

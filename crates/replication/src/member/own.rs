@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 
 use crate::key::Tag;
 
-/// Number of the last own messages that are kept. One group and one claim are in flight at a time.
+/// Number of own messages that are stored. One group and one claim are in flight at a time.
 const KEPT: usize = 16;
 
-/// The last own messages, with the offsets at which the node read each of them: more than one if the log has it
+/// The last own messages, each with the offsets at which the node read it. There are several if the log has the message
 /// twice.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Own(VecDeque<(Tag, Vec<u64>)>);
@@ -29,8 +29,8 @@ impl Own {
         }
     }
 
-    /// Returns true if the message of this tag can be at an offset that was read before: the node read it there, or
-    /// does not remember.
+    /// Returns true if the message with this tag can be at an offset that was read before: the node read it there, or
+    /// no longer remembers.
     pub(super) fn may_stand(&self, tag: Tag, offset: u64) -> bool {
         match self.0.iter().find(|(own, _)| *own == tag) {
             Some((_, offsets)) => offsets.contains(&offset) || offsets.len() == KEPT,

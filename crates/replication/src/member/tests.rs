@@ -82,7 +82,7 @@ fn another_claim_before_the_group_drops_the_batch() {
 
 #[test]
 fn a_claim_settles_what_became_of_a_group() {
-    // With the group before the claim, and after it.
+    // The group is in the log before the claim, or after it.
     for lands in [true, false] {
         let mut cluster = Cluster::led();
         let group = cluster.propose(0, 1);
@@ -191,7 +191,8 @@ fn a_stopped_node_does_not_know_the_outcome() {
 #[test]
 fn an_acknowledgement_below_what_was_read_stops_the_node() {
     let tag = |message: &[u8]| Tag::of_message(message).unwrap();
-    // An acknowledgement that comes late, or for a message that is in the log twice: the node has read it there.
+    // An acknowledgement that comes late, or for a message that is in the log twice. The node has read the message at
+    // that offset.
     let mut cluster = Cluster::led();
     let group = cluster.propose(0, 1);
     assert_eq!(cluster.append(group.clone()), Some(GroupOutcome::Accepted));

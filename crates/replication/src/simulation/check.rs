@@ -1,6 +1,6 @@
 //! Check of clients' answers and nodes' data against the log.
 //!
-//! The log is read by a second implementation of the rules, as plain as possible: without window, chain or rows.
+//! A second implementation of the rules reads the log. It is as simple as possible, without window, chain or rows.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -45,8 +45,8 @@ pub(super) fn check(world: &World) -> Result<Checked, Violation> {
             return violation(format!("the disk of node {} has {:?}", node.id, node.disk.values));
         }
     }
-    // All disks have the same rows, including operation ids. If a defect loses those on purpose, other checks must
-    // find the harm.
+    // All disks have the same rows, including operation ids. If a defect loses these on purpose, other checks must find
+    // the harm.
     if world.defect != Some(Defect::WindowLostInSnapshot)
         && let Some(pair) = world.nodes.windows(2).find(|pair| pair[0].disk.rows != pair[1].disk.rows)
     {
@@ -223,7 +223,7 @@ impl Model {
                     Action::Delete(_) => value.is_none(),
                     _ => false,
                 };
-                // If the client sent the request to more than one node, another copy may be carried out.
+                // If the client sent the request to more than one node, another copy may be applied.
                 is_right && (fact.repeated || !self.effects.iter().any(is_its))
             }
             Response::Shown { position, value } => position <= end && self.value(key, position) == value,

@@ -12,7 +12,7 @@ pub(super) enum Response {
     Applied { position: u64 },
     /// The change was refused.
     Refused { position: u64 },
-    /// A read, or a change without effect: the present value.
+    /// The present value: the answer to a read, or to a change without effect.
     Shown { position: u64, value: Option<u32> },
     /// The outcome is unknown.
     Unavailable,
@@ -30,7 +30,7 @@ impl Response {
     }
 }
 
-/// Response, with the circumstances of its request.
+/// Response to a request, with the request's circumstances.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fact {
     pub(super) ask: Ask,
@@ -45,7 +45,7 @@ pub(super) struct Fact {
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) id: u32,
-    /// Whether the client assigns operation ids of its own, and retries with them at any node.
+    /// Whether the client assigns its own operation ids, and retries with them at any node.
     pub(super) is_smart: bool,
     /// Position up to which the client has seen the directory.
     pub(super) token: u64,
@@ -70,7 +70,7 @@ impl Client {
         }
     }
 
-    /// Chooses the next action: on a key that all clients share, or on one of its own.
+    /// Chooses the next action, either on a key shared by all clients or on one of the client's own.
     pub(super) fn choose(&mut self, rng: &mut fastrand::Rng) -> Ask {
         self.number += 1;
         let key = if rng.bool() { rng.u32(..3) } else { 100 + self.id };

@@ -1,5 +1,5 @@
-//! Toy directory: numbers under keys. Its operations can be refused, need no record, or depend on present values, so
-//! that an operation that is decided on a wrong state, or twice, becomes visible.
+//! Toy directory: numbers under keys. Its operations can be refused, need no record, or depend on present values. So it
+//! becomes visible if an operation is decided on a wrong state or twice.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ pub(super) struct Effect {
     pub(super) new: Option<u32>,
 }
 
-/// Decision on an action.
+/// Decision about an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     Change(Effect),

@@ -36,7 +36,7 @@ pub(super) struct Disk {
     pub(super) rows: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
-/// Writes of one verdict.
+/// Rows and records written for one verdict.
 #[derive(Clone, Debug, Default)]
 struct Commit {
     done_at: u64,
@@ -60,7 +60,7 @@ impl Disk {
 pub(super) struct Node {
     pub(super) id: u32,
     pub(super) disk: Disk,
-    /// Keys of the node, which it keeps even if it loses its data.
+    /// Keys of the node. They survive a loss of its data.
     pub(super) keys: KeyRing,
     pub(super) process: Option<Process>,
     pub(super) paused_until: u64,
@@ -81,7 +81,7 @@ pub(super) enum Sent {
     KeyRequest { to: u32, number: u32 },
     /// To the node that requested it: the keys of this node.
     KeyResponse { to: u32, keys: KeyRing },
-    /// To a client.
+    /// A response to a client.
     Response { client: u32, number: u32, response: Response },
 }
 
@@ -152,7 +152,7 @@ pub(super) struct Counted {
     /// Barriers for slices, and rounds of more than one slice.
     pub(super) slices: u64,
     pub(super) rounds: u64,
-    /// Messages under a key that is not in force, and keys that came in force.
+    /// Messages under a key that is not in force, and keys that were put in force.
     pub(super) old_keys: u64,
     pub(super) rotations: u64,
     /// Rotations to a key that the node lacked.
@@ -269,7 +269,7 @@ impl Process {
                 }
                 Reply::Applied { position } => Response::Applied { position },
                 Reply::TooOld => Response::Unavailable,
-                // If sent again at once, the request would get the same answer.
+                // An immediate retry would get the same answer.
                 Reply::NotWriter => {
                     self.resend_at = self.resend_at.min(now + RESEND_DELAY);
                     continue;
@@ -279,7 +279,7 @@ impl Process {
         }
     }
 
-    /// Does everything that can be done now.
+    /// Performs all steps that are possible now.
     pub(super) fn turn(
         &mut self,
         now: u64,
@@ -301,7 +301,7 @@ impl Process {
                         self.stop(alarm, offset)?;
                         continue;
                     }
-                    // No message lies between: judge the group at once.
+                    // No other message is in between, so judge the group at once.
                     if offset == self.member.follower().next_offset() {
                         self.message(now + disk_delay, offset, &bytes, sent)?;
                     }
@@ -555,7 +555,7 @@ impl Process {
                     (0, None, Some(bytes))
                 }
                 Decision::Refused => (REFUSED, None, None),
-                // An effect without a change encodes the present value, and the policy error encodes "no change".
+                // An effect without a change is encoded as the present value; the policy error marks it as "no change".
                 Decision::Nothing(shown) => {
                     let Ask { client, number, .. } = ask;
                     let shown = Effect { client, number, key, old: shown, new: shown };

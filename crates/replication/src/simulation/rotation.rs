@@ -24,7 +24,7 @@ pub(super) struct Keys {
     pub(super) seals: bool,
     /// Number of the key in force that this node lacks.
     pub(super) needed: Option<u32>,
-    /// Key that this node has created. It gives the key to no other node before it has read its offer back.
+    /// Key that this node has created. It sends the key to no other node before it has read its offer back.
     created: Option<(u32, ClusterKey)>,
     /// Ticket of its rotation message.
     pub(super) rotation: Option<u64>,
@@ -38,7 +38,7 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// The rotation went a step further: messages of the new step need not wait.
+    /// The rotation advanced by one step, so messages of the new step need not wait.
     pub(super) fn settle(&mut self, what: &Rotated) {
         match what {
             Rotated::Offered(_) => {
@@ -68,7 +68,7 @@ impl Process {
         let waited = now.saturating_sub(self.keys.offered_since);
         let follower = self.member.follower();
         let lacks = follower.lacks_offered();
-        // The node that made the key may have lost it in a crash.
+        // The node that created the key may have lost it in a crash.
         let wants = follower.key_is_due() || (lacks && waited > 3 * PATIENCE);
         if is_leading && wants && is_due(&mut self.keys.offered_at, now) {
             self.offer(sent);

@@ -21,7 +21,7 @@ use crate::shared_log::{AppendError, LogEvent};
 pub(super) const TOPIC: [u8; 16] = [3; 16];
 pub(super) const GENERATION: GenerationId = [4; 16];
 
-/// Times are microseconds.
+/// Length of the phase with faults. All times are in microseconds.
 const TROUBLE: u64 = 2_500_000;
 const QUIET: u64 = 6_000_000;
 const APPEND_TIMEOUT: u64 = 40_000;
@@ -43,11 +43,11 @@ pub(super) struct World {
     /// Whether groups are sealed.
     seals: bool,
     pub(super) log: Vec<Vec<u8>>,
-    /// Fetches that wait for a message: node, incarnation, number of the fetch, offset.
+    /// A node stores a key before any message mentions the key.
     waiting: Vec<(usize, u64, u64, usize)>,
     pub(super) nodes: Vec<Node>,
     pub(super) clients: Vec<Client>,
-    /// Time until which a node reaches neither the log nor other nodes.
+    /// Time until which a node can reach neither the log nor other nodes.
     cut_until: Vec<u64>,
     incarnation: u64,
     /// Whether faults occur now.
@@ -55,12 +55,12 @@ pub(super) struct World {
     /// Probabilities of faults in this run, in 256ths.
     odds: Odds,
     pub(super) defect: Option<Defect>,
-    /// Time at which the log loses its last messages, once, as by the election of a leader that lacked them.
+    /// Time at which the log once loses its last messages, as if it elected a leader that lacked them.
     loses_at: Option<u64>,
     figures: Figures,
 }
 
-/// Probabilities, drawn anew for each run, so that some runs have many faults of one kind and none of another.
+/// Probabilities of faults, drawn anew for each run. So some runs have many faults of one kind and none of another.
 struct Odds {
     lost: u8,
     repeated: u8,
@@ -100,7 +100,7 @@ impl Figures {
         };
     }
 
-    /// Returns the number of acknowledgements from which nodes noticed that the log had lost messages.
+    /// Returns the number of acknowledgements by which nodes detected that the log had lost messages.
     pub(super) fn went_back(&self) -> u64 {
         self.counted.went_back
     }
@@ -348,7 +348,7 @@ impl World {
         self.trouble && self.rng.u8(..) < odds
     }
 
-    /// Sends to or from the log: the event may come late, twice, or not at all.
+    /// Sends to or from the log. The event may arrive late, twice, or not at all.
     fn send(&mut self, is_cut: bool, event: impl Fn() -> Event) {
         if self.chance(self.odds.repeated) {
             self.send_once(is_cut, event());
@@ -356,7 +356,7 @@ impl World {
         self.send_once(is_cut, event());
     }
 
-    /// Sends on a connection: the event may come late, after later ones, or not at all, but not twice.
+    /// Sends on a connection. The event may arrive late, after later ones, or not at all, but not twice.
     fn send_once(&mut self, is_cut: bool, event: Event) {
         if is_cut || self.chance(self.odds.lost) {
             return;
@@ -426,8 +426,8 @@ impl World {
         Ok(())
     }
 
-    /// Gives something to the process of a node, which then has its turn. Does nothing if the node has no process, or
-    /// not the one of `incarnation`.
+    /// Delivers something to the process of a node and gives it a turn. Does nothing if the node has no process, or one
+    /// of another incarnation than `incarnation`.
     fn give(
         &mut self,
         node: usize,
@@ -575,7 +575,7 @@ impl World {
         }
     }
 
-    /// Notifies some node that it is elected, and the others, perhaps late, that they are not.
+    /// Notifies a random node that it is elected, and the other nodes, perhaps late, that they are not.
     fn elect(&mut self) {
         let alive = self.nodes.iter().filter(|node| node.process.is_some()).map(|node| node.id as usize);
         let alive: Vec<usize> = alive.collect();
@@ -690,7 +690,7 @@ impl World {
             self.restart(node);
         }
         self.schedule(TICK, Event::Mark);
-        // After the remaining events of earlier elections.
+        // Scheduled after the remaining events of earlier elections.
         self.schedule(600_000, Event::Elect);
     }
 }

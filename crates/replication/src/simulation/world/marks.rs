@@ -14,15 +14,15 @@ const PLANTED_AT: u64 = 5_000_000;
 pub(in crate::simulation) struct Planted {
     pub(in crate::simulation) found: String,
     pub(in crate::simulation) expected: String,
-    /// Number of rounds that ended between alteration and detection.
+    /// Number of rounds that ended between the alteration and its detection.
     pub(in crate::simulation) rounds: u64,
-    /// Whether it was the first row.
+    /// Whether the altered row was the first one.
     pub(in crate::simulation) is_first_slice: bool,
 }
 
 impl World {
-    /// Alters a value of a node when all is quiet. Returns what the nodes find and the round after the alteration,
-    /// from 0; or `None` if there is no value.
+    /// Alters a value of a node when all is quiet. Returns the findings of the nodes and the number of rounds until
+    /// then; `None` if there is no value to alter.
     pub(in crate::simulation) fn plant(mut self) -> Result<Option<Planted>, Violation> {
         while self.now < PLANTED_AT {
             self.step()?;
@@ -76,8 +76,7 @@ impl World {
         }
     }
 
-    /// Announces the node unless it is registered. It repeats announcements that it sent under a key that is no
-    /// longer in force.
+    /// Announces the node unless it is registered. Repeats announcements that were sent under a key no longer in force.
     fn register(&mut self, node: usize) {
         let Some(process) = &self.nodes[node].process else { return };
         let (follower, incarnation) = (process.member.follower(), process.incarnation);
