@@ -84,7 +84,7 @@ pub struct NodeState {
     pub members: Vec<(NodeId, MemberRow)>,
     /// Offset before which the log may be deleted, or the reason why nothing may be deleted.
     pub deletable: Option<Result<u64, String>>,
-    /// Age in seconds of the oldest message of the log that this node lacks.
+    /// Seconds since the append time of the last message that this node has read. 0 if it has read all messages.
     pub lag_seconds: u64,
     /// Reason why the last attempt to reach the log failed.
     pub unreachable: Option<String>,

@@ -1,4 +1,4 @@
-//! Encoding of fixed-width numbers, the highest byte first. Readers return `None` if the bytes end early.
+//! Encoding of fixed-width numbers in big-endian order. Readers return `None` if the bytes end early.
 
 use crate::operation::{NodeId, OperationId};
 
@@ -41,7 +41,7 @@ impl<'m> Reader<'m> {
         self.take(usize::try_from(length).ok()?)
     }
 
-    /// Returns `None` unless all bytes were read.
+    /// Returns `None` if unread bytes remain.
     pub(crate) fn end(&self) -> Option<()> {
         self.0.is_empty().then_some(())
     }

@@ -1,14 +1,17 @@
-//! Comparison of replicas with their supplier, without a shared log: a slice at a time, as nodes of a cluster do.
+//! Comparison of replicas with their supplier without a shared log, one slice at a time. Nodes of a cluster compare
+//! slices in the same way.
 //!
 //! The supplier sets a [`Mark`]: a slice of the rows, and its newest position. No replica has a record beyond that
-//! position yet, so each can stop at it and read the slice as it is there. Replicas receive the mark with records, and
-//! send their digests with a later request for records. The supplier computes its own digests once for all of them.
+//! position yet, so each can stop at the position and read the slice in that state. Replicas receive the mark with
+//! records, and send their digests with a later request for records. The supplier computes its own digests once for all
+//! of them.
 //!
-//! Encodings, with integers as in the rest of this crate and texts after their length (4):
+//! Encodings (integers are big-endian, and a length (4) precedes each text):
 //!
-//! - report: position (8), begin and end of the slice, number of parts (4), and for each part its name and digest (32);
-//! - notice: flags (1): 1 for a mark, position (8), begin and end; 2 for a verdict (1), 0 for pending, 1 for unknown, 2
-//!   with the number (4) and names of the parts that differ.
+//! - report: position (8), beginning and end of the slice, number of parts (4), and for each part its name and digest
+//!   (32);
+//! - notice: flags (1), then what they announce. Flag 1 is for a mark: position (8), beginning and end. Flag 2 is for a
+//!   verdict (1): 0 pending, 1 unknown, 2 compared, with the number (4) and names of the parts that differ.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -24,7 +27,7 @@ const HAS_VERDICT: u8 = 2;
 /// Slice that supplier and replicas compare at one position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// Position of the last record that the rows contain.
+    /// Position of the last record that the data contains.
     pub position: u64,
     /// The slice.
     pub slice: Slice,
@@ -42,24 +45,24 @@ pub struct Report {
 /// Answer to a [`Report`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The supplier has not computed its digests yet: send the report again.
+    /// The supplier has not computed its digests yet. The replica must send the report again.
     Pending,
-    /// The supplier does not know the mark any longer.
+    /// The supplier no longer has the mark.
     Unknown,
-    /// Parts that differ; none if the slices are equal.
+    /// Parts that differ; empty if the slices are equal.
     Compared(BTreeSet<String>),
 }
 
-/// The part of an answer to a replica that is about comparisons.
+/// Information about comparisons in an answer to a replica.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notice {
     /// The current mark, if the replica has not passed it.
     pub mark: Option<Mark>,
-    /// Answer to the report of the request.
+    /// Answer to the report in the request.
     pub verdict: Option<Verdict>,
 }
 
-/// Marks of a supplier, the latest ones.
+/// The latest marks of a supplier.
 #[derive(Debug, Default)]
 pub struct Marks {
     /// Point at which the next slice begins. Empty: the next slice begins a round.
@@ -70,9 +73,9 @@ pub struct Marks {
 /// Results of the comparisons of a replica.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
-    /// Slices that differ, and the parts in which they do.
+    /// Slices that differ, each with the parts that differ.
     differing: Vec<(Slice, BTreeSet<String>)>,
-    /// End of the slices that were equal, one after the other, since the beginning of a round.
+    /// End of the contiguous equal slices since the beginning of a round.
     equal_up_to: Option<Vec<u8>>,
     comparisons: u64,
     rounds: u64,
@@ -125,7 +128,7 @@ impl Notice {
         Some(Notice { mark, verdict })
     }
 
-    /// Encodes the notice. An empty one has no bytes.
+    /// Encodes the notice. The encoding of an empty notice is empty.
     pub fn encode(&self) -> Vec<u8> {
         let Notice { mark, verdict } = self;
         if mark.is_none() && verdict.is_none() {
@@ -172,7 +175,7 @@ impl Marks {
         &self.next
     }
 
-    /// Sets the mark of the next slice. The caller has served no record beyond its position.
+    /// Sets the mark of the next slice. The caller must not have served records beyond its position.
     pub fn set(&mut self, mark: Mark) {
         self.next.clone_from(&mark.slice.to);
         self.set.push_back((mark, None));
@@ -181,7 +184,7 @@ impl Marks {
         }
     }
 
-    /// Takes the supplier's own digests at a mark.
+    /// Records the supplier's own digests at a mark.
     pub fn summed(&mut self, mark: &Mark, parts: Parts) {
         if let Some((_, own)) = self.set.iter_mut().find(|(of, _)| of == mark) {
             *own = Some(parts);
@@ -203,18 +206,19 @@ impl Marks {
     }
 }
 
-/// Returns the parts in which two servers differ.
+/// Returns the parts in which the digests of two servers differ.
 fn differing(own: &Parts, theirs: &Parts) -> BTreeSet<String> {
     let both = [NodeId(1), NodeId(2)];
     let reported = BTreeMap::from([(both[0], own.clone()), (both[1], theirs.clone())]);
-    // Of two servers no majority says which is right.
+    // There is no majority among two servers, so every difference is disputed.
     digest::compare(&BTreeSet::from(both), &reported).disputed
 }
 
 impl Findings {
-    /// Takes the result for a slice. Returns true if a part differs that was equal before.
+    /// Records the result for a slice. Returns true if a part differs that was equal before.
     ///
-    /// A difference stands until its slice is equal, or all slices of one round are: their ends move as rows are added.
+    /// A difference is removed when its slice is compared and equal, or when all slices of one round are equal. The
+    /// second rule is needed because the bounds of slices move as rows are added.
     pub fn take(&mut self, slice: Slice, parts: BTreeSet<String>) -> bool {
         self.comparisons += 1;
         let is_new = {
@@ -247,7 +251,7 @@ impl Findings {
         self.comparisons
     }
 
-    /// Returns how often all of the data was compared and equal.
+    /// Returns how often all of the data was compared and found equal.
     pub fn rounds(&self) -> u64 {
         self.rounds
     }
@@ -285,7 +289,7 @@ mod tests {
                 let notice = Notice { mark, verdict: verdict.clone() };
                 let bytes = notice.encode();
                 assert_eq!(Notice::decode(&bytes), Some(notice));
-                // Without any bytes there is no notice.
+                // An empty encoding is an empty notice; any other truncated one is invalid.
                 assert!((1..bytes.len()).all(|end| Notice::decode(&bytes[..end]).is_none()));
             }
         }
@@ -302,7 +306,7 @@ mod tests {
         let first = Mark { position: 10, slice: slice(b"", b"e5") };
         marks.set(first.clone());
         assert_eq!(marks.next(), b"e5");
-        // A replica that has passed the position cannot read the rows of that position any longer.
+        // A replica that has passed the position can no longer read the rows at that position.
         assert_eq!((marks.for_replica(10), marks.for_replica(11)), (Some(&first), None));
         let own = parts(&[("o=a", b"1"), ("o=b", b"2")]);
         let report = |mark: &Mark, parts| Report { mark: mark.clone(), parts };
@@ -328,12 +332,12 @@ mod tests {
         assert!(found.take(slice(b"e5", b""), names(&["o=a"])));
         assert!(!found.take(slice(b"e5", b""), names(&["o=a"])), "it is known");
         assert_eq!((found.rounds(), found.parts()), (0, BTreeSet::from(["o=a"])));
-        // Another slice is equal; then the same one.
+        // First another slice is equal, then the same one.
         found.take(slice(b"", b"e6"), none());
         assert_eq!(found.parts().len(), 1);
         found.take(slice(b"e4", b""), none());
         assert_eq!((found.rounds(), found.parts().len()), (0, 0));
-        // A round with other ends.
+        // A round whose slices have other bounds.
         assert!(found.take(slice(b"e2", b"e5"), names(&["o=b"])));
         for (from, to) in [(&b"e3"[..], &b""[..]), (b"", b"e3"), (b"e4", b""), (b"", b"e3")] {
             found.take(slice(from, to), none());

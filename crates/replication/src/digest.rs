@@ -1,8 +1,8 @@
-//! Comparison of nodes' data: digests at agreed positions, and which nodes are wrong. Nodes that applied the same
-//! records must have the same data.
+//! Comparison of nodes' data: digests at agreed positions, and detection of the nodes that are wrong. Nodes that
+//! applied the same records must have the same data.
 //!
-//! Digests cover what follows from the log: entries, links, schema, settings. They do not cover index rows, which
-//! each node builds in its own time.
+//! Digests cover the data that the log determines: entries, links, schema, settings. They do not cover index rows,
+//! which each node builds at its own pace.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ impl RollingDigest {
         self.combine(key, value, u64::wrapping_add);
     }
 
-    /// Removes a row; `value` is the value that it had.
+    /// Removes a row; `value` is its former value.
     pub fn remove(&mut self, key: &[u8], value: &[u8]) {
         self.combine(key, value, u64::wrapping_sub);
     }
@@ -65,7 +65,7 @@ pub(crate) fn put_parts(out: &mut Vec<u8>, parts: &Parts) {
     }
 }
 
-/// Decodes the digests that the rest of a message has.
+/// Decodes the digests in the remaining bytes of a message.
 pub(crate) fn read_parts(reader: &mut Reader<'_>) -> Option<Parts> {
     let count = usize::try_from(reader.u32()?).ok().filter(|count| *count <= DIGEST_PARTS_MAX)?;
     let mut parts = Parts::new();
@@ -100,7 +100,7 @@ impl Divergence {
 pub struct Comparison(BTreeMap<u64, BTreeMap<NodeId, Parts>>);
 
 impl Comparison {
-    /// Adds a digest barrier at the offset `mark`, and drops the oldest one if there are too many.
+    /// Adds a digest barrier at the offset `mark`. Drops the oldest barrier if there are too many.
     pub fn begin(&mut self, mark: u64) {
         self.0.entry(mark).or_default();
         while self.0.len() > COMPARISONS_KEPT {
@@ -120,8 +120,8 @@ impl Comparison {
         self.0.get(&mark).is_some_and(|reported| registered.iter().all(|node| reported.contains_key(node)))
     }
 
-    /// Compares the digests reported for a barrier. If reports are missing and more may come (`is_over` is false), a
-    /// dispute cannot be known yet; the result then has only nodes that a majority contradicts. Returns `None` if
+    /// Compares the digests reported for a barrier. If reports are missing and may still arrive (`is_over` is false), a
+    /// dispute is not certain yet, and the result contains only nodes that differ from a majority. Returns `None` if
     /// nothing is known.
     pub fn found(&self, mark: u64, registered: &BTreeSet<NodeId>, is_over: bool) -> Option<Divergence> {
         let reported = self.0.get(&mark)?;

@@ -1,5 +1,5 @@
-//! Rules by which a node accepts messages of the log. Every node that reads the log in order comes to the same
-//! verdicts: a verdict depends only on the message and on those accepted before it.
+//! Rules by which a node accepts messages of the log. Every node that reads the log in order reaches the same verdicts:
+//! a verdict depends only on the message and on the messages accepted before it.
 
 mod keys;
 mod marks;
@@ -63,7 +63,7 @@ pub enum Verdict<'m> {
         /// The digests.
         parts: Parts,
     },
-    /// The rotation of the cluster's key went a step further.
+    /// The rotation of the cluster's key advanced by one step.
     Key(KeyUpdate),
     /// The key of this number is in force after this message, and this node does not have it. The message is not
     /// judged yet: [`Follower::step`] must receive it again after [`Follower::set_keys`] has added the key.
@@ -99,7 +99,7 @@ pub struct Accepted<'m> {
     pub records: Records<'m>,
     /// Whether the records were encrypted.
     pub is_sealed: bool,
-    /// Rows that go into the same commit, in this order.
+    /// Rows that belong to the same commit, in this order.
     pub rows: Vec<RowChange>,
 }
 
@@ -112,7 +112,7 @@ pub struct NewEpoch {
     pub incarnation: u64,
     /// Number of the claim in that incarnation.
     pub attempt: u64,
-    /// Rows that go into a commit, alone or with the next group's.
+    /// Rows to commit, alone or together with the rows of the next group.
     pub rows: Vec<RowChange>,
 }
 
@@ -123,7 +123,7 @@ pub struct Mark {
     pub offset: u64,
     /// Comparison slice: the rows that are compared.
     pub slice: Slice,
-    /// Rows that go into a commit, alone or with the next group's.
+    /// Rows to commit, alone or together with the rows of the next group.
     pub rows: Vec<RowChange>,
 }
 
@@ -136,7 +136,7 @@ pub struct MemberUpdate {
     pub node: NodeId,
     /// The announcement.
     pub announcement: Announcement,
-    /// Rows that go into a commit, alone or with the next group's.
+    /// Rows to commit, alone or together with the rows of the next group.
     pub rows: Vec<RowChange>,
 }
 
@@ -147,7 +147,7 @@ pub struct KeyUpdate {
     pub offset: u64,
     /// Step of the rotation.
     pub what: Rotated,
-    /// Rows that go into a commit, alone or with the next group's.
+    /// Rows to commit, alone or together with the rows of the next group.
     pub rows: Vec<RowChange>,
 }
 
@@ -158,7 +158,7 @@ pub enum Rotated {
     Offered(NodeId),
     /// A node has stored the offered key.
     Stored(NodeId),
-    /// The key of this number is in force from this message on.
+    /// The key with this number is in force after this message.
     InForce(u32),
 }
 
@@ -181,11 +181,11 @@ pub enum Ignored {
     /// The message was sent before the key changed, and arrived after that.
     #[error("a message under another key than the one in force")]
     OtherKey,
-    /// The message is about a key that is not offered, or that too few nodes have.
+    /// The message is about a key that is not offered, or that too few nodes have stored.
     #[error("a key that is not offered, or that few nodes have")]
     NotOffered,
-    /// The slice was compared already: the message is in the log twice, or another node's barrier for the slice came
-    /// first.
+    /// The slice was compared already: the message is in the log twice, or another node's barrier for the slice
+    /// precedes it.
     #[error("a mark of a slice that is compared already")]
     ComparedAlready,
     /// A newer claim of the same node came first.
@@ -229,7 +229,8 @@ pub enum Alarm {
         /// Position of the last record that this node accepted.
         position: u64,
     },
-    /// The log reports an offset, of an appended message or of its end, at which this node has read another message.
+    /// The log has lost messages. It reports an offset, of an appended message or of its end, at which this node has
+    /// read another message.
     #[error(
         "the log has gone back to offset {offset}, and this node has read it up to {expected}: it lost messages"
     )]
@@ -239,7 +240,7 @@ pub enum Alarm {
         /// Offset of the next message by this node's reading.
         expected: u64,
     },
-    /// A record's operation was applied before, or its id is too old to know that.
+    /// A record's operation was applied before, or its id is too old to determine that.
     #[error("a record of an operation that is in the log already")]
     RepeatedOperation,
     /// The cluster has the maximum number of nodes.
@@ -248,9 +249,9 @@ pub enum Alarm {
 }
 
 impl Alarm {
-    /// Returns true if the node must stop reading: its own state may be wrong, or it cannot know the message's
-    /// effect. The node reads again from its last commit. If the verdict stays the same, it needs a snapshot of
-    /// another node, or a newer build. It must not claim an epoch.
+    /// Returns true if the node must stop reading: its own state may be wrong, or it cannot determine the message's
+    /// effect. The node reads again from its last commit. If the verdict is the same, it needs a snapshot of another
+    /// node or a newer build. It must not claim an epoch.
     pub fn stops(self) -> bool {
         use Alarm::{Gap, NewerLevel, NewerVersion, OtherHistory, UnknownEpoch, WentBack};
         let is_newer = matches!(self, NewerVersion(_) | NewerLevel(_));
@@ -259,9 +260,9 @@ impl Alarm {
 }
 
 impl Follower {
-    /// Returns a follower for data that is the snapshot with which `generation` begins, and the rows for the first
-    /// commit of that data. The generation's message has tag `tag` and stands at `offset` of `topic`; `key` is the
-    /// key in force.
+    /// Returns a follower for data that is the first snapshot of `generation`, and the rows for the first commit of
+    /// that data. The message that begins the generation has tag `tag` and is at `offset` of `topic`; `key` is the key
+    /// in force.
     pub fn seed(
         (keys, key): (KeyRing, u32),
         topic: [u8; 16],
@@ -287,8 +288,8 @@ impl Follower {
         (follower, vec![RowChange::cursor(&cursor)])
     }
 
-    /// Returns all rows for data that is the snapshot with which the next generation, `generation`, begins. The
-    /// members of the cluster and its feature level are kept.
+    /// Returns all rows for data that is the first snapshot of the next generation, `generation`. Retains the members
+    /// of the cluster and its feature level.
     pub fn succeed(
         &self,
         id: GenerationId,
@@ -302,8 +303,8 @@ impl Follower {
         rows
     }
 
-    /// Returns a follower that continues after its last commit, or after that of the node whose snapshot it took.
-    /// `rows` are all rows of its state.
+    /// Returns a follower that continues after its last commit, or after the last commit of the node whose snapshot it
+    /// received. `rows` are all rows of its state.
     ///
     /// # Errors
     /// The rows are not a valid state of a node.
@@ -374,14 +375,14 @@ impl Follower {
     }
 
     fn judge<'m>(&mut self, offset: u64, bytes: &'m [u8]) -> Verdict<'m> {
-        // At each offset one key is in force for all nodes, whichever other keys they have.
+        // At each offset, all nodes use the same key, whatever other keys they have.
         let message = match Message::decode(bytes, &self.keys, self.judged_key(bytes)) {
             Ok(message) => message,
             Err(MessageError::NotAuthentic) => return self.judge_other_key(bytes),
             Err(MessageError::NewerVersion(version)) => return Verdict::Alarm(Alarm::NewerVersion(version)),
             Err(MessageError::Malformed) => return Verdict::Alarm(Alarm::Malformed),
         };
-        // Until the level is in force, some nodes run builds that cannot read the message.
+        // Below that level, some nodes run builds that cannot read the message.
         if Message::level(bytes) > self.level() {
             return Verdict::Alarm(Alarm::Malformed);
         }
@@ -401,7 +402,7 @@ impl Follower {
             Body::Mark(node) | Body::Digests(Digests { node, .. }) if self.members.has_left(node) => {
                 Verdict::Ignored(Ignored::FormerMember)
             }
-            // These are not part of the state: a node that reads them again may accept them again.
+            // Old barriers are not part of the state, so a node that reads one again may accept it again.
             Body::Mark(_) => Verdict::Mark(Mark { offset, slice: Slice::default(), rows: Vec::new() }),
             Body::SliceMark(mark) => self.slice_mark(offset, message.tag, &mark),
             Body::Digests(digests) => {
@@ -488,7 +489,8 @@ impl Follower {
         Verdict::Apply(Accepted { offset, epoch, number, first_position, records, is_sealed, rows })
     }
 
-    /// Returns the epoch in force if the group is its next one, else the verdict on the group.
+    /// Returns the epoch in force if the group is the next one of that epoch; otherwise returns the verdict on the
+    /// group.
     fn check_fence<'m>(&self, group: &Group<'m>) -> Result<Epoch, Verdict<'m>> {
         let unknown = Verdict::Alarm(Alarm::UnknownEpoch(group.epoch));
         let Some(epoch) = self.cursor.epoch else { return Err(unknown) };
@@ -539,7 +541,7 @@ impl Follower {
         self.members.has_left(node)
     }
 
-    /// Returns all nodes that ever announced themselves, including those that left.
+    /// Returns all nodes that ever announced themselves, including those that have left.
     pub fn members(&self) -> impl Iterator<Item = (NodeId, MemberRow)> {
         self.members.iter()
     }
@@ -553,7 +555,7 @@ impl Follower {
         self.members.deletable_before()
     }
 
-    /// Returns the feature level in force, which decides what nodes may write into the log. It never falls.
+    /// Returns the feature level in force, which determines what nodes may write to the log. It never falls.
     pub fn level(&self) -> u64 {
         self.members.level()
     }
@@ -596,8 +598,8 @@ impl Follower {
         message::encode_claim(&self.keys, self.cursor.key, &self.cursor.generation, &claim)
     }
 
-    /// Encodes the next group of the epoch in force as a message, and returns it with its tag. The group is sealed if
-    /// a proposal is given and the level in force permits it. Returns `None` if the group cannot be encoded.
+    /// Encodes the next group of the epoch in force as a message, and returns it with its tag. Seals the group if a
+    /// proposal is given and the level in force permits it. Returns `None` if the group cannot be encoded.
     pub(crate) fn group_of(
         &self,
         epoch: u64,

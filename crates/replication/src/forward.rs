@@ -1,13 +1,13 @@
 //! Messages between the writer and other nodes: requests of clients that are connected to another node, many in a
 //! frame, and the writer's answers.
 //!
-//! A request names the requester and how it authenticated, never its rights. The writer finds the entry, checks that
-//! it exists and is not locked, and evaluates the access rules. The certificate of the connection identifies the
-//! sending node.
+//! A request names the requester and how it authenticated, never its rights. The writer finds the entry, checks that it
+//! exists and is not locked, and evaluates the access rules. The certificate of the connection identifies the sending
+//! node.
 //!
-//! The transport writes the length of a frame before it. A frame begins with its version (1 byte, 1) and holds a list
-//! of requests or of answers. A *list* is a count (4 bytes) and that many items, a *text* or *bytes* a length (4 bytes)
-//! and that many bytes, an *option* a byte 0, or 1 and the item.
+//! The transport sends the length of a frame before the frame. A frame begins with its version (1 byte, 1) and holds a
+//! list of requests or of answers. A *list* is a count (4 bytes) and that many items, a *text* or *bytes* a length (4
+//! bytes) and that many bytes, an *option* a byte 0, or 1 and the item.
 //!
 //! ```text
 //! a request   operation id (4, 8, 8) | epoch (8) | connection: incarnation, number (8, 8) | position (8)
@@ -44,13 +44,13 @@ pub use gate::Gate;
 /// Version of frames that this build writes and reads.
 pub const VERSION: u8 = 1;
 
-/// Most bytes of a frame.
+/// Maximum size of a frame in bytes.
 pub const FRAME_BYTES_MAX: usize = 64 << 20;
 
-/// Most requests or answers in a frame.
+/// Maximum number of requests or answers in a frame.
 pub const FRAME_ITEMS_MAX: usize = 1024;
 
-/// Most items of one list in a request or answer.
+/// Maximum number of items of one list in a request or answer.
 pub const LIST_ITEMS_MAX: usize = 4096;
 
 /// Request of a client, forwarded to the writer. Its `Debug` form contains no values, because the request may contain
@@ -59,7 +59,7 @@ pub const LIST_ITEMS_MAX: usize = 4096;
 pub struct Request {
     /// Id that the forwarding node gave the operation. A retry has the same id.
     pub operation: OperationId,
-    /// Epoch whose writer must decide this copy. No other epoch's writer decides it.
+    /// Epoch of the writer that may decide this copy. Writers of other epochs refuse it.
     pub epoch: u64,
     /// Connection on which the request is sent.
     pub link: Link,
@@ -67,13 +67,13 @@ pub struct Request {
     pub position: u64,
     /// Requester of the operation.
     pub requester: ForwardedRequester,
-    /// Authentication method of the requester.
+    /// Authentication method of the client.
     pub method: BindMethod,
     /// Strength of the connection's protection: bits of the key, 0 for none.
     pub strength: u32,
     /// Address of the client; `None` for the local socket.
     pub network: Option<IpAddr>,
-    /// Name of the listener that accepted the client's connection; `None` if the forwarding node's rules do not use
+    /// Name of the listener that accepted the client's connection; `None` if no rule of the forwarding node refers to
     /// it.
     pub listener: Option<String>,
     /// Requested work.
@@ -86,7 +86,7 @@ pub struct Request {
 pub struct Link {
     /// Number of the start of the node's process.
     pub incarnation: u64,
-    /// Number of the connection among those of that incarnation to any writer.
+    /// Number of the connection within that incarnation, whichever writer it goes to.
     pub number: u64,
 }
 
@@ -95,12 +95,12 @@ pub struct Link {
 pub enum ForwardedRequester {
     /// An anonymous client.
     Anonymous,
-    /// The administrator, which needs no entry.
+    /// The administrator, who needs no entry.
     Administrator {
         /// Configured DN of the administrator.
         dn: String,
     },
-    /// The user of an entry.
+    /// The user with an entry.
     Entry {
         /// Entry id, the same on all nodes.
         id: u64,
@@ -127,16 +127,16 @@ pub enum Work {
     Change {
         /// The whole LDAP message as the client sent it.
         message: Vec<u8>,
-        /// Results that the forwarding node has computed from its passwords.
+        /// Results that the forwarding node has computed from the passwords of the change.
         passwords: Prepared,
     },
     /// Changes that are made together or not at all.
     Transaction(Vec<TransactionChange>),
-    /// A record of the use of an entry's password.
+    /// Events of an entry's password to record.
     Account {
         /// Entry id.
         id: u64,
-        /// The uses to record.
+        /// The events.
         update: AccountUpdate,
     },
 }
@@ -146,23 +146,23 @@ pub enum Work {
 pub struct TransactionChange {
     /// The whole LDAP message as the client sent it.
     pub message: Vec<u8>,
-    /// Results that the forwarding node has computed from its passwords.
+    /// Results that the forwarding node has computed from the passwords of the change.
     pub passwords: Prepared,
 }
 
-/// A value and the value computed from it.
+/// A value, and the value computed from it.
 pub type Pair = (Vec<u8>, Vec<u8>);
 
-/// Results of slow computations that do not depend on the state, done before a request is decided.
+/// Results of slow computations that do not depend on the state, performed before a request is decided.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Prepared {
     /// Clear passwords with their stored forms.
     pub hashed: Vec<Pair>,
     /// Clear passwords to be deleted, with the stored form that each one verifies against.
     pub matched: Vec<Pair>,
-    /// Stored forms that new passwords were compared with.
+    /// Stored forms of former passwords that new passwords were compared with.
     pub former: Vec<Vec<u8>>,
-    /// Former passwords in `former` that a new password matches.
+    /// Stored forms in `former` that a new password matches.
     pub former_matching: Vec<Vec<u8>>,
     /// Clear passwords with the text forms of their keys for SCRAM.
     pub scram: Vec<(Vec<u8>, Vec<String>)>,
@@ -177,7 +177,7 @@ pub struct AccountUpdate {
     pub failures: Vec<i64>,
     /// Time of the last success, if it must be recorded.
     pub success: Option<i64>,
-    /// Whether a success ended the failures before it.
+    /// Whether a success resets the earlier failures.
     pub clears_failures: bool,
     /// Time at which an expired password was used with a grace login.
     pub grace: Option<i64>,
@@ -185,9 +185,9 @@ pub struct AccountUpdate {
     pub rehashed: Option<Pair>,
     /// The stored form that a successful bind verified, and keys for SASL of the same password.
     pub keys: Option<(Vec<u8>, Vec<String>)>,
-    /// Step of a time-based code that was used.
+    /// Last used step of a time-based code.
     pub totp_step: Option<i64>,
-    /// Application passwords that were used, by their options, and the times.
+    /// Application passwords that were used, identified by their options, with the times of use.
     pub app_uses: Vec<(String, i64)>,
 }
 
@@ -196,14 +196,14 @@ pub struct AccountUpdate {
 pub struct Answer {
     /// Id of the request's operation.
     pub operation: OperationId,
-    /// Fate of the request.
+    /// Result of the request.
     pub reply: Reply,
 }
 
-/// Fate of a request.
+/// Result of a request.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Reply {
-    /// The request was decided, and the state that it was decided on is accepted.
+    /// The request was decided, and the state on which it was decided is accepted.
     Decided {
         /// Position of the first state that contains the result. The forwarding node answers its client after it has
         /// applied that position.
@@ -216,10 +216,10 @@ pub enum Reply {
         /// Position of its record.
         position: u64,
     },
-    /// The operation's id is too old to know whether it was applied. The client receives `unavailable`.
+    /// The operation's id is too old to determine whether it was applied. The client receives `unavailable`.
     TooOld,
-    /// The request was not decided: this node is not the writer of that epoch, has not reached the position, or knows
-    /// a newer connection of the sender. The sender sends it again to the present writer.
+    /// The request was not decided: this node is not the writer of that epoch, has not reached the position, or knows a
+    /// newer connection of the sender. The sender must send it again to the present writer.
     NotWriter,
 }
 
@@ -234,9 +234,9 @@ pub struct LdapResult {
     pub diagnostic: String,
     /// Referral URLs.
     pub referrals: Vec<String>,
-    /// The error of the password policy response control.
+    /// The error in the password policy response control.
     pub policy: Option<u8>,
-    /// The value of an extended response; the controls of any other.
+    /// The value of an extended response; for other responses, their controls.
     pub value: Option<Vec<u8>>,
 }
 

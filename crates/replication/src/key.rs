@@ -123,8 +123,8 @@ impl KeyRing {
         self.keys.extend(other.keys.clone());
     }
 
-    /// Appends the tag under the key `id` to `message`. The ring must have that key; a follower does not continue
-    /// without the key in force.
+    /// Appends the tag under the key `id` to `message`. The ring must contain that key; a follower without the key in
+    /// force does not continue.
     pub fn seal(&self, id: u32, message: &mut Vec<u8>) -> Tag {
         let key = self.keys.get(&id).unwrap_or(&self.first);
         let tag = Tag(key.derive(&[message]));
@@ -143,7 +143,7 @@ impl KeyRing {
 mod tests {
     use super::*;
 
-    /// Compared with Python: `hmac.new(bytes(range(32)), b"what is sealed", "sha256")`.
+    /// Expected value computed with Python: `hmac.new(bytes(range(32)), b"what is sealed", "sha256")`.
     #[test]
     fn a_tag_is_hmac_sha_256() {
         let secret = std::array::from_fn(|index| index as u8);

@@ -1,9 +1,9 @@
-//! Protocol of one directory on several machines.
+//! Protocol for one directory on several machines.
 //!
-//! The log of the directory is one partition of a topic that all machines share. Every node reads it in order and
-//! accepts the same messages as every other node, because acceptance depends only on the messages before:
-//! [`Follower`]. One node at a time writes: [`Member`] is a follower that may become the writer.
-//! `docs/reference/cluster-protocol.md` defines the messages and gives the reason for each rule.
+//! The log of the directory is one partition of a topic that all machines share. Every node ([`Follower`]) reads it in
+//! order and accepts the same messages as every other node, because acceptance depends only on earlier messages. One
+//! node at a time writes: a [`Member`] is a follower that may become the writer. `docs/reference/cluster-protocol.md`
+//! defines the messages and gives the reason for each rule.
 //!
 //! Everything here is a function of its arguments: no I/O, no thread, no clock, no randomness, and no knowledge of
 //! LDAP. Records are bytes. State that must survive a restart is returned as [`RowChange`]s, which the caller commits

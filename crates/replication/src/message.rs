@@ -1,38 +1,4 @@
-//! Encoding of the messages in the log, whose meaning `docs/reference/cluster-protocol.md` defines.
-//!
-//! Every message begins with its version, its kind, the number of its key and its generation, and ends with a tag under
-//! that key. The tag is verified before anything else is read. Integers are unsigned and big-endian; sizes are in
-//! bytes. An *address* is a length (4) of at most 160 and that many bytes of UTF-8; a *point* is a length (4) of at
-//! most 512 and that many bytes.
-//!
-//! ```text
-//! version, 1 (1) | kind (1) | number of the key (4) | generation (16) | body | tag (32)
-//!
-//!  1 generation    the one that it follows (16), zero for none; position of its snapshot (8). The frame names the
-//!                  new one
-//!  2 claim         node (4); incarnation (8): number of this start of the node's process, increasing, from 1; attempt
-//!                  (8): number of the claim in the incarnation, from 1; position that the claimant had read up to (8);
-//!                  tag of the last group or generation that it had accepted (32)
-//!  3 group         epoch (8): offset of the writer's claim; number in the epoch, from 1, without holes (8); position
-//!                  of the first record (8); tag of the previous group or generation, of any epoch (32); number of
-//!                  records, 1 to 65,536 (4); for each its operation id: node (4), incarnation (8), sequence (8);
-//!                  length (4); the record
-//!  4 announcement  node (4); type (1): 1 durable, 2 snapshot, 3 has left, 4 level; offset of the last message accepted
-//!                  by then, zero for type 3, the level for type 4 (8)
-//!  5 mark          node that requests it (4)
-//!  6 digests       node (4); offset of the mark (8); number of parts, at most 1,024 (4); for each the length of its
-//!                  name (4), the name in UTF-8, its digest (32)
-//!  7 offer         node (4); fingerprint of the key (32): HMAC-SHA-256 of `pando cluster key` under it; address. The
-//!                  number of a key is the first four bytes of its fingerprint, or 2 if that is less; the first key
-//!                  of a cluster has the number 1
-//!  8 holder        node (4); number of the key (4); address
-//!  9 rotation      epoch (8); number of the key (4)
-//! 10 sealed group  as 3 up to the number of records; node (4), incarnation (8), number (8) of the proposal; the
-//!                  records, encrypted with AES-256-GCM (NIST SP 800-38D), and its tag (16)
-//! 11 slice mark    node that requests it (4); round of the generation, from 1, or 0 for a slice that is compared again
-//!                  (8); time of the request, in seconds since 1970 (8); size of the slice in bytes, as measured by
-//!                  that node (8); first point, empty for the first row; end point, empty for the end of the data
-//! ```
+//! Encoding of the messages in the log. `docs/reference/cluster-protocol.md` defines their meaning.
 
 mod keys;
 mod records;
@@ -71,7 +37,7 @@ const ANNOUNCE_LEVEL: u8 = 4;
 
 /// Bytes of version, kind, key, generation.
 const HEAD_SIZE: usize = 1 + 1 + 4 + 16;
-/// Bytes of epoch, number, first position, tag of the group before, count.
+/// Bytes of epoch, number, first position, tag of the previous group, and record count.
 const GROUP_HEAD_SIZE: usize = 8 + 8 + 8 + Tag::SIZE + 4;
 /// Size of a sealed group without records.
 pub const GROUP_SIZE_MIN: usize = HEAD_SIZE + GROUP_HEAD_SIZE + records::SEAL_SIZE + Tag::SIZE;
@@ -111,7 +77,7 @@ pub enum Body<'m> {
     Offer(KeyOffer<'m>),
     /// A node has stored the offered key.
     Holder(KeyHolder<'m>),
-    /// The offered key comes in force.
+    /// The offered key takes effect.
     Rotation(KeyRotation),
 }
 
@@ -133,17 +99,16 @@ pub struct Claim {
     pub node: NodeId,
     /// Number of the start of its process.
     pub incarnation: u64,
-    /// Number of the claim among those of the incarnation, from 1. A claim after a later one of its node has no
-    /// effect.
+    /// Number of the claim within the incarnation, from 1. A claim has no effect after a later one of the same node.
     pub attempt: u64,
-    /// Position that the claimant had read up to when it wrote the claim.
+    /// Position that the claimant had read up to when it encoded the claim.
     pub position: u64,
     /// Tag of the last group or generation that the claimant had accepted.
     pub previous: Tag,
 }
 
-/// Announcement of a node about itself, or about a node that left. Announcements need no writer and no order among
-/// them.
+/// Announcement of a node about itself, or about a node that has left. Announcements need no writer, and their order
+/// does not matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
     /// Node that the announcement is about.
@@ -157,7 +122,7 @@ pub struct Member {
 pub enum Announcement {
     /// The node belongs to the cluster, and its last durable commit is at this offset.
     Durable(u64),
-    /// The node's machine has a snapshot of this offset, which was read back completely.
+    /// The node's machine has a snapshot at this offset, which was read back completely.
     Snapshot(u64),
     /// The node has left the cluster and never returns.
     Left,
@@ -170,7 +135,7 @@ pub enum Announcement {
 pub struct Group<'m> {
     /// Offset of the writer's claim.
     pub epoch: u64,
-    /// Number of the group in the epoch, from 1, without holes.
+    /// Number of the group in the epoch, from 1, without gaps.
     pub number: u64,
     /// Position of the first record.
     pub first_position: u64,
@@ -216,13 +181,13 @@ pub enum MessageError {
     /// A newer build wrote the message.
     #[error("it has version {0}, which this build does not know")]
     NewerVersion(u8),
-    /// The tag is valid and the content is not.
+    /// The tag is valid but the content is not.
     #[error("it is authentic and cannot be read")]
     Malformed,
 }
 
 impl<'m> Message<'m> {
-    /// Decodes a message, which must be under the key of this number.
+    /// Decodes a message, which must be under the key with this number.
     ///
     /// # Errors
     /// The bytes are not a valid message.
@@ -326,7 +291,7 @@ fn decode_group<'m>(
     Some(Group { epoch, number, first_position, previous, is_sealed: opens.is_some(), records })
 }
 
-/// Encodes the message that begins the generation `id`, under the key of this number, and returns it with its tag.
+/// Encodes the message that begins the generation `id`, under the key with number `key`, and returns it with its tag.
 pub fn encode_generation(
     keys: &KeyRing,
     key: u32,
@@ -339,7 +304,7 @@ pub fn encode_generation(
     sealed(keys, key, out)
 }
 
-/// Encodes a claim under the key of this number.
+/// Encodes a claim under the key with number `key`.
 pub fn encode_claim(keys: &KeyRing, key: u32, generation: &GenerationId, claim: &Claim) -> Vec<u8> {
     let mut out = head(key, KIND_CLAIM, generation);
     out.extend(claim.node.0.to_be_bytes());
@@ -350,7 +315,7 @@ pub fn encode_claim(keys: &KeyRing, key: u32, generation: &GenerationId, claim: 
     sealed(keys, key, out).0
 }
 
-/// Encodes an announcement under the key of this number.
+/// Encodes an announcement under the key with number `key`.
 pub(crate) fn encode_member(keys: &KeyRing, key: u32, generation: &GenerationId, member: &Member) -> Vec<u8> {
     let mut out = head(key, KIND_MEMBER, generation);
     out.extend(member.node.0.to_be_bytes());
@@ -411,8 +376,8 @@ pub(crate) struct GroupHead {
     pub(crate) count: u32,
 }
 
-/// Encodes a group whose records [`put_record`] encoded. It is sealed if a proposal is given. Returns `None` if it
-/// cannot be encoded.
+/// Encodes a group whose records [`put_record`] encoded. Seals it if a proposal is given. Returns `None` if it cannot
+/// be encoded.
 pub(crate) fn encode_group(
     keys: &KeyRing,
     group: &GroupHead,
@@ -606,7 +571,7 @@ mod tests {
         assert_eq!(Message::decode(&group(), &both, 2), Err(MessageError::NotAuthentic));
     }
 
-    /// Messages with a valid tag from other builds, or from a faulty build.
+    /// Messages with a valid tag from other builds or from a faulty one.
     #[test]
     fn rejects_malformed_messages_with_a_valid_tag() {
         fn check(change: impl Fn(&mut Vec<u8>), expected: MessageError) {

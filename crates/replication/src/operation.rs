@@ -12,7 +12,7 @@ impl std::fmt::Display for NodeId {
 
 /// Unique id of an operation. The node that received it from the client assigns it; every retry has the same id.
 ///
-/// Ids are ordered as the node assigned them: by incarnation, then by sequence.
+/// Ids of a node are ordered by assignment: by incarnation, then by sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OperationId {
     /// Node that received the operation from the client.

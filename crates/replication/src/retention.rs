@@ -1,5 +1,5 @@
-//! Rules for deleting messages of the log. Kafka deletes nothing by itself (the topic's retention is -1, checked at a
-//! start): these rules decide, and one node requests the deletion.
+//! Rules for deleting messages of the log. Kafka deletes nothing by itself: the topic's retention is -1, which is
+//! checked at every start. The node that is the writer requests a deletion when these rules permit it.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ pub const SNAPSHOT_MACHINES_MIN: usize = 2;
 /// Snapshot from which a node can begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Machine that keeps the snapshot.
+    /// Machine that stores the snapshot.
     pub machine: String,
     /// [`Cursor::offset`](crate::Cursor::offset) of the snapshot's rows.
     pub offset: u64,
@@ -29,7 +29,7 @@ pub enum Kept {
     /// A registered node has never announced its offset. If the node is lost, an administrator must unregister it.
     #[error("{0} has never announced how far it has read")]
     Unheard(NodeId),
-    /// Too few machines have a snapshot: a node that loses its disk might have nothing to begin from.
+    /// Too few machines have a snapshot. A node that loses its disk might find no snapshot to begin from.
     #[error("{machines} machines have a verified snapshot, {SNAPSHOT_MACHINES_MIN} must")]
     TooFewSnapshots {
         /// Number of machines with a verified snapshot.
@@ -37,8 +37,8 @@ pub enum Kept {
     },
 }
 
-/// Returns the offset before which everything may be deleted. The message at it stays, because a starting node looks
-/// for it. `nodes` are the registered nodes with the offsets of their last durable commits.
+/// Returns the offset before which all messages may be deleted. The message at that offset remains, because a starting
+/// node looks for it. `nodes` are the registered nodes with the offsets of their last durable commits.
 ///
 /// # Errors
 /// Nothing may be deleted; the error is the reason.

@@ -1,9 +1,9 @@
 //! Interface of the log that the machines of a cluster share.
 
-/// Log with offsets without holes, which need not begin at 0: one partition of a topic without transactions and
-/// without compaction.
+/// Log whose offsets have no gaps but need not begin at 0: one partition of a topic without transactions and without
+/// compaction.
 ///
-/// Calls return at once. Their results come as events; messages come in the order of the log.
+/// Calls return at once. Their results are returned as events; messages are returned in the order of the log.
 pub trait SharedLog {
     /// Starts appending. One [`LogEvent::Appended`] or [`LogEvent::Failed`] with this ticket follows.
     fn append(&mut self, ticket: u64, message: Vec<u8>);

@@ -9,9 +9,8 @@ use crate::rows::Offered;
 use crate::rows::{Cursor, RowChange};
 
 impl Follower {
-    /// Judges a message that is not under the key in force. It has no effect. A group under an older key that would
-    /// have been accepted under the key in force gets an alarm of its own, because its writer may have left the
-    /// cluster.
+    /// Judges a message that is not under the key in force. It has no effect. A group under an older key raises an
+    /// alarm if it would be accepted under the key in force, because its writer may have left the cluster.
     pub(super) fn judge_other_key<'m>(&self, bytes: &'m [u8]) -> Verdict<'m> {
         let Some(named) = Message::key(bytes).filter(|key| *key != self.cursor.key) else {
             return Verdict::Alarm(Alarm::NotAuthentic);
@@ -33,7 +32,7 @@ impl Follower {
                 Err(Verdict::Ignored(reason)) => Verdict::Ignored(reason),
                 _ => Verdict::Alarm(Alarm::OtherKey(named)),
             },
-            // Sent before the key changed: the nodes announce these again.
+            // Sent before the key changed. The nodes send these announcements again.
             _ => Verdict::Ignored(Ignored::OtherKey),
         }
     }
@@ -122,12 +121,12 @@ impl Follower {
         &self.keys
     }
 
-    /// Replaces the key ring by one that has further keys.
+    /// Replaces the key ring by one with further keys.
     pub fn set_keys(&mut self, keys: KeyRing) {
         self.keys = keys;
     }
 
-    /// Returns true if a node left that has the key in force, and no new key is offered yet.
+    /// Returns true if a node that has the key in force has left, and no new key is offered yet.
     pub fn key_is_due(&self) -> bool {
         self.rotation.is_due && self.rotation.offered.is_none() && self.level() >= KEYS_LEVEL
     }

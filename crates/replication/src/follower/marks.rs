@@ -35,7 +35,7 @@ impl Follower {
         self.level() >= SLICES_LEVEL
     }
 
-    /// Encodes a barrier with which a node has a slice compared again, outside of the round.
+    /// Encodes a barrier at which nodes compare a slice again, outside of the round.
     pub fn mark_again_of(&self, node: NodeId, slice: Slice, now: u64) -> Vec<u8> {
         let Cursor { key, generation, .. } = self.cursor;
         let mark = SliceMark { node, round: 0, at: now, planned: PlannedSlice { slice, bytes: 0 } };
@@ -45,8 +45,8 @@ impl Follower {
         }
     }
 
-    /// Encodes a barrier with which a node has the next slice compared; `now` is in seconds since 1970. Returns
-    /// `None` if the plan is out of date because another barrier came first.
+    /// Encodes a barrier at which nodes compare the next slice; `now` is in seconds since 1970. Returns `None` if the
+    /// plan is out of date because another barrier came first.
     pub fn mark_of(&self, node: NodeId, planned: PlannedSlice, now: u64) -> Option<Vec<u8>> {
         let Cursor { key, generation, .. } = self.cursor;
         if !self.compares_slices() {

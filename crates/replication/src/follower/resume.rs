@@ -3,15 +3,15 @@
 use super::Follower;
 use crate::key::Tag;
 
-/// Reason why a node cannot continue after its last commit. It must begin again from a snapshot of another node; it
+/// Reason why a node cannot continue after its last commit. It must start over from a snapshot of another node; it
 /// never skips or resets anything by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Reseed {
-    /// The topic was created anew, or is another one.
+    /// The topic was recreated, or is a different one.
     #[error("the topic is not the one that this data came from")]
     OtherTopic,
-    /// The log begins after the last accepted message, so later messages may be deleted.
+    /// The log begins after the last accepted message, so later messages may have been deleted.
     #[error("the log begins at offset {start}, after offset {offset} of the last accepted message")]
     Deleted {
         /// Offset of the last accepted message.

@@ -43,7 +43,7 @@ impl Fixture {
         }
     }
 
-    /// Appends a message and returns its verdict in short.
+    /// Appends a message and returns a short form of its verdict.
     fn push(&mut self, message: Vec<u8>) -> String {
         let offset = self.log.len() as u64;
         self.log.push(message.clone());
@@ -174,8 +174,8 @@ fn an_operation_is_applied_once() {
     assert_eq!(fixture.push(group), "apply 103..103");
 }
 
-/// The records of a transaction have one operation, which is known at the last of them. Until all nodes know that, a
-/// group with such records is ignored by all.
+/// The records of a transaction have one operation, which counts as applied with the last of them. Until all nodes
+/// support that, all ignore a group with such records.
 #[test]
 fn records_of_a_transaction_follow_each_other() {
     let (mut fixture, ..) = with_two_nodes();
@@ -202,7 +202,7 @@ fn records_of_a_transaction_follow_each_other() {
 #[test]
 fn ids_below_the_window_are_too_old() {
     let mut fixture = Fixture::led();
-    // In mixed order, without number 3.
+    // In mixed order, and without number 3.
     let last = IDS_PER_NODE as u64 + 4;
     for sequence in [2, 1, 4].into_iter().chain(5..=last) {
         let group = fixture.group(&[sequence], |_| ());
@@ -310,7 +310,7 @@ fn a_node_that_left_cannot_write_or_return() {
     let group = fixture.group(&[1], |_| ());
     assert_eq!(fixture.push(group), "apply 101..101", "announcements of nodes do not end an epoch");
 
-    // The writer leaves: groups it appended before are accepted, later ones are not.
+    // The writer leaves. Groups that it appended before are accepted, later ones are not.
     let late = fixture.group(&[2], |_| ());
     let leaving = announcement(&fixture, 1, Announcement::Left);
     assert_eq!(fixture.push(leaving.clone()), "node 1: Left");
@@ -337,7 +337,7 @@ fn a_level_is_in_force_once_all_nodes_know_it_and_stops_who_does_not() {
         |fixture: &Fixture, node, announcement| fixture.follower.announcement_of(NodeId(node), announcement);
     assert_eq!(fixture.follower.level(), 1);
     let steps = [
-        // Node 2 has announced no level yet, so its level is the first.
+        // Node 2 has announced no level yet, so its level is 1.
         ((1, Announcement::Durable(1)), 1),
         ((2, Announcement::Durable(1)), 1),
         ((1, Announcement::Level(LEVEL_MAX)), 1),
@@ -345,7 +345,7 @@ fn a_level_is_in_force_once_all_nodes_know_it_and_stops_who_does_not() {
         // An older build does not lower the level, nor does a new node.
         ((2, Announcement::Level(1)), 2),
         ((3, Announcement::Durable(1)), 2),
-        // Nodes that left are not counted.
+        // Nodes that have left are not counted.
         ((3, Announcement::Left), 2),
         ((2, Announcement::Left), LEVEL_MAX),
     ];
@@ -442,7 +442,7 @@ fn the_log_says_what_of_it_may_be_deleted() {
     assert_eq!(announce(2, Announcement::Durable(39)), Ok(30));
     // A late announcement does not lower the offset.
     assert_eq!(announce(2, Announcement::Durable(1)), Ok(30));
-    // A node that left keeps no messages, and its snapshots do not count.
+    // Messages are not retained for a node that has left, and its snapshots do not count.
     assert_eq!(announce(3, Announcement::Durable(5)), Ok(5));
     assert_eq!(announce(3, Announcement::Left), Ok(30));
     assert_eq!(announce(1, Announcement::Left), Err(Kept::TooFewSnapshots { machines: 1 }));
@@ -501,7 +501,7 @@ fn a_key_comes_in_force_when_most_have_it_and_the_one_of_before_counts_no_longer
     assert!(again.holder_of(NodeId(1), "host:2").is_none(), "it has said so");
     assert!(again.holder_of(NodeId(1), "host:3").is_some(), "it is reached elsewhere now");
 
-    // A node without the key reads no further, whatever messages come, until it has the key.
+    // A node without the key stops reading, whatever messages follow, until it has the key.
     let before = fixture.reload();
     let late = fixture.group(&[1], |_| ());
     assert_eq!(fixture.push(rotation(1)), format!("NeedsKey({number})"));
@@ -518,7 +518,7 @@ fn a_key_comes_in_force_when_most_have_it_and_the_one_of_before_counts_no_longer
         assert_eq!((follower.cursor().key, follower.offered()), (number, None));
     }
 
-    // Under the old key, a group is an alarm; messages sent before the rotation are not.
+    // A group under the old key raises an alarm; messages sent before the rotation do not.
     assert_eq!(fixture.push(late), "Alarm(OtherKey(1))");
     assert_eq!(fixture.push(rotation(1)), "Ignored(OtherKey)");
     let claim =

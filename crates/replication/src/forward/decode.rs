@@ -1,4 +1,4 @@
-//! Decoding of frames. Lists grow with the bytes that are present, never to an announced length.
+//! Decoding of frames. Lists grow with the bytes that are present; they are not allocated from an announced length.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -1,8 +1,8 @@
 //! Selection of the copy of a request that the writer decides.
 //!
-//! A retry of an applied operation is recognized by its id. A refusal leaves nothing in the log. Therefore, of a
-//! request that was sent more than once, the writer decides only the last copy; otherwise a client could receive the
-//! refusal of one copy and another copy could be applied later.
+//! A retry of an applied operation is recognized by its id, but a refusal leaves nothing in the log. If a request is
+//! sent more than once, the writer therefore decides only the last copy. Otherwise a client could receive the refusal
+//! of one copy, and another copy could be applied later.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Records of a group, plain or sealed: encrypted with AES-256-GCM (NIST SP 800-38D), so that brokers and their
-//! backups do not contain the content of entries.
+//! Records of a group, plain or sealed: encrypted with AES-256-GCM (NIST SP 800-38D), so that brokers and their backups
+//! cannot reveal the content of entries.
 //!
 //! A sealed group contains its node, incarnation and proposal number. No two groups have the same three, even if the
 //! log loses messages, so no two are encrypted with the same key and nonce: the key is derived from node and
@@ -114,8 +114,8 @@ impl Proposal {
         Nonce::assume_unique_for_key(nonce)
     }
 
-    /// Encrypts `records` and appends them to `out`, which is authenticated with them. Returns `None` if they are too
-    /// long.
+    /// Encrypts `records` and appends them to `out`, whose present content is authenticated with them. Returns `None`
+    /// if they are too long.
     pub(super) fn seal(
         &self,
         cluster: &ClusterKey,
@@ -131,7 +131,7 @@ impl Proposal {
         Some(())
     }
 
-    /// Decrypts what [`seal`](Proposal::seal) encrypted and authenticated with `head`.
+    /// Decrypts the output of [`seal`](Proposal::seal), which is authenticated together with `head`.
     pub(super) fn open(
         &self,
         cluster: &ClusterKey,

@@ -5,8 +5,8 @@ use replication::forward::{decode_answers, decode_requests, encode_answers, enco
 use replication::message::{Body, Generation, Message, encode_generation};
 use replication::{ClusterKey, Follower, KeyRing, Verdict};
 
-/// Reads any octets as a message with a wrong tag and with a correct one, as a frame, and as rows: nothing panics,
-/// decoded values encode to the same octets, and a follower continues.
+/// Reads arbitrary bytes as a message with a wrong tag and with a correct one, as a frame, and as rows. Nothing panics,
+/// decoded values encode to the same bytes, and a follower continues.
 pub(crate) fn cluster(bytes: &[u8]) {
     frames(bytes);
     comparisons(bytes);
@@ -52,7 +52,7 @@ fn comparisons(bytes: &[u8]) {
     }
 }
 
-/// The first octet of each row is the length of its key.
+/// The first byte of each row is the length of its key.
 fn rows(bytes: &[u8]) {
     let keys = KeyRing::new(1, ClusterKey::new(&[1; 32]));
     if let Some((length, rest)) = bytes.split_first()
