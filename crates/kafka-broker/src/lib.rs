@@ -1,5 +1,5 @@
 //! Apache Kafka brokers on free loopback ports, for tests and `./dev cluster`. They are started from the jars that
-//! `need_kafka` of `tools/needs.sh` keeps in `.dev/`, each in a folder of its own, and ended by process id.
+//! `need_kafka` of `tools/needs.sh` keeps in `.dev/`, each with its own folder, and ended by process id.
 //!
 //! They are real brokers, configured for quick starts, quick elections and synced messages.
 
@@ -20,16 +20,16 @@ pub use security::Security;
 /// Folder below the repository's root where `need_kafka` puts the jars of the version in tools/needs.sh.
 const JARS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.dev/kafka/lib");
 
-/// Identity of these clusters: any 16 bytes in base64.
+/// Identity of the cluster: any 16 octets in base64.
 const CLUSTER_ID: &str = "cGFuZG8tdGVzdC1rYWZrYQ";
 
 /// Time limit of a broker's start.
 const DEADLINE: Duration = Duration::from_secs(90);
 
-/// Number of tries with other ports if another process takes one first.
+/// Maximum number of attempts with other ports if another process takes one first.
 const ATTEMPTS: usize = 5;
 
-/// One or several brokers that form one cluster. They are killed when this is dropped.
+/// Brokers that form one cluster. They are killed when this is dropped.
 pub struct Brokers {
     folder: PathBuf,
     security: Option<Security>,
@@ -45,7 +45,7 @@ pub trait Surroundings {
     /// The proxy cannot be started.
     fn before(&self, index: usize, port: u16) -> io::Result<u16>;
 
-    /// Prepares the folder of a broker's data, which exists and is empty.
+    /// Prepares the data folder of a broker. It exists and is empty.
     ///
     /// # Errors
     /// The folder cannot be prepared.
@@ -56,10 +56,10 @@ pub trait Surroundings {
 pub(crate) struct Ports {
     pub(crate) clients: u16,
     pub(crate) controller: u16,
-    /// Advertised ports of these two listeners.
+    /// Advertised ports of the listeners for clients and for the controller, which differ if there is a proxy.
     pub(crate) told_clients: u16,
     pub(crate) told_controller: u16,
-    /// Ports of the listeners with TLS, and with TLS and SASL, if the broker has them.
+    /// Ports of the listener with TLS and of the listener with TLS and SASL, if the broker has them.
     pub(crate) tls: u16,
     pub(crate) sasl: u16,
 }
@@ -73,10 +73,11 @@ impl Brokers {
         Brokers::start_with(count, folder, None, None)
     }
 
-    /// Like [`start`](Brokers::start), with proxies between brokers and with their own disks.
+    /// Like [`start`](Brokers::start), in an environment that may place proxies before the brokers and prepare their
+    /// disks.
     ///
     /// # Errors
-    /// As [`start`](Brokers::start).
+    /// Those of [`start`](Brokers::start).
     pub fn start_in(count: usize, folder: &Path, around: &dyn Surroundings) -> io::Result<Brokers> {
         Brokers::start_with(count, folder, None, Some(around))
     }
@@ -85,7 +86,7 @@ impl Brokers {
     /// SASL.
     ///
     /// # Errors
-    /// As [`start`](Brokers::start).
+    /// Those of [`start`](Brokers::start).
     pub fn start_secured(count: usize, folder: &Path) -> io::Result<Brokers> {
         let security = Security::create(&folder.join("security"))?;
         Brokers::start_with(count, folder, Some(security), None)
@@ -130,27 +131,27 @@ impl Brokers {
     fn start_all(&mut self) -> io::Result<()> {
         let all = 0..self.ports.len();
         all.clone().try_for_each(|index| self.format(index))?;
-        // Started together, because one controller alone is no quorum.
+        // All brokers are started before any is awaited, because one controller alone is no quorum.
         let waits: Vec<_> = all.map(|index| self.spawn(index)).collect::<io::Result<_>>()?;
         waits.into_iter().try_for_each(wait_until_started)
     }
 
-    /// Returns the addresses for clients: `bootstrap.servers`.
+    /// Returns the addresses for clients, as the setting `bootstrap.servers`.
     pub fn bootstrap(&self) -> String {
         self.addresses(|ports| ports.told_clients)
     }
 
-    /// Returns the addresses with TLS and certificates of [`security`](Brokers::security).
+    /// Returns the addresses of the listeners with TLS, which require a certificate of [`security`](Brokers::security).
     pub fn tls_bootstrap(&self) -> String {
         self.addresses(|ports| ports.tls)
     }
 
-    /// Returns the addresses with TLS, and a password by PLAIN or SCRAM-SHA-512.
+    /// Returns the addresses of the listeners with TLS, which require a password by PLAIN or SCRAM-SHA-512.
     pub fn sasl_bootstrap(&self) -> String {
         self.addresses(|ports| ports.sasl)
     }
 
-    /// Returns the files that clients need for these two listeners.
+    /// Returns the files that clients need for the listeners with TLS and with SASL.
     ///
     /// # Errors
     /// The brokers were not started with these listeners.
@@ -163,7 +164,7 @@ impl Brokers {
         addresses.collect::<Vec<_>>().join(",")
     }
 
-    /// Returns the number of brokers, running or not.
+    /// Returns the number of brokers, including killed ones.
     pub fn count(&self) -> usize {
         self.ports.len()
     }
@@ -191,7 +192,7 @@ impl Brokers {
         self.running.get(index)?.as_ref().map(Child::id)
     }
 
-    /// Halts a broker (SIGSTOP), or continues it.
+    /// Suspends a broker (SIGSTOP) or resumes it.
     ///
     /// # Errors
     /// The broker does not run.
@@ -293,7 +294,7 @@ fn wait_until_started(stdout: ChildStdout) -> io::Result<()> {
     patience.unwrap_or_else(|_| Err(io::Error::other("a broker did not start in time")))
 }
 
-/// Returns different loopback ports that are free at this moment.
+/// Returns loopback ports that are different and free at this moment.
 fn free_ports(count: usize) -> io::Result<Vec<Ports>> {
     let bind = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
     let held: Vec<[TcpListener; 4]> =

@@ -1,4 +1,4 @@
-//! TLS and SASL of the brokers: an authority and certificates for the duration of a test, and one user.
+//! TLS and SASL of the brokers: a certificate authority, certificates that are valid for a test, and one user.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,12 +11,12 @@ use crate::Ports;
 const USER: &str = "pando";
 const PASSWORD: &str = "kafka-secret";
 
-/// Files in PEM that clients of the two listeners need.
+/// PEM files that clients of these two listeners need.
 #[derive(Clone, Debug)]
 pub struct Security {
     /// Certificate of the authority.
     pub ca: PathBuf,
-    /// Certificate and key of a client.
+    /// Certificate of a client.
     pub certificate: PathBuf,
     /// Key of the client.
     pub key: PathBuf,
@@ -67,12 +67,12 @@ impl Security {
         Ok(security)
     }
 
-    /// Returns the arguments that add the user to the brokers' initial data.
+    /// Returns the arguments that add the user to the initial data of the brokers.
     pub(crate) fn format_arguments(&self) -> [String; 2] {
         ["--add-scram".to_owned(), format!("SCRAM-SHA-512=[name={USER},password={PASSWORD}]")]
     }
 
-    /// Returns additions to `listeners`, to `advertised.listeners` and to the map of protocols, and further
+    /// Returns what to append to `listeners`, to `advertised.listeners` and to the map of protocols, and further
     /// properties.
     pub(crate) fn listeners(&self, ports: &Ports) -> (String, String, String, String) {
         let listeners = format!(",SSL://127.0.0.1:{},SASL_SSL://127.0.0.1:{}", ports.tls, ports.sasl);
@@ -95,8 +95,8 @@ impl Security {
     }
 }
 
-/// Returns parameters with a common name. It must differ from the name of the issuer, else the certificate counts as
-/// self-signed.
+/// Returns parameters of a certificate with this common name. It must differ from the name of the issuer, or the
+/// certificate counts as self-signed.
 fn named(name: &str, names: Vec<String>) -> Result<CertificateParams, rcgen::Error> {
     let mut params = CertificateParams::new(names)?;
     params.distinguished_name = DistinguishedName::new();

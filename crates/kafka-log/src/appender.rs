@@ -9,7 +9,7 @@ use replication::AppendError;
 use crate::settings::Settings;
 use crate::{Event, LogError, Sink, failed};
 
-/// Appends messages, each on all brokers that must have it, and reports the results.
+/// Appends messages, each on all required brokers, and reports the results.
 pub struct Appender {
     producer: ThreadedProducer<Deliveries>,
     topic: String,
@@ -68,7 +68,7 @@ impl ProducerContext for Deliveries {
         (self.0)(match result {
             Ok(message) => match u64::try_from(message.offset()) {
                 Ok(offset) => Event::Appended { ticket, offset },
-                // This never occurs with acks=all; the reader will deliver the message.
+                // This never occurs with `acks=all`. If it did, the reader would deliver the message.
                 Err(_) => Event::Failed {
                     ticket,
                     error: AppendError::Unknown,
@@ -80,8 +80,8 @@ impl ProducerContext for Deliveries {
     }
 }
 
-/// Returns whether the message may be in the log after an error. Unless the opposite is certain, it may: a message
-/// that timed out may be in the log, or arrive there later.
+/// Returns whether the message may be in the log after an error. It may unless the opposite is certain: a message that
+/// timed out may be in the log already, or arrive later.
 fn known(error: &KafkaError) -> AppendError {
     use RDKafkaErrorCode::{
         InvalidMessage, InvalidMessageSize, InvalidRecord, MessageSizeTooLarge, QueueFull,

@@ -1,7 +1,7 @@
 //! Election of the writer: a consumer group in which one member at a time has the log's one partition.
 //!
-//! The election only selects the node that should claim. Two nodes may both believe for a moment that they are
-//! elected; the right to write follows from the log alone.
+//! The election only selects the node that should append a claim. Two nodes may consider themselves elected at the same
+//! time; only the log decides which of them may write.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ const POLL: Duration = Duration::from_millis(100);
 /// Interval of queries for the end of the log.
 const ASK_END: Duration = Duration::from_secs(1);
 
-/// Candidate of the election. When it is dropped, another candidate is elected at once.
+/// Candidate in the election. When it is dropped, another candidate is elected at once.
 pub struct Election {
     is_stopping: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -37,7 +37,7 @@ impl Election {
             .set("enable.auto.commit", "false")
             .set("enable.auto.offset.store", "false")
             .set("auto.offset.reset", "latest")
-            // The elected member stays elected when others come and go.
+            // With this strategy the elected member stays elected when others join or leave.
             .set("partition.assignment.strategy", "cooperative-sticky")
             .set("session.timeout.ms", settings.session_timeout_ms.to_string())
             .set("heartbeat.interval.ms", (settings.session_timeout_ms / 4).max(100).to_string())

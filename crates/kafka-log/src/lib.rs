@@ -1,9 +1,9 @@
-//! Log that the nodes of a cluster share, on one partition of an Apache Kafka topic.
+//! The log that the nodes of a cluster share: one partition of an Apache Kafka topic.
 //!
-//! A node has three clients of Kafka, each with threads of its own: the [`Reader`] reads every message from an offset
-//! on, the [`Appender`] appends, and the [`Election`] reports whether this node should be the writer, which is the
-//! member with the partition in a consumer group. They report [`Event`]s through one callback. This crate does not
-//! interpret messages; the crate `replication` does.
+//! A node has three Kafka clients, each with its own threads. The [`Reader`] reads every message from an offset on. The
+//! [`Appender`] appends messages. The [`Election`] reports whether this node should be the writer: the member of a
+//! consumer group that has the partition. They report [`Event`]s through one callback. This crate does not interpret
+//! messages; the crate `replication` does.
 
 mod appender;
 mod election;
@@ -22,7 +22,7 @@ use std::time::Instant;
 
 use replication::AppendError;
 
-/// Default of a topic's largest message (`max.message.bytes`).
+/// Default maximum size of a message in a topic (`max.message.bytes`), in octets.
 pub const MESSAGE_BYTES_DEFAULT: usize = 1_048_588;
 
 /// Event of the log.
@@ -46,7 +46,7 @@ pub enum Event {
         /// Kafka's error text.
         reason: String,
     },
-    /// Whether this node is the elected one now.
+    /// Whether this node is elected now.
     Elected(bool),
     /// Offsets of the log's first message and of the next one, at intervals; or the reason why they are unknown.
     Ends {
@@ -55,7 +55,7 @@ pub enum Event {
         /// Result of the query.
         ends: Result<(u64, u64), String>,
     },
-    /// The log cannot be read from the given offset: no further message follows.
+    /// The log cannot be read from the given offset. No further message follows.
     Lost(String),
 }
 
@@ -64,7 +64,7 @@ pub enum Event {
 pub struct Message {
     /// Offset of the message.
     pub offset: u64,
-    /// Kafka's key. No tag covers it, so it is only a hint.
+    /// Kafka's key of the message. It is only a hint, because the message's tag does not cover it.
     pub key: Vec<u8>,
     /// The whole message.
     pub bytes: Vec<u8>,
@@ -72,7 +72,7 @@ pub struct Message {
     pub millis: i64,
 }
 
-/// Receiver of events, called on any thread. It may block, which delays that client of Kafka.
+/// Receiver of events. Kafka clients call it on any thread; blocking delays the calling client.
 pub type Sink = std::sync::Arc<dyn Fn(Event) + Send + Sync>;
 
 /// Error of Kafka or its client.

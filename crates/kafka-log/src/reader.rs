@@ -13,7 +13,7 @@ use rdkafka::{ClientContext, Offset, Statistics, TopicPartitionList};
 use crate::settings::Settings;
 use crate::{Event, LogError, Message, Sink, failed};
 
-/// Longest single wait for a message: a reader that is stopped ends within it.
+/// Maximum time of one wait for a message. A reader that is stopped ends within it.
 const POLL: Duration = Duration::from_millis(100);
 
 /// Time limit of one query, which cannot be interrupted.
@@ -41,8 +41,8 @@ impl Reader {
 }
 
 impl Drop for Reader {
-    /// Waits for the thread, which still has a client of Kafka. If a process ends while that client runs, OpenSSL is
-    /// unloaded under it, and the process crashes.
+    /// Waits for the thread, which still has a client of Kafka. If the process ended while that client runs, OpenSSL
+    /// would be shut down while the client uses it, and the process would crash.
     fn drop(&mut self) {
         self.is_stopping.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -63,11 +63,11 @@ fn read(consumer: &BaseConsumer<Quiet>, is_stopping: &AtomicBool, sink: &Sink) {
     }
 }
 
-/// Fetches the message at an offset, with the offsets of the first message of the log and of the next one. The
-/// message is `None` if the log has none at that offset.
+/// Fetches the message at an offset. Returns it with the offsets of the log's first message and of the next message to
+/// be appended. The message is `None` if the log has none at that offset.
 ///
 /// # Errors
-/// Kafka cannot be reached in time, or does not have the topic.
+/// Kafka cannot be reached within `patience`, or does not have the topic.
 pub fn fetch(
     settings: &Settings,
     offset: u64,
@@ -76,10 +76,10 @@ pub fn fetch(
     fetch_unless(settings, offset, patience, &AtomicBool::new(false))
 }
 
-/// Like [`fetch`], for threads that may have to end: it returns little more than a second after `is_ending` is set.
+/// Like [`fetch`], for threads that may be stopped: it returns at most about a second after `is_ending` is set.
 ///
 /// # Errors
-/// As [`fetch`]; or `is_ending` was set.
+/// Those of [`fetch`], or `is_ending` was set.
 pub fn fetch_unless(
     settings: &Settings,
     offset: u64,
@@ -152,7 +152,7 @@ fn is_timeout(error: &KafkaError) -> bool {
     error.rdkafka_error_code() == Some(RDKafkaErrorCode::OperationTimedOut)
 }
 
-/// Returns true if no message can follow this error: the log does not have the offset, and no other one replaces it.
+/// Returns true if no message can follow this error: the log does not have the offset any longer.
 fn is_loss(error: &KafkaError) -> bool {
     matches!(
         error.rdkafka_error_code(),

@@ -11,18 +11,18 @@ pub struct Settings {
     pub topic: String,
     /// Consumer group in which the writer is elected.
     pub group: String,
-    /// Milliseconds without a sign of life after which a writer loses the election. The brokers set a lower bound
+    /// Milliseconds without a heartbeat after which a writer loses the election. The brokers set a lower bound
     /// (`group.min.session.timeout.ms`, 6000 by default).
     pub session_timeout_ms: u32,
-    /// Milliseconds for which an append is tried.
+    /// Milliseconds for which an append is retried.
     pub append_timeout_ms: u32,
     /// Further settings of librdkafka, such as those of TLS and SASL; they override this crate's settings.
     pub properties: Vec<(String, String)>,
 }
 
 impl Settings {
-    /// Returns the settings that all clients share. Reconnecting is quick, because a log without its leader stops all
-    /// changes.
+    /// Returns the settings that all clients share. They reconnect quickly, because no change can be made while the log
+    /// has no leader.
     pub(crate) fn client(&self) -> ClientConfig {
         let mut config = ClientConfig::new();
         config
@@ -40,7 +40,7 @@ impl Settings {
         config
     }
 
-    /// Adds `properties`, which override the settings before.
+    /// Adds `properties`, which override earlier settings.
     pub(crate) fn finish(&self, mut config: ClientConfig) -> ClientConfig {
         for (key, value) in &self.properties {
             config.set(key, value);

@@ -18,10 +18,10 @@ use crate::{LogError, failed};
 /// Time limit of a call.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Time limit of one of several calls.
+/// Time limit of each of several calls in a row.
 const ONE_CALL: Duration = Duration::from_secs(2);
 
-/// Number of polls for errors of a client's connections.
+/// Maximum number of polls for errors of a client's connections.
 const SAID_POLLS: usize = 20;
 
 /// Settings of a topic.
@@ -39,12 +39,12 @@ pub struct TopicFacts {
     pub retention_bytes: i64,
     /// `cleanup.policy`.
     pub cleanup: String,
-    /// Largest message, in bytes.
+    /// Maximum size of a message, in octets.
     pub message_bytes_max: usize,
 }
 
 impl TopicFacts {
-    /// Returns each reason why the topic is not fit to be a log; none if it is.
+    /// Returns the reasons why the topic is unsuitable as a log; none if it is suitable.
     pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         if self.partitions != 1 {
@@ -66,11 +66,11 @@ impl TopicFacts {
     }
 }
 
-/// Last error of a client's connections. Kafka's call only reports that it failed.
+/// Last error of a client's connections. The failed call itself reports no cause.
 #[derive(Clone, Default)]
 struct Said(Arc<Mutex<Option<Failure>>>);
 
-/// Error of a connection, with its text.
+/// Error of a connection: its code, if any, and its text.
 type Failure = (Option<RDKafkaErrorCode>, String);
 
 impl Said {
@@ -78,7 +78,7 @@ impl Said {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns true if trying again is of no use.
+    /// Returns true if a retry cannot succeed.
     fn is_refused(&self) -> bool {
         matches!(self.last(), Some((Some(RDKafkaErrorCode::SSL | RDKafkaErrorCode::Authentication), _)))
     }
@@ -99,7 +99,7 @@ impl ClientContext for Said {
 
 impl ConsumerContext for Said {}
 
-/// Queries the topic until there is an answer, or there cannot be one.
+/// Queries the topic until there is an answer, or an error that a retry cannot fix.
 fn metadata(consumer: &BaseConsumer<Said>, topic: &str) -> Result<Metadata, KafkaError> {
     let begun = Instant::now();
     loop {
@@ -152,8 +152,8 @@ pub fn topic_facts(settings: &Settings) -> Result<TopicFacts, LogError> {
     })
 }
 
-/// Creates the topic with the settings of a log, on a number of brokers: messages are synced, kept without limit, and
-/// in the order they were written.
+/// Creates the topic with the settings of a log, on `replicas` brokers: messages are synced, retained without limit,
+/// and stay in the order of their appends.
 ///
 /// # Errors
 /// Kafka cannot be reached, has the topic already, has fewer brokers, or does not permit this client to create it.
@@ -176,7 +176,7 @@ pub fn create_topic(settings: &Settings, replicas: usize) -> Result<(), LogError
     }
 }
 
-/// Deletes all messages before an offset permanently. Returns the offset of the first remaining one.
+/// Deletes all messages before an offset permanently. Returns the offset of the first remaining message.
 ///
 /// # Errors
 /// Kafka cannot be reached, or does not permit this client to delete.

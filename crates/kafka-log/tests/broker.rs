@@ -12,7 +12,7 @@ use kafka_log::{
     topic_facts,
 };
 
-/// Time limit of events that always come unless there is a defect.
+/// Time limit for events that always arrive unless there is a defect.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 struct Scratch(PathBuf);
@@ -100,7 +100,7 @@ fn a_topic_is_a_log() {
         properties: Vec::new(),
     };
 
-    // A topic with fit settings.
+    // A topic with suitable settings.
     assert!(matches!(topic_facts(&settings), Err(LogError::NoTopic(_))));
     create_topic(&settings, 1).unwrap();
     let facts = topic_facts(&settings).unwrap();

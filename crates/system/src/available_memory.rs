@@ -1,8 +1,10 @@
-//! Memory that is available to this process: the machine's, or less if a control group limits it, as containers do.
+//! Memory that is available to this process: that of the machine, or the limit of a control group, for example in a
+//! container.
 
 use std::path::{Path, PathBuf};
 
-/// Octets of memory that this process may use, page cache included; `None` where the system does not say.
+/// Returns the memory that this process may use in octets, including the page cache; `None` if the system does not
+/// report it.
 pub fn available_memory_bytes() -> Option<u64> {
     let read = |path: &Path| std::fs::read_to_string(path).ok();
     let machine = total_bytes(&read(Path::new("/proc/meminfo"))?)?;
@@ -11,15 +13,15 @@ pub fn available_memory_bytes() -> Option<u64> {
     Some(limits.fold(machine, u64::min))
 }
 
-/// `MemTotal` of `/proc/meminfo`.
+/// Returns `MemTotal` of `/proc/meminfo` in octets.
 fn total_bytes(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     Some(line.split_ascii_whitespace().next()?.parse::<u64>().ok()? << 10)
 }
 
-/// The files that may hold a limit for a process with this `/proc/PID/cgroup`, of both versions of control groups: the
-/// group's own and those of the groups above it. In a container the path that the kernel gives may be that outside, so
-/// the root is among them. What is not there, or says `max`, is no limit.
+/// Returns the files that may contain a memory limit for a process, given its `/proc/PID/cgroup`: those of its control
+/// group and of each superior group, in both versions of control groups. In a container the kernel may report the path
+/// outside the container, so the root group is included. A file that does not exist or contains `max` sets no limit.
 fn limit_files(groups: &str) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for line in groups.lines() {

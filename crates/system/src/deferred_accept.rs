@@ -15,7 +15,7 @@ use std::time::Duration;
 #[cfg(target_os = "linux")]
 pub fn defer_accept(listener: &impl AsFd, time_max: Duration) -> io::Result<()> {
     let seconds = libc::c_int::try_from(time_max.as_secs()).unwrap_or(libc::c_int::MAX);
-    // SAFETY: the pointer is to a `c_int` that outlives the call, of which the length is given.
+    // SAFETY: the pointer is to a `c_int` that outlives the call, and the given length is its size.
     let result = unsafe {
         libc::setsockopt(
             listener.as_fd().as_raw_fd(),

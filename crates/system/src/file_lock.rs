@@ -5,16 +5,16 @@ use std::io;
 #[cfg(target_os = "linux")]
 use std::os::fd::AsRawFd as _;
 
-/// Locks the first byte of a file: `exclusively`, which requires a file open for writing, or shared. Returns false if
-/// the lock of another open file conflicts. The lock ends when the last descriptor of this open file is closed. It is
-/// independent of locks of `flock` (those of [`File::try_lock`]).
+/// Locks the first byte of a file, shared or `exclusively`. An exclusive lock requires a file open for writing. Returns
+/// false if the lock of another open file conflicts. The lock ends when the last descriptor of this open file is
+/// closed. It is independent of `flock` locks, which [`File::try_lock`] uses.
 ///
 /// # Errors
 /// The file system has no such locks.
 #[cfg(target_os = "linux")]
 pub fn try_lock_first_byte(file: &File, exclusively: bool) -> io::Result<bool> {
     let kind = if exclusively { libc::F_WRLCK } else { libc::F_RDLCK };
-    // SAFETY: all fields are integers, for which zero is a value.
+    // SAFETY: all fields are integers, for which zero is a valid value.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
     lock.l_type = kind as libc::c_short;
     lock.l_whence = libc::SEEK_SET as libc::c_short;

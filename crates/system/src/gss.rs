@@ -1,7 +1,7 @@
-//! Security contexts of GSS-API (RFC 2743) with Kerberos (RFC 4121), as their acceptor: MIT's library, loaded when it
-//! is first wanted.
+//! The acceptor's side of GSS-API security contexts (RFC 2743) with Kerberos (RFC 4121). Uses MIT's library, which is
+//! loaded at the first use.
 //!
-//! A call may read the keytab and write the replay cache, so none belongs on a thread that must not wait.
+//! A call may read the keytab and write the replay cache, so an event loop must not make any.
 
 mod library;
 
@@ -13,22 +13,22 @@ use std::sync::Arc;
 
 use library::{Buffer, ChannelBindings, Handle, KeyValue, KeyValueSet, Library, Oid, OidSet, Word};
 
-/// Kerberos 5 (RFC 4121): 1.2.840.113554.1.2.2.
+/// Kerberos 5 (RFC 4121): OID 1.2.840.113554.1.2.2.
 const KERBEROS: &[u8] = b"\x2a\x86\x48\x86\xf7\x12\x01\x02\x02";
-/// SPNEGO (RFC 4178): 1.3.6.1.5.5.2.
+/// SPNEGO (RFC 4178): OID 1.3.6.1.5.5.2.
 const SPNEGO: &[u8] = b"\x2b\x06\x01\x05\x05\x02";
-/// A principal's name as text (RFC 1964 section 2.1.1): 1.2.840.113554.1.2.2.1.
+/// Name type of a principal as text (RFC 1964 section 2.1.1): OID 1.2.840.113554.1.2.2.1.
 const PRINCIPAL_NAME: &[u8] = b"\x2a\x86\x48\x86\xf7\x12\x01\x02\x02\x01";
 
 /// `GSS_C_ACCEPT`.
 const ACCEPT: c_int = 2;
-/// The bits of a status that are errors: of the calling convention, and of the routine.
+/// Bits of a status that report errors: calling errors and routine errors.
 const ERRORS: Word = 0xffff_0000;
 /// `GSS_S_CONTINUE_NEEDED`.
 const CONTINUE_NEEDED: Word = 1;
 /// `GSS_C_CONF_FLAG` and `GSS_C_INTEG_FLAG`.
 const PROTECTION_FLAGS: Word = 16 | 32;
-/// Texts of one status that are read.
+/// Maximum number of texts that are read for one status.
 const STATUS_TEXTS_MAX: usize = 4;
 
 /// Error text of the library, for the operator.
@@ -36,47 +36,48 @@ const STATUS_TEXTS_MAX: usize = 4;
 #[error("{0}")]
 pub struct GssError(String);
 
-/// By what the two ends agree.
+/// Mechanism that client and server negotiate security with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GssMechanism {
     /// Kerberos itself.
     Kerberos,
-    /// SPNEGO, which has nothing but Kerberos to choose.
+    /// SPNEGO, which offers only Kerberos.
     Spnego,
 }
 
-/// Credentials with which a server accepts clients: the keys of its keytab.
+/// Credentials of a server that accepts clients: the keys of its keytab.
 pub struct Acceptor {
     library: &'static Library,
     credential: Handle,
 }
 
-// SAFETY: credentials of MIT's library have a lock of their own; RFC 2744 asks callers for care with contexts alone.
+// SAFETY: MIT's library locks credentials itself; RFC 2744 requires callers to synchronize only contexts.
 unsafe impl Send for Acceptor {}
 // SAFETY: as above.
 unsafe impl Sync for Acceptor {}
 
-/// A name of the library, given back when it is dropped.
+/// A name that the library allocated. Released when it is dropped.
 struct Name(&'static Library, Handle);
 
-/// Bytes of the library, given back when they are dropped.
+/// Octets that the library allocated. Released when they are dropped.
 struct Output(&'static Library, Buffer);
 
-/// The acceptor's end of an exchange with one client.
+/// The acceptor's side of an exchange with one client.
 pub struct GssContext {
     acceptor: Arc<Acceptor>,
     context: Handle,
 }
 
-// SAFETY: a context may be used by one thread after another, only not by two at once: every method wants it `&mut`.
+// SAFETY: several threads may use a context one after another, but not at the same time: every method takes `&mut
+// self`.
 unsafe impl Send for GssContext {}
 
-/// Outcome of one token of the client.
+/// Result of processing one token of the client.
 #[derive(Debug, PartialEq, Eq)]
 pub struct GssStep {
     /// Token to send to the client; may be empty.
     pub token: Vec<u8>,
-    /// The client has proved who it is.
+    /// Whether the client has proved its identity.
     pub is_done: bool,
 }
 
@@ -85,17 +86,17 @@ pub struct GssStep {
 pub struct GssPeers {
     /// The client's principal, as `name@REALM`.
     pub client: String,
-    /// The principal whose key was used.
+    /// The service principal whose key was used.
     pub service: String,
-    /// The client wants each message protected by the context.
+    /// Whether the client requires the context to protect each message.
     pub wants_protection: bool,
 }
 
 impl Acceptor {
-    /// Takes the keys of a keytab: of one principal, or of all that are in it.
+    /// Opens a keytab, with the keys of one principal or of all principals in it.
     ///
     /// # Errors
-    /// The library is not there; the keytab cannot be read or lacks the key.
+    /// The library is not installed, the keytab cannot be read, or it lacks the key.
     pub fn open(
         mechanism: GssMechanism,
         keytab: &Path,
@@ -116,8 +117,8 @@ impl Acceptor {
         let pair = KeyValue { key: c"keytab".as_ptr(), value: keytab.as_ptr() };
         let store = KeyValueSet { count: 1, elements: &pair };
         let (mut minor, mut acceptor) = (0, Acceptor { library, credential: ptr::null_mut() });
-        // SAFETY: every pointer is of a value above that lives through the call, or null where RFC 2744 section 5.2
-        // lets it be; the library writes the handle, which is released when `acceptor` is dropped.
+        // SAFETY: every pointer is to a value above that lives through the call, or null, as RFC 2744 section 5.2
+        // permits. The library writes the handle, which is released when `acceptor` is dropped.
         let major = unsafe {
             (library.gss_acquire_cred_from)(
                 &mut minor,
@@ -133,7 +134,7 @@ impl Acceptor {
         };
         check(library, major, minor)?;
         if mechanism == GssMechanism::Spnego {
-            // SAFETY: the credential is one of this library, and the set lives through the call.
+            // SAFETY: this library allocated the credential, and the set lives through the call.
             let major = unsafe { (library.gss_set_neg_mechs)(&mut minor, acceptor.credential, &negotiable) };
             check(library, major, minor)?;
         }
@@ -149,18 +150,18 @@ impl Acceptor {
 impl Drop for Acceptor {
     fn drop(&mut self) {
         if !self.credential.is_null() {
-            // SAFETY: the credential is the library's, and nothing uses it after this.
+            // SAFETY: this library allocated the credential, and nothing uses it afterwards.
             unsafe { (self.library.gss_release_cred)(&mut 0, &mut self.credential) };
         }
     }
 }
 
 impl GssContext {
-    /// Takes a token of the client. `channel` is the channel that the client's proof may be bound to (RFC 5056); a
-    /// client that sends no binding passes.
+    /// Processes a token of the client. `channel` is the channel binding (RFC 5056) that the client's binding must
+    /// equal, if the client sends one.
     ///
     /// # Errors
-    /// The token is no good here. Nothing but dropping the context is left then.
+    /// The token is not acceptable. The context is then unusable; drop it.
     pub fn step(&mut self, token: &[u8], channel: Option<&[u8]>) -> Result<GssStep, GssError> {
         let library = self.acceptor.library;
         let input = Buffer::of(token);
@@ -173,8 +174,8 @@ impl GssContext {
         });
         let bindings = bindings.as_ref().map_or(ptr::null(), ptr::from_ref);
         let (mut minor, mut output) = (0, Output(library, Buffer::EMPTY));
-        // SAFETY: the pointers are of values that live through the call, or null where RFC 2744 section 5.1 lets them
-        // be; the context is one of this library, or null to begin one.
+        // SAFETY: the pointers are to values that live through the call, or null, as RFC 2744 section 5.1 permits. This
+        // library allocated the context, or it is null for a new exchange.
         let major = unsafe {
             (library.gss_accept_sec_context)(
                 &mut minor,
@@ -194,10 +195,10 @@ impl GssContext {
         Ok(GssStep { token: output.octets().to_vec(), is_done: major & CONTINUE_NEEDED == 0 })
     }
 
-    /// Returns the names at both ends of an established context.
+    /// Returns the names of both sides of an established context.
     ///
     /// # Errors
-    /// It is not, or the names are no text.
+    /// The context is not established, or a name is not UTF-8.
     pub fn peers(&mut self) -> Result<GssPeers, GssError> {
         let library = self.acceptor.library;
         let mut client = Name(library, ptr::null_mut());
@@ -206,8 +207,8 @@ impl GssContext {
         if self.context.is_null() {
             return Err(GssError("there is no context yet".to_owned()));
         }
-        // SAFETY: the context is one of this library; the other pointers are of values above, or null where RFC 2744
-        // section 5.21 lets them be.
+        // SAFETY: this library allocated the context. The other pointers are to values above, or null, as RFC 2744
+        // section 5.21 permits.
         let major = unsafe {
             (library.gss_inquire_context)(
                 &mut minor,
@@ -226,14 +227,15 @@ impl GssContext {
         Ok(GssPeers { client: client.text()?, service: service.text()?, wants_protection })
     }
 
-    /// Protects a message against change.
+    /// Protects the integrity of a message.
     ///
     /// # Errors
-    /// There is no context yet, or the library fails.
+    /// The context is not established yet, or the library fails.
     pub fn wrap(&mut self, octets: &[u8]) -> Result<Vec<u8>, GssError> {
         let library = self.acceptor.library;
         let (mut minor, mut output) = (0, Output(library, Buffer::EMPTY));
-        // SAFETY: the context is one of this library or null, which it refuses; the buffers live through the call.
+        // SAFETY: this library allocated the context, or it is null, which the library rejects. The buffers live
+        // through the call.
         let major = unsafe {
             (library.gss_wrap)(
                 &mut minor,
@@ -249,10 +251,10 @@ impl GssContext {
         Ok(output.octets().to_vec())
     }
 
-    /// Takes a protected message of the client.
+    /// Verifies a protected message of the client and returns its content.
     ///
     /// # Errors
-    /// There is no context yet, or the message is not the client's.
+    /// The context is not established yet, or the message is not from the client.
     pub fn unwrap(&mut self, octets: &[u8]) -> Result<Vec<u8>, GssError> {
         let library = self.acceptor.library;
         let (mut minor, mut output) = (0, Output(library, Buffer::EMPTY));
@@ -276,14 +278,14 @@ impl Drop for GssContext {
     fn drop(&mut self) {
         if !self.context.is_null() {
             let library = self.acceptor.library;
-            // SAFETY: the context is the library's, and nothing uses it after this.
+            // SAFETY: this library allocated the context, and nothing uses it afterwards.
             unsafe { (library.gss_delete_sec_context)(&mut 0, &mut self.context, ptr::null_mut()) };
         }
     }
 }
 
 impl Name {
-    /// The name of a principal.
+    /// Imports the name of a principal.
     fn of(library: &'static Library, principal: &str) -> Result<Name, GssError> {
         let (mut minor, mut name) = (0, Name(library, ptr::null_mut()));
         // SAFETY: the buffer and the OID live through the call, and the library writes the handle.
@@ -304,7 +306,7 @@ impl Name {
         if self.1.is_null() {
             return Err(GssError("the Kerberos library returned no name".to_owned()));
         }
-        // SAFETY: the name is one of this library, and the buffer lives through the call.
+        // SAFETY: this library allocated the name, and the buffer lives through the call.
         let major = unsafe { (self.0.gss_display_name)(&mut minor, self.1, &mut output.1, ptr::null_mut()) };
         check(self.0, major, minor)?;
         let text = String::from_utf8(output.octets().to_vec());
@@ -315,7 +317,7 @@ impl Name {
 impl Drop for Name {
     fn drop(&mut self) {
         if !self.1.is_null() {
-            // SAFETY: the name is the library's, and nothing uses it after this.
+            // SAFETY: this library allocated the name, and nothing uses it afterwards.
             unsafe { (self.0.gss_release_name)(&mut 0, &mut self.1) };
         }
     }
@@ -326,7 +328,7 @@ impl Output {
         if self.1.value.is_null() {
             return &[];
         }
-        // SAFETY: the library has written as many octets there, which stay until the buffer is released.
+        // SAFETY: the library has written this many octets there, which remain until the buffer is released.
         unsafe { std::slice::from_raw_parts(self.1.value.cast(), self.1.length) }
     }
 }
@@ -334,7 +336,7 @@ impl Output {
 impl Drop for Output {
     fn drop(&mut self) {
         if !self.1.value.is_null() {
-            // SAFETY: the library has allocated the buffer, and nothing uses it after this.
+            // SAFETY: this library allocated the buffer, and nothing uses it afterwards.
             unsafe { (self.0.gss_release_buffer)(&mut 0, &mut self.1) };
         }
     }
@@ -344,13 +346,14 @@ fn oid(elements: &'static [u8]) -> Oid {
     Oid { length: elements.len() as Word, elements: elements.as_ptr() }
 }
 
-/// Returns the error text of a status that is an error: the library's text for the cause, or else for the kind.
+/// Returns an error if a status reports one: the library's text for the cause if there is one, else the text for the
+/// kind.
 fn check(library: &'static Library, major: Word, minor: Word) -> Result<(), GssError> {
     if major & ERRORS == 0 {
         return Ok(());
     }
     let cause = status_text(library, minor, 2, &oid(KERBEROS));
-    // The library numbers causes as it meets them, that of none among them.
+    // The library assigns minor numbers dynamically, so "Success" may also have one.
     let is_none = minor == 0 || cause.is_empty() || cause == "Success";
     Err(GssError(if is_none { status_text(library, major, 1, ptr::null()) } else { cause }))
 }

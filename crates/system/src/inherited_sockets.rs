@@ -4,14 +4,14 @@ use std::io;
 use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether they were taken: each descriptor has one owner.
+/// Whether the sockets were taken: each descriptor must have one owner.
 static ARE_TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// Takes the sockets that systemd passes to this process (`LISTEN_FDS` and `LISTEN_PID`, `sd_listen_fds(3)`). Child
 /// processes do not inherit them. Later calls return none.
 ///
 /// # Errors
-/// The variables have no numbers, or a descriptor is not open.
+/// The variables do not contain numbers, or a descriptor is not open.
 pub fn inherited_sockets() -> io::Result<Vec<OwnedFd>> {
     if ARE_TAKEN.swap(true, Ordering::Relaxed) {
         return Ok(Vec::new());

@@ -20,11 +20,11 @@ pub use scheduling::{CooperativeYield, lower_priority, set_thread_niceness};
 /// The allocator of the program.
 pub use mimalloc::MiMalloc as Allocator;
 
-/// Returns memory that this thread has freed to the system, if the program's allocator is [`Allocator`]. The allocator
-/// keeps freed memory for a while and returns it at its next allocation, which a sleeping thread never makes. Takes a
-/// fraction of a millisecond.
+/// Returns this thread's freed memory to the system, if the program's allocator is [`Allocator`]. The allocator would
+/// return it only at one of the thread's next allocations, which an idle thread does not make. Takes a fraction of a
+/// millisecond.
 pub fn give_back_memory() {
-    // SAFETY: the call takes no pointer and may be made by any thread at any time; it only looks at the allocator's own
+    // SAFETY: the call takes no pointer, may be made by any thread at any time, and accesses only the allocator's own
     // lists.
     unsafe { libmimalloc_sys::mi_collect(true) };
 }

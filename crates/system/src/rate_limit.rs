@@ -1,8 +1,8 @@
-//! A bound on how fast work goes that others should not feel.
+//! Rate limit for background work, so that it does not slow down other work.
 
 use std::time::{Duration, Instant};
 
-/// Holds a thread to so much a second, on average since it began.
+/// Limits the rate of a thread's work: its average since the start.
 #[derive(Clone, Copy, Debug)]
 pub struct RateLimit {
     begun: Instant,
@@ -10,17 +10,17 @@ pub struct RateLimit {
 }
 
 impl RateLimit {
-    /// From now on so much a second.
+    /// Starts a limit of `per_second` units of work, measured from now.
     pub fn new(per_second: u64) -> RateLimit {
         RateLimit { begun: Instant::now(), per_second }
     }
 
-    /// Sleeps until `done`, all that was done since it began, is not too much.
+    /// Sleeps until the work `done` since the start is within the limit.
     pub fn wait(&self, done: u64) {
         std::thread::sleep(self.due(done).saturating_sub(self.begun.elapsed()));
     }
 
-    /// Returns the least time that `done` takes at the rate.
+    /// Returns the minimum time that `done` units of work may take.
     fn due(&self, done: u64) -> Duration {
         Duration::from_millis(done.saturating_mul(1_000) / self.per_second.max(1))
     }

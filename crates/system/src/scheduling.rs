@@ -1,27 +1,27 @@
 //! Sharing cores between threads that serve clients and background work.
 //!
 //! On a machine with few cores, background work shares a core with an event loop. A thread that wakes gets the core
-//! when the running thread has used up its slice, which the scheduler checks at a tick: every 4 ms at 250 Hz. A thread
-//! that yields gives the core up at once, if another thread waits for it: [`CooperativeYield`].
+//! when the running thread has used up its time slice, which the scheduler checks at a tick: every 4 ms at 250 Hz. A
+//! thread that yields ([`CooperativeYield`]) gives up the core at once if another thread waits for it.
 //!
-//! A thread that always has work keeps the core for a whole slice after each yield. So a thread that waited in a yield
-//! works for as long as it waited before it yields again: both get half of the core.
+//! A thread that always has work keeps the core for a whole slice after each yield. So after a yield that took a while,
+//! the thread works for the same time before it yields again: each thread gets half of the core.
 
 use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Least time between two yields: a yield costs about half a microsecond if no thread waits.
+/// Minimum time between two yields: a yield costs about half a microsecond if no thread waits.
 const WORK_MIN: Duration = Duration::from_micros(50);
-/// Most time between two yields.
+/// Maximum time between two yields.
 const WORK_MAX: Duration = Duration::from_millis(10);
 
-/// Lowers the priority of this thread, and of no other of the process, as nice(1) does.
+/// Lowers the priority of this thread as nice(1) does. Other threads of the process keep theirs.
 ///
 /// # Errors
-/// The system refuses; nothing has changed.
+/// The system refuses. The priority is unchanged.
 pub fn set_thread_niceness(niceness: i32) -> io::Result<()> {
-    // On Linux priorities belong to threads, whatever the name of the call says.
+    // On Linux this call affects one thread, despite its name.
     Ok(rustix::process::setpriority_process(None, niceness)?)
 }
 
@@ -32,7 +32,7 @@ pub fn lower_priority(niceness: i32, failed: &str) {
     }
 }
 
-/// Yields the processor now and then: for background work that shares a core with threads that serve clients.
+/// Yields the processor at intervals: for background work that shares a core with threads that serve clients.
 #[derive(Debug)]
 pub struct CooperativeYield {
     /// Time of the next yield.
@@ -46,7 +46,8 @@ impl Default for CooperativeYield {
 }
 
 impl CooperativeYield {
-    /// Yields if it is time to. Call it after every few tens of microseconds of work; mostly it only reads the clock.
+    /// Yields if the next yield is due. Call it after every few tens of microseconds of work. Most calls only read the
+    /// clock.
     pub fn maybe_yield(&mut self) {
         let now = Instant::now();
         if now < self.next {

@@ -1,7 +1,7 @@
-//! The library: its types and calls in C (RFC 2744), loaded at the first use.
+//! Types and functions of MIT's GSS-API library in C (RFC 2744), which is loaded at the first use.
 //!
-//! It is loaded at run time, so that one program serves with and without it, and no build needs its headers. The
-//! declarations are those of RFC 2744 appendix A, and of MIT's `gssapi_ext.h` for what begins with a keytab.
+//! The library is loaded at run time, so that one program runs with and without it, and no build needs its headers. The
+//! declarations are those of RFC 2744 appendix A, and of MIT's `gssapi_ext.h` for functions that take a keytab.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
@@ -9,12 +9,12 @@ use std::sync::OnceLock;
 
 use super::GssError;
 
-/// MIT Kerberos, by the name that all programs load it by.
+/// File name of MIT's library, as other programs load it.
 const NAME: &CStr = c"libgssapi_krb5.so.2";
 
 /// `OM_uint32`.
 pub(super) type Word = u32;
-/// `gss_name_t`, `gss_cred_id_t` and `gss_ctx_id_t`: pointers to what only the library knows.
+/// `gss_name_t`, `gss_cred_id_t` and `gss_ctx_id_t`: opaque pointers of the library.
 pub(super) type Handle = *mut c_void;
 
 /// `gss_buffer_desc`.
@@ -65,34 +65,33 @@ pub(super) struct KeyValueSet {
 impl Buffer {
     pub(super) const EMPTY: Buffer = Buffer { length: 0, value: ptr::null_mut() };
 
-    /// A buffer that the library reads, which has to be gone before `octets` are.
+    /// Returns a buffer for the library to read. The caller must drop it before `octets`.
     pub(super) fn of(octets: &[u8]) -> Buffer {
         Buffer { length: octets.len(), value: octets.as_ptr().cast_mut().cast() }
     }
 }
 
-/// Declares the calls: a field of each name and type, and the look-up of all of them.
+/// Declares the functions: a field for each, and the lookup of all of them.
 macro_rules! calls {
     ($($name:ident: fn($($argument:ty),* $(,)?);)*) => {
-        /// The calls that are made.
+        /// The functions of the library that Pando calls.
         pub(super) struct Library {
             $(pub(super) $name: unsafe extern "C" fn($($argument),*) -> Word,)*
         }
 
         impl Library {
-            /// Looks the calls up in the library of this handle.
+            /// Looks up the functions in the library with this handle.
             fn of(handle: *mut c_void) -> Result<Library, GssError> {
                 Ok(Library {
                     $($name: {
                         let name = concat!(stringify!($name), "\0");
-                        // SAFETY: the handle is that of a library that is loaded for good, and the name ends with a
-                        // NUL.
+                        // SAFETY: the handle belongs to a library that is never unloaded, and the name ends with a NUL.
                         let found = unsafe { libc::dlsym(handle, name.as_ptr().cast()) };
                         if found.is_null() {
                             let what = format!("the library of Kerberos has no {}", stringify!($name));
                             return Err(GssError(what));
                         }
-                        // SAFETY: by RFC 2744 and gssapi_ext.h the call of this name has this type.
+                        // SAFETY: by RFC 2744 and gssapi_ext.h the function with this name has this type.
                         unsafe {
                             std::mem::transmute::<
                                 *mut c_void,
@@ -130,12 +129,12 @@ calls! {
 }
 
 impl Library {
-    /// The library, which is loaded when it is first wanted and stays.
+    /// Returns the library. Loads it at the first call; it is never unloaded.
     pub(super) fn get() -> Result<&'static Library, GssError> {
         static LIBRARY: OnceLock<Result<Library, GssError>> = OnceLock::new();
         let loaded = LIBRARY.get_or_init(|| {
-            // SAFETY: the name ends with a NUL; what the library does when it is loaded is what every program that is
-            // linked with it has it do.
+            // SAFETY: the name ends with a NUL. The library's initializers are the same that run in every program
+            // linked with it.
             let handle = unsafe { libc::dlopen(NAME.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
             if handle.is_null() {
                 let name = NAME.to_string_lossy();
