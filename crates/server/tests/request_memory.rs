@@ -1,4 +1,4 @@
-//! Bounds on the memory of requests: per connection, per source, and in total; and clients that hold little are not
+//! Bounds on the memory of requests: per connection, per source, and in total. Clients that use little memory are not
 //! affected by others.
 
 #![allow(clippy::unwrap_used, reason = "a panic in a test is the failure we want to see")]
@@ -20,7 +20,7 @@ use socket2::{Domain, Socket, Type};
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// Returns a filter of 8 KB that matches nothing and has to be evaluated on every entry.
+/// Returns a filter of 8 KB that matches nothing and must be evaluated on every entry.
 fn long_filter() -> String {
     format!("(|{})", (0..600).map(|number| format!("(cn=*q{number}*)")).collect::<String>())
 }
@@ -85,8 +85,8 @@ fn anonymous(folder: &Folder) -> server::Config {
     server::Config { anonymous_read: true, threads: 1, ..config(folder) }
 }
 
-/// Eight connections with 1,024 searches each, 600 terms in a filter: without a bound in bytes each search holds its
-/// compiled filter, 130 KB, and all of them a gigabyte.
+/// Eight connections send 1,024 searches each, with 600 terms in the filter. Without a bound in octets each search
+/// would hold its compiled filter of 130 KB, and all of them a gigabyte.
 #[test]
 fn searches_wait_in_the_socket_when_those_outstanding_hold_enough() {
     let folder = Folder::new();
@@ -99,7 +99,7 @@ fn searches_wait_in_the_socket_when_those_outstanding_hold_enough() {
         stream.set_nonblocking(true).unwrap();
         for number in 0..1_024_u32 {
             let mut bytes = message.clone();
-            // The id is the first element: one octet.
+            // The first element is the message id, in one octet.
             let place = bytes.iter().position(|byte| *byte == 7).unwrap();
             bytes[place] = 1 + (number % 100) as u8;
             if stream.write(&bytes).is_ok_and(|count| count == bytes.len()) {
@@ -135,7 +135,7 @@ fn a_slow_reader_holds_what_the_limits_say() {
         most = most.max(figure(&mut admin, "Used Bytes"));
     }
     assert!(most > 50 * 100 * KIB, "{most}");
-    // Its requests, its answers and a buffer of input.
+    // Per connection: its requests, its responses and an input buffer.
     assert!(most <= 50 * (256 + 320 + 32) * KIB, "{most}");
     drop(slow);
     wait_for(&mut admin, "Used Bytes", |used| used == 0);
@@ -147,7 +147,7 @@ fn reads_abandon_and_unbind_after_a_waiting_request() {
     let mut config = anonymous(&folder);
     config.online.outstanding_max = 1;
     let running = Running::start(config);
-    // 12 MB, more than sockets hold.
+    // A result of 12 MB, more than sockets hold.
     add_devices(&running, 60, 200_000);
     let (all, one) = (search_message(10, "(objectClass=device)"), search_message(11, "(cn=device 1)"));
     let abandon = encode(12, Request::Abandon(MessageId(10)));
@@ -172,8 +172,8 @@ fn reads_abandon_and_unbind_after_a_waiting_request() {
     assert!(answers.len() < 6 << 20, "{}: the search went on to its end", answers.len());
 }
 
-/// Changes that a client sent before its Unbind are made. The last change may be made after the connection is closed:
-/// an Unbind waits for no answer.
+/// The changes that a client sends before its Unbind are made. The server may make the last change after it closed the
+/// connection, because an Unbind waits for no response.
 #[test]
 fn an_unbind_does_not_overtake_changes() {
     let folder = Folder::new();
@@ -194,8 +194,8 @@ fn an_unbind_does_not_overtake_changes() {
     }
 }
 
-/// Sources that hold a used budget are answered busy; one that holds less than its share is served, and so is the
-/// administrator.
+/// Once the memory is used up, sources that use much of it are answered busy. A source below its share is served, and
+/// so is the administrator.
 #[test]
 fn a_used_budget_is_the_trouble_of_those_who_use_it() {
     let folder = Folder::new();
@@ -204,7 +204,7 @@ fn a_used_budget_is_the_trouble_of_those_who_use_it() {
     let running = Running::start(config);
     let mut admin = running.administrator();
     assert_eq!(figure(&mut admin, "Max Bytes"), 128 * MIB);
-    // Messages of 2,000,000 octets, of which the last is missing.
+    // Messages of 2,000,000 octets without their last octet.
     let mut unfinished = vec![0x30, 0x83, 0x1e, 0x84, 0x80, 0x02, 0x01, 0x01];
     unfinished.resize(2_000_000, 0);
     let mut hostile: Vec<TcpStream> = Vec::new();
@@ -225,7 +225,7 @@ fn a_used_budget_is_the_trouble_of_those_who_use_it() {
     greedy.write_all(&search_message(1, "(cn=x)")).unwrap();
     let mut answer = [0; 64];
     let count = greedy.read(&mut answer).unwrap();
-    // After the id: searchResDone, its length, its code.
+    // The response follows the message id: the tag of SearchResultDone, its length, and the result code.
     let code = answer[..count].iter().skip_while(|octet| **octet != 0x65).nth(4);
     assert_eq!(code.copied(), Some(ResultCode::BUSY.0 as u8), "{answer:?}");
     let mut modest = Connection::open(running.address).unwrap();

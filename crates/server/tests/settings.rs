@@ -1,7 +1,6 @@
-//! Settings files: exported settings equal the applied ones, for any settings; and no text, however broken, causes a
-//! panic.
+//! Settings files: exported settings equal the applied ones, and no text causes a panic.
 //!
-//! A failure prints its seed; `PANDO_SEED=n cargo test -p server --test settings` replays that run alone.
+//! A failure prints its seed. `PANDO_SEED=n cargo test -p server --test settings` repeats that run alone.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -18,9 +17,9 @@ use server::Config;
 use server::config::settings_text as text;
 use server::settings;
 
-/// Generated settings that follow each other in one directory.
+/// Number of generated settings that are applied to one directory, one after another.
 const ROUNDS: usize = 20;
-/// Broken texts.
+/// Number of mutated texts.
 const MUTATIONS: usize = 3_000;
 
 fn seed() -> u64 {
@@ -29,11 +28,11 @@ fn seed() -> u64 {
     seed
 }
 
-/// Attribute types that can be indexed, and two that can be only in some kinds.
+/// Attribute types that can be indexed, two of them only by some kinds.
 const INDEXED: [&str; 8] =
     ["cn", "sn", "mail", "description", "uidNumber", "telephoneNumber", "memberUid", "jpegPhoto"];
 
-/// Returns a number that a setting takes.
+/// Returns a valid number for a setting.
 fn number_of(key: &str, rng: &mut Rng) -> u64 {
     match key {
         "limits.scan_share" => rng.u64(1..=100),
@@ -60,7 +59,7 @@ fn generated(rng: &mut Rng) -> DirectorySettings {
             stated.indexes.insert(name.to_owned(), kinds);
         }
     }
-    // A unique attribute needs an equality index, and is no secret.
+    // A unique attribute needs an equality index and must not be secret.
     let has_index = stated.indexes.get("cn").is_some_and(|kinds| kinds.contains(IndexKinds::EQUALITY));
     for setting in &GENERAL {
         let value = match setting.value(&stated.general) {
@@ -69,7 +68,8 @@ fn generated(rng: &mut Rng) -> DirectorySettings {
             SettingValue::Word(_) => {
                 let words = match setting.key {
                     "administrator" => ["", "cn=default,dc=example,dc=com", "cn=x\\, y"].map(str::to_owned),
-                    // Below a suffix, or none; no suffix has entries, so the policy may come later.
+                    // The DN of an entry below a suffix, or none. The suffixes have no entries, so the policy need not
+                    // exist yet.
                     "password_policy" => {
                         ["", "cn=default,", "cn=x\\, y,"].map(|rdn| match stated.suffixes.first() {
                             Some(suffix) if !rdn.is_empty() => format!("{rdn}{suffix}"),
@@ -96,7 +96,7 @@ fn generated(rng: &mut Rng) -> DirectorySettings {
     stated
 }
 
-/// Returns valid texts for a list setting; `None` if the list stays empty.
+/// Returns valid members of a list setting; `None` leaves the list empty.
 fn words_of(key: &str, has_index: bool) -> Option<[&'static str; 4]> {
     Some(match key {
         "integrity_attributes" => ["manager", "member", "owner", "seeAlso"],
@@ -136,7 +136,7 @@ fn words_of(key: &str, has_index: bool) -> Option<[&'static str; 4]> {
     })
 }
 
-/// Returns a schema text of odd letters that defines nothing.
+/// Returns a schema text of unusual characters that defines nothing.
 fn comments(rng: &mut Rng) -> String {
     let letters = ['a', '\'', '"', '\\', '\t', '#', 'ü', '木', '\u{7f}', '=', ']'];
     let mut text = String::new();

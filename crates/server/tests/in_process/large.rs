@@ -1,4 +1,4 @@
-//! Entries too large for memory, over a connection: no other message interrupts theirs.
+//! Entries larger than the send buffer, over a connection: their messages are not interleaved with others.
 
 use crate::running;
 
@@ -11,7 +11,7 @@ use server::{Config, Opened};
 
 const GROUP: &str = "cn=large,dc=example,dc=com";
 
-/// Members of the group: about 600 KB of names, more than a connection may hold unsent.
+/// Number of members of the group. Their names have about 600 KB, more than the unsent data that a connection may hold.
 const MEMBERS: usize = 12_000;
 
 fn with_large_group(config: Config) -> Running {
@@ -44,7 +44,7 @@ fn answers_of_others_wait_for_the_end_of_the_message() {
         SearchRequest::new(SUFFIX, Scope::WholeSubtree, filter.as_filter(), selection.as_selection());
     let mut bytes = Vec::new();
     for round in 0..ROUNDS {
-        // The writer answers a change when it is done, which may be in the middle of a large message.
+        // The writer answers a change when it is committed, which may be in the middle of a large message.
         let text = format!("round {round}");
         let mut changes = ChangesBuf::new();
         changes.push(ChangeOperation::Replace, "description", [text.as_str()]);
@@ -80,7 +80,7 @@ fn a_stop_finishes_the_message() {
     admin.send_bytes(&bytes).unwrap();
     assert!(admin.receive(MessageId(101)).unwrap().outcome().is_none());
     running.stop();
-    // Accepted requests are answered completely, and then the notice follows.
+    // Accepted requests are answered completely before the notice arrives.
     let mut whole = 0;
     while let Ok(received) = admin.receive_any() {
         whole += usize::from(received.outcome().is_some());

@@ -12,7 +12,7 @@ use ldap::{
 use running::{Folder, Running, SUFFIX, config, config_with};
 use server::{Config, Opened};
 
-/// People in the directory: enough for scan threads.
+/// Number of people in the directory: enough for scan threads.
 const PEOPLE: usize = 3_000;
 
 fn people(config: Config) -> Running {
@@ -35,7 +35,7 @@ fn people(config: Config) -> Running {
 const USER: [(&str, &str); 5] =
     [("objectClass", "inetOrgPerson"), ("uid", "u"), ("cn", "u"), ("sn", "u"), ("userPassword", "secret")];
 
-/// Returns a connection of an ordinary user, to which limits apply. Adds the user's entry.
+/// Adds an ordinary user, to whom limits apply. Returns a connection of that user.
 fn user(running: &Running) -> Connection {
     let dn = format!("uid=u,{SUFFIX}");
     assert!(running.administrator().add(&dn, &USER).unwrap().is_success());
@@ -44,7 +44,7 @@ fn user(running: &Running) -> Connection {
     user
 }
 
-/// Returns all pages of a search below the suffix, each over the next of some connections.
+/// Returns all pages of a search below the suffix. Each is requested over the next of `connections` in turn.
 fn pages(connections: &mut [Connection], scope: Scope, filter: &str, size: u32) -> Vec<Vec<Entry>> {
     let (mut all, mut cookie) = (Vec::new(), Vec::new());
     loop {
@@ -67,7 +67,7 @@ fn pages_over_any_connections_and_scan_threads_are_the_whole_answer() {
         let folder = Folder::new();
         let running = people(Config { scan_threads, ..config(&folder) });
         let mut connections = [running.administrator(), running.administrator(), running.administrator()];
-        // One scans and finds few, one scans and finds many, one uses an index, and a search of one level scans.
+        // Searches that scan with few results, scan with many results, use an index, and scan one level.
         for (scope, filter) in [
             (Scope::WholeSubtree, "(description=*99*)"),
             (Scope::WholeSubtree, "(!(sn=odd))"),
@@ -153,7 +153,7 @@ fn thousands_of_sequences_on_one_connection() {
             cookies.push(reply.page().unwrap().1);
         }
     }
-    // All of them can continue, despite later requests and deletes.
+    // All of the sequences can continue, despite later requests and deletes.
     assert!(admin.delete(&format!("uid=p2,{SUFFIX}")).unwrap().is_success());
     for (number, cookie) in (0..SEQUENCES).zip(&cookies).step_by(7) {
         let value = PagedResults { size: 9, cookie }.encode();

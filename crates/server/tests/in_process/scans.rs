@@ -1,4 +1,5 @@
-//! Long searches, which scan threads share: the same answers, no delay for other clients, and bounds on waiting pieces.
+//! Long searches, which scan threads share: they return the same results, do not delay other clients, and the waiting
+//! pieces are bounded.
 
 use crate::running;
 
@@ -11,13 +12,13 @@ use ldap::{
 use running::{Folder, Running, SUFFIX, config, config_with};
 use server::{Config, Opened};
 
-/// People in the directory: enough for scan threads.
+/// Number of people in the directory: enough for scan threads.
 const PEOPLE: usize = 3_000;
 
-/// Bytes of a large answer of all people: twelve of these are more than sockets hold.
+/// Octets of description per person for a large answer: twelve answers exceed the capacity of the sockets.
 const LARGE: usize = 3_600;
 
-/// A server with people, each with `text_size` bytes of description in four values.
+/// Starts a server with people, each with `text_size` octets of description in four values.
 fn people(config: Config, text_size: usize) -> Running {
     let mut opened = Opened::open(config).unwrap();
     let values = |texts: Vec<String>| texts.into_iter().map(String::into_bytes).collect::<Vec<_>>();
@@ -37,7 +38,8 @@ fn people(config: Config, text_size: usize) -> Running {
     Running::serve(opened)
 }
 
-/// Sends some searches of the same kind in one write, so that the server has all of them before it answers the first.
+/// Sends some searches of the same kind in one write, so that the server has received all of them before it answers the
+/// first.
 fn send_searches(
     connection: &mut Connection,
     count: usize,
@@ -85,7 +87,7 @@ fn threads_change_no_answer() {
         assert_eq!(monitored(&mut admin, "Running"), 0);
     }
     let counts = [&answers[0][0], &answers[0][1], &answers[0][2]].map(Vec::len);
-    // 7, 70 to 79, 700 to 799.
+    // The 7s: 7, 70 to 79, and 700 to 799.
     assert_eq!(counts, [111, PEOPLE / 2, PEOPLE + 1]);
     assert!(answers[1] == answers[0] && answers[2] == answers[0]);
 }
@@ -102,7 +104,7 @@ fn limits_hold_as_without_threads() {
     assert!(user.bind(&format!("uid=u,{SUFFIX}"), "secret").unwrap().is_success());
     let reply = user.search(SUFFIX, Scope::WholeSubtree, "(objectClass=*)", &["1.1"]).unwrap();
     assert_eq!((reply.outcome.code, reply.entries.len()), (ResultCode::SIZE_LIMIT_EXCEEDED, 2_500));
-    // No index can answer this: it is refused after too many entries were examined.
+    // No index can answer this search, so it is refused after it examined too many entries.
     let reply = user.search(SUFFIX, Scope::WholeSubtree, "(!(objectClass=*))", &["1.1"]).unwrap();
     assert_eq!((reply.outcome.code, reply.entries.len()), (ResultCode::SUCCESS, 0), "it needs no look");
     let reply = user.search(SUFFIX, Scope::WholeSubtree, "(!(description=*of*))", &["1.1"]).unwrap();
@@ -116,7 +118,7 @@ fn limits_hold_as_without_threads() {
 fn a_user_that_scans_all_the_time_gets_a_share_of_it() {
     let folder = Folder::new();
     let general = GeneralSettings { scan_share_percent: 1, ..GeneralSettings::default() };
-    // On the event loop: scan threads may get little time while other tests run.
+    // Without scan threads, which may get little time while other tests run.
     let running = people(Config { scan_threads: 0, ..config_with(&folder, general) }, 40);
     let mut admin = running.administrator();
     for name in ["u", "v"] {
@@ -147,7 +149,7 @@ fn a_user_that_scans_all_the_time_gets_a_share_of_it() {
         assert!(refused.diagnostic.contains(part), "{}", refused.diagnostic);
     }
     assert!(monitored(&mut admin, "Refused") > 0);
-    // Indexed searches are answered, and so are clients below their share.
+    // Indexed searches, and searches of clients below their share, are still answered.
     let indexed = search(&mut greedy, "(uid=p7)");
     assert_eq!((indexed.outcome.code, indexed.entries.len()), (ResultCode::SUCCESS, 1));
     for connection in [&mut bound("v"), &mut admin] {
@@ -199,7 +201,7 @@ fn searches_that_lack_an_index_are_advised_upon_without_their_values() {
     assert!(admin.add(dn, &kinds).unwrap().is_success());
     let left = advice(&mut admin);
     assert_eq!(left.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["cn"]);
-    // Others may not read it.
+    // Other users may not read the advice.
     let reply = running.connect().search("cn=Index Advice,cn=monitor", Scope::SingleLevel, "(cn=*)", &[]);
     assert_eq!(reply.unwrap().outcome.code, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
 }
@@ -215,13 +217,13 @@ fn a_slow_reader_stops_only_its_own_scan() {
     let (mut slow, mut admin) = (running.administrator(), running.administrator());
     let ids = send_searches(&mut slow, SEARCHES, "(objectClass=person)", &[]);
     wait_until(&mut admin, "Total", |begun| begun == SEARCHES as u64);
-    // Scans that pause do not delay others. The pool serves its scans in turn, a range each: while it makes the pieces
-    // of two such searches, each of the twelve gets more turns than its own pieces need, unless it pauses.
+    // Scans that pause do not delay others. The pool gives each scan in turn one range. While it runs the two searches
+    // below, each of the twelve would get more turns than it needs to finish, unless it pauses.
     for _ in 0..2 {
         let found = admin.search(SUFFIX, Scope::WholeSubtree, "(objectClass=person)", &[]).unwrap();
         assert_eq!((found.outcome.code, found.entries.len()), (ResultCode::SUCCESS, PEOPLE));
     }
-    // The clients have read none of the 130 MB. Sockets and waiting pieces hold less than half of it.
+    // The client has read none of the 130 MB. Sockets and waiting pieces hold less than half of it.
     assert!(monitored(&mut admin, "Entries Examined") < ((SEARCHES / 2 + 2) * PEOPLE) as u64);
     assert_eq!(monitored(&mut admin, "Running"), SEARCHES as u64);
     for id in ids {
@@ -246,8 +248,8 @@ fn an_abandoned_scan_ends() {
     for id in ids {
         connection.send(Request::Abandon(id), Controls::NONE).unwrap();
     }
-    // The answer to the next request shows that they are abandoned. Together they would not have fitted into the
-    // sockets, so at least one was still running.
+    // The answer to the next request shows that the searches are abandoned. All their results would not have fitted
+    // into the sockets, so at least one was still running.
     let last = connection.send(who_am_i(), Controls::NONE).unwrap();
     let (mut entries, mut done) = (1, 0);
     loop {
@@ -344,7 +346,7 @@ fn a_stop_waits_for_scans() {
     for id in ids {
         match connection.reply(id) {
             Ok(reply) => assert_eq!((reply.outcome.code, reply.entries.len()), (ResultCode::SUCCESS, 1)),
-            // Not read before the stop: the notice reports that.
+            // The server stopped before it read this request; its notice reports that.
             Err(ClientError::Closed { .. }) => break,
             Err(error) => panic!("{error}"),
         }

@@ -13,7 +13,7 @@ use ldap::{
 use running::{Folder, Running, SUFFIX, config};
 use server::{Config, Opened};
 
-/// Returns the findings of a check of the data directory.
+/// Returns the findings of checking the data directory.
 fn findings(config: &Config) -> Vec<String> {
     let mut findings = Vec::new();
     server::verify(config, &mut |finding| findings.push(finding.text.clone())).unwrap();
@@ -36,7 +36,7 @@ fn add_person(connection: &mut Connection, name: &str, description: &str) {
     assert!(outcome.is_success(), "{outcome:?}");
 }
 
-/// Returns an add of a person as the octets of a message.
+/// Returns a request that adds a person, as the octets of a message.
 fn add_message(id: i32, name: &str) -> Vec<u8> {
     let (dn, mut attributes) = (person_dn(name), AttributesBuf::new());
     for (description, value) in [("objectClass", "inetOrgPerson"), ("uid", name), ("cn", name), ("sn", name)]
@@ -70,7 +70,8 @@ fn encode(id: i32, request: Request<'_>) -> Vec<u8> {
 fn answered_changes_are_visible_on_every_connection() {
     let folder = Folder::new();
     let running = Running::start(config(&folder));
-    // The acceptor gives them to different loops, so the reader's snapshot is not the one that the answer came through.
+    // The acceptor gives the connections to different loops, so the reader's loop did not receive the answer to the
+    // change.
     let (mut writer, mut reader) = (running.administrator(), running.administrator());
     add_person(&mut writer, "anna", "0");
     for round in 1..=200 {
@@ -98,7 +99,7 @@ fn more_requests_than_may_be_outstanding_are_all_answered() {
     for id in 100..200 {
         assert_eq!(admin.reply(MessageId(id)).unwrap().outcome.code, ResultCode::SUCCESS, "{id}");
     }
-    // The search is not held back by changes that are still outstanding, so it may have seen few of them.
+    // The search does not wait for outstanding changes, so it may have seen few of them.
     assert!(admin.reply(MessageId(200)).unwrap().outcome.is_success());
 }
 
@@ -107,7 +108,8 @@ fn an_id_that_is_outstanding_is_refused_for_another_request() {
     let folder = Folder::new();
     let running = Running::start(config(&folder));
     let mut admin = running.administrator();
-    // In one write: a change is given to the writer at the end of the pass, so the first is outstanding for certain.
+    // All in one write: changes go to the writer at the end of the pass, so the first is certainly outstanding when the
+    // second is read.
     let bytes = [add_message(7, "first"), add_message(7, "second"), add_message(8, "third")].concat();
     admin.send_bytes(&bytes).unwrap();
     let mut codes: Vec<(i32, ResultCode)> = Vec::new();
@@ -131,12 +133,12 @@ fn a_slow_reader_gets_everything_and_delays_no_other_client() {
     for index in 0..100 {
         add_person(&mut admin, &format!("p{index}"), &text);
     }
-    // A hundred times a hundred entries: 10 MB, far more than sockets hold. Nothing of it is read yet.
+    // A hundred searches with a hundred entries each: 10 MB, far more than sockets hold. The client reads nothing yet.
     let mut slow = running.administrator();
     for id in 0..100 {
         slow.send_bytes(&search_message(1_000 + id, "(objectClass=person)")).unwrap();
     }
-    // The loop that both share continues.
+    // The loop that both connections share continues.
     for _ in 0..50 {
         assert!(admin.entry(&person_dn("p1"), &["cn"]).unwrap().is_some());
     }
@@ -181,7 +183,7 @@ fn the_first_request_has_a_deadline() {
     let mut asks = running.connect();
     assert!(asks.entry("", &[]).unwrap().is_some());
     let mut slow = TcpStream::connect(running.address).unwrap();
-    // Half of a message, an octet at a time, for as long as the server accepts them.
+    // An incomplete message, an octet at a time, for as long as the server accepts octets.
     let mut answer = Vec::new();
     slow.set_read_timeout(Some(std::time::Duration::from_millis(20))).unwrap();
     for octet in [0x30_u8, 0x81, 200].into_iter().chain(std::iter::repeat(0)) {
@@ -200,7 +202,7 @@ fn the_first_request_has_a_deadline() {
     assert!(asks.entry("", &[]).unwrap().is_some(), "it has asked");
 }
 
-/// Returns a connection from this address.
+/// Connects from this address.
 fn connect_from(source: [u8; 4], running: &Running) -> Connection {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     socket.bind(&std::net::SocketAddr::from((source, 0)).into()).unwrap();
@@ -242,7 +244,7 @@ fn an_address_has_so_many_new_connections_a_second() {
     let mut config = config(&folder);
     (config.online.connects_per_second_max, config.online.trusted_networks) = (Some(1), Vec::new());
     let running = Running::start(config);
-    // One per second is allowed, and this takes less than a minute.
+    // One connection per second is allowed, and the loop takes less than a minute.
     let served = (0..60).filter(|_| connect_from([127, 0, 0, 9], &running).entry("", &[]).is_ok()).count();
     assert!((1..60).contains(&served), "{served}");
     assert!(connect_from([127, 0, 0, 10], &running).entry("", &[]).is_ok(), "another address");
@@ -296,7 +298,7 @@ fn a_stop_answers_what_was_taken_and_keeps_it() {
         bytes.extend(add_message(id, &format!("p{id}")));
     }
     admin.send_bytes(&bytes).unwrap();
-    // Once one is answered the others are outstanding or done; each of them is answered.
+    // Once the first is answered, the others are outstanding or done. Each of them is answered.
     assert!(admin.reply(MessageId(100)).unwrap().outcome.is_success());
     running.stop();
     let mut answered = vec![100];
@@ -323,7 +325,7 @@ fn the_monitor_counts() {
     for _ in 0..3 {
         assert!(admin.entry(&person_dn("nobody"), &[]).unwrap().is_none());
     }
-    // No attribute is requested: the figures are user attributes.
+    // The request names no attributes: the figures are user attributes.
     let mut number = |dn: &str, attribute: &str| -> u64 {
         let entry = admin.entry(dn, &[]).unwrap().unwrap_or_else(|| panic!("no {dn}"));
         entry
@@ -417,7 +419,7 @@ fn a_check_finds_nothing_in_a_sound_directory_and_makes_none() {
     assert!(server::verify(&Config::new(&missing), &mut |_| {}).is_err());
     assert!(!missing.exists());
     let mut running = Running::start(config(&folder));
-    // Only another process can check the data that this one serves.
+    // A process cannot check the data that it serves itself.
     assert!(server::verify(&config(&folder), &mut |_| {}).is_err());
     running.stop();
     assert_eq!(findings(&config(&folder)), Vec::<String>::new());

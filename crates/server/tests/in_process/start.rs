@@ -1,4 +1,4 @@
-//! Starts that fail leave nothing running.
+//! Failed starts, which must leave nothing running.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -15,11 +15,11 @@ const SNAPSHOTS_MAX: usize = 1024;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// Fails to start a server with these settings, then starts one without them over the same data.
+/// Asserts that a start with the settings `failing` fails, and that a server can then be started over the same data.
 fn start_after_failure(folder: &Folder, failing: Config, is_expected: impl FnOnce(&ServeError) -> bool) {
     let error = Opened::open(failing).unwrap().start().err().unwrap();
     assert!(is_expected(&error), "{error:?}");
-    // A remaining thread of the first start would keep the data directory locked.
+    // A thread left by the first start would keep the data directory locked.
     let mut running = Running::start(config(folder));
     running.administrator();
     running.stop();

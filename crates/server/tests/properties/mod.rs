@@ -1,4 +1,5 @@
-//! Properties that must hold for any bytes. The fuzz target calls this, and so does `corpus_replay.rs` on stable.
+//! Properties that must hold for any octets. The fuzz target and `corpus_replay.rs`, which runs on stable, call these
+//! functions.
 
 #![allow(dead_code)]
 
@@ -6,8 +7,8 @@ use directory::settings::{self, Difference};
 use server::config::settings_text as text;
 use server::proxy_header::{ProxyHeader, ProxyHeaderError, SIZE_MAX};
 
-/// Checks any text as a settings file. It is read, or refused with lines that exist. Settings that were read are
-/// written so that they read back. Valid settings have a canonical form, which is its own canonical form.
+/// Checks a text as a settings file. It is parsed, or rejected with lines that exist. Parsed settings, written as a
+/// text, parse to the same settings. The canonical form of valid settings is its own canonical form.
 pub(crate) fn settings_text(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let lines = 1..=text.bytes().filter(|&byte| byte == b'\n').count() + 1;
@@ -44,8 +45,8 @@ pub(crate) fn settings_text(bytes: &[u8]) {
     }
 }
 
-/// Checks any octets as the beginning of a proxy's connection. A header that is found is the same whatever follows, and
-/// is not found before it is complete. No more octets are awaited than a header may have.
+/// Checks octets as the beginning of a proxy's connection. A complete header decodes to the same value whatever octets
+/// follow, and an incomplete one is never accepted. The decoder never waits for more octets than a header may have.
 pub(crate) fn proxy_header(bytes: &[u8]) {
     match ProxyHeader::decode(bytes) {
         Ok(Some((header, size))) => {
@@ -56,7 +57,7 @@ pub(crate) fn proxy_header(bytes: &[u8]) {
         Ok(None) => assert!(bytes.len() < SIZE_MAX),
         Err(error) => {
             assert!(error != ProxyHeaderError::Absent || !ProxyHeader::is_at_start_of(bytes));
-            // Whatever follows.
+            // Octets that follow the header change nothing.
             assert_eq!(ProxyHeader::decode(&[bytes, b"\r\n\r\n0"].concat()), Err(error));
         }
     }
