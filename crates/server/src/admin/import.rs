@@ -1,15 +1,15 @@
 //! `pando import`: the threads, files and counters around [`directory::import`].
 //!
 //! ```text
-//!   reader --pieces of text--> preparers, one a core --rows--> builder: the new data file
+//!   reader --chunks of text--> preparers, one per core --rows--> builder: the new data file
 //! ```
 //!
-//! The reader cuts the text at empty lines and numbers its records. Each preparer makes rows of whole chunks. The
-//! builder, which is the calling thread, writes entry rows in the order of the text, then all rows that had to be
-//! sorted. Short channels connect them, so memory is bounded whichever of them is fastest.
+//! The reader cuts the text at empty lines and numbers its records. Each preparer converts whole chunks to rows. The
+//! builder, which is the calling thread, writes entry rows in the order of the text, and then all rows that had to be
+//! sorted. Bounded channels connect the threads, so memory is bounded whichever of them is fastest.
 //!
-//! A refused record is copied to the rejects file with its original text: from the text's own file, or from a
-//! temporary copy if the text is a stream.
+//! A refused record is copied to the rejects file with its original text: from the input file, or from a temporary copy
+//! if the input is a stream.
 
 mod early_sync;
 mod pieces;
@@ -51,43 +51,44 @@ use source::Sources;
 pub use source::{Input, InputData};
 use spares::Spares;
 
-/// Least memory of an import, in bytes.
+/// Minimum memory of an import, in bytes.
 const MEMORY_MIN: usize = 64 << 20;
 
-/// Most blocks of rows that wait to be written.
+/// Maximum number of blocks of rows that wait to be written.
 const BLOCKS_MAX: usize = 64;
 
-/// Waiting blocks take at most this part of the memory.
+/// Waiting blocks occupy at most the memory divided by this.
 const BLOCKS_DIVISOR: usize = 16;
 
-/// Blocks of rows, of half a megabyte each, between two early syncs.
+/// Number of blocks of rows, of half a megabyte each, between two early syncs.
 const BLOCKS_PER_SYNC: usize = 64;
 
-/// Spare buffers that are kept for each preparer.
+/// Number of spare buffers for each preparer.
 const SPARES_PER_THREAD: usize = 4;
 
-/// A record that takes more than this part of the memory is read in parts.
+/// A record larger than the memory divided by this is read in parts.
 const LARGE_RECORD_DIVISOR: usize = 32;
 
-/// Memory of an import by default, in bytes.
+/// Default memory of an import, in bytes.
 pub const MEMORY_DEFAULT: usize = 512 << 20;
 
 /// Options of an import.
 #[derive(Clone, Debug)]
 pub struct Importing {
-    /// Whether to drop existing entries below the suffix. Otherwise there must be none.
+    /// Whether to drop the existing entries below the suffix. Without this and `add`, there must be none.
     pub replace: bool,
     /// Whether to keep existing entries below the suffix and add to them.
     pub add: bool,
-    /// Whether clear passwords stay clear.
+    /// Whether to store clear passwords without hashing them.
     pub keep_clear_passwords: bool,
-    /// File for records that are not imported. It must not exist. `None` is a new one in the data directory.
+    /// File for records that are not imported. It must not exist. `None` means a new file in the data directory.
     pub rejects: Option<PathBuf>,
     /// Attributes and object classes to leave out.
     pub leave_out: Vec<String>,
     /// Attributes to rename: old and new names.
     pub renamed: Vec<(String, String)>,
-    /// Whether the schema has the other server's own definitions. Its attributes are still converted or left out.
+    /// Whether the settings include the schema of the other server. The attributes that its schema defines for its own
+    /// use are still converted or left out.
     pub has_foreign_schema: bool,
     /// Approximate memory in bytes. Rows that do not fit are sorted in temporary files in the data directory.
     pub memory: usize,
@@ -98,31 +99,31 @@ pub struct Importing {
 pub struct Imported {
     /// Counts of the input.
     pub statistics: Statistics,
-    /// Numbers of values left out, by attribute or object class.
+    /// Number of values that were left out, by attribute or object class.
     pub left_out: BTreeMap<String, u64>,
-    /// Numbers of stored passwords that cannot be verified, by scheme and form.
+    /// Number of stored passwords that cannot be verified, by scheme and form.
     pub unverifiable: BTreeMap<String, u64>,
-    /// Numbers of secrets of other protocols, which no bind uses, by attribute.
+    /// Number of secrets of other protocols, which no bind uses, by attribute.
     pub other_secrets: BTreeMap<&'static str, u64>,
-    /// Entries imported.
+    /// Number of imported entries.
     pub entries: u64,
-    /// Entries that were carried over: of other suffixes, or all if entries are added.
+    /// Number of existing entries that were kept: those of other suffixes, or all if entries are added.
     pub carried_over: u64,
-    /// Link values that name no entry.
+    /// Number of link values that name no entry.
     pub dangling: u64,
-    /// Repeated values of very large attributes. Each is stored once.
+    /// Number of repeated values of very large attributes. Each distinct value is stored once.
     pub repeated_values: u64,
-    /// Records that were not imported, by the kind of reason.
+    /// Number of records that were not imported, by the kind of reason.
     pub rejected: BTreeMap<Refusal, u64>,
-    /// Problem of the password policy that the settings name, if it is not valid.
+    /// Problem with the default password policy in the settings, if it is not valid.
     pub policy_fault: Option<String>,
-    /// Problems of other policies.
+    /// Problems with other policies.
     pub policy_notices: Vec<String>,
-    /// Rules that entries of the data break.
+    /// Rules for entries and values that the data violates.
     pub violations: Vec<String>,
-    /// File with these records, if there are any.
+    /// File with the rejected records, if there are any.
     pub rejects_file: Option<PathBuf>,
-    /// Bytes of text read.
+    /// Number of bytes of text read.
     pub bytes: u64,
     /// Duration in microseconds.
     pub micros: u64,
@@ -135,13 +136,14 @@ impl Imported {
     }
 }
 
-/// Imports texts into a data directory that no other process has open, completely or not at all.
+/// Imports texts into a data directory that no other process has open, either completely or not at all.
 ///
-/// A missing directory is created with `settings`, or with the defaults. The import loads the naming contexts of
-/// `config`, or all of the directory if `config` names none.
+/// If the directory does not exist, creates it with `settings` or with the defaults. The import loads the naming
+/// contexts of `config`, or all of the directory if `config` names none.
 ///
 /// # Errors
-/// The data directory, a text or a setting cannot be used, or the disk is full or fails. The old data is unchanged.
+/// The data directory, a text or a setting cannot be used, or the disk is full or fails. The old data is then
+/// unchanged.
 pub fn import(
     mut config: Config,
     settings: Option<&SettingsFile>,
@@ -160,7 +162,7 @@ pub fn import(
     let rejects = Rejects::new(how.rejects.clone(), &data)?;
     config.admin_password = None;
     let imported_to = config.clone();
-    // Creates the directory and the naming contexts that it lacks.
+    // Creates the directory and its naming contexts, if they do not exist.
     drop(Opened::open_as_is(config)?);
     let failed = |error| ServeError::Import { path: data.clone(), error };
     let builder = Builder::create(&data, &store::Options::default()).map_err(failed)?;
@@ -191,8 +193,8 @@ pub fn import(
     Ok(imported)
 }
 
-/// Refuses an import into the data of a replica, or of a server that was replaced as the writer. Other problems of the
-/// directory are reported when it is opened.
+/// Refuses an import into the data of a replica, or of a server that was replaced as the writer. Other problems with
+/// the directory are reported when it is opened.
 ///
 /// # Errors
 /// Another server decides the changes of the data.
@@ -220,7 +222,7 @@ fn look_at_rules(config: &Config, imported: &mut Imported) -> Result<bool, Serve
     Ok(!settings.general.sort_orders.is_empty())
 }
 
-/// Import in progress.
+/// An import in progress.
 struct Run<'r> {
     job: &'r Job,
     sources: &'r Sources,
@@ -228,11 +230,11 @@ struct Run<'r> {
     memory: usize,
     /// Number of preparers.
     threads: usize,
-    /// Buffers for texts and for rows.
+    /// Spare buffers for texts and rows.
     spares: &'r Spares,
 }
 
-/// State of the new data while it is made.
+/// The new data in progress.
 struct Making {
     builder: Builder,
     rejects: Rejects,
@@ -250,13 +252,13 @@ impl<'r> Run<'r> {
         let early_sync = early_sync.map_err(|error| self.failed(error.into()))?;
         let progress = Progress::new(self.sources.total_bytes());
         let mut making = Making { builder, rejects, imported: Imported::default(), progress };
-        // Five eighths of the memory are for the preparers. The rest is for chunks of text, pages, and the two
-        // sorters that fill while those of the preparers are read.
+        // The preparers get five eighths of the memory. The rest is for chunks of text, pages, and the two sorters that
+        // fill while the preparers' sorters are read.
         let mut carried = Sorters::new(self.data, self.memory / 16);
         let carried_over = making.builder.carry_over(self.job, &mut carried);
         making.imported.carried_over = carried_over.map_err(|error| self.failed(error))?;
         let mut sorters = self.prepare(&mut making)?;
-        // The entries are written, and resolving names leaves a core idle.
+        // All entries are written, and a core is idle while names are resolved.
         early_sync.request();
         sorters.push(carried);
         let (mut rows, names): (Vec<Rows>, Vec<_>) =
@@ -274,7 +276,7 @@ impl<'r> Run<'r> {
         making.imported.dangling = resolved.dangling;
         rows.push(resolved_rows);
         std::thread::scope(|scope| {
-            // Merging begins while the tree is written, until its channel is full.
+            // The merge starts while the tree is written, and stops when its channel is full.
             let (sender, blocks) = sync_channel(self.blocks_max());
             scope.spawn(move || hand_over(SortedRows::merge(rows), &sender));
             let refused = self.write_tree(&mut making, resolved)?;
@@ -314,7 +316,7 @@ impl<'r> Run<'r> {
         (self.memory / BLOCKS_DIVISOR / ROW_BLOCK_SIZE).clamp(2, BLOCKS_MAX)
     }
 
-    /// Writes the tree, and writes records without a place in it to the rejects.
+    /// Writes the tree, and writes the records that have no place in it to the rejects file.
     fn write_tree(&self, making: &mut Making, resolved: Resolution) -> Result<RefusedIds, ServeError> {
         let Making { builder, rejects, imported, progress } = making;
         progress.begin(Phase::Tree, imported.statistics.records);
@@ -341,7 +343,7 @@ impl<'r> Run<'r> {
         std::thread::scope(|scope| {
             let (piece_sender, piece_receiver) = sync_channel(threads);
             let (done_sender, done_receiver) = sync_channel(threads);
-            // A chunk for each thread, and finished ones that wait for an earlier one.
+            // Room for a chunk per thread, and for finished chunks that wait for an earlier one.
             let (ticket_sender, ticket_receiver) = sync_channel(4 * threads);
             let piece_receiver = Arc::new(Mutex::new(piece_receiver));
             let stopped = &stopped;
@@ -357,11 +359,12 @@ impl<'r> Run<'r> {
                 })
                 .collect();
             drop((piece_receiver, done_sender));
-            // If this ends early, it drops the receivers, which ends the threads that send.
+            // If this ends early, it drops the receivers, which ends the sending threads.
             let written = self.write(making, done_receiver, ticket_receiver);
             let prepared: Vec<_> = preparers.into_iter().map(|thread| joined(thread.join())).collect();
             let read = joined(reader.join());
-            // A failed preparer is the cause; the other threads then end without an error, so its error comes first.
+            // If a preparer fails, the other threads end without an error, so the error of the preparers is checked
+            // first.
             let sorters = prepared.into_iter().collect::<Result<Vec<_>, _>>()?;
             read?;
             written?;
@@ -438,7 +441,7 @@ impl<'r> Run<'r> {
             early.insert(piece.sequence, (piece, prepared));
             while let Some((piece, prepared)) = early.remove(&next) {
                 next += 1;
-                // Never waits: the reader sends the ticket before the piece.
+                // This never waits, because the reader sends the ticket before the chunk.
                 let _ = tickets.recv();
                 builder.take(&prepared).map_err(|error| self.failed(error))?;
                 for rejected in &prepared.rejected {
@@ -464,7 +467,7 @@ impl<'r> Run<'r> {
     }
 }
 
-/// Merges rows and sends them, or the error that ends the merge, until the receiver is dropped.
+/// Merges rows and sends them until the receiver is dropped. Sends the error if the merge fails.
 fn hand_over(sorted: Result<SortedRows, StoreError>, blocks: &SyncSender<Result<RowBlock, ImportError>>) {
     let merged = sorted.map_err(ImportError::from).and_then(|mut sorted| {
         while let Some(block) = sorted.next_block()? {
@@ -475,12 +478,12 @@ fn hand_over(sorted: Result<SortedRows, StoreError>, blocks: &SyncSender<Result<
         Ok(())
     });
     if let Err(error) = merged {
-        // If the receiver is gone, it has failed with its own error.
+        // If the receiver is dropped, it has failed with another error.
         let _ = blocks.send(Err(error));
     }
 }
 
-/// Returns the result of a thread. A panic is an error.
+/// Returns the result of a thread. Converts a panic to an error.
 fn joined<T>(result: std::thread::Result<Result<T, ServeError>>) -> Result<T, ServeError> {
     result.unwrap_or_else(|_| Err(ServeError::Panicked("import".to_owned())))
 }

@@ -1,8 +1,8 @@
 //! Syncs of the new data file while it is written, so that the last sync has little to write.
 //!
-//! Without them, the kernel gathers a gigabyte of dirty pages and writes it while everything else waits. Correctness
-//! does not rely on these syncs: the whole file is synced before it replaces the old one, and a failing disk fails
-//! that sync too.
+//! Without them, the kernel would collect a gigabyte of dirty pages, and write it while everything else waits.
+//! Correctness does not rely on these syncs: the whole file is synced before it replaces the old one, and a failing
+//! disk fails that sync too.
 
 use std::fs::File;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -18,7 +18,7 @@ impl EarlySync {
     /// Starts the thread.
     ///
     /// # Errors
-    /// The system cannot start a thread.
+    /// The thread cannot be started.
     pub(super) fn of(file: File) -> std::io::Result<EarlySync> {
         let (requests, received) = sync_channel(1);
         let thread = std::thread::Builder::new().name("pando-sync".to_owned()).spawn(move || {
@@ -31,7 +31,7 @@ impl EarlySync {
         Ok(EarlySync { requests: Some(requests), thread: Some(thread) })
     }
 
-    /// Requests a sync, unless one is requested already. Does not wait for it.
+    /// Requests a sync, unless one is already requested. Does not wait for it.
     pub(super) fn request(&self) {
         if let Some(requests) = &self.requests {
             let _ = requests.try_send(());

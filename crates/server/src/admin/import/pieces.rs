@@ -4,23 +4,24 @@ use crate::admin::import::source::Source;
 use crate::admin::import::spares::Spares;
 use crate::error::ServeError;
 
-/// Bytes of a chunk, unless a record is longer.
+/// Size of a chunk in bytes, unless a record is longer.
 pub(super) const PIECE_SIZE: usize = 2 << 20;
 
-/// Chunk of text. Without bytes, it is one record that is too long for memory and is read from its source.
+/// Chunk of text. If `bytes` is absent, the chunk is one record that is too long for memory and is read from its
+/// source.
 pub(super) struct Piece<'s> {
-    /// Number among all chunks.
+    /// Number of the chunk among all chunks.
     pub(super) sequence: u64,
     pub(super) source: &'s Source,
-    /// Bytes of the text before it.
+    /// Offset of the chunk in the text, in bytes.
     pub(super) offset: u64,
-    /// Lines of the text before it.
+    /// Number of lines in the text before the chunk.
     pub(super) line: u64,
-    /// Id of its first record.
+    /// Id of the first record.
     pub(super) first_id: u64,
-    /// Upper bound on the number of its records.
+    /// Upper bound on the number of records.
     pub(super) record_count: u64,
-    /// Length of the chunk. It remains known after `bytes` are taken for preparation.
+    /// Length of the chunk in bytes. It is known even after `bytes` are taken.
     pub(super) length: u64,
     pub(super) bytes: Vec<u8>,
 }
@@ -31,14 +32,14 @@ pub(super) struct Pieces<'s> {
     spares: &'s Spares,
     offset: u64,
     line: u64,
-    /// Bytes read after the last chunk.
+    /// Bytes read after the last complete chunk.
     rest: Vec<u8>,
     is_at_end: bool,
     record_size_max: usize,
 }
 
 impl<'s> Pieces<'s> {
-    /// Returns a reader of a text into spare buffers.
+    /// Returns a reader that reads a text into spare buffers.
     pub(super) fn new(source: &'s Source, spares: &'s Spares, record_size_max: usize) -> Pieces<'s> {
         Pieces { source, spares, offset: 0, line: 0, rest: Vec::new(), is_at_end: false, record_size_max }
     }
@@ -46,7 +47,7 @@ impl<'s> Pieces<'s> {
     /// Returns the next chunk. The caller sets its number and ids.
     pub(super) fn next(&mut self) -> Result<Option<Piece<'s>>, ServeError> {
         let mut bytes = std::mem::take(&mut self.rest);
-        // Bytes in which no record ends.
+        // Number of bytes that contain no end of a record.
         let mut searched = 0;
         let end = loop {
             if let Some(end) = record_ends(&bytes, searched).next_back() {
@@ -81,7 +82,7 @@ impl<'s> Pieces<'s> {
         Ok(Some(self.piece(offset, line, record_count, bytes)))
     }
 
-    /// Returns the record that begins with these bytes without keeping it in memory: only its end is searched.
+    /// Returns the record that begins with these bytes as a chunk without bytes. Only searches the end of the record.
     fn large(&mut self, mut bytes: Vec<u8>) -> Result<Piece<'s>, ServeError> {
         let (offset, line) = (self.offset, self.line);
         let mut searched = bytes.len();
@@ -104,7 +105,7 @@ impl<'s> Pieces<'s> {
         }
     }
 
-    /// Returns the chunk from `offset` to the present place of the reader.
+    /// Returns the chunk from `offset` to the present position of the reader.
     fn piece(&self, offset: u64, line: u64, record_count: u64, bytes: Vec<u8>) -> Piece<'s> {
         let length = self.offset - offset;
         Piece { sequence: 0, source: self.source, offset, line, first_id: 0, record_count, length, bytes }
@@ -118,7 +119,7 @@ fn record_ends(bytes: &[u8], from: usize) -> impl DoubleEndedIterator<Item = usi
     ends.filter(|&end| is_empty_line(bytes, end)).map(|end| end + 1)
 }
 
-/// Returns true if the line that ends at `end` is empty and not the first of all.
+/// Returns true if the line that ends at `end` is empty and is not the first line.
 fn is_empty_line(bytes: &[u8], end: usize) -> bool {
     matches!(bytes.get(..end), Some([.., b'\n'] | [.., b'\n', b'\r']))
 }

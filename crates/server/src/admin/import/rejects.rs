@@ -1,7 +1,7 @@
-//! File of the records that are not imported.
+//! File with the records that were not imported.
 //!
-//! It is LDIF: each record with its original text, after a comment with its place and its error. A repaired file can
-//! be imported, or added by a client. Records that are not valid LDIF are written as comments.
+//! The file is LDIF. Each record has its original text, after a comment with its place and error. A repaired file can
+//! be imported, or a client can add its records. Records that are not valid LDIF are written as comments.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -13,13 +13,13 @@ use directory::import::{Refusal, RejectedRecord};
 use crate::admin::import::source::Sources;
 use crate::error::ServeError;
 
-/// Most names that are tried for the file in the data directory.
+/// Maximum number of names that are tried for the file in the data directory.
 const NAMES_MAX: u32 = 10_000;
 
-/// Longest record that is copied, in bytes. For a longer one the file has only its place.
+/// Maximum size of a record that is copied, in bytes. For a longer record the file contains only the comment.
 const COPIED_SIZE_MAX: usize = 64 << 20;
 
-/// Rejects file, created with the first record.
+/// Rejects file. It is created with the first record.
 pub(super) struct Rejects {
     path: Option<PathBuf>,
     directory: PathBuf,
@@ -29,7 +29,7 @@ pub(super) struct Rejects {
     is_kept: bool,
 }
 
-/// A failed import has changed nothing. Its file is removed, so that the same command works again.
+/// A failed import has changed nothing. Its file is removed, so that the command can be repeated.
 impl Drop for Rejects {
     fn drop(&mut self) {
         if let Some((path, _)) = self.file.take().filter(|_| !self.is_kept)
@@ -41,7 +41,7 @@ impl Drop for Rejects {
 }
 
 impl Rejects {
-    /// Returns a file of that name, which must not exist, or a new one in the data directory.
+    /// Returns a file with this path, which must not exist, or a new file in the data directory.
     pub(super) fn new(path: Option<PathBuf>, directory: &Path) -> Result<Rejects, ServeError> {
         if let Some(path) = path.as_ref().filter(|path| path.exists()) {
             return Err(ServeError::RejectsExist { path: path.clone() });
@@ -85,12 +85,12 @@ impl Rejects {
         ServeError::Rejects { path: path.unwrap_or_else(|| self.directory.join("rejects")), error }
     }
 
-    /// Returns the error of the first record that was not imported, and its place.
+    /// Returns the place and error of the first rejected record.
     pub(super) fn first_reason(&self) -> &str {
         self.first_reason.as_deref().unwrap_or("there is no record")
     }
 
-    /// Flushes the file. Returns its name, if there is one.
+    /// Flushes the file. Returns its path, if it was created.
     pub(super) fn finish(&mut self) -> Result<Option<PathBuf>, ServeError> {
         if let Some(Err(error)) = self.file.as_mut().map(|(_, file)| file.flush()) {
             return Err(self.failed(error));
@@ -98,7 +98,7 @@ impl Rejects {
         Ok(self.file.as_ref().map(|(path, _)| path.clone()))
     }
 
-    /// Keeps the file, because the import has succeeded.
+    /// Keeps the file when it is dropped, because the import has succeeded.
     pub(super) fn keep(mut self) {
         self.is_kept = true;
     }
@@ -132,12 +132,12 @@ impl Rejects {
     }
 }
 
-/// Creates a file that only its owner may read, because records contain passwords.
+/// Creates a file that only its owner may read, because records may contain passwords.
 fn create_new(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Writes the lines of a record, without empty ones and without the version, which is at the top of the file.
+/// Writes the lines of a record, without empty lines and without the version line, which is at the top of the file.
 fn write_record(file: &mut impl Write, record: &[u8], as_comment: bool) -> io::Result<()> {
     let mut has_begun = false;
     for line in record.split(|byte| *byte == b'\n') {

@@ -1,4 +1,4 @@
-//! Texts to import, and repeated reads of their parts.
+//! Texts to import, of which parts can be read again.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -8,9 +8,9 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::error::ServeError;
 
-/// Text to import.
+/// A text to import.
 pub struct Input {
-    /// Name for people.
+    /// Name of the text, for messages.
     pub name: String,
     /// Source of the text.
     pub data: InputData,
@@ -20,18 +20,18 @@ pub struct Input {
 pub enum InputData {
     /// A file of plain text, which can be read again.
     File(File),
-    /// Any other source. The import keeps a copy in the data directory until it ends.
+    /// Any other source. The import stores a copy in the data directory until it ends.
     Stream(Box<dyn Read + Send>),
 }
 
 /// All texts, by number.
 pub(super) struct Sources(Vec<Source>);
 
-/// Text with its file.
+/// A text with its file.
 pub(super) struct Source {
     pub(super) number: u32,
     pub(super) name: String,
-    /// Only the reader's thread reads it.
+    /// Locked only by the reader's thread.
     stream: Mutex<Box<dyn Read + Send>>,
     /// The text, or its copy.
     file: File,
@@ -56,13 +56,13 @@ impl Sources {
         self.0.iter()
     }
 
-    /// Returns the text with a number.
+    /// Returns the text with this number.
     pub(super) fn get(&self, number: u32) -> io::Result<&Source> {
         let found = self.iter().find(|source| source.number == number);
         found.ok_or_else(|| io::Error::other(format!("there is no text {number}")))
     }
 
-    /// Returns the total bytes of all texts, if they are known.
+    /// Returns the total size of all texts in bytes, if known.
     pub(super) fn total_bytes(&self) -> Option<u64> {
         self.iter().map(|source| source.length).sum()
     }
@@ -73,8 +73,8 @@ impl Source {
         ServeError::Text { name: self.name.clone(), error }
     }
 
-    /// Reads on, `wanted` bytes or to the end, and appends them to `buffer`. Returns their number. `offset` is their
-    /// offset in the text.
+    /// Appends the next `wanted` bytes to `buffer`, or fewer at the end of the text. Returns their number. `offset` is
+    /// their offset in the text.
     pub(super) fn fill(&self, offset: u64, buffer: &mut Vec<u8>, wanted: usize) -> Result<usize, ServeError> {
         let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
         let start = buffer.len();
@@ -99,7 +99,7 @@ impl Source {
     }
 }
 
-/// Part of a file.
+/// A range of a file.
 struct Range<'f> {
     file: &'f File,
     offset: u64,

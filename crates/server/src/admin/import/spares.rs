@@ -1,5 +1,4 @@
-//! Buffers that are reused. A buffer that was freed to the system would come back as pages that the kernel has to
-//! clear.
+//! Reusable buffers. The kernel would have to clear the pages of newly allocated ones.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -11,7 +10,7 @@ pub(super) struct Spares {
 }
 
 impl Spares {
-    /// Keeps up to `count_max` buffers of up to `size_max` bytes.
+    /// Creates a list of up to `count_max` buffers of up to `size_max` bytes.
     pub(super) fn new(count_max: usize, size_max: usize) -> Spares {
         Spares { buffers: Mutex::new(Vec::new()), count_max, size_max }
     }
@@ -21,7 +20,7 @@ impl Spares {
         self.buffers().pop().unwrap_or_default()
     }
 
-    /// Takes a buffer back and clears it.
+    /// Clears a buffer and adds it to the list.
     pub(super) fn give(&self, mut buffer: Vec<u8>) {
         buffer.clear();
         let mut buffers = self.buffers();
