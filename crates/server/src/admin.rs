@@ -1,4 +1,4 @@
-//! The administrator's commands on a data directory: settings, import, checks, indexes.
+//! Commands of the administrator on a data directory: settings, import, checks, indexes, backups, clusters.
 
 pub(crate) mod backup;
 #[cfg(feature = "kafka")]

@@ -25,15 +25,16 @@ use crate::unfinished::TemporaryFolder;
 
 pub use crate::backup::list::BackupChain;
 
-/// Folder of temporary data, if the environment names none.
+/// Default folder for temporary data.
 const TEMPORARY: &str = "/var/tmp";
 
-/// Adds the changes of a data directory, served or not, to the backup in `place`, and creates its folder if that is
-/// missing. Reads the new file back before it returns. Without recipients in `rules`, those of the node file hold.
+/// Adds the changes of a data directory, which may be served, to the backup in `place`. Creates the backup's folder if
+/// it does not exist. Reads the new file back before it returns. If `rules` has no recipients, the ones in the node
+/// file apply.
 ///
 /// # Errors
-/// There are too many recipients, or the backup is encrypted and there are none; there is no data, or it cannot be
-/// read; another process writes to the place; or the place did not store the file.
+/// There are too many recipients, or the backup is encrypted and there are none. There is no data, or it cannot be
+/// read. Another process writes to the backup, or the new file was not stored correctly.
 pub fn make_backup(
     config: &Config,
     place: &BackupPlace,
@@ -52,16 +53,16 @@ pub fn make_backup(
 /// Returns the content of a backup, oldest first.
 ///
 /// # Errors
-/// The place cannot be read.
+/// The backup cannot be read.
 pub fn list_backup(place: &BackupPlace) -> Result<Vec<BackupChain>, ServeError> {
     Ok(list(&*crate::backup::open(place, None)?)?)
 }
 
-/// Creates the new data directory of `config` from a backup, as it was at a moment.
+/// Creates the new data directory of `config` from a backup, with the state at a given moment.
 ///
 /// # Errors
-/// The directory has data already; the backup does not reach the moment, is damaged, lacks a file, or is encrypted and
-/// no identity decrypts it. Nothing is created then.
+/// The directory already has data, or the backup does not cover the moment, is damaged, lacks a file, or cannot be
+/// decrypted with any identity. Nothing is then created.
 pub fn restore_backup(
     config: &Config,
     place: &BackupPlace,
@@ -75,8 +76,8 @@ pub fn restore_backup(
     Ok(restore(&*storage, identities, &config.data, until, generation, new_stamp(&mut random)?)?)
 }
 
-/// Returns the path of a new folder for a [`RestoredCopy`], which no other user can foresee: in the folder of the
-/// backup, or for a bucket in `TMPDIR` or `/var/tmp`, because `/tmp` is often in memory.
+/// Returns a path that no other user can foresee, for the new folder of a [`RestoredCopy`]. It is in the folder of the
+/// backup. For a bucket it is in `TMPDIR` or `/var/tmp`, because `/tmp` is often in memory.
 ///
 /// # Errors
 /// The system has no random bytes.
@@ -94,19 +95,19 @@ pub fn scratch_folder(place: &BackupPlace, name: &str) -> Result<PathBuf, ServeE
 pub struct TriedOut {
     /// Number of files read.
     pub files: usize,
-    /// The newest moment, which was restored.
+    /// Newest moment of the backup, which was restored.
     pub restored: Restored,
     /// Findings of the check of the restored directory.
     pub checked: CheckSummary,
 }
 
-/// Reads all files of a backup, restores its newest moment into the new folder `scratch`, compares every row there with
-/// every entry, as [`verify`] does, and removes it. Passes each finding to `each`.
-/// Records the time in the place if there are none.
+/// Reads all files of a backup and restores its newest moment into the new folder `scratch`. Checks every row and entry
+/// there as [`verify`] does, passes each finding to `each`, and removes the folder. If there are no findings, records
+/// the time of the check with the backup.
 ///
 /// # Errors
-/// A file is damaged or missing, or none of the identities decrypts it; there is no backup, there is no room, or
-/// `scratch` exists.
+/// A file is damaged or missing, or cannot be decrypted with any identity. There is no backup, there is not enough
+/// room, or `scratch` exists.
 pub fn try_backup(
     place: &BackupPlace,
     identities: &BackupIdentities,
@@ -117,7 +118,7 @@ pub fn try_backup(
     let found = Folder::read(&*storage)?;
     let last = found.parts().last().filter(|last| last.is_encrypted && identities.is_empty());
     if let Some(last) = last {
-        // Before the others are read in vain.
+        // Fails early, before all other files are read, if no identity decrypts the last one.
         Content::open(&*storage, last, identities)?;
     }
     for part in found.parts() {
@@ -131,8 +132,8 @@ pub fn try_backup(
     Ok(TriedOut { files: found.parts().len(), restored: copy.restored, checked })
 }
 
-/// Reads all files of a backup, and compares the encrypted ones with their checksums, for which no identity is needed.
-/// Returns their number.
+/// Reads all files of a backup, and compares the encrypted ones with their checksums, which requires no identity.
+/// Returns the number of files.
 ///
 /// # Errors
 /// A file is damaged or has no checksum, or there is no backup.
@@ -148,7 +149,7 @@ pub fn check_backup(place: &BackupPlace) -> Result<usize, ServeError> {
     Ok(found.parts().len())
 }
 
-/// A moment of a backup, restored into a temporary folder, which is removed with it.
+/// A moment of a backup, restored into a temporary folder. Dropping it removes the folder.
 #[derive(Debug)]
 pub struct RestoredCopy {
     config: Config,
@@ -160,7 +161,7 @@ impl RestoredCopy {
     /// Restores a moment of the backup in `place` into the new folder `scratch`.
     ///
     /// # Errors
-    /// As [`restore_backup`]; `scratch` exists.
+    /// As [`restore_backup`], or `scratch` exists.
     pub fn make(
         place: &BackupPlace,
         identities: &BackupIdentities,

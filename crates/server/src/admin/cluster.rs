@@ -1,4 +1,4 @@
-//! Creating nodes of a cluster, the first and further ones, and ending their membership.
+//! Creating the first node and further nodes of a cluster.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::config::{ClusterSettings, Config};
 use crate::error::ServeError;
 use crate::open::Opened;
 
-/// Time limit of a message.
+/// Maximum time to append or read a message.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Folder of an incomplete copy, in the data directory.
@@ -30,13 +30,13 @@ const INCOMING: &str = "copy-being-received";
 /// Result of creating the first node.
 #[derive(Debug)]
 pub struct Initialized {
-    /// Folder of its identity.
+    /// Folder of the node's identity.
     pub keys: std::path::PathBuf,
     /// Whether the topic was created.
     pub has_created_topic: bool,
     /// Position of the data with which the cluster begins.
     pub position: u64,
-    /// Generated password of the administrator, if one was generated, to be shown once.
+    /// Administrator's password, if one was generated. It must be shown once.
     pub generated_password: Option<String>,
 }
 
@@ -49,15 +49,15 @@ pub(super) fn refused(text: impl Into<String>) -> ServeError {
     ClusterError::Refused(text.into()).into()
 }
 
-/// Makes a data directory, which is created if it is missing, the first node of a new cluster. A missing topic is
-/// created with this many replicas.
+/// Makes a data directory the first node of a new cluster. Creates the directory if it does not exist, and also the
+/// topic, with this number of replicas.
 ///
 /// # Errors
-/// The directory is in use or already a node; Kafka cannot be used; or the topic is not fit or not empty.
+/// The directory is in use or is already a node, Kafka cannot be used, or the topic is not suitable or not empty.
 pub fn init_cluster(config: Config, replicas: usize) -> Result<Initialized, ServeError> {
     let _owner = FolderOwner::of(&config.data);
     let settings = settings_of(&config)?;
-    // First, because the rest is of no use if a server has the data.
+    // The directory is opened first, because a running server would make the rest useless.
     let mut opened = Opened::open(Config { cluster: None, ..config })?;
     let generated_password = opened.generated_password().map(str::to_owned);
     let identity = Identity::create(&settings.keys).map_err(ClusterError::from)?;
@@ -67,7 +67,7 @@ pub fn init_cluster(config: Config, replicas: usize) -> Result<Initialized, Serv
             Ok(Initialized { keys: settings.keys, has_created_topic, position, generated_password })
         }
         Err(error) => {
-            // Removed, so that the command can be run again.
+            // The identity is removed, so that the command can be repeated.
             identity.discard();
             Err(error)
         }
@@ -105,7 +105,7 @@ fn begin(
     let generation = Generation { follows: [0; 16], position };
     let (message, tag) = encode_generation(&keys, FIRST_KEY, &id, &generation);
     let offset = append(&log, &message)?;
-    // Kafka does not report the identity of a topic to clients; the generation takes its place.
+    // Kafka does not report the id of a topic to clients. The generation is used instead.
     let (_, rows) = Follower::seed((keys, FIRST_KEY), id, id, &generation, offset, tag);
     let rows: Vec<_> = rows.iter().map(|RowChange { key, value }| (&**key, value.as_deref())).collect();
     writer.apply_group(1, [], &rows)?;
@@ -128,8 +128,8 @@ pub(super) fn append(log: &kafka_log::Settings, message: &[u8]) -> Result<u64, S
     Err(refused("a message is not in the log in time"))
 }
 
-/// Returns an invitation for one more node, which may itself invite others if `may_invite`: the content of a secret
-/// file, and the node's number.
+/// Returns an invitation for one more node: the content of a secret file, and the number of the node. With
+/// `may_invite`, the new node may itself invite others.
 ///
 /// # Errors
 /// This node does not have the key of the cluster's authority.
@@ -140,7 +140,7 @@ pub fn invite_node(config: &Config, may_invite: bool) -> Result<(String, u32), S
     Ok((invitation, node.0))
 }
 
-/// Returns a new certificate for the node of this number: the content of a secret file.
+/// Returns a new certificate for the node with this number: the content of a secret file.
 ///
 /// # Errors
 /// This node does not have the key of the cluster's authority.
@@ -149,8 +149,8 @@ pub fn renew_certificate(config: &Config, node: u32) -> Result<String, ServeErro
     Ok(identity.renewal(NodeId(node)).map_err(ClusterError::from)?)
 }
 
-/// Takes a certificate that [`renew_certificate`] made for this node, or makes one itself if `renewal` is `None`.
-/// Returns the node's number. The next start of the node uses it.
+/// Installs a certificate that [`renew_certificate`] made for this node. If `renewal` is `None`, makes the certificate
+/// itself. The node uses it after its next start. Returns the node's number.
 ///
 /// # Errors
 /// The file is not a certificate for this node, or this node does not have the key of the cluster's authority.
@@ -165,11 +165,11 @@ pub fn take_certificate(config: &Config, renewal: Option<&Path>) -> Result<u32, 
     Ok(identity.node().0)
 }
 
-/// Creates a data directory for the node of an invitation, with a copy of the data of the node in `from`, which may
-/// be served meanwhile. Returns the node's number.
+/// Creates a data directory for the node of an invitation, with a copy of the data of the node in `from`, which may be
+/// served at the same time. Returns the node's number.
 ///
 /// # Errors
-/// There is data already, or the invitation or the data to copy is not valid.
+/// The data directory already has data, or the invitation or the data in `from` is not valid.
 pub fn join_cluster(config: &Config, invitation: &Path, from: &Path) -> Result<u32, ServeError> {
     let _owner = FolderOwner::of(&config.data);
     let failed = |error| ServeError::Open { path: from.to_owned(), error };
@@ -177,15 +177,15 @@ pub fn join_cluster(config: &Config, invitation: &Path, from: &Path) -> Result<u
     Ok(accept(config, invitation)?.node().0)
 }
 
-/// Stores the identity of an invitation.
+/// Stores the identity in an invitation.
 fn accept(config: &Config, invitation: &Path) -> Result<Identity, ServeError> {
     Ok(Identity::accept(&settings_of(config)?.keys, invitation).map_err(ClusterError::from)?)
 }
 
-/// Like [`join_cluster`], with a copy from the node `there` over the listener of the cluster at `address`.
+/// Like [`join_cluster`], but copies the data from the node `there`, over the cluster listener at `address`.
 ///
 /// # Errors
-/// As [`join_cluster`]; or that node cannot be reached or sends no copy. Nothing is created then.
+/// As [`join_cluster`], or the node cannot be reached or sends no copy. Nothing is then created.
 pub fn join_from(config: &Config, invitation: &Path, address: &str, there: u32) -> Result<u32, ServeError> {
     let _owner = FolderOwner::of(&config.data);
     let settings = settings_of(config)?;
@@ -205,9 +205,9 @@ pub fn join_from(config: &Config, invitation: &Path, address: &str, there: u32) 
     })
 }
 
-/// Receives a copy of the data of node `there` from its listener at `address`, and the keys of the cluster: the data
-/// may be under a key that came in force later than the receiver knows. Passes the folder of the copy and the keys to
-/// `take`, then removes what is left of the folder.
+/// Receives a copy of the data of the node `there` from its listener at `address`, and the keys of the cluster, because
+/// the data may use a key that is newer than those of the receiver. Passes the folder of the copy and the keys to
+/// `take`, and then removes the rest of the folder.
 pub(super) fn with_copy<T>(
     config: &Config,
     (there, address): (u32, &str),
@@ -225,8 +225,8 @@ pub(super) fn with_copy<T>(
     taken
 }
 
-/// Copies the data of a node, which may be served meanwhile, as of one moment into the new data directory `to`, which
-/// can be carried to another machine for [`join_cluster`] there.
+/// Copies the data of a node at one moment into the new data directory `to`. The node may be served at the same time.
+/// The copy can be carried to another machine for [`join_cluster`].
 ///
 /// # Errors
 /// The directory is not a node, or `to` has data.

@@ -1,5 +1,5 @@
-//! Replacement of the data of nodes: one node takes the data of another, or all take data that no changes produced,
-//! such as an import, in a new generation.
+//! Replacement of the data of nodes. Either one node takes the data of another, or all nodes take new data, such as an
+//! import, in a new generation.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::error::ServeError;
 use crate::open::Opened;
 use crate::stamp::Random;
 
-/// Replaces the data of a node that is not served by that of another node, or by a copy of it. The node keeps its
+/// Replaces the data of a node that is not served by the data of another node, or by a copy of it. The node keeps its
 /// identity.
 ///
 /// # Errors
@@ -35,14 +35,14 @@ pub fn reseed_node(config: &Config, from: &Path) -> Result<u32, ServeError> {
     Ok(identity.node().0)
 }
 
-/// Like [`reseed_node`], with a copy from the node `there` over the listener of the cluster at `address`.
+/// Like [`reseed_node`], but copies the data from the node `there`, over the cluster listener at `address`.
 ///
 /// # Errors
-/// As [`reseed_node`]; or that node cannot be reached or sends no copy. The node keeps its data then.
+/// As [`reseed_node`], or the other node cannot be reached or sends no copy. The node then keeps its data.
 pub fn reseed_from(config: &Config, address: &str, there: u32) -> Result<u32, ServeError> {
     let owner = FolderOwner::of(&config.data);
     let identity = Identity::open(&settings_of(config)?.keys).map_err(ClusterError::from)?;
-    // Checks that the node is not served before it requests all data of another.
+    // Fails if the node is served, before all data of the other node is requested.
     drop(Opened::open_to(config.clone(), true, false)?);
     let client = identity.client_config().map_err(ClusterError::from)?;
     let reseeded = with_copy(config, (there, address), &client, |copy, keys| {
@@ -53,15 +53,15 @@ pub fn reseed_from(config: &Config, address: &str, there: u32) -> Result<u32, Se
     reseeded
 }
 
-/// Begins a new generation with the data of the directory `from`, which must not be a node and not be served. It
-/// becomes the data of this node, which must not be served either. Every other node stops until it receives a copy.
-/// Returns the position with which the generation begins.
+/// Begins a new generation with the data of the directory `from`, which must not be a node. It becomes the data of this
+/// node. Neither directory may be served. Every other node stops until it receives a copy. Returns the position at
+/// which the generation begins.
 ///
-/// The message that begins it is stored with the data before it is appended to the log, so that an interrupted
-/// command can be completed: [`finish_generation`].
+/// The message that begins the generation is stored with the data before it is appended to the log. So
+/// [`finish_generation`] can complete an interrupted command.
 ///
 /// # Errors
-/// Another generation is in force, or one was begun here; a directory is served; or the log cannot be reached.
+/// Another generation is in force or was begun here, a directory is served, or the log cannot be reached.
 pub fn begin_generation(config: &Config, from: &Path) -> Result<u64, ServeError> {
     let _owner = FolderOwner::of(&config.data);
     refuse_unfinished(&config.data)?;
@@ -70,7 +70,7 @@ pub fn begin_generation(config: &Config, from: &Path) -> Result<u64, ServeError>
     if stage.exists() {
         fs::remove_dir_all(&stage)?;
     }
-    // Checks that the node is not served before it appends anything.
+    // Fails if the node is served, before anything is appended.
     drop(Opened::open_to(config.clone(), true, false)?);
     let failed = |error| ServeError::Open { path: from.to_owned(), error };
     copy_plain(from, &stage, &store::Options::default()).map_err(failed)?;
@@ -86,10 +86,10 @@ pub fn begin_generation(config: &Config, from: &Path) -> Result<u64, ServeError>
     finish_generation(config)
 }
 
-/// Completes a generation that was begun here and interrupted. Returns the position with which it begins.
+/// Completes a generation that was begun here and interrupted. Returns the position at which it begins.
 ///
 /// # Errors
-/// As [`begin_generation`]; or none was begun.
+/// As [`begin_generation`], or none was begun.
 pub fn finish_generation(config: &Config) -> Result<u64, ServeError> {
     let _owner = FolderOwner::of(&config.data);
     let stage = config.data.join(STAGE);
@@ -114,7 +114,7 @@ pub fn finish_generation(config: &Config) -> Result<u64, ServeError> {
 
 const OTHER: &str = "another generation is in force: `pando cluster reseed` takes its data";
 
-/// Returns the generation that a message begins. A node of this cluster must have written the message.
+/// Returns the generation that a message begins. The message must come from a node of this cluster.
 fn begun(follower: &Follower, bytes: &[u8]) -> Result<([u8; 16], Generation), ServeError> {
     let key = follower.cursor().key;
     match Message::decode(bytes, follower.keys(), key).map(|message| (message.generation, message.body)) {
@@ -123,8 +123,8 @@ fn begun(follower: &Follower, bytes: &[u8]) -> Result<([u8; 16], Generation), Se
     }
 }
 
-/// Returns the offset and the tag of the generation's message in the log. Appends it if the log has none; if the log
-/// has it twice, the first one is accepted.
+/// Returns the offset and tag of the message that begins the generation. Appends it if the log does not contain it. If
+/// the log contains it twice, the first one counts.
 fn append_generation(client: &mut LogClient, id: [u8; 16], bytes: &[u8]) -> Result<(u64, Tag), ServeError> {
     let mut found = client.catch_up()?.generation;
     if found.is_none() {

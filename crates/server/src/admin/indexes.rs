@@ -19,12 +19,12 @@ use crate::limits::{INDEX_BUILD_MEMORY, INDEX_SAMPLE, SLICE_BYTES_MAX, SLICE_ENT
 use crate::open::Opened;
 use crate::stamp::{micros_since, new_stamp};
 
-/// Change of an index.
+/// A change of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IndexChange {
-    /// Adds these kinds.
+    /// Adds these index kinds.
     Add(IndexKinds),
-    /// Removes these kinds.
+    /// Removes these index kinds.
     Drop(IndexKinds),
 }
 
@@ -32,9 +32,9 @@ pub enum IndexChange {
 pub struct Indexes {
     /// Kinds by attribute.
     pub defined: Vec<(String, IndexKinds)>,
-    /// Parts that are being built or removed.
+    /// Indexes that are being built or removed.
     pub progress: Vec<IndexProgress>,
-    /// Sizes of those that are complete, if they were asked for.
+    /// Sizes of the complete indexes, if requested.
     pub sizes: Option<IndexSizes>,
 }
 
@@ -43,7 +43,7 @@ fn open(config: Config) -> Result<Opened, ServeError> {
     Opened::open_for_reading(config)
 }
 
-/// Returns the indexes of a data directory, whether or not it is being served, with their sizes if `sizes` is set.
+/// Returns the indexes of a data directory, which may be served. If `sizes` is set, also returns their sizes.
 ///
 /// # Errors
 /// There is no data, or it cannot be read.
@@ -53,11 +53,11 @@ pub fn list_indexes(config: &Config, sizes: bool) -> Result<Indexes, ServeError>
     Ok(Indexes { defined: directory.indexes(), progress: directory.index_progress()?, sizes })
 }
 
-/// Changes the index of an attribute type and finishes all index work, including that of an interrupted command or
-/// server. Calls `report` at intervals. Returns the kinds of the index after the change.
+/// Changes the index of an attribute type and finishes all index work, including work that was interrupted. Calls
+/// `report` at intervals. Returns the kinds of the index after the change.
 ///
 /// # Errors
-/// There is no data, another process has it, the type cannot have such an index, or the disk is nearly full.
+/// There is no data, another process has it open, the type cannot have such an index, or the disk is nearly full.
 pub fn change_index(
     config: Config,
     attribute: &str,
@@ -84,7 +84,7 @@ impl Opened {
     /// Defines the index of an attribute type. Its rows are built when the directory is served.
     ///
     /// # Errors
-    /// The type cannot have such an index, or the directory failed.
+    /// The type cannot have such an index, or the directory fails.
     pub fn define_index(&mut self, attribute: &str, kinds: IndexKinds) -> Result<(), ServeError> {
         let (writer, random) = self.writer();
         writer.define_index(attribute, kinds, &new_stamp(random)?)?;
@@ -99,7 +99,7 @@ pub enum ExplainError {
     /// The data directory cannot be used.
     #[error(transparent)]
     Serve(#[from] ServeError),
-    /// The search was refused, or failed.
+    /// The search was refused or failed.
     #[error("{code}: {diagnostic}")]
     Refused {
         /// The result code.
@@ -115,7 +115,7 @@ pub enum ExplainError {
 /// Carries out a search as the administrator, drops its results, and explains its plan.
 ///
 /// # Errors
-/// There is no data, another process has it, or the search is refused.
+/// There is no data, another process has it open, or the search is refused.
 pub fn explain(
     config: Config,
     base: &str,

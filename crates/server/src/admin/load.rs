@@ -9,16 +9,16 @@ use crate::limits::LOAD_ENTRIES_MAX;
 use crate::open::Opened;
 use crate::stamp::new_stamp;
 
-/// Entry to add: its DN, and attribute descriptions with their values.
+/// An entry to add: its DN, and attribute descriptions with their values.
 pub type NewEntry = (String, Vec<(String, Vec<Vec<u8>>)>);
 
 impl Opened {
-    /// Adds entries, parents before children, in one commit: all of them or none. Returns their number.
+    /// Adds entries, parents before children, in one commit. Returns their number.
     ///
-    /// Clear passwords are stored unchanged; the caller must hash them before.
+    /// Clear passwords are stored unchanged, so the caller must hash them.
     ///
     /// # Errors
-    /// The directory refuses an entry or fails.
+    /// The directory refuses an entry or fails. No entry is then added.
     pub fn load(&mut self, entries: impl IntoIterator<Item = NewEntry>) -> Result<usize, ServeError> {
         if self.config().cluster.is_some() {
             return Err(LoadError::Node.into());

@@ -1,5 +1,5 @@
-//! Membership of a cluster and deletion of its log: commands that read the state of a node, served or not, and append
-//! announcements to the log.
+//! Membership in a cluster, and deletion of messages in its log. The commands read the state of a node, which may be
+//! served, and append announcements to the log.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use crate::config::Config;
 use crate::error::ServeError;
 use crate::open::Opened;
 
-/// Interval at which a command checks whether the new key is there.
+/// Interval at which a command checks for a new key.
 const KEY_LOOK: Duration = Duration::from_millis(100);
 
-/// State of a node in its data, and access to the log.
+/// State of a node from its data directory, and access to the log.
 pub(super) struct LogClient {
     pub(super) identity: Identity,
     pub(super) follower: Follower,
@@ -40,8 +40,8 @@ impl LogClient {
         Ok(LogClient { identity, follower, log })
     }
 
-    /// Appends an announcement and reads it back. If the key changed meanwhile, the announcement has no effect and is
-    /// appended again.
+    /// Appends an announcement and reads it back. If the key has changed meanwhile, the announcement has no effect and
+    /// is appended again.
     fn announce(&mut self, node: NodeId, announcement: Announcement) -> Result<u64, ServeError> {
         self.catch_up()?;
         loop {
@@ -52,7 +52,7 @@ impl LogClient {
         }
     }
 
-    /// Reads the log from the position of the node's data to the end.
+    /// Reads the log from the node's position to the end.
     pub(super) fn catch_up(&mut self) -> Result<CaughtUp, ServeError> {
         let failed = |error: kafka_log::LogError| ServeError::from(ClusterError::from(error));
         let cursor = *self.follower.cursor();
@@ -113,24 +113,26 @@ impl LogClient {
 /// Result of reading the log.
 #[derive(Default)]
 pub(super) struct CaughtUp {
-    /// Generation that begins: its id, offset, and the tag of its message. Nothing after it is read.
+    /// The generation that begins at the end of what was read: its id, and the offset and tag of its message. Messages
+    /// after it are not read.
     pub(super) generation: Option<([u8; 16], u64, Tag)>,
-    /// Whether the last message was under another key than the one in force.
+    /// Whether the last message used a key other than the one in force.
     is_under_other_key: bool,
 }
 
-/// Returns the state of the protocol in a data directory.
+/// Returns the state of the replication protocol in a data directory.
 pub(super) fn follower_in(data: &Path, identity: &Identity) -> Result<Follower, ServeError> {
     let rows = log_rows_in(data).map_err(|error| ServeError::Open { path: data.to_owned(), error })?;
     let keys = identity.keys().map_err(ClusterError::from)?;
     Follower::load(keys, rows).map_err(|error| refused(error.to_string()))
 }
 
-/// Ends the membership of a data directory that is not served: it becomes an ordinary one, and the other nodes refuse
-/// its certificate. Without `is_announced`, the log has no announcement, and they do not.
+/// Ends the membership of a data directory that is not served. It becomes an ordinary directory, and the other nodes
+/// refuse its certificate. If `is_announced` is false, nothing is announced in the log, and the other nodes still
+/// accept the certificate.
 ///
 /// # Errors
-/// The directory is in use or not a node, or the log cannot be reached.
+/// The directory is in use or is not a node, or the log cannot be reached.
 pub fn leave_cluster(config: Config, is_announced: bool) -> Result<(), ServeError> {
     let mut client = LogClient::of(&config)?;
     let mut opened = Opened::open_to(config, true, false)?;
@@ -151,11 +153,11 @@ pub fn leave_cluster(config: Config, is_announced: bool) -> Result<(), ServeErro
     Ok(())
 }
 
-/// Removes another node from the cluster permanently: all nodes refuse its certificate, it keeps no messages of the
-/// log, and its number is never used again. Returns the offset of the announcement.
+/// Removes another node from the cluster permanently. All nodes refuse its certificate, the log keeps no messages for
+/// it, and its number is never used again. Returns the offset of the announcement.
 ///
 /// # Errors
-/// The node is this one, or has left already; or the log cannot be reached.
+/// The node is this one or has already left, or the log cannot be reached.
 pub fn unregister_node(config: &Config, node: u32) -> Result<u64, ServeError> {
     let (mut client, node) = (LogClient::of(config)?, NodeId(node));
     if node == client.identity.node() {
@@ -170,15 +172,15 @@ pub fn unregister_node(config: &Config, node: u32) -> Result<u64, ServeError> {
 /// Result of [`keep_snapshot`].
 #[derive(Debug)]
 pub struct KeptSnapshot {
-    /// Offset of the log up to which the snapshot reaches.
+    /// Offset in the log up to which the snapshot contains all changes.
     pub offset: u64,
     /// Number of entries.
     pub entries: u64,
 }
 
-/// Copies the data of a node, served or not, into the new data directory `to`, which must stay on this machine. Reads
-/// all of it back, and announces it in the log: messages before the snapshots of two machines are not needed any
-/// longer.
+/// Copies the data of a node, which may be served, into the new data directory `to`, which must stay on this machine.
+/// Reads the whole copy back, and announces it in the log. Messages that precede the snapshots of two machines are no
+/// longer needed.
 ///
 /// # Errors
 /// The directory is not a node, `to` has data, the copy is damaged, or the log cannot be reached.
@@ -192,19 +194,20 @@ pub fn keep_snapshot(config: &Config, to: &Path) -> Result<KeptSnapshot, ServeEr
     Ok(KeptSnapshot { offset, entries: checked.entries })
 }
 
-/// Result of [`trim_log`]: the first offset of the log before and after.
+/// Result of [`trim_log`]: the first offset in the log before and after.
 #[derive(Debug)]
 pub struct Trimmed {
-    /// Offset of the first message before.
+    /// Offset of the first message before the deletion.
     pub before: u64,
-    /// Offset of the first message now.
+    /// Offset of the first message after the deletion.
     pub start: u64,
 }
 
-/// Deletes messages that no node and no snapshot needs. With `is_rehearsal`, only returns what it would delete.
+/// Deletes messages that no node and no snapshot needs. With `is_rehearsal`, only returns the result that this would
+/// have.
 ///
 /// # Errors
-/// Nothing may be deleted, or the log cannot be reached or does not permit this client to delete.
+/// Nothing may be deleted, the log cannot be reached, or it does not permit this client to delete.
 pub fn trim_log(config: &Config, is_rehearsal: bool) -> Result<Trimmed, ServeError> {
     let client = LogClient::of(config)?;
     let kept = |kept: replication::retention::Kept| refused(format!("nothing may be deleted: {kept}"));
@@ -214,7 +217,7 @@ pub fn trim_log(config: &Config, is_rehearsal: bool) -> Result<Trimmed, ServeErr
     let (message, start, end) = fetch(&client.log, cursor, PATIENCE).map_err(failed)?;
     let topic = client.follower.cursor().topic;
     let bytes = message.as_ref().map(|message| &*message.bytes);
-    // Offsets of another topic would have no meaning.
+    // Offsets are meaningful only for the topic that the node has read.
     client.follower.check_start(topic, start, end, bytes).map_err(|reseed| refused(reseed.to_string()))?;
     if offset <= start {
         return Ok(Trimmed { before: start, start });
@@ -223,8 +226,8 @@ pub fn trim_log(config: &Config, is_rehearsal: bool) -> Result<Trimmed, ServeErr
     Ok(Trimmed { before: start, start: now })
 }
 
-/// Requests a new key of the cluster from the process that serves this node. The other nodes receive the key, and it
-/// comes in force when most have it. Returns its number once this node has read that.
+/// Requests a new key of the cluster from the process that serves this node. The other nodes receive the key, which
+/// comes into force when most nodes have it. Returns its number after this node has read that in the log.
 ///
 /// # Errors
 /// The node is not served, too few nodes are running, or not all support the feature level.
@@ -244,7 +247,7 @@ pub fn rotate_key(config: &Config) -> Result<u32, ServeError> {
         let waits = StillWaiting { identity: &client.identity, since: begun };
         client.follower = match follower_in(&config.data, &client.identity) {
             Ok(follower) => follower,
-            // The key came in force a moment ago.
+            // The error may occur because the key has just come into force.
             Err(error) if waits.is_over() => return Err(error),
             Err(_) => continue,
         };
@@ -287,11 +290,11 @@ impl StillWaiting<'_> {
     }
 }
 
-/// Fetches the keys of the cluster from the node `there`, reached at `address`, for a node that cannot fetch them by
-/// itself. Returns their number.
+/// Fetches the keys of the cluster from the node `there`, at `address`, for a node that cannot fetch them itself.
+/// Returns their number.
 ///
 /// # Errors
-/// That node cannot be reached, or sends none.
+/// The other node cannot be reached, or sends no keys.
 pub fn fetch_keys(config: &Config, address: &str, there: u32) -> Result<usize, ServeError> {
     let identity = Identity::open(&settings_of(config)?.keys).map_err(ClusterError::from)?;
     let client = identity.client_config().map_err(ClusterError::from)?;

@@ -1,8 +1,7 @@
-//! Owner of the files that a command makes in a data directory.
+//! Owner of the files that a command creates in a data directory.
 //!
-//! An administrator runs commands as root, and the server runs as a user of its own. Files that root makes in the
-//! server's folder would keep the server from starting, so at the end of a command they are given to the owner of the
-//! folder.
+//! An administrator runs commands as root, and the server runs as another user. Files of root in the server's folder
+//! would keep the server from starting. So at the end of a command they are given to the owner of the folder.
 
 use std::fs;
 use std::io;
@@ -12,17 +11,17 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, Uid, chownat, fstat, open, openat};
 
-/// Gives the files of a data directory to its owner when it is dropped, however the command ends.
+/// Changes the owner of root's files in a data directory when it is dropped, however the command ends.
 #[derive(Debug)]
 pub(crate) struct FolderOwner {
     data: PathBuf,
-    /// User and group; `None` if there is nothing to give away.
+    /// User and group that receive the files; `None` if no owner must be changed.
     owner: Option<(u32, u32)>,
 }
 
 impl FolderOwner {
-    /// Returns the owner of the data directory, or of the folder in which it is about to be created. Only root can
-    /// give files away, so for other users this does nothing.
+    /// Returns the owner of the data directory, or of the folder in which it will be created. Only root can change the
+    /// owner of files, so this does nothing for other users.
     pub(crate) fn of(data: &Path) -> FolderOwner {
         let is_root = nix::unistd::geteuid().is_root();
         let existing = data.ancestors().find_map(|folder| match folder.as_os_str().is_empty() {
@@ -50,11 +49,11 @@ impl Drop for FolderOwner {
     }
 }
 
-/// Gives away root's files in a folder and below it.
+/// Gives root's files in a folder and below it to `owner`.
 ///
-/// The owner of the folder may be hostile, so each name is opened once, never through a symbolic link, and the open
-/// file is checked and given away. A file with another name elsewhere, such as a hard link to a file of the system,
-/// stays root's.
+/// The owner of the folder may be hostile. So each name is opened once, never through a symbolic link, and the open
+/// file is checked and changed. A file with a second name elsewhere, such as a hard link to a system file, stays with
+/// root.
 fn give(folder: BorrowedFd<'_>, owner: (Uid, Gid)) -> io::Result<()> {
     give_one(folder, owner)?;
     let readable = openat(folder, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;

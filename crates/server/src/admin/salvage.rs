@@ -1,15 +1,15 @@
-//! Reading the undamaged data of a directory that cannot be opened.
+//! Reading the undamaged part of the data of a directory that cannot be opened.
 
 use directory::salvage::SalvagedDirectory;
 
 use crate::config::Config;
 use crate::error::ServeError;
 
-/// Reads a data directory that no other process has open, whose data file or redo log may be damaged. Nothing is
-/// changed.
+/// Reads a data directory with a data file or redo log that may be damaged. No other process may have it open. Changes
+/// nothing.
 ///
 /// # Errors
-/// Another process has the directory, or there is neither a data file nor a redo log.
+/// Another process has the directory open, or there is neither a data file nor a redo log.
 pub fn salvage(config: &Config) -> Result<SalvagedDirectory, ServeError> {
     let path = || config.data.clone();
     if !config.data.is_dir() {

@@ -1,8 +1,8 @@
 //! Directory-wide settings as a text file, for `pando plan`, `pando apply` and `pando export --settings-only`.
 //!
-//! [`text`] reads and writes the file. [`directory::settings`] has the meaning of settings and checks them. A file
-//! states all settings; one that it leaves out has its default. So applying a file changes exactly the differences
-//! between it and the directory, and applying it again changes nothing.
+//! [`text`] reads and writes the file. [`directory::settings`] defines the settings and checks them. A file determines
+//! all settings: those that it omits have their defaults. So applying a file changes exactly the differences between
+//! the file and the directory, and applying it again changes nothing.
 
 mod file;
 mod foreign_schema;
@@ -34,16 +34,16 @@ pub use foreign_schema::{ForeignSchema, SchemaFrom};
 /// Changes that applying a settings file would make, or has made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SettingsChanges {
-    /// Whether there was no directory yet.
+    /// Whether the directory did not exist.
     pub is_new: bool,
-    /// A line for each change; empty if the settings are in force already.
+    /// One line for each change; empty if the settings are already in force.
     pub lines: Vec<String>,
     /// Further notes for the administrator.
     pub notes: Vec<String>,
 }
 
-/// Returns the changes that applying a settings file to a data directory would make. Changes nothing. The directory
-/// may be served meanwhile.
+/// Returns the changes that applying a settings file to a data directory would make. Changes nothing. The directory may
+/// be served at the same time.
 ///
 /// # Errors
 /// The file or the data cannot be read, or the settings are not valid.
@@ -57,11 +57,11 @@ pub fn plan(config: &Config, file: &SettingsFile) -> Result<SettingsChanges, Ser
     }
 }
 
-/// Puts the settings of a file in force in a data directory that is not served, all of them or none. Creates a
-/// missing directory. Then finishes all index work, and calls `report` at intervals.
+/// Puts the settings of a file in force in a data directory that is not served, either all of them or none. Creates the
+/// directory if it does not exist. Then finishes all index work, and calls `report` at intervals.
 ///
 /// # Errors
-/// As [`plan`]; another process has the directory; the disk is full or fails.
+/// As [`plan`], or another process has the directory open, or the disk is full or fails.
 pub fn apply(
     config: Config,
     file: &SettingsFile,
@@ -76,7 +76,7 @@ pub fn apply(
     let requester = config.admin_dn.as_str().to_owned();
     let folder = config.data.clone();
     let mut opened = Opened::open_for_reading(config)?;
-    // The lines count rows to remove, so they are made first.
+    // The lines contain numbers of rows to remove, so they must be made before the change.
     let snapshot = opened.directory().snapshot()?;
     let Planned { lines, notes } = planned(snapshot.state(), file)?;
     drop(snapshot);
@@ -87,7 +87,8 @@ pub fn apply(
     Ok(SettingsChanges { is_new: false, lines, notes })
 }
 
-/// Returns the settings of a data directory as the text of a file. The directory may be served meanwhile.
+/// Returns the settings of a data directory as the text of a settings file. The directory may be served at the same
+/// time.
 ///
 /// # Errors
 /// There is no data, or it cannot be read.
@@ -95,7 +96,7 @@ pub fn export(config: &Config) -> Result<String, ServeError> {
     Ok(text::write(&of_directory(config)?))
 }
 
-/// Returns the settings of a data directory. It may be served meanwhile.
+/// Returns the settings of a data directory. The directory may be served at the same time.
 ///
 /// # Errors
 /// There is no data, or it cannot be read.
@@ -104,10 +105,11 @@ pub fn of_directory(config: &Config) -> Result<DirectorySettings, ServeError> {
     Ok(DirectorySettings::of(directory.state().catalog))
 }
 
-/// Returns the settings of a data directory with the access rules and expectations of another version, as a settings
-/// file.
+/// Returns the settings of a data directory as a settings file, but with the access rules and expectations of another
+/// version.
 ///
-/// Rules and expectations go together: the rules of one version need not meet the expectations of another.
+/// Rules and expectations are replaced together, because the rules of one version need not meet the expectations of
+/// another.
 ///
 /// # Errors
 /// There is no data, or it cannot be read.
@@ -118,8 +120,8 @@ pub fn with_rules(config: &Config, version: &RulesVersion) -> Result<SettingsFil
     SettingsFile::parse(Path::new("the version before"), &text::write(&settings))
 }
 
-/// Makes `config` create a new data directory with the settings of a file. An existing directory must have them
-/// already: only [`apply`] changes it.
+/// Makes `config` create a new data directory with the settings of a file. An existing directory must already have
+/// these settings, because only [`apply`] changes it.
 ///
 /// # Errors
 /// As [`apply`].
@@ -141,7 +143,7 @@ pub(crate) fn begin(config: &mut Config, file: &SettingsFile) -> Result<(), Serv
 fn existing(config: &Config) -> Result<Option<ReadOnlyDirectory>, ServeError> {
     match open_read_only(config) {
         Ok(directory) => Ok(Some(directory)),
-        // A killed first start or `apply` may have left an empty directory.
+        // An interrupted first start or `apply` may have left an empty directory.
         Err(ServeError::NoData { .. }) => Ok(None),
         Err(error) => Err(error),
     }
@@ -166,7 +168,7 @@ fn planned(state: TreeState<'_>, file: &SettingsFile) -> Result<Planned, ServeEr
     Planned::of(state, file.settings(), Extent::All).map_err(|error| located(error, file))
 }
 
-/// Adds the lines of the file to an error in settings.
+/// Adds the file and its lines to an error in settings.
 fn located(error: SettingsError, file: &SettingsFile) -> ServeError {
     match error {
         SettingsError::Operation(error) => error.into(),
@@ -180,7 +182,7 @@ fn located(error: SettingsError, file: &SettingsFile) -> ServeError {
 /// Reads a settings file.
 ///
 /// # Errors
-/// The file, or a schema file that it names, cannot be read, or it is not a settings file.
+/// The file, or a schema file that it names, cannot be read, or the file is not a settings file.
 pub fn read(path: &Path) -> Result<SettingsFile, ServeError> {
     SettingsFile::read(path)
 }

@@ -1,4 +1,4 @@
-//! Checking, repairing, compacting and reading data directories.
+//! Checking, repairing, compacting and reading of data directories.
 
 use directory::check::{self, CheckOptions, CheckSummary, Finding, RepairSummary};
 use directory::{DirectorySettings, ReadOnlyDirectory};
@@ -8,10 +8,10 @@ use crate::config::Config;
 use crate::error::ServeError;
 use crate::open::Opened;
 
-/// Compares every row of a data directory with every entry, in one snapshot, whether or not it is being served.
-/// Changes nothing. Passes each finding to `each`.
+/// Compares every row of a data directory with the entries, in one snapshot. The directory may be served. Changes
+/// nothing. Passes each finding to `each`.
 ///
-/// Memory does not grow with the data; temporary files in its folder do.
+/// Memory does not grow with the data, because temporary files in the data directory are used.
 ///
 /// # Errors
 /// There is no data, or it cannot be read at all.
@@ -25,8 +25,7 @@ pub fn verify(config: &Config, each: &mut dyn FnMut(&Finding)) -> Result<CheckSu
     Ok(checked)
 }
 
-/// Returns a text for each rule of a data directory that its entries break: see
-/// [`directory::violations::violations`].
+/// Returns a text for each rule of a data directory that entries violate. See [`directory::violations::violations`].
 ///
 /// # Errors
 /// There is no data, or it cannot be read.
@@ -36,11 +35,11 @@ pub fn violations(config: &Config) -> Result<Vec<String>, ServeError> {
     Ok(directory::violations::violations(state, &DirectorySettings::of(state.catalog))?)
 }
 
-/// Checks a data directory that no other process has open, and repairs the rows that follow from its entries. Passes
-/// each finding to `each`, with whether it was repaired.
+/// Checks a data directory that no other process has open, and repairs the rows that can be derived from its entries.
+/// Passes each finding to `each`, and whether it was repaired.
 ///
 /// # Errors
-/// There is no data, another process has it, or it cannot be read or written.
+/// There is no data, another process has it open, or it cannot be read or written.
 pub fn repair(config: Config, each: &mut dyn FnMut(&Finding, bool)) -> Result<RepairSummary, ServeError> {
     check_data(&config)?;
     let _owner = FolderOwner::of(&config.data);
@@ -50,13 +49,13 @@ pub fn repair(config: Config, each: &mut dyn FnMut(&Finding, bool)) -> Result<Re
     Ok(check::repair(&directory, opened.writer().0, &options, each)?)
 }
 
-/// Opens a data directory for reading only, whether or not it is being served.
+/// Opens a data directory read-only. It may be served at the same time.
 ///
 /// # Errors
 /// There is no data, or it cannot be read.
 pub fn open_read_only(config: &Config) -> Result<ReadOnlyDirectory, ServeError> {
     check_data(config)?;
-    // Readers also make a file, the engine's table of readers.
+    // Even a reader creates a file, the reader table of LMDB.
     let _owner = FolderOwner::of(&config.data);
     let path = config.data.clone();
     ReadOnlyDirectory::open(&path).map_err(|error| match error {
@@ -65,12 +64,12 @@ pub fn open_read_only(config: &Config) -> Result<ReadOnlyDirectory, ServeError> 
     })
 }
 
-/// Writes the data of a directory that no other process has open into a new file without unused pages, and replaces
-/// the old one.
+/// Copies the data of a directory that no other process has open to a new data file without unused pages, which
+/// replaces the old one.
 ///
 /// # Errors
-/// There is no data, another process has it, it cannot be read, or there is no room for a second copy. The old data is
-/// unchanged then.
+/// There is no data, another process has it open, it cannot be read, or there is no room for a second copy. The old
+/// data is then unchanged.
 pub fn compact(config: &Config) -> Result<store::Compacted, ServeError> {
     check_data(config)?;
     let _owner = FolderOwner::of(&config.data);
@@ -78,7 +77,7 @@ pub fn compact(config: &Config) -> Result<store::Compacted, ServeError> {
         .map_err(|error| ServeError::Open { path: config.data.clone(), error: error.into() })
 }
 
-/// Fails if there is no data: opening an empty directory would create some.
+/// Fails if there is no data. Opening an empty directory would create some.
 pub(crate) fn check_data(config: &Config) -> Result<(), ServeError> {
     let path = config.data.clone();
     match store::has_data_file(&path) {

@@ -1,4 +1,4 @@
-//! Tests of the parts that a backup writes, of restored data, and of refusals.
+//! Tests of backups: the files that are written, the restored data, and refusals.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::fs;
@@ -53,7 +53,7 @@ impl Place {
         self.folder().join(&self.files()[number])
     }
 
-    /// Restores to a position, in a new folder each time.
+    /// Restores a position into a new folder.
     fn restored(&self, position: u64) -> Result<u64, ServeError> {
         let data = self.0.join(format!("restored-{position}"));
         let until = Until { position, ..Until::END };
@@ -79,7 +79,7 @@ const RULES: BackupRules = BackupRules {
     recipients: Vec::new(),
 };
 
-/// Makes some change. Returns its position.
+/// Makes a change. Returns its position.
 fn change(opened: &mut Opened) -> u64 {
     let (writer, random) = opened.writer();
     let stamp = new_stamp(random).unwrap();
@@ -118,7 +118,7 @@ fn changes_follow_rows_and_rows_come_again_in_time() {
     assert!(refused.contains(&format!("ends at position {position}")), "{refused}");
     let refused = place.restored(position - 3).unwrap_err().to_string();
     assert!(refused.contains("the oldest moment"), "{refused}");
-    // Rows are due even without a change.
+    // All rows are due again, even without a change.
     assert_eq!(run_backup(&place, &opened, BEGIN + 7 * DAY - 1, &RULES).written, WrittenPart::Nothing);
     expect_rows(
         &run_backup(&place, &opened, BEGIN + 7 * DAY, &RULES),
@@ -129,7 +129,7 @@ fn changes_follow_rows_and_rows_come_again_in_time() {
         "asked",
     );
     assert_eq!(list_backup(&place.backup()).unwrap().len(), 3);
-    // Kept files reach back to the requested day, and no further than its rows.
+    // The remaining files reach back to the requested day, and no further than its rows.
     let keep = |days| BackupRules { keep: Some(Duration::from_secs(days * DAY)), ..RULES };
     assert_eq!(
         run_backup(&place, &opened, BEGIN + 8 * DAY, &keep(2)).removed,
@@ -145,7 +145,8 @@ fn changes_follow_rows_and_rows_come_again_in_time() {
     assert_eq!((chains.len(), chains[0].files.len(), chains[0].last_position), (1, 1, position));
 }
 
-/// Files of different histories, or with one missing between them, are never combined; the next run starts with rows.
+/// Files of different histories, or with a missing file between them, are never combined. The next backup starts with
+/// rows.
 #[test]
 fn starts_with_full_rows_if_changes_do_not_follow() {
     let place = Place::new("history");
@@ -167,7 +168,7 @@ fn starts_with_full_rows_if_changes_do_not_follow() {
     expect_rows(&run_backup(&place, &opened, BEGIN + 4, &RULES), "a file is missing");
     fs::write(&missing, &kept).unwrap();
     assert_eq!(place.restored(positions[2]).unwrap(), positions[2]);
-    // The last file is not a file of a backup.
+    // The last file is replaced by one that is not a backup file.
     let last = place.folder().join(place.files().last().unwrap());
     let whole = fs::read(&last).unwrap();
     fs::write(&last, b"nothing of the sort").unwrap();
@@ -175,7 +176,7 @@ fn starts_with_full_rows_if_changes_do_not_follow() {
     assert!(text.contains("no file of a backup") || text.contains("cannot read"), "{text}");
     expect_rows(&run_backup(&place, &opened, BEGIN + 5, &RULES), "the last file cannot be used");
     fs::write(&last, &whole).unwrap();
-    // Restored data has another history, which continues in addition to the old one.
+    // Restored data has a new history, which is added to the old one.
     drop(opened);
     fs::remove_dir_all(place.0.join("data")).unwrap();
     let until = Until { position: positions[1], ..Until::END };
@@ -185,7 +186,7 @@ fn starts_with_full_rows_if_changes_do_not_follow() {
     let position = change(&mut opened);
     assert_eq!(run_backup(&place, &opened, BEGIN + 7, &RULES).written, WrittenPart::Changes(1));
     assert_eq!(place.restored(u64::MAX).unwrap(), position);
-    // An older copy of the same data, whose log continues differently.
+    // An older copy of the same data has a log that continues differently.
     let copy = place.0.join("copy");
     fs::create_dir(&copy).unwrap();
     drop(opened);
@@ -226,7 +227,7 @@ fn a_log_that_does_not_reach_back_needs_rows() {
     assert_eq!(place.restored(u64::MAX).unwrap(), position);
 }
 
-/// Every octet of every file is verified: a damaged file is refused, and nothing of it remains.
+/// Every octet of every file is verified. A damaged file is refused, and its restore leaves nothing.
 #[test]
 fn a_damaged_file_is_named_and_restores_nothing() {
     let place = Place::new("damage");
@@ -243,8 +244,8 @@ fn a_damaged_file_is_named_and_restores_nothing() {
         for place_of_bit in (0..whole.len()).step_by(whole.len() / 60 + 1) {
             let mut bytes = whole.clone();
             bytes[place_of_bit] ^= 0x10;
-            // Some bits of a frame have no meaning, or only set the memory of a reader. If the content, which has a
-            // checksum, is the same, nothing is damaged.
+            // Some bits of a frame have no meaning, or only determine the memory of a reader. If the content, which has
+            // a checksum, is the same, the file is not damaged.
             if zstd::decode_all(&bytes[..]).is_ok_and(|found| found == content) {
                 meaningless += 1;
                 continue;
@@ -288,7 +289,7 @@ fn one_writes_at_a_time_and_what_was_interrupted_goes() {
     assert!(place.folder().join("note.txt").exists());
     let refused = restore_backup(&place.data(), &place.backup(), &NONE, Until::END).unwrap_err();
     assert!(refused.to_string().contains("has data already"), "{refused}");
-    // The remains of a killed restore are not data, and are removed.
+    // The remains of an interrupted restore do not count as data, and are removed.
     let half = Config::new(place.0.join("half"));
     let work = half.data.join("restore-in-progress");
     fs::create_dir_all(&work).unwrap();
@@ -308,7 +309,7 @@ fn a_restored_copy_is_for_its_owner_alone() {
     assert_ne!(paths[0], paths[1]);
     let copy = RestoredCopy::make(&place.backup(), &NONE, &paths[0], Until::END).unwrap();
     assert_eq!(fs::metadata(&paths[0]).unwrap().permissions().mode() & 0o777, 0o700);
-    // A folder that is there already is neither used nor removed.
+    // A folder that exists already is neither used nor removed.
     std::os::unix::fs::symlink(&paths[0], &paths[1]).unwrap();
     for path in &paths {
         let refused = RestoredCopy::make(&place.backup(), &NONE, path, Until::END).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Settings file on disk, with the schema files that it names.
+//! A settings file on disk, with the schema files that it names.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,29 +11,29 @@ use crate::config::ConfigError;
 use crate::config::settings_text::{self as text, SettingsText, TextProblem};
 use crate::error::ServeError;
 
-/// Settings of a file, and the line of each.
+/// Settings of a file, with the line of each.
 #[derive(Clone, Debug)]
 pub struct SettingsFile {
     path: PathBuf,
     text: SettingsText,
-    /// Files of schema texts by their names in the settings.
+    /// Files of schema texts, by the name of the text in the settings.
     schema_files: BTreeMap<String, PathBuf>,
-    /// Those that are not UTF-8.
+    /// Schema files that are not UTF-8.
     latin_1: Vec<PathBuf>,
 }
 
 impl SettingsFile {
-    /// Reads a settings file. Paths of schema files in it are relative to the file's folder.
+    /// Reads a settings file. Paths of schema files are relative to the folder of the settings file.
     ///
     /// # Errors
-    /// The file, or a schema file that it names, cannot be read, or it is not a settings file.
+    /// The file, or a schema file that it names, cannot be read, or the file is not a settings file.
     pub fn read(path: &Path) -> Result<SettingsFile, ServeError> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| ConfigError::Read { file: path.to_owned(), error })?;
         SettingsFile::parse(path, &text)
     }
 
-    /// Reads the text of a settings file that has this path.
+    /// Parses the text of a settings file with this path.
     pub(crate) fn parse(path: &Path, text: &str) -> Result<SettingsFile, ServeError> {
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
         let (mut schema_files, mut latin_1) = (BTreeMap::new(), Vec::new());
@@ -59,7 +59,7 @@ impl SettingsFile {
         Ok(SettingsFile { path: path.to_owned(), text, schema_files, latin_1 })
     }
 
-    /// Sets the suffix if the file names none.
+    /// Sets the suffix if the file has none.
     pub fn or_suffix(mut self, dn: &str) -> SettingsFile {
         if !self.text.names_suffixes() {
             self.text.settings.suffixes = vec![dn.to_owned()];
@@ -67,8 +67,8 @@ impl SettingsFile {
         self
     }
 
-    /// Adds a text of the schema, which is called by the name of this path. In the settings of a directory it takes the
-    /// place of the text with its name; otherwise it gets a name that is free, unless the same text is there.
+    /// Adds a schema text whose name is derived from this path. In the settings of a directory it replaces the text
+    /// with the same name. Otherwise it gets a free name, unless the same text is already there.
     pub(super) fn add_schema(&mut self, named: &Path, source: SchemaSource, replaces: bool) {
         let known = &self.text.settings.schema;
         if !replaces && known.values().any(|text| *text == source.text) {
@@ -89,10 +89,10 @@ impl SettingsFile {
         &self.text.settings
     }
 
-    /// Checks the settings, without a data directory.
+    /// Checks the settings without a data directory.
     ///
     /// # Errors
-    /// A setting is not valid: all problems, each with its line.
+    /// Settings are not valid. The error contains all problems, each with its line.
     pub fn check(&self) -> Result<(), ServeError> {
         match settings::check(self.settings()) {
             Ok(_) => Ok(()),
@@ -102,12 +102,13 @@ impl SettingsFile {
         }
     }
 
-    /// Returns the file and the line of a member of a list.
+    /// Returns the file and the line of an element of a list.
     pub fn line_of(&self, key: &str, number: usize) -> (&Path, usize) {
         (&self.path, self.text.line(&SettingPath::Member(key.to_owned(), number)))
     }
 
-    /// Returns settings that are permitted and have no effect, each with its place, and files in another encoding.
+    /// Returns notes, each with its place, about settings that are permitted but have no effect, and about files that
+    /// are not UTF-8.
     pub fn notices(&self) -> Vec<String> {
         let latin_1 = self.latin_1.iter();
         let latin_1 = latin_1.map(|file| format!("{}: not UTF-8, read as ISO 8859-1", file.display()));

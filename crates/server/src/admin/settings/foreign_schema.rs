@@ -10,10 +10,10 @@ use super::{apply, existing, export};
 use crate::config::{Config, ConfigError};
 use crate::error::ServeError;
 
-/// OIDs below which slapd defines what its own configuration has.
+/// OID below which slapd defines the schema of its own configuration.
 const SLAPD_CONFIGURATION: &str = "1.3.6.1.4.1.4203.1.12.2.";
 
-/// Name of the text of definitions that a server publishes.
+/// Name of the schema text with the definitions that a server publishes.
 const PUBLISHED: &str = "subschema.ldif";
 
 /// Source of a schema.
@@ -21,7 +21,7 @@ const PUBLISHED: &str = "subschema.ldif";
 pub enum SchemaFrom {
     /// A file with definitions, or a folder with such files.
     Path(PathBuf),
-    /// Definitions that a server publishes.
+    /// Definitions in the subschema subentry of a server.
     Server {
         /// Address of the server.
         url: String,
@@ -38,7 +38,7 @@ impl SchemaFrom {
         }
     }
 
-    /// Reads the texts, each with the path that names it.
+    /// Reads the texts, each with the path from which its name is derived.
     fn read(&self) -> Result<Vec<(PathBuf, SchemaSource)>, String> {
         let named = |source: SchemaSource| (source.path.clone(), source);
         match self {
@@ -57,18 +57,18 @@ impl SchemaFrom {
 /// Settings of an import with the schema of another server.
 #[derive(Debug)]
 pub struct ForeignSchema {
-    /// The settings, those of the existing directory or of a settings file included.
+    /// The settings, with the schema of the other server.
     pub file: SettingsFile,
-    /// Whether they are those of the existing directory.
+    /// Whether the settings come from an existing directory.
     of_directory: bool,
 }
 
 impl ForeignSchema {
-    /// Adds the schema of another server to the settings of a file; without one, to those of the existing directory,
-    /// or to the default settings. Definitions with the names or OIDs of `leave_out` are left out.
+    /// Adds the schema of another server to the settings of a file. Without a file, adds it to the settings of the
+    /// existing directory, or to the defaults. Definitions with a name or OID in `leave_out` are omitted.
     ///
     /// # Errors
-    /// A source cannot be read, or has no definitions; or the existing data cannot be read.
+    /// A source cannot be read or has no definitions, or the existing data cannot be read.
     pub fn add(
         config: &Config,
         settings: Option<SettingsFile>,
@@ -97,7 +97,7 @@ impl ForeignSchema {
         Ok(ForeignSchema { file, of_directory })
     }
 
-    /// Puts the settings in force in the existing directory if they are its own and the schema. Returns a line for
+    /// Puts the settings in force if they come from the existing directory. Otherwise does nothing. Returns a line for
     /// each change.
     ///
     /// # Errors

@@ -1,9 +1,9 @@
-//! The client's part of the extended operation that changes the settings of a served directory.
+//! Client side of the extended operation that changes the settings of a served directory.
 //!
-//! The value of the request is the text of a settings file with its schema texts inline. The writer decides it as one
-//! change with one record, between those of other clients. The value of the response has a line for each change, and
-//! lines that begin with `note: ` for further notes. If the settings are refused, it has a line for each problem: its
-//! place, a tab and a text, so that the sender can find the line in the file.
+//! The value of the request is the text of a settings file with inline schema texts. The writer makes it one change
+//! with one record, in order with the changes of other clients. The value of the response has a line for each change,
+//! and lines with the prefix `note: ` for further notes. If the settings are refused, it has a line for each problem
+//! instead: its place, a tab and a text. The place allows the client to find the line in the file.
 
 use directory::settings::SettingsProblem;
 use ldap::ResultCode;
@@ -13,12 +13,12 @@ use crate::config::settings_text as text;
 use crate::error::ServeError;
 use crate::workers::settings_change::NOTE;
 
-/// Returns the value of a request to put the settings of a file in force.
+/// Returns the value of a request that puts the settings of a file in force.
 pub fn request(file: &SettingsFile) -> Vec<u8> {
     text::write(file.settings()).into_bytes()
 }
 
-/// Reads a server's response to the settings of a file: its result code, diagnostic text and value.
+/// Evaluates a server's response: its result code, diagnostic message and value.
 ///
 /// # Errors
 /// The settings are refused. The error has the lines of the file if the value names them.

@@ -1,19 +1,19 @@
-//! Schema files as `schema_files` names them: a file, or a folder such as `slapd.d` with the files below it.
+//! Schema sources in `schema_files`: a file, or a folder such as `slapd.d` with files at any depth.
 
 use std::path::{Path, PathBuf};
 
 use directory::limits::SCHEMA_NAME_MAX;
 
-/// Deepest folder below a named one that is searched.
+/// Maximum depth of folders that are searched.
 const DEPTH_MAX: usize = 8;
 
-/// File of slapd.d with the definitions that slapd itself contains, which are no use here.
+/// File of `slapd.d` with the definitions that slapd itself contains. They are not needed here.
 const SLAPD_OWN: &str = "cn=schema.ldif";
 
-/// The same in a dump of cn=config: the name of the entry that contains these definitions.
+/// DN of the entry with the same definitions in a dump of `cn=config`.
 const SLAPD_OWN_DN: &str = "dn: cn=schema,cn=config";
 
-/// A schema file that was read.
+/// A schema file and its text.
 #[derive(Debug)]
 pub(super) struct SchemaSource {
     pub(super) path: PathBuf,
@@ -22,11 +22,11 @@ pub(super) struct SchemaSource {
     pub(super) is_latin_1: bool,
 }
 
-/// Reads a schema file, or all schema files below a folder by the order of their names. The name of a file that the
-/// program contains stands for it, unless there is a file with this path.
+/// Reads a schema file, or all schema files in and below a folder, sorted by path. A path that does not exist, but
+/// whose file name is that of a built-in schema file, means the built-in file.
 ///
 /// # Errors
-/// A sentence with the path that cannot be read.
+/// A file or folder cannot be read, or a folder has no schema files. The error is a sentence that contains the path.
 pub(super) fn read(path: &Path) -> Result<Vec<SchemaSource>, String> {
     let name = path.file_name().and_then(std::ffi::OsStr::to_str);
     let built_in = schema::named_files().find(|(known, _)| Some(*known) == name);
@@ -69,7 +69,7 @@ fn read_file(path: &Path) -> Result<SchemaSource, String> {
     let path = path.to_owned();
     Ok(match String::from_utf8(bytes) {
         Ok(text) => SchemaSource { path, text: without_own(text), is_latin_1: false },
-        // Each octet is the character of its number.
+        // ISO 8859-1: each octet is the code point of a character.
         Err(error) => {
             let text = error.into_bytes().into_iter().map(char::from).collect();
             SchemaSource { path, text, is_latin_1: true }
@@ -77,7 +77,8 @@ fn read_file(path: &Path) -> Result<SchemaSource, String> {
     })
 }
 
-/// Returns a text without slapd's own definitions. Their lines become empty, so that the numbers of others stay.
+/// Returns a text without slapd's own definitions. Their lines become empty, so that the line numbers of the others do
+/// not change.
 fn without_own(text: String) -> String {
     let is_own = |line: &str| line.trim_end().eq_ignore_ascii_case(SLAPD_OWN_DN);
     if !text.lines().any(is_own) {
@@ -95,8 +96,9 @@ fn without_own(text: String) -> String {
     kept
 }
 
-/// Derives a free name for the text of a file. It is the file's name without its ending and without the prefix `cn={1}`
-/// of slapd.d. Other characters become hyphens; a number is added unless `is_free`.
+/// Derives a free name for the text of a file: the name of the file without its extension and without the prefix
+/// `cn={1}` of `slapd.d`, in which other characters are replaced by hyphens. If the name is not free, a number is
+/// added.
 pub(super) fn name_of(path: &Path, is_free: &dyn Fn(&str) -> bool) -> String {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let stem = stem.strip_prefix("cn=").unwrap_or(&stem);
@@ -117,7 +119,8 @@ pub(super) fn name_of(path: &Path, is_free: &dyn Fn(&str) -> bool) -> String {
 mod tests {
     use super::*;
 
-    /// Bug: a dump of cn=config as one file was refused, because slapd's own definitions contradict those of `monitor`.
+    /// Regression: a dump of `cn=config` in one file was refused, because slapd's own definitions contradict those of
+    /// `monitor`.
     #[test]
     fn leaves_the_definitions_of_slapd_itself_out() {
         let dump = "dn: cn=config\ncn: config\n\ndn: cn=schema,cn=config\nolcAttributeTypes: ( 1.2\n  )\n\n\

@@ -1,4 +1,4 @@
-//! Tests of reading settings files, and of the problems reported for wrong ones.
+//! Tests of reading settings files, and of the problems reported for invalid ones.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use directory::{DirectorySettings, settings};
 use super::SettingsFile;
 use crate::config::settings_text::{self as text, parse};
 
-/// Returns all problems of a text, checked as by `pando plan`, as `LINE: PROBLEM`.
+/// Returns all problems that `pando plan` reports for a text, as `LINE: PROBLEM`.
 fn problems(text: &str) -> Vec<String> {
     let read = |text: &str| {
         let mut none = |path: &str| match path {
@@ -135,7 +135,7 @@ fn reports_each_kind_of_bad_setting_with_its_line() {
     for (text, parts) in cases {
         let found = problems(text);
         for part in *parts {
-            // An expected text that begins with a number must begin the line.
+            // An expected text that begins with a number must match the beginning of the line.
             let is_there = |problem: &String| match part.starts_with(|letter: char| letter.is_ascii_digit()) {
                 true => problem.starts_with(part),
                 false => problem.contains(part),
@@ -169,7 +169,7 @@ fn missing_settings_have_defaults() {
     assert_eq!(some.indexes["sn"], IndexKinds::EQUALITY.with(IndexKinds::SUBSTRING));
 }
 
-/// Unknown keys, unsuitable values, and settings that contradict each other, in one run.
+/// One run reports unknown keys, unsuitable values, and contradictory settings.
 #[test]
 fn reports_all_problems_at_once() {
     let mut none = |_: &str| Err("no such file".to_owned());
@@ -178,7 +178,7 @@ fn reports_all_problems_at_once() {
     let problems = parse(text, &mut none).unwrap_err();
     let lines: Vec<_> = problems.iter().map(|problem| problem.line).collect();
     assert_eq!(lines, [1, 2, 3, 5, 6], "{problems:?}");
-    // If the schema cannot be read, unknown names are not reported, because it might define them.
+    // If the schema cannot be read, unknown names are not reported, because the schema might define them.
     let text = "schema_files = [\"gone.schema\"]\n[indexes]\nown = \"equality\"\n";
     let problems = parse(text, &mut none).unwrap_err();
     assert_eq!(problems.iter().map(|problem| problem.line).collect::<Vec<_>>(), [1], "{problems:?}");
@@ -194,7 +194,7 @@ fn errors_of_schema_files_name_the_file() {
     let problem = &settings::check(file.settings()).unwrap_err()[0];
     let text = file.error(problem).to_string();
     assert!(text.starts_with(&format!("{}:2: SUP or SYNTAX", folder.join("own.schema").display())), "{text}");
-    // With a problem of the settings file as well, each names its own file.
+    // If the settings file also has a problem, each problem names the right file.
     let errors = SettingsFile::parse(&path, "schema_files = [\"own.schema\"]\n[limits]\nsize_limit = -1\n");
     let errors = errors.unwrap_err().to_string();
     assert!(
