@@ -1,20 +1,20 @@
-//! Backups: files in a folder or a bucket, from which a directory can be restored as it was at any moment that they
+//! Backups: files in a folder or a bucket, from which the state of a directory can be restored at any moment that they
 //! cover.
 //!
 //! ```text
 //! 00000001-20261125T140000Z-rows-1200.pando       all rows, as they were at position 1200 of the log
 //! 00000002-20261125T141500Z-changes-1310.pando    the records 1201 to 1310
 //! 00000003-20261125T143000Z-changes-1377.pando    the records 1311 to 1377
-//! 00000004-20261202T140000Z-rows-9001.pando       rows again, which nothing before is needed for
+//! 00000004-20261202T140000Z-rows-9001.pando       all rows again; earlier files are not needed
 //! ```
 //!
-//! Encrypted files end with `.pando.age`, and a second file has the checksum of each ([`encryption`]). All files from
-//! rows to the next have the same recipients.
+//! The names of encrypted files end with `.pando.age`. Each has a second file with its checksum ([`encryption`]). All
+//! files from one with rows to the next have the same recipients.
 //!
-//! A file of a folder is written under another name, synced, read back to its end, and renamed, so that a file with its
-//! final name is complete. An object of a bucket appears when it is complete, and is read back. A file names the record
-//! that it follows, by position and hash: files of different histories, or with one missing between them, are never
-//! combined.
+//! A file in a folder is written under a temporary name, synced, read back to its end, and renamed. So a file with its
+//! final name is complete. An object in a bucket appears when it is complete, and is then read back. A file contains
+//! the position and hash of the record that it follows. So files of different histories, or with a missing file between
+//! them, are never combined.
 
 mod bucket;
 pub(crate) mod encryption;
@@ -62,7 +62,7 @@ pub enum BackupError {
     Encrypted {
         /// Encrypted file.
         path: PathBuf,
-        /// The missing identity.
+        /// Reason why no identity decrypts the file.
         why: &'static str,
     },
     /// The data cannot be read or written.
@@ -73,13 +73,13 @@ pub enum BackupError {
     Refused(String),
 }
 
-/// Converts the error of a file operation.
+/// Returns a function that converts the error of a file operation.
 pub(crate) fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> BackupError {
     let path = path.to_owned();
     move |error| BackupError::File { action, path, error }
 }
 
-/// Opens a place. Once `is_stopping` is set, requests to a bucket end with an error.
+/// Opens the place of a backup. After `is_stopping` is set, requests to a bucket fail.
 pub(crate) fn open(
     place: &BackupPlace,
     is_stopping: Option<Arc<AtomicBool>>,
@@ -90,7 +90,7 @@ pub(crate) fn open(
     })
 }
 
-/// Fails once the server stops.
+/// Fails if the server is stopping.
 fn check_stop(is_stopping: Option<&Arc<AtomicBool>>) -> io::Result<()> {
     match is_stopping {
         Some(is_stopping) if is_stopping.load(Ordering::Relaxed) => {
@@ -100,7 +100,7 @@ fn check_stop(is_stopping: Option<&Arc<AtomicBool>>) -> io::Result<()> {
     }
 }
 
-/// Formats microseconds since 1970 as a time in UTC. The text is exact: as `--until` it means the same moment.
+/// Formats microseconds since 1970 as a time in UTC. The text is exact, so `--until` reads it as the same moment.
 pub fn time_text(micros: u64) -> String {
     let seconds = directory::csn::rfc3339(micros / 1_000_000);
     match micros % 1_000_000 {

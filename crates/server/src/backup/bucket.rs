@@ -1,8 +1,8 @@
 //! A prefix of a bucket in S3-compatible storage.
 //!
-//! An object appears when its upload is complete, so a part of a file never looks like a backup. Large files are
-//! uploaded in parts, one at a time. An upload that was interrupted by SIGKILL leaves parts without a name, which the
-//! storage removes by its own rule for incomplete uploads.
+//! An object appears when its upload is complete, so an incomplete file never looks like a backup. Large files are
+//! uploaded in parts, one at a time. If SIGKILL interrupts an upload, parts without a name remain, which the storage
+//! removes by its own rule for incomplete uploads.
 
 mod credentials;
 mod http;
@@ -34,7 +34,7 @@ use crate::limits::bucket::{
     BUCKET_ABORT, BUCKET_PART_BYTES, BUCKET_PARTS_MAX, BUCKET_SMALL_BYTES, BUCKET_STOP_LOOK,
 };
 
-/// Most characters of a text of the storage in a message.
+/// Maximum number of characters of a text from the storage in a message.
 const TEXT_CHARS: usize = 300;
 
 /// A prefix of a bucket.
@@ -43,21 +43,21 @@ pub(crate) struct Bucket(Arc<Shared>);
 /// State that a bucket shares with its open files.
 struct Shared {
     store: AmazonS3,
-    /// Runs requests on the calling thread.
+    /// Runtime that runs requests on the calling thread.
     runtime: Runtime,
-    /// `s3://BUCKET/PREFIX`, for messages.
+    /// The address `s3://BUCKET/PREFIX`, for messages.
     address: String,
     prefix: String,
     is_stopping: Option<Arc<AtomicBool>>,
-    /// The lock that this process holds.
+    /// Lock that this process holds.
     holding: Mutex<Option<Holding>>,
-    /// Whether a download ended with an error of the connection or the storage.
+    /// Whether a download ended with an error of the connection or of the storage.
     is_cut: AtomicBool,
     kept: KeptBytes,
 }
 
 impl Bucket {
-    /// Prepares requests; sends none.
+    /// Prepares the client. Sends no request.
     pub(crate) fn open(
         address: &BucketAddress,
         is_stopping: Option<Arc<AtomicBool>>,
@@ -84,7 +84,7 @@ impl Shared {
         ObjectPath::from_iter(self.prefix.split('/').chain([name]).filter(|part| !part.is_empty()))
     }
 
-    /// Waits for a request. Ends with an error once the server stops.
+    /// Waits for a request. Fails when the server is stopping.
     fn wait<T>(&self, request: impl Future<Output = object_store::Result<T>>) -> io::Result<T> {
         self.runtime.block_on(async {
             let mut request = pin!(request);
@@ -121,7 +121,7 @@ impl Shared {
 
     fn remove(&self, name: &str) -> io::Result<()> {
         match self.wait(self.store.delete(&self.object(name))) {
-            // A repeated request finds that the first has arrived.
+            // If the request is repeated, the first one may already have removed the object.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             done => done,
         }
@@ -193,25 +193,25 @@ struct Download {
     meta: ObjectMeta,
     stream: BoxStream<'static, object_store::Result<Bytes>>,
     chunk: Bytes,
-    /// Number of bytes that have arrived.
+    /// Number of received bytes.
     received: u64,
-    /// The first byte of the present request.
+    /// Offset of the first byte of the present request.
     begun_at: u64,
 }
 
 impl Download {
-    /// Time of the object's last change, in seconds since 1970.
+    /// Returns the time of the last change of the object, in seconds since 1970.
     fn modified(&self) -> i64 {
         self.meta.last_modified.timestamp()
     }
 
-    /// Version of the object.
+    /// Returns the version of the object.
     fn e_tag(&self) -> Option<String> {
         self.meta.e_tag.clone()
     }
 
-    /// Returns the next bytes. The library repeats requests for a limited time in all, so a long download goes on with
-    /// a new request, as long as each one brings some bytes.
+    /// Returns the next bytes. The library repeats a request only for a limited total time. So a long download
+    /// continues with new requests, as long as each of them returns some bytes.
     fn next(&mut self) -> io::Result<Option<Bytes>> {
         loop {
             let error = match self.shared.wait(self.stream.try_next()) {
@@ -244,7 +244,7 @@ impl Download {
     }
 }
 
-/// Options of a request for an object.
+/// Returns the options of a request for an object.
 fn of_object() -> GetOptions {
     let mut options = GetOptions::default();
     options.extensions.insert(OfObject);
@@ -275,7 +275,7 @@ struct Upload {
     name: String,
     /// Bytes of the next part.
     buffer: Vec<u8>,
-    /// The upload of parts, once there is more than one.
+    /// Multipart upload, if the object has more than one part.
     parts: Option<Box<dyn MultipartUpload>>,
     count: usize,
 }
@@ -317,7 +317,7 @@ impl Upload {
 
 impl Write for Upload {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // A full buffer waits for more bytes: the last part has any size, and a small file is one request.
+        // A full buffer waits for more bytes: only the last part may be small, and a small file needs only one request.
         if self.buffer.len() >= BUCKET_PART_BYTES {
             self.put_part()?;
         }
@@ -332,7 +332,7 @@ impl Write for Upload {
 }
 
 impl NewFile for Upload {
-    /// The object has its final name already when it is read back. If the connection breaks meanwhile, it stays, and
+    /// The object already has its final name when it is read back. If the connection breaks meanwhile, it stays, and
     /// the next run reads it back.
     fn finish(mut self: Box<Self>, read_back: ReadBack<'_>) -> Result<(), BackupError> {
         let (shared, name) = (Arc::clone(&self.shared), self.name.clone());
@@ -369,7 +369,7 @@ impl Drop for Upload {
     }
 }
 
-/// Converts an error of a request to one short line. The storage's own code and message are in an XML document.
+/// Converts an error of a request to one short line. The error code and message of the storage are in an XML document.
 fn explained(error: &object_store::Error) -> io::Error {
     use object_store::Error;
     let kind = match error {
@@ -392,7 +392,7 @@ fn explained(error: &object_store::Error) -> io::Error {
     io::Error::new(kind, text)
 }
 
-/// Returns a text of the storage as a bounded line without control characters.
+/// Converts a text from the storage to a bounded line without control characters.
 fn tame(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut tame = String::new();
@@ -427,8 +427,8 @@ mod tests {
         assert!(error("a\u{7} ".repeat(5_000)).len() < 4 * TEXT_CHARS);
     }
 
-    /// Storage that answers the requests of one connection each, in turn, with `answers`, and then repeats `endless`
-    /// until the client leaves.
+    /// Storage that answers one request per connection with the next of `answers`, and then repeats `endless` until the
+    /// client disconnects.
     fn rogue(answers: Vec<Vec<u8>>, endless: &'static [u8]) -> (Bucket, JoinHandle<()>) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();

@@ -1,15 +1,16 @@
-//! Encryption of the files of a backup, in the format of age (`age-encryption.org/v1`), which its own tools decrypt.
+//! Encryption of the files of a backup, in the format of age (`age-encryption.org/v1`), which the tools of age can
+//! decrypt.
 //!
-//! The server has no identity. What it needs to go on with a backup is outside the encrypted content: names and sizes
-//! of the files, a file with the checksum of each, and this line in its header, which age ignores as the stanza of an
-//! unknown recipient, and protects from changes like the rest of the header:
+//! The server has no identity. The data that it needs to continue a backup is outside the encrypted content: names and
+//! sizes of the files, a checksum file for each, and a line in the header. Age ignores this line as the stanza of an
+//! unknown recipient, and protects it from changes like the rest of the header:
 //!
 //! ```text
 //! -> pando-backup MOMENT RECIPIENTS
 //! ```
 //!
-//! MOMENT is a hash of the last record with generation and position, which shows that a log goes on from it, and
-//! RECIPIENTS one of the recipients, which shows that they have changed. Both are in hexadecimal.
+//! MOMENT is a hash of generation, position and last record. It shows whether a log continues from there. RECIPIENTS is
+//! a hash of the recipients. It shows whether they have changed. Both are in hexadecimal.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -28,13 +29,13 @@ use crate::backup::{BackupError, failed};
 use crate::config::backup::BackupRecipient;
 use crate::limits::BACKUP_HEADER_BYTES;
 
-/// Tag of the stanza.
+/// Tag of the server's stanza.
 const TAG: &str = "pando-backup";
 /// Start of the last line of a header.
 const HEADER_END: &[u8] = b"---";
-/// First line of every file in the format of age, encrypted identities included.
+/// First line of every file in the age format, including encrypted identities.
 const AGE: &[u8] = b"age-encryption.org/";
-/// First line of such a file as text.
+/// First line of an age file in text form.
 const ARMOR: &[u8] = b"-----BEGIN AGE ";
 
 /// Private keys that decrypt a backup.
@@ -48,10 +49,10 @@ impl std::fmt::Debug for BackupIdentities {
 }
 
 impl BackupIdentities {
-    /// Reads a file as `age-keygen` writes it: one identity a line, and comments.
+    /// Reads a file in the format of `age-keygen`, with one identity per line, and comments.
     ///
     /// # Errors
-    /// It cannot be read, is encrypted with a passphrase, or has no identity or something else.
+    /// The file cannot be read, is encrypted with a passphrase, contains no identity, or contains other text.
     pub fn read(path: &Path) -> Result<BackupIdentities, BackupError> {
         let mut text = Zeroizing::new(Vec::new());
         let opened = File::open(path).map(|file| file.take(BACKUP_HEADER_BYTES));
@@ -68,13 +69,13 @@ impl BackupIdentities {
         }
     }
 
-    /// Whether there is none.
+    /// Returns true if there are no identities.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// The line of a header that is read without an identity.
+/// The server's stanza in a header, which can be read without an identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Label {
     moment: String,
@@ -82,9 +83,9 @@ pub(crate) struct Label {
 }
 
 impl Label {
-    /// Returns the label of a file that ends at a moment.
+    /// Returns the label for a file that ends at a moment.
     pub(crate) fn new(moment: &Moment, recipients: &[BackupRecipient]) -> Label {
-        // The time follows from the record.
+        // The time is omitted, because it is determined by the record.
         let Moment { generation, position, fingerprint, .. } = moment;
         let mut hash = Sha256::new();
         hash.update(generation);
@@ -99,7 +100,7 @@ impl Label {
         }
     }
 
-    /// Whether a file has the same recipients.
+    /// Returns true if another file has the same recipients.
     pub(crate) fn has_recipients_of(&self, other: &Label) -> bool {
         self.recipients == other.recipients
     }
@@ -116,7 +117,7 @@ impl Label {
     }
 }
 
-/// A label as a recipient, which cannot decrypt the file.
+/// A label acts as a recipient that cannot decrypt the file.
 impl age::Recipient for Label {
     fn wrap_file_key(&self, _: &FileKey) -> Result<(Vec<Stanza>, HashSet<String>), EncryptError> {
         let args = vec![self.moment.clone(), self.recipients.clone()];
@@ -125,7 +126,7 @@ impl age::Recipient for Label {
     }
 }
 
-/// Returns a writer that encrypts to recipients, of which there is at least one.
+/// Returns a writer that encrypts to recipients, which must not be empty.
 pub(crate) fn encrypt<W: Write>(
     out: W,
     recipients: &[BackupRecipient],
@@ -162,10 +163,10 @@ pub(crate) fn decrypt(
     }
 }
 
-/// A file after its header.
+/// The part of a file after its header.
 type Rest = BufReader<Box<dyn Read>>;
 
-/// Reads the header of a file, whose length is limited, and returns the rest.
+/// Reads the header of a file, up to a maximum length. Returns the header and the rest.
 fn split_header(file: Box<dyn Read>, path: &Path) -> Result<(Vec<u8>, Rest), BackupError> {
     let mut file = BufReader::new(file);
     let mut header = Vec::new();

@@ -1,4 +1,4 @@
-//! Files of a backup in their place, and the selection of the files for one moment.
+//! The files of a backup, and the selection of the files for a moment.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -7,22 +7,22 @@ use crate::backup::name::{Kind, Part, checked_by};
 use crate::backup::storage::Storage;
 use crate::backup::{BackupError, time_text};
 
-/// File with the sequence of the last file that `pando backup verify` has read, and the time.
+/// File with the sequence number of the last file that `pando backup verify` has read, and the time.
 const VERIFIED: &str = "verified";
 
-/// Files of a folder or of a bucket's prefix, by sequence.
+/// The files of a backup, by sequence number.
 pub(crate) struct Folder<'s> {
     storage: &'s dyn Storage,
     parts: Vec<Part>,
-    /// Size of each file.
+    /// Size of each file in bytes.
     sizes: HashMap<String, u64>,
 }
 
-/// Rows, and the later changes.
+/// A file with rows, and the later files with changes.
 pub(crate) type Chain<'f> = &'f [Part];
 
 impl<'s> Folder<'s> {
-    /// Lists a place.
+    /// Lists the files of a backup.
     pub(crate) fn read(storage: &'s dyn Storage) -> Result<Folder<'s>, BackupError> {
         let sizes = storage.list()?;
         let mut parts: Vec<_> = sizes.iter().filter_map(|(name, _)| Part::of_name(name)).collect();
@@ -40,41 +40,41 @@ impl<'s> Folder<'s> {
         self.sizes.get(&part.file_name()).copied().unwrap_or(0)
     }
 
-    /// Removes checksums of files that are not stored: their writing was interrupted. The caller has the claim.
+    /// Removes checksums without a file, which remain if writing was interrupted. The caller holds the claim.
     pub(crate) fn remove_idle_checksums(&self) -> Result<(), BackupError> {
         let names =
             self.sizes.keys().filter(|name| checked_by(name).is_some_and(|of| !self.sizes.contains_key(of)));
         names.into_iter().try_for_each(|name| self.storage.remove(name))
     }
 
-    /// Returns the sequence up to which all files were verified, and the time in seconds since 1970.
+    /// Returns the sequence number up to which all files were verified, and the time in seconds since 1970.
     pub(crate) fn verified(&self) -> Option<(u64, u64)> {
-        // Absent in most listings: a bucket would be asked in vain.
+        // The file is absent from most listings. The check saves a request to a bucket.
         let text = self.sizes.contains_key(VERIFIED).then(|| self.storage.small(VERIFIED))??;
         let (sequence, seconds) = std::str::from_utf8(&text).ok()?.trim_end().split_once(' ')?;
         Some((sequence.parse().ok()?, seconds.parse().ok()?))
     }
 
-    /// Records that all files were verified at a time.
+    /// Records the time at which all files were verified, in seconds since 1970.
     pub(crate) fn set_verified(&self, seconds: u64) -> Result<(), BackupError> {
         let Some(last) = self.parts.last() else { return Ok(()) };
         self.storage.set_small(VERIFIED, format!("{} {seconds}\n", last.sequence).as_bytes())
     }
 
-    /// Returns all parts.
+    /// Returns all files.
     pub(crate) fn parts(&self) -> &[Part] {
         &self.parts
     }
 
-    /// Returns the chains, oldest first: the files from each one with rows to the next. Changes before the first rows
-    /// are of no use, and are left out.
+    /// Returns the chains, oldest first. A chain contains the files from one with rows to the next such file. Changes
+    /// before the first rows cannot be used and are omitted.
     pub(crate) fn chains(&self) -> Vec<Chain<'_>> {
         let chains = self.parts.chunk_by(|_, next| next.kind == Kind::Changes);
         chains.filter(|chain| chain.first().is_some_and(|first| first.kind == Kind::Rows)).collect()
     }
 
-    /// Returns the newest chain that contains a moment: its rows were read before the second `seconds` began, and are
-    /// not of a later position.
+    /// Returns the newest chain that contains a moment. Its rows were read before the second `seconds`, and their
+    /// position is not later than `position`.
     pub(crate) fn chain_of(&self, seconds: u64, position: u64) -> Result<Chain<'_>, BackupError> {
         let chains = self.chains();
         let is_in_time = |rows: &&Part| rows.seconds < seconds && rows.position <= position;
@@ -91,11 +91,11 @@ impl<'s> Folder<'s> {
         })
     }
 
-    /// Removes files that no moment from `seconds` on needs, oldest first. Returns their number.
+    /// Removes the files that are not needed for any moment from `seconds` on, oldest first. Returns their number.
     pub(crate) fn prune(&self, seconds: u64) -> Result<usize, BackupError> {
         let chains = self.chains();
         let rows = chains.iter().filter_map(|chain| chain.first());
-        // The same condition as in `chain_of`.
+        // The same condition on the time as in `chain_of`.
         let Some(needed) = rows.rev().find(|rows| rows.seconds < seconds) else { return Ok(0) };
         let old = self.parts.iter().take_while(|part| part.sequence < needed.sequence);
         let mut removed = 0;
@@ -126,7 +126,7 @@ mod tests {
             (110, Changes, 20),
             (200, Rows, 30),
             (210, Changes, 40),
-            // The data was restored: its history continues from an earlier position.
+            // The data was restored, so its history continues from an earlier position.
             (300, Rows, 15),
         ];
         let part = |(sequence, (seconds, kind, position))| Part {

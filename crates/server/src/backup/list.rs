@@ -4,32 +4,32 @@ use crate::backup::BackupError;
 use crate::backup::folder::Folder;
 use crate::backup::storage::Storage;
 
-/// Rows of a backup, and the later changes.
+/// A file with rows, and the later files with changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackupChain {
-    /// Time at which its rows were read, in seconds since 1970.
+    /// Time at which the rows were read, in seconds since 1970.
     pub rows_seconds: u64,
-    /// Position of its rows.
+    /// Position of the rows.
     pub rows_position: u64,
     /// Time at which the last file was written.
     pub last_seconds: u64,
     /// Last position.
     pub last_position: u64,
-    /// Names of its files, the rows first.
+    /// Names of the files. The file with rows is first.
     pub files: Vec<String>,
-    /// Total bytes of the files.
+    /// Total size of the files in bytes.
     pub bytes: u64,
-    /// Whether they are encrypted.
+    /// Whether the files are encrypted.
     pub is_encrypted: bool,
-    /// Time of the last successful trial restore that read files of it, in seconds since 1970, and the position up to
-    /// which it did.
+    /// Last successful trial restore that included files of the chain: its time in seconds since 1970, and the position
+    /// up to which it read.
     pub verified: Option<(u64, u64)>,
 }
 
 /// Returns the content of a backup, oldest first.
 ///
 /// # Errors
-/// The place cannot be read.
+/// The backup cannot be read.
 pub(crate) fn list(storage: &dyn Storage) -> Result<Vec<BackupChain>, BackupError> {
     let found = Folder::read(storage)?;
     let verified = found.verified();

@@ -1,4 +1,4 @@
-//! Adding to a backup: the changes since the last time, or all rows if changes cannot follow.
+//! Adding to a backup: the changes since the last run, or all rows if changes cannot follow.
 
 use std::time::Duration;
 
@@ -15,30 +15,31 @@ use crate::config::backup::BackupRecipient;
 /// Rules for making a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackupRules {
-    /// Whether to write all rows in any case.
+    /// Whether to write all rows regardless of the other rules.
     pub is_full: bool,
-    /// Time after which rows are written again, which limits the changes that a restore applies.
+    /// Time after which all rows are written again. It limits the number of changes that a restore applies.
     pub full_after: Duration,
-    /// Age above which files are removed that only older moments need; `None` keeps all.
+    /// Age of the oldest moment to keep. Files that are only needed for older moments are removed. `None` keeps all
+    /// files.
     pub keep: Option<Duration>,
-    /// Recipients whose identities decrypt the files; none: they are not encrypted.
+    /// Recipients whose identities can decrypt the files. If empty, the files are not encrypted.
     pub recipients: Vec<BackupRecipient>,
 }
 
 /// Result of adding to a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackedUp {
-    /// Position that the backup reaches now.
+    /// Position of the newest moment in the backup.
     pub position: u64,
-    /// The part that was written.
+    /// New file, if one was written.
     pub written: WrittenPart,
     /// Size of the new file in bytes.
     pub bytes: u64,
-    /// Number of old files that were removed.
+    /// Number of removed old files.
     pub removed: usize,
 }
 
-/// New file of a backup.
+/// New file in a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WrittenPart {
     /// No file, because nothing has changed.
@@ -49,11 +50,10 @@ pub enum WrittenPart {
     Changes(u64),
 }
 
-/// Adds the missing changes to the backup in `storage`, and creates its folder if that is missing.
+/// Adds the missing changes to the backup in `storage`. Creates its folder if it does not exist.
 ///
 /// # Errors
-/// The data cannot be read, the place cannot be written, or a new file cannot be read back. The backup is unchanged
-/// then.
+/// The data cannot be read, or a new file cannot be written or read back. The backup is then unchanged.
 pub(crate) fn make(
     storage: &dyn Storage,
     now_micros: u64,
@@ -94,7 +94,7 @@ pub(crate) fn make(
     Ok(BackedUp { position: moment.position, written, bytes, removed })
 }
 
-/// Reads back the file that an earlier run stored without reading it to its end, and removes it if it is damaged.
+/// Reads back the file that an earlier run stored but did not read back completely. Removes the file if it is damaged.
 fn read_back_last(storage: &dyn Storage, pace: &Pace) -> Result<(), BackupError> {
     let Some(name) = storage.unread()? else { return Ok(()) };
     if let Some(part) = Folder::read(storage)?.parts().iter().find(|part| part.file_name() == name) {
@@ -118,7 +118,7 @@ enum Next {
     Changes(Moment),
 }
 
-/// Returns the part to write.
+/// Returns the kind of file to write next.
 fn next(
     storage: &dyn Storage,
     found: &Folder<'_>,
@@ -138,7 +138,7 @@ fn next(
         Ok(before) => before,
         Err(reason) => return Ok(Next::Rows(reason)),
     };
-    // Files that were removed between the rows and the last file would be missed only when they are needed.
+    // Otherwise a file that was removed from the middle of the chain would be missed only in a restore.
     let oldest = chain.first().map_or(0, |rows| rows.seconds);
     if let Some(gap) = gap(found, chain) {
         return Ok(Next::Rows(gap));
@@ -150,7 +150,7 @@ fn next(
     Ok(if before.position == moment.position { Next::Nothing } else { Next::Changes(before) })
 }
 
-/// Returns the end of the last file, if the changes after it can follow, or else the reason to write rows.
+/// Returns the moment at the end of the last file if changes can follow it, otherwise the reason to write all rows.
 fn before(
     storage: &dyn Storage,
     last: &Part,
@@ -203,7 +203,7 @@ fn before(
     }
 }
 
-/// Returns a description of the place where a file of the chain is missing.
+/// Returns a description of the first gap in a chain.
 fn gap(found: &Folder<'_>, chain: &[Part]) -> Option<String> {
     let mut sequences = chain.iter().zip(chain.iter().skip(1));
     let gap = sequences.find(|(one, next)| next.sequence != one.sequence.saturating_add(1));

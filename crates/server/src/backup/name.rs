@@ -1,20 +1,20 @@
-//! Names of the files of a backup.
+//! Names of backup files.
 
-/// Suffix of a file of a backup.
+/// Suffix of a backup file.
 const ENDING: &str = ".pando";
 /// Further suffix of an encrypted file.
 const ENCRYPTED: &str = ".age";
-/// Further suffix of the file with the checksum of an encrypted file.
+/// Further suffix of the checksum file of an encrypted file.
 const CHECKSUM: &str = ".sha256";
 /// Suffix of a file that is being written.
 pub(crate) const PARTIAL: &str = ".partial";
 
-/// Contents of a file.
+/// Kind of content of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// All rows at a position.
     Rows,
-    /// The records from one position to another.
+    /// The records in a range of positions.
     Changes,
 }
 
@@ -30,12 +30,12 @@ impl Kind {
     }
 }
 
-/// Part of a backup, described by the name of its file.
+/// A backup file, described by its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
-    /// Number among the files of a folder.
+    /// Sequence number of the file in its backup.
     pub(crate) sequence: u64,
-    /// Time at which its data was read, in seconds since 1970.
+    /// Time at which the data was read, in seconds since 1970.
     pub(crate) seconds: u64,
     pub(crate) kind: Kind,
     /// Last position in the file.
@@ -44,7 +44,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Returns the name of its file. Times have the form of ISO 8601 without separators.
+    /// Returns the name of the file. The time has the form of ISO 8601 without separators.
     pub(crate) fn file_name(&self) -> String {
         let Part { sequence, seconds, kind, position, is_encrypted } = self;
         let mut time = directory::csn::generalized_time(*seconds);
@@ -53,12 +53,12 @@ impl Part {
         format!("{sequence:08}-{time}-{}-{position}{ENDING}{encrypted}", kind.name())
     }
 
-    /// Returns the name of the file with its checksum, which an encrypted file has.
+    /// Returns the name of the checksum file, which exists only for an encrypted file.
     pub(crate) fn checksum_name(&self) -> String {
         self.file_name() + CHECKSUM
     }
 
-    /// Parses the name of a file; returns `None` if it is not the name of a part.
+    /// Parses the name of a file. Returns `None` if it is not the name of a backup file.
     pub(crate) fn of_name(name: &str) -> Option<Part> {
         let plain = name.strip_suffix(ENCRYPTED);
         let is_encrypted = plain.is_some();
@@ -73,17 +73,17 @@ impl Part {
             position: position.parse().ok()?,
             is_encrypted,
         };
-        // Each part has exactly one name: a file with another spelling is not a part.
+        // Each backup file has exactly one valid name. Other spellings are not accepted.
         (part.file_name() == name).then_some(part)
     }
 }
 
-/// Returns the name of the file that a file has the checksum of; `None` if it has none.
+/// Returns the name of the file to which a checksum file belongs; `None` if the name is not that of a checksum file.
 pub(crate) fn checked_by(name: &str) -> Option<&str> {
     name.strip_suffix(CHECKSUM).filter(|name| Part::of_name(name).is_some_and(|part| part.is_encrypted))
 }
 
-/// Returns true for the name of a file whose writing was interrupted.
+/// Returns true if the name is that of a file whose writing was interrupted.
 pub(crate) fn is_left_over(name: &str) -> bool {
     name.strip_suffix(PARTIAL).is_some_and(|name| Part::of_name(name).is_some())
 }

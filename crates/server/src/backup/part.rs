@@ -1,9 +1,8 @@
-//! File of a backup: its heading, its content.
+//! A backup file: its heading and its content.
 //!
-//! A file is one Zstandard frame with a checksum. Its content begins with lines of text, for people and for the rest
-//! of this module: `zstdcat FILE | head -8`. After an empty line comes a stream of rows or records
-//! ([`directory::backup`]). The frame of an encrypted file is the content of a file of age
-//! ([`encryption`](crate::backup::encryption)).
+//! A file is one Zstandard frame with a checksum. Its content begins with lines of text, for people and for the rest of
+//! this module: `zstdcat FILE | head -8`. An empty line and a stream of rows or records ([`directory::backup`]) follow.
+//! In an encrypted file, the frame is the content of an age file ([`encryption`](crate::backup::encryption)).
 
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
@@ -23,9 +22,9 @@ use crate::config::backup::BackupRecipient;
 
 /// First line of a file.
 const TITLE: &str = "pando backup 1";
-/// Most bytes of a heading; real ones have fewer.
+/// Maximum size of a heading in bytes. Actual headings are smaller.
 const HEADING_BYTES_MAX: usize = 4_096;
-/// Most bytes of a checksum that are read; real ones have fewer.
+/// Maximum number of bytes that are read from a checksum file. Actual files are smaller.
 const CHECKSUM_BYTES_MAX: u64 = 1_024;
 /// Compression level: the default of Zstandard.
 const LEVEL: i32 = zstd::DEFAULT_COMPRESSION_LEVEL;
@@ -34,9 +33,9 @@ const LEVEL: i32 = zstd::DEFAULT_COMPRESSION_LEVEL;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Heading {
     pub(crate) kind: Kind,
-    /// Moment of its last record.
+    /// Moment at the end of the file.
     pub(crate) moment: Moment,
-    /// For changes: hash of the record before the first.
+    /// For changes: hash of the record that precedes the first.
     pub(crate) follows: Option<Fingerprint>,
     /// For changes: position of the first record. For rows: position of the moment.
     pub(crate) first: u64,
@@ -72,7 +71,7 @@ impl Heading {
         Some(Heading { kind, moment, follows, first })
     }
 
-    /// Returns true if the file of this heading continues at the end of another.
+    /// Returns true if the file with this heading continues from the moment `before`.
     pub(crate) fn goes_on_from(&self, before: &Moment) -> bool {
         self.kind == Kind::Changes
             && self.moment.generation == before.generation
@@ -81,12 +80,12 @@ impl Heading {
     }
 }
 
-/// Parses sixteen octets in hexadecimal.
+/// Parses sixteen octets in hexadecimal digits.
 fn sixteen(text: &str) -> Option<[u8; 16]> {
     HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()?.try_into().ok()
 }
 
-/// Content of an open file, after its heading.
+/// Content of an open file after its heading.
 pub(crate) struct Content {
     path: PathBuf,
     input: BufReader<zstd::Decoder<'static, BufReader<Box<dyn Read>>>>,
@@ -128,12 +127,12 @@ impl Content {
         heading.ok_or_else(|| self.damaged("it is no file of a backup, or one of a later version"))
     }
 
-    /// Returns an error for damage of this file.
+    /// Returns an error for damage in this file.
     pub(crate) fn damaged(&self, what: &str) -> BackupError {
         BackupError::Damaged { path: self.path.clone(), what: what.to_owned() }
     }
 
-    /// Returns an error of a consumer of the content.
+    /// Converts an error of a consumer of the content.
     pub(crate) fn failed(&self, error: backup::BackupError) -> BackupError {
         match error {
             backup::BackupError::Stream(directory::backup::StreamError::Bytes(error)) => {
@@ -146,13 +145,13 @@ impl Content {
         }
     }
 
-    /// Returns the reader of its stream.
+    /// Returns the reader of the content stream.
     pub(crate) fn input(&mut self) -> &mut impl Read {
         &mut self.input
     }
 }
 
-/// Writes a file, and reads it back. Returns its size.
+/// Writes a file and reads it back. Returns its size in bytes.
 pub(crate) fn write(
     storage: &dyn Storage,
     part: &Part,
@@ -176,14 +175,14 @@ pub(crate) fn write(
     let out = write_content(out, &path, heading, pace, content)?.finish();
     let mut out = out.map_err(failed("write", &path))?;
     let (bytes, hash) = (out.bytes, out.hash.take().unwrap_or_default());
-    // First: a file with its final name has a checksum.
+    // The checksum is stored first, so that every file with its final name has one.
     let checksum = checksum_text(hash, &name);
     storage.set_small(&part.checksum_name(), checksum.as_bytes())?;
     out.written(&path)?.finish(&mut |stored| check_sum(stored, &name, &path, checksum.as_bytes(), pace))?;
     Ok(bytes)
 }
 
-/// Writes the content of a new file to its end.
+/// Writes the whole content of a new file.
 fn write_content<W: Write>(
     out: W,
     path: &Path,
@@ -206,7 +205,7 @@ fn write_content<W: Write>(
     paced.out.finish().map_err(failed)
 }
 
-/// A new file, how many bytes were written to it, and their hash if that is wanted.
+/// A new file, the number of bytes written to it, and their hash if it is needed.
 struct Counted {
     out: BufWriter<Box<dyn NewFile>>,
     bytes: u64,
@@ -214,7 +213,7 @@ struct Counted {
 }
 
 impl Counted {
-    /// Ends the writing. Returns the file that is to be finished.
+    /// Ends the writing. Returns the file, which is not finished yet.
     fn written(self, path: &Path) -> Result<Box<dyn NewFile>, BackupError> {
         self.out.into_inner().map_err(|error| failed("write", path)(error.into_error()))
     }
@@ -235,12 +234,12 @@ impl Write for Counted {
     }
 }
 
-/// Returns the content of the file with a checksum, in the form of `sha256sum`.
+/// Returns the content of a checksum file, in the format of `sha256sum`.
 fn checksum_text(hash: Sha256, name: &str) -> String {
     format!("{}  {name}\n", HEXLOWER.encode(&hash.finalize()))
 }
 
-/// Reads an encrypted file to its end, and compares it with its checksum.
+/// Reads an encrypted file to its end and compares it with its checksum.
 fn check_sum(
     file: Box<dyn Read>,
     name: &str,
@@ -269,8 +268,8 @@ fn check_sum(
     Err(BackupError::Damaged { path: path.to_owned(), what })
 }
 
-/// Reads a file to its end, and compares it with its heading, so that a backup reports at once that the place did not
-/// store the file. Without identities, an encrypted file is compared with its checksum.
+/// Reads a file to its end and compares it with its heading. So a backup reports at once if the file was not stored
+/// correctly. Without identities, an encrypted file is compared with its checksum.
 pub(crate) fn check(
     storage: &dyn Storage,
     part: &Part,
@@ -307,16 +306,16 @@ fn check_content((heading, mut content): (Heading, Content), pace: &Pace) -> Res
     if is_whole { Ok(()) } else { Err(content.damaged("it has not what it says")) }
 }
 
-/// Limits on writing a file: rate and cancellation. By default there are none.
+/// Limits on writing a file: rate and cancellation. The default is no limit.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pace {
-    /// Most bytes a second, before compression.
+    /// Maximum rate in bytes per second, before compression.
     pub(crate) bytes_per_second: Option<u64>,
-    /// Set if the file is not wanted any longer.
+    /// Set to cancel the writing.
     pub(crate) is_stopping: Option<Arc<AtomicBool>>,
 }
 
-/// Reader that ends with an error once the file is not wanted any longer.
+/// Reader that fails after cancellation.
 struct Stoppable<R> {
     input: R,
     is_stopping: Option<Arc<AtomicBool>>,

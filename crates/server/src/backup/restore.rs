@@ -20,7 +20,7 @@ const RESTORING: &str = "restore-in-progress";
 /// Result of a restore.
 #[derive(Clone, Copy, Debug)]
 pub struct Restored {
-    /// Position of the last restored change.
+    /// Position of the last change that was restored.
     pub position: u64,
     /// Time of that change, in microseconds since 1970.
     pub micros: u64,
@@ -28,12 +28,12 @@ pub struct Restored {
     pub has_later: bool,
 }
 
-/// Creates the new data directory `to` from the backup in `storage`, as it was at a moment. `generation` is its new
-/// generation.
+/// Creates the new data directory `to` from the backup in `storage`, with the state at a given moment. `generation` is
+/// the new generation of the data.
 ///
 /// # Errors
-/// `to` has data; or the backup does not reach the moment, is damaged, lacks a file, or is encrypted and no identity
-/// decrypts it. Nothing is created then.
+/// `to` has data, or the backup does not cover the moment, is damaged, lacks a file, or cannot be decrypted with any
+/// identity. Nothing is then created.
 pub(crate) fn restore(
     storage: &dyn Storage,
     identities: &BackupIdentities,
@@ -60,8 +60,8 @@ pub(crate) fn restore(
     store::make_data_directory(to).map_err(|error| data(error.into()))?;
     let made = restore_in(storage, identities, &work, until, generation, stamp);
     let restored = made.and_then(|(restored, is_changed)| {
-        // Data that was changed is copied: the copy is complete even if the store was not closed properly, and has no
-        // unused pages.
+        // Data to which changes were applied is copied. The copy is complete even if the store was not closed properly,
+        // and has no unused pages.
         let is_placed = if is_changed {
             copy_plain(&work, to, &store::Options::default()).map(|()| true)
         } else {
@@ -79,7 +79,7 @@ pub(crate) fn restore(
     Ok(restored)
 }
 
-/// Restores in a folder. Returns whether changes were applied after the first file.
+/// Restores into a folder. Returns whether changes were applied after the first file.
 fn restore_in(
     storage: &dyn Storage,
     identities: &BackupIdentities,
@@ -144,7 +144,7 @@ fn restore_in(
     Ok((Restored { position: moment.position, micros: moment.micros, has_later }, is_changed))
 }
 
-/// Refuses changes that do not continue the data.
+/// Refuses a file with changes that do not continue the data.
 fn check_order(last: &Moment, heading: &Heading, content: &Content) -> Result<(), BackupError> {
     if heading.goes_on_from(last) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Files of a backup in the place that keeps them: a folder, or a prefix of a bucket.
+//! Storage of backup files: a folder, or a prefix of a bucket.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -11,44 +11,45 @@ use crate::backup::name::{PARTIAL, is_left_over};
 use crate::backup::{BackupError, failed};
 use crate::unfinished::UnfinishedFile;
 
-/// Lock of processes that write to a place.
+/// Name of the lock of the process that writes to a backup.
 pub(crate) const LOCK: &str = "lock";
 
-/// Name of the file with the name of a file that was not read back yet.
+/// Name of the file that contains the name of the file that was not read back yet.
 pub(crate) const UNREAD: &str = "unread";
 
-/// Reads a new file back, and decides whether it is kept.
+/// Reads a new file back. An error means that the file must be removed.
 pub(crate) type ReadBack<'c> = &'c mut dyn FnMut(Box<dyn Read>) -> Result<(), BackupError>;
 
-/// A place of files with names. A file with its final name is complete.
+/// Storage of named files. A file with its final name is complete.
 pub(crate) trait Storage {
-    /// Returns the path or address of the place, for messages.
+    /// Returns the path or address of the storage, for messages.
     fn address(&self) -> String;
 
     /// Returns the path or address of a file, for messages.
     fn path(&self, name: &str) -> PathBuf;
 
-    /// Returns the names of all files, and their sizes in bytes.
+    /// Returns the names of all files and their sizes in bytes.
     fn list(&self) -> Result<Vec<(String, u64)>, BackupError>;
 
     /// Opens a file.
     fn open(&self, name: &str) -> Result<Box<dyn Read>, BackupError>;
 
-    /// Begins a file, which has no final name yet.
+    /// Begins a file, which gets its final name later.
     fn create(&self, name: &str) -> Result<Box<dyn NewFile>, BackupError>;
 
-    /// Returns the content of a small file; `None` if there is none.
+    /// Returns the content of a small file; `None` if it does not exist.
     fn small(&self, name: &str) -> Option<Vec<u8>>;
 
-    /// Writes a small file, in the place of an earlier one.
+    /// Writes a small file. Replaces an existing one.
     fn set_small(&self, name: &str, content: &[u8]) -> Result<(), BackupError>;
 
-    /// Returns the name of a file that is stored, but was not read back. Removing the file [`UNREAD`] says that it was.
+    /// Returns the name of a file that is stored but was not read back. To mark it as read back, remove the file
+    /// [`UNREAD`].
     fn unread(&self) -> Result<Option<String>, BackupError> {
         Ok(None)
     }
 
-    /// Whether the file that was opened last ended with an error of the connection, which looks like damage.
+    /// Returns true if the last opened file ended with an error of the connection, which looks like damage.
     fn was_cut(&self) -> bool {
         false
     }
@@ -56,17 +57,17 @@ pub(crate) trait Storage {
     /// Removes a file.
     fn remove(&self, name: &str) -> Result<(), BackupError>;
 
-    /// Takes the exclusive right to write, until the result is dropped. Removes the remains of an interrupted process.
+    /// Takes the exclusive right to write until the result is dropped. Removes the remains of an interrupted process.
     fn claim(&self) -> Result<Box<dyn Claim>, BackupError>;
 }
 
-/// A file that is being written. If it is dropped before [`finish`](NewFile::finish), nothing of it is kept.
+/// A file that is being written. Dropping it before [`finish`](NewFile::finish) removes it.
 pub(crate) trait NewFile: Write {
-    /// Stores the file durably, has it read back, and gives it its name. If it is damaged, it is removed.
+    /// Stores the file durably, reads it back, and gives it its final name. Removes it if it is damaged.
     fn finish(self: Box<Self>, read_back: ReadBack<'_>) -> Result<(), BackupError>;
 }
 
-/// Exclusive right to write to a place, until it is dropped.
+/// Exclusive right to write to a backup until it is dropped.
 pub(crate) trait Claim {}
 
 /// A folder of the file system.
@@ -86,7 +87,7 @@ impl Storage for LocalFolder {
         for entry in fs::read_dir(&self.0).map_err(failed("read", &self.0))? {
             let entry = entry.map_err(failed("read", &self.0))?;
             let Ok(name) = entry.file_name().into_string() else { continue };
-            // A file that another process just removed is no error.
+            // A file that another process has just removed is not an error.
             if let Ok(metadata) = entry.metadata() {
                 files.push((name, metadata.len()));
             }
@@ -124,7 +125,7 @@ impl Storage for LocalFolder {
         fs::remove_file(&path).map_err(failed("remove", &path))
     }
 
-    /// Creates the folder, if it is missing, for its owner alone.
+    /// Creates the folder if it does not exist. Only its owner may access it.
     fn claim(&self) -> Result<Box<dyn Claim>, BackupError> {
         let path = &self.0;
         if !path.is_dir() {
@@ -149,7 +150,7 @@ impl Storage for LocalFolder {
     }
 }
 
-/// Creates a file for its owner alone.
+/// Creates a file that only its owner may access.
 fn new_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }

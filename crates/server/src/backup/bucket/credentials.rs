@@ -1,4 +1,4 @@
-//! Keys, region and address of a bucket: from the environment, the file of credentials, and the settings.
+//! Keys, region and address of a bucket, from the environment, the credentials file, and the settings.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use super::http::{Connector, KeptBytes};
 use crate::config::backup::BucketAddress;
 use crate::limits::bucket::{BUCKET_RETRIES, BUCKET_RETRY_TIME};
 
-/// Variable with the path of the file of credentials, the same as for Amazon's own tools.
+/// Variable with the path of the credentials file, as in Amazon's own tools.
 const FILE_VARIABLE: &str = "AWS_SHARED_CREDENTIALS_FILE";
 /// Variable with the name of the section in that file.
 const PROFILE_VARIABLE: &str = "AWS_PROFILE";
 
-/// Prepares requests for a bucket. Settings replace variables of the environment (`AWS_*`). Keys come from the file of
-/// the settings, from variables, or from the file that a variable names, the first of these that exists; without keys,
-/// the storage's own services for machines are asked when a request is sent.
+/// Prepares requests for a bucket. Settings take precedence over environment variables (`AWS_*`). The keys come from
+/// the first of these that exists: the file in the settings, environment variables, or the file that a variable names.
+/// Without keys, the storage's credential services for machines are queried when a request is sent.
 pub(super) fn store(address: &BucketAddress, kept: KeptBytes) -> io::Result<AmazonS3> {
     let retry = RetryConfig {
         max_retries: BUCKET_RETRIES,
@@ -39,7 +39,7 @@ pub(super) fn store(address: &BucketAddress, kept: KeptBytes) -> io::Result<Amaz
     let own_keys =
         [AmazonS3ConfigKey::AccessKeyId, AmazonS3ConfigKey::SecretAccessKey, AmazonS3ConfigKey::Token];
     let mut builder = AmazonS3Builder::new().with_http_connector(Connector(kept)).with_retry(retry);
-    // A session token belongs to the keys with which it was given.
+    // A session token belongs to the keys with which it was issued.
     for (key, value) in variables.into_iter().filter(|(key, _)| file.is_none() || !own_keys.contains(key)) {
         builder = builder.with_config(key, value);
     }
@@ -65,8 +65,8 @@ pub(super) fn store(address: &BucketAddress, kept: KeptBytes) -> io::Result<Amaz
     builder.build().map_err(|error| super::explained(&error))
 }
 
-/// Returns the file that the keys are read from: that of the settings, or, unless variables have keys, that of a
-/// variable.
+/// Returns the file with the keys: the one in the settings or, unless there are variables with keys, the one that a
+/// variable names.
 fn file_of_keys(
     stated: Option<PathBuf>,
     variables: &[(AmazonS3ConfigKey, String)],
@@ -77,7 +77,7 @@ fn file_of_keys(
     stated.or_else(|| named.filter(|_| !has_keys()))
 }
 
-/// Keys of one section of a file of credentials.
+/// Keys in one section of a credentials file.
 #[derive(PartialEq, Eq)]
 struct Keys {
     id: String,
@@ -98,7 +98,7 @@ impl Keys {
         })
     }
 
-    /// Reads a section of the form that Amazon's tools write.
+    /// Parses a section of a credentials file in the format of Amazon's tools.
     fn parse(text: &str, profile: &str) -> Option<Keys> {
         let mut is_inside = false;
         let (mut id, mut secret, mut token) = (None, None, None);

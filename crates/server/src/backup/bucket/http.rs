@@ -1,4 +1,4 @@
-//! HTTP for the requests of `object_store`.
+//! HTTP client for the requests of `object_store`.
 
 use std::io;
 use std::pin::Pin;
@@ -19,12 +19,12 @@ use tokio::time::{Instant, Sleep, sleep, timeout};
 use crate::limits::bucket::{BUCKET_ANSWER_BYTES, BUCKET_LIST_BYTES, BUCKET_REQUEST, BUCKET_STALL};
 use crate::web_client::{WebClient, web_client, with_causes};
 
-/// Mark of a request for an object, whose response is read as a stream. All other responses are kept whole, so their
-/// length is limited.
+/// Extension that marks a request for an object, whose response is read as a stream. All other responses are kept in
+/// memory, so their length is limited.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OfObject;
 
-/// Bytes of the responses that were kept since the last list began.
+/// Bytes of the responses kept in memory since the last listing began.
 pub(super) type KeptBytes = Arc<AtomicU64>;
 
 /// Creates HTTP clients.
@@ -60,24 +60,24 @@ impl HttpService for Service {
         };
         let (head, body) = response.into_parts();
         let body = body.map_err(|error| HttpError::new(HttpErrorKind::Interrupted, error));
-        // An error in the place of an object is kept too.
+        // An error response to a request for an object is also kept in memory.
         let kept = (!is_object || !head.status.is_success()).then(|| Arc::clone(&self.kept));
         let body = Watched { body, limit: Box::pin(sleep(BUCKET_STALL)), kept, bytes: 0 };
         Ok(HttpResponse::from_parts(head, HttpResponseBody::new(body)))
     }
 }
 
-/// A body that fails if no byte of it arrives for a time, or if it is kept and too long.
+/// A body that fails if no byte arrives for a time, or if it is kept in memory and too long.
 struct Watched<B> {
     body: B,
     limit: Pin<Box<Sleep>>,
-    /// Total of the kept responses, if this is one.
+    /// Total size of the kept responses, if this response is kept.
     kept: Option<KeptBytes>,
     bytes: u64,
 }
 
 impl<B> Watched<B> {
-    /// Counts bytes that arrived. Returns an error above the limits.
+    /// Counts received bytes. Returns an error if a limit is exceeded.
     fn count(&mut self, bytes: u64) -> Result<(), HttpError> {
         self.bytes = self.bytes.saturating_add(bytes);
         let Some(kept) = &self.kept else { return Ok(()) };

@@ -1,8 +1,8 @@
 //! The lock of a bucket: an object that a process creates, renews and deletes.
 //!
-//! The lock of a process that ended without deleting it is void if this process would see that one (see
-//! [`Identity`]), or once it was not renewed for [`BUCKET_LEASE`]. That is longer than the difference of clocks (15
-//! minutes) above which S3 refuses requests.
+//! If a process ended without deleting its lock, the lock is void if this process can see that the other has ended (see
+//! [`Identity`]), or if the lock was not renewed for [`BUCKET_LEASE`]. That time is longer than 15 minutes, the maximum
+//! clock difference with which S3 accepts requests.
 
 use std::io::{self, Read as _};
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -19,27 +19,27 @@ use crate::backup::{BackupError, failed};
 use crate::limits::bucket::{BUCKET_LEASE, BUCKET_LEASE_RENEWED, BUCKET_LOCK_SETTLED, BUCKET_SMALL_BYTES};
 use crate::stamp::{Random, now_seconds};
 
-/// Most requests to create the lock.
+/// Maximum number of requests to create the lock.
 const LOCK_ATTEMPTS: usize = 3;
 
-/// Longest text about a holder, in characters.
+/// Maximum length of a text about a holder, in characters.
 const HOLDER_CHARS: usize = 200;
 
-/// Word of the lock for a fact that the system does not give.
+/// Word in the lock for a fact that the system does not provide.
 const UNKNOWN: &str = "-";
 
-/// The lock that was found.
+/// The lock of a process, as it was found.
 struct Holder {
-    /// Its process and machine, for messages.
+    /// Process and machine of the holder, for messages.
     text: String,
     is_void: bool,
-    /// Version of the object.
+    /// Version of the lock object.
     e_tag: Option<String>,
 }
 
 /// A lock that this process holds.
 pub(super) struct Holding {
-    /// Content of the object.
+    /// Content of the lock object.
     content: Vec<u8>,
     renewed: Instant,
 }
@@ -50,7 +50,7 @@ pub(super) struct Lease(Arc<Shared>);
 impl Claim for Lease {}
 
 impl Lease {
-    /// Creates the lock, or refuses if another process holds it.
+    /// Creates the lock. Refuses if another process holds it.
     pub(super) fn take(shared: &Arc<Shared>) -> Result<Lease, BackupError> {
         let path = shared.path(LOCK);
         let failed = |error| failed("lock", &path)(error);
@@ -74,7 +74,7 @@ impl Lease {
         let content = format!("{} {process} {} {identity}\n", host(), HEXLOWER.encode(&nonce)).into_bytes();
         let is_conditional = shared.put_lock(&content, before.as_ref()).map_err(failed)?;
         if !is_conditional || before.is_some() {
-            // Another process that saw the same may be writing too. The last content is that of the winner.
+            // Another process that saw the same state may be writing too. The last one to write wins.
             let settled = async {
                 sleep(BUCKET_LOCK_SETTLED).await;
                 Ok(())
@@ -94,7 +94,7 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        // Out of the lock, which reading the object takes too.
+        // Taken out of the mutex first, because reading the object locks it too.
         let held = self.0.holding().take();
         if held.is_some_and(|held| self.0.small(LOCK).is_ok_and(|content| content == held.content)) {
             // If this fails, the lock becomes void.
@@ -108,8 +108,8 @@ impl Shared {
         self.holding.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Creates the lock, or replaces a void one if it is still the same. The caller reads whose it is. Returns whether
-    /// the storage was asked to look at that.
+    /// Creates the lock, or replaces a void one that has not changed. The caller must read it to see whose it is.
+    /// Returns true if the storage was asked to check the condition.
     fn put_lock(&self, content: &[u8], before: Option<&Holder>) -> io::Result<bool> {
         let object = self.object(LOCK);
         let mode = match before {
@@ -125,23 +125,24 @@ impl Shared {
             let put = self.store.put_opts(&object, content.to_vec().into(), options);
             match self.wait(put).map_err(|error| (error.kind(), error)) {
                 Ok(_) | Err((io::ErrorKind::AlreadyExists, _)) => return Ok(true),
-                // Another process has removed the void lock meanwhile.
+                // Another process has meanwhile removed the void lock.
                 Err((io::ErrorKind::NotFound, _)) if before.is_some() => return Ok(true),
-                // Some storage has no conditional requests.
+                // Some storage does not support conditional requests.
                 Err((io::ErrorKind::Unsupported, _)) => {
                     return self.put(LOCK, content.to_vec()).map(|()| false);
                 }
                 Err((io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound, error)) => return Err(error),
-                // The library does not repeat a conditional request. It may have arrived, and is then found to exist.
+                // The library does not repeat a conditional request. If the first one has arrived, the repeated one
+                // finds that the lock exists.
                 Err((_, error)) if attempt >= LOCK_ATTEMPTS => return Err(error),
                 Err(_) => attempt += 1,
             }
         }
     }
 
-    /// Renews the lock, if this process holds it and that is due.
+    /// Renews the lock if this process holds it and the renewal is due.
     pub(super) fn renew_lease(self: &Arc<Shared>) -> io::Result<()> {
-        // Taken out, so that reading the lock does not come here again.
+        // Taken out of the mutex, so that reading the lock does not call this recursively.
         let Some(mut held) = self.holding().take_if(|held| held.renewed.elapsed() >= BUCKET_LEASE_RENEWED)
         else {
             return Ok(());
@@ -178,20 +179,20 @@ impl Shared {
     }
 }
 
-/// Facts by which a later process finds that one has ended. Names of machines and process ids are not enough:
-/// containers have equal ones.
+/// Facts by which a later process can detect that this one has ended. Host names and process ids are not sufficient,
+/// because containers may share them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Identity {
-    /// The boot of the machine.
+    /// Boot id of the machine.
     boot: String,
-    /// The namespace of process ids.
+    /// Namespace of process ids.
     namespace: String,
-    /// Time at which the process started, after the boot.
+    /// Start time of the process, measured from the boot.
     started: String,
 }
 
 impl Identity {
-    /// Returns this process's own; facts that the system does not give are empty.
+    /// Returns the identity of this process. Facts that the system does not provide are empty.
     fn own() -> Identity {
         let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
         Identity {
@@ -201,20 +202,21 @@ impl Identity {
         }
     }
 
-    /// Reads the words of a lock.
+    /// Parses the words in a lock.
     fn read<'w>(mut words: impl Iterator<Item = &'w str>) -> Identity {
         let mut next = || words.next().filter(|word| *word != UNKNOWN).unwrap_or_default().to_owned();
         Identity { boot: next(), namespace: next(), started: next() }
     }
 
-    /// Whether the process is known to have ended. This process's own lock is one that it could not delete.
+    /// Returns true if the process is known to have ended. A lock of this process itself is one that it could not
+    /// delete.
     fn has_ended(&self, process: u32) -> bool {
         let own = Identity::own();
         let is_known = ![&self.boot, &self.namespace, &self.started].iter().any(|fact| fact.is_empty());
         if !is_known || (&self.boot, &self.namespace) != (&own.boot, &own.namespace) {
             return false;
         }
-        // Under `ProtectProc=invisible` other processes seem to be absent.
+        // With `ProtectProc=invisible` other processes are not visible.
         let sees_others = || fs::read("/proc/1/stat").is_ok();
         match started(process) {
             Ok(_) if process == std::process::id() => true,
@@ -231,15 +233,15 @@ impl fmt::Display for Identity {
     }
 }
 
-/// Returns the time at which a process started, in ticks after the boot (proc_pid_stat(5), field 22).
+/// Returns the start time of a process, in ticks after the boot (proc_pid_stat(5), field 22).
 fn started(process: u32) -> io::Result<String> {
     let text = fs::read_to_string(format!("/proc/{process}/stat"))?;
-    // The name of the program, in parentheses, may have spaces.
+    // The name of the program, in parentheses, may contain spaces.
     let fields = text.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(19));
     fields.map(str::to_owned).ok_or_else(|| io::Error::other("/proc has another form"))
 }
 
-/// Name of this machine, as one word.
+/// Returns the name of this machine as one word.
 fn host() -> String {
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     name.split_whitespace().collect()
@@ -264,7 +266,7 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(alive.has_ended(child.id()), sees_others);
-        // Another machine or container, or a lock of an earlier release.
+        // Locks of another machine or container, and of an earlier release.
         for other in [
             Identity { boot: "x".to_owned(), ..alive.clone() },
             Identity { namespace: "pid:[1]".to_owned(), ..alive },
