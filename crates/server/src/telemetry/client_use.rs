@@ -1,25 +1,25 @@
-//! Work of clients, listeners and indexes: sums, and their form in `cn=monitor`.
+//! Work of clients, listeners and indexes: sums, and their text form in `cn=monitor`.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Work that event loops and scan threads did.
+/// Work of event loops and scan threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// Microseconds of event loops and scan threads.
+    /// Processor time of event loops and scan threads, in microseconds.
     pub micros: u64,
-    /// Operations finished.
+    /// Number of finished operations.
     pub operations: u64,
-    /// Entries that finished searches examined.
+    /// Number of entries that finished searches examined.
     pub examined: u64,
-    /// Octets received.
+    /// Number of received octets.
     pub bytes_received: u64,
-    /// Octets sent.
+    /// Number of sent octets.
     pub bytes_sent: u64,
 }
 
 impl Work {
-    /// Adds other work.
+    /// Adds work to the sum.
     pub(crate) fn add(&mut self, other: &Work) {
         self.micros = self.micros.saturating_add(other.micros);
         self.operations = self.operations.saturating_add(other.operations);
@@ -28,7 +28,7 @@ impl Work {
         self.bytes_sent = self.bytes_sent.saturating_add(other.bytes_sent);
     }
 
-    /// Returns the work since an earlier sum.
+    /// Returns the work since an earlier value of the sum.
     pub(crate) fn since(&self, earlier: &Work) -> Work {
         Work {
             micros: self.micros.wrapping_sub(earlier.micros),
@@ -45,13 +45,13 @@ impl Work {
 pub struct ClientUse {
     /// The work.
     pub work: Work,
-    /// Address, or user of this machine. Of IPv6 the first 64 bits.
+    /// Address, or user of this machine. For IPv6 the first 64 bits.
     pub source: String,
-    /// DN, possibly cut; empty for anonymous clients.
+    /// DN, possibly shortened; empty for anonymous clients.
     pub dn: String,
 }
 
-/// The numbers of [`ClientUse`], in the order of its text.
+/// Names of the numbers of [`ClientUse`], in the order of its text form.
 const NUMBERS: [&str; 5] = ["microseconds", "operations", "examined", "received", "sent"];
 
 impl fmt::Display for ClientUse {
@@ -64,7 +64,7 @@ impl fmt::Display for ClientUse {
     }
 }
 
-/// A text is not that of a [`ClientUse`].
+/// The text is not a [`ClientUse`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not the use of a client, as this version writes it")]
 pub struct NoClientUse;

@@ -1,4 +1,4 @@
-//! [`Counter`]: a number that costs its thread a load and a store.
+//! [`Counter`]: a number that its thread increments with a plain load and store.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds to the counter. Only its own thread may call this.
+    /// Adds to the counter. Only the thread of the counter may call this.
     pub(crate) fn add(&self, count: u64) {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
     }

@@ -1,7 +1,8 @@
 //! The counters of each event loop, and their sums.
 //!
-//! Only its event loop writes a counter, so counting is a plain load and store in the loop's own cache lines, without a
-//! locked instruction. Readers add up all loops and may see slightly old values.
+//! A counter is written only by its event loop. So counting is a plain load and store in cache lines that only this
+//! loop writes, without a locked instruction. Readers add up the counters of all loops, and may see slightly old
+//! values.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,14 +14,14 @@ use super::client_use::Work;
 use super::counter::Counter;
 use super::latency::{Latency, LatencyCounters};
 
-/// The operations that are counted, in the order of their indexes.
+/// Names of the operations that are counted, in the order of their indexes.
 pub(crate) const OPERATION_NAMES: [&str; OPERATIONS] =
     ["bind", "unbind", "search", "modify", "add", "delete", "modifydn", "compare", "abandon", "extended"];
 
 /// Number of kinds of operations.
 pub(crate) const OPERATIONS: usize = 10;
 
-/// Result codes at or above this are counted together.
+/// Result codes from this one on are counted together.
 const CODES: u32 = 124;
 
 /// A kind of operation, as an index into [`OPERATION_NAMES`].
@@ -56,7 +57,7 @@ impl Operation {
         })
     }
 
-    /// Returns the final response of this kind; abandon and unbind have none.
+    /// Returns the final response of this kind; `None` for abandon and unbind.
     pub(crate) fn response(self) -> Option<ResponseOp> {
         Some(match self {
             Operation::BIND => ResponseOp::Bind,
@@ -80,23 +81,23 @@ impl Operation {
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Counters {
-    /// By [`Operation`].
+    /// Counters by [`Operation`].
     kinds: [KindCounters; OPERATIONS],
-    /// Open connections. The acceptor counts them up and balances by them; the loop counts them down.
+    /// Number of open connections. The acceptor increments it and uses it for balancing. The loop decrements it.
     connections: AtomicU64,
-    /// Operations that finished in the turn that they began in, which is still under way.
+    /// Number of operations that have begun and finished in the current turn.
     in_turn: Counter,
-    /// Search result entries sent.
+    /// Number of search result entries sent.
     pub(crate) entries: Counter,
-    /// Entries that finished searches examined.
+    /// Number of entries that finished searches examined.
     pub(crate) examined: Counter,
-    /// Operations finished.
+    /// Number of finished operations.
     finished: Counter,
-    /// Microseconds of turns, and of scan threads for finished searches.
+    /// Processor time of turns, and of scan threads for finished searches, in microseconds.
     pub(crate) micros: Counter,
-    /// Bytes received.
+    /// Number of received bytes.
     pub(crate) bytes_in: Counter,
-    /// Bytes sent.
+    /// Number of sent bytes.
     pub(crate) bytes_out: Counter,
 }
 
@@ -104,7 +105,7 @@ pub(crate) struct Counters {
 #[derive(Debug)]
 struct KindCounters {
     received: Counter,
-    /// By result code.
+    /// Number of finished operations by result code.
     completed: [Counter; CODES as usize + 1],
     /// See [`Counters::in_turn`].
     in_turn: Counter,
@@ -123,7 +124,7 @@ impl Default for KindCounters {
 }
 
 impl Counters {
-    /// Counts a connection that the acceptor gives to this loop.
+    /// Counts a connection that the acceptor hands to this loop.
     pub(crate) fn connection_opened(&self) {
         self.connections.fetch_add(1, Ordering::Relaxed);
     }
@@ -133,7 +134,7 @@ impl Counters {
         self.connections.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Open connections.
+    /// Returns the number of open connections.
     pub(crate) fn connections(&self) -> u64 {
         self.connections.load(Ordering::Relaxed)
     }
@@ -145,8 +146,9 @@ impl Counters {
         }
     }
 
-    /// Counts a finished operation, which began `waited` before this pass of the loop: zero for one that finishes in
-    /// the turn in which it began. [`turn_ended`](Counters::turn_ended) adds the time of those.
+    /// Counts a finished operation. `waited` is the time from its arrival to the start of this pass of the loop. It is
+    /// zero for an operation that finishes in the turn in which it began, whose time is added by
+    /// [`turn_ended`](Counters::turn_ended).
     pub(crate) fn completed(&self, operation: Operation, code: ResultCode, waited: Duration) {
         let Some(kind) = self.kinds.get(operation.0) else { return };
         if let Some(counter) = kind.completed.get(code.0.min(CODES) as usize) {
@@ -161,7 +163,7 @@ impl Counters {
         }
     }
 
-    /// Ends a connection's turn, in the pass of the loop that began at `began`.
+    /// Ends the turn of a connection in the pass of the loop that began at `began`.
     #[inline]
     pub(crate) fn turn_ended(&self, began: Instant, now: Instant) {
         if self.in_turn.value() > 0 {
@@ -195,13 +197,13 @@ impl Counters {
 /// Finished operations of one kind.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct OperationTotal {
-    /// The kind's name.
+    /// Name of the kind.
     pub(crate) name: &'static str,
-    /// Requests received.
+    /// Number of received requests.
     pub(crate) received: u64,
-    /// Result codes that occurred, with their counts. `None` stands for the codes that are counted together.
+    /// Result codes that occurred, with their counts. `None` means all codes that are counted together.
     pub(crate) results: Vec<(Option<ResultCode>, u64)>,
-    /// Durations of finished operations, from the pass in which the request arrived up to the answer.
+    /// Durations of finished operations, from the pass in which the request arrived to the answer.
     pub(crate) latency: Latency,
 }
 
@@ -222,7 +224,7 @@ pub(crate) fn operation_totals(loops: &[Arc<Counters>]) -> Vec<OperationTotal> {
     OPERATION_NAMES.into_iter().enumerate().map(of_kind).collect()
 }
 
-/// Adds up one counter of all loops.
+/// Adds up one counter over all loops.
 pub(crate) fn total(loops: &[Arc<Counters>], counter: impl Fn(&Counters) -> &Counter) -> u64 {
     loops.iter().map(|counters| counter(counters).value()).sum()
 }

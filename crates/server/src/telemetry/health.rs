@@ -1,9 +1,10 @@
-//! [`Health`]: faults of the server itself, and their reports to its operator.
+//! [`Health`]: faults of the server itself, and reports about them to its administrator.
 //!
-//! An error that only a client sees is never repaired. So every fault comes here, in one of two ways. A change of the
-//! whole server's state ([`Health::stop_changes`] and the events of the store) goes to the log, to the service manager,
-//! to `cn=monitor` and into the exit code. An operation that fails by no fault of the client ([`Health::log_failure`])
-//! is logged when it is answered: a few lines a minute for each kind of fault, however many clients meet it.
+//! An error that only clients see is never repaired, so every fault is reported here. There are two kinds of reports. A
+//! change of the state of the whole server ([`Health::stop_changes`] and the events of the store) is reported to the
+//! log, the service manager, `cn=monitor` and in the exit code. An operation that fails because of a fault of the
+//! server ([`Health::log_failure`]) is logged when it is answered. This is limited to a few lines a minute for each
+//! kind of fault.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,7 +18,7 @@ use store::{Event, Observer, StoreError};
 
 use crate::limits::{FAULT_LINES_INTERVAL, FAULT_LINES_MAX, FULL_DISK_NOTED};
 
-/// The faults of the server. All its threads share it.
+/// Faults of the server, shared by all threads.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     /// Cause for which changes have stopped until a restart.
@@ -30,7 +31,7 @@ pub(crate) struct Health {
 #[derive(Debug)]
 struct FullDisk {
     since: Instant,
-    /// Whether the free space shows it. A quota, for example, does not.
+    /// Whether the free space shows the lack of room. For example, it does not show a quota.
     is_visible: bool,
 }
 
@@ -38,13 +39,13 @@ struct FullDisk {
 #[derive(Debug)]
 struct LoggedFaults {
     since: Instant,
-    /// Hashes of the texts.
+    /// Hashes of the texts that were logged.
     texts: Vec<u64>,
-    /// Failures without a line since the last line.
+    /// Number of failures since the last log line.
     omitted: u64,
 }
 
-/// An operation that failed, as the log names it.
+/// Description of a failed operation for the log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FailedOperation {
     pub(crate) connection: u64,
@@ -54,7 +55,7 @@ pub(crate) struct FailedOperation {
 }
 
 impl Health {
-    /// Reports that changes have stopped until a restart. Only the first call counts.
+    /// Reports that changes have stopped until a restart. Only the first call has an effect.
     pub(crate) fn stop_changes(&self, cause: &str) {
         let mut is_new = false;
         self.stopped.get_or_init(|| {
@@ -75,7 +76,7 @@ impl Health {
         self.stopped.get().map(String::as_str)
     }
 
-    /// Reports that the disk is full, or has room again.
+    /// Reports that the disk is full, or that it has room again.
     pub(crate) fn disk_full(&self, full: Option<&StoreError>) {
         match full {
             Some(error) => {
@@ -91,7 +92,7 @@ impl Health {
         }
     }
 
-    /// Notes that a change was refused because the disk is full, or made.
+    /// Notes that a change was refused because the disk is full, or that a change was made.
     pub(crate) fn note_full(&self, full: Option<&StoreError>) {
         let full = full.map(|error| {
             let is_visible = matches!(error, StoreError::DiskFull { free_bytes, reserve_bytes, .. }
@@ -101,19 +102,19 @@ impl Health {
         *self.lock_full() = full;
     }
 
-    /// Notes that the free space has the reserve.
+    /// Notes that the free space is larger than the reserve.
     pub(crate) fn note_free_space(&self) {
         self.lock_full().take_if(|full| full.is_visible);
     }
 
-    /// Returns true if a full disk refused a change a short time ago. Later the next change has to show whether there
-    /// is room: nothing else reports a quota.
+    /// Returns true if a full disk refused a change a short time ago. After that time the next change must show whether
+    /// there is room, because nothing else detects a quota.
     fn is_full(&self, now: Instant) -> bool {
         let noted = |full: &FullDisk| now.saturating_duration_since(full.since) < FULL_DISK_NOTED;
         self.lock_full().as_ref().is_some_and(noted)
     }
 
-    /// Returns the reason that changes are refused, as far as the changes themselves have shown it.
+    /// Returns the reason why changes are refused, as far as it is known from changes.
     pub(crate) fn refusal(&self, now: Instant) -> Option<String> {
         if let Some(cause) = self.changes_stopped() {
             return Some(format!("no change is made until a restart: {cause}"));
@@ -125,8 +126,8 @@ impl Health {
         self.full.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Logs that an operation failed by a fault of the server. `text` must not hold values of entries; no text of a
-    /// [`ServerFault`] does.
+    /// Logs that an operation failed because of a fault of the server. `text` must not contain values of entries. The
+    /// texts of [`ServerFault`] never do.
     pub(crate) fn log_failure(&self, now: Instant, fault: ServerFault, failed: FailedOperation, text: &str) {
         let Some(omitted) = self.count_failure(now, fault, text) else { return };
         let FailedOperation { connection, id, name, code } = failed;
@@ -139,10 +140,11 @@ impl Health {
         }
     }
 
-    /// Counts a failure. `None` if it gets no line, else the number of failures before it that got none.
+    /// Counts a failure. Returns the number of earlier failures that were not logged, or `None` if this one must not be
+    /// logged either.
     fn count_failure(&self, now: Instant, fault: ServerFault, text: &str) -> Option<u64> {
         let text = match fault {
-            // Their texts differ only in the free space or the first failure, so they count as one text.
+            // The texts of these faults differ only in the free space or the first failure, so they count as one text.
             ServerFault::DiskFull | ServerFault::WritesStopped => 0,
             _ => hash(text),
         };
@@ -178,7 +180,7 @@ impl Observer for Health {
     }
 }
 
-/// Returns advice to the operator about a fault.
+/// Returns advice to the administrator about a fault.
 fn advice(fault: ServerFault) -> &'static str {
     match fault {
         ServerFault::Damaged => "; `pando verify` says what is damaged",
@@ -194,12 +196,12 @@ fn hash(text: &str) -> u64 {
     hasher.finish()
 }
 
-/// Sets the status that the service manager shows, if there is one.
+/// Sets the status that the service manager shows. Does nothing without a service manager.
 fn set_status(text: &str) {
     notify(&[NotifyState::Status(text)]);
 }
 
-/// Notifies the service manager, if there is one.
+/// Notifies the service manager. Does nothing without one.
 pub(crate) fn notify(state: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(state) {
         tracing::debug!(%error, "cannot notify the service manager");
@@ -243,7 +245,7 @@ mod tests {
         assert!(is_refused(begin));
         health.note_free_space();
         assert!(!is_refused(begin), "the free space shows that there is room again");
-        // A quota, of which the free space says nothing.
+        // A quota, which the free space does not show.
         health.note_full(Some(&full(11)));
         health.note_free_space();
         assert!(is_refused(begin));

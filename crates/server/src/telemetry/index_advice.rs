@@ -1,9 +1,9 @@
 //! Statistics about searches that lacked an index, and the indexes that would have helped.
 //!
-//! Searches are counted by the shape of their filter. The table has a fixed number of shapes: a new one replaces the
-//! one that cost least, and inherits its cost (the algorithm *space-saving*). So a costly shape is certainly in the
-//! table, and its recorded cost is too high by at most the inherited part, which is known. Values of filters are not
-//! kept.
+//! Searches are counted by the shape of their filter. The table has a fixed number of shapes. A new shape replaces the
+//! one with the lowest cost, and inherits that cost (the *space-saving* algorithm). So a costly shape is certainly in
+//! the table, and its recorded cost is too high by at most the inherited cost, which is known. Values of filters are
+//! not stored.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,10 +13,10 @@ use directory::search::{FilterShape, MissingIndex};
 
 use crate::limits::{ADVISED_FILTERS_MAX, ADVISED_INDEXES_MAX, ADVISED_SHAPES_MAX};
 
-/// Cost of a search that was refused at its start, in entries: it would have examined many.
+/// Cost of a search that was refused at its start, in entries. Such a search would have examined many.
 const REFUSED_COST: u64 = 100_000;
 
-/// The statistics.
+/// Statistics about searches that lacked an index.
 #[derive(Debug, Default)]
 pub(crate) struct IndexAdvice {
     counted: Mutex<Vec<CountedShape>>,
@@ -27,7 +27,7 @@ pub(crate) struct IndexAdvice {
 struct CountedShape {
     shape: FilterShape,
     use_of: SearchCosts,
-    /// Cost inherited from the shapes that it replaced.
+    /// Cost inherited from shapes that this one replaced.
     inherited: u64,
 }
 
@@ -36,13 +36,13 @@ struct CountedShape {
 pub struct SearchCosts {
     /// Number of searches.
     pub searches: u64,
-    /// Number of those that met a limit.
+    /// Number of searches that reached a limit.
     pub refused: u64,
-    /// Entries that they examined.
+    /// Number of entries that the searches examined.
     pub examined: u64,
-    /// Entries that they returned.
+    /// Number of entries that the searches returned.
     pub returned: u64,
-    /// Microseconds of processor time that they took, apart from their first slices.
+    /// Processor time of the searches without their first slices, in microseconds.
     pub micros: u64,
     /// Largest number of candidates of one search.
     pub candidates: u64,
@@ -53,7 +53,7 @@ pub struct SearchCosts {
 pub struct IndexProposal {
     /// Line of the settings file that defines the index.
     pub setting: String,
-    /// The searches that lacked it.
+    /// Costs of the searches that lacked the index.
     pub costs: SearchCosts,
     /// Shapes of their filters, the costliest first.
     pub filters: Vec<String>,
@@ -81,7 +81,7 @@ impl CountedShape {
 }
 
 impl IndexAdvice {
-    /// Counts a search. A shape without a missing index is not counted: no index would help.
+    /// Counts a search. A shape that lacks no index is not counted, because no index would help.
     pub(crate) fn count(&self, mut shape: FilterShape, costs: &SearchCosts) {
         shape.missing.truncate(ADVISED_INDEXES_MAX);
         if shape.missing.is_empty() {
@@ -90,7 +90,7 @@ impl IndexAdvice {
         let mut counted = self.lock();
         if let Some(known) = counted.iter_mut().find(|known| known.shape.text == shape.text) {
             known.use_of.add(costs);
-            // Some indexes may exist by now.
+            // Some of the missing indexes may exist by now.
             known.shape.missing = shape.missing;
             return;
         }
@@ -103,8 +103,8 @@ impl IndexAdvice {
         }
     }
 
-    /// Returns the proposals by attribute, those of the costliest searches first. `is_defined` says whether an index
-    /// exists by now.
+    /// Returns the proposals by attribute, in descending order of cost. `is_defined` returns true if an index exists by
+    /// now.
     pub(crate) fn proposals(
         &self,
         is_defined: impl Fn(&MissingIndex) -> bool,
@@ -124,7 +124,7 @@ impl IndexAdvice {
                 let Some((merged, proposal)) = all.get_mut(at) else { continue };
                 merged.kinds = merged.kinds.with(index.kinds);
                 if proposal.filters.last() == Some(&known.shape.text) {
-                    // The filter lacks two kinds of this attribute.
+                    // The filter lacks two index kinds of this attribute.
                     continue;
                 }
                 proposal.costs.add(&known.use_of);
@@ -141,13 +141,13 @@ impl IndexAdvice {
         all.into_iter().map(done).collect()
     }
 
-    /// Each change leaves the table valid, so a poisoned lock is usable.
+    /// Each change leaves the table consistent, so a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, Vec<CountedShape>> {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Separates the parts of the text of a proposal. Shapes have no values, so they do not contain it.
+/// Separates the parts of the text of a proposal. Shapes do not contain it, because they have no values.
 const SEPARATOR: &str = "; ";
 
 impl fmt::Display for IndexProposal {
@@ -163,7 +163,7 @@ impl fmt::Display for IndexProposal {
     }
 }
 
-/// Text that is no proposal.
+/// The text is not a proposal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it is no proposal of an index as this version writes it")]
 pub struct NoProposal;
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!("indexes.l = []; searches x".parse::<IndexProposal>(), Err(NoProposal));
     }
 
-    /// Shapes that each occur once do not displace one that costs as much as all of them.
+    /// Many shapes that occur once each do not displace a shape that costs as much as all of them in total.
     #[test]
     fn the_costliest_shapes_stay_in_a_table_of_fixed_size() {
         let advice = IndexAdvice::default();

@@ -4,22 +4,22 @@ use std::time::Duration;
 
 use super::counter::Counter;
 
-/// The upper bound of the first bucket is two to this many microseconds, that of each other twice as much.
+/// Binary logarithm of the upper bound of the first bucket in microseconds. Each other bound is twice the previous one.
 const FIRST_BITS: u32 = 4;
 
-/// Number of buckets with an upper bound, the last of which is 16.8 seconds.
+/// Number of buckets with an upper bound. The highest bound is 16.8 seconds.
 const BOUNDED: usize = 21;
 
 /// A histogram that one thread writes and any thread reads.
 #[derive(Debug, Default)]
 pub(super) struct LatencyCounters {
-    /// By bucket; the last has all longer operations.
+    /// Counts by bucket. The last bucket contains all longer operations.
     buckets: [Counter; BOUNDED + 1],
     micros: Counter,
 }
 
 impl LatencyCounters {
-    /// Counts so many operations that took this long each. Only its own thread may call this.
+    /// Counts `operations` operations that took `time` each. Only the thread of the histogram may call this.
     pub(super) fn add(&self, operations: u64, time: Duration) {
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         if let Some(bucket) = self.buckets.get(bucket_of(micros)) {
@@ -29,13 +29,13 @@ impl LatencyCounters {
     }
 }
 
-/// Returns the first bucket whose upper bound is at least this.
+/// Returns the first bucket whose upper bound is at least `micros`.
 fn bucket_of(micros: u64) -> usize {
     let bits = u64::BITS - micros.saturating_sub(1).leading_zeros();
     (bits.saturating_sub(FIRST_BITS) as usize).min(BOUNDED)
 }
 
-/// Durations of operations, of all loops.
+/// Durations of the operations of all loops.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Latency {
     buckets: [u64; BOUNDED + 1],
@@ -70,7 +70,7 @@ impl Latency {
         Duration::from_micros(self.micros).as_secs_f64()
     }
 
-    /// Returns the upper bound of each bucket in seconds, with its number of operations.
+    /// Returns the upper bound of each bucket in seconds, and its number of operations.
     pub(crate) fn buckets(&self) -> impl Iterator<Item = (f64, u64)> {
         let bound = |bits| Duration::from_micros(1_u64 << bits).as_secs_f64();
         let bounds = (FIRST_BITS..).map(bound).take(BOUNDED).chain([f64::INFINITY]);

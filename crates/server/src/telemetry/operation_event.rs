@@ -1,8 +1,8 @@
-//! Description of an operation as the fields of an event. The audit trail keeps them, and the operation log makes a
-//! line of them.
+//! Description of an operation as the fields of an event. The audit trail stores them, and the operation log formats
+//! them as a line.
 //!
-//! The fields of a request are made when it arrives, because the request is not kept until its operation ends. A value
-//! that may be secret is omitted here, so that no later step can reveal it.
+//! The fields are made when the request arrives, because the request is not stored until its operation ends. A value
+//! that may be secret is already omitted here, so that no later step can reveal it.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -18,27 +18,27 @@ use ldap::{
 use crate::limits::{AUDIT_ATTRIBUTES_MAX, AUDIT_TEXT_SIZE_MAX, TRACKING_MAX, TRACKING_SIZE_MAX};
 use crate::telemetry::counters::Operation;
 
-/// Longest OID in an event.
+/// Maximum length of an OID in an event.
 const OID_SIZE_MAX: usize = 128;
 
-/// Parts of a session tracking control, in its order.
+/// Fields of a session tracking control, in its order.
 const TRACKING: [Field; 4] =
     [Field::TrackingAddress, Field::TrackingName, Field::TrackingFormat, Field::TrackingIdentifier];
 
-/// An operation that has begun.
+/// An operation that has begun, and its event.
 #[derive(Debug)]
 pub(crate) struct OperationEvent {
     pub(crate) started: Instant,
     pub(crate) kind: Kind,
-    /// Fields that were known when it began.
+    /// Fields that were known when the operation began.
     pub(crate) fields: Vec<u8>,
-    /// Whether it is audited.
+    /// Whether the operation is audited.
     pub(crate) is_audited: bool,
-    /// Whether it is traced whatever time it takes.
+    /// Whether the operation is traced regardless of its duration.
     pub(crate) is_sampled: bool,
-    /// Time at which its plan was ready, if it is a search that may be traced.
+    /// Time when the plan was ready, for a search that may be traced.
     pub(crate) planned: Option<Instant>,
-    /// Reason for the failure, if it is more precise than the answer.
+    /// Reason for the failure, if it is more precise than the outcome.
     pub(crate) reason: Option<String>,
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn kind_of(operation: Operation) -> Kind {
     }
 }
 
-/// Returns the DN that a request is about, as sent.
+/// Returns the DN to which a request applies, as sent.
 pub(crate) fn target_of<'a>(request: &Request<'a>) -> &'a str {
     match request {
         Request::Bind(bind) => bind.name,
@@ -72,38 +72,38 @@ pub(crate) fn target_of<'a>(request: &Request<'a>) -> &'a str {
     }
 }
 
-/// An attribute type in a request.
+/// Classification of an attribute type in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TypeNamed {
-    /// The schema does not know it: it may be a value in the wrong place.
+    /// The schema does not contain the type. It may be a value in the wrong field.
     Unknown,
-    /// Values may be shown.
+    /// Values of the type may be shown.
     Open,
-    /// Values are secrets.
+    /// Values of the type are secrets.
     Secret,
 }
 
-/// Rules for the disclosure of names and filters in events.
+/// Rules for showing names and filters in events.
 pub(crate) struct Disclosure<'a> {
-    /// Returns what the schema knows about an attribute type.
+    /// Returns the classification of an attribute type.
     pub(crate) type_named: &'a dyn Fn(&str) -> TypeNamed,
-    /// The last base of a search that could be shown, kept because clients often search below the same base.
+    /// Last base of a search that may be shown. Cached because clients often search below the same base.
     pub(crate) last_base: &'a RefCell<String>,
 }
 
 impl Disclosure<'_> {
-    /// Whether the schema knows the type of a description.
+    /// Returns true if the schema contains the type of an attribute description.
     fn knows(&self, description: &str) -> bool {
         (self.type_named)(base_of(description)) != TypeNamed::Unknown
     }
 
-    /// Whether values under a description may be shown.
+    /// Returns true if values of an attribute description may be shown.
     fn shows(&self, description: &str) -> bool {
         (self.type_named)(base_of(description)) == TypeNamed::Open
     }
 }
 
-/// Appends the fields of a request, without values that may be secret.
+/// Appends the fields of a request. Omits values that may be secret.
 pub(crate) fn describe(
     request: &Request<'_>,
     controls: &Controls<'_>,
@@ -119,7 +119,7 @@ pub(crate) fn describe(
     }
 }
 
-/// Appends the content of session tracking controls, all parts of each in order, so that the controls can be
+/// Appends the fields of session tracking controls: all fields of each control in order, so that the controls can be
 /// distinguished.
 pub(crate) fn put_tracking(tracking: &[[String; 4]], event: &mut EventWriter<'_>) {
     for parts in tracking {
@@ -209,7 +209,7 @@ fn describe_request(request: &Request<'_>, disclosure: &Disclosure<'_>, event: &
 
 const WITHHELD_ATTRIBUTE: &str = "withheld, the schema does not know it";
 
-/// Appends a filter in BER, which costs only a copy; as text if it is shortened or withheld.
+/// Appends a filter in BER, which costs only a copy, or as text if it is shortened or withheld.
 fn describe_filter(filter: &Filter<'_>, disclosure: &Disclosure<'_>, event: &mut EventWriter<'_>) {
     if filter.encoded_len() > AUDIT_TEXT_SIZE_MAX || may_assert_password(filter, disclosure) {
         event.text(Field::FilterText, &filter_text(filter, disclosure));
@@ -218,9 +218,9 @@ fn describe_filter(filter: &Filter<'_>, disclosure: &Disclosure<'_>, event: &mut
     event.put(Field::Filter, filter.encoded_len(), |out| filter.encode(out));
 }
 
-/// Returns the session tracking controls of a request (draft-wahl-ldap-session section 2.1): source address, source
-/// name, OID of the format, identifier of each. A malformed one is omitted, as section 2.3 demands; long parts are
-/// shortened.
+/// Returns the contents of the session tracking controls of a request (draft-wahl-ldap-session section 2.1): source
+/// address, source name, OID of the format, and identifier. Malformed controls are omitted, as section 2.3 demands.
+/// Long parts are shortened.
 pub(crate) fn session_tracking(controls: &Controls<'_>) -> Vec<[String; 4]> {
     let tracking = controls.iter().filter(|control| control.oid == ldap::oids::SESSION_TRACKING);
     tracking.take(TRACKING_MAX).filter_map(|control| tracking_parts(control.value?)).collect()
@@ -237,12 +237,12 @@ fn tracking_parts(value: &[u8]) -> Option<[String; 4]> {
     Some(parts)
 }
 
-/// Returns the line of the operation log about an event.
+/// Returns the line of the operation log for an event.
 pub(crate) fn operation_line(event: Event<'_>) -> String {
     operation_line_with(event, None)
 }
 
-/// Returns the same line with this text in place of a filter.
+/// Returns the line of the operation log, with this text in place of the filter.
 pub(crate) fn operation_line_with(event: Event<'_>, filter: Option<&str>) -> String {
     let mut line = String::new();
     let number = |field| event.number(field).unwrap_or(0);
@@ -260,8 +260,8 @@ pub(crate) fn operation_line_with(event: Event<'_>, filter: Option<&str>) -> Str
     line
 }
 
-/// Appends the event's description of its request. Text of the peer is quoted, with control characters escaped, so that
-/// it cannot forge a line.
+/// Appends the description of the request. Text from the client is quoted, with control characters escaped, so that it
+/// cannot forge a line.
 fn operation_text(event: Event<'_>, filter: Option<&str>, line: &mut String) {
     let mut put = |name: &str, field| {
         if let Some(text) = event.text(field) {
@@ -315,7 +315,7 @@ pub fn logged_filter(event: Event<'_>) -> String {
     }
 }
 
-/// Returns the method of a bind. The name of an unknown mechanism may be anything, and is omitted.
+/// Returns the method of a bind. Omits the name of an unknown mechanism, which may be any text.
 fn method(authentication: &Authentication<'_>) -> &'static str {
     match authentication {
         Authentication::Simple(b"") => "none",
@@ -344,8 +344,8 @@ pub(crate) fn is_dn(text: &str) -> bool {
     Dn::parse(text).is_ok()
 }
 
-/// Returns a DN or RDN, or a note if it may contain a password: if it is not a name (users type passwords in the place
-/// of names), or has a password attribute or a type that the schema does not know.
+/// Returns a DN or RDN, or a note in its place if it may contain a password. That is the case if it is not a DN (users
+/// enter passwords in the wrong field), or contains a password attribute or a type that the schema does not contain.
 fn name_text<'t>(text: &'t str, disclosure: &Disclosure<'_>) -> Cow<'t, str> {
     let Ok(dn) = Dn::parse(text) else { return NO_NAME.into() };
     let mut types = dn.rdns().flat_map(|rdn| rdn.avas).map(|ava| ava.attribute);
@@ -355,7 +355,7 @@ fn name_text<'t>(text: &'t str, disclosure: &Disclosure<'_>) -> Cow<'t, str> {
     if text.len() > AUDIT_TEXT_SIZE_MAX { cut(text.to_owned()).into() } else { text.into() }
 }
 
-/// Returns the name of an extended operation, or a note if it is not a numeric OID.
+/// Returns the name of an extended operation, or a note in its place if it is not a numeric OID.
 fn oid_text(name: &str) -> &str {
     let is_oid = name.len() <= OID_SIZE_MAX && name.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     if is_oid { name } else { "withheld, it is no OID" }
@@ -370,9 +370,9 @@ fn cut(mut text: String) -> String {
     text
 }
 
-/// Whether a filter may assert a value of a password attribute. A matching rule without an attribute applies to all
-/// attributes (RFC 4511 section 4.5.1.7.7), and a type that the schema does not know may be misspelt. Recurses as deep
-/// as the decoder lets a filter nest.
+/// Returns true if a filter may assert a value of a password attribute. A matching rule without an attribute applies to
+/// all attributes (RFC 4511 section 4.5.1.7.7), and a type that the schema does not contain may be misspelt. The
+/// recursion is as deep as the decoder allows a filter to nest.
 fn may_assert_password(filter: &Filter<'_>, disclosure: &Disclosure<'_>) -> bool {
     let is_password = |description: &str| !disclosure.shows(description);
     match filter.kind() {
@@ -402,7 +402,7 @@ mod tests {
 
     use super::*;
 
-    /// userPassword, authPassword, pwdHistory and nisSecretKey are the secrets here.
+    /// Only userPassword, authPassword, pwdHistory and nisSecretKey are secrets here.
     fn type_named(name: &str) -> TypeNamed {
         const SECRETS: [&str; 4] =
             ["2.5.4.35", "1.3.6.1.4.1.4203.1.3.4", "1.3.6.1.4.1.42.2.27.8.1.20", "1.3.6.1.1.1.1.29"];
@@ -413,7 +413,7 @@ mod tests {
         }
     }
 
-    /// Calls `use_it` with the rules of these tests.
+    /// Calls `use_it` with the disclosure rules of these tests.
     fn disclosure<T>(use_it: impl FnOnce(&Disclosure<'_>) -> T) -> T {
         use_it(&Disclosure { type_named: &type_named, last_base: &RefCell::default() })
     }
@@ -430,7 +430,7 @@ mod tests {
         line
     }
 
-    /// Regression: names with a password in them, and passwords in the place of a name, were logged.
+    /// Regression: names that contain a password, and passwords in place of a name, were logged.
     #[test]
     fn names_that_may_hold_passwords_are_withheld() {
         let bind =

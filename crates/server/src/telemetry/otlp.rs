@@ -1,7 +1,7 @@
 //! Traces in the JSON encoding of the OpenTelemetry protocol (OTLP 1.5, `ExportTraceServiceRequest`).
 //!
-//! Names of attributes are those of OpenTelemetry's semantic conventions for calls of remote procedures and databases;
-//! those that begin with `ldap.` and `pando.` are Pando's own.
+//! Attribute names follow OpenTelemetry's semantic conventions for remote procedure calls and databases. Names with the
+//! prefix `ldap.` or `pando.` are specific to Pando.
 
 use data_encoding::HEXLOWER;
 use directory::follow::uuid_text;
@@ -14,24 +14,24 @@ use crate::telemetry::traces::TracedOperation;
 const INTERNAL: u8 = 1;
 const SERVER: u8 = 2;
 
-/// `STATUS_CODE_ERROR`.
+/// Code of a failed span, `STATUS_CODE_ERROR`.
 const ERROR: u8 = 2;
 
-/// Results that are faults of the server and no answers to a request.
+/// Result codes that indicate a fault of the server.
 const FAULTS: [ResultCode; 4] =
     [ResultCode::OPERATIONS_ERROR, ResultCode::BUSY, ResultCode::UNAVAILABLE, ResultCode::OTHER];
 
-/// The server, as it names itself in traces.
+/// Description of the server in traces.
 pub(crate) struct Resource {
     pub(crate) service: String,
-    /// Random, for each start.
+    /// Random bytes that identify this start of the server.
     pub(crate) instance: [u8; 16],
 }
 
 /// Returns a request with the spans of operations. `random` returns random numbers for the ids of traces and spans.
 ///
 /// # Errors
-/// Those of `random`.
+/// `random` fails.
 pub(crate) fn request<E>(
     resource: &Resource,
     operations: &[TracedOperation],
@@ -109,12 +109,12 @@ fn span(operation: &TracedOperation, trace: &str, id: &str) -> Value {
     })
 }
 
-/// Returns the number of refused spans in an answer, and the receiver's reason (`ExportTracePartialSuccess`).
+/// Returns the number of refused spans in a response, and the receiver's reason (`ExportTracePartialSuccess`).
 pub(crate) fn refused(answer: &[u8]) -> Option<(u64, String)> {
     let answer: Value = serde_json::from_slice(answer).ok()?;
     let partial = answer.get("partialSuccess")?;
     let count = partial.get("rejectedSpans")?;
-    // 64-bit numbers are text in the JSON mapping of Protocol Buffers, and may be numbers.
+    // In the JSON mapping of Protocol Buffers 64-bit numbers are strings, but numbers are accepted too.
     let count = count.as_u64().or_else(|| count.as_str()?.parse().ok()).filter(|count| *count > 0)?;
     let reason = partial.get("errorMessage").and_then(Value::as_str).unwrap_or_default();
     Some((count, reason.to_owned()))

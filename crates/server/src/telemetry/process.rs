@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nix::sys::resource::{UsageWho, getrusage};
 
-/// Clock ticks in a second as `/proc` counts them: `USER_HZ`, which is 100 on all Linux systems.
+/// Clock ticks per second in `/proc`: `USER_HZ`, which is 100 on all Linux systems.
 const TICKS_PER_SECOND: u64 = 100;
 
 /// Resources that the process has used.
@@ -14,14 +14,14 @@ pub(crate) struct ProcessUsage {
     pub(crate) user: Duration,
     /// Processor time in the kernel.
     pub(crate) system: Duration,
-    /// Private memory in bytes, without pages of the mapped data file, which the kernel can take back.
+    /// Private memory in bytes. Does not include pages of the mapped data file, which the kernel can reclaim.
     pub(crate) private_bytes: u64,
-    /// All memory in bytes, with mapped pages of the data file.
+    /// Resident memory in bytes, including pages of the mapped data file.
     pub(crate) resident_bytes: u64,
 }
 
 impl ProcessUsage {
-    /// Reads `/proc`. What it lacks is 0.
+    /// Reads `/proc`. Missing values are 0.
     pub(crate) fn read() -> ProcessUsage {
         let file = |name: &str| std::fs::read_to_string(format!("/proc/self/{name}")).unwrap_or_default();
         let (user, system) = processor_time(&file("stat")).unwrap_or_default();
@@ -35,8 +35,8 @@ impl ProcessUsage {
     }
 }
 
-/// Returns utime and stime of `/proc/PID/stat`, fields 14 and 15. The second field is the name in parentheses, which
-/// may contain any character, so counting starts after the last closing parenthesis.
+/// Returns utime and stime in `/proc/PID/stat`, fields 14 and 15. The second field is the name of the program in
+/// parentheses, which may contain any character. So the fields are counted from the last closing parenthesis.
 fn processor_time(stat: &str) -> Option<(Duration, Duration)> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_ascii_whitespace().skip(11);
@@ -47,16 +47,16 @@ fn processor_time(stat: &str) -> Option<(Duration, Duration)> {
     Some((next()?, next()?))
 }
 
-/// Returns the bytes that were read from a disk because they were not in memory. `/proc/self/io` is not used: only root
-/// may open it in a process that has no core dumps.
+/// Returns the number of bytes that were read from a disk because they were not in memory. Does not use
+/// `/proc/self/io`, which only root may open if the process permits no core dumps.
 pub(crate) fn bytes_read(whose: UsageWho) -> Option<u64> {
-    /// The unit of getrusage(2), independent of the disk.
+    /// Unit of getrusage(2), independent of the disk.
     const BLOCK_SIZE: u64 = 512;
     Some(u64::try_from(getrusage(whose).ok()?.block_reads()).ok()? * BLOCK_SIZE)
 }
 
-/// Returns the nanoseconds for which a thread had a processor or waited for one, from `/proc/PID/task/TID/schedstat`.
-/// For the rest of its time it slept.
+/// Returns the nanoseconds for which a thread ran or waited for a processor, from `/proc/PID/task/TID/schedstat`. The
+/// rest of its time it slept.
 pub(crate) fn time_used(schedstat: &str) -> Option<u64> {
     let mut numbers = schedstat.split_ascii_whitespace().map(|number| number.parse::<u64>().ok());
     numbers.next()??.checked_add(numbers.next()??)

@@ -1,7 +1,8 @@
 //! [`Readiness`]: whether every event loop answers, and whether changes are accepted.
 //!
-//! A thread sends each event loop a probe every second, which the loop answers by a read of its own, and looks whether
-//! there is room for changes. So a server that accepts connections but does not serve them is not ready.
+//! Every second a thread sends a probe to each event loop, which the loop answers after a read of the directory. The
+//! thread also checks whether there is room for changes. So a server that accepts connections but does not serve them
+//! is not ready.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::limits::PROBE_ANSWER_MAX;
 
-/// Answers of the event loops to the latest probes. The threads of the server share it.
+/// Answers of the event loops to the latest probes, shared by the threads of the server.
 #[derive(Debug)]
 pub(crate) struct Readiness {
     started: Instant,
@@ -21,7 +22,7 @@ pub(crate) struct Readiness {
 #[derive(Debug)]
 struct SpaceCheck {
     begun: Instant,
-    /// Reason that changes are refused.
+    /// Reason why changes are refused.
     refusal: Option<String>,
 }
 
@@ -38,7 +39,7 @@ impl Readiness {
         Readiness { started: now, loops, space: Mutex::new(SpaceCheck { begun: now, refusal: None }) }
     }
 
-    /// Returns true if an event loop is to be sent a probe: it has answered the one before.
+    /// Returns true if a probe must be sent to an event loop, because it has answered the previous one.
     pub(crate) fn ask(&self, event_loop: usize, now: Instant) -> bool {
         let Some(answers) = self.loops.get(event_loop) else { return false };
         let is_answered = answers.answered.load(Ordering::Acquire) >= answers.asked.load(Ordering::Relaxed);
@@ -48,20 +49,20 @@ impl Readiness {
         is_answered
     }
 
-    /// Notes that an event loop has read something.
+    /// Notes that an event loop has answered a probe.
     pub(crate) fn answer(&self, event_loop: u16, now: Instant) {
         if let Some(answers) = self.loops.get(usize::from(event_loop)) {
             answers.answered.store(self.millis(now), Ordering::Release);
         }
     }
 
-    /// Notes the result of a check that began at that time: the reason that changes are refused.
+    /// Notes the result of a check that began at `begun`: the reason why changes are refused, if there is one.
     pub(crate) fn set_refusal(&self, begun: Instant, refusal: Option<String>) {
         *self.space.lock().unwrap_or_else(PoisonError::into_inner) = SpaceCheck { begun, refusal };
     }
 
-    /// Returns the reason that changes are refused. A check that does not end, because the disk does not answer, is one
-    /// too: a result is used for a limited time.
+    /// Returns the reason why changes are refused, if there is one. The result of a check is valid for a limited time,
+    /// so a check that does not end because the disk does not respond is also a reason.
     pub(crate) fn refusal(&self, now: Instant) -> Option<String> {
         let space = self.space.lock().unwrap_or_else(PoisonError::into_inner);
         let age = now.saturating_duration_since(space.begun);
@@ -74,7 +75,8 @@ impl Readiness {
         space.refusal.clone()
     }
 
-    /// Returns the reason that reads are not served, if an event loop does not answer, or is not asked any more.
+    /// Returns the reason why reads are not served: an event loop does not answer its probe, or is no longer sent
+    /// probes.
     pub(crate) fn silent(&self, now: Instant) -> Option<String> {
         let now = self.millis(now);
         self.loops.iter().enumerate().find_map(|(number, answers)| {
@@ -105,7 +107,7 @@ mod tests {
             let now = after(second * 1_000);
             for event_loop in [0, 1] {
                 let is_asked = readiness.ask(event_loop, now);
-                // The second loop hangs from the third second on, and gets no more probes.
+                // The second loop hangs from the third second on, and is sent no more probes.
                 assert_eq!(is_asked, event_loop == 0 || second <= 3, "second {second}");
                 if is_asked && (event_loop == 0 || second < 3) {
                     readiness.answer(u16::try_from(event_loop).unwrap(), after(second * 1_000 + 1));
@@ -130,7 +132,7 @@ mod tests {
         assert!(readiness.refusal(after(5)).unwrap().contains("unknown for 5 seconds"), "it hangs");
         readiness.set_refusal(after(6), Some("full".to_owned()));
         assert_eq!(readiness.refusal(after(7)).as_deref(), Some("full"));
-        // A check that began before and ended later than its cause did not see it.
+        // A check that began before the cause does not clear it, even if it ended later.
         readiness.set_refusal(after(7), None);
         assert_eq!(readiness.refusal(after(8)), None);
         assert!(readiness.refusal(after(12)).is_some());

@@ -1,4 +1,4 @@
-//! Warnings that untrusted clients can cause any number of times: always counted, rarely logged.
+//! Warnings that untrusted clients can cause at any rate: always counted, but logged at a bounded rate.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -10,7 +10,7 @@ use crate::limits::WARNING_INTERVAL;
 #[derive(Debug, Default)]
 pub(crate) struct Seldom {
     count: AtomicU64,
-    /// Time of the last log line, and the count at that time.
+    /// Time of the last log line, and the number of occurrences at that time.
     logged: Mutex<Option<(Instant, u64)>>,
 }
 
@@ -20,11 +20,11 @@ impl Seldom {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Counts an occurrence. Returns `Some` if it must be logged, with an ending for the line: the number of
-    /// occurrences that were not.
+    /// Counts an occurrence. Returns `Some` if it must be logged. The text is the end of the line, with the number of
+    /// occurrences that were not logged.
     pub(crate) fn happened(&self, now: Instant) -> Option<String> {
         let count = self.count.fetch_add(1, Ordering::Relaxed) + 1;
-        // A time and a count are set together, so a poisoned lock is usable.
+        // The time and the count are set together, so a poisoned lock is usable.
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         match *logged {
             Some((at, _)) if now.saturating_duration_since(at) < WARNING_INTERVAL => None,

@@ -1,4 +1,4 @@
-//! Operations that took longer than a threshold: always counted, and logged at a bounded rate.
+//! Operations that took longer than a threshold: always counted, but logged at a bounded rate.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::limits::{SLOW_LINES_MAX, SLOW_LINES_PERIOD};
 
-/// Counts of slow operations.
+/// Counts and logging state of slow operations.
 #[derive(Debug, Default)]
 pub(crate) struct SlowOperations {
     count: AtomicU64,
@@ -17,7 +17,7 @@ pub(crate) struct SlowOperations {
 struct Period {
     began: Instant,
     lines: u32,
-    /// Operations without a line since the last line.
+    /// Number of operations since the last log line.
     omitted: u64,
 }
 
@@ -27,11 +27,11 @@ impl SlowOperations {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Counts a slow operation. Returns `Some` if it is to be logged, with the number of operations before it that were
-    /// not.
+    /// Counts a slow operation. Returns `Some` if it must be logged, with the number of earlier operations that were
+    /// not logged.
     pub(crate) fn happened(&self, now: Instant) -> Option<u64> {
         self.count.fetch_add(1, Ordering::Relaxed);
-        // Each state of a period is complete, so a poisoned lock is usable.
+        // The state of a period is always consistent, so a poisoned lock is usable.
         let mut period = self.period.lock().unwrap_or_else(PoisonError::into_inner);
         let period = period.get_or_insert(Period { began: now, lines: 0, omitted: 0 });
         if now.saturating_duration_since(period.began) >= SLOW_LINES_PERIOD {

@@ -1,8 +1,8 @@
-//! The choice of operations to trace, and the queue of finished ones before the thread that sends them.
+//! Sampling of operations to trace, and the queue of finished operations for the thread that sends them.
 //!
-//! An event loop decides at the beginning of an operation whether it is sampled, and at its end whether it was slow.
-//! It notes numbers and the shape of the filter; the thread makes spans of them. The queue is bounded in bytes. If it
-//! is full, because the receiver does not answer, operations are counted and not noted.
+//! When an operation begins, the event loop decides whether it is sampled. When it ends, the event loop decides whether
+//! it was slow. The loop stores numbers and the shape of the filter, from which the thread makes spans. The queue is
+//! bounded in bytes. If it is full because the receiver does not answer, operations are only counted.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::config::traces::TraceSettings;
 use crate::limits::traces::{TRACE_BATCH, TRACE_GATHER, TRACE_WAITING_BYTES_MAX};
 
-/// A finished operation. It contains no values of entries, no names and no addresses.
+/// A finished operation. Contains no values of entries, no names and no addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TracedOperation {
     /// Name of the operation.
@@ -19,11 +19,11 @@ pub(crate) struct TracedOperation {
     /// Start, in microseconds since 1970.
     pub(crate) started_micros: u64,
     pub(crate) took_micros: u64,
-    /// Its result code.
+    /// Result code of the operation.
     pub(crate) code: u32,
     pub(crate) connection: u64,
     pub(crate) message_id: u64,
-    /// Number of RDNs in the name of the entry, or of the base.
+    /// Number of RDNs in the DN of the entry or the base.
     pub(crate) depth: Option<u64>,
     /// Entries that a search returned.
     pub(crate) entries: Option<u64>,
@@ -37,9 +37,9 @@ pub(crate) struct TracedOperation {
     pub(crate) plan: Option<String>,
     /// OID of an extended operation.
     pub(crate) oid: Option<String>,
-    /// Stages whose times are known: the name, and the first and last microsecond after the start.
+    /// Stages with known times: the name, and the first and last microsecond after the start.
     pub(crate) stages: Vec<(&'static str, u64, u64)>,
-    /// Whether it was slow.
+    /// Whether the operation was slow.
     pub(crate) is_slow: bool,
 }
 
@@ -55,27 +55,27 @@ impl TracedOperation {
 /// Times of a batch of changes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriteTimes {
-    /// Time at which the writer took it out of its queue.
+    /// Time at which the writer took the batch from its queue.
     pub(crate) taken: Instant,
-    /// Time at which all of its changes were decided.
+    /// Time at which all changes of the batch were decided.
     pub(crate) decided: Instant,
-    /// Time at which it was durable, or had failed.
+    /// Time at which the batch was durable, or had failed.
     pub(crate) committed: Instant,
 }
 
 impl WriteTimes {
-    /// Begins the times of a batch that is taken now.
+    /// Returns the times of a batch that is taken from the queue now.
     pub(crate) fn begin() -> WriteTimes {
         let now = Instant::now();
         WriteTimes { taken: now, decided: now, committed: now }
     }
 }
 
-/// The queue.
+/// Queue of operations for the thread that sends traces.
 pub(crate) struct TraceFeed {
     sampled: u64,
     slow: Option<Duration>,
-    /// State of the numbers that choose samples.
+    /// State of the pseudo-random numbers for sampling.
     chooser: AtomicU64,
     waiting: Mutex<Waiting>,
     arrived: Condvar,
@@ -89,14 +89,14 @@ struct Waiting {
     is_closed: bool,
 }
 
-/// For the monitor.
+/// Figures about traces for the monitor.
 #[derive(Debug, Default)]
 pub(crate) struct TraceFigures {
-    /// Operations that the receiver has accepted.
+    /// Number of operations that the receiver has accepted.
     pub(crate) sent: AtomicU64,
-    /// Operations that were to be traced and were lost.
+    /// Number of operations that should have been traced but were lost.
     pub(crate) dropped: AtomicU64,
-    /// Whether the receiver cannot be reached now, or refuses.
+    /// Whether the receiver cannot be reached now, or refuses traces.
     pub(crate) is_failing: AtomicBool,
 }
 
@@ -113,7 +113,7 @@ impl TraceFeed {
         }
     }
 
-    /// Chooses the operation that begins now, or not.
+    /// Decides whether the operation that begins now is sampled.
     pub(crate) fn samples(&self) -> bool {
         match self.sampled {
             0 => false,
@@ -122,17 +122,17 @@ impl TraceFeed {
         }
     }
 
-    /// Whether operations are traced because they are slow, so that each must be watched.
+    /// Returns true if slow operations are traced, so that the duration of each operation must be checked.
     pub(crate) fn watches_slow(&self) -> bool {
         self.slow.is_some()
     }
 
-    /// Whether an operation of this duration is slow.
+    /// Returns true if an operation of this duration is slow.
     pub(crate) fn is_slow(&self, took_micros: u64) -> bool {
         self.slow.is_some_and(|slow| u128::from(took_micros) >= slow.as_micros())
     }
 
-    /// Whether there is room for another operation. If not, counts one that is lost.
+    /// Returns true if there is room for another operation. Otherwise counts a lost operation.
     pub(crate) fn has_room(&self) -> bool {
         let has_room = self.waiting_bytes.load(Ordering::Relaxed) < TRACE_WAITING_BYTES_MAX;
         if !has_room {
@@ -141,7 +141,7 @@ impl TraceFeed {
         has_room
     }
 
-    /// Hands a finished operation over.
+    /// Adds a finished operation to the queue.
     pub(crate) fn push(&self, operation: TracedOperation) {
         self.waiting_bytes.fetch_add(operation.bytes(), Ordering::Relaxed);
         let mut waiting = self.lock();
@@ -153,7 +153,8 @@ impl TraceFeed {
         }
     }
 
-    /// Waits for operations and a little for more of them. Returns them, up to a batch, and whether the feed is closed.
+    /// Waits for operations, and then for a short time for more. Returns them, up to a batch, and whether the queue is
+    /// closed.
     pub(crate) fn fetch(&self) -> (Vec<TracedOperation>, bool) {
         let is_idle = |waiting: &mut Waiting| waiting.operations.is_empty() && !waiting.is_closed;
         let is_small = |waiting: &mut Waiting| waiting.operations.len() < TRACE_BATCH && !waiting.is_closed;
@@ -168,35 +169,35 @@ impl TraceFeed {
         (batch, is_closed)
     }
 
-    /// Waits for a time, or until the feed is closed.
+    /// Waits for this time, or until the queue is closed.
     pub(crate) fn pause(&self, time: Duration) {
         let is_open = |waiting: &mut Waiting| !waiting.is_closed;
         drop(self.arrived.wait_timeout_while(self.lock(), time, is_open));
     }
 
-    /// Makes the thread send what waits and end.
+    /// Closes the queue, so that the thread sends the queued operations and ends.
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;
         self.arrived.notify_one();
     }
 
-    /// Counts operations that were accepted.
+    /// Counts operations that the receiver has accepted.
     pub(crate) fn sent(&self, count: usize) {
         self.figures.sent.fetch_add(count as u64, Ordering::Relaxed);
     }
 
-    /// Counts operations that are lost.
+    /// Counts lost operations.
     pub(crate) fn lost(&self, count: usize) {
         self.figures.dropped.fetch_add(count as u64, Ordering::Relaxed);
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        // Every update under the lock is one step, so a poisoned lock is usable.
+        // Every update under the lock is a single step, so a poisoned lock is usable.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Returns a number that looks random, a different one for each number (the output function of SplitMix64).
+/// Returns a pseudo-random number, a different one for each input (the output function of SplitMix64).
 fn scattered(number: u64) -> u64 {
     let mut mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
