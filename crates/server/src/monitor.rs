@@ -1,4 +1,5 @@
-//! Figures about the server: `cn=monitor` shows them as entries made for each search, the metrics as time series.
+//! Figures about the server. `cn=monitor` shows them as entries, which are made for each search, and the metrics as
+//! time series.
 
 #[cfg(feature = "kafka")]
 mod cluster;
@@ -57,30 +58,30 @@ use crate::workers::writer::WriteQueue;
 /// Version of the running server.
 const RELEASE: &str = env!("CARGO_PKG_VERSION");
 
-/// Makes the entries and the metrics.
+/// Source of the entries and the metrics.
 pub(crate) struct Monitor {
     started: Instant,
     /// Seconds since 1970.
     started_at: u64,
-    /// Set when the server has started its threads.
+    /// Set after the server has started its threads.
     sources: OnceLock<Sources>,
 }
 
-/// The sources of the numbers.
+/// Parts of the server from which the figures are read.
 pub(crate) struct Sources {
     #[cfg(feature = "kafka")]
     pub(crate) cluster: Option<Arc<::cluster::figures::Figures>>,
-    /// Generation of the data that positions belong to.
+    /// Generation of the data, to which positions belong.
     pub(crate) generation: [u8; 16],
     pub(crate) counters: Arc<[Arc<Counters>]>,
-    /// Work by listener, client and index, of each event loop.
+    /// Work by listener, client and index, for each event loop.
     pub(crate) usage: Arc<[Arc<Usage>]>,
     /// The listeners and their names.
     pub(crate) listener_names: Vec<(ListenerIndex, String)>,
     pub(crate) acceptor: Arc<AcceptorControl>,
     pub(crate) writes: Arc<WriteQueue>,
     pub(crate) scans: Arc<ScanFigures>,
-    /// Figures of links by mail, if the server sends them.
+    /// Figures about mail for password resets, if the server sends it.
     pub(crate) mails: Option<Arc<MailFigures>>,
     pub(crate) slow: Arc<SlowOperations>,
     pub(crate) scan_shares: Arc<ScanShares>,
@@ -89,13 +90,13 @@ pub(crate) struct Sources {
     pub(crate) hashes: Arc<HashFigures>,
     pub(crate) read_ahead: Arc<ReadAheadFigures>,
     pub(crate) request_memory: Arc<RequestMemory>,
-    /// Searches that listen for changes.
+    /// Places of searches that wait for changes.
     pub(crate) listening: Arc<ListeningPlaces>,
     pub(crate) health: Arc<Health>,
     /// Answers of the event loops to probes, if there is a listener for the metrics.
     pub(crate) readiness: Option<Arc<Readiness>>,
     pub(crate) certificates: Arc<Certificates>,
-    /// Bounds the age of data that this node returns; `None` if the settings set no bound.
+    /// Bound on the age of data that this node returns; `None` if the settings set none.
     pub(crate) read_age: Option<Arc<ReadAge>>,
     /// The audit trail, if there is one.
     pub(crate) audit: Option<Arc<AuditFeed>>,
@@ -105,11 +106,11 @@ pub(crate) struct Sources {
     pub(crate) backup: Option<Arc<BackupFigures>>,
     /// State of the copy of another server's tree, if there is one.
     pub(crate) follow: Vec<(String, Arc<FollowFigures>)>,
-    /// State of this replica, if it is one.
+    /// State of the replica, if this server is one.
     pub(crate) replica: Option<Arc<ReplicaFigures>>,
-    /// Reads the log for replicas.
+    /// Thread that reads the log for replicas.
     pub(crate) log_reader: Arc<LogReader>,
-    /// Weak, because the directory owns the monitor.
+    /// Weak because the directory owns the monitor.
     pub(crate) directory: Weak<Directory>,
 }
 
@@ -118,9 +119,9 @@ impl Monitor {
         Monitor { started: Instant::now(), started_at: now_micros() / 1_000_000, sources: OnceLock::new() }
     }
 
-    /// Sets the sources of the numbers.
+    /// Sets the sources of the figures.
     pub(crate) fn attach(&self, sources: Sources) {
-        // There is no second call: a directory has one server.
+        // Called only once, because a directory has only one server.
         let _ = self.sources.set(sources);
     }
 }
@@ -147,7 +148,7 @@ impl MonitorSource for Monitor {
 }
 
 impl Monitor {
-    /// Returns a page of the metrics' listener, for a client that knows the token or not.
+    /// Returns a page of the metrics listener. `knows_token` is true if the client sent the token.
     pub(crate) fn page(&self, path: &str, knows_token: bool) -> Page {
         match path {
             "/metrics" if !knows_token => Page::NeedsToken,
@@ -168,7 +169,7 @@ impl Monitor {
         }
     }
 
-    /// Returns the page of the metrics. It queries the store for its figures.
+    /// Returns the page with the metrics. Reads figures from the store.
     pub(crate) fn metrics_page(&self) -> Page {
         match metrics::metrics(self.groups(), self.operations()) {
             Ok(text) => Page::Found(metrics::MEDIA_TYPE, text),
@@ -176,7 +177,7 @@ impl Monitor {
         }
     }
 
-    /// Returns the reason to send changes to another server now, if there is one.
+    /// Returns the reason why clients should send changes to another server now, if there is one.
     fn refusal(&self) -> Option<String> {
         let sources = self.sources.get()?;
         let now = Instant::now();
@@ -184,7 +185,7 @@ impl Monitor {
         refusal.or_else(|| sources.replica.as_ref()?.get().refusal(now))
     }
 
-    /// Returns the reason to send all requests to another server now, if there is one.
+    /// Returns the reason why clients should send all requests to another server now, if there is one.
     fn not_ready(&self) -> Option<String> {
         let Some(sources) = self.sources.get() else { return Some("the server is starting".to_owned()) };
         if sources.acceptor.is_stopping() {
@@ -256,7 +257,7 @@ impl Monitor {
     }
 }
 
-/// Returns the value of a counter of several threads.
+/// Returns the value of a counter that several threads write.
 fn load(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
 }
@@ -298,7 +299,7 @@ fn durations(sources: &Sources) -> Group {
     let mut group = Group::new("Durations");
     for total in operation_totals(&sources.counters) {
         let name = format!("{} Microseconds", total.name);
-        // The metrics have a histogram of them.
+        // The metrics have a histogram of these durations.
         group.text(name, "Total time of finished operations", total.latency.micros());
     }
     group
@@ -357,7 +358,7 @@ fn hashes(hashes: &HashFigures) -> Group {
     group
 }
 
-/// Returns the figures of links by mail.
+/// Returns the figures about mail for password resets.
 fn mails(figures: &MailFigures) -> Group {
     let mut group = Group::new("Mail");
     group.count("Requests", "Requests for a link to set another password", load(&figures.requests));
@@ -370,7 +371,8 @@ fn mails(figures: &MailFigures) -> Group {
     group
 }
 
-/// Returns figures of password policies, with the first notice about a policy that does not work as written.
+/// Returns figures about password policies, with the first notice about a policy that does not have the effect of its
+/// text.
 fn policies(directory: &Weak<Directory>) -> Group {
     let mut group = Group::new("Password Policies");
     let Some(directory) = directory.upgrade() else { return group };
@@ -380,7 +382,7 @@ fn policies(directory: &Weak<Directory>) -> Group {
     group
 }
 
-/// Returns figures of groups whose members a search describes.
+/// Returns figures about dynamic groups, whose members are the result of a search.
 fn dynamic_groups(directory: &Weak<Directory>) -> Group {
     let mut group = Group::new("Dynamic Groups");
     let Some(directory) = directory.upgrade() else { return group };
@@ -390,7 +392,7 @@ fn dynamic_groups(directory: &Weak<Directory>) -> Group {
     group
 }
 
-/// Returns figures of the subentries that give collective attributes to entries.
+/// Returns figures about subentries with collective attributes.
 fn collective_attributes(directory: &Weak<Directory>) -> Group {
     let mut group = Group::new("Collective Attributes");
     let Some(directory) = directory.upgrade() else { return group };
@@ -400,7 +402,7 @@ fn collective_attributes(directory: &Weak<Directory>) -> Group {
     group
 }
 
-/// Returns the progress of rules by which existing entries join groups.
+/// Returns the progress of rules that add existing entries to groups.
 fn automatic_members(directory: &Weak<Directory>) -> Group {
     let mut group = Group::new("Automatic Members");
     let pending =
@@ -424,7 +426,7 @@ fn automatic_members(directory: &Weak<Directory>) -> Group {
     group
 }
 
-/// Returns the progress of values that become links.
+/// Returns the progress of the conversion of values to links.
 fn links(directory: &Weak<Directory>) -> Group {
     let mut group = Group::new("Links");
     let Some(directory) = directory.upgrade() else { return group };
@@ -453,7 +455,7 @@ const LINKS_FAILING: &str = "Why plain values do not become links";
 
 const AUTO_MEMBERS_FAILING: &str = "Why existing entries do not join the group of a rule";
 
-/// Returns the first notice about what does not work as written.
+/// Returns the first of some notices.
 fn first_of(notices: Vec<String>) -> Value {
     let others = notices.len().saturating_sub(1);
     let fault = notices.into_iter().next().map(|first| match others {
@@ -472,7 +474,7 @@ fn read_ahead(figures: &ReadAheadFigures) -> Group {
     group
 }
 
-/// Returns the bytes that requests hold, and the number of times that a bound was reached.
+/// Returns the number of bytes that requests occupy, and the number of times that a bound was reached.
 fn request_memory(memory: &RequestMemory) -> Group {
     let mut group = Group::new("Request Memory");
     group.level("Used Bytes", "Octets that requests and answers hold", memory.used() as u64);
@@ -489,7 +491,7 @@ fn request_memory(memory: &RequestMemory) -> Group {
     group
 }
 
-/// Searches that listen for changes: persistent searches, and those of RFC 4533 that persist.
+/// Returns figures about searches that wait for changes: persistent searches, and refreshAndPersist of RFC 4533.
 fn listening(places: &ListeningPlaces) -> Group {
     let mut group = Group::new("Persistent Searches");
     group.level("Current", "Searches that listen for changes", places.count() as u64);
@@ -524,7 +526,7 @@ fn traces(feed: &TraceFeed) -> Group {
     group
 }
 
-/// Returns figures of the backup. Without a time, none was made since the start.
+/// Returns figures about the backup. The time is absent if no backup was made since the start.
 fn backup(figures: &BackupFigures, directory: &Weak<Directory>) -> Group {
     let mut group = Group::new("Backup");
     let BackupState { last, error, interval_seconds, place, .. } = figures.get();
@@ -543,7 +545,7 @@ fn backup(figures: &BackupFigures, directory: &Weak<Directory>) -> Group {
     group
 }
 
-/// Returns the moments that the backup covers: a text for each set of all entries with the changes after it.
+/// Returns the moments that the backup covers: one text for each chain of a file with all rows and the later changes.
 fn backup_moments(figures: &BackupFigures) -> Group {
     let mut group = Group::new("Backup Moments");
     let time = |seconds: u64| time_text(seconds.saturating_mul(1_000_000));
@@ -567,7 +569,7 @@ fn backup_moments(figures: &BackupFigures) -> Group {
     group
 }
 
-/// Returns the position that reads show; 0 if it cannot be read.
+/// Returns the newest position that reads can see; 0 if it cannot be read.
 fn newest_position(directory: &Weak<Directory>) -> u64 {
     directory.upgrade().and_then(|directory| directory.newest_position().ok()).unwrap_or(0)
 }
@@ -625,7 +627,7 @@ fn indexes(directory: &Directory) -> Group {
     group
 }
 
-/// Returns one text for each attribute that lacks an index which searches needed.
+/// Returns one text for each attribute without an index that searches needed.
 fn index_advice(advice: &IndexAdvice, directory: &Directory) -> Group {
     let mut group = Group::new("Index Advice");
     let defined = directory.indexes();

@@ -1,6 +1,6 @@
-//! Opening a data directory, and starting the parts that serve it.
+//! Opening of a data directory, and the start of the parts that serve it.
 //!
-//! There is no global state: a process may run several servers, and tests do.
+//! There is no global state. A process may run several servers, as tests do.
 
 mod clock;
 mod cluster;
@@ -57,25 +57,25 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Opens, or creates, the data directory.
+    /// Opens the data directory, or creates it.
     ///
-    /// A clear administrator password of the settings is hashed here. Without one, on the very first start, one is
-    /// generated and kept: see [`generated_password`](Opened::generated_password).
+    /// Hashes a clear administrator password in the settings. If there is none, the first start generates one: see
+    /// [`generated_password`](Opened::generated_password).
     ///
     /// # Errors
-    /// Schema files, settings or the data directory are not usable.
+    /// Schema files, settings or the data directory cannot be used.
     pub fn open(config: Config) -> Result<Opened, ServeError> {
         let is_clustered = config.cluster.is_some();
         let part = replica::part(&config)?;
         let follows_log = is_clustered || part != Part::Alone;
         let mut opened = Opened::open_to(config, follows_log, part == Part::Replica)?;
         if follows_log {
-            // The password comes from the log, and only the log may write.
+            // The password is in the log, to which only the writer may append.
             return Ok(opened);
         }
         match opened.directory.replication_role()? {
             ReplicationRole::Replica => return Err(ServeError::IsReplica { path: opened.config.data }),
-            // Its password was the writer's.
+            // Its password came from the log of the writer.
             ReplicationRole::Replaced { .. } => return Ok(opened),
             ReplicationRole::Writer | ReplicationRole::Promoted { .. } => {}
         }
@@ -88,7 +88,7 @@ impl Opened {
         Ok(opened)
     }
 
-    /// Opens a data directory that exists, without changing it.
+    /// Opens an existing data directory without changing it.
     pub(crate) fn open_for_reading(mut config: Config) -> Result<Opened, ServeError> {
         // A new suffix would be written to the directory.
         config.suffixes.clear();
@@ -99,7 +99,7 @@ impl Opened {
         Opened::open_to(config, false, false)
     }
 
-    /// Opens the data directory, as a node or replica that follows a log or not.
+    /// Opens the data directory. `follows_log` is true for a cluster node or a replica, which follows a log.
     pub(crate) fn open_to(
         config: Config,
         follows_log: bool,
@@ -128,7 +128,7 @@ impl Opened {
                                                     aside");
         }
         if let Some(Secret(clear)) = &config.admin_password {
-            // The password scheme of the directory is known only now.
+            // The password scheme of the directory was not known before.
             let stored =
                 password::hash(directory.settings().general.password_scheme, clear, &random.bytes()?);
             let node = NodeSettings { admin_password: Some(stored), ..node_settings(&config) };
@@ -139,13 +139,14 @@ impl Opened {
         Ok(Opened { config, directory, writer, monitor, health, random, generated_password, bound_ports })
     }
 
-    /// Sets sockets that are already bound, to listen with.
+    /// Sets sockets that are already bound, on which the server will listen.
     pub(crate) fn with_ports(mut self, bound_ports: BoundPorts) -> Opened {
         self.bound_ports = bound_ports;
         self
     }
 
-    /// Returns the administrator's password, if this start generated one. Show it once: only a hash is stored.
+    /// Returns the administrator's password if this start generated one. It must be shown once, because only its hash
+    /// is stored.
     pub fn generated_password(&self) -> Option<&str> {
         self.generated_password.as_deref()
     }
@@ -176,12 +177,12 @@ impl Opened {
 
     /// Listens and starts to serve.
     ///
-    /// Opens everything that the settings can get wrong, then starts the services, each after those it uses, and the
-    /// event loops last.
+    /// First opens everything that can fail because of wrong settings. Then starts the services, each after the
+    /// services that it uses. The event loops start last.
     ///
     /// # Errors
-    /// A part cannot be opened or started: an address cannot be listened on, for example, or the system cannot start a
-    /// thread. Then the parts that were started have stopped.
+    /// A part cannot be opened or started, for example because an address is in use. The parts that were started are
+    /// then stopped.
     pub fn start(self) -> Result<Server, ServeError> {
         let Opened { config, directory, writer, monitor, health, bound_ports, .. } = self;
         clock::warn_of_late_clock(&directory);
@@ -264,7 +265,7 @@ impl Opened {
     }
 }
 
-/// Returns the sources of the thread for the page `/ready`.
+/// Returns the sources of the thread that checks readiness for the page `/ready`.
 fn probed(readiness: Arc<Readiness>, shared: &Shared, listening: &Listening) -> Probed {
     Probed {
         readiness,
@@ -274,7 +275,7 @@ fn probed(readiness: Arc<Readiness>, shared: &Shared, listening: &Listening) -> 
     }
 }
 
-/// Returns the sources of the monitor that every server has.
+/// Returns the monitor's sources that every server has.
 fn sources(shared: &Shared, listening: &Listening) -> Sources {
     Sources {
         #[cfg(feature = "kafka")]

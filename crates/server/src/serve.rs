@@ -1,4 +1,4 @@
-//! A server process: settings, log, signals, the service manager.
+//! A server process: settings, log, signals, and the service manager.
 
 mod first_copy;
 pub(crate) mod privileges;
@@ -28,11 +28,11 @@ use crate::telemetry::health::notify;
 
 /// Serves until SIGTERM or SIGINT. SIGHUP reads the node file again.
 ///
-/// `prepare` may read the directory and load entries before any client is served; `ready` is called once the server
+/// `prepare` may read the directory and load entries before any client is served. `ready` is called when the server
 /// listens. Both run on the calling thread.
 ///
 /// # Errors
-/// The settings are not usable, the server does not start, or it stopped by itself.
+/// The settings cannot be used, the server cannot start, or it stopped because of an error.
 pub fn serve(
     arguments: &Arguments,
     prepare: impl FnOnce(&mut Opened) -> Result<(), ServeError>,
@@ -44,7 +44,7 @@ pub fn serve(
     let inherited: Vec<Socket> = system::inherited_sockets()?.into_iter().map(Socket::from).collect();
     let mut ports = BoundPorts::default();
     if account.is_some() || !inherited.is_empty() {
-        // Ports that only root may take. Everything else is opened as the user, as a reload opens it.
+        // Only root may bind some ports. Everything else is opened as the configured user, as in a reload.
         ports = BoundPorts::bind(&config.listen, inherited)?;
     }
     if let Some(account) = &account {
@@ -62,14 +62,14 @@ pub fn serve(
     refuse_lost_data(&config)?;
     // A reload waits until the server runs.
     let signals = Signals::new([SIGHUP])?;
-    // A stop may end a first copy: an import changes all or nothing, and a replica continues at the next start.
+    // A stop may interrupt a first copy: an import changes all or nothing, and a replica continues at the next start.
     let ends = Arc::new(AtomicBool::new(true));
     for signal in [SIGTERM, SIGINT] {
         register_conditional_shutdown(signal, 0, Arc::clone(&ends))?;
     }
     first_copy::make(&config)?;
     copy_supplier(&config)?;
-    // Before the data directory is opened, so that a signal never kills a start halfway.
+    // Registered before the data directory is opened, so that a signal never interrupts a start.
     for signal in [SIGTERM, SIGINT] {
         signals.add_signal(signal)?;
     }
@@ -96,12 +96,12 @@ pub fn serve(
     result
 }
 
-/// Fails if the data directory has no data although its backup has some: its disk may be lost or not
-/// mounted. A replica and a copy of another server's tree get their data from there.
+/// Fails if the data directory has no data although there is a backup of it: its disk may be lost or not mounted.
+/// Replicas and copies of another server's tree are exempt, because they get their data from that server.
 fn refuse_lost_data(config: &Config) -> Result<(), ServeError> {
     let Some(backup) = &config.backup else { return Ok(()) };
     let has_source = config.replica.is_some() || !config.follow.is_empty();
-    // Reading a data directory that fails is reported when it is opened, and a place that fails by the backup.
+    // Opening the data directory reports an error of the directory, and the backup thread an error of the backup.
     if has_source || !matches!(check_data(config), Err(ServeError::NoData { .. })) {
         return Ok(());
     }
@@ -113,7 +113,7 @@ fn refuse_lost_data(config: &Config) -> Result<(), ServeError> {
     }
 }
 
-/// Logs the warnings that were not logged before.
+/// Logs the warnings that were not yet logged.
 fn warn_once(told: &mut HashSet<String>, warnings: Vec<String>) {
     for warning in warnings {
         if !told.contains(&warning) {
@@ -123,7 +123,7 @@ fn warn_once(told: &mut HashSet<String>, warnings: Vec<String>) {
     }
 }
 
-/// Handles signals on a separate thread, which blocks until one arrives.
+/// Starts the thread that handles signals.
 fn watch_signals(
     mut signals: Signals,
     server: Handle,
@@ -146,7 +146,7 @@ fn watch_signals(
     Ok((handle, thread))
 }
 
-/// Reads the node file again and logs the changes. An invalid file changes nothing.
+/// Reads the node file again and logs the changes. If the file is not valid, nothing changes.
 fn reload(server: &Handle, arguments: &Arguments, (log, told): (&LogHandle, &mut HashSet<String>)) {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => notify(&[NotifyState::Reloading, now]),

@@ -16,7 +16,7 @@ pub(super) fn group(figures: &Figures, directory: &Weak<Directory>) -> Group {
     let state = figures.get();
     add_role(&mut group, &state);
     add_comparison(&mut group, &state);
-    // The position that reads show; the node's thread reports it only after it has answered.
+    // The newest position that reads can see. The thread of the node reports a position only after it has answered.
     group.level("Position", "The last change that reads show", newest_position(directory));
     add_log(&mut group, &state);
     add_retention(&mut group, &state);
@@ -27,7 +27,7 @@ pub(super) fn group(figures: &Figures, directory: &Weak<Directory>) -> Group {
     group
 }
 
-/// Adds the node's part in the cluster, and what all nodes agree on.
+/// Adds the role of the node, and the state on which all nodes agree.
 fn add_role(group: &mut Group, state: &NodeState) {
     group.text("Node", "The number of this node", state.node);
     group.text("Address", "Address at which other nodes reach this one", &state.address);
@@ -77,13 +77,13 @@ fn add_log(group: &mut Group, state: &NodeState) {
     group.level("Log Bytes", "About what the log takes", state.log_bytes);
     if let Some(bytes) = state.log_bytes_per_day {
         group.level("Log Bytes Per Day", "What a day adds to the log", bytes);
-        // Assumes that nothing is deleted, for sizing disks.
+        // Assumes that no messages are deleted, which is useful for sizing disks.
         let in_30_days = state.log_bytes.saturating_add(bytes.saturating_mul(30));
         group.level("Log Bytes In 30 Days", "What the log takes then if nothing is deleted", in_30_days);
     }
 }
 
-/// Adds which part of the log may be deleted, and the snapshots that decide it.
+/// Adds the part of the log that may be deleted, and the snapshots that determine it.
 fn add_retention(group: &mut Group, state: &NodeState) {
     group.level("Deletable Bytes", "Estimated bytes of the log that no node needs", state.deletable_bytes);
     match &state.snapshot {
@@ -112,7 +112,7 @@ fn add_retention(group: &mut Group, state: &NodeState) {
     }
 }
 
-/// Adds this node's lag, and counts of changes and groups.
+/// Adds the lag of this node, and counts of changes and groups.
 fn add_changes(group: &mut Group, state: &NodeState) {
     group.level("Lag Messages", "Messages that this node has not read", state.lag_messages());
     group.level("Lag Seconds", "Age of the last message read, if others follow it", state.lag_seconds);
@@ -142,7 +142,7 @@ fn round_text(round: &replication::Round) -> String {
     }
 }
 
-/// Returns the figures of a node from the log.
+/// Returns the figures that the log contains about a node.
 fn member_text(row: &replication::MemberRow) -> String {
     if row.has_left {
         return "gone: its certificate is refused".to_owned();

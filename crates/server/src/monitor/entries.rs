@@ -1,8 +1,9 @@
 //! The figures as entries below `cn=monitor`.
 //!
-//! The tree has the shape and the attribute names of OpenLDAP's, so that existing monitoring tools can read it:
-//! `cn=Operations` with received and finished operations by type, `cn=Connections`, `cn=Statistics`, `cn=Time`. Below
-//! each operation are counts by result code. The other containers are Pando's. `description` explains a figure.
+//! The tree has the shape and attribute names of OpenLDAP's monitor tree, so that existing tools can read it:
+//! `cn=Operations` with received and finished operations by type, `cn=Connections`, `cn=Statistics`, `cn=Time`. Each
+//! operation has counts by result code. The other containers are specific to Pando. The `description` of an entry
+//! explains its figure.
 
 use directory::csn::generalized_time;
 use directory::virtual_entries::VirtualEntry;
@@ -30,7 +31,7 @@ pub(super) fn entries(groups: &[Group], totals: &[OperationTotal]) -> Vec<Virtua
     tree.entries
 }
 
-/// Returns the object class of a value's entry, and the attribute with the value.
+/// Returns the object class of the entry of a figure, and the attribute with its value.
 fn entry_value(value: &Value) -> (&'static str, &'static str, String) {
     let info = |text| ("monitoredObject", "monitoredInfo", text);
     match value {
@@ -63,7 +64,7 @@ impl Tree {
         self.entries.push(VirtualEntry { dn, attributes: all });
     }
 
-    /// Adds `cn=Operations`: received and finished operations, in total, by kind, and by kind and result.
+    /// Adds `cn=Operations`: received and finished operations in total, by kind, and by kind and result code.
     fn add_operations(&mut self, totals: &[OperationTotal]) {
         let finished = |total: &OperationTotal| total.results.iter().map(|(_, count)| count).sum::<u64>();
         let received = totals.iter().map(|total| total.received).sum();

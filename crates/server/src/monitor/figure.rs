@@ -11,7 +11,7 @@ pub(super) struct Group {
 /// A number or a text about the server.
 pub(super) struct Figure {
     pub(super) name: Cow<'static, str>,
-    /// Explanation for people.
+    /// Explanation of the figure.
     pub(super) help: &'static str,
     pub(super) value: Value,
 }
@@ -24,15 +24,15 @@ pub(super) enum Value {
     Level(u64),
     /// Seconds since 1970.
     Time(u64),
-    /// Yes or no.
+    /// A boolean.
     Flag(bool),
-    /// A fault, or the text shown without one.
+    /// A fault, or the text to show if there is none.
     Fault(Result<&'static str, String>),
-    /// One of a few states: its word, and its text for people.
+    /// One of a few states: a keyword, and a text for people.
     State(&'static str, String),
-    /// A number for each of several things, which the label names. `true` for counts, which only grow.
+    /// A number for each value of a label. The flag is true for counts, which only grow.
     By(&'static str, bool, Vec<(String, u64)>),
-    /// Number done, and total number.
+    /// Number of finished items, and total number.
     Progress(u64, u64),
     /// A text.
     Text(String),

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::monitor::figure::{Group, Value};
 use crate::workers::follow::FollowFigures;
 
-/// Returns the figures of all copies together, and a line for each if there are several.
+/// Returns the figures of all copies in total, and a line for each copy if there are several.
 pub(super) fn group(copies: &[(String, Arc<FollowFigures>)]) -> Option<Group> {
     let states: Vec<_> = copies.iter().map(|(name, figures)| (name, figures, figures.get())).collect();
     let stage = states.iter().map(|(.., state)| state.stage).min()?.word();

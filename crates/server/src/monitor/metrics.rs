@@ -1,6 +1,6 @@
 //! The figures as metrics, in Prometheus' text format 0.0.4, which all common collectors read.
 //!
-//! The name of a metric is that of the figure's entry: `cn=Jobs Dropped,cn=Passwords,cn=monitor` is
+//! The name of a metric is derived from the entry of the figure: `cn=Jobs Dropped,cn=Passwords,cn=monitor` is
 //! `pando_passwords_jobs_dropped_total`. Times are in seconds. Texts are not metrics, except states and faults.
 
 use std::borrow::Cow;
@@ -31,7 +31,7 @@ pub(super) fn metrics(groups: Vec<Group>, operations: Vec<OperationTotal>) -> Re
     Ok(text)
 }
 
-/// All figures of a moment.
+/// All figures at one moment.
 struct Figures {
     groups: Vec<Group>,
     operations: Vec<OperationTotal>,
@@ -59,7 +59,7 @@ impl Collector for Figures {
     }
 }
 
-/// Encodes the figures of operations, with the kind as label.
+/// Encodes the figures of operations, with the kind of operation as a label.
 fn encode_operations(encoder: &mut DescriptorEncoder<'_>, operations: &[OperationTotal]) -> fmt::Result {
     let help = "Requests received, by operation";
     let mut metric = encoder.encode_descriptor("operations_received", help, None, MetricType::Counter)?;
@@ -179,7 +179,7 @@ fn count(metric: &mut MetricEncoder<'_>, number: u64) -> fmt::Result {
     metric.encode_counter::<NoLabelSet, _, u64>(&number, None)
 }
 
-/// Returns the name of an entry as a part of a metric's name.
+/// Converts the name of an entry to a part of the name of a metric.
 fn snake_case(name: &str) -> String {
     name.to_ascii_lowercase().replace(|other: char| !other.is_ascii_alphanumeric(), "_")
 }

@@ -1,4 +1,4 @@
-//! The node of a cluster that the server is, if the settings say so.
+//! The cluster node of the server, if the settings define one.
 
 use std::sync::Arc;
 
@@ -12,18 +12,18 @@ use crate::session::context::Shared;
 use crate::telemetry::health::Health;
 use crate::workers::writer::WriteQueue;
 
-/// A node that does not run yet.
+/// A node that is not running yet.
 #[cfg(feature = "kafka")]
 pub(super) type Node = cluster::Cluster;
 
-/// A node: this program was built without them, so there is no value.
+/// A node. This program was built without cluster support, so there is no value of this type.
 #[cfg(not(feature = "kafka"))]
 pub(super) enum Node {}
 
-/// Opens the node of the settings, if they have one: it accepts connections of other nodes, and does not run yet.
+/// Opens the node if the settings define one. It accepts connections from other nodes, but is not running yet.
 ///
 /// # Errors
-/// The node cannot take part in its cluster, or this program was built without clusters.
+/// The node cannot run in its cluster, or this program was built without cluster support.
 #[cfg(feature = "kafka")]
 pub(super) fn open(config: &Config, shared: &Shared) -> Result<Option<Node>, ServeError> {
     let Some(settings) = &config.cluster else { return Ok(None) };
@@ -31,26 +31,25 @@ pub(super) fn open(config: &Config, shared: &Shared) -> Result<Option<Node>, Ser
     Ok(Some(cluster_host::open(settings, &config.data, &shared.directory, &shared.writes, age)?))
 }
 
-/// See above.
+/// Fails if the settings define a node.
 #[cfg(not(feature = "kafka"))]
 pub(super) fn open(config: &Config, _: &Shared) -> Result<Option<Node>, ServeError> {
     if config.cluster.is_some() { Err(ServeError::NoKafka) } else { Ok(None) }
 }
 
-/// Runs a node in the place of the writer: see [`cluster_host::run`].
+/// Runs a node in place of the writer. See [`cluster_host::run`].
 #[cfg(feature = "kafka")]
 pub(super) fn run(node: Node, writer: Writer, queue: &Arc<WriteQueue>, health: &Health, end: &dyn Fn()) {
     cluster_host::run(node, writer, queue, health, end);
 }
 
-/// See above.
+/// Cannot be called, because there is no node.
 #[cfg(not(feature = "kafka"))]
 pub(super) fn run(node: Node, _: Writer, _: &Arc<WriteQueue>, _: &Health, _: &dyn Fn()) {
     match node {}
 }
 
-/// Returns the generation of the data: in a cluster the cluster's, which all nodes share, otherwise the directory's
-/// own.
+/// Returns the generation of the data: in a cluster the one that all nodes share, otherwise the directory's own.
 pub(super) fn generation(directory: &Directory) -> Result<[u8; 16], ServeError> {
     #[cfg(feature = "kafka")]
     if let Some(cursor) = replication::Cursor::of_rows(&directory.log_rows()?) {

@@ -1,4 +1,4 @@
-//! The HTTP listener of the web console, and the way of its requests to the event loops.
+//! The HTTP listener of the web console, and the path of its requests to the event loops.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -23,7 +23,7 @@ use crate::workers::service::Service;
 /// Open listeners that are not served yet.
 pub(super) struct ConsoleListener(Http);
 
-/// Gives the console connections to the event loops, as if its clients had connected to an LDAP listener.
+/// Passes connections from the console to the event loops, as if its clients had connected to an LDAP listener.
 struct Loops {
     acceptor: Arc<AcceptorControl>,
     reset_mails: Option<Arc<ResetMails>>,
@@ -54,7 +54,7 @@ impl ConsoleListener {
     /// Opens the listeners.
     ///
     /// # Errors
-    /// An address cannot be listened on.
+    /// The server cannot listen on an address.
     pub(super) fn open(
         (settings, users_and_groups): (&ConsoleSettings, Option<&ScimSettings>),
         (acceptor, reset_mails): (Arc<AcceptorControl>, Option<Arc<ResetMails>>),
@@ -81,7 +81,7 @@ impl ConsoleListener {
     /// Starts the thread.
     ///
     /// # Errors
-    /// The system cannot start one.
+    /// The thread cannot be started.
     pub(super) fn start(self) -> io::Result<Service> {
         let (order, stopped) = stop_order();
         let run = move || {

@@ -1,4 +1,4 @@
-//! The event loops, and the sockets that they serve.
+//! The event loops and the sockets that they serve.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::net::mailbox::Mailbox;
 use crate::session::context::{Context, Shared};
 use crate::telemetry::counters::Counters;
 
-/// The listening sockets, and what each event loop waits on, before the loops run.
+/// The listening sockets, and the mailbox and poll of each event loop, before the loops run.
 pub(super) struct Listening {
     acceptor: Acceptor,
     polls: Vec<Poll>,
@@ -26,10 +26,10 @@ pub(super) struct Listening {
 }
 
 impl Listening {
-    /// Listens on the addresses of the settings, with the sockets of `bound_ports` if they are bound already.
+    /// Listens on the addresses of the settings, using the sockets in `bound_ports`, which are already bound.
     ///
     /// # Errors
-    /// An address cannot be listened on, or the system has no event queue.
+    /// The server cannot listen on an address, or the system provides no event queue.
     pub(super) fn open(config: &Config, bound_ports: BoundPorts) -> Result<Listening, ServeError> {
         let threads = config.threads.clamp(1, usize::from(u16::MAX));
         let mut polls = Vec::with_capacity(threads);
@@ -51,7 +51,7 @@ impl Listening {
         Ok(Listening { acceptor, polls, mailboxes, counters })
     }
 
-    /// Returns the addresses with the real ports: see [`Acceptor::addresses`].
+    /// Returns the addresses with the actual ports. See [`Acceptor::addresses`].
     pub(super) fn addresses(&self) -> (Vec<ServerUrl>, Vec<SocketAddr>) {
         self.acceptor.addresses()
     }
@@ -62,7 +62,7 @@ impl Listening {
     }
 }
 
-/// The threads of the event loops. Dropping them stops them and waits for their ends.
+/// Threads of the event loops. Dropping this stops them and waits for their end.
 pub(super) struct EventLoops {
     threads: Vec<JoinHandle<Result<(), EventLoopError>>>,
     control: Arc<AcceptorControl>,
@@ -72,7 +72,7 @@ impl EventLoops {
     /// Starts the loops. The first one accepts connections.
     ///
     /// # Errors
-    /// The directory gives no snapshot, or the system cannot start a thread.
+    /// The directory provides no snapshot, or a thread cannot be started.
     pub(super) fn start(
         listening: Listening,
         shared: &Arc<Shared>,
@@ -102,7 +102,7 @@ impl EventLoops {
     /// Waits until all loops have ended.
     ///
     /// # Errors
-    /// One ended by itself.
+    /// A loop ended with an error.
     pub(super) fn wait(mut self) -> Result<(), ServeError> {
         let mut result = Ok(());
         for thread in std::mem::take(&mut self.threads) {
@@ -127,7 +127,7 @@ impl Drop for EventLoops {
     }
 }
 
-/// Stops the server when one of its loops ends for any reason: the others cannot take over its connections.
+/// Stops the server when one of its loops ends for any reason, because the others cannot take over its connections.
 struct StopsWithLoop(Arc<AcceptorControl>);
 
 impl Drop for StopsWithLoop {

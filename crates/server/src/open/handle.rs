@@ -1,4 +1,4 @@
-//! Control of a running server: its stop, and reloads of its settings.
+//! Control of a running server: stopping it, and reloading its settings.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
 
@@ -16,12 +16,12 @@ use crate::net::mailbox::{LoopMessage, Mailbox};
 use crate::session::context::Shared;
 use crate::stamp::{Random, now_seconds};
 
-/// Controls a server from outside.
+/// Controls a running server.
 #[derive(Clone)]
 pub struct Handle {
     acceptor: Arc<AcceptorControl>,
     mailboxes: Arc<[Mailbox]>,
-    /// Weak, so that a handle that is kept does not keep the data directory open.
+    /// Weak, so that a handle does not keep the data directory open.
     directory: Weak<Directory>,
     certificates: Arc<Certificates>,
     listening: Arc<ListeningPlaces>,
@@ -31,9 +31,9 @@ pub struct Handle {
 /// Result of a reload.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Reloaded {
-    /// Settings that changed and apply now.
+    /// Changed settings that apply now.
     pub applied: Vec<&'static str>,
-    /// Settings that changed and need a restart.
+    /// Changed settings that require a restart.
     pub need_restart: Vec<&'static str>,
 }
 
@@ -50,7 +50,8 @@ impl Handle {
         }
     }
 
-    /// Returns the certificate by which clients verify the server, if its own authority signs its certificate.
+    /// Returns the certificate with which clients verify the server, if its own authority has signed the server's
+    /// certificate.
     pub(super) fn authority(&self) -> Option<AuthorityFile> {
         self.certificates.authority()
     }
@@ -65,12 +66,11 @@ impl Handle {
         self.acceptor.stop();
     }
 
-    /// Applies those settings of `new` that can be applied to a running server. Does nothing once the server has
-    /// stopped.
+    /// Applies those settings of `new` that can be applied to a running server. Does nothing if the server has stopped.
     ///
     /// # Errors
-    /// A setting of the directory is invalid, or there is no random salt for the administrator's password; then nothing
-    /// is applied.
+    /// A setting of the directory is invalid, or there is no random salt for the administrator's password. Nothing is
+    /// then applied.
     pub fn reload(&self, new: Config) -> Result<Reloaded, ServeError> {
         let mut reloaded = Reloaded::default();
         let Some(directory) = self.directory.upgrade() else { return Ok(reloaded) };
@@ -105,7 +105,8 @@ impl Handle {
         }
         drop(in_force);
         config.take_online(new);
-        // Waits until all loops have the settings, so that the end of the reload is reliable. Nothing is ever sent.
+        // Waits until all loops have applied the settings, so that the end of the reload is reliable. The channel
+        // carries no messages.
         if ended.recv_timeout(RELOAD_PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
             tracing::warn!("an event loop has not taken the new settings yet");
         }

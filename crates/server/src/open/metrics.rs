@@ -24,7 +24,7 @@ impl MetricsListener {
     /// Opens the listener.
     ///
     /// # Errors
-    /// Its address cannot be listened on.
+    /// The server cannot listen on its address.
     pub(super) fn open(
         settings: &MetricsSettings,
         monitor: &Arc<Monitor>,
@@ -52,7 +52,7 @@ impl MetricsListener {
     /// Starts the thread.
     ///
     /// # Errors
-    /// The system cannot start one.
+    /// The thread cannot be started.
     pub(super) fn start(self) -> io::Result<Service> {
         let MetricsListener { listener, rules } = self;
         let (stop, stopped) = UnixStream::pair()?;

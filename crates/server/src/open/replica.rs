@@ -1,4 +1,4 @@
-//! The replica that the server is, if the settings say so.
+//! The role of the server in replication.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,28 +11,28 @@ use crate::session::context::Shared;
 use crate::workers::replica::figures::ReplicaFigures;
 use crate::workers::replica::{ReplicaParts, copy};
 
-/// Part that a server takes in replication when it is opened.
+/// Role of a server in replication when it is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// The settings are not those of a replica.
+    /// The settings have no supplier.
     Alone,
     Replica,
-    /// It was promoted away from the supplier of the settings, and has to ask it which of both writes.
+    /// The server was promoted away from the supplier in the settings, and must ask it which of the two is the writer.
     Undecided,
 }
 
-/// Copies the supplier's data if the settings are those of a replica and the data directory contains none.
+/// Copies the supplier's data if the settings name a supplier and the data directory is empty.
 ///
 /// # Errors
-/// The data directory cannot be read, or the supplier gives no copy.
+/// The data directory cannot be read, or the supplier sends no copy.
 pub(crate) fn copy_supplier(config: &Config) -> Result<(), ServeError> {
     part(config).map(drop)
 }
 
-/// Returns the part that the data directory is to take. Copies the supplier's data if it contains none.
+/// Returns the role of the data directory. Copies the supplier's data if the data directory is empty.
 ///
 /// # Errors
-/// The data directory cannot be read, or contains no data and the supplier gives no copy.
+/// The data directory cannot be read, or it is empty and the supplier sends no copy.
 pub(super) fn part(config: &Config) -> Result<Part, ServeError> {
     let Some(settings) = &config.replica else { return Ok(Part::Alone) };
     let failed = |error| ServeError::Open { path: config.data.clone(), error };
@@ -48,7 +48,7 @@ pub(super) fn part(config: &Config) -> Result<Part, ServeError> {
     }
 }
 
-/// Returns the parts of the replica, or of a server that does not know yet whether it is one.
+/// Returns the parts of a replica, or of a server that does not know yet whether it is one.
 pub(super) fn parts(config: &Config, shared: &Shared) -> Option<ReplicaParts> {
     let settings = config.replica.as_ref()?;
     Some(ReplicaParts {

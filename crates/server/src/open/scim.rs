@@ -1,4 +1,5 @@
-//! SCIM at the addresses of the console: HTTP requests become requests of the service, and answers become responses.
+//! SCIM at the addresses of the console: converts HTTP requests to requests of the service, and its answers to HTTP
+//! responses.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use axum::routing::any;
 use axum::{Extension, Router};
 use console::{Client, Ldap, Part};
 
-/// Path below which the service is.
+/// Path prefix of the service.
 const PATH: &str = "/scim/v2";
 
 /// State of all requests.
@@ -21,7 +22,7 @@ struct Shared {
     service: Arc<Service>,
 }
 
-/// Returns the part of the console's listener that serves SCIM; `None` for settings that were not checked.
+/// Returns the part of the console listener that serves SCIM; `None` if the settings were not checked.
 pub(super) fn part(ldap: &Ldap, settings: &ScimSettings) -> Option<Part> {
     let service = match Service::new(settings) {
         Ok(service) => Arc::new(service),

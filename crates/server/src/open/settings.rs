@@ -1,4 +1,4 @@
-//! The schema, directory settings and stored passwords that the settings of a node state.
+//! The schema, directory settings and stored passwords in the settings of a node.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::config::{Config, ConfigError, FollowSettings};
 use crate::error::ServeError;
 use crate::stamp::Random;
 
-/// Returns the shipped schema with the schema texts of the settings, by name, and with files.
+/// Returns the built-in schema, extended by the named schema texts in the settings and by files.
 ///
 /// # Errors
 /// A file cannot be read, or definitions cannot be used.
@@ -49,7 +49,7 @@ pub fn node_settings(config: &Config) -> NodeSettings {
     }
 }
 
-/// Returns the directory-wide settings of a new data directory. Suffixes of the command line replace the default one.
+/// Returns the directory-wide settings of a new data directory. Suffixes on the command line replace the default.
 pub(super) fn initial_settings(config: &Config) -> DirectorySettings {
     match &config.initial {
         Some(stated) => stated.clone(),

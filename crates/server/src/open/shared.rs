@@ -1,4 +1,4 @@
-//! State that all event loops share, with the pools of threads that work for them.
+//! State that all event loops share, and the thread pools that work for them.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -35,15 +35,15 @@ use crate::workers::scan_shares::ScanShares;
 use crate::workers::writer::WriteQueue;
 use crate::workers::{backup_reader, settings_reader, trail_reader};
 
-/// Returns the bytes for the row cache of the writer.
+/// Returns the size of the writer's row cache, in bytes.
 pub(super) fn writer_cache_bytes(config: &Config) -> usize {
     config.row_cache_bytes / ROW_CACHE_WRITER_DIVISOR
 }
 
-/// Makes the state and starts the pools. Each pool ends when the last event loop drops the state.
+/// Creates the state and starts the pools. Each pool ends when the last event loop drops the state.
 ///
 /// # Errors
-/// A file of the settings cannot be used, or the system cannot start a thread.
+/// A file in the settings cannot be used, or a thread cannot be started.
 pub(super) fn start(
     config: &Config,
     directory: &Arc<Directory>,

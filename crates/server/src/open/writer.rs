@@ -1,4 +1,4 @@
-//! The one thread that changes the directory: the writer, or the node of a cluster or a replica in its place.
+//! The one thread that changes the directory: the writer, or in its place a cluster node or a replica.
 
 use std::io;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use crate::workers::replica::{self, ReplicaParts};
 use crate::workers::service::Service;
 use crate::workers::writer::{self, replaced};
 
-/// Starts the thread. It ends after the changes that are queued when it is stopped, so the threads that submit changes
-/// must stop before it. A node whose data must not be served any longer stops the server by `control`.
+/// Starts the thread. When it is stopped, it ends after the queued changes, so the threads that submit changes must
+/// stop first. If a node's data must no longer be served, the thread stops the server through `control`.
 ///
 /// # Errors
-/// The system cannot start one.
+/// The thread cannot be started.
 pub(super) fn start(
     mut writer: Writer,
     (node, replica): (Option<Node>, Option<ReplicaParts>),

@@ -1,10 +1,12 @@
-//! First copy of a followed server's tree: all entries are read and imported at once, before clients are served.
+//! First copy of a followed server's tree: all entries are read and imported before clients are served.
 //!
 //! The entries are read by content synchronization without a cookie (RFC 4533), or by plain searches if the source has
-//! a list of changes, written as LDIF, and pass through the import. The cookie at their end is stored after the import,
-//! and the thread that follows continues there. Without it, after a crash in between, that thread compares everything.
-//! If the source fails after some entries, those are imported, and the thread copies the others one by one. If it sends
-//! no entry with the name of the base, the import changes nothing, and the thread copies all.
+//! a list of changes. They are converted to LDIF and imported. The final cookie is stored after the import, and the
+//! thread that follows the source continues from there. Without a cookie, as after a crash, that thread compares
+//! everything.
+//!
+//! If the source fails after some entries, those are imported, and the thread copies the others one by one. If the
+//! source sends no entry with the DN of the base, the import changes nothing, and the thread copies all entries.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -32,17 +34,17 @@ use crate::workers::follow::changes::{ChangeList, Exchange};
 use crate::workers::follow::source::{self, connect, search};
 use crate::workers::follow::{FollowError, counts_text};
 
-/// Octets of text that are passed to the import at a time.
+/// Size of the chunks of text that are passed to the import, in octets.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// Most chunks that wait for the import.
+/// Maximum number of chunks that wait for the import.
 const CHUNKS_MAX: usize = 8;
 
-/// Interval between notices to the service manager that the start goes on, and the time that each asks for.
+/// Interval between notices to the service manager that the start continues. Each notice requests more time.
 const NOTICE_INTERVAL: Duration = Duration::from_secs(5);
 const NOTICE_MICROS: u32 = 600_000_000;
 
-/// Copies the sources' trees into naming contexts without entries. Does nothing for any others.
+/// Copies the sources' trees into empty naming contexts. Does nothing for other contexts.
 pub(super) fn make(config: &Config) -> Result<(), ServeError> {
     config.follow.iter().try_for_each(|settings| make_one(config, settings))
 }
@@ -89,7 +91,7 @@ fn make_one(config: &Config, settings: &FollowSettings) -> Result<(), ServeError
         (Ok(imported), Ok(None)) => {
             let (source, entries) = (&settings.url, imported.entries);
             tracing::info!(%source, entries, "a part of the first copy is made; others are copied one by one");
-            // Those entries may lack only their superiors. The thread that follows reads them again.
+            // Such entries may lack only their superiors. The thread that follows the source reads them again.
             imported.rejects_file.iter().try_for_each(std::fs::remove_file)?;
         }
         (Ok(imported), Ok(Some(cookie))) if imported.entries > 0 => {
@@ -112,7 +114,7 @@ fn failed(settings: &FollowSettings, error: &FollowError) {
                                             one by one: {error}");
 }
 
-/// Returns the schema and the scheme of passwords of the directory if its naming context is empty.
+/// Returns the schema and the password scheme of the directory if its naming context is empty.
 fn empty_context(
     config: &Config,
     settings: &FollowSettings,
@@ -139,7 +141,7 @@ fn store(config: Config, base: &str, state: &CopyState) -> Result<(), ServeError
 
 type Chunk = io::Result<Vec<u8>>;
 
-/// The cookie at the end of the content, or `None` if only a part was read.
+/// The final cookie, or `None` if only some of the entries were read.
 type ContentRead = Result<Option<Vec<u8>>, FollowError>;
 
 fn join(thread: JoinHandle<ContentRead>) -> Result<ContentRead, ServeError> {
@@ -148,29 +150,29 @@ fn join(thread: JoinHandle<ContentRead>) -> Result<ContentRead, ServeError> {
 
 /// Protocol by which the entries are read.
 enum Content {
-    /// By content synchronization, with the id of the search.
+    /// Content synchronization. The value is the message id of the search.
     Sync(MessageId),
-    /// By plain searches, after a cookie of the list of changes.
+    /// Plain searches, which begin after a position in the list of changes.
     List(ChangeList),
 }
 
-/// Reads the source's entries on a thread of its own.
+/// Reads the source's entries on a separate thread.
 struct Reader {
     schema: Arc<Schema>,
     settings: FollowSettings,
     sender: SyncSender<Chunk>,
     entries: u64,
-    /// Whether the entry at the base of the copy was among them.
+    /// Whether the entry at the base of the copy was received.
     has_base: bool,
     noticed: Instant,
 }
 
 impl Reader {
-    /// Passes on all entries, or those before a failure of the source.
+    /// Passes on all entries, or those that precede a failure of the source.
     fn run(mut self, mut connection: Connection, content: &Content) -> ContentRead {
         let outcome = self.read(&mut connection, content);
         if let Err(error) = &outcome {
-            // So that the import changes nothing. It may have ended.
+            // The error makes the import change nothing. The import may have ended already.
             let _ = self.sender.send(Err(io::Error::other(error.to_string())));
         }
         outcome
@@ -251,7 +253,7 @@ impl Reader {
         self.sender.send(Ok(chunk)).map_err(|_| FollowError::Stopping)
     }
 
-    /// Takes a message. Returns the cookie at the end.
+    /// Handles a message. Returns the cookie at the end of the content.
     fn take(&mut self, received: &Received, text: &mut Vec<u8>) -> Result<Option<Vec<u8>>, FollowError> {
         let message = received.message();
         let value = |oid| message.controls.find(oid).and_then(|control| control.value);
@@ -292,7 +294,7 @@ impl Reader {
     }
 }
 
-/// The text of the entries.
+/// Chunks of the LDIF text of the entries.
 struct Chunks {
     chunks: Receiver<Chunk>,
     chunk: Vec<u8>,

@@ -1,8 +1,8 @@
-//! Privileges of the process, and of other processes towards it.
+//! Privileges of the process, and protection from other processes.
 //!
-//! Root is needed only for ports below 1024. A start as root takes the ports, becomes the user of the settings, and
-//! then opens the data directory, the log and the keys as that user. So a file that the user cannot open is reported at
-//! once, and not when a certificate is renewed.
+//! Root is needed only for ports below 1024. A process started as root binds the ports, changes to the user in the
+//! settings, and then opens the data directory, the log and the keys as that user. So a file that the user cannot open
+//! is reported at the start, and not when a certificate is renewed.
 
 use std::ffi::CString;
 use std::fs;
@@ -16,11 +16,11 @@ use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior,
 use crate::config::RunAs;
 use crate::error::RunAsError;
 
-/// The environment variable that lets developers have core dumps and attach debuggers.
+/// Environment variable that permits core dumps and debuggers, for developers.
 pub const CORE_DUMPS_VARIABLE: &str = "PANDO_CORE_DUMPS";
 
-/// Keeps the memory, which contains passwords, out of core dumps, and from debuggers and other processes of the same
-/// user, unless [`CORE_DUMPS_VARIABLE`] is set.
+/// Protects the memory of the process, which contains passwords. Forbids core dumps, and access by debuggers and other
+/// processes of the same user, unless [`CORE_DUMPS_VARIABLE`] is set.
 ///
 /// # Errors
 /// The system refuses.
@@ -28,7 +28,7 @@ pub fn forbid_core_dumps() -> io::Result<()> {
     if wants_core_dumps() {
         return Ok(());
     }
-    // A core that is piped to a program ignores the limit.
+    // The limit does not apply to core dumps that are piped to a program.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     Ok(setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?)
 }
@@ -37,13 +37,13 @@ fn wants_core_dumps() -> bool {
     std::env::var_os(CORE_DUMPS_VARIABLE).is_some_and(|value| !value.is_empty() && value != "0")
 }
 
-/// Prevents programs that this process runs from gaining privileges, as by set-user-ID. Also applies to threads that
-/// are started afterwards.
+/// Prevents programs that this process runs from gaining privileges, for example by set-user-ID. Also applies to
+/// threads that start later.
 pub(super) fn forbid_new_privileges() -> io::Result<()> {
     Ok(rustix::thread::set_no_new_privs(true)?)
 }
 
-/// A user of this machine.
+/// A user account of this machine.
 pub(super) struct Account {
     user: String,
     uid: Uid,
@@ -54,7 +54,7 @@ impl Account {
     /// Returns the user that the settings name; `None` if the process is that user already.
     ///
     /// # Errors
-    /// There is no user of that name, or only root could become it.
+    /// The user does not exist, or the process is not root and cannot become this user.
     pub(super) fn of(run_as: &RunAs) -> Result<Option<Account>, RunAsError> {
         let RunAs { user, group } = run_as;
         let found = User::from_name(user).ok().flatten().ok_or_else(|| RunAsError::NoUser(user.clone()))?;
@@ -87,17 +87,17 @@ impl Account {
         if !self.uid.is_root() && setuid(Uid::from_raw(0)).is_ok() {
             return Err(RunAsError::Root { user: user() });
         }
-        // The kernel forbids cores of a process that has changed its user.
+        // The kernel forbids core dumps of a process that has changed its user.
         if wants_core_dumps() {
             let _ = set_dumpable_behavior(DumpableBehavior::Dumpable);
         }
         Ok(())
     }
 
-    /// Checks that this user, which the process runs as, can read and write all of the data directory.
+    /// Checks that this user, as which the process runs, can read and write all files of the data directory.
     ///
     /// # Errors
-    /// A file cannot be used. A missing directory, or one that cannot be listed, is reported when it is opened.
+    /// A file cannot be used. A directory that is missing or cannot be listed is reported when it is opened.
     pub(super) fn can_use(&self, data: &Path) -> Result<(), RunAsError> {
         let refused = |file| Err(RunAsError::Data { file, data: data.to_owned(), user: self.user.clone() });
         let mut left = vec![data.to_owned()];
@@ -107,7 +107,7 @@ impl Account {
                 true => Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK,
                 false => Access::READ_OK | Access::WRITE_OK,
             };
-            // A link may point outside, to a key that is only read.
+            // A link may point to a key outside the directory that is only read.
             if !found.is_symlink() && rustix::fs::access(&path, wanted).is_err() {
                 return refused(path);
             }
@@ -119,7 +119,7 @@ impl Account {
         Ok(())
     }
 
-    /// Returns a text for each of these files that a reload, as this user, could not read.
+    /// Returns a text for each of these files that a reload as this user could not read.
     pub(super) fn unreadable<'a>(&self, files: impl IntoIterator<Item = &'a Path>) -> Vec<String> {
         let is_refused = |file: &&Path| rustix::fs::access(*file, Access::READ_OK).is_err();
         let told = |file: &Path| {
