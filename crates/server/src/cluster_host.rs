@@ -1,5 +1,5 @@
-//! The server as the host of a node: changes of the writer's queue go to the node's thread, which takes the place of
-//! the writer's loop. The crate `cluster` has the node.
+//! The server as the host of a cluster node. The changes in the writer's queue are passed to the thread of the node,
+//! which replaces the loop of the writer. The node itself is in the crate `cluster`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -25,7 +25,7 @@ use crate::workers::writer::{
     forwarded_passwords, prepared_passwords, update_account,
 };
 
-/// Returns the part of the settings that the node needs.
+/// Returns the settings that the node needs.
 pub(crate) fn node_settings(settings: &ClusterSettings) -> NodeSettings {
     NodeSettings {
         brokers: settings.brokers.clone(),
@@ -67,8 +67,8 @@ pub(crate) fn open(
     Cluster::open(&node_settings(settings), data, directory, Box::new(host))
 }
 
-/// Runs a node until the queue is closed and empty, on this thread and one that takes changes from the queue. Calls
-/// `end` if the node's data must not be served any longer.
+/// Runs a node until the queue is closed and empty, on this thread and one more, which takes changes from the queue.
+/// Calls `end` if the node's data must no longer be served.
 pub(crate) fn run(
     cluster: Cluster,
     writer: Writer,
@@ -87,11 +87,11 @@ pub(crate) fn run(
             health.stop_changes("a defect was met in the node's thread");
         }
     });
-    // Changes that remain, or still arrive, after a defect.
+    // After a fault, refuse the changes that remain or still arrive.
     queue.refuse_all();
 }
 
-/// Passes the changes of the queue on to the node's thread.
+/// Passes the changes in the queue to the thread of the node.
 fn take_changes(queue: &Arc<WriteQueue>, changes: &Changes) {
     let mut requests = Vec::new();
     while queue.take_changes(&mut requests) {
@@ -123,7 +123,7 @@ fn local_change(queue: &Arc<WriteQueue>, request: WriteRequest) -> LocalChange {
         ToWrite::Account { id, grace, totp_step } => {
             (LocalWork::Account(id, queue.take_account_update(id, (grace, totp_step))), Some(id))
         }
-        // The settings allow no node to follow another server, and nodes have no replicas and are none.
+        // The settings do not allow a node to follow another server. Nodes have no replicas and are not replicas.
         ToWrite::Follow(_) | ToWrite::ForwardedAccount(..) | ToWrite::Fence(_) | ToWrite::Promote { .. } => {
             (LocalWork::Message(Vec::new()), None)
         }
@@ -143,10 +143,10 @@ fn local_change(queue: &Arc<WriteQueue>, request: WriteRequest) -> LocalChange {
     LocalChange { requester, link, work, passwords, origin, keeps_old_values, reply: Box::new(reply) }
 }
 
-/// Services of the server for its node.
+/// Services that the server provides to its node.
 struct ServerHost {
     queue: Arc<WriteQueue>,
-    /// Bounds the age of data that this node returns.
+    /// Bound on the age of data that this node returns.
     read_age: Option<Arc<ReadAge>>,
     random: Random,
     upkeep: Upkeep,

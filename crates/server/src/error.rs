@@ -1,4 +1,4 @@
-//! Errors of a server or its data as a whole, and their classification for exit codes.
+//! Errors of a server or its data as a whole, and their origin for exit codes.
 
 use std::io;
 use std::net::SocketAddr;
@@ -35,16 +35,16 @@ pub enum ServeError {
     /// Directory-wide settings are invalid.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\npando: "))]
     Settings(Vec<ConfigError>),
-    /// The process cannot run as the user of the settings.
+    /// The process cannot run as the user in the settings.
     #[error(transparent)]
     RunAs(#[from] RunAsError),
     /// The log cannot be opened.
     #[error(transparent)]
     Log(#[from] crate::log::LogError),
-    /// A schema file is not usable.
+    /// A schema file cannot be used.
     #[error("schema: {}", .0.to_string().replace('\n', "\npando: schema: "))]
     Schema(#[from] schema::SchemaErrors),
-    /// The data directory cannot be opened; in use by another process is one of the reasons.
+    /// The data directory cannot be opened, for example because another process uses it.
     #[error("{}", in_directory(path, error))]
     Open {
         /// The directory.
@@ -55,7 +55,7 @@ pub enum ServeError {
     /// The supplier's data cannot be copied.
     #[error("the data of the supplier cannot be copied: {0}")]
     Copy(#[from] crate::workers::replica::copy::CopyError),
-    /// The data is a replica's, and the settings have no supplier.
+    /// The data belongs to a replica, but the settings have no supplier.
     #[error(
         "{} contains a replica: it needs the table [replica] of the node file with its supplier; `pando replica \
          promote` makes it a directory of its own",
@@ -71,7 +71,7 @@ pub enum ServeError {
         /// The directory.
         path: PathBuf,
     },
-    /// A backup exists, and the data does not: serving an empty directory would hide the loss, and become the newest
+    /// A backup exists, but the data does not. Serving an empty directory would hide the loss, and become the newest
     /// moment of the backup.
     #[error(
         "{} contains no Pando database, but {} has a backup: `pando restore --data {} {}` restores it; to begin anew, \
@@ -81,16 +81,16 @@ pub enum ServeError {
     LostData {
         /// The directory.
         path: PathBuf,
-        /// The place of the backup.
+        /// Place of the backup.
         backup: String,
     },
-    /// The directory refused something that a start needs.
+    /// The directory refused an operation that the start needs.
     #[error(transparent)]
     Operation(#[from] OperationError),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] store::StoreError),
-    /// An address cannot be listened on.
+    /// The server cannot listen on an address.
     #[error(transparent)]
     Listen(#[from] ListenError),
     /// The listener of the metrics cannot be opened.
@@ -109,7 +109,7 @@ pub enum ServeError {
         /// The cause.
         error: io::Error,
     },
-    /// The files of TLS are not usable.
+    /// The TLS files cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// The audit trail cannot be written.
@@ -124,7 +124,7 @@ pub enum ServeError {
     /// Mail cannot be sent.
     #[error(transparent)]
     Mail(#[from] MailError),
-    /// The node cannot take part in its cluster.
+    /// The node cannot run in its cluster.
     #[cfg(feature = "kafka")]
     #[error("cluster: {0}")]
     Cluster(#[from] cluster::ClusterError),
@@ -147,23 +147,23 @@ pub enum ServeError {
     /// The system provides no thread or event queue.
     #[error("cannot start: {0}")]
     System(#[from] io::Error),
-    /// An event loop ended by itself.
+    /// An event loop ended with an error.
     #[error(transparent)]
     EventLoop(#[from] EventLoopError),
-    /// Changes were stopped while the server ran. All answered changes are on disk; the next start reports what it
-    /// finds.
+    /// Changes were stopped while the server ran. All answered changes are on disk. The next start reports the state of
+    /// the data.
     #[error("changes were stopped: {0}")]
     ChangesStopped(String),
-    /// Waiting for new connections failed.
+    /// Accepting connections failed.
     #[error("waiting for new connections failed: {0}")]
     Accepting(String),
-    /// A thread ended by a defect.
+    /// A thread panicked.
     #[error("thread {0} ended because of a defect in the server")]
     Panicked(String),
-    /// There is no sample for the suffix.
+    /// There is no sample data for the suffix.
     #[error("{0}")]
     Sample(String),
-    /// An import ended; the data is as it was.
+    /// An import failed. The data is unchanged.
     #[error("cannot import into {}: {error}", path.display())]
     Import {
         /// The directory.
@@ -174,7 +174,7 @@ pub enum ServeError {
     /// A text to import cannot be read.
     #[error("cannot read {name}: {error}")]
     Text {
-        /// Its name.
+        /// Name of the text.
         name: String,
         /// The cause.
         error: io::Error,
@@ -182,9 +182,9 @@ pub enum ServeError {
     /// None of the entries in the texts can be imported, so the existing data is not replaced.
     #[error("no entry can be imported, so nothing is changed: {reason}{}", all_reasons(rejects.as_deref()))]
     NothingImported {
-        /// Problem with the first record.
+        /// Problem of the first record.
         reason: String,
-        /// The file with all records and reasons.
+        /// File with all records and the reasons.
         rejects: Option<PathBuf>,
     },
     /// The file for rejected records cannot be written.
@@ -218,14 +218,14 @@ impl From<StartError> for ServeError {
     }
 }
 
-/// Error of running as the user of the settings.
+/// Error of running as the user in the settings.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunAsError {
-    /// There is no such user.
+    /// The user does not exist.
     #[error("user {0:?} does not exist on this machine")]
     NoUser(String),
-    /// There is no such group.
+    /// The group does not exist.
     #[error("group {0:?} does not exist on this machine")]
     NoGroup(String),
     /// A user other than root started the server.
@@ -258,7 +258,7 @@ pub enum RunAsError {
         file.display(), data.display()
     )]
     Data {
-        /// The first of the files.
+        /// The first such file.
         file: PathBuf,
         /// The data directory.
         data: PathBuf,
@@ -271,7 +271,7 @@ fn all_reasons(rejects: Option<&Path>) -> String {
     rejects.map_or_else(String::new, |file| format!("; all reasons: {}", file.display()))
 }
 
-/// Returns the problem with a data directory, with its path unless the error already contains it.
+/// Returns the message about a problem with a data directory. Adds the path unless the error already contains it.
 fn in_directory(path: &Path, error: &directory::OpenError) -> String {
     let (path, error) = (path.display().to_string(), error.to_string());
     if error.contains(&path) { error } else { format!("cannot use the data directory {path}: {error}") }
@@ -282,13 +282,13 @@ fn in_directory(path: &Path, error: &directory::OpenError) -> String {
 pub enum Fault {
     /// The settings, the schema files, or the command line.
     Settings,
-    /// Another process has the data directory.
+    /// Another process has the data directory open.
     InUse,
     /// The data directory cannot be used as it is.
     Data,
-    /// An address cannot be listened on.
+    /// The server cannot listen on an address.
     Listen,
-    /// Anything else: the system, or a defect.
+    /// Any other error: of the system, or a fault of the server.
     Other,
 }
 
@@ -323,7 +323,7 @@ impl ServeError {
 }
 
 impl ServeError {
-    /// Whether acknowledged changes are missing or damaged, which a check of the data must report.
+    /// Returns true if acknowledged changes are missing or damaged, so that the data must be checked.
     pub fn is_lost_data(&self) -> bool {
         let error = match self {
             ServeError::Open {
@@ -343,7 +343,8 @@ impl ServeError {
     }
 }
 
-/// Whether a data directory cannot be opened or created only because disk space, descriptors or memory are exhausted.
+/// Returns true if the only reason why a data directory cannot be opened or created is a lack of disk space,
+/// descriptors or memory.
 fn is_passing(error: &directory::OpenError) -> bool {
     use rustix::io::Errno;
     let is_exhausted = |code: i32| {
@@ -390,21 +391,21 @@ fn import_fault(error: &directory::import::ImportError) -> Fault {
     }
 }
 
-/// Error of loading entries. None of them was loaded.
+/// Error of loading entries. None of them was added.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
     /// The directory refused an entry.
     #[error("loading {dn:?}: {code}: {diagnostic}")]
     Refused {
-        /// Its DN.
+        /// DN of the entry.
         dn: String,
         /// The cause.
         code: ResultCode,
         /// Diagnostic message for people.
         diagnostic: String,
     },
-    /// The directory belongs to a node of a cluster, and a start must not change it.
+    /// The directory belongs to a node of a cluster, which a start must not change.
     #[error("the directory is a node of a cluster: load the entries while the server runs")]
     Node,
     /// There are more entries than a start may load.

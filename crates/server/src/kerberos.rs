@@ -1,8 +1,9 @@
-//! Kerberos exchanges (GSSAPI, RFC 4752; GSS-SPNEGO, RFC 4178): the handling of a client's message.
+//! Kerberos exchanges (GSSAPI, RFC 4752; GSS-SPNEGO, RFC 4178): handling of the client's messages.
 //!
-//! The library reads the keytab and writes the replay cache, so this runs on the hash pool. An exchange belongs to the
-//! job while it runs, and to the session between messages. GSS-SPNEGO ends with the context: protection of messages is
-//! what the client requested from Kerberos. With GSSAPI, the client chooses from what the server offers.
+//! The library reads the keytab and writes the replay cache, so this code runs on the hash pool. While a job runs, it
+//! owns the exchange. Between messages the session owns it. GSS-SPNEGO ends when the security context is established,
+//! and messages are protected as the client requested from Kerberos. With GSSAPI, the server then offers security
+//! layers, and the client chooses one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,43 +14,43 @@ use system::gss::{Acceptor, GssContext, GssError, GssMechanism, GssPeers};
 
 use crate::limits::{KERBEROS_EXCHANGES_MAX, KERBEROS_TOKENS_MAX};
 
-/// Count of present exchanges.
+/// Number of exchanges in progress.
 #[derive(Debug, Default)]
 pub(crate) struct KerberosExchanges(Arc<AtomicUsize>);
 
-/// A counted exchange. Dropping it subtracts it.
+/// Count of one exchange. Dropping it decreases the number.
 struct Counted(Arc<AtomicUsize>);
 
-/// The server's end of an exchange.
+/// Server side of an exchange.
 pub(crate) struct KerberosExchange {
     mechanism: GssMechanism,
     context: GssContext,
     next: Expected,
-    /// Tokens that the client has sent.
+    /// Number of tokens that the client has sent.
     tokens: u8,
     _counted: Counted,
 }
 
-/// Message expected from the client next.
+/// Next message that the client must send.
 #[derive(Clone, Copy)]
 enum Expected {
     /// A token.
     Token,
-    /// An empty message: the client has the server's last token.
+    /// An empty message, which acknowledges the server's last token.
     Nothing,
-    /// Its choice from the offer.
+    /// The client's choice of a security layer.
     Choice,
 }
 
-/// A message of the client, for its exchange.
+/// A message of the client, and its exchange.
 pub(crate) struct KerberosJob {
     pub(crate) exchange: KerberosExchange,
     pub(crate) message: Vec<u8>,
-    /// Channel binding data that the client may have bound its ticket to; `None` without TLS.
+    /// Channel binding data to which the client may have bound its ticket; `None` without TLS.
     pub(crate) channel: Option<Vec<u8>>,
 }
 
-/// Result of a message.
+/// Result of handling a message.
 pub(crate) enum KerberosTurn {
     /// The exchange continues with this message of the server.
     Say(KerberosExchange, Vec<u8>),
@@ -57,14 +58,14 @@ pub(crate) enum KerberosTurn {
     Authenticated(Authenticated),
     /// Authentication failed.
     Refused(GssError),
-    /// The message is malformed, or requests something that is not offered.
+    /// The message is malformed, or requests something that the server does not offer.
     Unfit(SaslError),
 }
 
 /// Identity of an authenticated client.
 pub(crate) struct Authenticated {
     pub(crate) peers: GssPeers,
-    /// Authorization identity that it requests; empty for its own.
+    /// Authorization identity that the client requests; empty if it is the client's own.
     pub(crate) authorization: String,
     /// The server's last token.
     pub(crate) last: Option<Vec<u8>>,
@@ -77,7 +78,7 @@ impl KerberosExchanges {
         mechanism: GssMechanism,
         acceptor: &Arc<Acceptor>,
     ) -> Option<KerberosExchange> {
-        // Counted before the check, so that two concurrent calls cannot exceed the bound.
+        // Incremented before the check, so that two concurrent calls cannot exceed the bound.
         let counted = Counted(Arc::clone(&self.0));
         let before = self.0.fetch_add(1, Ordering::Relaxed);
         (before < KERBEROS_EXCHANGES_MAX).then(|| KerberosExchange {
@@ -97,12 +98,12 @@ impl Drop for Counted {
 }
 
 impl KerberosExchange {
-    /// Returns the mechanism.
+    /// Returns the GSS-API mechanism.
     pub(crate) fn mechanism(&self) -> GssMechanism {
         self.mechanism
     }
 
-    /// Returns the server's next message, and the exchange that waits for the answer.
+    /// Returns the server's next message, and the exchange that waits for the client's answer.
     fn say(self, next: Expected, message: Vec<u8>) -> KerberosTurn {
         KerberosTurn::Say(KerberosExchange { next, ..self }, message)
     }
@@ -126,7 +127,7 @@ impl KerberosExchange {
         }
     }
 
-    /// Sends the server's offer: no security layer.
+    /// Sends the server's offer of security layers, which contains none.
     fn offer(mut self) -> Result<KerberosTurn, GssError> {
         let offer = self.context.wrap(&OFFER)?;
         Ok(self.say(Expected::Choice, offer))
@@ -157,7 +158,7 @@ impl KerberosExchange {
 }
 
 impl KerberosJob {
-    /// Handles the message. It may wait for the disk.
+    /// Handles the message. May wait for the disk.
     pub(crate) fn run(self) -> KerberosTurn {
         let KerberosJob { exchange, message, channel } = self;
         let taken = match exchange.next {

@@ -8,17 +8,16 @@
 //!                           └──passwords──▶ hash pool
 //! ```
 //!
-//! An `event_loop` owns its connections from accept to close and runs short operations to completion: read, frame,
-//! decode, answer, write, without a lock, a hand-over or (once warm) an allocation of its own. Searches run in slices
-//! between which other connections have their turn, and only as fast as the client reads. Changes go to the one
-//! `writer`, which makes all waiting changes durable with one sync; slow password hashes go to the `hash_pool`. Both
-//! answer through the loop's `mailbox`.
+//! An `event_loop` owns its connections from accept to close and runs short operations to completion (read, frame,
+//! decode, answer, write) without locks, without a hand-over to another thread and, once warm, without allocations.
+//! Searches run in slices between the turns of other connections, and only as fast as the client reads. Changes go to
+//! the one `writer`, which makes all waiting changes durable with one sync; slow password hashes go to the `hash_pool`.
+//! Both answer through the loop's `mailbox`.
 //!
 //! [`serve()`] is the whole process: settings, log, signals, service manager. [`Opened`] and [`Server`] are the parts,
-//! for tests and other programs: there is no global state but the log and the list of [`unfinished`] files.
+//! for tests and other programs: there is no global state except the log and the list of [`unfinished`] files.
 //!
-//! Not in this crate: entries, filters and indexes, which are the crate `directory`'s, and the proofs of SASL
-//! mechanisms, which are the crate `sasl`'s.
+//! Entries, filters and indexes are in the crate `directory`, and the proofs of SASL mechanisms in the crate `sasl`.
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 #![forbid(unsafe_code)]

@@ -1,7 +1,7 @@
 //! The log: its destination, its level, and changing both while the server runs.
 //!
-//! Lines go to standard error, which service managers collect, or to a file. A reload opens the file anew, so that a
-//! log rotator can move the old one away and send SIGHUP. Credentials and values of entries are never logged.
+//! Lines go to standard error, which service managers collect, or to a file. A reload opens the file again, so that a
+//! log rotator can move the old file and send SIGHUP. Credentials and values of entries are never logged.
 //!
 //! A line is text, or an object of JSON with `timestamp`, `level`, `message` and the fields of the event.
 
@@ -38,7 +38,7 @@ pub enum LogError {
         /// The cause.
         error: io::Error,
     },
-    /// This process has a log already.
+    /// The log of this process is already started.
     #[error("this process has a log already")]
     AlreadyStarted,
 }
@@ -46,12 +46,12 @@ pub enum LogError {
 /// Starts the log of this process.
 ///
 /// # Errors
-/// The file cannot be opened, or there is a log already.
+/// The file cannot be opened, or the log is already started.
 pub fn start(settings: &LogSettings) -> Result<LogHandle, LogError> {
     let sink = Sink::default();
     sink.open(settings.file.as_deref())?;
     let (level, handle) = reload::Layer::new(level_filter(settings.level));
-    // A line that cannot be written is lost. Reporting that on standard error would panic if it is a closed pipe.
+    // A line that cannot be written is lost. Reporting the error would panic if standard error is a closed pipe.
     let lines = tracing_subscriber::fmt::layer()
         .with_target(false)
         .with_ansi(false)
@@ -67,13 +67,13 @@ pub fn start(settings: &LogSettings) -> Result<LogHandle, LogError> {
 }
 
 impl LogHandle {
-    /// Applies new settings, and opens the file anew even if its name is the same.
+    /// Applies new settings, and opens the file again even if its name is the same.
     ///
     /// # Errors
-    /// The file cannot be opened; the log then keeps its destination.
+    /// The file cannot be opened; the destination of the log then does not change.
     pub fn apply(&self, settings: &LogSettings) -> Result<(), LogError> {
         self.sink.open(settings.file.as_deref())?;
-        // Fails only without a subscriber, which lives as long as the process.
+        // Fails only without a subscriber, and the subscriber lives as long as the process.
         let _ = self.level.modify(|level| *level = level_filter(settings.level));
         Ok(())
     }
@@ -107,7 +107,7 @@ impl Sink {
     }
 }
 
-/// The subscriber formats a whole line first, so each of these writes one line under the lock.
+/// The subscriber formats a whole line first, so each write is one line under the lock.
 impl Write for &Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {

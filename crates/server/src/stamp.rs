@@ -1,4 +1,4 @@
-//! The clock and the random source, which the directory itself never reads.
+//! The clock and the random source. The directory itself never reads them.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -7,39 +7,39 @@ use ldap::ResultCode;
 
 use crate::limits::RANDOM_BLOCK_SIZE;
 
-/// Microseconds since 1970-01-01T00:00:00Z by the system's clock; 0 if the clock is before that.
+/// Returns the system time in microseconds since 1970-01-01T00:00:00Z; 0 if the clock is before that.
 pub(crate) fn now_micros() -> u64 {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since_epoch.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Seconds since 1970 by the system's clock.
+/// Returns the system time in seconds since 1970.
 pub(crate) fn now_seconds() -> i64 {
     i64::try_from(now_micros() / 1_000_000).unwrap_or(i64::MAX)
 }
 
-/// Microseconds since 1970, in the type of the directory's password times.
+/// Returns the system time in microseconds since 1970, in the type of password times.
 pub(crate) fn password_time() -> i64 {
     i64::try_from(now_micros()).unwrap_or(i64::MAX)
 }
 
-/// Microseconds since `start`.
+/// Returns the microseconds since `start`.
 pub(crate) fn micros_since(start: Instant) -> u64 {
     u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Microseconds of processor time that this thread has taken.
+/// Returns the processor time of this thread in microseconds.
 pub(crate) fn thread_micros() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     u64::try_from(time.tv_sec * 1_000_000 + time.tv_nsec / 1_000).unwrap_or(0)
 }
 
-/// Returns a stamp for an operation of the start itself, or of a command.
+/// Returns a stamp for an operation of a command or of the start.
 pub(crate) fn new_stamp(random: &mut Random) -> Result<Stamp, getrandom::Error> {
     Ok(Stamp { now_micros: now_micros(), uuid: random.uuid()?, ..Stamp::default() })
 }
 
-/// Random bytes of the operating system, fetched a block at a time.
+/// Random bytes of the operating system, read one block at a time.
 #[derive(Debug)]
 pub(crate) struct Random {
     block: [[u8; 16]; RANDOM_BLOCK_SIZE / 16],
@@ -54,10 +54,10 @@ impl Default for Random {
 }
 
 impl Random {
-    /// Returns sixteen random bytes, never the same ones twice.
+    /// Returns sixteen random bytes, different ones at each call.
     ///
     /// # Errors
-    /// The system has no random bytes. That happens only early after boot.
+    /// The system provides no random bytes, which happens only early after boot.
     pub(crate) fn bytes(&mut self) -> Result<[u8; 16], getrandom::Error> {
         loop {
             if let Some(bytes) = self.block.get_mut(self.used) {
@@ -81,24 +81,24 @@ impl Random {
     }
 }
 
-/// Returns the outcome of an operation that needs random numbers if the system provides none.
+/// Returns the outcome of an operation for which the system provides no random numbers.
 pub(crate) fn no_random_numbers(error: getrandom::Error) -> Outcome {
     let text = format!("no random numbers: {error}");
     Outcome::new(ResultCode::UNAVAILABLE, text).by_fault(ServerFault::Random)
 }
 
-/// Returns a password of 80 random bits that can be read out and typed: sixteen letters and digits in groups of four,
-/// without similar-looking ones.
+/// Returns a password of 80 random bits that is easy to read out and type: sixteen letters and digits in groups of
+/// four, without similar-looking characters.
 pub(crate) fn readable_password(random: &[u8; 16]) -> String {
     letters(random)
 }
 
-/// Returns a password of 100 random bits for an application, of the same kind.
+/// Returns an application password of 100 random bits, in the same format.
 pub(crate) fn application_password(random: &[[u8; 16]; 2]) -> String {
     letters(random.as_flattened().get(..20).unwrap_or_default())
 }
 
-/// Returns a letter or digit for each octet.
+/// Returns one letter or digit for each octet.
 fn letters(random: &[u8]) -> String {
     const ALPHABET: &[u8; 32] = b"abcdefghjkmnpqrstuvwxyz023456789";
     let mut text = String::new();

@@ -1,9 +1,8 @@
-//! Files and folders that keep a temporary name until they are complete, and are removed if their process is
-//! interrupted.
+//! Files and folders with a temporary name until they are complete. If the process is interrupted, they are removed.
 //!
-//! A command that is ended by SIGINT, SIGTERM or SIGHUP runs no destructors, so a registry of such files is kept and
-//! [`remove_when_interrupted`] removes them before the process ends. SIGKILL and a power failure leave them: their name
-//! shows what they are.
+//! A command that SIGINT, SIGTERM or SIGHUP ends runs no destructors. So such files are in a registry, from which
+//! [`remove_when_interrupted`] removes them before the process ends. They remain after SIGKILL or a power failure, and
+//! their names show that they are temporary.
 
 use std::collections::BTreeSet;
 use std::fs::DirBuilder;
@@ -16,17 +15,17 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
-/// The unfinished files of the process: a signal belongs to the process, not to one of its parts.
+/// Unfinished files of the process. Global because signals concern the whole process.
 static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// An incomplete file. If it is dropped before [`rename`](UnfinishedFile::rename), the file is removed.
+/// An incomplete file. Dropping it before [`rename`](UnfinishedFile::rename) removes the file.
 #[derive(Debug)]
 pub struct UnfinishedFile {
     path: PathBuf,
 }
 
 impl UnfinishedFile {
-    /// Registers a file. Call this before the file is created, so that a signal in between leaves none.
+    /// Registers a file. Must be called before the file is created, so that a signal in between leaves no file.
     pub fn new(path: PathBuf) -> UnfinishedFile {
         registry().insert(path.clone());
         UnfinishedFile { path }
@@ -40,9 +39,9 @@ impl UnfinishedFile {
     /// Gives the file its final name.
     ///
     /// # Errors
-    /// The system refuses; the file is removed.
+    /// The system refuses. The file is then removed.
     pub fn rename(self, target: &Path) -> io::Result<()> {
-        // Under the lock: a signal finds the file under its temporary name, or no longer in the registry.
+        // Under the lock, so that a signal finds the file under its temporary name or no longer in the registry.
         let mut registry = registry();
         std::fs::rename(&self.path, target)?;
         registry.remove(&self.path);
@@ -53,25 +52,25 @@ impl UnfinishedFile {
 impl Drop for UnfinishedFile {
     fn drop(&mut self) {
         if registry().remove(&self.path) {
-            // There may be no such file yet; if it stays, its name shows what it is.
+            // The file may not exist yet. If it remains, its name shows that it is temporary.
             let _ = std::fs::remove_file(&self.path);
         }
     }
 }
 
-/// A folder with temporary data, which is removed with all its content when this is dropped.
+/// A folder with temporary data. Dropping it removes the folder and its content.
 #[derive(Debug)]
 pub struct TemporaryFolder {
     path: PathBuf,
 }
 
 impl TemporaryFolder {
-    /// Creates a folder that no other user may enter.
+    /// Creates a folder that only its owner may enter.
     ///
     /// # Errors
     /// The path exists, or the system refuses.
     pub fn create(path: PathBuf) -> io::Result<TemporaryFolder> {
-        // Under the lock: a signal finds no folder, or one that is registered.
+        // Under the lock, so that a signal finds no folder or a registered one.
         let mut registry = registry();
         DirBuilder::new().mode(0o700).create(&path)?;
         registry.insert(path.clone());
@@ -87,14 +86,14 @@ impl TemporaryFolder {
 impl Drop for TemporaryFolder {
     fn drop(&mut self) {
         if registry().remove(&self.path) {
-            // If this fails, the administrator sees the folder.
+            // If this fails, the folder remains for the administrator to see.
             let _ = std::fs::remove_dir_all(&self.path);
         }
     }
 }
 
-/// Returns the signals that the process ignores, one bit each, signal 1 the lowest; none if the system does not report
-/// them.
+/// Returns the signals that the process ignores as a bit mask, with signal 1 as the lowest bit; 0 if the system does
+/// not report them.
 fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -106,9 +105,9 @@ fn registry() -> MutexGuard<'static, BTreeSet<PathBuf>> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Makes SIGINT, SIGTERM and SIGHUP remove the unfinished files and then end the process as they do by default. For
-/// commands without an orderly end of their own. A signal that the process was started to ignore, as by `nohup` or by a
-/// shell in the background, is still ignored.
+/// Makes SIGINT, SIGTERM and SIGHUP remove the unfinished files and then end the process as usual. For commands that do
+/// not handle these signals otherwise. A signal that was ignored at the start of the process, for example because of
+/// `nohup` or a background shell job, is still ignored.
 ///
 /// # Errors
 /// The handlers or their thread cannot be set up.
@@ -118,7 +117,7 @@ pub fn remove_when_interrupted() -> io::Result<()> {
     let mut signals = Signals::new(heeded)?;
     let wait = move || {
         for signal in signals.forever() {
-            // The lock is kept: from here on no thread creates, renames or finishes a file.
+            // The lock is held until the end: no other thread creates, renames or completes a file from now on.
             let registry = registry();
             for path in registry.iter() {
                 // Another thread may still add a file to a folder, so a second attempt follows.
@@ -126,7 +125,7 @@ pub fn remove_when_interrupted() -> io::Result<()> {
                     .or_else(|_| std::fs::remove_dir_all(path))
                     .or_else(|_| std::fs::remove_dir_all(path));
             }
-            // The default of these signals is to end the process.
+            // The default action of these signals ends the process.
             let _ = emulate_default_handler(signal);
         }
     };

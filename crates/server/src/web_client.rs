@@ -1,4 +1,4 @@
-//! An HTTP client with the TLS library of the server and the authorities of the system.
+//! An HTTP client with the server's TLS library and the system's certificate authorities.
 
 use hyper::body::Body;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
@@ -9,13 +9,13 @@ use rustls::{ClientConfig, RootCertStore};
 
 use crate::limits::WEB_CONNECT;
 
-/// A client that sends bodies `B`.
+/// HTTP client for request bodies of type `B`.
 pub(crate) type WebClient<B> = Client<HttpsConnector<HttpConnector>, B>;
 
-/// Creates a client. Its requests run in a tokio runtime.
+/// Creates a client. Its requests must run in a tokio runtime.
 ///
 /// # Errors
-/// The TLS library has no common version of the protocol.
+/// The TLS library supports none of the default protocol versions.
 pub(crate) fn web_client<B>() -> Result<WebClient<B>, rustls::Error>
 where
     B: Body + Send,
@@ -25,7 +25,7 @@ where
     tcp.set_connect_timeout(Some(WEB_CONNECT));
     tcp.enforce_http(false);
     let mut authorities = RootCertStore::empty();
-    // Without authorities, requests over TLS fail and say so.
+    // Without authorities, TLS requests fail with an error that reports this.
     authorities.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     let provider = rustls::crypto::ring::default_provider();
     let tls = ClientConfig::builder_with_provider(provider.into()).with_safe_default_protocol_versions()?;
@@ -35,7 +35,7 @@ where
     Ok(Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector))
 }
 
-/// Returns an error with its causes, in one line. The texts of some libraries' errors name their causes, others do not.
+/// Returns an error and its causes in one line. A cause whose text the error already contains is omitted.
 pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
