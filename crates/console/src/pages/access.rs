@@ -1,4 +1,4 @@
-//! Access: whether a user may do something with an entry, and the access rule that decides.
+//! Access: whether a user has a right on an entry, and the access rule that decides it.
 
 pub(super) mod rehearse;
 
@@ -13,13 +13,13 @@ use crate::fields::Fields;
 use crate::page::{Page, Signed};
 use crate::trouble::Trouble;
 
-/// Rights that the form offers; those of attributes first.
+/// Rights in the form. The rights on attributes are first.
 const RIGHTS: [&str; 12] = [
     "read", "search", "compare", "write", "join", "leave", "browse", "add", "delete", "rename", "reset",
     "explain",
 ];
 
-/// Rights of the entry as a whole: the others are of an attribute.
+/// Rights on the entry as a whole. The others are rights on an attribute.
 const OF_ENTRY: [&str; 6] = ["browse", "add", "delete", "rename", "reset", "explain"];
 
 /// Attribute of `cn=config` with the access rules.
@@ -30,7 +30,7 @@ pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
     let (own, manages) = (Arc::clone(&fields), signed.session.manages);
     let page = |model| Page::new("access.html", "access.title", model);
     match signed.talk(move |connection| model(connection, &own, manages)).await {
-        // The question stays in the form.
+        // The form shows the question again.
         Err(trouble @ (Trouble::Refused(..) | Trouble::Request(..))) => {
             let mut model = form(&fields);
             model["error"] = signed.said(&trouble);
@@ -44,7 +44,7 @@ fn right(fields: &Fields) -> &'static str {
     RIGHTS.into_iter().find(|right| *right == fields.text("right")).unwrap_or(RIGHTS[0])
 }
 
-/// Returns the model without an answer.
+/// Returns the model of the form without an answer.
 fn form(fields: &Fields) -> Value {
     json!({
         "who": fields.text("who").trim(),
@@ -63,13 +63,13 @@ fn model(connection: &mut Connection, fields: &Fields, manages: bool) -> Result<
     let (who, right) = (fields.text("who").trim(), right(fields));
     let (entry, attribute) = (fields.given("dn"), fields.given("attribute"));
     let mut model = form(fields);
-    // A link from an entry names no attribute.
+    // A link from an entry contains no attribute.
     model["needs_attribute"] = json!(entry.is_some() && attribute.is_none() && !OF_ENTRY.contains(&right));
     if let Some(entry) = entry.filter(|_| model["needs_attribute"] == false) {
         model["answer"] = ask(connection, who, right, entry, attribute)?;
     }
     if manages {
-        // Readers of the monitor may not read the settings.
+        // Users who may read the monitor may not be allowed to read the settings.
         let config = connection.entry("cn=config", &[RULE])?;
         let mentions =
             |rule: &str| attribute.is_some_and(|name| rule.to_lowercase().contains(&name.to_lowercase()));
@@ -105,7 +105,7 @@ fn ask(
     Ok(answer(&String::from_utf8_lossy(&value)))
 }
 
-/// Returns the authorization identity of a user name or a DN; empty for anonymous clients.
+/// Returns the authorization identity for a user name or a DN; empty for anonymous clients.
 fn identity(who: &str) -> String {
     match who {
         "" | "anonymous" => String::new(),
@@ -114,7 +114,7 @@ fn identity(who: &str) -> String {
     }
 }
 
-/// Parses the lines of an answer: each has its kind, a tab, and the rest.
+/// Parses the lines of an answer. Each consists of its kind, a tab, and a text.
 fn answer(lines: &str) -> Value {
     let (mut verdict, mut text) = ("", "");
     let (mut rules, mut notes) = (Vec::new(), Vec::new());

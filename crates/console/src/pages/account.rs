@@ -1,4 +1,4 @@
-//! The user's own account: password, codes, passwords of applications, sessions.
+//! The user's own account: password, codes, application passwords, sessions.
 
 pub(super) mod codes;
 pub(super) mod seen;
@@ -27,7 +27,7 @@ pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
     signed.answer(page)
 }
 
-/// Adds a password for an application, which the page shows this once, or removes one.
+/// Adds an application password, which the page shows only this once, or removes one.
 pub(crate) async fn change_application(Submission { signed, fields }: Submission) -> Response {
     let name = fields.text("name").trim().to_ascii_lowercase();
     let is_removal = fields.text("action") == "remove";

@@ -1,4 +1,4 @@
-//! Add an entry: a person, a group, a unit, or an entry of any class.
+//! Adding an entry: a person, a group, a unit, or an entry of any class.
 
 use std::sync::Arc;
 
@@ -18,15 +18,15 @@ use crate::pages::members::resolve;
 use crate::texts::url;
 use crate::trouble::Trouble;
 
-/// A template for new entries.
+/// Template for new entries.
 struct Kind {
     name: &'static str,
     class: &'static str,
-    /// Auxiliary classes.
+    /// Auxiliary object classes.
     auxiliary: &'static [&'static str],
-    /// Attribute of the entry's name.
+    /// Attribute of the RDN.
     rdn: &'static str,
-    /// Optional attributes that are asked for at once.
+    /// Optional attributes that the form shows at first.
     featured: &'static [&'static str],
 }
 
@@ -62,7 +62,7 @@ const KINDS: [Kind; 4] = [
     },
 ];
 
-/// An entry that is to be added.
+/// An entry to be added.
 struct New {
     dn: String,
     attributes: Vec<(String, Vec<Vec<u8>>)>,
@@ -79,7 +79,7 @@ pub(crate) async fn form(signed: Signed, fields: Fields) -> Response {
     signed.answer(model.map(|model| Page::new("add.html", "add.title", model)))
 }
 
-/// Returns the template that the form chooses: its class, name attribute and first attributes.
+/// Returns the class, RDN attribute and first attributes of the template that the form chooses.
 fn chosen(schema: &Schema, fields: &Fields) -> Option<(String, String, &'static [&'static str])> {
     let kind = fields.text("kind");
     if let Some(kind) = KINDS.iter().find(|known| known.name == kind) {
@@ -92,7 +92,7 @@ fn chosen(schema: &Schema, fields: &Fields) -> Option<(String, String, &'static 
     Some((class.name().to_owned(), rdn.to_owned(), &[]))
 }
 
-/// Returns the classes of a new entry.
+/// Returns the object classes of a new entry.
 fn classes(kind: &str, class: &str) -> Vec<String> {
     let known = KINDS.iter().find(|known| known.name == kind);
     let auxiliary = known.map(|known| known.auxiliary).unwrap_or_default();
@@ -108,7 +108,7 @@ fn model(schema: &Schema, fields: &Fields, parents: &[String], who: &str) -> Val
     let Some((class, rdn, featured)) = chosen(schema, fields) else {
         return json!({ "parent": parent, "kind": null, "class": fields.text("class"), "inputs": [], "error": null });
     };
-    // A group of names needs a member from the beginning.
+    // A groupOfNames must have a member from the beginning.
     if class == "groupOfNames" && entered.is_empty() {
         entered.push(Values {
             description: "member".to_owned(),
@@ -213,7 +213,7 @@ fn ldif(new: &New) -> String {
     let values = new.attributes.iter().flat_map(|(description, values)| {
         values.iter().map(|value| (description.as_str(), value.as_slice()))
     });
-    // Writing into memory does not fail.
+    // Writing to memory cannot fail.
     let _ = LdifWriter::new(&mut text).add(&new.dn, &[], values);
     String::from_utf8_lossy(&text).into_owned()
 }

@@ -1,4 +1,5 @@
-//! Audit search: who did what, when, to which entry. The events are those of the audit trail, read over LDAP.
+//! Audit search: which user did what, when, to which entry. The events come from the audit trail, which is read over
+//! LDAP.
 
 mod events;
 
@@ -19,19 +20,19 @@ use crate::page::{Page, Signed};
 use crate::times;
 use crate::trouble::Trouble;
 
-/// Events of a page.
+/// Maximum number of events on a page.
 const EVENTS_MAX: usize = 100;
 
-/// Time for reading the trail for a page. Then the page says how far it came, and continues on demand.
+/// Time for reading the trail for a page. After it, the page shows how far the search got, and can continue.
 const READ_TIME: Duration = Duration::from_secs(10);
 
-/// Damaged places that are named.
+/// Maximum number of damaged places on a page.
 const DAMAGES_MAX: usize = 10;
 
-/// Period that is searched if none is chosen.
+/// Default search period.
 const PERIOD: &str = "24h";
 
-/// Kinds that the form offers, the usual ones first.
+/// Kinds of events in the form, with the usual ones first.
 const KINDS: [Kind; 19] = [
     Kind::Bind,
     Kind::Add,
@@ -54,7 +55,7 @@ const KINDS: [Kind; 19] = [
     Kind::Retired,
 ];
 
-/// Columns of the file.
+/// Columns of the CSV file.
 const COLUMNS: [&str; 12] = [
     "time",
     "operation",
@@ -70,7 +71,7 @@ const COLUMNS: [&str; 12] = [
     "position",
 ];
 
-/// Answer to a query: a page, or a file.
+/// Answer to a query: a page or a file.
 enum Answer {
     Page(Value),
     File(Download),
@@ -94,22 +95,22 @@ pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
     }
 }
 
-/// Selection of events.
+/// Criteria for events.
 struct Wanted {
     since: u64,
     until: Option<u64>,
     who: String,
     target: String,
     operation: Operation,
-    /// Whether only failures, or only successes.
+    /// Whether to select only failures, or only successes.
     is_failure: Option<bool>,
     from: Option<TrailPosition>,
 }
 
-/// Kinds of events that are searched.
+/// Kinds of events to select.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
-    /// All events except the beginnings and ends of connections.
+    /// All events except the opening and closing of connections.
     ButConnections,
     /// Changes of entries and settings.
     Changes,
@@ -177,7 +178,8 @@ impl Wanted {
     }
 }
 
-/// Returns true if a name is that of a search, or below it, or contains it if it is no DN. Both are in lower case.
+/// Returns true if a DN is `wanted` or below it, or if `wanted` is not a DN and is part of the name. Both are in lower
+/// case.
 fn fits(name: &str, wanted: &str) -> bool {
     if !wanted.contains('=') {
         return name.contains(wanted);
@@ -200,17 +202,17 @@ fn is_failure(event: Event<'_>) -> Option<bool> {
     Some(!GOOD.iter().any(|good| u64::from(good.0) == code))
 }
 
-/// Extent of what was read.
+/// Range of the trail that was read.
 #[derive(Debug, Default)]
 struct Read {
-    /// Position to continue from, if the end was not reached in time.
+    /// Position from which to continue, if the end was not reached in time.
     next: Option<TrailPosition>,
-    /// Time of the last block that was read.
+    /// Time of the last block read.
     until: u64,
     damages: Vec<String>,
 }
 
-/// Reads the trail and passes each wanted event to `take`, the oldest first, until it fails.
+/// Reads the trail, and passes each matching event to `take`, oldest first, until `take` fails.
 fn read(
     connection: &mut Connection,
     wanted: &Wanted,
@@ -254,7 +256,7 @@ fn read(
     }
 }
 
-/// Longest time from an event until its block is written, after which a search for earlier events ends.
+/// Maximum delay between an event and the writing of its block. A search for earlier events may end after that.
 const LATE_MICROS: u64 = 60_000_000;
 
 fn model(connection: &mut Connection, fields: &Fields, wanted: &Wanted) -> Result<Value, Trouble> {
@@ -289,7 +291,7 @@ fn model(connection: &mut Connection, fields: &Fields, wanted: &Wanted) -> Resul
     }))
 }
 
-/// Returns all wanted events as CSV, the oldest first.
+/// Returns all matching events as CSV, oldest first.
 fn file(connection: &mut Connection, wanted: &Wanted) -> Result<Download, Trouble> {
     let mut content = Vec::new();
     put_row(&mut content, COLUMNS.into_iter());

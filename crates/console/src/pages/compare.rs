@@ -1,5 +1,5 @@
-//! An entry compared with the server's backup: what it lacks and has since, and the change that gives it the values of
-//! that moment again.
+//! Comparison of an entry with the server's backup: values that are missing or new, and the change that restores the
+//! old values.
 
 pub(super) mod tree;
 
@@ -27,21 +27,21 @@ use crate::texts::url;
 use crate::times;
 use crate::trouble::Trouble;
 
-/// Operational attributes that an add with relaxed rules gives.
+/// Operational attributes that an add with relaxed rules may set.
 const GIVEN: [&str; 5] = ["entryUUID", "creatorsName", "createTimestamp", "modifiersName", "modifyTimestamp"];
 
-/// Setting with the types that are secret besides those that always are.
+/// Setting with the additional secret attribute types.
 const SECRET: &str = "pandoSecretAttribute";
 
-/// An entry now and at a moment.
+/// An entry, as it is now and as it was at a moment in the backup.
 struct Both {
     dn: String,
     csn: Option<String>,
     now: Option<EntryValues>,
     then: Option<EntryValues>,
-    /// The moment.
+    /// Requested moment, in microseconds since 1970.
     at: u64,
-    /// Position and time of the last change before it.
+    /// Position and time of the last change before the moment.
     position: u64,
     micros: u64,
     comparison: Comparison,
@@ -58,7 +58,8 @@ pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
     signed.answer(model.map(|model| Page::new("compare.html", "compare.title", model)))
 }
 
-/// Returns what a query asks for, the moments that the backup covers, and a part of the model for what is found.
+/// Returns the question in a query, the moments that the backup covers, and the rest of the model, which is still
+/// empty.
 fn question(connection: &mut Connection, fields: &Fields) -> Result<Value, Trouble> {
     let moments = monitor::group(connection, "Backup Moments").map_err(manage::only_for_administrators)?;
     let newest = moments.last().and_then(|figure| figure.value.strip_prefix("until ")?.split(';').next());
@@ -71,7 +72,7 @@ fn question(connection: &mut Connection, fields: &Fields) -> Result<Value, Troub
         "is_asked": fields.given("at").is_some() && fields.given("dn").is_some(),
         "waits": null,
     });
-    // A time ago would be another moment in the next request.
+    // A relative time would mean another moment in the next request.
     if let Some(micros) = times::micros(fields.text("at"), times::now_micros()) {
         model["at"] = json!(times::text_of(micros));
     }
@@ -91,7 +92,7 @@ fn model(connection: &mut Connection, schema: &Arc<Schema>, fields: &Fields) -> 
     Ok(model)
 }
 
-/// Returns the server's words while it restores the moment; other errors remain.
+/// Returns the server's message while it restores the moment. Passes on other errors.
 fn waits(trouble: Trouble) -> Result<Value, Trouble> {
     match trouble {
         Trouble::Refused(outcome, None) if outcome.code == ResultCode::BUSY => Ok(json!(outcome.diagnostic)),
@@ -99,13 +100,13 @@ fn waits(trouble: Trouble) -> Result<Value, Trouble> {
     }
 }
 
-/// Returns the first and the last moment of a part of the backup.
+/// Returns the first and last moment of a chain of the backup.
 fn covered(name: &str, text: &str) -> Value {
     let until = text.strip_prefix("until ").and_then(|rest| rest.split(';').next());
     json!({ "from": name.split(' ').next(), "until": until })
 }
 
-/// Reads an entry, or a tree, of the backup, and returns the moment too.
+/// Reads an entry or a tree from the backup. Also returns the moment.
 fn backup(
     connection: &mut Connection,
     (dn, at): (&str, &str),
@@ -143,7 +144,8 @@ fn read(connection: &mut Connection, schema: &Arc<Schema>, (dn, at): (&str, &str
     Ok(Both { dn, csn, now, then, at: micros, position, micros: last, comparison, secrets })
 }
 
-/// Returns the values of the backup; the inner `None` is no entry, the outer one a malformed text.
+/// Returns the values in the backup. The inner `None` means that there was no entry, the outer one that the text is
+/// malformed.
 fn then(comparison: &Comparison, ldif: &[u8]) -> Option<Option<EntryValues>> {
     if ldif.is_empty() {
         return Some(None);
@@ -153,8 +155,8 @@ fn then(comparison: &Comparison, ldif: &[u8]) -> Option<Option<EntryValues>> {
     Some(Some(values_of(comparison, &record)?))
 }
 
-/// Returns the values of a record that are compared, and those that an add with relaxed rules gives; `None` if it is no
-/// entry.
+/// Returns the values in a record that are compared, and those that an add with relaxed rules may set; `None` if the
+/// record is not an entry.
 fn values_of(comparison: &Comparison, record: &LdifRecord<'_>) -> Option<EntryValues> {
     let LdifBody::Entry(lines) = record.body else { return None };
     let mut values = EntryValues::new();
@@ -167,13 +169,14 @@ fn values_of(comparison: &Comparison, record: &LdifRecord<'_>) -> Option<EntryVa
     Some(values)
 }
 
-/// Whether clients write an attribute, and the entry itself has its values.
+/// Returns true if clients can write an attribute, and its values are stored in the entry itself.
 fn is_compared(comparison: &Comparison, name: &str) -> bool {
     let is_collective = describe::type_of(comparison.schema(), name).is_some_and(|found| found.collective);
     comparison.is_writable(name) && comparison.is_readable(name) && !is_collective
 }
 
-/// Returns the DN, the CSN and the values of the entry now: those that users write, and the others that it had.
+/// Returns the present DN, CSN and values of the entry: attributes that users write, and other attributes that it had
+/// in the backup.
 fn now(
     connection: &mut Connection,
     comparison: &Comparison,
@@ -197,13 +200,13 @@ fn now(
 }
 
 impl Both {
-    /// Whether another entry has the name now.
+    /// Returns true if the DN now belongs to another entry.
     fn is_another(&self) -> bool {
         let uuid = |values: &Option<EntryValues>| values.as_ref().and_then(|of| of.get("entryUUID").cloned());
         self.now.is_some() && self.then.is_some() && uuid(&self.now) != uuid(&self.then)
     }
 
-    /// Whether the values of an attribute are not shown.
+    /// Returns true if the values of an attribute must not be shown.
     fn is_secret(&self, name: &str) -> bool {
         let known = self.comparison.schema().parse_description(name);
         known.map_or(true, |known| self.secrets.has(known.type_id))
@@ -214,7 +217,7 @@ impl Both {
         !self.is_another() && self.then.is_some() && is_different
     }
 
-    /// Returns the changes of the entry; none if it is missing on one side.
+    /// Returns the changes that restore the entry; none if it is missing on one side.
     fn corrections(&self) -> Vec<Correction> {
         match (&self.then, &self.now) {
             (Some(then), Some(now)) => self.comparison.corrections(then, now),
@@ -251,7 +254,7 @@ fn compared(both: &Both) -> Value {
     })
 }
 
-/// Returns the model of the values at these places.
+/// Returns the model of the values with these indexes.
 fn values_model(both: &Both, name: &str, values: &[Vec<u8>], places: &[usize]) -> Value {
     let is_secret = both.is_secret(name);
     let model = |octets: &Vec<u8>| match is_secret {
@@ -264,7 +267,7 @@ fn values_model(both: &Both, name: &str, values: &[Vec<u8>], places: &[usize]) -
     })
 }
 
-/// Shows the change that gives an entry the values of the backup, then makes it.
+/// Shows the change that restores the values in the backup, or makes it after confirmation.
 pub(crate) async fn restore(Submission { signed, fields }: Submission) -> Response {
     let fields = Arc::new(fields);
     let (own, app) = (Arc::clone(&fields), Arc::clone(&signed.app));
@@ -296,7 +299,7 @@ pub(crate) async fn restore(Submission { signed, fields }: Submission) -> Respon
     }
 }
 
-/// Returns the change as LDIF, without secrets.
+/// Returns the change as LDIF, without secret values.
 fn preview(both: &Both) -> String {
     let masked = |name: &str, values: &[Vec<u8>]| -> Vec<Vec<u8>> {
         match both.is_secret(name) {
@@ -315,7 +318,7 @@ fn preview(both: &Both) -> String {
         .flat_map(|(name, values)| masked(name, values).into_iter().map(move |value| (name.as_str(), value)))
         .collect();
     let mut text = Vec::new();
-    // Writing into memory does not fail.
+    // Writing to memory cannot fail.
     let _ = LdifWriter::new(&mut text).add(
         &both.dn,
         &[],

@@ -1,8 +1,8 @@
-//! Rights that the access rules of a settings file would change, before they are in force, as `pando access rehearse`
-//! finds them on a sample.
+//! Rehearsal: rights that the access rules in a settings file would change if they were in force, found on a sample of
+//! requesters as by `pando access rehearse`.
 //!
-//! The server examines some requesters for each request. The page asks for the others, one request after another, until
-//! its time is over or the browser has stopped loading.
+//! The server examines some requesters per request. The page sends requests for the other requesters until its time is
+//! over or the browser has stopped loading.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,12 +29,12 @@ fn page(model: Value) -> Page {
     Page::new("rehearse.html", "rehearse.title", model)
 }
 
-/// `version` is that of the settings that the text was made from.
+/// Returns the model of the form. `version` is that of the settings from which the text was made.
 fn model((text, version): (&str, u64), who: &str) -> Value {
     json!({ "text": text, "version": version, "who": who, "result": null, "error": null })
 }
 
-/// Notifies a conversation of the end of its request.
+/// Notifies the conversation of the end of the request when it is dropped.
 struct Waiting(Arc<AtomicBool>);
 
 impl Drop for Waiting {
@@ -48,7 +48,7 @@ pub(crate) async fn rehearse(Submission { signed, fields }: Submission) -> Respo
     let lines = who.lines().map(str::trim).filter(|who| !who.is_empty());
     let requesters: Vec<String> = lines.map(identity).collect();
     let waits = Arc::new(AtomicBool::new(true));
-    // The request ends early with its connection.
+    // Dropped early if the connection is closed.
     let _waiting = Waiting(Arc::clone(&waits));
     let own = Arc::clone(&text);
     let talk = move |connection: &mut Connection| all(connection, &own, requesters, &waits);
@@ -66,7 +66,7 @@ pub(crate) async fn rehearse(Submission { signed, fields }: Submission) -> Respo
     }
 }
 
-/// Rehearses for one requester after another.
+/// Rehearses the rules for one requester after another.
 fn all(
     connection: &mut Connection,
     text: &str,

@@ -1,4 +1,4 @@
-//! The user's own entry as others see it: anonymous clients, and an application that the user names.
+//! The user's own entry as others see it: anonymous clients, and an application that the user chooses.
 
 use std::collections::BTreeSet;
 
@@ -30,7 +30,7 @@ fn model(
 ) -> Result<Value, Trouble> {
     let own = ask::entry(connection, who, &["*", "memberOf"])?;
     let names: Vec<&str> = own.attributes.iter().map(|found| found.description.as_str()).collect();
-    // An entry that anonymous clients do not see has no attribute for them.
+    // If the entry is not visible to anonymous clients, they see no attribute.
     let seen: BTreeSet<String> = match ask::entry(&mut anonymous, who, &["*", "memberOf"]) {
         Ok(entry) => {
             entry.attributes.into_iter().map(|found| found.description.to_ascii_lowercase()).collect()

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use crate::times;
 
-/// Characters of a value that a page shows.
+/// Maximum number of characters of a value on a page.
 const VALUE_CHARS_MAX: usize = 200;
 
-/// Values of one attribute that a page shows.
+/// Maximum number of values of an attribute on a page.
 const VALUES_MAX: usize = 10;
 
 /// Returns the model of an event.
@@ -43,12 +43,13 @@ pub(super) fn model(event: Event<'_>) -> Value {
     })
 }
 
-/// Returns a time with its microseconds, as a search for earlier events takes it.
+/// Formats a time with microseconds, as the search form accepts it.
 fn exact(micros: u64) -> String {
     format!("{}.{:06}Z", times::text(micros).trim_end_matches('Z'), micros % 1_000_000)
 }
 
-/// Returns what an operation has in addition to its entry: a filter, a new name, a method, the name of an operation.
+/// Returns the details of an operation in addition to its entry: a filter, a new name, a method, or the name of an
+/// extended operation.
 fn detail(event: Event<'_>) -> Option<String> {
     let text = |field| event.text(field).map(|text| text.into_owned());
     match event.kind()? {

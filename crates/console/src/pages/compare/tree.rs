@@ -1,8 +1,8 @@
-//! A tree of the backup, brought back: the changes that give the entries at and below a name the values of the moment,
-//! then one transaction that makes all of them or none.
+//! Restoring a tree from the backup: the changes that give the entry at a DN, and all entries below it, their values at
+//! a moment, made in one transaction.
 //!
-//! Missing entries are added with their entryUUID and times, and named again by the entries elsewhere that named them.
-//! Entries that are new since stay.
+//! Missing entries are added with their entryUUID and times. Entries outside the tree that referred to them do so
+//! again. Entries that were added since the moment stay.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -31,7 +31,7 @@ use crate::texts::url;
 use crate::times;
 use crate::trouble::Trouble;
 
-/// A change of the server.
+/// A change of one entry.
 #[derive(Hash)]
 struct Step {
     dn: String,
@@ -40,15 +40,15 @@ struct Step {
 
 #[derive(Hash)]
 enum StepChange {
-    /// The entry is missing.
+    /// Adds an entry that is missing.
     Add(EntryValues),
-    /// The entry of this CSN differs, in these values.
+    /// Modifies these attributes of an entry. Its CSN must not have changed.
     Modify(Option<String>, Vec<Change>),
-    /// The entry is elsewhere, and named an entry that is added.
+    /// Adds values to an entry outside the tree that referred to added entries.
     Name(BTreeMap<String, Vec<Vec<u8>>>),
 }
 
-/// An entry that is not brought back: its DN, the text of the reason, and the name of another entry.
+/// An entry that cannot be restored: its DN, the text of the reason, and the DN of another entry.
 #[derive(Hash)]
 struct Left {
     dn: String,
@@ -56,19 +56,19 @@ struct Left {
     other: Option<String>,
 }
 
-/// The changes that bring a tree back.
+/// Changes that restore a tree.
 struct Plan {
     /// Position and time of the last change before the moment.
     position: u64,
     micros: u64,
     steps: Vec<Step>,
     left: Vec<Left>,
-    /// Entries that are as they were.
+    /// Number of entries that have not changed.
     same: usize,
 }
 
 impl Plan {
-    /// Returns a number that another plan is most unlikely to have.
+    /// Returns a hash of the plan, by which a confirmation refers to it.
     fn version(&self) -> String {
         let mut hasher = DefaultHasher::new();
         (self.position, &self.steps, &self.left).hash(&mut hasher);
@@ -125,7 +125,7 @@ fn described(app: &App, plan: &Plan) -> Value {
     })
 }
 
-/// Makes the changes, if they are those that the page showed.
+/// Makes the changes if they are still those that the page showed.
 pub(crate) async fn restore(Submission { signed, fields }: Submission) -> Response {
     let app = Arc::clone(&signed.app);
     let made = signed.talk(move |connection| {
@@ -143,7 +143,7 @@ pub(crate) async fn restore(Submission { signed, fields }: Submission) -> Respon
     }
 }
 
-/// Reads the tree of the backup, and compares it with the server's.
+/// Reads the tree in the backup and compares it with the present entries.
 fn planned(app: &App, connection: &mut Connection, of: (&str, &str)) -> Result<Plan, Trouble> {
     let busy = |_| Trouble::Request(StatusCode::SERVICE_UNAVAILABLE, "search.exports_busy");
     let _place = app.exports.try_acquire().map_err(busy)?;
@@ -174,7 +174,7 @@ struct Planner<'c> {
     connection: &'c mut Connection,
     comparison: Comparison,
     begun: Instant,
-    /// Entries that are added, and entries that are not there and are not added, by the normal forms of their names.
+    /// Entries that are added, and missing entries that cannot be added, by the normal forms of their DNs.
     added: HashSet<Vec<u8>>,
     missing: HashSet<Vec<u8>>,
     steps: Vec<Step>,
@@ -196,7 +196,7 @@ impl<'c> Planner<'c> {
         }
     }
 
-    /// Compares an entry of the tree with the server's.
+    /// Compares an entry in the backup with the present one.
     fn entry(&mut self, record: &LdifRecord<'_>) -> Result<(), Trouble> {
         let then = values_of(&self.comparison, record).ok_or_else(unexpected)?;
         let found = now(self.connection, &self.comparison, record.dn, Some(&then))?;
@@ -230,7 +230,7 @@ impl<'c> Planner<'c> {
         self.step(dn, StepChange::Add(then))
     }
 
-    /// Lets an entry elsewhere name the added entries again.
+    /// Restores the references of an entry outside the tree to added entries.
     fn referrer(&mut self, record: &LdifRecord<'_>) -> Result<(), Trouble> {
         let LdifBody::Entry(lines) = record.body else { return Err(unexpected()) };
         let (mut names, mut uuid) = (BTreeMap::<String, Vec<Vec<u8>>>::new(), None);
@@ -251,7 +251,7 @@ impl<'c> Planner<'c> {
         }
     }
 
-    /// Returns the DN of the server's entry with this entryUUID.
+    /// Returns the DN of the present entry with this entryUUID.
     fn entry_of(&mut self, uuid: &[u8]) -> Result<Option<String>, Trouble> {
         let filter = format!("(entryUUID={})", filter_value(&String::from_utf8_lossy(uuid)));
         let reply = self.connection.search("", Scope::WholeSubtree, &filter, &["1.1"])?;
@@ -307,7 +307,7 @@ fn make(connection: &mut Connection, plan: &Plan) -> Result<(), Trouble> {
     Err(of_entry(ended.outcome, dn))
 }
 
-/// Returns the error of a change, with the name of its entry.
+/// Returns the error of a change, with the DN of its entry.
 fn of_entry(mut outcome: client::Outcome, dn: Option<&str>) -> Trouble {
     if let Some(dn) = dn {
         outcome.diagnostic = format!("{dn}: {}", outcome.diagnostic);
