@@ -1,4 +1,4 @@
-//! The pages, a file each, and their paths.
+//! The pages and their paths. Each page is a module.
 
 mod access;
 mod account;
@@ -55,7 +55,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
 /// Path, methods and handlers of a page.
 type PageRoute = (&'static str, &'static [&'static str], MethodRouter<Arc<App>>);
 
-/// Returns the pages. The OpenAPI description has the same.
+/// Returns the pages. The OpenAPI description must contain the same ones.
 fn pages() -> Vec<PageRoute> {
     const READ: &[&str] = &["get"];
     const SEND: &[&str] = &["post"];

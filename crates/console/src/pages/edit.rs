@@ -1,7 +1,7 @@
-//! Edit an entry: a form made from the schema, the change as LDIF, then the change itself.
+//! Editing an entry: a form made from the schema, a preview of the change as LDIF, and then the change itself.
 //!
-//! The form keeps the CSN of the entry that it was made from. The change is made only if the entry still has it, which
-//! the server tests in the same step, so no update of another user is lost.
+//! The form contains the CSN of the entry from which it was made. The server makes the change only if the entry still
+//! has that CSN, and checks this in the same step. So no update of another user is lost.
 
 use std::sync::Arc;
 
@@ -21,12 +21,12 @@ use crate::rights::Rights;
 use crate::texts::url;
 use crate::trouble::Trouble;
 
-/// Attributes of the entry that a form is made from.
+/// Attributes that are read to make a form.
 const SELECTION: [&str; 2] = ["*", "entryCSN"];
 
 /// Result of sending a form.
 enum Sent {
-    /// The change is not made yet: its LDIF.
+    /// LDIF of the change, which is not made yet.
     Preview {
         dn: String,
         csn: Option<String>,
@@ -60,7 +60,7 @@ fn model(schema: &Schema, entry: &WholeEntry, present: &[Values]) -> Value {
     })
 }
 
-/// Leaves out the inputs of attributes that the requester may not write.
+/// Removes the inputs of attributes that the requester may not write.
 fn keep_writable(connection: &mut Connection, model: &mut Value) -> Result<(), Trouble> {
     let dn = model["dn"].as_str().unwrap_or_default().to_owned();
     let Some(inputs) = model["inputs"].as_array_mut() else { return Ok(()) };
@@ -136,7 +136,8 @@ fn send(connection: &mut Connection, schema: &Schema, fields: &Fields) -> Result
         let (ldif, fields) = (ldif(&entry.dn, &changes), fields_of(&filled));
         return Ok(Sent::Preview { ldif, fields, dn: entry.dn, csn });
     }
-    // A requester who may not read the CSN deletes and adds single values, so most lost updates are refused too.
+    // If the requester may not read the CSN, the change deletes and adds single values. So most lost updates are still
+    // refused.
     let value = unchanged_since(csn.as_deref())?;
     let control =
         value.as_deref().map(|value| Control { oid: oids::ASSERTION, critical: true, value: Some(value) });

@@ -1,4 +1,4 @@
-//! An entry: its attributes with what the schema says of them.
+//! An entry: its attributes and their descriptions in the schema.
 
 use axum::response::{IntoResponse as _, Response};
 use client::Connection;
@@ -28,10 +28,10 @@ const FIRST: [&str; 10] = [
     "description",
 ];
 
-/// Classes of groups whose members are names.
+/// Classes of groups whose members are DNs.
 const GROUPS: [&str; 2] = ["groupOfNames", "groupOfUniqueNames"];
 
-/// Classes of entries that have a password.
+/// Classes of entries that may have a password.
 const PERSONS: [&str; 4] = ["person", "inetOrgPerson", "account", "simpleSecurityObject"];
 
 pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
@@ -56,7 +56,7 @@ pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
     signed.answer(model.map(with_notice))
 }
 
-/// Leads to the user's own entry, or explains that there is none: the administrator of the node file needs no entry.
+/// Redirects to the user's own entry, or explains that there is none, because the administrator needs no entry.
 pub(crate) async fn own(signed: Signed) -> Response {
     let who = signed.session.who.clone();
     let found = signed
@@ -117,7 +117,7 @@ fn model(
     }))
 }
 
-/// Returns more values of one attribute.
+/// Returns further values of one attribute.
 fn values(
     connection: &mut Connection,
     schema: &Schema,
@@ -138,7 +138,7 @@ fn values(
     }))
 }
 
-/// Puts the attributes that people look for first, and classes last.
+/// Sorts the attributes: the usual ones first, and objectClass last.
 fn sort(entry: &mut WholeEntry) {
     entry.attributes.sort_by_key(|found| {
         let name = found.description.to_ascii_lowercase();
@@ -147,11 +147,11 @@ fn sort(entry: &mut WholeEntry) {
     });
 }
 
-/// Returns the entries above, the highest first, each with its name and DN. There is none above a naming context.
+/// Returns the superiors of an entry, highest first, each with its name and DN. A naming context has no superiors.
 pub(crate) fn parents(dn: &str, contexts: &[String]) -> Vec<Value> {
     let Ok(parsed) = ldap::Dn::parse(dn) else { return Vec::new() };
     let lower = dn.to_ascii_lowercase();
-    // A context in another spelling leaves all of them.
+    // If the context is spelt differently, all superiors are returned.
     let ends = contexts.iter().filter(|context| lower.ends_with(&context.to_ascii_lowercase()));
     let shortest = ends.map(|context| context.len()).min().unwrap_or(0);
     let above = (1..parsed.len()).rev().map(|depth| parsed.text_from(depth));

@@ -1,6 +1,7 @@
-//! A forgotten password: asks for a link by mail, and begins a session with it, in which a new password can be set.
+//! Forgotten passwords: requests a mail with a link, and begins a session in which the user can set a new password.
 //!
-//! The page with the link changes nothing: programs that inspect mails open links too. The button of that page uses it.
+//! Opening the page of the link changes nothing, because programs that inspect mail also open links. Only the button on
+//! that page uses the link.
 
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
@@ -24,7 +25,7 @@ pub(crate) async fn form(visit: Visit) -> Response {
     }
 }
 
-/// Requests a link. The answer is the same whether there is an account of this name or not.
+/// Requests a link. The answer does not reveal whether the account exists.
 pub(crate) async fn ask(visit: Visit, fields: Fields) -> Response {
     if !visit.app.ldap.sends_links() {
         return visit.fail(&OFF);
@@ -46,7 +47,7 @@ fn request_page(status: StatusCode, model: serde_json::Value) -> Page {
     Page { status, template: "forgotten.html", title: "forgotten.title", model }
 }
 
-/// Shows the page that a link leads to.
+/// Shows the page to which a link leads.
 pub(crate) async fn link(visit: Visit, fields: Fields) -> Response {
     match visit.app.ldap.sends_links() {
         true => {
@@ -57,7 +58,7 @@ pub(crate) async fn link(visit: Visit, fields: Fields) -> Response {
     }
 }
 
-/// Uses a link: begins a session in which the user can only set a new password.
+/// Uses a link: begins a session that only permits setting a new password.
 pub(crate) async fn open(visit: Visit, headers: HeaderMap, fields: Fields) -> Response {
     if !visit.app.ldap.sends_links() {
         return visit.fail(&OFF);

@@ -1,4 +1,4 @@
-//! Health: whether the directory answers a search. Clients need no session for it.
+//! Health check: whether the directory answers a search. Requires no session.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::host::ConversationError;
 use crate::page::{Page, Visit};
 
-/// Searches, and says what came of it: the page never claims that a directory is up which does not answer.
+/// Searches the directory and reports the result. So the page never reports a directory as up that does not answer.
 pub(crate) async fn show(visit: Visit) -> Response {
     let Ok(_under_way) = visit.app.health_checks.try_acquire() else {
         let (status, model) = failed(&ConversationError::Overloaded);

@@ -1,4 +1,4 @@
-//! The history of an entry, read from the log over LDAP: who changed which values, when; and the undo of a change.
+//! The history of an entry, read from the log over LDAP: who changed which values and when. Also reverses changes.
 
 mod undo;
 
@@ -14,19 +14,19 @@ use crate::trouble::Trouble;
 
 pub(crate) use undo::undo;
 
-/// Changes of a page.
+/// Number of changes on a page.
 const CHANGES_MAX: usize = 25;
 
-/// Requests for a page. Each examines a thousand records of the log.
+/// Maximum number of requests for a page. Each request examines a thousand records of the log.
 const REQUESTS_MAX: usize = 100;
 
-/// Values of one attribute that a page shows.
+/// Maximum number of values of an attribute on a page.
 const VALUES_MAX: usize = 20;
 
-/// Characters of a value that a page shows.
+/// Maximum number of characters of a value on a page.
 const VALUE_CHARS_MAX: usize = 300;
 
-/// Name of the entry whose history is that of the settings.
+/// Entry whose history is that of the settings.
 const CONFIG: &str = "cn=config";
 
 pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
@@ -39,15 +39,15 @@ pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
     signed.answer(model.map(with_notice))
 }
 
-/// Changes of an entry, the newest first.
+/// Changes of an entry, newest first.
 #[derive(Debug, Default)]
 struct Changes {
     list: Vec<HistoryChange>,
-    /// Position before which the list continues; 0 if the log has no older changes.
+    /// Position before which the list continues; 0 if the log contains no older changes.
     next: u64,
 }
 
-/// Reads changes until `is_enough`, or until the log, or what one page may examine, ends.
+/// Reads changes until `is_enough`, the end of the log, or the maximum for one page.
 fn read(
     connection: &mut Connection,
     dn: &str,
@@ -74,7 +74,7 @@ fn read(
 fn model(connection: &mut Connection, fields: &Fields) -> Result<Value, Trouble> {
     let dn = fields.text("dn");
     let before = fields.text("before").parse().unwrap_or(0);
-    // One change more: those of settings are compared with the one before.
+    // Reads one more change, because changes of settings are compared with the previous one.
     let mut changes = read(connection, dn, before, |list| list.len() > CHANGES_MAX)?;
     let is_config = dn.eq_ignore_ascii_case(CONFIG);
     let mut models = Vec::new();
@@ -131,7 +131,7 @@ fn text(octets: &[u8]) -> String {
     }
 }
 
-/// Returns the model of a change of settings: those whose text differs from the one before, with both texts.
+/// Returns the model of a change of settings: the settings that differ from the previous change, with both texts.
 fn of_settings(change: &HistoryChange, older: &[HistoryChange]) -> Value {
     let before = |key: &str| {
         let mut stated = older.iter().flat_map(|change| &change.values);

@@ -1,4 +1,5 @@
-//! Indexes: their kinds, what is being built, and those that searches lacked. Each is an entry of `cn=config`.
+//! Indexes: their kinds, their progress, and proposals from searches that lacked an index. Each index is an entry of
+//! `cn=config`.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -15,16 +16,16 @@ use crate::pages::manage;
 use crate::times;
 use crate::trouble::Trouble;
 
-/// Superior of the entries of all indexes.
+/// Superior of the entries of the indexes.
 const CONFIGURED: &str = "cn=indexes,cn=config";
 
 /// Attribute with the kinds of an index.
 const KIND: &str = "pandoIndexKind";
 
-/// Kinds of indexes, by what filters they answer.
+/// Index kinds, by the filters that they answer.
 const KINDS: [&str; 5] = ["equality", "ordering", "presence", "substring", "approximate"];
 
-/// Indexes that are shown.
+/// Maximum number of indexes on the page.
 const INDEXES_MAX: u32 = 1_000;
 
 pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
@@ -76,14 +77,14 @@ fn model(connection: &mut Connection, fields: &Fields) -> Result<Value, Trouble>
     }))
 }
 
-/// Returns the number of an attribute in a text such as `cn 5, mail 17`.
+/// Returns the number for an attribute in a text such as `cn 5, mail 17`.
 fn use_of(text: &str, attribute: &str) -> u64 {
     let mut parts = text.split(", ").filter_map(|part| part.rsplit_once(' '));
     let found = parts.find(|(name, _)| name.eq_ignore_ascii_case(attribute));
     found.and_then(|(_, number)| number.parse().ok()).unwrap_or(0)
 }
 
-/// Returns the model of a size: `rows 5; keys 4; bytes 300; sampled 1000 of 2000`.
+/// Parses the size of an index: `rows 5; keys 4; bytes 300; sampled 1000 of 2000`.
 fn size(text: &str) -> Option<Value> {
     let mut parts = text.split("; ");
     let mut number = |name: &str| parts.next()?.strip_prefix(name)?.trim().parse::<u64>().ok();
@@ -94,7 +95,7 @@ fn size(text: &str) -> Option<Value> {
     }))
 }
 
-/// Returns the attributes with an index, and its kinds, by name.
+/// Returns the attributes with an index and their index kinds, sorted by name.
 fn indexes(connection: &mut Connection) -> Result<Vec<(String, Vec<String>)>, Trouble> {
     let search = Search {
         base: CONFIGURED.to_owned(),
@@ -110,7 +111,7 @@ fn indexes(connection: &mut Connection) -> Result<Vec<(String, Vec<String>)>, Tr
     Ok(all)
 }
 
-/// Returns the model of work on an index: `building: entry 5 of 10`, or `removing`.
+/// Parses the progress of an index: `building: entry 5 of 10`, or `removing`.
 fn progress(name: &str, text: &str) -> Value {
     let part = name.split_once(' ').map_or("", |(_, part)| part);
     let numbers = text.strip_prefix("building: entry ").and_then(|rest| {
@@ -124,7 +125,7 @@ fn progress(name: &str, text: &str) -> Value {
     })
 }
 
-/// Returns the model of an adviser's proposal: the kinds, what searches without the index cost, and their filters.
+/// Parses a proposal of the index adviser: the kinds, the cost of searches without the index, and their filters.
 fn proposal(attribute: &str, text: &str) -> Option<Value> {
     let mut parts = text.split("; ");
     let setting = parts.next()?;

@@ -1,4 +1,4 @@
-//! Administration: the list of the pages for administrators.
+//! The list of pages for administrators.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::page::{Page, Signed};
 use crate::trouble::Trouble;
 
-/// Pages for administrators, the most used first: the name of the text, and the address.
+/// Pages for administrators, most used first: name of the text, and address.
 const PAGES: [(&str, &str); 10] = [
     ("audit", "/audit"),
     ("policies", "/policies"),
@@ -26,7 +26,7 @@ pub(crate) async fn show(signed: Signed) -> Response {
     signed.show(Page::new("manage.html", "manage.title", json!({ "pages": pages })))
 }
 
-/// Returns the error of a requester who may not see the settings or figures that a page needs.
+/// Returns the error for a requester who may not read the settings or figures of a page.
 pub(crate) fn only_for_administrators(trouble: Trouble) -> Trouble {
     match &trouble {
         Trouble::Refused(outcome, _) if outcome.code == ldap::ResultCode::NO_SUCH_OBJECT => {

@@ -1,7 +1,7 @@
-//! The first page: what needs attention, and the most important figures.
+//! The first page: problems that need attention, and the most important figures.
 //!
-//! The page itself searches, so it never claims that a directory is up which does not answer. Whether changes are made
-//! is known from `cn=monitor`, to those who may read it.
+//! The page itself searches the directory, so it never reports a directory as up that does not answer. Users who may
+//! read `cn=monitor` also see whether changes are accepted.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,18 +18,18 @@ use crate::page::{Page, Signed};
 use crate::times;
 use crate::trouble::Trouble;
 
-/// Seconds after which the browser loads a page of live figures again.
+/// Interval at which the browser refreshes live figures, in seconds.
 const REFRESH_SECONDS: u64 = 5;
 
-/// Days before the end of a certificate from which on it needs attention.
+/// Days before the expiry of a certificate at which it needs attention.
 const CERTIFICATE_DAYS: i64 = 14;
 
-/// Age in seconds below which no backup is late.
+/// Minimum age of a late backup, in seconds.
 const LATE_BACKUP_MIN: u64 = 600;
 
 const MICROS_PER_DAY: i64 = 86_400 * 1_000_000;
 
-/// Figures of the page: the path of their text, and their entry below `cn=monitor`.
+/// Figures on the page: the path of their text, and their entry below `cn=monitor`.
 const FIGURES: [(&str, &str); 12] = [
     ("version", "cn=monitor"),
     ("uptime", "cn=uptime,cn=time"),
@@ -87,7 +87,7 @@ fn model(connection: &mut Connection, app: &App, manages: bool) -> Result<Value,
     }))
 }
 
-/// Returns a figure as people read it: sizes in GiB or MiB, times in days and hours.
+/// Formats a figure for people: sizes in GiB or MiB, times in days and hours.
 fn readable(name: &str, value: &str) -> String {
     let Ok(number) = value.parse::<u64>() else { return value.to_owned() };
     match name {
@@ -97,7 +97,7 @@ fn readable(name: &str, value: &str) -> String {
     }
 }
 
-/// Returns what needs an administrator, most urgent first: the path of its text, and the value.
+/// Returns the problems that need attention, most urgent first: the path of the text, and the value.
 fn attention(figures: &Figures) -> Vec<Value> {
     let of = |name: &str| figures.get(name).map(String::as_str);
     let mut all = Vec::new();
@@ -135,13 +135,14 @@ fn time_of(figures: &Figures, name: &str) -> Option<i64> {
     schema::generalized_micros(figures.get(name)?.as_bytes())
 }
 
-/// Returns the seconds since the last backup; `None` if there is none, or the server makes none.
+/// Returns the seconds since the last backup; `None` if there is none, or if the server makes none.
 fn backup_age(figures: &Figures) -> Option<u64> {
     let micros = time_of(figures, "cn=current,cn=time")? - time_of(figures, "cn=last backup,cn=backup")?;
     Some(u64::try_from(micros).unwrap_or(0) / 1_000_000)
 }
 
-/// Returns the seconds since the last backup, or since the start without one, if two should have been made since.
+/// Returns the seconds since the last backup, or since the start if there is none, if two backups should have been made
+/// since.
 fn late_backup(figures: &Figures) -> Option<u64> {
     let number = |name: &str| figures.get(name)?.parse::<u64>().ok();
     let interval = number("cn=interval seconds,cn=backup")?;

@@ -1,4 +1,4 @@
-//! Change of the own password.
+//! Changing the user's own password.
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
@@ -29,7 +29,8 @@ fn page(status: StatusCode, model: serde_json::Value) -> Page {
     Page { status, template: "password.html", title: "password.title", model }
 }
 
-/// Changes the password, which ends all sessions of the user: who knew the old password may have begun one.
+/// Changes the password. Ends all sessions of the user, because an attacker who knew the old password may have begun
+/// one.
 pub(crate) async fn change(Submission { signed, fields }: Submission) -> Response {
     let secret = |name: &str| Zeroizing::new(fields.text(name).to_owned());
     let (old, new) = (secret("old"), secret("new"));
@@ -58,11 +59,11 @@ pub(crate) async fn change(Submission { signed, fields }: Submission) -> Respons
     }
 }
 
-/// Sets a password by Password Modify (RFC 3062): the requester's own, or that of `dn`. Returns the password that the
-/// server generated, if `new` is `None`. Blocks.
+/// Sets a password by Password Modify (RFC 3062): the requester's own, or that of `dn`. If `new` is `None`, returns the
+/// password that the server generated. Blocks.
 ///
 /// # Errors
-/// The directory refuses, for the reason of a policy if it says so.
+/// The directory refuses. The error contains the reason of a password policy, if there is one.
 pub(crate) fn set(
     connection: &mut Connection,
     dn: Option<&str>,

@@ -1,7 +1,7 @@
-//! Photos of an entry: shown by an address of their own, uploaded, and removed.
+//! Photos of an entry: shown at a separate address, uploaded, and removed.
 //!
-//! Only octets that begin as a JPEG, PNG or GIF are served, with their own type, which browsers may not guess again.
-//! Only JPEG is stored: jpegPhoto has that syntax (RFC 2798 section 2.6). The octets are kept as they are.
+//! Only octets that begin like a JPEG, PNG or GIF are served, with that media type, and browsers may not guess another.
+//! Only JPEG is stored, as the syntax of jpegPhoto requires (RFC 2798 section 2.6). The octets are stored unchanged.
 
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
@@ -16,7 +16,7 @@ use crate::page::{Page, Signed, Submission};
 use crate::texts::url;
 use crate::trouble::Trouble;
 
-/// Attribute that a photo is stored in.
+/// Attribute in which photos are stored.
 const PHOTO: &str = "jpegPhoto";
 
 /// Serves a value of an attribute as an image.
@@ -48,7 +48,7 @@ pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
     (headers, octets).into_response()
 }
 
-/// The form for a photo.
+/// Shows the form for a photo.
 pub(crate) async fn form(signed: Signed, fields: Fields) -> Response {
     signed.show(page(StatusCode::OK, json!({ "dn": fields.text("dn"), "error": null })))
 }
@@ -57,7 +57,7 @@ fn page(status: StatusCode, model: serde_json::Value) -> Page {
     Page { status, ..Page::new("photo.html", "photo.title", model) }
 }
 
-/// Stores a photo in place of those that the entry has, or removes them.
+/// Replaces the photos of the entry with a new one, or removes them.
 pub(crate) async fn change(Submission { signed, fields }: Submission) -> Response {
     let dn = fields.text("dn").to_owned();
     let is_removal = fields.text("action") == "remove";

@@ -1,4 +1,4 @@
-//! Password policies: what each requires, in words, and whom it governs.
+//! Password policies: the requirements of each, and the entries that it governs.
 
 use axum::response::Response;
 use client::{Connection, Entry};
@@ -10,10 +10,10 @@ use crate::page::{Page, Signed};
 use crate::times;
 use crate::trouble::Trouble;
 
-/// Policies that are shown.
+/// Maximum number of policies on the page.
 const POLICIES_MAX: usize = 100;
 
-/// Rules of a policy in the order of the page. Each has a text.
+/// Rules of a policy, in the order of the page. Each has a text.
 const RULES: [&str; 29] = [
     "pwdMinLength",
     "pwdMaxLength",
@@ -65,7 +65,7 @@ pub(crate) async fn show(signed: Signed) -> Response {
 }
 
 fn model(connection: &mut Connection) -> Result<Value, Trouble> {
-    // The settings are for the administrator; others do not learn which policy is the default one.
+    // Only the administrator may read the settings. Other users do not learn which policy is the default.
     let settings = connection.entry("cn=config", &["pandoPasswordPolicy"])?;
     let default = settings.and_then(|settings| settings.text("pandoPasswordPolicy"));
     let mut policies = Vec::new();
@@ -93,9 +93,9 @@ fn model(connection: &mut Connection) -> Result<Value, Trouble> {
     }))
 }
 
-/// Returns the policies below a suffix: those that are subentries, or the others.
+/// Returns the policies below a suffix: either those that are subentries, or the others.
 fn find(connection: &mut Connection, base: &str, is_subentry: bool) -> Result<Vec<Entry>, Trouble> {
-    // The visibility of subentries (RFC 3672): a BER BOOLEAN, TRUE.
+    // Value of the subentries control (RFC 3672): a BER BOOLEAN with the value TRUE.
     let value: Option<&[u8]> = Some(&[0x01, 0x01, 0xff]);
     let visible = Control { oid: oids::SUBENTRIES, critical: true, value };
     let controls = ControlsBuf::from_iter([visible].into_iter().filter(|_| is_subentry));
@@ -107,7 +107,7 @@ fn find(connection: &mut Connection, base: &str, is_subentry: bool) -> Result<Ve
     Ok(reply.entries)
 }
 
-/// Returns the rules of a policy, with durations as people read them.
+/// Returns the rules of a policy, with durations formatted for people.
 pub(crate) fn rules(entry: &Entry) -> Vec<Value> {
     let rule = |name: &&str| {
         let value = entry.texts(name).join(", ");

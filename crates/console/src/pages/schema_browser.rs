@@ -1,4 +1,4 @@
-//! The schema: attribute types and object classes, and what each definition says.
+//! The schema: attribute types and object classes, with their definitions.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
     signed.answer(model.map(|model| Page::new("schema.html", "schema.title", model)))
 }
 
-/// Returns the definitions whose names or descriptions contain these letters.
+/// Returns the definitions whose names or descriptions contain a text.
 fn list(schema: &Schema, letters: &str) -> Value {
     let letters = letters.to_lowercase();
     let has = |names: &[String], description: Option<&String>| {

@@ -1,4 +1,4 @@
-//! Search: a few letters of a name, or any filter; the result in pages, or as CSV or LDIF.
+//! Search: by the beginning of a name or by any filter. The result is shown in pages, or returned as CSV or LDIF.
 
 mod builder;
 mod export;
@@ -21,19 +21,19 @@ use crate::page::{Page, Signed};
 use crate::texts::url;
 use crate::trouble::Trouble;
 
-/// Columns of a result if the client chooses none.
+/// Default columns of a result.
 const COLUMNS: [&str; 3] = ["cn", "uid", "mail"];
 
-/// Columns of a result; the server permits as many ranges of values in a request.
+/// Maximum number of columns of a result. The server permits the same number of value ranges in a request.
 const COLUMNS_MAX: usize = 16;
 
-/// Values shown in a cell.
+/// Maximum number of values in a cell.
 const VALUES_PER_CELL: usize = 5;
 
-/// Attributes that a few letters are compared with, from their beginning.
+/// Attributes whose beginnings are compared with the entered text.
 const NAMES: [&str; 4] = ["cn", "sn", "uid", "mail"];
 
-/// Attributes that the form suggests for a filter or a column.
+/// Attributes that the form suggests for filters and columns.
 const SUGGESTED: [&str; 15] = [
     "cn",
     "sn",
@@ -52,7 +52,7 @@ const SUGGESTED: [&str; 15] = [
     "modifyTimestamp",
 ];
 
-/// Answer to a query: a page, or a file.
+/// Answer to a query: a page or a file.
 enum Answer {
     Page(Value),
     File(Download),
@@ -107,7 +107,8 @@ fn query(connection: &mut Connection, fields: &Fields) -> Result<Query, Trouble>
     Ok(Query { search, base, scope: scope_name, columns, contexts, rows })
 }
 
-/// Returns the filter of a query: that of its text, or that of its rows, and in addition a few letters of a name.
+/// Returns the filter of a query: the one entered as text or built from its rows, combined with the beginning of a
+/// name.
 fn filter_of(fields: &Fields, rows: &Rows) -> Option<String> {
     let filter = fields.given("filter").map(str::to_owned).or_else(|| rows.filter());
     let words = fields.given("q").map(filter_of_words);
@@ -117,7 +118,7 @@ fn filter_of(fields: &Fields, rows: &Rows) -> Option<String> {
     }
 }
 
-/// Returns the columns that a query names, separated by spaces or commas.
+/// Returns the columns in a query, which are separated by spaces or commas.
 fn columns(fields: &Fields) -> Vec<String> {
     let is_name = |name: &&str| builder::is_description(name);
     let named = fields.text("columns").split([' ', ',']).filter(is_name).take(COLUMNS_MAX);
@@ -160,7 +161,7 @@ fn model(connection: &mut Connection, fields: &Fields) -> Result<Value, Trouble>
     }))
 }
 
-/// Returns the row of an entry: a cell for each column, with its first values as text.
+/// Returns the row of an entry: one cell for each column, with the first values as text.
 fn row(entry: Entry, columns: &[String]) -> Value {
     let values: Vec<_> = entry.attributes.into_iter().map(without_range).collect();
     let cells = columns.iter().map(|column| {

@@ -1,4 +1,4 @@
-//! The user's own sessions: a list, and their end.
+//! The user's own sessions: lists and ends them.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

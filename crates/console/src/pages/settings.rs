@@ -1,8 +1,8 @@
-//! Settings of the directory as the text of a settings file: the difference first, as `pando plan` prints it, then the
-//! change, as `pando apply` makes it.
+//! Settings of the directory as the text of a settings file. First shows the difference like `pando plan`, then makes
+//! the change like `pando apply`.
 //!
-//! The form keeps the version of the settings that it was made from. The server makes a change only if they still have
-//! it, so no change of another administrator is lost.
+//! The form contains the version of the settings from which it was made. The server makes a change only if the settings
+//! still have that version. So no change of another administrator is lost.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::page::{Page, Signed, Submission};
 use crate::texts::url;
 use crate::trouble::Trouble;
 
-/// Prefix of a line of a plan that says something other than a change.
+/// Prefix of a line of a plan that is not a change.
 const NOTE: &str = "note: ";
 
 pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
@@ -31,7 +31,7 @@ pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
     signed.answer(present.map(page))
 }
 
-/// Asks for the settings in force. Blocks.
+/// Reads the settings in force. Blocks.
 ///
 /// # Errors
 /// The requester is not the administrator, or the directory does not answer.
@@ -41,7 +41,7 @@ pub(super) fn in_force(connection: &mut Connection) -> Result<SettingsInForce, T
     SettingsInForce::decode(&value).ok_or_else(malformed)
 }
 
-/// Returns the value of the answer to a request. Blocks.
+/// Sends a request and returns the value of the answer. Blocks.
 ///
 /// # Errors
 /// The directory refuses, or does not answer.
@@ -62,7 +62,7 @@ fn model(present: &SettingsInForce, text: &str) -> Value {
     })
 }
 
-/// Shows what a text would change, or puts it in force.
+/// Shows the changes that a text would make, or puts it in force.
 pub(crate) async fn change(Submission { signed, fields }: Submission) -> Response {
     let text = text(&fields);
     let known = version(&fields);
@@ -87,12 +87,12 @@ pub(crate) async fn change(Submission { signed, fields }: Submission) -> Respons
     }
 }
 
-/// Returns the text of a form. Browsers send its lines with the ends of HTTP.
+/// Returns the text in a form, with the line ends of browsers converted.
 pub(super) fn text(fields: &Fields) -> Arc<str> {
     fields.text("text").replace("\r\n", "\n").into()
 }
 
-/// Returns the version of the settings that the text of a form was made from; 0 if the form does not have one.
+/// Returns the version of the settings from which the text in a form was made; 0 if the form has none.
 pub(super) fn version(fields: &Fields) -> u64 {
     fields.text("version").parse().unwrap_or(0)
 }
@@ -109,9 +109,9 @@ fn planned(connection: &mut Connection, text: &str, known: u64) -> Result<Value,
     Ok(model)
 }
 
-/// Shows the form again, with the text that the user entered. It keeps the version `known` to the user, so that the
-/// next difference still warns of what others have changed meanwhile. After a conflict it has the version of now: its
-/// message is that warning.
+/// Shows the form again with the text that the user entered. It keeps the version `known` to the user, so that the next
+/// preview still warns of changes that others have made meanwhile. After a conflict it has the present version, because
+/// the error message is that warning.
 async fn again(signed: &Signed, text: Arc<str>, known: u64, trouble: &Trouble) -> Response {
     match signed.talk(in_force).await {
         Ok(present) => {

@@ -1,4 +1,4 @@
-//! Undo of a change: the modify that reverses it, shown as LDIF before it is made.
+//! Reversal of a change: the Modify that reverses it, shown as LDIF before it is made.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ use crate::page::{Page, Submission};
 use crate::texts::url;
 use crate::trouble::Trouble;
 
-/// A change that reverses another.
+/// A change that reverses another change.
 struct Reverse {
     dn: String,
     csn: Option<String>,
     changes: Vec<Change>,
 }
 
-/// Shows the change that reverses another, then makes it.
+/// Shows the change that reverses another one, or makes it after confirmation.
 pub(crate) async fn undo(Submission { signed, fields }: Submission) -> Response {
     let fields = Arc::new(fields);
     let own = Arc::clone(&fields);
@@ -69,7 +69,7 @@ fn reverse(
     let change = found.list.first().filter(|change| change.position == position);
     let change = change.filter(|change| change.kind == HistoryKind::Modify);
     let change = change.ok_or(unusable("history.no_change"))?.clone();
-    // Values that were replaced follow from older changes, unless the log has them with the change.
+    // Replaced values are derived from older changes, unless the log has stored them with the change.
     let lacks = |attribute: &str| before(attribute, &change).is_none();
     let replaced: Vec<&str> = change
         .values
@@ -93,14 +93,15 @@ fn reverse(
     Ok(Reverse { dn: entry.dn, csn, changes })
 }
 
-/// Returns the values of an attribute that the log keeps with a change.
+/// Returns the previous values of an attribute that the log has stored with a change.
 fn before(attribute: &str, change: &HistoryChange) -> Option<Vec<Vec<u8>>> {
     let mut values = change.values.iter();
     let found = values.find(|values| values.fate == HistoryFate::Before && values.attribute == attribute)?;
     found.is_whole.then(|| found.values.clone())
 }
 
-/// Returns the values of an attribute after these changes, the newest first; `None` if no change states all of them.
+/// Returns the values of an attribute after these changes, which are sorted newest first; `None` if no change
+/// determines all values.
 fn state_of(attribute: &str, changes: &[HistoryChange]) -> Option<Vec<Vec<u8>>> {
     let states_all = |change: &HistoryChange| {
         let of_attribute =
@@ -125,21 +126,21 @@ fn state_of(attribute: &str, changes: &[HistoryChange]) -> Option<Vec<Vec<u8>>> 
     Some(state)
 }
 
-/// Returns the changes that reverse a change. `older` are the changes before it, the newest first.
+/// Returns the changes that reverse a change. `older` are the previous changes, newest first.
 fn reversed(
     schema: &Schema,
     change: &HistoryChange,
     older: &[HistoryChange],
 ) -> Result<Vec<Change>, Trouble> {
     let mut changes: Vec<Change> = Vec::new();
-    // The last part of a change is reversed first.
+    // The parts of a change are reversed in reverse order.
     for values in change.values.iter().rev() {
         let description = values.attribute.clone();
         let known = type_of(schema, &description);
         if values.fate == HistoryFate::Before || known.is_some_and(AttributeType::is_operational) {
             continue;
         }
-        // An end of values goes with the values that were added.
+        // The expiry of added values is removed together with the values.
         let is_added = || {
             let mut added = change.values.iter().filter(|added| added.fate == HistoryFate::Added);
             added.any(|added| added.attribute == description)
@@ -169,7 +170,7 @@ fn reversed(
 fn apply(connection: &mut Connection, reverse: &Reverse) -> Result<(), Trouble> {
     let list = request_changes(&reverse.changes);
     let request = Request::Modify(ModifyRequest { object: &reverse.dn, changes: list.as_changes() });
-    // A value that was added or removed again in the meantime is no error.
+    // It is not an error if a value was meanwhile added or removed again.
     let permissive = Control { oid: oids::PERMISSIVE_MODIFY, critical: true, value: None };
     let value = unchanged_since(reverse.csn.as_deref())?;
     let assertion =
@@ -231,7 +232,7 @@ mod tests {
         assert!(reversed(&schema, &made, &older[..1]).is_err(), "nothing states all titles");
         let kept = change(HistoryKind::Modify, &[(Replaced, "title", &["Dr"]), (Before, "title", &["Ms"])]);
         assert_eq!(texts(&reversed(&schema, &kept, &[]).unwrap())[0].2, "Ms");
-        // An attribute that the entry did not have when it was added.
+        // The entry had no such attribute when it was added.
         let first = change(HistoryKind::Modify, &[(Replaced, "title", &["Dr"])]);
         let add = [change(HistoryKind::Add, &[(Replaced, "cn", &["a"])])];
         assert_eq!(texts(&reversed(&schema, &first, &add).unwrap())[0].2, "");

@@ -1,20 +1,21 @@
-//! Filters made from rows of a form: an attribute, a test and a value each. The form works without scripts.
+//! Filter builder: makes filters from form rows of an attribute, a test and a value. The form needs no scripts.
 //!
-//! A row is a triple of fields: `a` (attribute), `o` (test) and `v` (value), each repeated. All rows hold, or any.
+//! A row consists of the fields `a` (attribute), `o` (test) and `v` (value), which are repeated for each row. Either
+//! all rows must hold, or any of them.
 
 use ldap::filter_value;
 use serde_json::{Value, json};
 
 use crate::fields::Fields;
 
-/// Tests of a row, in the order of the form.
+/// Tests, in the order of the form.
 const TESTS: [&str; 10] =
     ["is", "begins", "contains", "ends", "at_least", "at_most", "sounds", "present", "is_not", "absent"];
 
-/// Rows of a form; more are ignored.
+/// Maximum number of rows of a form. Further rows are ignored.
 const ROWS_MAX: usize = 16;
 
-/// Empty rows that the form offers in addition.
+/// Number of additional empty rows in the form.
 const ROWS_FREE: usize = 2;
 
 /// A row with an attribute.
@@ -33,7 +34,7 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// Returns the rows of a query that have an attribute.
+    /// Returns the rows in a query that have an attribute.
     pub(super) fn of(fields: &Fields) -> Rows {
         let tests: Vec<&str> = fields.all("o").collect();
         let values: Vec<&str> = fields.all("v").collect();
@@ -48,7 +49,7 @@ impl Rows {
         Rows { rows, is_any: fields.text("any") == "1" }
     }
 
-    /// Returns the filter; `None` without a row.
+    /// Returns the filter; `None` if there are no rows.
     pub(super) fn filter(&self) -> Option<String> {
         let tests: Vec<String> = self.rows.iter().map(Row::filter).collect();
         match tests.as_slice() {
@@ -58,7 +59,7 @@ impl Rows {
         }
     }
 
-    /// Returns the model of the form: the rows, and some that are free.
+    /// Returns the model of the form: the rows, and some empty ones.
     pub(super) fn model(&self) -> Value {
         let rows = self.rows.iter().map(|Row { attribute, test, value }| row_model(attribute, test, value));
         let free = ROWS_FREE.min(ROWS_MAX.saturating_sub(self.rows.len()));
@@ -66,7 +67,7 @@ impl Rows {
         json!({ "rows": rows, "any": self.is_any, "tests": TESTS, "used": !self.rows.is_empty() })
     }
 
-    /// Returns the fields of a query that has the same rows.
+    /// Returns the query fields for the same rows.
     pub(super) fn pairs(&self) -> Vec<(&'static str, &str)> {
         let mut pairs = Vec::new();
         for row in &self.rows {
@@ -84,7 +85,7 @@ impl Row {
         let Row { attribute, test, value } = self;
         let value = filter_value(value);
         match *test {
-            // A test of no value is a test of presence.
+            // A test without a value tests presence.
             "present" => format!("({attribute}=*)"),
             "absent" => format!("(!({attribute}=*))"),
             _ if value.is_empty() => format!("({attribute}=*)"),
@@ -104,7 +105,7 @@ fn row_model(attribute: &str, test: &str, value: &str) -> Value {
     json!({ "attribute": attribute, "test": test, "value": value })
 }
 
-/// Whether a text is an attribute description that a filter can contain as it stands.
+/// Returns true if a text is an attribute description that can be put into a filter unchanged.
 pub(super) fn is_description(text: &str) -> bool {
     let is_word = |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | ';' | '.' | '_');
     !text.is_empty() && text.chars().all(is_word)
@@ -142,7 +143,7 @@ mod tests {
         assert_eq!(rows(&[]).filter(), None);
     }
 
-    /// Every filter that rows can make is one that the server reads, and the rows come back from their query.
+    /// The server accepts every filter made from rows, and the query of a form returns the same rows.
     #[test]
     fn filters_of_hostile_rows_are_filters() {
         for value in ["*", "\\", "(", ")", "\0", "ü", "a*b", "&|!", "=~><", "\r\n"] {

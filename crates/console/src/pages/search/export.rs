@@ -1,4 +1,4 @@
-//! The whole result of a search as a file: CSV for spreadsheets, LDIF for directories.
+//! The whole result of a search as a file: CSV for spreadsheets, or LDIF for directories.
 
 use axum::http::StatusCode;
 use client::{Connection, Entry};
@@ -13,10 +13,10 @@ use crate::fields::Fields;
 use crate::limits::{EXPORT_BYTES_MAX, PAGE_ENTRIES};
 use crate::trouble::Trouble;
 
-/// Makes the file of a query. Blocks.
+/// Makes the file for a query. Blocks.
 ///
 /// # Errors
-/// As many exports run already, the query has no filter, the result is too large, or the directory refuses.
+/// Too many exports run already, the query has no filter, the result is too large, or the directory refuses.
 pub(super) fn make(
     places: &Semaphore,
     connection: &mut Connection,
@@ -44,13 +44,13 @@ pub(super) fn make(
         let values = entry.attributes.iter().flat_map(|attribute| {
             attribute.values.iter().map(|value| (attribute.description.as_str(), value.as_slice()))
         });
-        // Writing into memory does not fail.
+        // Writing to memory cannot fail.
         let _ = LdifWriter::new(content).entry(&entry.dn, values);
     })?;
     Ok(Download { media_type: "text/plain; charset=utf-8", name: "entries.ldif", content })
 }
 
-/// Puts all entries of a search into `content`.
+/// Appends all entries of a search to `content`.
 fn each(
     connection: &mut Connection,
     search: &Search,
@@ -77,7 +77,7 @@ fn each(
     }
 }
 
-/// Returns the values of a cell, separated by `|`; values that are no text are in base64.
+/// Returns the values of a cell, separated by `|`. Values that are not text are in base64.
 fn cell(values: &[Vec<u8>]) -> String {
     let texts = values.iter().map(|value| match std::str::from_utf8(value) {
         Ok(text) => text.to_owned(),

@@ -1,7 +1,7 @@
-//! Searches that a user keeps under a name. They are in a cookie of the browser, so that users without an entry and
-//! without a right to write have them too.
+//! Searches that a user has saved under a name. They are stored in a cookie, so that they do not require an entry or a
+//! right to write.
 //!
-//! The cookie is the browser's own: its content is bounded and checked each time, and the link to a search is built
+//! The browser controls the cookie. So its content is bounded and checked each time, and the link to a search is built
 //! from its fields. Another user of the same browser does not see the searches.
 
 use axum::http::{HeaderMap, StatusCode};
@@ -17,34 +17,34 @@ use crate::page::Submission;
 use crate::texts::url;
 use crate::trouble::Trouble;
 
-/// Searches that are kept. A new one replaces the oldest.
+/// Maximum number of saved searches. A new one replaces the oldest.
 const SEARCHES_MAX: usize = 20;
 
-/// Bytes of the cookie's value. Browsers keep 4 KiB for a cookie with its name and attributes.
+/// Maximum size of the cookie's value in bytes. Browsers store 4 KiB for a cookie, including its name and attributes.
 const COOKIE_BYTES_MAX: usize = 3_800;
 
-/// Characters of a name.
+/// Maximum number of characters of a name.
 const NAME_CHARS_MAX: usize = 60;
 
-/// Time for which browsers keep the cookie.
+/// Lifetime of the cookie in seconds.
 const COOKIE_SECONDS: u32 = 365 * 86_400;
 
-/// Fields of a search that are kept, in addition to the rows of its filter.
+/// Query fields that are saved, in addition to the rows of the filter.
 const KEPT: [&str; 5] = ["q", "filter", "base", "scope", "columns"];
 
 /// Content of the cookie.
 #[derive(Debug, Default, Deserialize, Serialize)]
 pub(super) struct Saved {
-    /// DN of the user.
+    /// DN of the user to whom the searches belong.
     #[serde(rename = "w")]
     who: String,
-    /// Names and queries, the newest first.
+    /// Names and queries, newest first.
     #[serde(rename = "s")]
     searches: Vec<(String, String)>,
 }
 
 impl Saved {
-    /// Returns the searches of this user; none if the cookie is another user's, or unreadable.
+    /// Returns the searches of this user; none if the cookie belongs to another user or is unreadable.
     pub(super) fn of(headers: &HeaderMap, is_secured: bool, who: &str) -> Saved {
         let read = || {
             let value = cookies::get(headers, cookies::SEARCHES, is_secured)?;
@@ -58,7 +58,7 @@ impl Saved {
             .unwrap_or_else(|| Saved { who: who.to_owned(), searches: Vec::new() })
     }
 
-    /// Returns the names, each with the address of its search.
+    /// Returns the model: the names, each with the address of its search.
     pub(super) fn model(&self) -> Vec<Value> {
         let link = |(name, query): &(String, String)| {
             let pairs: Vec<(String, String)> =
@@ -78,7 +78,7 @@ impl Saved {
         self.searches.retain(|(known, _)| known != name);
     }
 
-    /// Returns the value of the cookie. The oldest searches are left out if there is no room.
+    /// Returns the value of the cookie. The oldest searches are omitted if they do not fit.
     fn value(&mut self) -> String {
         loop {
             let value = BASE64URL_NOPAD.encode(&serde_json::to_vec(self).unwrap_or_default());
@@ -89,7 +89,7 @@ impl Saved {
     }
 }
 
-/// Returns the query of a search without anything that is no field of one.
+/// Returns the query of a search. Omits all other fields.
 fn query_of(fields: &Fields) -> String {
     let rows = Rows::of(fields);
     let kept = KEPT.iter().filter_map(|name| Some((*name, fields.given(name)?)));
@@ -101,7 +101,7 @@ fn cut(name: &str) -> String {
     name.chars().filter(|char| !char.is_control()).take(NAME_CHARS_MAX).collect()
 }
 
-/// Keeps a search under a name, or forgets one.
+/// Saves a search under a name, or removes one.
 pub(crate) async fn change(headers: HeaderMap, Submission { signed, fields }: Submission) -> Response {
     let is_secured = signed.client.is_secured;
     let mut saved = Saved::of(&headers, is_secured, &signed.session.who);
