@@ -14,13 +14,13 @@ use crate::texts::Texts;
 pub(crate) struct App {
     pub(crate) ldap: Ldap,
     pub(crate) sessions: Sessions,
-    /// Sign-ins and health checks under way, which need no session.
+    /// Sign-ins and health checks in progress, which need no session.
     pub(crate) sign_ins: SignIns,
     pub(crate) health_checks: Semaphore,
     pub(crate) texts: Texts,
     pub(crate) schema: SchemaCache,
     pub(crate) rates: Rates,
-    /// Exports that may begin.
+    /// Permits for exports.
     pub(crate) exports: Semaphore,
 }
 

@@ -1,4 +1,4 @@
-//! Questions to the directory with bounded answers: pages of a search, and an entry in ranges of values.
+//! Requests to the directory with bounded answers: pages of a search, and entries that are read in ranges of values.
 
 use client::{Attribute, ClientError, Connection, Entry, Reply};
 use ldap::{
@@ -9,20 +9,20 @@ use ldap::{
 use crate::limits::{PAGE_BYTES_MAX, VALUES_PER_PAGE, VALUES_PER_REQUEST, WHOLE_ENTRY_BYTES_MAX};
 use crate::trouble::Trouble;
 
-/// Ranges of values that the server permits in one request.
+/// Maximum number of value ranges that the server permits in one request.
 const RANGES_MAX: usize = 16;
 
-/// A search of which one page is read.
+/// A search that is read page by page.
 #[derive(Clone, Debug)]
 pub(crate) struct Search {
     pub(crate) base: String,
     pub(crate) scope: Scope,
     pub(crate) filter: String,
-    /// Attributes to return; none is no attribute.
+    /// Attributes to return. If empty, no attributes are returned.
     pub(crate) attributes: Vec<String>,
 }
 
-/// A page of a search's result.
+/// One page of the result of a search.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) entries: Vec<Entry>,
@@ -30,16 +30,17 @@ pub(crate) struct Found {
     pub(crate) next: Option<Vec<u8>>,
     /// Estimated number of entries of all pages; `None` if the server does not know.
     pub(crate) estimate: Option<u32>,
-    /// Whether entries were left out because the page has too many bytes.
+    /// Whether entries were omitted because the page would have too many bytes.
     pub(crate) is_cut: bool,
-    /// Whether the server ended the search at a limit.
+    /// Message about a limit at which the server ended the search.
     pub(crate) limit: Option<String>,
 }
 
 /// Reads a page of a search. Blocks.
 ///
 /// # Errors
-/// The filter is wrong, or the directory refuses or does not answer. Entries before a limit are no error.
+/// The filter is wrong, or the directory refuses or does not answer. Reaching a limit after some entries is not an
+/// error.
 pub(crate) fn page(
     connection: &mut Connection,
     search: &Search,
@@ -60,7 +61,7 @@ pub(crate) fn page(
     let last = connection.search_each::<ClientError>(request, controls.as_controls(), |entry| {
         let entry = Entry::from(entry);
         bytes += size_of(&entry);
-        // The rest of the answer is read too: otherwise the connection could not be used again.
+        // The rest of the answer must be read too. Otherwise the connection could not be used again.
         if bytes <= bytes_max {
             found.entries.push(entry)
         } else {
@@ -94,22 +95,22 @@ fn size_of(entry: &Entry) -> usize {
     entry.dn.len() + 32 + attributes.sum::<usize>()
 }
 
-/// Returns an attribute's name in a request, so that the answer has at most `count` of its values from `first` on.
+/// Returns an attribute description that requests at most `count` values, from the index `first` on.
 pub(crate) fn range(description: &str, first: usize, count: usize) -> String {
     format!("{description};range={first}-{}", first + count.max(1) - 1)
 }
 
-/// Values of an attribute, of which there may be more.
+/// Some of the values of an attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Values {
     /// The attribute description, without the range.
     pub(crate) description: String,
     pub(crate) values: Vec<Vec<u8>>,
-    /// Place of the next value, if there are more.
+    /// Index of the next value, if there are more.
     pub(crate) next: Option<usize>,
 }
 
-/// Takes the range of an answer from an attribute's description.
+/// Removes the range option from the description of an attribute in an answer, and interprets it.
 pub(crate) fn without_range(attribute: Attribute) -> Values {
     let Attribute { description, values } = attribute;
     let mut next = None;
@@ -142,11 +143,11 @@ impl WholeEntry {
     }
 }
 
-/// Reads an entry: its attributes by name first, then the first values of each, so that no attribute is too large.
-/// `selection` names the attributes: `*`, `+`, or names. Blocks.
+/// Reads an entry: first the names of its attributes, then the first values of each, so that no attribute is too large.
+/// `selection` contains `*`, `+`, or attribute names. Blocks.
 ///
 /// # Errors
-/// There is no such entry for the requester; or the directory refuses, or does not answer.
+/// The entry does not exist or is not visible to the requester, or the directory refuses or does not answer.
 pub(crate) fn entry(
     connection: &mut Connection,
     dn: &str,
@@ -185,7 +186,7 @@ pub(crate) fn entry(
 /// Reads an entry with all values of these attributes. Blocks.
 ///
 /// # Errors
-/// As [`entry`]; the entry is too large.
+/// As [`entry`], or the entry is too large.
 pub(crate) fn whole_entry(
     connection: &mut Connection,
     dn: &str,
@@ -211,7 +212,7 @@ pub(crate) fn whole_entry(
     Ok(entry)
 }
 
-/// Makes a change. With `assertion`, the server makes it only if this filter is true of the entry (RFC 4528). Blocks.
+/// Makes a change. With `assertion`, the server makes it only if the entry matches this filter (RFC 4528). Blocks.
 ///
 /// # Errors
 /// The directory refuses, or does not answer.
@@ -232,13 +233,13 @@ pub(crate) fn assertion(filter: &str) -> Result<Vec<u8>, Trouble> {
     Ok(value)
 }
 
-/// Returns the password policy's part of an answer.
+/// Returns the password policy response control of an answer.
 pub(crate) fn policy_of(reply: &Reply) -> Option<PolicyResponse> {
     let control = reply.last.as_ref()?.message().controls.find(oids::PASSWORD_POLICY)?;
     PolicyResponse::decode(control.value?)
 }
 
-/// Returns the naming contexts, the default one first. Blocks.
+/// Returns the naming contexts, with the default one first. Blocks.
 pub(crate) fn contexts(connection: &mut Connection) -> Result<Vec<String>, Trouble> {
     let root = connection.entry("", &["namingContexts", "defaultNamingContext"])?;
     let Some(root) = root else { return Ok(Vec::new()) };

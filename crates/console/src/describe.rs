@@ -1,4 +1,4 @@
-//! Models of attributes and values for pages, by the schema.
+//! Models of attributes and values for pages, derived from the schema.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,25 +10,25 @@ use serde_json::{Value, json};
 
 use crate::ask::Values;
 
-/// Time for which a schema that was read is used.
+/// Time for which a schema is cached.
 const SCHEMA_TIME: Duration = Duration::from_secs(60);
 
-/// Syntaxes whose values are names of entries.
+/// Syntaxes whose values are DNs of entries.
 const DN_SYNTAXES: [&str; 2] = ["1.3.6.1.4.1.1466.115.121.1.12", "1.3.6.1.4.1.1466.115.121.1.34"];
 const BOOLEAN: &str = "1.3.6.1.4.1.1466.115.121.1.7";
 const GENERALIZED_TIME: &str = "1.3.6.1.4.1.1466.115.121.1.24";
 const POSTAL_ADDRESS: &str = "1.3.6.1.4.1.1466.115.121.1.41";
 
-/// Attributes with definitions in the published schema (RFC 4512 section 4.2).
+/// Attributes of the subschema subentry that contain definitions (RFC 4512 section 4.2).
 const DEFINITIONS: [&str; 4] = ["ldapSyntaxes", "matchingRules", "attributeTypes", "objectClasses"];
 
-/// The schema as it was last read.
+/// Cache of the server's schema.
 #[derive(Default)]
 pub(crate) struct SchemaCache(Mutex<Option<(Instant, Arc<Schema>)>>);
 
 impl SchemaCache {
-    /// Returns the schema. It is read with the connection of the requester, who must see it; a requester who does not
-    /// gets the shipped definitions. Blocks.
+    /// Returns the schema. Reads it over the connection of the requester. If the requester may not read it, returns the
+    /// built-in definitions. Blocks.
     pub(crate) fn get(&self, connection: &mut Connection) -> Arc<Schema> {
         let is_readable = subschema(connection, &["1.1"]).is_some();
         if !is_readable {
@@ -72,8 +72,8 @@ pub(crate) fn type_of<'s>(schema: &'s Schema, description: &str) -> Option<&'s A
     schema.attribute_type(description.split(';').next().unwrap_or_default())
 }
 
-/// Returns the name of the input that fits an attribute: `text`, `boolean`, `lines`, `dn`, or `none` for values that
-/// are not edited as text.
+/// Returns the kind of input for an attribute: `text`, `boolean`, `lines`, `dn`, or `none` for values that are not
+/// edited as text.
 pub(crate) fn input_of(schema: &Schema, description: &str) -> &'static str {
     let Some(found) = type_of(schema, description) else { return "text" };
     let syntax = schema.syntax_by_id(found.syntax);
@@ -127,7 +127,7 @@ pub(crate) fn value(schema: &Schema, description: &str, octets: &[u8]) -> Value 
     }
 }
 
-/// Returns the subject of a certificate with the names of the shipped schema in place of numbers.
+/// Returns the subject of a certificate with names from the built-in schema in place of OIDs.
 pub(crate) fn subject_text(subject: &str) -> String {
     let schema = Schema::shipped();
     let name_of = |number| schema.attribute_type(number).map_or(number, |known| known.name());
@@ -149,7 +149,7 @@ fn binary(octets: &[u8]) -> Value {
     }
 }
 
-/// Returns a time in seconds since 1970 as people read it.
+/// Formats a time in seconds since 1970.
 fn seconds_text(seconds: i64) -> String {
     let time = time::OffsetDateTime::from_unix_timestamp(seconds).ok();
     time.map_or_else(
@@ -161,12 +161,12 @@ fn seconds_text(seconds: i64) -> String {
     )
 }
 
-/// Returns true for texts that a page can show: no control characters but the ends of lines.
+/// Returns true if a page can show the text: it has no control characters except line breaks.
 fn is_text(text: &str) -> bool {
     text.chars().all(|char| !char.is_control() || matches!(char, '\n' | '\r' | '\t'))
 }
 
-/// Returns the media type of an image that browsers show. SVG is none: it can contain scripts.
+/// Returns the media type of an image that browsers can show. SVG is excluded, because it can contain scripts.
 pub(crate) fn image(octets: &[u8]) -> Option<&'static str> {
     match octets {
         [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
@@ -176,7 +176,7 @@ pub(crate) fn image(octets: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Returns a time as people read it, `2026-11-27 08:30:00 UTC`; the text itself if it has another form.
+/// Formats a generalized time as `2026-11-27 08:30:00 UTC`. Returns the text itself if it has another form.
 pub(crate) fn readable_time(text: &str) -> String {
     let digits =
         |from: usize, to: usize| text.get(from..to).filter(|part| part.bytes().all(|b| b.is_ascii_digit()));

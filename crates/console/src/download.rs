@@ -1,9 +1,9 @@
-//! Files for the client: their headers, and rows of CSV.
+//! Files for download: their headers, and rows of CSV.
 
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 
-/// A file for the client.
+/// A file for download.
 pub(crate) struct Download {
     pub(crate) media_type: &'static str,
     pub(crate) name: &'static str,
@@ -28,7 +28,7 @@ pub(crate) fn put_row<'c>(out: &mut Vec<u8>, cells: impl Iterator<Item = &'c str
             out.push(b',');
         }
         out.push(b'"');
-        // Spreadsheets take a cell that begins with one of these for a formula, which could fetch or send data.
+        // Spreadsheets interpret a cell that begins with one of these as a formula, which could fetch or send data.
         if cell.starts_with(['=', '+', '-', '@', '\t', '\r', '\n', '|']) {
             out.push(b'\'');
         }

@@ -1,4 +1,4 @@
-//! Fields of forms and of queries: pairs in their order, of which a name may occur several times.
+//! Fields of forms and queries: ordered pairs, in which a name may occur several times.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use crate::app::App;
 use crate::multipart::{boundary, parts};
 
-/// The fields of a form or a query, and the file of a form.
+/// Fields of a form or a query, and the uploaded file of a form.
 #[derive(Debug, Default)]
 pub(crate) struct Fields {
     pairs: Vec<(String, String)>,
@@ -22,12 +22,12 @@ impl Fields {
         Fields { pairs, file: Vec::new() }
     }
 
-    /// Returns the first value of this name; empty if there is none.
+    /// Returns the first value with this name; empty if there is none.
     pub(crate) fn text(&self, name: &str) -> &str {
         self.all(name).next().unwrap_or_default()
     }
 
-    /// Returns the first value of this name without spaces at its ends, unless it is empty.
+    /// Returns the first value with this name, trimmed; `None` if it is absent or empty.
     pub(crate) fn given(&self, name: &str) -> Option<&str> {
         Some(self.text(name).trim()).filter(|text| !text.is_empty())
     }
@@ -37,7 +37,7 @@ impl Fields {
         self.pairs.iter().filter(move |(found, _)| *found == name).map(|(_, value)| value.as_str())
     }
 
-    /// Returns the octets of the form's file; empty without one.
+    /// Returns the content of the uploaded file; empty if there is none.
     pub(crate) fn file(&self) -> &[u8] {
         &self.file
     }
@@ -48,7 +48,7 @@ impl Fields {
     }
 }
 
-/// The query of a GET, the form of a POST, which may have a file.
+/// Reads the query of a GET or the form of a POST, which may contain a file.
 impl FromRequest<Arc<App>> for Fields {
     type Rejection = Response;
 

@@ -1,4 +1,4 @@
-//! Forms for the attributes of an entry, made from the schema, and the changes that a filled form asks for.
+//! Forms for the attributes of an entry, made from the schema, and the changes that a completed form requests.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,10 @@ use crate::describe::{input_of, type_of};
 use crate::fields::Fields;
 use crate::trouble::Trouble;
 
-/// Prefix of the names of fields that hold an attribute's values.
+/// Prefix of the names of fields with attribute values.
 const VALUE: &str = "v:";
 
-/// Attributes that a form never changes: the class decides the form, and the password has a page of its own.
+/// Attributes that a form never changes: the class determines the form, and the password has a separate page.
 const NEVER: [&str; 2] = ["objectClass", "userPassword"];
 
 /// A change of one attribute.
@@ -26,8 +26,8 @@ pub(crate) struct Change {
     pub(crate) values: Vec<Vec<u8>>,
 }
 
-/// Returns the model of a form: an input for each attribute that these classes require or allow, and for each that the
-/// entry has and that is edited as text.
+/// Returns the model of a form: an input for each attribute that the classes require or allow, and for each attribute
+/// of the entry that can be edited as text.
 pub(crate) fn inputs(schema: &Schema, classes: &[String], present: &[Values]) -> Vec<Value> {
     let (must, may) = allowed(schema, classes);
     let has = |name: &str| present.iter().find(|values| values.description.eq_ignore_ascii_case(name));
@@ -35,7 +35,7 @@ pub(crate) fn inputs(schema: &Schema, classes: &[String], present: &[Values]) ->
     for (types, is_required) in [(&must, true), (&may, false)] {
         for id in types {
             let found = schema.type_by_id(*id);
-            // An attribute may be present by another of its names.
+            // The entry may use another name of the attribute.
             let values = found.names.iter().find_map(|name| has(name));
             inputs.extend(input(schema, found.name(), is_required, values));
         }
@@ -48,7 +48,7 @@ pub(crate) fn inputs(schema: &Schema, classes: &[String], present: &[Values]) ->
             inputs.extend(input(schema, &values.description, false, Some(values)));
         }
     }
-    // Required ones first, then those with values, each by name.
+    // Required attributes first, then those with values, each sorted by name.
     inputs.sort_by_key(|input| {
         let is_required = input["required"] == true;
         let is_empty = input["values"].as_array().is_none_or(Vec::is_empty) && !is_required;
@@ -66,7 +66,7 @@ fn allowed(schema: &Schema, classes: &[String]) -> (BTreeSet<TypeId>, BTreeSet<T
     (must, may)
 }
 
-/// Returns the model of one input; `None` if the attribute is not edited as text, or has too many values.
+/// Returns the model of an input; `None` if the attribute cannot be edited as text or has too many values.
 fn input(schema: &Schema, description: &str, is_required: bool, values: Option<&Values>) -> Option<Value> {
     let kind = input_of(schema, description);
     let is_never = NEVER.iter().any(|never| never.eq_ignore_ascii_case(description));
@@ -89,7 +89,7 @@ fn input(schema: &Schema, description: &str, is_required: bool, values: Option<&
     }))
 }
 
-/// Returns the values that a form gives to each attribute, in the order of the form. Empty inputs are no values.
+/// Returns the attribute values in a form, in the order of the form. Ignores empty inputs.
 pub(crate) fn filled(fields: &Fields) -> Vec<(String, Vec<Vec<u8>>)> {
     let mut filled: Vec<(String, Vec<Vec<u8>>)> = Vec::new();
     for (name, text) in fields.pairs() {
@@ -111,10 +111,10 @@ pub(crate) fn filled(fields: &Fields) -> Vec<(String, Vec<Vec<u8>>)> {
     filled
 }
 
-/// Values that a form gives to each attribute.
+/// Attribute values in a form.
 pub(crate) type Filled = Vec<(String, Vec<Vec<u8>>)>;
 
-/// Replaces what is no DN in attributes that name entries, by what `resolve` finds for it.
+/// In attributes with DN syntax, replaces values that are not DNs by the results of `resolve`.
 pub(crate) fn resolved<E>(
     schema: &Schema,
     mut filled: Filled,
@@ -131,7 +131,7 @@ pub(crate) fn resolved<E>(
     Ok(filled)
 }
 
-/// Returns the fields of a form with these values, so that what is confirmed is what was shown.
+/// Returns the form fields for these values, so that the user confirms exactly what was shown.
 pub(crate) fn fields_of(filled: &[(String, Vec<Vec<u8>>)]) -> Vec<(String, String)> {
     let field = |description: &str, value: &[u8]| {
         (format!("{VALUE}{description}"), String::from_utf8_lossy(value).into_owned())
@@ -143,12 +143,12 @@ pub(crate) fn fields_of(filled: &[(String, Vec<Vec<u8>>)]) -> Vec<(String, Strin
     fields.collect()
 }
 
-/// Browsers end the lines of a text with CR LF, whatever the value had.
+/// Converts the CR LF line ends of browsers to LF.
 fn plain_lines(text: &str) -> String {
     text.replace("\r\n", "\n")
 }
 
-/// Returns the changes that make an entry's attributes those of a form. An attribute that the form lacks stays.
+/// Returns the changes that give an entry the values in a form. Attributes that are not in the form are not changed.
 pub(crate) fn changes(schema: &Schema, entry: &WholeEntry, filled: &[(String, Vec<Vec<u8>>)]) -> Vec<Change> {
     let mut changes = Vec::new();
     for (description, new) in filled {
@@ -183,7 +183,7 @@ pub(crate) fn changes(schema: &Schema, entry: &WholeEntry, filled: &[(String, Ve
     changes
 }
 
-/// Returns true if two descriptions are of the same attribute, by different names perhaps.
+/// Returns true if two descriptions mean the same attribute, possibly under different names.
 fn is_same(schema: &Schema, one: &str, other: &str) -> bool {
     let options = |text: &str| text.split_once(';').map(|(_, options)| options.to_ascii_lowercase());
     let id = |text: &str| type_of(schema, text).map(|found| found.id);
@@ -191,7 +191,7 @@ fn is_same(schema: &Schema, one: &str, other: &str) -> bool {
         || (id(one).is_some() && id(one) == id(other) && options(one) == options(other))
 }
 
-/// Returns the changes as a request has them.
+/// Converts the changes to the form of a Modify request.
 pub(crate) fn request_changes(changes: &[Change]) -> ChangesBuf {
     let mut list = ChangesBuf::new();
     for Change { operation, description, values } in changes {
@@ -200,7 +200,7 @@ pub(crate) fn request_changes(changes: &[Change]) -> ChangesBuf {
     list
 }
 
-/// Returns a change as LDIF.
+/// Returns the changes as LDIF.
 pub(crate) fn ldif(dn: &str, changes: &[Change]) -> String {
     let mut text = Vec::new();
     let list = changes.iter().map(|change| {
@@ -210,12 +210,12 @@ pub(crate) fn ldif(dn: &str, changes: &[Change]) -> String {
             change.values.iter().map(Vec::as_slice).collect::<Vec<_>>(),
         )
     });
-    // Writing into memory does not fail.
+    // Writing to memory cannot fail.
     let _ = LdifWriter::new(&mut text).modify(dn, &[], list);
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Returns the value of the assertion control for an entry that has not changed since it had this CSN.
+/// Returns the value of an assertion control that holds if the entry still has this CSN.
 pub(crate) fn unchanged_since(csn: Option<&str>) -> Result<Option<Vec<u8>>, Trouble> {
     csn.map(|csn| ask::assertion(&format!("(entryCSN={})", filter_value(csn)))).transpose()
 }

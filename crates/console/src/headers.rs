@@ -1,4 +1,4 @@
-//! Headers of answers, the time for a request, and the size of its body: the same for all pages.
+//! Headers of answers, the time limit for requests, and the maximum size of bodies. They are the same for all pages.
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use crate::limits::{BODY_BYTES_MAX, REQUEST_TIME};
 
-/// Headers of every answer. Pages have no scripts, load only what this server sends, and are kept by no cache.
+/// Headers of every answer. They forbid scripts, content from other servers, and caching.
 pub const HEADERS: [(HeaderName, HeaderValue); 5] = [
     (
         header::CONTENT_SECURITY_POLICY,
@@ -24,7 +24,7 @@ pub const HEADERS: [(HeaderName, HeaderValue); 5] = [
     (header::VARY, HeaderValue::from_static("Accept, Cookie")),
 ];
 
-/// Returns the router with the bounds and headers of every request.
+/// Adds the limits and headers of all requests to a router.
 pub(crate) fn with_bounds(router: Router) -> Router {
     router.layer(DefaultBodyLimit::max(BODY_BYTES_MAX)).layer(from_fn(answer))
 }

@@ -1,6 +1,7 @@
-//! The HTTP listeners: connections, their bounds, TLS, and one router for all requests.
+//! The HTTP listeners: connections, their limits, TLS, and one router for all requests.
 //!
-//! One thread runs everything except conversations with the directory, so the event loops of the server are left alone.
+//! One thread does everything except conversations with the directory, so the event loops of the server are not
+//! affected.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -33,27 +34,27 @@ use crate::proxies::Proxies;
 /// Returns the TLS configuration for a new connection.
 pub type TlsConfig = Box<dyn Fn() -> Arc<ServerConfig> + Send + Sync>;
 
-/// Time until accepting continues after the process ran out of descriptors.
+/// Pause before the next accept after the process ran out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Listeners that are not served yet.
 pub struct Http {
-    /// The sockets, non-blocking.
+    /// Non-blocking sockets.
     pub listeners: Vec<std::net::TcpListener>,
-    /// The configuration of TLS; `None` is HTTP in the clear.
+    /// TLS configuration; `None` means plain HTTP.
     pub tls: Option<TlsConfig>,
-    /// Reverse proxies that name the senders of requests.
+    /// Reverse proxies that report the senders of requests.
     pub proxies: Proxies,
-    /// The pages.
+    /// Router of the pages.
     pub app: Router,
 }
 
-/// Order to stop, given by dropping it.
+/// Dropping this stops the listeners.
 pub struct StopOrder {
     _sender: oneshot::Sender<()>,
 }
 
-/// The receiver of the order to stop.
+/// Receiver of the order to stop.
 pub struct Stopped(oneshot::Receiver<()>);
 
 /// Returns an order to stop, and its receiver for [`Http::run`].
@@ -85,7 +86,7 @@ impl Http {
     /// Serves until the order to stop.
     ///
     /// # Errors
-    /// The system has no event queue, or a listener cannot be used.
+    /// The system provides no event queue, or a listener cannot be used.
     pub fn run(self, stopped: Stopped) -> io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
@@ -100,7 +101,7 @@ impl Http {
             for listener in listeners {
                 tokio::spawn(accept(TcpListener::from_std(listener)?, Arc::clone(&shared)));
             }
-            // The sender sends nothing: an error is the order.
+            // Nothing is ever sent. The error on the drop of the sender is the order to stop.
             let _ = stopped.0.await;
             Ok(())
         });

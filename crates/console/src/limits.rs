@@ -1,120 +1,125 @@
-//! Bounds on what clients can make the console hold.
+//! Limits on the resources that clients of the console can occupy.
 
 use std::time::Duration;
 
-/// Open HTTP connections; more are closed at once.
+/// Maximum number of HTTP connections. Further ones are closed at once.
 pub const CONNECTIONS_MAX: usize = 512;
 
-/// Those of one address, or of one IPv6 network of 64 bits.
+/// Maximum number of HTTP connections from one address, or from one IPv6 /64 network.
 pub const CONNECTIONS_PER_SOURCE_MAX: usize = 128;
 
-/// Time for a TLS handshake.
+/// Maximum time for a TLS handshake.
 pub const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 
-/// Time for the head of a request, and for the next request on a connection.
+/// Maximum time for the head of a request, and for the next request on a connection.
 pub const HEAD_TIME: Duration = Duration::from_secs(15);
 
-/// Time for a request with its body and its answer's beginning. A request that takes longer is answered 503.
+/// Maximum time for a request, including its body and the beginning of the answer. A request that takes longer is
+/// answered with 503.
 pub const REQUEST_TIME: Duration = Duration::from_secs(30);
 
-/// Age at which a connection accepts no further request.
+/// Age at which a connection accepts no more requests.
 pub const CONNECTION_TIME: Duration = Duration::from_secs(60);
 
-/// Time after that for the answer that is being sent.
+/// Time after [`CONNECTION_TIME`] for the answer that is being sent.
 pub const LAST_ANSWER_TIME: Duration = Duration::from_secs(45);
 
-/// Bytes of a request's head.
+/// Maximum size of the head of a request, in bytes.
 pub const HEAD_BYTES_MAX: usize = 32 * 1024;
 
-/// Bytes of a request's body.
+/// Maximum size of the body of a request, in bytes.
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
 
-/// Threads that wait for answers of the directory.
+/// Maximum number of threads that wait for answers of the directory.
 pub const LDAP_THREADS_MAX: usize = 32;
 
-/// Conversations with the directory that run or wait for a thread. More are answered 503.
+/// Maximum number of conversations with the directory that run or wait for a thread. Further ones are answered with
+/// 503.
 pub const CONVERSATIONS_MAX: usize = 256;
 
-/// Time for each answer of the directory.
+/// Maximum time for each answer of the directory.
 pub const LDAP_ANSWER_TIME: Duration = Duration::from_secs(20);
 
-/// Bytes of one message of the directory, which contains one entry at most. A larger one ends the session.
+/// Maximum size of a message from the directory in bytes. A message contains at most one entry. A larger message ends
+/// the session.
 pub const LDAP_MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Bytes of all entries of one page of a search; further entries are left out, and the page says so.
+/// Maximum total size of the entries on one page of a search, in bytes. Further entries are omitted, and the page says
+/// so.
 pub const PAGE_BYTES_MAX: usize = 1024 * 1024;
 
-/// Entries of a page of a search, and children of a page of the tree.
+/// Number of entries on a page of a search, and of children on a page of the tree.
 pub const PAGE_ENTRIES: u32 = 50;
 
-/// Values of an attribute that are shown at once.
+/// Number of values of an attribute that are shown at once.
 pub const VALUES_PER_PAGE: usize = 100;
 
-/// Values of an attribute in one answer, if all of them are read.
+/// Number of values of an attribute in one answer when all values are read.
 pub const VALUES_PER_REQUEST: usize = 5_000;
 
-/// Bytes of further values of an entry that is compared with the backup.
+/// Maximum size of the further values of an entry that is compared with the backup, in bytes.
 pub const WHOLE_ENTRY_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// Changes that bring a tree of the backup back, in one transaction.
+/// Maximum number of changes that restore a tree from the backup in one transaction.
 pub const TREE_CHANGES_MAX: usize = 1_000;
 
-/// Those of them that the page lists.
+/// Maximum number of these changes that the page lists.
 pub const TREE_LINES_MAX: usize = 200;
 
-/// Time for the comparison of a tree.
+/// Maximum time for the comparison of a tree.
 pub const TREE_TIME: Duration = Duration::from_secs(15);
 
-/// Bytes of an export. A larger result is refused: `pando export` has no such bound.
+/// Maximum size of an export in bytes. A larger result is refused. `pando export` has no such limit.
 pub const EXPORT_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// Bytes of a photo that is uploaded.
+/// Maximum size of an uploaded photo in bytes.
 pub const PHOTO_BYTES_MAX: usize = 512 * 1024;
 
-/// Time after which a rehearsal of access rules asks for no further requester.
+/// Time after which a rehearsal of access rules examines no further requester.
 pub const REHEARSAL_TIME: Duration = Duration::from_secs(15);
 
-/// Changes that a rehearsal lists.
+/// Maximum number of changes that a rehearsal lists.
 pub const REHEARSAL_LINES: usize = 100;
 
-/// Requesters that a rehearsal may name.
+/// Maximum number of requesters in a rehearsal.
 pub const REHEARSAL_REQUESTERS_MAX: usize = 20;
 
-/// Shortest time over which rates of operations are computed.
+/// Minimum time between two readings from which rates of operations are computed.
 pub const RATE_TIME_MIN: Duration = Duration::from_secs(1);
 
-/// Longest time between two readings from which rates are computed.
+/// Maximum time between two readings from which rates are computed.
 pub const RATE_TIME_MAX: Duration = Duration::from_secs(600);
 
-/// Exports that run at a time.
+/// Maximum number of concurrent exports.
 pub const EXPORTS_MAX: usize = 4;
 
-/// Time that the threads have for their last answers when the server stops.
+/// Time for the last answers when the server stops.
 pub const STOP_TIME: Duration = Duration::from_secs(2);
 
-/// Sign-ins under way. The server delays answers to wrong passwords, so a flood of them may take few of the threads.
+/// Maximum number of concurrent sign-ins. The server delays answers to wrong passwords, so a flood of them can occupy
+/// only these threads.
 pub const SIGN_INS_MAX: usize = 8;
 
-/// Sign-ins under way of one address, or of one IPv6 network of 64 bits.
+/// Maximum number of concurrent sign-ins from one address, or from one IPv6 /64 network.
 pub const SIGN_INS_PER_SOURCE_MAX: usize = 4;
 
-/// Sign-ins under way of sources from which a user has signed in before, in addition: a flood from elsewhere leaves
-/// them room.
+/// Number of additional concurrent sign-ins for sources from which a user has signed in before. A flood from elsewhere
+/// cannot occupy them.
 pub const KNOWN_SIGN_INS_MAX: usize = 8;
 
-/// Sources that are remembered for this.
+/// Maximum number of remembered sources of successful sign-ins.
 pub const KNOWN_SOURCES_MAX: usize = 4_096;
 
-/// Health checks under way.
+/// Maximum number of concurrent health checks.
 pub const HEALTH_CHECKS_MAX: usize = 4;
 
-/// Sessions; more sign-ins are refused.
+/// Maximum number of sessions. Further sign-ins are refused.
 pub const SESSIONS_MAX: usize = 256;
 
-/// Sessions of one address, or of one IPv6 network of 64 bits.
+/// Maximum number of sessions from one address, or from one IPv6 /64 network.
 pub const SESSIONS_PER_SOURCE_MAX: usize = 64;
 
-/// Sessions of one user. The next one ends the oldest.
+/// Maximum number of sessions of one user. A further one ends the oldest.
 pub const SESSIONS_PER_IDENTITY_MAX: usize = 8;
 
 /// Time without a request after which a session ends.
