@@ -1,8 +1,8 @@
-//! Texts of the mails that the server sends, from the file of all texts.
+//! Texts of the mails that the server sends, from the file with all texts.
 
 use crate::texts::texts_of;
 
-/// Texts of a mail with a link to set another password.
+/// Texts of a mail with a link for setting a new password.
 #[derive(Clone, Debug)]
 pub struct MailTexts {
     /// Subject of the mail.
@@ -18,11 +18,11 @@ impl MailTexts {
         MailTexts { subject: text("subject"), body: text("body") }
     }
 
-    /// Returns the body of the mail for an account, with a link that is valid for some minutes. A browser at the
-    /// address `from` asked for it.
+    /// Returns the body of the mail for an account. The link is valid for `minutes` minutes, and was requested by a
+    /// browser at the address `from`.
     pub fn body(&self, link: &str, account: &str, from: &str, minutes: u32) -> String {
         let body = self.body.replace("{minutes}", &minutes.to_string()).replace("{from}", from);
-        // The name comes last, because it may be any text.
+        // The account is inserted last, because it may be any text.
         body.replace("{link}", link).replace("{account}", account)
     }
 }

@@ -1,4 +1,4 @@
-//! Figures of `cn=monitor`, for those who may read it.
+//! Figures in `cn=monitor`, for users who may read it.
 
 use std::collections::BTreeMap;
 
@@ -10,22 +10,22 @@ use crate::ask::{self, Search};
 use crate::limits::PAGE_BYTES_MAX;
 use crate::trouble::Trouble;
 
-/// Entries of `cn=monitor` that are read.
+/// Maximum number of entries of `cn=monitor` that are read.
 const FIGURES_MAX: u32 = 2_000;
 
-/// Attributes with the value of a figure; an entry has one of them.
+/// Attributes that may contain the value of a figure. An entry has one of them.
 const VALUES: [&str; 4] = ["monitoredInfo", "monitorCounter", "monitorTimestamp", "monitorOpCompleted"];
 
-/// Values by the names of their entries below `cn=monitor`, in lower case.
+/// Values by the DNs of their entries relative to `cn=monitor`, in lower case.
 pub(crate) type Figures = BTreeMap<String, String>;
 
 /// A figure of a group.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Figure {
-    /// Name, such as `Last Backup`.
+    /// Name of the figure, such as `Last Backup`.
     pub(crate) name: String,
     pub(crate) value: String,
-    /// Meaning of the figure, from the server.
+    /// Explanation of the figure by the server.
     pub(crate) help: String,
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn figures(connection: &mut Connection) -> Result<Figures, Trouble> {
     Ok(pairs.collect())
 }
 
-/// Reads the figures of a group, in the server's order; none if the server has no such group. Blocks.
+/// Reads the figures of a group, in the server's order; empty if the server has no such group. Blocks.
 ///
 /// # Errors
 /// The requester may not read them, or the directory does not answer.
@@ -62,7 +62,7 @@ pub(crate) fn group(connection: &mut Connection, name: &str) -> Result<Vec<Figur
     Ok(entries.into_iter().filter_map(figure).collect())
 }
 
-/// Whether a group is missing, and not only hidden with all of `cn=monitor`.
+/// Returns true if only this group is missing, and not all of `cn=monitor` is hidden from the requester.
 fn is_missing(connection: &mut Connection, outcome: &client::Outcome) -> Result<bool, Trouble> {
     Ok(outcome.code == ldap::ResultCode::NO_SUCH_OBJECT && may_read(connection)?)
 }

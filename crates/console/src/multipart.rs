@@ -1,6 +1,6 @@
-//! Forms with a file: `multipart/form-data` (RFC 7578), whose whole body is in memory.
+//! Forms with a file: `multipart/form-data` (RFC 7578). The whole body is in memory.
 
-/// Parts of a form; more are an error.
+/// Maximum number of parts of a form.
 const PARTS_MAX: usize = 64;
 
 /// A part of a form.
@@ -12,7 +12,7 @@ pub(crate) struct Part<'b> {
     pub(crate) content: &'b [u8],
 }
 
-/// Returns the boundary of a content type; `None` if it is no form with files.
+/// Returns the boundary in a content type; `None` if it is not `multipart/form-data`.
 pub(crate) fn boundary(content_type: &str) -> Option<String> {
     let (kind, parameters) = content_type.split_once(';')?;
     if !kind.trim().eq_ignore_ascii_case("multipart/form-data") {
@@ -25,7 +25,7 @@ pub(crate) fn boundary(content_type: &str) -> Option<String> {
     (1..=70).contains(&value.len()).then(|| value.to_owned())
 }
 
-/// Returns the parts of a body; `None` if it is malformed, or has too many.
+/// Returns the parts of a body; `None` if it is malformed or has too many parts.
 pub(crate) fn parts<'b>(body: &'b [u8], boundary: &str) -> Option<Vec<Part<'b>>> {
     let first = format!("--{boundary}");
     let delimiter = format!("\r\n--{boundary}");
@@ -48,7 +48,7 @@ pub(crate) fn parts<'b>(body: &'b [u8], boundary: &str) -> Option<Vec<Part<'b>>>
     }
 }
 
-/// Returns the name in the head of a part, and whether there is a file's name.
+/// Returns the name in the head of a part, and whether the part has a file name.
 fn disposition(head: &str) -> Option<(String, bool)> {
     let mut lines = head.split("\r\n").filter_map(|line| line.split_once(':'));
     let (_, value) = lines.find(|(name, _)| name.eq_ignore_ascii_case("content-disposition"))?;

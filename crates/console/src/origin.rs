@@ -1,14 +1,15 @@
-//! Requests that change something come from the console's own pages, or from no browser.
+//! Protection against cross-site requests. Requests that change something must come from the console's own pages, or
+//! from a client that is not a browser.
 //!
-//! Browsers say where a request comes from, by `Sec-Fetch-Site` and `Origin`. A request without both is no browser's
-//! cross-site request; the session's token is required in addition.
+//! Browsers report the origin of a request in `Sec-Fetch-Site` and `Origin`. A request without both headers is not a
+//! cross-site request of a browser. The session's token is required in addition.
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
-/// Refuses requests that other sites make a browser send.
+/// Refuses cross-site requests.
 pub(crate) async fn refuse_other_origins(request: Request, next: Next) -> Response {
     let is_safe = matches!(*request.method(), Method::GET | Method::HEAD);
     if is_safe || is_own(request.headers()) {

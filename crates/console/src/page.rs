@@ -1,4 +1,5 @@
-//! Pages: a model, which is JSON for scripts and goes through a template for people. The decision is made here alone.
+//! Pages. A page is a model, which is returned as JSON to scripts and rendered with a template for people. Only this
+//! module chooses between the two.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use crate::sessions::{Session, Sessions};
 use crate::texts::url;
 use crate::trouble::Trouble;
 
-/// Form of an answer, which the client chooses with the header `Accept`.
+/// Format of an answer, chosen by the header `Accept` of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     Html,
@@ -38,14 +39,14 @@ impl Format {
     }
 }
 
-/// A page that is not in its form yet.
+/// A page that is not rendered yet.
 pub(crate) struct Page {
     pub(crate) status: StatusCode,
-    /// The template of its HTML form.
+    /// Template of its HTML form.
     pub(crate) template: &'static str,
-    /// The path of its title among the texts.
+    /// Path of the page's title in the texts.
     pub(crate) title: &'static str,
-    /// Its content; the whole answer in JSON.
+    /// Content of the page, and the whole answer in JSON.
     pub(crate) model: serde_json::Value,
 }
 
@@ -75,14 +76,14 @@ impl FromRequestParts<Arc<App>> for Visit {
     }
 }
 
-/// Whether it is the page of live figures, which a browser also loads while no user is at it.
+/// Returns true if the request refreshes the page of live figures, which a browser does without any action of the user.
 fn loads_by_itself(uri: &Uri) -> bool {
     let mut query = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
     uri.path() == "/" && query.any(|(name, _)| name == "live")
 }
 
 impl Visit {
-    /// Returns the page in the form that the client wants.
+    /// Returns the page in the format that the client requested.
     pub(crate) fn show(&self, page: Page) -> Response {
         let Page { status, template, title, model } = page;
         if self.format == Format::Json {
@@ -106,7 +107,7 @@ impl Visit {
         }
     }
 
-    /// Returns the page of an error.
+    /// Returns an error page.
     pub(crate) fn fail(&self, trouble: &Trouble) -> Response {
         self.show(Page {
             status: trouble.status(),
@@ -116,7 +117,7 @@ impl Visit {
         })
     }
 
-    /// Returns the texts of this path that a page's query chooses, such as `notice=saved` for `notice.saved`.
+    /// Returns the notice that the query of a page requests, such as the text `notice.saved` for `notice=saved`.
     pub(crate) fn notice(&self, fields: &Fields) -> serde_json::Value {
         let chosen = fields.given("notice").map(|name| (name, format!("notice.{name}")));
         let found =
@@ -124,14 +125,14 @@ impl Visit {
         json!(found.map(|(text, _)| text))
     }
 
-    /// Returns an error with its text in words.
+    /// Returns the model of an error, with its text.
     pub(crate) fn said(&self, trouble: &Trouble) -> serde_json::Value {
         let mut said = trouble.explain();
         said.text = self.app.texts.text(&said.text);
         json!(said)
     }
 
-    /// Returns the answer to a change that was made: people go to a page, scripts receive its address.
+    /// Returns the answer to a successful change. Browsers are redirected to a page, scripts receive its address.
     pub(crate) fn go(&self, path: &str) -> Response {
         match HeaderValue::from_str(path) {
             Ok(to) if self.format == Format::Html => {
@@ -142,7 +143,7 @@ impl Visit {
     }
 }
 
-/// A request of a user who has signed in, and has no password to change first.
+/// A request of a user who has signed in and need not change the password first.
 pub(crate) struct Signed {
     pub(crate) visit: Visit,
     pub(crate) session: Arc<Session>,
@@ -190,10 +191,10 @@ impl FromRequestParts<Arc<App>> for Signed {
 }
 
 impl Signed {
-    /// Runs `talk` with the session's connection. One conversation of a session runs at a time.
+    /// Runs `talk` with the session's connection. A session runs only one conversation at a time.
     ///
     /// # Errors
-    /// Those of `talk`; and too many requests wait. A broken connection ends the session.
+    /// `talk` fails, or too many requests wait. A broken connection ends the session.
     pub(crate) async fn talk<T: Send + 'static>(
         &self,
         talk: impl FnOnce(&mut Connection) -> Result<T, Trouble> + Send + 'static,
@@ -214,7 +215,7 @@ impl Signed {
     }
 }
 
-/// A form that such a user has sent. It has the token of the session: another site cannot send it.
+/// A form sent by a user who has signed in. It contains the token of the session, so another site cannot send it.
 pub(crate) struct Submission {
     pub(crate) signed: Signed,
     pub(crate) fields: Fields,
@@ -235,7 +236,7 @@ impl FromRequest<Arc<App>> for Submission {
     }
 }
 
-/// Returns a file that is part of the binary; browsers keep it for an hour.
+/// Returns a file that is part of the binary. Browsers may cache it for an hour.
 pub(crate) fn file(media_type: &'static str, content: &'static str) -> Response {
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static(media_type)),

@@ -1,12 +1,12 @@
-//! Places that sources share: HTTP connections, and sessions.
+//! Bounded numbers of places that sources share: for HTTP connections and for sessions.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Returns the address by which a client is counted: IPv6 addresses by their first 64 bits, because one client has all
-/// addresses with them.
+/// Returns the address for counting a client. For IPv6 it is the first 64 bits, because one client usually has all
+/// addresses with that prefix.
 pub(crate) fn source(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
@@ -14,14 +14,14 @@ pub(crate) fn source(address: IpAddr) -> IpAddr {
     }
 }
 
-/// A bounded number of places, of which each holder has a bounded share.
+/// A bounded number of places, with a bounded share for each holder.
 pub(crate) struct Places<H> {
     places_max: usize,
     share_max: usize,
     taken: Mutex<HashMap<H, usize>>,
 }
 
-/// A place that is taken. Dropping it frees the place.
+/// A taken place. Dropping it frees the place.
 pub(crate) struct Place<H: Eq + Hash> {
     holder: Option<H>,
     places: Arc<Places<H>>,
@@ -32,12 +32,12 @@ impl<H: Clone + Eq + Hash> Places<H> {
         Arc::new(Places { places_max, share_max, taken: Mutex::default() })
     }
 
-    /// Takes a place. Returns `None` if all are taken, or the holder's share.
+    /// Takes a place. Returns `None` if all places, or all of the holder's share, are taken.
     pub(crate) fn take(self: &Arc<Self>, holder: H) -> Option<Place<H>> {
         self.take_within(holder, self.share_max)
     }
 
-    /// Takes a place for a holder that acts for many others, such as a proxy, and has no share.
+    /// Takes a place for a holder that acts for many clients, such as a proxy. No share applies to it.
     pub(crate) fn take_for_others(self: &Arc<Self>, holder: H) -> Option<Place<H>> {
         self.take_within(holder, self.places_max)
     }

@@ -1,7 +1,7 @@
-//! Binds that prove who a user is, by a password or by the certificate of the browser.
+//! Binds that authenticate a user, by a password or by the certificate of the browser.
 //!
-//! A DN is a simple bind. Another name is a bind by SASL PLAIN: the server finds the user by `identity_attributes`, and
-//! an unknown name gets the same answer as a wrong password, in the same time.
+//! A DN is used in a simple bind. Any other name is used in a bind by SASL PLAIN: the server finds the user by
+//! `identity_attributes`. An unknown name gets the same answer as a wrong password, after the same time.
 
 use axum::http::StatusCode;
 use client::{Connection, Reply};
@@ -14,29 +14,29 @@ use zeroize::Zeroizing;
 use crate::ask::policy_of;
 use crate::trouble::Trouble;
 
-/// Key of the lines with what the user may use, and others may not.
+/// Key of the lines about privileges of the user that not all users have.
 pub(crate) const USE: &str = "use";
 
-/// Mechanism of binds with a token that was sent by mail, which the server accepts from the console alone.
+/// SASL mechanism for binds with a token that was sent by mail. The server accepts it only from the console.
 const MAIL_TOKEN: &str = "PANDO-MAIL-TOKEN";
 
-/// A bind that succeeded.
+/// A successful bind.
 pub(crate) struct Proven {
-    /// The connection that was bound.
+    /// The bound connection.
     pub(crate) connection: Connection,
     /// DN of the user.
     pub(crate) who: String,
     /// Whether the user may only change the password.
     pub(crate) must_change: bool,
-    /// Whether the user may read the figures of the server.
+    /// Whether the user may read `cn=monitor`.
     pub(crate) manages: bool,
-    /// Whether the user may read the audit trail, and no figures.
+    /// Whether the user may read the audit trail but not `cn=monitor`.
     pub(crate) audits: bool,
-    /// The policy's warning.
+    /// Warning of the password policy.
     pub(crate) warning: Option<PolicyWarning>,
 }
 
-/// Binds with a password, and asks who that is. Blocks.
+/// Binds with a password, and reads the identity and privileges of the user. Blocks.
 pub(crate) fn bind(mut connection: Connection, name: &str, password: &str) -> Result<Proven, Trouble> {
     let plain = Zeroizing::new(format!("\0{name}\0{password}"));
     let is_dn = name.contains('=') && Dn::parse(name).is_ok();
@@ -47,7 +47,7 @@ pub(crate) fn bind(mut connection: Connection, name: &str, password: &str) -> Re
     };
     let reply = sent(&mut connection, BindRequest { version: 3, name: dn, authentication })?;
     if reply.outcome.code == ResultCode::INVALID_CREDENTIALS {
-        // Only the policy may say more than that.
+        // Only a password policy may give more details.
         let error = policy_of(&reply).and_then(|policy| policy.error);
         return Err(match error {
             Some(_) => Trouble::Refused(reply.outcome, error),
@@ -57,7 +57,7 @@ pub(crate) fn bind(mut connection: Connection, name: &str, password: &str) -> Re
     proven(connection, &reply, name)
 }
 
-/// Binds by SASL EXTERNAL, as the entry of the name in the browser's certificate, of this subject. Blocks.
+/// Binds by SASL EXTERNAL, as the entry that belongs to the subject of the browser's certificate. Blocks.
 pub(crate) fn bind_with_certificate(mut connection: Connection, subject: &str) -> Result<Proven, Trouble> {
     let authentication = Authentication::Sasl { mechanism: "EXTERNAL", credentials: None };
     let reply = sent(&mut connection, BindRequest { version: 3, name: "", authentication })?;
@@ -70,7 +70,7 @@ fn sent(connection: &mut Connection, request: BindRequest<'_>) -> Result<Reply, 
     Ok(connection.request(Request::Bind(request), controls.as_controls())?)
 }
 
-/// Returns who has bound; `name` is used if the server does not say.
+/// Returns the result of a bind. The user is `name` if the server does not report the identity.
 fn proven(mut connection: Connection, reply: &Reply, name: &str) -> Result<Proven, Trouble> {
     let policy = policy_of(reply);
     Trouble::unless_success(reply.outcome.clone(), policy)?;
@@ -83,7 +83,7 @@ fn proven(mut connection: Connection, reply: &Reply, name: &str) -> Result<Prove
     Ok(Proven { connection, who, must_change, manages, audits, warning: policy.warning })
 }
 
-/// Binds with the token of a link that the server sent by mail. Blocks.
+/// Binds with the token in a link that the server sent by mail. Blocks.
 pub(crate) fn bind_by_token(mut connection: Connection, token: &str) -> Result<Proven, Trouble> {
     let authentication = Authentication::Sasl { mechanism: MAIL_TOKEN, credentials: Some(token.as_bytes()) };
     let oid = oids::AUTHORIZATION_IDENTITY_REQUEST;
@@ -98,7 +98,7 @@ pub(crate) fn bind_by_token(mut connection: Connection, token: &str) -> Result<P
     Ok(Proven { connection, who, must_change: true, manages: false, audits: false, warning: None })
 }
 
-/// Returns what the user may use that others may not. To try it would leave refusals in the audit trail. Blocks.
+/// Returns the privileges of the user. Trying them would leave refusals in the audit trail. Blocks.
 ///
 /// # Errors
 /// The directory does not answer.
@@ -110,7 +110,7 @@ fn uses(connection: &mut Connection) -> Result<Vec<String>, Trouble> {
     Ok(pairs.filter(|(key, _)| *key == USE).map(|(_, name)| name.to_owned()).collect())
 }
 
-/// Returns the DN of the identity that a bind's answer names (RFC 3829).
+/// Returns the DN of the authorization identity in the answer to a bind (RFC 3829).
 fn identity_of(reply: &Reply) -> Option<String> {
     let control = reply.last.as_ref()?.message().controls.find(oids::AUTHORIZATION_IDENTITY_RESPONSE)?;
     let identity = std::str::from_utf8(control.value?).ok()?;

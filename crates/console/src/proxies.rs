@@ -1,7 +1,7 @@
-//! Reverse proxies: which connections come from one, and whose requests they forward.
+//! Reverse proxies, and the clients whose requests they forward.
 //!
-//! A proxy that the settings trust reports the address of the browser by `X-Forwarded-For`, and whether the browser
-//! used TLS by `X-Forwarded-Proto`. The headers of other clients mean nothing.
+//! A trusted proxy reports the address of the browser in `X-Forwarded-For`, and whether the browser used TLS in
+//! `X-Forwarded-Proto`. These headers are ignored from other clients.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -10,21 +10,22 @@ use ipnet::IpNet;
 
 use crate::host::Client;
 
-/// Networks of the proxies whose headers are believed.
+/// Networks of trusted proxies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proxies(pub Vec<IpNet>);
 
 impl Proxies {
-    /// Whether an address is that of a trusted proxy.
+    /// Returns true if the address belongs to a trusted proxy.
     pub(crate) fn include(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.0.iter().any(|network| network.contains(&address))
     }
 
-    /// Returns the sender of a request that came over the connection of `peer`.
+    /// Returns the sender of a request that arrived over the connection of `peer`.
     ///
-    /// Each proxy appends the address that it saw. So the sender is the last address that is no proxy's: those before
-    /// it may be inventions of the sender. If an address cannot be read, the proxy that sent it counts as the sender.
+    /// Each proxy appends the address from which it received the request. So the sender is the last address that is not
+    /// a trusted proxy. The addresses before it may be forged by the sender. If an address cannot be parsed, the proxy
+    /// that reported it counts as the sender.
     pub(crate) fn sender(&self, peer: Client, headers: &HeaderMap) -> Client {
         if !self.include(peer.address.ip()) {
             return peer;
@@ -42,12 +43,12 @@ impl Proxies {
         }
         let scheme = lines("x-forwarded-proto").next_back().and_then(|line| line.rsplit(',').next());
         let is_secured = scheme.map_or(peer.is_secured, |scheme| scheme.trim().eq_ignore_ascii_case("https"));
-        // A certificate that the proxy sends is its own.
+        // A certificate on the connection of a proxy belongs to the proxy.
         Client { address, is_secured, certificate_subject: None }
     }
 }
 
-/// Parses an address, with a port or without, IPv6 addresses in brackets or without. The port is 0 if there is none.
+/// Parses an address with an optional port. IPv6 addresses may be in brackets. The port is 0 if there is none.
 fn address_of(text: &str) -> Option<SocketAddr> {
     let alone = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
     let found = alone.parse().map(|ip: IpAddr| SocketAddr::new(ip, 0)).or_else(|_| text.parse()).ok()?;

@@ -1,4 +1,4 @@
-//! Rates of operations: the difference of two readings of `cn=monitor`.
+//! Rates of operations, computed from two readings of `cn=monitor`.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -9,15 +9,15 @@ use serde_json::{Value, json};
 use crate::limits::{RATE_TIME_MAX, RATE_TIME_MIN};
 use crate::monitor::Figures;
 
-/// Rates, each with the kinds of operations that it counts, as `cn=monitor` names them.
+/// Rates, with the kinds of operations that each one counts, as in `cn=monitor`.
 const RATES: [(&str, &[&str]); 3] =
     [("searches", &["search"]), ("binds", &["bind"]), ("changes", &["add", "modify", "delete", "modifydn"])];
 
-/// Counts and durations of operations at a time.
+/// Counts and durations of operations at a moment.
 #[derive(Clone, Debug)]
 struct Reading {
     at: Instant,
-    /// Finished operations and their microseconds, by rate.
+    /// Number of finished operations and their total microseconds, by rate.
     totals: BTreeMap<&'static str, (u64, u64)>,
 }
 
@@ -26,12 +26,12 @@ struct Reading {
 pub(crate) struct Rates(Mutex<(Option<Reading>, Option<Reading>)>);
 
 impl Rates {
-    /// Takes a reading. Returns the rates since an earlier one; `null` if there is none, or only one long ago.
+    /// Records a reading. Returns the rates since an earlier one; `null` if there is none, or if it is too old.
     pub(crate) fn since_before(&self, figures: &Figures, now: Instant) -> Value {
         let reading = Reading { at: now, totals: totals(figures) };
         let mut readings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (before, last) = &mut *readings;
-        // Two readings at almost the same time give no rate.
+        // Two readings at almost the same time give no useful rate.
         if last.as_ref().is_none_or(|last| now.saturating_duration_since(last.at) >= RATE_TIME_MIN) {
             *before = last.replace(reading.clone());
         }
@@ -99,9 +99,9 @@ mod tests {
             (&json!(0.0), &json!(2.5))
         );
         assert_eq!(found["rates"][1]["mean_microseconds"], Value::Null);
-        // Another page at the same time sees the same rates.
+        // Another page at the same time shows the same rates.
         assert_eq!(rates.since_before(&figures(110, 10_000), after)["rates"], found["rates"]);
-        // A server that was started again counts from 0.
+        // The counters of a restarted server begin at 0.
         let found = rates.since_before(&figures(3, 90), after + Duration::from_secs(2));
         assert_eq!(found["rates"][0]["per_second"], 0.0);
         let late = rates.since_before(&figures(9, 90), after + Duration::from_secs(4_000));

@@ -1,6 +1,6 @@
-//! Rights of the requester on an entry, and the state of its account, as the server reports them.
+//! Rights of the requester on an entry, and the state of its account, as reported by the server.
 //!
-//! Pages use them to leave out what would be refused. The server decides again when a change is sent.
+//! Pages use them to omit actions that would be refused. The server decides again when a change is sent.
 
 use client::{ClientError, Connection, Entry};
 use ldap::{
@@ -9,42 +9,43 @@ use ldap::{
 };
 use serde_json::{Value, json};
 
-/// Attributes whose rights the server reports in one answer.
+/// Maximum number of attributes whose rights the server reports in one answer.
 const ATTRIBUTES_MAX: usize = 100;
 
 /// Rights on the entry: v (browse), a (add), d (delete), n (rename).
 const OF_ENTRY: &str = "entryLevelRights";
 
-/// Rights on each attribute, such as `cn:rsc, mail:rscwo`: w and o (write), W and O (only join and leave).
+/// Rights on each attribute, such as `cn:rsc, mail:rscwo`: w and o (write), W and O (only add or remove oneself).
 const OF_ATTRIBUTES: &str = "attributeLevelRights";
 
-/// Rights and state.
+/// Rights on an entry, and the state of its account.
 #[derive(Debug, Default)]
 pub(crate) struct Rights {
-    /// Whether the server reported rights at all. If not, pages leave nothing out.
+    /// Whether the server reported rights. If not, pages omit nothing.
     is_known: bool,
     /// Letters of the rights on the entry, or `none`.
     entry: String,
-    /// Names of attributes that may be written, in lower case.
+    /// Names of the writable attributes, in lower case.
     writable: Vec<String>,
-    /// Names of attributes that may be read, in lower case.
+    /// Names of the readable attributes, in lower case.
     readable: Vec<String>,
     usability: Option<AccountUsability>,
 }
 
 impl Rights {
-    /// Asks for the rights on an entry and on these attributes. Blocks.
+    /// Reads the rights on an entry and on these attributes. If the server refuses, the rights are unknown. Blocks.
     ///
     /// # Errors
-    /// The server does not answer. A refusal gives rights that are not known.
+    /// The server does not answer.
     pub(crate) fn read(connection: &mut Connection, dn: &str, names: &[&str]) -> Result<Rights, ClientError> {
         Rights::of_other(connection, dn, names, "")
     }
 
-    /// Asks for the rights of another user, by an authorization identity; an empty one is the requester. Blocks.
+    /// Reads the rights of another user, given by an authorization identity. An empty identity means the requester. If
+    /// the server refuses, the rights are unknown. Blocks.
     ///
     /// # Errors
-    /// The server does not answer. A refusal gives rights that are not known.
+    /// The server does not answer.
     pub(crate) fn of_other(
         connection: &mut Connection,
         dn: &str,
@@ -58,12 +59,12 @@ impl Rights {
         Ok(rights)
     }
 
-    /// Whether the server reported rights at all.
+    /// Returns true if the server reported rights.
     pub(crate) fn is_known(&self) -> bool {
         self.is_known
     }
 
-    /// Whether an attribute may be read; `None` if the server did not say.
+    /// Returns whether an attribute may be read; `None` if the server did not report it.
     pub(crate) fn can_read(&self, name: &str) -> Option<bool> {
         self.is_known.then(|| self.readable.contains(&name.to_ascii_lowercase()))
     }
@@ -112,19 +113,20 @@ impl Rights {
         }
     }
 
-    /// Whether the requester has a right on the entry, by its letter: `a` to add entries below it, `d`, `n`.
+    /// Returns true if the requester has this right on the entry: `a` (add entries below it), `d` (delete) or `n`
+    /// (rename).
     pub(crate) fn allows(&self, right: char) -> bool {
         !self.is_known || (self.entry != "none" && self.entry.contains(right))
     }
 
-    /// Whether the requester may write this attribute of the entry.
+    /// Returns true if the requester may write this attribute of the entry.
     pub(crate) fn can_write(&self, name: &str) -> bool {
         let name = name.to_ascii_lowercase();
         !self.is_known || self.writable.contains(&name)
     }
 
-    /// Returns why the user of the entry cannot sign in, as texts with their numbers; empty if the user can, or if the
-    /// requester may not know.
+    /// Returns the reasons why the user of the entry cannot sign in, as texts with their numbers; empty if the user
+    /// can, or if the requester may not read the state.
     pub(crate) fn account(&self) -> Vec<Value> {
         let Some(AccountUsability::Unusable(state)) = self.usability else { return Vec::new() };
         let mut all = Vec::new();

@@ -1,7 +1,7 @@
 //! Sessions of the console: a cookie, and the LDAP connection that belongs to it.
 //!
-//! A session begins with a successful bind and always has a new random cookie, so a cookie that an attacker planted
-//! means nothing. Dropping a session closes its connection, so the server forgets the identity too.
+//! A session begins with a successful bind and always gets a new random cookie, so a cookie that an attacker planted
+//! has no effect. Dropping a session closes its connection, which ends the identity in the server too.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -20,58 +20,58 @@ use crate::limits::{
 };
 use crate::places::{Place, Places};
 
-/// Octets of a cookie and of a form's token before they are written as text.
+/// Number of random octets in a cookie and in a form token, before encoding.
 const RANDOM_OCTETS: usize = 32;
 
-/// A cookie's value, decoded.
+/// The decoded value of a cookie.
 type Cookie = [u8; RANDOM_OCTETS];
 
-/// Octets of the number by which a user names a session in a list.
+/// Number of octets in the id of a session in a list.
 const ID_OCTETS: usize = 12;
 
-/// Bytes of the name of a browser that are kept.
+/// Maximum length of a stored browser name in bytes.
 const BROWSER_BYTES_MAX: usize = 200;
 
-/// A user that has signed in.
+/// Session of a user who has signed in.
 pub(crate) struct Session {
     cookie: Cookie,
-    /// Names the session in a list. It is no secret: it opens nothing.
+    /// Id of the session in a list. It is not secret, because it gives no access.
     pub(crate) id: String,
     /// Address of the browser that signed in.
     pub(crate) from: IpAddr,
-    /// Name that the browser gave itself; may be any text.
+    /// Name that the browser reported. It may be any text.
     pub(crate) browser: String,
     /// DN of the user.
     pub(crate) who: String,
-    /// Proof of the sign-in.
+    /// Method by which the user signed in.
     pub(crate) method: Method,
-    /// Token that each form contains, so that other sites cannot send one.
+    /// Token in every form of the session, so that other sites cannot send one.
     pub(crate) token: String,
     /// Whether the user may only change the password.
     pub(crate) must_change: AtomicBool,
-    /// Whether the user may read `cn=monitor`, so that pages lead to those for administrators.
+    /// Whether the user may read `cn=monitor`, so that pages link to the pages for administrators.
     pub(crate) manages: bool,
-    /// Whether the user may read the audit trail, and no figures.
+    /// Whether the user may read the audit trail but not `cn=monitor`.
     pub(crate) audits: bool,
     pub(crate) begun: Instant,
     last_use: Mutex<Instant>,
-    /// Taken for each conversation, so that a session occupies one thread at most.
+    /// Lock for conversations, so that a session occupies at most one thread.
     pub(crate) turn: tokio::sync::Mutex<()>,
     connection: Mutex<Connection>,
     _place: Place<IpAddr>,
 }
 
-/// Proof by which a user signed in.
+/// Method by which a user signed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Method {
     Password,
     Certificate,
-    /// A link that was sent by mail, so that the user has no old password to enter.
+    /// A link sent by mail. The user need not enter the old password.
     Mail,
 }
 
 impl Method {
-    /// Returns the name for texts and programs.
+    /// Returns the name for texts and for scripts.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Method::Password => "password",
@@ -84,13 +84,13 @@ impl Method {
 /// Reason why a session cannot begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoSession {
-    /// All places are in use, or all places of the source.
+    /// All places, or all places of the source, are taken.
     TooMany,
-    /// The system has no random numbers.
+    /// The system provides no random numbers.
     NotRandom,
 }
 
-/// A user whose bind has succeeded.
+/// A user after a successful bind.
 pub(crate) struct Bound {
     /// DN of the user.
     pub(crate) who: String,
@@ -98,9 +98,9 @@ pub(crate) struct Bound {
     /// Whether the user may only change the password.
     pub(crate) must_change: bool,
     pub(crate) manages: bool,
-    /// Whether the user may read the audit trail, and no figures.
+    /// Whether the user may read the audit trail but not `cn=monitor`.
     pub(crate) audits: bool,
-    /// The connection that was bound.
+    /// The bound connection.
     pub(crate) connection: Connection,
     /// Address of the browser.
     pub(crate) from: IpAddr,
@@ -115,11 +115,11 @@ pub(crate) struct Sessions {
 impl Session {
     /// Runs `talk` with the session's connection. Blocks.
     pub(crate) fn with_connection<T>(&self, talk: impl FnOnce(&mut Connection) -> T) -> T {
-        // A panic in the middle leaves answers that no request waits for; the client keeps them apart by their ids.
+        // A panic may leave answers for which no request waits. The client ignores them because of their message ids.
         talk(&mut self.connection.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether a form contains the session's token.
+    /// Returns true if `token` is the session's token.
     pub(crate) fn knows(&self, token: &str) -> bool {
         bool::from(self.token.as_bytes().ct_eq(token.as_bytes()))
     }
@@ -128,7 +128,7 @@ impl Session {
         self.must_change.load(Ordering::Relaxed)
     }
 
-    /// Time of the last request.
+    /// Returns the time of the last request.
     pub(crate) fn last_use(&self) -> Instant {
         *self.last_use.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -149,13 +149,14 @@ impl Sessions {
         Sessions { by_cookie: Mutex::default(), places }
     }
 
-    /// Takes a place for a session. Take it before the bind, so that a right password is no hint while all are taken.
+    /// Takes a place for a session. Must be called before the bind, so that the result does not reveal whether the
+    /// password is right when all places are taken.
     pub(crate) fn place(&self, source: IpAddr) -> Result<Place<IpAddr>, NoSession> {
         self.sweep(Instant::now());
         self.places.take(source).ok_or(NoSession::TooMany)
     }
 
-    /// Begins a session. If the user has too many, the oldest of them ends.
+    /// Begins a session. If the user has too many sessions, ends the oldest of them.
     pub(crate) fn begin(
         &self,
         place: Place<IpAddr>,
@@ -192,14 +193,16 @@ impl Sessions {
         Ok(session)
     }
 
-    /// Returns the session of a request's cookie, if it is not over. The request counts as a use of it.
+    /// Returns the session for the cookie of a request, if it has not ended. The request counts as a use of the
+    /// session.
     pub(crate) fn find(&self, headers: &HeaderMap, is_secured: bool, now: Instant) -> Option<Arc<Session>> {
         let session = self.find_unused(headers, is_secured, now)?;
         *session.last_use.lock().unwrap_or_else(PoisonError::into_inner) = now;
         Some(session)
     }
 
-    /// Does the same for a request that is no use: the browser sends it by itself.
+    /// Like [`find`](Sessions::find), for a request that the browser sends without any action of the user, and that
+    /// does not count as a use.
     pub(crate) fn find_unused(
         &self,
         headers: &HeaderMap,
@@ -215,12 +218,12 @@ impl Sessions {
         Some(session)
     }
 
-    /// Ends a session. Requests that run finish with its connection.
+    /// Ends a session. Requests in progress may still finish with its connection.
     pub(crate) fn end(&self, session: &Session) {
         self.lock().remove(&session.cookie);
     }
 
-    /// Returns the sessions of a user, the newest first.
+    /// Returns the sessions of a user, newest first.
     pub(crate) fn of_user(&self, who: &str) -> Vec<Arc<Session>> {
         self.sweep(Instant::now());
         let mut found: Vec<_> =
@@ -229,7 +232,7 @@ impl Sessions {
         found
     }
 
-    /// Ends all sessions of a user, for example because the password is another now.
+    /// Ends all sessions of a user, for example after a change of the password.
     pub(crate) fn end_all_of(&self, who: &str) {
         self.lock().retain(|_, session| !session.is_of(who));
     }
@@ -241,7 +244,7 @@ impl Sessions {
         }
     }
 
-    /// Returns the header that gives a browser the cookie of a session, or removes it.
+    /// Returns the header that sets the cookie of a session, or removes it.
     pub(crate) fn set_cookie(
         &self,
         session: Option<&Session>,
@@ -255,7 +258,7 @@ impl Sessions {
         self.lock().retain(|_, session| !session.is_over(now));
     }
 
-    /// The map is whole after every step, so a poisoned lock is usable.
+    /// The map is consistent after every step, so a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, HashMap<Cookie, Arc<Session>>> {
         self.by_cookie.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -266,7 +269,7 @@ fn cookie_of(headers: &HeaderMap, is_secured: bool) -> Option<Cookie> {
     BASE64URL_NOPAD.decode(value.as_bytes()).ok()?.try_into().ok()
 }
 
-/// Returns the name that a browser gives itself, cut to its bound.
+/// Returns the name that a browser reports, cut to the maximum length.
 fn browser_of(headers: &HeaderMap) -> String {
     let name = headers.get(header::USER_AGENT).and_then(|name| name.to_str().ok()).unwrap_or_default();
     name.chars().take(BROWSER_BYTES_MAX).collect()
@@ -346,7 +349,7 @@ mod tests {
         drop(others);
     }
 
-    /// A change of the password ends them, and only them.
+    /// A password change ends all sessions of the user, and no others.
     #[test]
     fn sessions_of_a_user_end_together() {
         let sessions = Sessions::new();

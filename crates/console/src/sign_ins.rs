@@ -1,6 +1,6 @@
-//! Places for sign-ins under way. The server delays answers to wrong passwords, and each sign-in holds a thread until
-//! then, so few may run at a time. Sources from which a user has signed in before have places of their own: a flood
-//! from many other addresses does not take them.
+//! Places for concurrent sign-ins. The server delays answers to wrong passwords, and a sign-in occupies a thread until
+//! then, so only a few may run concurrently. Sources from which a user has signed in before have separate places, so
+//! that a flood from many other addresses does not take them.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::limits::{KNOWN_SIGN_INS_MAX, KNOWN_SOURCES_MAX, SIGN_INS_MAX, SIGN_INS_PER_SOURCE_MAX};
 use crate::places::{Place, Places, source};
 
-/// Sign-ins under way.
+/// Sign-ins in progress.
 pub(crate) struct SignIns {
     all: Arc<Places<IpAddr>>,
     known: Arc<Places<IpAddr>>,
@@ -26,7 +26,7 @@ impl SignIns {
         }
     }
 
-    /// Takes a place for a sign-in from this address; `None` if all are taken, or the share of its source.
+    /// Takes a place for a sign-in from this address; `None` if all places, or all of the source's share, are taken.
     pub(crate) fn take(&self, address: IpAddr) -> Option<Place<IpAddr>> {
         let source = source(address);
         let is_known = self.sources.lock().unwrap_or_else(PoisonError::into_inner).contains(&source);
@@ -34,7 +34,7 @@ impl SignIns {
         own.or_else(|| self.all.take(source))
     }
 
-    /// Notes that a user has signed in from this address. If there are too many sources, all are forgotten.
+    /// Notes a successful sign-in from this address. If there are too many sources, forgets all earlier ones.
     pub(crate) fn succeeded(&self, address: IpAddr) {
         let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
         if sources.len() >= KNOWN_SOURCES_MAX {

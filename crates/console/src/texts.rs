@@ -1,9 +1,10 @@
-//! Texts of the interface and templates of pages, both embedded. `templates/texts.en.json` has every text.
+//! Texts of the user interface and templates of pages, both embedded in the binary. `templates/texts.en.json` contains
+//! all texts.
 
 use minijinja::value::{Kwargs, Serde};
 use minijinja::{Environment, UndefinedBehavior, Value};
 
-/// The templates. Their names end with `.html`, so every value is escaped.
+/// Templates. Their names end with `.html`, so every value is escaped.
 const TEMPLATES: &[(&str, &str)] = &[
     ("frame.html", include_str!("../templates/frame.html")),
     ("parts.html", include_str!("../templates/parts.html")),
@@ -47,13 +48,13 @@ const TEMPLATES: &[(&str, &str)] = &[
     ("tree.html", include_str!("../templates/tree.html")),
 ];
 
-/// The one stylesheet.
+/// The stylesheet of all pages.
 pub(crate) const STYLE: &str = include_str!("../templates/style.css");
 
 /// The icon of browser tabs.
 pub(crate) const ICON: &str = include_str!("../templates/icon.svg");
 
-/// The description of all pages for programs.
+/// OpenAPI description of all pages.
 pub(crate) const OPENAPI: &str = include_str!("../templates/openapi.json");
 
 /// Texts in one language, and the templates that show them.
@@ -71,7 +72,7 @@ impl Texts {
     pub(crate) fn english() -> Texts {
         let texts = texts_of();
         let mut templates = Environment::new();
-        // A text that is missing is an error, which tests find.
+        // A missing text is an error, which tests detect.
         templates.set_undefined_behavior(UndefinedBehavior::Strict);
         templates.add_function("url", url_of);
         templates.add_filter("shell", shell_word);
@@ -92,17 +93,17 @@ impl Texts {
             .map_or_else(|| path.to_owned(), |text| text.to_string())
     }
 
-    /// Returns the page that a template makes of `context`; the texts are its `t`.
+    /// Renders a template with `context`, in which the texts are `t`.
     ///
     /// # Errors
-    /// The template uses a value that the context lacks.
+    /// The template uses a value that the context does not contain.
     pub(crate) fn render(&self, template: &str, context: Value) -> Result<String, minijinja::Error> {
         let texts = self.texts.clone();
         self.templates.get_template(template)?.render(minijinja::context! { t => texts, ..context })
     }
 }
 
-/// Returns the address of a page with this query.
+/// Returns the URL of a page with this query.
 pub(crate) fn url(path: &str, query: &[(&str, &str)]) -> String {
     if query.is_empty() {
         return path.to_owned();
@@ -114,7 +115,7 @@ pub(crate) fn url(path: &str, query: &[(&str, &str)]) -> String {
     pairs.finish()
 }
 
-/// Does the same for templates: `url("/entry", dn=value)`.
+/// Like [`url`], for templates: `url("/entry", dn=value)`.
 fn url_of(path: String, query: Kwargs) -> Result<String, minijinja::Error> {
     let mut pairs = Vec::new();
     for name in query.args() {
@@ -127,7 +128,7 @@ fn url_of(path: String, query: Kwargs) -> Result<String, minijinja::Error> {
     Ok(url(&path, &pairs))
 }
 
-/// Returns a text as one word of a POSIX shell, for commands that a page shows.
+/// Quotes a text as one word of a POSIX shell, for commands on pages.
 fn shell_word(text: String) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }

@@ -1,10 +1,10 @@
-//! Times and sizes as people read and write them; times are in UTC.
+//! Formatting and parsing of times and sizes for people. All times are in UTC.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use time::{Date, Month, OffsetDateTime};
 
-/// Microseconds of a second.
+/// Microseconds in a second.
 const SECOND: u64 = 1_000_000;
 
 /// Returns the present time, in microseconds since 1970-01-01T00:00:00Z.
@@ -13,13 +13,13 @@ pub(crate) fn now_micros() -> u64 {
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Returns a time as people read it, `2026-11-27 08:10:00 UTC`.
+/// Formats a time as `2026-11-27 08:10:00 UTC`.
 pub(crate) fn readable(micros: u64) -> String {
     let text = text(micros);
     format!("{} UTC", text.trim_end_matches('Z').replacen('T', " ", 1))
 }
 
-/// Returns a time in whole seconds, as [`micros`] reads it: `2026-11-27T08:10:00Z`.
+/// Formats a time in whole seconds in a form that [`micros`] parses: `2026-11-27T08:10:00Z`.
 pub(crate) fn text(micros: u64) -> String {
     let seconds = i64::try_from(micros / SECOND).unwrap_or(0);
     let time = OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH);
@@ -28,7 +28,7 @@ pub(crate) fn text(micros: u64) -> String {
     format!("{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// Returns a time that [`micros`] reads as the same one: `2026-11-27T08:10:00.000007Z`.
+/// Formats a time exactly, in a form that [`micros`] parses: `2026-11-27T08:10:00.000007Z`.
 pub(crate) fn text_of(micros: u64) -> String {
     match micros % SECOND {
         0 => text(micros),
@@ -36,7 +36,7 @@ pub(crate) fn text_of(micros: u64) -> String {
     }
 }
 
-/// Returns a duration as people read it: its two largest units.
+/// Formats a duration with its two largest units.
 pub(crate) fn span(seconds: u64) -> String {
     const UNITS: [(u64, &str); 4] = [(86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")];
     let mut rest = seconds;
@@ -51,7 +51,7 @@ pub(crate) fn span(seconds: u64) -> String {
     if parts.is_empty() { "0 s".to_owned() } else { parts.join(" ") }
 }
 
-/// Returns a number of bytes as people read it.
+/// Formats a number of bytes.
 pub(crate) fn size(bytes: u64) -> String {
     match bytes {
         bytes if bytes >= 1 << 30 => format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30)),
@@ -61,8 +61,8 @@ pub(crate) fn size(bytes: u64) -> String {
     }
 }
 
-/// Reads a time: `30m`, `12h` or `7d` before `now`, a day, or a day and a time in UTC with or without seconds. Returns
-/// microseconds since 1970, or `None` if the text is no time.
+/// Parses a time: `30m`, `12h` or `7d` before `now`, a day, or a day and a time in UTC with or without seconds. Returns
+/// microseconds since 1970, or `None` if the text is not a time.
 pub(crate) fn micros(text: &str, now: u64) -> Option<u64> {
     let text = text.trim().trim_end_matches(['Z', 'z']);
     let ago = |count: &str, unit: u64| {
@@ -86,7 +86,7 @@ pub(crate) fn micros(text: &str, now: u64) -> Option<u64> {
     let second = second.parse().ok()?;
     let time = date.with_hms(hour.parse().ok()?, minute.parse().ok()?, second).ok()?.assume_utc();
     let whole = u64::try_from(time.unix_timestamp()).ok()?.checked_mul(SECOND)?;
-    // Further digits are less than a microsecond.
+    // Digits after the microseconds are ignored.
     let fraction = format!("{fraction:0<6}").get(..6)?.parse::<u64>().ok()?;
     whole.checked_add(fraction)
 }

@@ -1,4 +1,4 @@
-//! Errors of pages: status and text of the answer.
+//! Errors of pages: the status and text of the answer.
 
 use axum::http::StatusCode;
 use client::{ClientError, Outcome};
@@ -7,25 +7,25 @@ use serde::Serialize;
 
 use crate::host::ConversationError;
 
-/// Reason why a page is not shown, or a change not made.
+/// Reason why a page cannot be shown or a change cannot be made.
 #[derive(Debug)]
 pub(crate) enum Trouble {
-    /// The directory answered with an error, and perhaps with what a password policy says.
+    /// The directory refused the request, possibly with an error of a password policy.
     Refused(Outcome, Option<PolicyError>),
     /// The directory did not answer.
     Client(ClientError),
-    /// The console did not ask.
+    /// The conversation with the directory did not run.
     Conversation(ConversationError),
-    /// The request is unusable, for the reason of this text.
+    /// The request is invalid. The text is the reason.
     Request(StatusCode, &'static str),
 }
 
-/// The error in a form that pages show.
+/// Explanation of an error on a page.
 #[derive(Debug, Serialize)]
 pub(crate) struct Explanation {
-    /// Path of the text that says what to do.
+    /// Path of the text with advice.
     pub(crate) text: String,
-    /// The server's own words, if it has any.
+    /// The server's diagnostic message, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) detail: Option<String>,
     /// Number and name of the LDAP result code.
@@ -60,7 +60,7 @@ impl Trouble {
         }
     }
 
-    /// Returns what a page says; the text is a path among the texts.
+    /// Returns the explanation for a page. Its text is a path in the texts.
     pub(crate) fn explain(&self) -> Explanation {
         let of =
             |text: &str, detail: Option<String>| Explanation { text: text.to_owned(), detail, result: None };
