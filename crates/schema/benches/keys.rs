@@ -1,10 +1,9 @@
-//! Costs of a look-up and of a key: both are on the path of every search.
+//! Costs of look-ups and keys, which every search needs.
 //!
-//! `cargo bench -p schema --bench keys`. Each figure is the best of 100 runs of 20,000, which is what remains when
-//! other work on the machine is left out. On one core of a Xeon under KVM, 2026-11-20:
+//! Run with `cargo bench -p schema --bench keys`. Each figure is the best of 100 runs of 20,000, to exclude other work
+//! on the machine. On one core of a Xeon under KVM, 2026-11-20:
 //!
-//! | operation | ns |
-//! |---|---|
+//! | operation | ns | |---|---|
 //! | attribute type `uid`, `telephoneNumber` | 10, 28 |
 //! | description `uid` | 17 |
 //! | caseIgnoreMatch, 12 and 46 ASCII characters | 22, 28 |

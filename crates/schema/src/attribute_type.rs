@@ -1,8 +1,8 @@
-//! Attribute types as the rest of the server sees them: everything inherited is already resolved.
+//! Attribute types, with all inherited properties resolved.
 
 use crate::{MatchingRule, SyntaxId};
 
-/// An attribute type's place in one [`Schema`](crate::Schema). Not stable between schemas: store the OID, not this.
+/// Index of an attribute type in one [`Schema`](crate::Schema). Not stable between schemas: store the OID instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TypeId(pub u32);
 
@@ -19,43 +19,43 @@ pub enum AttributeUsage {
     DsaOperation,
 }
 
-/// One attribute type definition (RFC 4512 section 4.1.2), with what it inherits from its supertypes filled in.
+/// An attribute type definition (RFC 4512 section 4.1.2), including the properties inherited from its supertypes.
 #[derive(Debug, Clone)]
 pub struct AttributeType {
-    /// Place in the schema.
+    /// Index in the schema.
     pub id: TypeId,
     /// Numeric OID as text.
     pub oid: String,
     /// Short names in the schema's spelling, the canonical one first. May be empty.
     pub names: Vec<String>,
-    /// `DESC`, for people only.
+    /// `DESC`, a description for people.
     pub description: Option<String>,
-    /// Marked obsolete. No effect on matching.
+    /// Whether the type is obsolete. Has no effect on matching.
     pub obsolete: bool,
     /// Direct supertype.
     pub sup: Option<TypeId>,
-    /// Syntax, its own or inherited.
+    /// Syntax, possibly inherited.
     pub syntax: SyntaxId,
     /// Suggested minimum upper bound of a value's length in characters; published, never enforced (RFC 4512 section
     /// 4.1.2).
     pub length_bound: Option<u32>,
-    /// Equality rule, its own or inherited. Without one, a filter on equality is Undefined.
+    /// Equality rule, possibly inherited. Without one, an equality filter is Undefined.
     pub equality: Option<MatchingRule>,
-    /// Ordering rule, its own or inherited.
+    /// Ordering rule, possibly inherited.
     pub ordering: Option<MatchingRule>,
-    /// Substring rule, its own or inherited.
+    /// Substring rule, possibly inherited.
     pub substring: Option<MatchingRule>,
-    /// At most one value an entry.
+    /// Whether an entry has at most one value.
     pub single_value: bool,
     /// Collective attribute (RFC 3671).
     pub collective: bool,
-    /// Only the server sets it.
+    /// Whether only the server sets values.
     pub no_user_modification: bool,
     /// Usage of the attribute.
     pub usage: AttributeUsage,
-    /// The definition has `X-LINK 'TRUE'`: values become links to the entries that they name.
+    /// Whether the definition has `X-LINK 'TRUE'`: values become links to the entries that they name.
     pub link: bool,
-    /// Values are always transferred with the `binary` option (RFC 4522, RFC 4523 section 2).
+    /// Whether values are always transferred with the `binary` option (RFC 4522, RFC 4523 section 2).
     pub binary_transfer: bool,
     /// The definition in RFC 4512 notation, as the subschema entry publishes it.
     pub definition: String,
@@ -66,33 +66,34 @@ pub struct AttributeType {
 }
 
 impl AttributeType {
-    /// The canonical name: the first short name, or the OID when there is none.
+    /// Returns the canonical name: the first short name, or the OID if there is none.
     pub fn name(&self) -> &str {
         self.names.first().unwrap_or(&self.oid)
     }
 
-    /// The name under which values without other options are returned: [`Self::name`], with `;binary` where the syntax
-    /// needs binary transfer.
+    /// Returns the name under which values without other options are returned: [`Self::name`], with `;binary` if the
+    /// syntax requires binary transfer.
     pub fn returned_name(&self) -> &str {
         &self.returned_name
     }
 
-    /// BER content of the OID, if it has any.
+    /// Returns the BER content of the OID, if it has any.
     pub(crate) fn oid_key(&self) -> Option<&[u8]> {
         crate::type_key::oid_of_type(&self.type_key)
     }
 
-    /// Whether this is an operational attribute: not returned for `*`, returned for `+` (RFC 3673).
+    /// Returns true for an operational attribute, which is returned for `+` (RFC 3673) and not for `*`.
     pub fn is_operational(&self) -> bool {
         self.usage != AttributeUsage::UserApplications
     }
 
-    /// Whether the keys of the equality rule also answer the ordering rule: they come from the same normal form.
+    /// Returns true if keys of the equality rule can also answer the ordering rule, because both use the same normal
+    /// form.
     pub fn ordering_shares_key(&self) -> bool {
         matches!((self.equality, self.ordering), (Some(equality), Some(ordering)) if equality.shares_key_with(ordering))
     }
 
-    /// Whether the keys of the equality rule also answer the substring rule.
+    /// Returns true if keys of the equality rule can also answer the substring rule.
     pub fn substring_shares_key(&self) -> bool {
         matches!((self.equality, self.substring), (Some(equality), Some(rule)) if equality.shares_key_with(rule))
     }

@@ -1,6 +1,6 @@
-//! From schema texts to a [`Schema`]: duplicates, then names to ids, then inheritance.
+//! Builds a [`Schema`] from texts: removes duplicates, then resolves names to ids, then inheritance.
 //!
-//! All mistakes are reported, not only the first. A name that is unknown because its own definition has a mistake is
+//! All mistakes are reported, not only the first. If a name is unknown because its own definition has a mistake, it is
 //! not reported again ([`Mistakes`]).
 
 mod classes;
@@ -26,7 +26,7 @@ use syntaxes::Syntaxes;
 use table::{Oids, Table};
 use types::resolve_types;
 
-/// The shipped files, in the order of dependence (which only people care about).
+/// The shipped files, in the order of dependence, which only matters to readers.
 const SHIPPED: &[(&str, &str)] = &[
     ("system.schema", include_str!("../files/system.schema")),
     ("core.schema", include_str!("../files/core.schema")),
@@ -44,7 +44,7 @@ const SHIPPED: &[(&str, &str)] = &[
     ("pando.schema", include_str!("../files/pando.schema")),
 ];
 
-/// Files that are compiled in and loaded by name only.
+/// Compiled-in files that are loaded only by name.
 const NAMED: &[(&str, &str)] = &[
     ("active-directory", include_str!("../files/named/active-directory.schema")),
     ("eduperson", include_str!("../files/named/eduperson.schema")),
@@ -54,13 +54,12 @@ const NAMED: &[(&str, &str)] = &[
     ("sudo", include_str!("../files/named/sudo.schema")),
 ];
 
-/// Returns the names and texts of the files that are loaded by name only, for
-/// [`add_text`](SchemaBuilder::add_text).
+/// Returns the names and texts of the files that are loaded only by name, for [`add_text`](SchemaBuilder::add_text).
 pub fn named_files() -> impl Iterator<Item = (&'static str, &'static str)> {
     NAMED.iter().copied()
 }
 
-/// Collects schema texts and resolves them into a [`Schema`].
+/// Builder that collects schema texts and resolves them into a [`Schema`].
 ///
 /// ```
 /// let mut builder = schema::SchemaBuilder::shipped();
@@ -79,12 +78,12 @@ pub struct SchemaBuilder {
 #[derive(Debug, Default, Clone)]
 struct Mistakes {
     errors: Vec<SchemaError>,
-    /// Names and OIDs, in lower case, of definitions that could not be read.
+    /// Names and OIDs, in lower case, of definitions with a mistake.
     unread: HashSet<String>,
 }
 
 impl Mistakes {
-    /// Adds a mistake, unless it only follows from another.
+    /// Adds a mistake, unless it is only a consequence of another.
     fn add(&mut self, error: SchemaError) {
         let is_unread = error.kind.unknown_name().is_some_and(|name| self.is_unread(name));
         if !is_unread {
@@ -96,17 +95,17 @@ impl Mistakes {
         self.unread.contains(&name.to_ascii_lowercase())
     }
 
-    /// Returns the value, and adds the mistake if there is one.
+    /// Returns the value of a result, or adds its mistake.
     fn take<T>(&mut self, located: &Located, result: Result<T, SchemaErrorKind>) -> Option<T> {
         result.map_err(|kind| self.add(located.error(kind))).ok()
     }
 }
 
 impl Schema {
-    /// The shipped schema: every file in `crates/schema/files`. Built once a process.
+    /// Returns the shipped schema: every file in `crates/schema/files`. Built once per process.
     ///
     /// # Panics
-    /// When the shipped files contradict each other, which a test excludes.
+    /// The shipped files contradict each other, which a test excludes.
     pub fn shipped() -> Arc<Schema> {
         static SHIPPED: OnceLock<Arc<Schema>> = OnceLock::new();
         let build =
@@ -116,12 +115,12 @@ impl Schema {
 }
 
 impl SchemaBuilder {
-    /// An empty builder: not even `top`.
+    /// Creates an empty builder, without even `top`.
     pub fn new() -> SchemaBuilder {
         SchemaBuilder::default()
     }
 
-    /// A builder that holds the shipped files.
+    /// Creates a builder with the shipped files.
     pub fn shipped() -> SchemaBuilder {
         let mut builder = SchemaBuilder::new();
         for (file, text) in SHIPPED {
@@ -131,8 +130,8 @@ impl SchemaBuilder {
         builder
     }
 
-    /// Adds one file's text. `file` is used in errors only. Definitions may refer to later ones and to later files.
-    /// OID macros hold for the rest of this and for all later texts. [`Self::build`] reports mistakes of the text.
+    /// Adds the text of a file. `file` is only used in errors. Definitions may refer to later ones and to later files.
+    /// OID macros apply to the rest of this text and to all later texts. [`Self::build`] reports mistakes in the text.
     pub fn add_text(&mut self, file: &str, text: &str) -> &mut SchemaBuilder {
         let read = schema_file::read(file, text, &mut self.macros);
         self.definitions.extend(read.definitions);
@@ -141,16 +140,16 @@ impl SchemaBuilder {
         self
     }
 
-    /// Resolves all names. A definition that repeats an earlier one in its meaning is dropped, and so is one that the
-    /// shipped files define otherwise: [`Self::without_effect`] reports the difference.
+    /// Resolves all names. A definition with the same meaning as an earlier one is dropped. One that differs from a
+    /// shipped definition is dropped too, and [`Self::without_effect`] reports the difference.
     ///
     /// # Errors
-    /// All mistakes of the texts, and all definitions that contradict another or refer to something unknown.
+    /// All mistakes in the texts, and all definitions that contradict another or refer to something unknown.
     pub fn build(&self) -> Result<Arc<Schema>, SchemaErrors> {
         self.resolve().0
     }
 
-    /// Returns the parts of all texts that load and have no effect, in their order.
+    /// Returns the parts of all texts that load but have no effect, in order.
     pub fn without_effect(&self) -> Vec<WithoutEffect> {
         let mut all: Vec<WithoutEffect> = self.definitions.iter().flat_map(effect::of).collect();
         all.extend(self.resolve().1);
@@ -159,7 +158,8 @@ impl SchemaBuilder {
         all
     }
 
-    /// Returns the schema, and notices: definitions that differ and stay as shipped, faults that do no harm.
+    /// Returns the schema, and notices: definitions that differ from the shipped ones and are dropped, and harmless
+    /// faults.
     fn resolve(&self) -> (Result<Arc<Schema>, SchemaErrors>, Vec<WithoutEffect>) {
         let mut mistakes = self.mistakes.clone();
         let mut notices = Vec::new();
@@ -168,7 +168,7 @@ impl SchemaBuilder {
         for located in self.of_kind(Kind::Syntax) {
             syntaxes.add(located, &mut mistakes, &mut notices);
         }
-        // A matching rule cannot be defined in text, but files list those they use.
+        // A text cannot define a matching rule, but files list those that they use.
         for located in self.of_kind(Kind::MatchingRule).chain(self.of_kind(Kind::MatchingRuleUse)) {
             if MatchingRule::find(&located.definition.oid).is_none() {
                 notices.push(WithoutEffect::notice(located, "the matching rule is not known here"));

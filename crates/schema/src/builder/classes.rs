@@ -1,4 +1,4 @@
-//! Object classes: names to ids, and what a class inherits.
+//! Object classes: resolution of names to ids, and of inheritance.
 
 use super::Mistakes;
 use super::table::Table;
@@ -25,7 +25,7 @@ pub(super) fn resolve_classes(
             let known = classes.find(name).ok_or_else(|| SchemaErrorKind::UnknownSuperior(name.clone()));
             of_class.extend(mistakes.take(located, known));
         }
-        // Every class but `top` derives from it, written or not (RFC 4512 section 2.4.1).
+        // Every class except `top` derives from `top`, even if the definition omits it (RFC 4512 section 2.4.1).
         if !located.definition.flag("SUP") {
             of_class.extend(top.filter(|&top| top != index));
         }
@@ -42,7 +42,7 @@ pub(super) fn resolve_classes(
     resolved
 }
 
-/// Returns the attributes of a term, and reports those that are not defined.
+/// Returns the attributes of a term, and reports undefined ones.
 fn attributes(
     term: &'static str,
     located: &Located,
@@ -121,7 +121,8 @@ fn resolve_class(
     })
 }
 
-/// RFC 4512 section 2.4: abstract from abstract, structural not from auxiliary, auxiliary not from structural.
+/// Returns true if a class of one kind may derive from the other (RFC 4512 section 2.4): abstract only from abstract,
+/// structural not from auxiliary, auxiliary not from structural.
 fn may_derive(kind: ClassKind, superior: ClassKind) -> bool {
     superior == ClassKind::Abstract || kind == superior
 }

@@ -1,9 +1,9 @@
-//! Definitions under an OID or a name that is defined already: equal in meaning, different, or contradictory.
+//! Definitions whose OID or name is already defined: they are equal in meaning, different, or contradictory.
 //!
-//! A shipped definition stays as it is, because the server relies on it, and the difference is reported. Definitions
-//! contradict each other if values or entries of one cannot be those of the other: a DN and a number, two classes of
-//! one name with different attributes. Descriptions, extensions, length bounds and rules that the copy leaves out do
-//! not count.
+//! A shipped definition is never replaced, because the server relies on it, and the difference is reported. Two
+//! definitions contradict each other if values or entries that follow one cannot follow the other, such as a DN and a
+//! number, or two classes of one name with different attributes. Differences in descriptions, extensions and length
+//! bounds, and rules that the copy omits, do not count.
 
 use super::Mistakes;
 use super::classes::kind_of;
@@ -16,23 +16,24 @@ use crate::schema_file::Located;
 use crate::syntax::Check;
 use crate::{AttributeType, ClassId, MatchingRule, ObjectClassDef, SchemaErrorKind, SyntaxId, TypeId};
 
-/// Most attributes that a difference lists.
+/// Maximum number of attributes in the description of a difference.
 const LISTED_MAX: usize = 12;
 
-/// OIDs of other servers' classes that have the name of a shipped class and are seldom used: a difference, by which
-/// their entries are refused one by one, is no reason to refuse the whole file. dynamicGroup of 389 DS.
+/// OIDs of other servers' classes that have the name of a shipped class and are seldom used. They count as a difference
+/// rather than a contradiction: their entries are refused one by one, so the whole file need not be refused. The one
+/// here is dynamicGroup of 389 DS.
 const OTHER_CLASSES: [&str; 1] = ["2.16.840.1.113730.3.2.326"];
 
-/// Differences of a copy, in words.
+/// Descriptions of the differences of a copy.
 #[derive(Default)]
 struct Difference {
     parts: Vec<String>,
-    /// Whether one of them makes the two contradict each other.
+    /// Whether one of the differences makes the two definitions contradict each other.
     is_contradiction: bool,
 }
 
 impl Difference {
-    /// Returns the difference of names. More names of a shipped definition are no difference.
+    /// Returns the difference of names. Additional names of a shipped definition do not count.
     fn of_names(original: &Located, copy: &Located) -> Difference {
         let known = original.definition.many("NAME");
         let is_known = |name: &&String| known.iter().any(|other| other.eq_ignore_ascii_case(name));
@@ -45,14 +46,14 @@ impl Difference {
         difference
     }
 
-    /// Adds that something is so, and not as the copy has it.
+    /// Adds a difference: the property `what` is `own`, and `other` in the copy.
     fn not(&mut self, what: &str, own: &str, other: &str) {
         if own != other {
             self.parts.push(format!("{what}{own}, not {other}"));
         }
     }
 
-    /// Reports the difference. Between two definitions of which none is shipped, any difference is a mistake.
+    /// Reports the difference. If neither definition is shipped, any difference is a mistake.
     fn report(
         self,
         copy: &Located,
@@ -117,7 +118,7 @@ impl Difference {
             if of_own.oid != of_other.oid {
                 self.not("SYNTAX ", &of_own.description, &of_other.description);
             }
-            // Under another OID it is not meant to be the same, and each value is checked.
+            // A type with another OID is not meant to be the same, and each value is checked.
             let is_text = own.oid != other.oid && family(of_other.check) == Family::Text;
             self.is_contradiction = !is_text && contradict(of_own.check, of_other.check);
         }
@@ -187,13 +188,13 @@ impl Difference {
     }
 }
 
-/// A class as its definition alone has it, with what it inherits.
+/// A class as its definition describes it, including what it inherits.
 struct Class<'a> {
     definition: &'a Definition,
     required: Vec<TypeId>,
     /// Required and optional attributes.
     allowed: Vec<TypeId>,
-    /// Attributes that no definition has.
+    /// Attributes that are not defined.
     undefined: Vec<String>,
 }
 
@@ -266,7 +267,7 @@ fn family(check: Check) -> Family {
     }
 }
 
-/// Whether values of two syntaxes are of different kinds. Old files give any syntax as octets.
+/// Returns true if values of two syntaxes are of different kinds. Old files declare any syntax as octets.
 fn contradict(own: Check, other: Check) -> bool {
     let (own, other) = (family(own), family(other));
     own != other && own != Family::Bytes && other != Family::Bytes

@@ -43,7 +43,7 @@ impl Structure {
             structure.name_forms.extend(form);
         }
         let located = without_copies(structure_rules);
-        // Superior rules may come later.
+        // A superior rule may be defined later.
         let known = located.iter().filter_map(|located| number(&located.definition.oid).ok());
         let known: HashSet<u32> = known.collect();
         for located in &located {
@@ -67,7 +67,7 @@ impl Structure {
         self.name_forms.iter().position(is_named)
     }
 
-    /// Refuses a name form that has the OID of another definition, or a name of another form.
+    /// Refuses a name form with the OID of another definition, or with a name of another form.
     fn check_new_form(&self, schema: &Schema, form: NameForm) -> Result<NameForm> {
         let other_form = |name: &String| {
             self.form_named(name).and_then(|place| Some(self.name_forms.get(place)?.name().to_owned()))
@@ -106,7 +106,8 @@ impl Structure {
         })
     }
 
-    /// Reports rules that can govern no entry: no chain of superior rules leads to an administrative point.
+    /// Reports rules that cannot apply to any entry, because no chain of superior rules leads to an administrative
+    /// point.
     fn report_unreachable(&self, located: &[&Located], notices: &mut Vec<WithoutEffect>) {
         let mut reached: HashSet<u32> = HashSet::new();
         loop {
@@ -130,7 +131,7 @@ impl Structure {
     }
 }
 
-/// Returns definitions without those that repeat an earlier one in their meaning.
+/// Returns the definitions without those that have the same meaning as an earlier one.
 fn without_copies<'a>(definitions: impl Iterator<Item = &'a Located>) -> Vec<&'a Located> {
     let mut earlier: HashMap<String, Vec<&'a Located>> = HashMap::new();
     let mut kept = Vec::new();
@@ -171,7 +172,7 @@ fn content_rule(schema: &Schema, located: &Located, mistakes: &mut Mistakes) -> 
     Ok(rule)
 }
 
-/// Returns a name form; `None` if it lacks what has been reported as a mistake.
+/// Returns a name form; `None` if it is incomplete because of a mistake that was already reported.
 fn name_form(schema: &Schema, located: &Located, mistakes: &mut Mistakes) -> Result<Option<NameForm>> {
     let definition = &located.definition;
     let class = structural_class(schema, "OC", definition.one("OC").unwrap_or_default());
@@ -238,7 +239,8 @@ fn types_of(
     found
 }
 
-/// Content rules are about user attributes: the server maintains the others, and collective ones are in subentries.
+/// Refuses attributes that content rules do not regulate: the server maintains operational attributes, and collective
+/// ones are in subentries.
 fn check_content(known: &AttributeType) -> Result<()> {
     match known.is_operational() || known.collective {
         true => Err(SchemaErrorKind::NotOfEntries(known.name().to_owned())),
@@ -246,7 +248,8 @@ fn check_content(known: &AttributeType) -> Result<()> {
     }
 }
 
-/// An attribute of an RDN needs an equality rule (RFC 4512 section 2.3), and clients have to be able to give it.
+/// Refuses attributes that cannot be in an RDN: they need an equality rule (RFC 4512 section 2.3), and clients must be
+/// able to write them.
 fn check_naming(known: &AttributeType) -> Result<()> {
     match known.equality.is_none() || known.is_operational() || known.collective {
         true => Err(SchemaErrorKind::CannotName(known.name().to_owned())),

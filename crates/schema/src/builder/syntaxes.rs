@@ -1,4 +1,4 @@
-//! Syntaxes: the built-in ones, and those that texts define as other names of them.
+//! Syntaxes: the built-in ones, and those that texts define as aliases of them.
 
 use super::Mistakes;
 use crate::SchemaErrorKind;
@@ -10,7 +10,7 @@ use crate::syntax::{self, Syntax};
 /// OID of Directory String (RFC 4517 section 3.3.6).
 const DIRECTORY_STRING: &str = "1.3.6.1.4.1.1466.115.121.1.15";
 
-/// Extensions with which OpenDJ limits the values of a syntax. Any text is a value here.
+/// Extensions by which OpenDJ restricts the values of a syntax. Pando ignores them and accepts any text.
 const LIMITS: [&str; 2] = ["X-ENUM", "X-PATTERN"];
 
 pub(super) struct Syntaxes {
@@ -32,8 +32,8 @@ impl Syntaxes {
         self.list.push(syntax);
     }
 
-    /// Adds a definition. A built-in syntax may be repeated; a new one names, with X-SUBST, the known one that it is.
-    /// One that names none is noticed, and an error for types that have it.
+    /// Adds a definition. It may repeat a built-in syntax. A new syntax names the known syntax that it equals with
+    /// X-SUBST. One without X-SUBST is reported, and is an error in types that use it.
     pub(super) fn add(
         &mut self,
         located: &Located,
@@ -45,7 +45,7 @@ impl Syntaxes {
             return;
         }
         let original = definition.extension("X-SUBST").and_then(|values| values.first()).map(String::as_str);
-        // Syntaxes of OpenDJ that are limited to some texts.
+        // Syntaxes of OpenDJ that restrict the allowed texts.
         let is_limited = || LIMITS.iter().any(|limit| definition.extension(limit).is_some());
         let Some(original) = original.or_else(|| is_limited().then_some(DIRECTORY_STRING)) else {
             let text = "the syntax is not known here; X-SUBST can name a known one";

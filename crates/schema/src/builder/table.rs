@@ -1,4 +1,4 @@
-//! Definitions of one kind without repetitions.
+//! Definitions of one kind, without duplicates.
 
 use super::Mistakes;
 use crate::definition::{Aliases, Definition, Kind};
@@ -6,23 +6,23 @@ use crate::names::NameTable;
 use crate::schema_file::Located;
 use crate::{SchemaError, SchemaErrorKind};
 
-/// Place of the first definition of each OID of an attribute type or object class.
+/// Position of the first definition of each OID of an attribute type or object class.
 pub(super) type Oids = std::collections::HashMap<String, String>;
 
-/// A definition under an OID or a name that an earlier one has.
+/// A definition whose OID or name an earlier definition has.
 pub(super) struct Copy<'a> {
     pub(super) located: &'a Located,
     /// Index of the earlier definition.
     pub(super) of: usize,
 }
 
-/// Definitions of one kind without repetitions; an index is an id.
+/// Definitions of one kind, without duplicates. The index of a definition is its id.
 pub(super) struct Table<'a> {
     pub(super) list: Vec<&'a Located>,
     /// Names and OIDs, those of copies included.
     pub(super) names: NameTable,
     pub(super) copies: Vec<Copy<'a>>,
-    /// Names that only copies have, in lower case, with the canonical names, which definitions are published with.
+    /// Names that only copies have, in lower case, with the canonical names under which the definitions are published.
     pub(super) aliases: Aliases,
 }
 
@@ -43,7 +43,7 @@ impl<'a> Table<'a> {
                 mistakes.add(located.error(kind));
             }
         }
-        // Other names of what is defined already. Names of definitions come first.
+        // Additional names of existing definitions. Names in the definitions themselves take precedence.
         for Copy { located, of } in &table.copies {
             let definition = &located.definition;
             for name in definition.many("NAME").iter().chain([&definition.oid]) {
@@ -90,7 +90,7 @@ impl<'a> Table<'a> {
             return self.replace(of, located);
         }
         match (earlier, names.first()) {
-            // The OID stands for something else.
+            // The OID belongs to another definition.
             (Some(_), Some(_)) if !shares_name => {
                 Err(SchemaErrorKind::DuplicateOid { oid: definition.oid.clone(), other: place(of) })
             }
@@ -134,8 +134,8 @@ impl<'a> Table<'a> {
         self.names.find(name)
     }
 
-    /// Returns indexes ordered so that superiors come before their subordinates. Definitions that derive from
-    /// themselves, which is a mistake, are missing.
+    /// Returns the indexes in an order in which superiors come before their subordinates. Definitions that derive from
+    /// themselves, which is a mistake, are omitted.
     #[expect(
         clippy::indexing_slicing,
         reason = "each definition has its place in all lists, and superiors are places"
@@ -159,7 +159,7 @@ impl<'a> Table<'a> {
         order
     }
 
-    /// Follows superiors that are not done until one comes round again.
+    /// Follows unfinished superiors until one repeats.
     #[expect(
         clippy::indexing_slicing,
         reason = "each definition has its place in all lists, and superiors are places"
@@ -176,7 +176,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// Whether a class is to replace the shipped one.
+/// Returns true if a class is meant to replace the shipped one.
 fn is_replacement(definition: &Definition) -> bool {
     definition.kind == Kind::ObjectClass
         && definition.extension("X-PANDO-REPLACES").is_some_and(|values| values == ["TRUE"])

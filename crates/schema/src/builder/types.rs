@@ -1,4 +1,4 @@
-//! Attribute types: names to ids, and what a type inherits.
+//! Attribute types: resolution of names to ids, and of inheritance.
 
 use super::Mistakes;
 use super::syntaxes::Syntaxes;
@@ -32,7 +32,7 @@ pub(super) fn resolve_types(
     for index in table.by_inheritance(&superiors, mistakes) {
         let located = table.list[index];
         let superior = superiors[index].first().and_then(|&superior| resolved[superior].as_ref());
-        // The mistake of the supertype is reported.
+        // The mistake in the supertype is already reported.
         if superior.is_none() && located.definition.flag("SUP") {
             continue;
         }
@@ -46,7 +46,7 @@ pub(super) fn resolve_types(
     resolved
 }
 
-/// A place in a list of definitions as a number.
+/// Returns an index in a list of definitions as a number.
 #[expect(clippy::cast_possible_truncation, reason = "memory ends before 2^32 definitions")]
 pub(super) fn number(place: usize) -> u32 {
     place as u32
@@ -61,7 +61,7 @@ pub(super) fn resolve_type(
 ) -> Result<AttributeType, SchemaErrorKind> {
     let (syntax, length_bound) = match definition.one("SYNTAX") {
         Some(text) => syntax_of(text, syntaxes)?,
-        // The grammar gives every type a syntax or a supertype.
+        // The grammar requires a syntax or a supertype.
         None => superior.map_or((SyntaxId(0), None), |superior| (superior.syntax, superior.length_bound)),
     };
     let rule = |term, rule_use, inherited: fn(&AttributeType) -> Option<MatchingRule>| {
@@ -101,7 +101,7 @@ pub(super) fn resolve_type(
     Ok(attribute_type)
 }
 
-/// Returns a fault that does no harm, which files of other servers have.
+/// Returns a harmless fault, as files of other servers have.
 fn irregular(attribute_type: &AttributeType, superior: Option<&AttributeType>) -> Option<String> {
     // RFC 4512 section 4.1.2.
     if attribute_type.no_user_modification && !attribute_type.is_operational() {
@@ -123,7 +123,8 @@ fn check_type(
         return Err(SchemaErrorKind::ContradictoryTerms("COLLECTIVE", "SINGLE-VALUE"));
     }
     let Some(superior) = superior else { return Ok(()) };
-    // A collective type may refine an ordinary one (c-l is an l, RFC 3671 section 3), never the reverse.
+    // A collective type may be a subtype of an ordinary one (c-l is a subtype of l, RFC 3671 section 3), but not the
+    // reverse.
     if superior.collective && !attribute_type.collective {
         return Err(SchemaErrorKind::CollectiveMismatch(superior.name().to_owned()));
     }
@@ -135,7 +136,7 @@ fn syntax_of(text: &str, syntaxes: &Syntaxes) -> Result<(SyntaxId, Option<u32>),
         Some((oid, bound)) => (oid, bound.trim_end_matches('}').parse().ok()),
         None => (text, None),
     };
-    // Of more syntaxes than there are ids, the last are unknown.
+    // If there are more syntaxes than ids, the last ones are unknown.
     match syntaxes.names.find(oid).and_then(|index| u16::try_from(index).ok()) {
         Some(index) => Ok((SyntaxId(index), bound)),
         None => Err(SchemaErrorKind::UnknownSyntax(oid.to_owned())),
