@@ -1,11 +1,10 @@
 //! Keys of X.509 certificates, revocation lists and certificate pairs (RFC 4523 section 3).
 //!
-//! Only what the exact-match rules compare is read: a certificate's serial number and issuer, a list's issuer and time.
-//! The reader is bounded by the bytes it is given, follows no length beyond them and recurses nowhere. Signatures and
-//! extensions are none of our business; values are kept byte for byte.
+//! Only the fields that the exact-match rules compare are read: serial number and issuer of a certificate, issuer and
+//! time of a revocation list. The reader never follows a length past its input and never recurses. Signatures and
+//! extensions are not checked; values are stored byte for byte.
 //!
-//! | key | octets |
-//! |---|---|
+//! | key | octets | |---|---|
 //! | certificate | length of the serial number (one), its DER content, key of the issuer |
 //! | revocation list | key of thisUpdate (seven octets), key of the issuer |
 //! | pair | for each half present: its number (1 or 2), length of the certificate's key (four octets), the key |
@@ -21,10 +20,10 @@ use crate::syntax_text::text;
 use crate::type_key::write_type;
 use crate::{Fault, Schema, gser, integer, oid, time};
 
-/// Longest serial number in octets. RFC 5280 section 4.1.2.2 allows 20; some authorities have used more.
+/// Maximum size of a serial number in octets. RFC 5280 section 4.1.2.2 allows 20; some authorities have used more.
 const SERIAL_SIZE_MAX: usize = 255;
 
-/// The parts of a certificate that identify it, as DER content.
+/// The fields that identify a certificate, as DER content.
 struct CertificateParts<'a> {
     serial: &'a [u8],
     issuer: Reader<'a>,
@@ -55,10 +54,10 @@ fn certificate_parts(value: &[u8]) -> Result<CertificateParts<'_>, Fault> {
     Ok(CertificateParts { serial, issuer })
 }
 
-/// Facts of a certificate for the TLS layer.
+/// Fields of a certificate for the TLS layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateFacts {
-    /// The subject as a DN (RFC 4514), its attribute types as OIDs. Empty where the subject is.
+    /// The subject as a DN (RFC 4514), with attribute types as OIDs. Empty if the subject is empty.
     pub subject: String,
     /// The issuer in the same form.
     pub issuer: String,
@@ -68,14 +67,14 @@ pub struct CertificateFacts {
     pub not_before: i64,
     /// End of its validity, in seconds since 1970.
     pub not_after: i64,
-    /// By what it is signed, as an OID.
+    /// OID of the signature algorithm.
     pub signature_algorithm: String,
 }
 
-/// Reads a certificate in DER (RFC 5280 section 4.1). Who signed it is not looked at.
+/// Reads a certificate in DER (RFC 5280 section 4.1). Does not verify the signature.
 ///
 /// # Errors
-/// It is no certificate.
+/// The value is not a certificate.
 pub fn certificate_facts(value: &[u8]) -> Result<CertificateFacts, Fault> {
     let parse = || {
         let mut certificate = Reader::new(value).sequence(Tag::SEQUENCE)?;
@@ -110,7 +109,7 @@ fn seconds((tag, time): (Tag, &[u8]), what: &'static str) -> Result<i64, Fault> 
     }
 }
 
-/// A Name in DER as a DN: its RDNs in the reverse order (RFC 4514 section 2.1).
+/// Returns a Name in DER as a DN: its RDNs in reverse order (RFC 4514 section 2.1).
 fn name_text(mut name: Reader<'_>) -> Result<String, Fault> {
     let mut rdns = Vec::new();
     while !name.is_empty() {
@@ -130,7 +129,7 @@ fn name_text(mut name: Reader<'_>) -> Result<String, Fault> {
     Ok(rdns.join(","))
 }
 
-/// Checks that a value has the outline of a certificate.
+/// Checks that a value has the structure of a certificate.
 pub(crate) fn check_certificate(value: &[u8]) -> Result<(), Fault> {
     certificate_parts(value).map(drop)
 }
@@ -147,8 +146,8 @@ pub(crate) fn certificate_key(
     name_of_der(schema, parts.issuer, depth, out)
 }
 
-/// Appends the key of `{ serialNumber 1, issuer rdnSequence:"..." }`. The older forms `issuer "..."`, as in drafts of
-/// RFC 4523, and `1$issuer` are understood too.
+/// Appends the key of `{ serialNumber 1, issuer rdnSequence:"..." }`. The older forms `issuer "..."`, from drafts of
+/// RFC 4523, and `1$issuer` are accepted too.
 pub(crate) fn certificate_assertion_key(
     schema: &Schema,
     value: &[u8],
@@ -172,7 +171,7 @@ fn issuer_key(schema: &Schema, issuer: &str, out: &mut Vec<u8>) -> Result<(), Fa
 }
 
 pub(crate) fn write_serial(serial: &[u8], out: &mut Vec<u8>) {
-    // Some authorities pad; DER says the shortest form counts (X.690 section 8.3.2).
+    // Some authorities pad the number; in DER only the shortest form is valid (X.690 section 8.3.2).
     let mut shortest = serial;
     while let [first @ (0 | 0xff), behind @ ..] = shortest
         && behind.first().is_some_and(|next| (next & 0x80 != 0) == (*first == 0xff))
@@ -184,7 +183,7 @@ pub(crate) fn write_serial(serial: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(shortest);
 }
 
-/// Appends a serial number in decimal, or its DER content in hexadecimal, `'0A1B'H`, as slapd writes it.
+/// Appends a serial number, given in decimal, or as its DER content in hexadecimal, `'0A1B'H`, as slapd writes it.
 pub(crate) fn write_serial_text(text: &str, out: &mut Vec<u8>) -> Result<(), Fault> {
     if !text.starts_with('\'') {
         return write_decimal_serial(text, out);
@@ -197,7 +196,7 @@ pub(crate) fn write_serial_text(text: &str, out: &mut Vec<u8>) -> Result<(), Fau
     Ok(())
 }
 
-/// Turns decimal into the two's complement octets of DER. The digits are few: see [`SERIAL_SIZE_MAX`].
+/// Converts decimal to the two's complement octets of DER. The number of digits is limited: see [`SERIAL_SIZE_MAX`].
 pub(crate) fn write_decimal_serial(text: &str, out: &mut Vec<u8>) -> Result<(), Fault> {
     let (negative, digits) = integer::parse(text.as_bytes())?;
     if digits.len() > SERIAL_SIZE_MAX * 2 {
@@ -226,7 +225,7 @@ pub(crate) fn write_decimal_serial(text: &str, out: &mut Vec<u8>) -> Result<(), 
     Ok(())
 }
 
-/// Appends the key of a Name in DER, an RDNSequence: root first, as keys are.
+/// Appends the key of a Name in DER. An RDNSequence has the root first, as keys have.
 pub(crate) fn name_of_der(
     schema: &Schema,
     mut name: Reader<'_>,
@@ -252,13 +251,14 @@ pub(crate) fn name_of_der(
 
 pub(crate) const BAD_OID: Fault = Fault::Expected { offset: 0, what: "an object identifier in the issuer" };
 
-/// The characters of an ASN.1 string as UTF-8 (RFC 4518 section 2.1); other types keep their content octets.
+/// Returns the characters of an ASN.1 string as UTF-8 (RFC 4518 section 2.1); other types are returned as their content
+/// octets.
 fn utf8_of_der(tag: Tag, content: &[u8]) -> Vec<u8> {
     const TELETEX: Tag = Tag(0x14);
     const UNIVERSAL: Tag = Tag(0x1c);
     const BMP: Tag = Tag(0x1e);
     match tag {
-        // Teletex has no agreed mapping; writers that still use it mean Latin-1.
+        // Teletex has no agreed mapping. Software that still uses it means Latin-1.
         TELETEX if !content.is_ascii() => {
             content.iter().map(|&byte| char::from(byte)).collect::<String>().into()
         }
@@ -278,7 +278,7 @@ fn utf8_of_der(tag: Tag, content: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The issuer and the time of a revocation list.
+/// Returns the issuer and the time of a revocation list.
 pub(crate) fn list_parts(value: &[u8]) -> Result<(Reader<'_>, Tag, &[u8]), Fault> {
     let parse = || {
         let mut whole = Reader::new(value);
@@ -296,7 +296,7 @@ pub(crate) fn list_parts(value: &[u8]) -> Result<(Reader<'_>, Tag, &[u8]), Fault
     }
 }
 
-/// Checks that a value has the outline of a revocation list.
+/// Checks that a value has the structure of a revocation list.
 pub(crate) fn check_list(value: &[u8]) -> Result<(), Fault> {
     list_parts(value).map(drop)
 }
@@ -326,12 +326,12 @@ pub(crate) fn list_assertion_key(schema: &Schema, value: &[u8], out: &mut Vec<u8
     issuer_key(schema, gser::component(&components, "issuer", "issuer")?, out)
 }
 
-/// Checks that a value has the outline of a certificate pair.
+/// Checks that a value has the structure of a certificate pair.
 pub(crate) fn check_pair(value: &[u8]) -> Result<(), Fault> {
     pair_halves(value)?.into_iter().flatten().try_for_each(check_certificate)
 }
 
-/// The two certificates of a pair: issued to this authority, and by it.
+/// Returns the two certificates of a pair: issued to this authority, and issued by it.
 pub(crate) fn pair_halves(value: &[u8]) -> Result<[Option<&[u8]>; 2], Fault> {
     let parse = || {
         let mut whole = Reader::new(value);
@@ -356,8 +356,8 @@ pub(crate) fn pair_key(schema: &Schema, value: &[u8], depth: u32, out: &mut Vec<
     Ok(())
 }
 
-/// Appends the key of `{ issuedToThisCAAssertion {...}, issuedByThisCAAssertion {...} }`. A half left out matches pairs
-/// without that half only.
+/// Appends the key of `{ issuedToThisCAAssertion {...}, issuedByThisCAAssertion {...} }`. If one half is omitted, only
+/// pairs without that half match.
 pub(crate) fn pair_assertion_key(schema: &Schema, value: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
     let components = gser::sequence(text(value)?)?;
     for (number, name) in (1..).zip(["issuedToThisCAAssertion", "issuedByThisCAAssertion"]) {
@@ -368,7 +368,7 @@ pub(crate) fn pair_assertion_key(schema: &Schema, value: &[u8], out: &mut Vec<u8
     Ok(())
 }
 
-/// Appends a part's number and its key with the size.
+/// Appends the number of a part, and its key preceded by the size.
 pub(crate) fn write_part(
     number: u8,
     out: &mut Vec<u8>,
@@ -443,7 +443,7 @@ mod tests {
         element(0x30, &[element(0x06, oid), element(tag, value)].concat())
     }
 
-    /// `cn=Root é+ou=CA,o=Example`, in three string types.
+    /// Returns the issuer `cn=Root é+ou=CA,o=Example`, encoded in three string types.
     fn issuer() -> Vec<u8> {
         let organisation = element(0x31, &ava(&[0x55, 4, 10], 0x13, b"Example"));
         let name = [ava(&[0x55, 4, 3], 0x1e, &[0, b'R', 0, b'o', 0, b'o', 0, b't', 0, b' ', 0, 0xe9])];

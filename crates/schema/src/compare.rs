@@ -13,11 +13,13 @@ pub struct TypeChange {
     pub what: String,
 }
 
-/// Attribute types whose stored values or keys would no longer be right under `new`: syntax, equality, ordering or
-/// substring rule changed, multi-valued became single-valued, or the type is gone. The directory refuses such a change
-/// while values exist. One thing is not seen here: a name or OID that stood in values (of `member`, of `objectClass`)
-/// while nothing defined it has a key by its text, and gets another once something does. New types, other names and
-/// descriptions, and single-valued become multi-valued, change nothing that is stored.
+/// Returns the attribute types whose stored values or keys would not be valid under `new`: the syntax or the equality,
+/// ordering or substring rule changed, multi-valued became single-valued, or the type was removed. The directory
+/// refuses such a change while values exist. New types, other names and descriptions, and a change from single-valued
+/// to multi-valued have no effect on stored data.
+///
+/// One case is not detected. A name or OID in a value (of `member` or `objectClass`) that was not defined has a key
+/// made from its text, and gets another key once it is defined.
 pub fn changed_types(old: &Schema, new: &Schema) -> Vec<TypeChange> {
     let change = |before: &AttributeType| {
         let what = match new.attribute_type(&before.oid) {

@@ -1,4 +1,4 @@
-//! Comparison of names, values and entries by a schema.
+//! Comparison of names, values and entries by the rules of a schema.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub struct Correction {
 #[derive(Debug)]
 pub struct Comparison {
     schema: Arc<Schema>,
-    /// Secrecy without the setting of a server.
+    /// Secrecy without the setting `secret_attributes`.
     secrets: Secrets,
 }
 
@@ -41,7 +41,8 @@ impl Comparison {
         &self.schema
     }
 
-    /// Returns the name under which the server returns an attribute. An unknown name stays; the server refuses it.
+    /// Returns the name under which the server returns an attribute. An unknown name is returned unchanged; the server
+    /// refuses it.
     pub fn canonical(&self, name: &str) -> String {
         match self.schema.parse_description(name) {
             Ok(known) => known.returned_name(&self.schema).into_owned(),
@@ -49,7 +50,7 @@ impl Comparison {
         }
     }
 
-    /// Whether single values of an attribute can be deleted.
+    /// Returns true if single values of an attribute can be deleted.
     pub fn has_equality(&self, name: &str) -> bool {
         let known = self.schema.parse_description(name);
         known.is_ok_and(|known| self.schema.type_by_id(known.type_id).equality.is_some())
@@ -66,8 +67,8 @@ impl Comparison {
         }
     }
 
-    /// Returns the places of the values that are missing in `stored`, each once, and those of `stored` that are not
-    /// wanted.
+    /// Compares two lists of values. Returns the indexes of the wanted values that `stored` lacks, without duplicates,
+    /// and the indexes of the `stored` values that are not wanted.
     pub fn difference<W: AsRef<[u8]>, S: AsRef<[u8]>>(
         &self,
         name: &str,
@@ -86,21 +87,21 @@ impl Comparison {
         (added, removed)
     }
 
-    /// Whether clients may write an attribute.
+    /// Returns true if clients may write an attribute.
     pub fn is_writable(&self, name: &str) -> bool {
         let known = self.schema.parse_description(name);
         known.is_ok_and(|known| !self.schema.type_by_id(known.type_id).no_user_modification)
     }
 
-    /// Whether some requester reads an attribute. The server never returns one that none reads, so that a comparison
-    /// would always find its values missing.
+    /// Returns true if some requester may read an attribute. The server never returns other attributes, so a comparison
+    /// would always find their values missing.
     pub fn is_readable(&self, name: &str) -> bool {
         let known = self.schema.parse_description(name);
         known.is_ok_and(|known| self.secrets.of_type(known.type_id) != Secrecy::Nobody)
     }
 
-    /// Returns the changes that give an entry with the values `now` those of `then`, of attributes that clients may
-    /// read and write.
+    /// Returns the changes that turn the values `now` of an entry into `then`, for attributes that clients may read and
+    /// write.
     pub fn corrections(&self, then: &EntryValues, now: &EntryValues) -> Vec<Correction> {
         let names: BTreeSet<&String> = then.keys().chain(now.keys()).collect();
         let mut corrections = Vec::new();
@@ -133,7 +134,7 @@ impl Comparison {
         corrections
     }
 
-    /// Compares object classes, of which superclasses need not be named.
+    /// Compares object classes. Superclasses may be omitted.
     fn class_difference<W: AsRef<[u8]>, S: AsRef<[u8]>>(
         &self,
         wanted: &[W],
@@ -159,7 +160,7 @@ impl Comparison {
         }
     }
 
-    /// Returns a form of a DN that is equal for all spellings.
+    /// Returns a form of a DN that is equal for all spellings of it.
     pub fn dn_key(&self, dn: &str) -> Vec<u8> {
         let mut key = Vec::new();
         match Dn::parse(dn) {
@@ -169,7 +170,7 @@ impl Comparison {
     }
 }
 
-/// Returns the places of the members for which `is` returns true.
+/// Returns the indexes of the members for which `is` returns true.
 fn places<T>(members: &[T], mut is: impl FnMut(&T) -> bool) -> Vec<usize> {
     (0..members.len()).filter(|place| members.get(*place).is_some_and(&mut is)).collect()
 }

@@ -1,11 +1,11 @@
-//! The grammar of definitions (RFC 4512 section 4.1): text to terms and back.
+//! The grammar of definitions (RFC 4512 section 4.1): parsing and writing.
 //!
-//! All eight kinds share one shape: an identifier, terms in any order, extensions. A table says which terms a kind
-//! has and what follows each; nothing is resolved here.
+//! All eight kinds have the same form: an identifier, terms in any order, extensions. A table lists the terms of each
+//! kind and the syntax after each keyword. Names are not resolved here.
 //!
-//! More is accepted than the ABNF has, because files in use have more: terms in any order and any case, names without
-//! quotes, quoted OIDs after `SUP`, `SYNTAX` and the rules (389 DS), empty descriptions, OID macros (OpenLDAP),
-//! identifiers like `myAttribute-oid` instead of numbers (389 DS), extensions without a value.
+//! The parser accepts more than the ABNF, because files in use contain more: terms in any order and any case, names
+//! without quotes, quoted OIDs after `SUP`, `SYNTAX` and the rules (389 DS), empty descriptions, OID macros (OpenLDAP),
+//! identifiers such as `myAttribute-oid` instead of numbers (389 DS), extensions without a value.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -78,7 +78,7 @@ const OBJECT_CLASS: &[(&str, Shape)] = &[
     MUST,
     MAY,
 ];
-/// RFC 2307 names its syntaxes, and so do some files; the RFC 4512 grammar does not, so the name is not written.
+/// RFC 2307 and some files give syntaxes names. The grammar of RFC 4512 does not allow it, so the name is not written.
 const SYNTAX: &[(&str, Shape)] = &[DESC, NAME];
 const MATCHING_RULE: &[(&str, Shape)] = &[NAME, DESC, OBSOLETE, ("SYNTAX", Shape::Syntax)];
 const MATCHING_RULE_USE: &[(&str, Shape)] = &[NAME, DESC, OBSOLETE, ("APPLIES", Shape::Oids)];
@@ -102,7 +102,7 @@ impl Kind {
         }
     }
 
-    /// For messages, with its article.
+    /// Returns the name of the kind, with its article, for messages.
     pub(crate) fn noun(self) -> &'static str {
         match self {
             Kind::AttributeType => "an attribute type",
@@ -117,7 +117,8 @@ impl Kind {
     }
 }
 
-/// Attribute types that another server defines under the OID of a shipped type: that OID, their name, their OID here.
+/// Attribute types that another server defines under the OID of a shipped type: the OID, the other server's name, and
+/// the type's OID in Pando.
 const RENUMBERED: [(&str, &str, &str); 1] =
     // The OID of mailLocalAddress (draft-lachman-laser-ldap-mail-routing).
     [("2.16.840.1.113730.3.1.13", "mailAlternateAddress", "1.3.6.1.4.1.99999.2.205")];
@@ -131,13 +132,13 @@ pub(crate) type Aliases = HashMap<String, String>;
 /// OID macros by name.
 pub(crate) type Macros = HashMap<String, String>;
 
-/// One definition, taken apart.
+/// A parsed definition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Definition {
     pub(crate) kind: Kind,
-    /// Numeric OID (rarely, a name in its place), or the number of a structure rule.
+    /// Numeric OID (rarely a name instead), or the number of a structure rule.
     pub(crate) oid: String,
-    /// Keyword as in the table, and what follows it.
+    /// Keywords as in the table, with their values.
     terms: Vec<(&'static str, Vec<String>)>,
     /// `X-` keyword and its strings.
     pub(crate) extensions: Vec<(String, Vec<String>)>,
@@ -169,12 +170,13 @@ impl Definition {
         self
     }
 
-    /// Returns the OID that another server's definition has and that belongs to a shipped type, if it has a new one.
+    /// If the definition of another server has the OID of a shipped type and was given a new one, returns the original
+    /// OID.
     pub(crate) fn replaced_oid(&self) -> Option<&'static str> {
         RENUMBERED.iter().find(|(.., own)| self.oid == *own).map(|(oid, ..)| *oid)
     }
 
-    /// Whether the flag is there.
+    /// Returns true if the flag is present.
     pub(crate) fn flag(&self, keyword: &str) -> bool {
         self.terms.iter().any(|(term, _)| *term == keyword)
     }
@@ -184,24 +186,24 @@ impl Definition {
         self.terms.iter().find(|(term, _)| *term == keyword).map_or(&[], |(_, values)| values)
     }
 
-    /// The one word that follows the keyword.
+    /// Returns the single word after the keyword.
     pub(crate) fn one(&self, keyword: &str) -> Option<&str> {
         self.many(keyword).first().map(String::as_str)
     }
 
-    /// The strings of an extension.
+    /// Returns the strings of an extension.
     pub(crate) fn extension(&self, keyword: &str) -> Option<&[String]> {
         self.extensions.iter().find(|(name, _)| name == keyword).map(|(_, values)| values.as_slice())
     }
 
-    /// The canonical name for messages: the first name, or the OID.
+    /// Returns the canonical name for messages: the first name, or the OID.
     pub(crate) fn label(&self) -> &str {
         self.one("NAME").unwrap_or(&self.oid)
     }
 
-    /// Whether a later definition only repeats this one, so that loading another server's copy of a standard file is
-    /// harmless: descriptions, extensions, length bounds, case and the order of lists do not count, and the later one
-    /// may leave out names and rules that this one has.
+    /// Returns true if `later` has the same meaning as this definition, so that loading another server's copy of a
+    /// standard file is harmless. Descriptions, extensions, length bounds, case and the order of lists do not count,
+    /// and `later` may omit names and rules that this definition has.
     pub(crate) fn is_repeated_by(&self, later: &Definition) -> bool {
         let repeated = |term: &str| {
             let (own, other) = (comparable(self.many(term)), comparable(later.many(term)));
@@ -217,7 +219,7 @@ impl Definition {
             && self.kind.terms().iter().all(|(term, _)| repeated(term))
     }
 
-    /// Replaces other names of superiors and attribute types by canonical ones.
+    /// Replaces alternative names of superiors and attribute types by the canonical ones.
     pub(crate) fn with_canonical_names(&self, superiors: &Aliases, types: &Aliases) -> Cow<'_, Definition> {
         if superiors.is_empty() && types.is_empty() {
             return Cow::Borrowed(self);
@@ -238,7 +240,7 @@ impl Definition {
         Cow::Owned(changed)
     }
 
-    /// The definition in the notation of the RFC, terms in its order.
+    /// Returns the definition in the notation of the RFC, with the terms in its order.
     pub(crate) fn render(&self) -> String {
         let mut out = format!("( {}", self.oid);
         for &(keyword, shape) in self.kind.terms() {
@@ -356,14 +358,14 @@ impl<'a> Parser<'a> {
             Shape::Numbers => self.numbers()?,
             Shape::Word => vec![self.word("a word")?],
         };
-        // `MUST ( )`, which others write, says nothing.
+        // `MUST ( )`, which other software writes, means nothing.
         if shape == Shape::Flag || !values.is_empty() {
             definition.terms.push((keyword, values));
         }
         Ok(())
     }
 
-    /// Checks a definition without the rest of the schema.
+    /// Checks a definition on its own, without the rest of the schema.
     fn check(&self, definition: Definition) -> Parsed<Definition> {
         let mistake = |kind| Err(Mistake { offset: 0, kind });
         let kinds: Vec<&'static str> = ["ABSTRACT", "STRUCTURAL", "AUXILIARY"]
@@ -403,7 +405,7 @@ impl<'a> Parser<'a> {
         Err(Mistake { offset: start, kind: SchemaErrorKind::BadOid(oid) })
     }
 
-    /// Replaces `macro:suffix`, and `macro` alone where only an OID can stand.
+    /// Expands `macro:suffix`, and also `macro` alone if only an OID is allowed here.
     fn expand(&self, word: &str, start: usize, alone: bool) -> Parsed<String> {
         let find = |name: &str| self.macros.get(&name.to_ascii_lowercase());
         match word.split_once(':') {
@@ -492,7 +494,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The strings of an extension; there may be none.
+    /// Parses the strings of an extension; there may be none.
     fn strings(&mut self) -> Parsed<Vec<String>> {
         self.skip_space();
         match self.rest().chars().next() {
@@ -522,7 +524,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A bare or quoted word.
+    /// Parses a bare or quoted word.
     fn word(&mut self, what: &'static str) -> Parsed<String> {
         self.skip_space();
         let start = self.offset;
@@ -540,7 +542,7 @@ impl<'a> Parser<'a> {
         if token == expected { Ok(()) } else { Err(self.unexpected(start, what, &token)) }
     }
 
-    /// Takes a parenthesis if it is next.
+    /// Consumes a parenthesis if it is next.
     fn take(&mut self, expected: Token<'_>) -> bool {
         self.skip_space();
         let start = self.offset;
@@ -602,7 +604,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Undoes `\27` and `\5C`; other backslashes stay, as 389 DS writes them.
+/// Decodes `\27` and `\5C`; other backslashes are kept, as 389 DS writes them.
 fn unquote(text: &str) -> String {
     text.replace("\\27", "'").replace("\\5C", "\\").replace("\\5c", "\\")
 }

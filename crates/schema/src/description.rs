@@ -4,27 +4,27 @@ use std::borrow::Cow;
 
 use crate::{DescriptionError, Fault, Schema, TypeId, oid};
 
-/// An attribute description resolved against a schema. `(type_id, options)` is what values are stored under.
+/// An attribute description resolved against a schema. Values are stored under `(type_id, options)`.
 ///
-/// The `binary` option (RFC 4522) is a way of transfer, not part of what is stored, so it is kept apart.
+/// The `binary` option (RFC 4522) affects only the transfer of values, so it is separate.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct AttributeDescription {
     /// The attribute type.
     pub type_id: TypeId,
-    /// Options without `binary`: lower case, sorted, each once, joined by `;`. Empty when there are none.
+    /// Options without `binary`: lower case, sorted, without duplicates, joined by `;`. Empty if there are none.
     pub options: Box<str>,
-    /// Whether `;binary` was given. Only with types of a syntax with binary transfer.
+    /// Whether `;binary` was given. Only valid for types whose syntax allows binary transfer.
     pub binary: bool,
 }
 
 impl AttributeDescription {
-    /// The description of a type without options.
+    /// Returns the description of a type without options.
     pub fn of(type_id: TypeId) -> AttributeDescription {
         AttributeDescription { type_id, options: Box::default(), binary: false }
     }
 
-    /// The name under which values are returned: the schema's spelling, `;binary` where the syntax needs it, and the
-    /// options. Borrowed when there are no options.
+    /// Returns the name under which values are returned: the schema's spelling, `;binary` if the syntax requires it,
+    /// and the options. Borrowed if there are no options.
     pub fn returned_name<'s>(&self, schema: &'s Schema) -> Cow<'s, str> {
         let name = schema.type_by_id(self.type_id).returned_name();
         if self.options.is_empty() {
@@ -34,14 +34,14 @@ impl AttributeDescription {
         }
     }
 
-    /// Whether values stored under `self` answer to a request for `requested`: its type is that type or a subtype, and
-    /// it has all options requested (RFC 4512 section 2.5.2). A requested `lang-en-` is a language range (RFC 3866
-    /// section 3.1): it stands for `lang-en` and every tag that continues it, and `lang-` for any language tag.
+    /// Returns true if values stored under `self` are returned for `requested`: the type is that type or a subtype, and
+    /// `self` has all requested options (RFC 4512 section 2.5.2). A requested `lang-en-` is a language range (RFC 3866
+    /// section 3.1): it includes `lang-en` and every tag that continues it; `lang-` includes every language tag.
     pub fn is_subtype_of(&self, schema: &Schema, requested: &AttributeDescription) -> bool {
         schema.is_subtype(self.type_id, requested.type_id) && self.has_options_of(requested)
     }
 
-    /// The part of [`Self::is_subtype_of`] that is about options.
+    /// Compares only the options; see [`Self::is_subtype_of`].
     pub fn has_options_of(&self, requested: &AttributeDescription) -> bool {
         if requested.options.is_empty() || self.options == requested.options {
             return true;
@@ -50,7 +50,8 @@ impl AttributeDescription {
         requested.options.split(';').all(own)
     }
 
-    /// Whether any option is a language range (`lang-en-`): fine in requests and filters, not in what is stored.
+    /// Returns true if an option is a language range (`lang-en-`), which is valid in requests and filters, but not in
+    /// stored values.
     pub fn has_language_range(&self) -> bool {
         !self.options.is_empty() && self.options.split(';').any(is_language_range)
     }
@@ -70,9 +71,10 @@ impl Schema {
     /// Resolves `cn;lang-EN` or `userCertificate;binary`. Allocates only if there are options other than `binary`.
     ///
     /// # Errors
-    /// [`DescriptionError::BadSyntax`] if it is no attribute description, [`DescriptionError::UnknownType`] if it is
-    /// one but the schema has no such type, [`DescriptionError::NoBinaryForm`] for `binary` on a type of a syntax
-    /// without binary transfer. RFC 4522 section 3 and RFC 4512 section 2.5 call the last two alike unrecognized.
+    /// [`DescriptionError::BadSyntax`] if the text is not an attribute description, [`DescriptionError::UnknownType`]
+    /// if the schema does not define the type, [`DescriptionError::NoBinaryForm`] for `binary` on a type whose syntax
+    /// does not allow binary transfer. The last two are the same to RFC 4522 section 3 and RFC 4512 section 2.5: an
+    /// unrecognized description.
     pub fn parse_description(&self, description: &str) -> Result<AttributeDescription, DescriptionError> {
         let (name, options) = match description.bytes().position(|byte| byte == b';') {
             Some(place) => (description.get(..place).unwrap_or_default(), description.get(place + 1..)),
@@ -112,7 +114,7 @@ impl AttributeDescription {
     }
 }
 
-/// An option is letters, digits and hyphens, at least one (RFC 4512 section 2.5).
+/// Returns the fault of an option, which must be one or more letters, digits and hyphens (RFC 4512 section 2.5).
 fn option_fault(option: &str, offset: usize) -> Option<Fault> {
     if option.is_empty() {
         return Some(Fault::Expected { offset, what: "an option" });

@@ -1,17 +1,16 @@
 //! Keys of attribute certificates (X.509 clause 12, RFC 5755 section 4.1): attributeCertificateExactMatch compares the
 //! serial number and the issuer.
 //!
-//! | key | octets |
-//! |---|---|
+//! | key | octets | |---|---|
 //! | attribute certificate | length of the serial number (one), its DER content, key of the issuer |
 //! | issuer | for each part present: its number, length (four octets), key |
 //! | 1, issuerName | for each general name: number of the choice, length (four octets), key |
 //! | 2, baseCertificateID | the issuer's general names after their length (four octets); serial number as above |
 //! | 3, objectDigestInfo | its DER content |
 //!
-//! Version 1 has general names alone as the issuer; they are the same as issuerName of version 2. A directory name has
+//! In version 1 the issuer has only general names, which are the same as issuerName of version 2. A directory name has
 //! the key of a DN; a DNS name, and the part of a mail address after `@`, are in lower case (RFC 5280 sections 7.2 and
-//! 7.5); other general names keep their content.
+//! 7.5); other general names are their content octets.
 
 use ber::{BerError, Reader, Tag};
 
@@ -35,7 +34,7 @@ mod choice {
     pub(super) const REGISTERED: u8 = 8;
 }
 
-/// The parts of an attribute certificate that identify it.
+/// The fields that identify an attribute certificate.
 struct Parts<'a> {
     serial: &'a [u8],
     /// General names of the issuer.
@@ -82,7 +81,7 @@ fn issuer<'a>(body: &mut Reader<'a>) -> Result<Issuer<'a>, BerError> {
     Ok((names, base, form.optional(Tag::context_constructed(1))?))
 }
 
-/// Checks that a value has the outline of an attribute certificate.
+/// Checks that a value has the structure of an attribute certificate.
 pub(crate) fn check(value: &[u8]) -> Result<(), Fault> {
     parts(value).map(drop)
 }

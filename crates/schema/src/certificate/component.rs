@@ -1,17 +1,16 @@
 //! Component matches of certificates and revocation lists (RFC 4523 sections 3.2, 3.4, 3.6; X.509 clause 11.3):
-//! certificateMatch, certificatePairMatch, certificateListMatch. Extensible filters only: an assertion names any of the
-//! parts, and a value matches that agrees in all of them.
+//! certificateMatch, certificatePairMatch, certificateListMatch. The rules are only used in extensible filters. An
+//! assertion lists some parts, and a value matches if it agrees in all of them.
 //!
-//! The key of a value is what an assertion is tried on: the keys of the names in it, which need the schema, and its
+//! Assertions are evaluated on the key of a value, which contains the keys of its names, which need the schema, and its
 //! DER.
 //!
-//! | key | octets |
-//! |---|---|
+//! | key | octets | |---|---|
 //! | certificate | key of the issuer, key of the subject, each after its length (four octets); the DER |
 //! | revocation list | key of the issuer after its length; the DER |
 //! | pair | for each half: length of the certificate's key (0 without that half), the key |
 //!
-//! What cannot be asserted here makes the filter Undefined rather than wrong: pathToName, nameConstraints, a
+//! Assertions of these parts are not supported and make the filter Undefined: pathToName, nameConstraints, a
 //! distribution point, the authority's certificate by its issuer.
 
 use ber::{BerError, Reader, Tag};
@@ -25,7 +24,7 @@ use crate::{Fault, Schema, gser, oid, time};
 
 const OID: Tag = Tag(0x06);
 
-/// A certificate's DER, read field by field on demand.
+/// A certificate in DER, whose fields are read on demand.
 struct Body<'a> {
     serial: &'a [u8],
     issuer: Reader<'a>,
@@ -40,7 +39,7 @@ struct Body<'a> {
 struct Extensions<'a>(&'a [u8]);
 
 impl<'a> Extensions<'a> {
-    /// The content of the extension with this OID, given as its DER content.
+    /// Returns the content of the extension with this OID, given as DER content.
     fn find(self, wanted: &[u8]) -> Option<&'a [u8]> {
         let mut all = Reader::new(self.0).sequence(Tag::SEQUENCE).ok()?;
         while !all.is_empty() {
@@ -90,7 +89,7 @@ fn take_part<'k>(key: &mut &'k [u8]) -> Option<&'k [u8]> {
     Some(part)
 }
 
-/// Appends what certificateMatch looks at.
+/// Appends the key for certificateMatch.
 pub(crate) fn certificate_key(
     schema: &Schema,
     value: &[u8],
@@ -104,7 +103,7 @@ pub(crate) fn certificate_key(
     Ok(())
 }
 
-/// Appends what certificatePairMatch looks at.
+/// Appends the key for certificatePairMatch.
 pub(crate) fn pair_key(schema: &Schema, value: &[u8], depth: u32, out: &mut Vec<u8>) -> Result<(), Fault> {
     for half in pair_halves(value)? {
         put_sized(out, |out| half.map_or(Ok(()), |half| certificate_key(schema, half, depth, out)))?;
@@ -112,7 +111,7 @@ pub(crate) fn pair_key(schema: &Schema, value: &[u8], depth: u32, out: &mut Vec<
     Ok(())
 }
 
-/// Appends what certificateListMatch looks at.
+/// Appends the key for certificateListMatch.
 pub(crate) fn list_key(schema: &Schema, value: &[u8], depth: u32, out: &mut Vec<u8>) -> Result<(), Fault> {
     let (issuer, ..) = list_parts(value)?;
     put_sized(out, |out| name_of_der(schema, issuer, depth, out))?;
@@ -120,7 +119,7 @@ pub(crate) fn list_key(schema: &Schema, value: &[u8], depth: u32, out: &mut Vec<
     Ok(())
 }
 
-/// An assertion about a certificate, a pair, or a revocation list, ready to be tried on keys.
+/// An assertion about a certificate, a pair, or a revocation list, ready to be evaluated on keys.
 #[derive(Debug, Clone)]
 pub(crate) enum ComponentAssertion {
     Certificate(Vec<Part>),
@@ -128,43 +127,43 @@ pub(crate) enum ComponentAssertion {
     List(Vec<Part>),
 }
 
-/// Bytes that one part of an assertion takes, with a name in it.
+/// Bytes of memory of one part of an assertion, with a name in it.
 const PART_BYTES: usize = 128;
 
 /// One part of an assertion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Length and shortest form.
+    /// Length and shortest form of the number.
     Serial(Vec<u8>),
     /// Key of the name.
     Issuer(Vec<u8>),
     Subject(Vec<u8>),
     SubjectKeyId(Vec<u8>),
     AuthorityKeyId(Vec<u8>),
-    /// Length and shortest form.
+    /// Length and shortest form of the number.
     AuthoritySerial(Vec<u8>),
     /// Key of the time.
     ValidAt(Vec<u8>),
     PrivateKeyValidAt(Vec<u8>),
     /// Content of the OID.
     KeyAlgorithm(Vec<u8>),
-    /// Bits that are all set where the extension is there, the first one highest.
+    /// Bits that must all be set if the extension is present, the first one highest.
     KeyUsage(u16),
     /// Number of the choice in GeneralName.
     AltName(u8),
     /// Content of an otherName's type.
     OtherName(Vec<u8>),
-    /// Contents of the OIDs, one of which is there.
+    /// Contents of OIDs, one of which must be present.
     Policies(Vec<Vec<u8>>),
-    /// CRL numbers at least and at most this: length and shortest form of a number that is not negative.
+    /// Limits of the CRL number: length and shortest form of a number that is not negative.
     MinNumber(Vec<u8>),
     MaxNumber(Vec<u8>),
-    /// Bits of which one is set where the extension says any.
+    /// Bits of which one must be set if the extension has any.
     Reasons(u16),
 }
 
 impl ComponentAssertion {
-    /// Bytes of memory that it holds besides itself, about: parts are few and hold a name or a number each.
+    /// Returns the approximate bytes of heap memory: parts are few, and each has a name or a number.
     pub(crate) fn heap_bytes(&self) -> usize {
         let parts = match self {
             ComponentAssertion::Certificate(parts) | ComponentAssertion::List(parts) => [Some(parts), None],
@@ -209,8 +208,8 @@ impl ComponentAssertion {
         Ok(ComponentAssertion::List(parts))
     }
 
-    /// Returns true if the value with this key agrees in every part. A value that is broken in a relevant field does
-    /// not.
+    /// Returns true if the value with this key agrees in every part. A value that is malformed in a relevant field does
+    /// not match.
     pub(crate) fn matches(&self, key: &[u8]) -> bool {
         let mut key = key;
         match self {
@@ -324,7 +323,7 @@ const REASONS: [&str; 9] = [
     "aACompromise",
 ];
 
-/// Named bits, `{ a, b }` or `'0101'B`, the first one highest.
+/// Parses named bits, `{ a, b }` or `'0101'B`, the first one highest.
 fn bits(value: &str, names: &[&str]) -> Result<u16, Fault> {
     if !value.starts_with('{') {
         let digits = bit_string(value.as_bytes())?;
@@ -358,7 +357,7 @@ fn alt_name(value: &str) -> Result<Part, Fault> {
     }
 }
 
-/// Returns `None` for a certificate that is broken in a relevant field.
+/// Returns true if a certificate agrees in all parts; `None` if it is malformed in a relevant field.
 fn certificate_agrees(parts: &[Part], key: &[u8]) -> Option<bool> {
     let mut rest = key;
     let (issuer, subject) = (take_part(&mut rest)?, take_part(&mut rest)?);
@@ -403,7 +402,7 @@ fn list_agrees(parts: &[Part], key: &[u8]) -> Option<bool> {
     for part in parts {
         let agrees = match part {
             Part::Issuer(asserted) => issuer == asserted,
-            // Equal to or later than this update and earlier than the next, which there has to be.
+            // At or after this update, and before the next one, which must be present.
             Part::ValidAt(asserted) => {
                 this_update <= *asserted && next_update.as_ref().is_some_and(|next| asserted < next)
             }
@@ -416,7 +415,7 @@ fn list_agrees(parts: &[Part], key: &[u8]) -> Option<bool> {
     Some(true)
 }
 
-/// Evaluates a part that is about an extension by the rules of X.509, also if the extension is missing.
+/// Evaluates a part about an extension by the rules of X.509, which also cover a missing extension.
 fn extension_agrees(part: &Part, extensions: Extensions<'_>) -> Option<bool> {
     let integer_at_least =
         |one: &[u8], other: &[u8]| one.len().cmp(&other.len()).then(one.cmp(other)).is_ge();
@@ -481,7 +480,7 @@ fn extension_agrees(part: &Part, extensions: Extensions<'_>) -> Option<bool> {
                 _ => false,
             }
         }
-        // The parts of the other kind of value, which cannot be in this assertion.
+        // Parts of the other kind of value, which this assertion cannot contain.
         Part::Serial(_) | Part::Issuer(_) | Part::Subject(_) | Part::ValidAt(_) | Part::KeyAlgorithm(_) => {
             false
         }
@@ -532,7 +531,7 @@ fn generalized_of_der(content: &[u8]) -> Option<Vec<u8>> {
     Some(key)
 }
 
-/// The first sixteen bits of a bit string; its first octet counts the unused ones.
+/// Returns the first sixteen bits of a BIT STRING, whose first octet is the number of unused bits.
 fn bits_of_der(content: &[u8]) -> u16 {
     let octet = |place: usize| content.get(place).copied().unwrap_or(0);
     u16::from_be_bytes([octet(1), octet(2)])

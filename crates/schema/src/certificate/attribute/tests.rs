@@ -1,4 +1,4 @@
-//! Attribute certificates made here, octet by octet, and assertions about their serial number and issuer.
+//! Attribute certificates built octet by octet, and assertions about their serial number and issuer.
 
 use ber::Tag;
 

@@ -1,4 +1,4 @@
-//! A certificate, a list and a pair made here, octet by octet, and assertions about every part.
+//! A certificate, a list and a pair built octet by octet, and assertions about every part.
 
 use crate::{MatchingRule, RuleAssertion, Schema};
 
@@ -26,7 +26,8 @@ fn extension(number: u8, value: &[u8]) -> Vec<u8> {
     sequence(&[element(6, &[0x55, 0x1d, number]), element(1, &[0xff]), element(4, value)])
 }
 
-/// Serial 300, from CA to Ada, 2024 to 2026, an Ed25519 key, and these extensions.
+/// Returns a certificate with serial number 300, from CA to Ada, valid from 2024 to 2026, with an Ed25519 key and these
+/// extensions.
 fn certificate(extensions: &[Vec<u8>]) -> Vec<u8> {
     let algorithm = sequence(&[element(6, &[0x2b, 0x65, 0x70])]);
     let validity = sequence(&[element(0x17, b"240101000000Z"), element(0x18, b"20260101000000Z")]);
