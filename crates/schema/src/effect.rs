@@ -1,5 +1,5 @@
-//! Parts of definitions that load and have no effect: extensions that another server acts on. Files need them to load,
-//! so they are reported and not refused.
+//! Parts of definitions that load but have no effect: extensions that another server supports. Files with them must
+//! load, so they are reported rather than refused.
 
 use crate::definition::{Kind, X_LINK};
 use crate::schema_file::Located;
@@ -17,19 +17,19 @@ const DESCRIPTIVE: [&str; 9] = [
     "X-BINARY-TRANSFER-REQUIRED",
 ];
 
-/// A definition, or a part of one, that is without effect.
+/// A definition, or a part of one, that has no effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WithoutEffect {
     /// The name given to [`add_text`](crate::SchemaBuilder::add_text).
     pub file: String,
     /// The line on which the definition begins, counting from 1.
     pub line: usize,
-    /// A sentence for a person.
+    /// A sentence that describes it.
     pub text: String,
 }
 
 impl WithoutEffect {
-    /// A fact about a definition that restricts nothing.
+    /// Creates a notice about a definition, which is not refused.
     pub(crate) fn notice(located: &Located, text: &str) -> WithoutEffect {
         let text = format!("{:?}: {text}", located.definition.label());
         WithoutEffect { file: located.file.clone(), line: located.line, text }

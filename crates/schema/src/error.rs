@@ -1,4 +1,4 @@
-//! Errors, one type a concern: schema text, descriptions, names, values.
+//! Errors, with one type for each of: schema text, descriptions, names, values.
 
 use ldap::Excerpt;
 use std::fmt;
@@ -7,27 +7,27 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The syntax wants at least one character.
+    /// The syntax requires at least one character.
     #[error("the value is empty")]
     Empty,
-    /// Not UTF-8 from this byte on.
+    /// The value is not UTF-8 from this byte on.
     #[error("not UTF-8 at byte {offset}")]
     NotUtf8 {
-        /// Bytes before the first wrong one.
+        /// Number of bytes before the first invalid one.
         offset: usize,
     },
-    /// A character that the syntax does not have.
+    /// A character that the syntax does not allow.
     #[error("{character:?} at byte {offset} is not allowed")]
     NotAllowed {
         /// Bytes before the character.
         offset: usize,
-        /// The character (a byte over 0x7f of a non-UTF-8 value appears as its Latin-1 character).
+        /// The character. In a value that is not UTF-8, a byte above 0x7f is shown as its Latin-1 character.
         character: char,
     },
-    /// Something else was expected here.
+    /// The syntax requires something else here.
     #[error("expected {what} at byte {offset}")]
     Expected {
-        /// Bytes before the place.
+        /// Number of bytes before the error.
         offset: usize,
         /// Expected text.
         what: &'static str,
@@ -38,7 +38,7 @@ pub enum Fault {
         /// Name of the number.
         what: &'static str,
     },
-    /// A name that no definition of the schema carries.
+    /// A name that the schema does not define.
     #[error("{name:?} is not defined in the schema", name = Excerpt(.name))]
     UnknownName {
         /// The name as given.
@@ -50,7 +50,7 @@ pub enum Fault {
         /// The character.
         character: char,
     },
-    /// The distinguished name or definition inside the value is wrong.
+    /// The distinguished name or definition inside the value is invalid.
     #[error("{0}")]
     Name(String),
 }
@@ -80,10 +80,11 @@ pub struct ValueError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DescriptionError {
-    /// Well formed, but the schema has no such type (`undefinedAttributeType`).
+    /// The description is well formed, but the schema has no such type (`undefinedAttributeType`).
     #[error("attribute type {text:?} is not defined", text = Excerpt(.0))]
     UnknownType(String),
-    /// The option `binary` on a type whose syntax has no binary transfer: as good as unknown (RFC 4522 section 3).
+    /// The option `binary` on a type whose syntax does not allow binary transfer. It is treated as unrecognized (RFC
+    /// 4522 section 3).
     #[error("{0} has no binary form, leave ;binary out")]
     NoBinaryForm(String),
     /// Not `attributetype *( ";" option )` (RFC 4512 section 2.5).
@@ -96,7 +97,7 @@ pub enum DescriptionError {
     },
 }
 
-/// A distinguished name that has no normal form.
+/// Reason why a distinguished name has no normal form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NameError {
@@ -119,12 +120,12 @@ pub enum NameError {
     },
 }
 
-/// A mistake in schema text, with the place.
+/// A mistake in schema text, with its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SchemaError {
     /// The file's name as given to the builder.
     pub file: String,
-    /// First line of the definition, or the line of the mistake itself where that is known; from 1.
+    /// First line of the definition, or the line of the mistake itself if known; from 1.
     pub line: usize,
     /// Kind of error.
     pub kind: SchemaErrorKind,
@@ -143,7 +144,7 @@ impl std::error::Error for SchemaError {}
 pub struct SchemaErrors(Vec<SchemaError>);
 
 impl SchemaErrors {
-    /// The mistakes, by file in the order in which the files were given, and by line.
+    /// Sorts the mistakes: files in the order in which they were given, lines in ascending order.
     pub(crate) fn of(mut errors: Vec<SchemaError>) -> SchemaErrors {
         let files: Vec<String> = errors.iter().map(|error| error.file.clone()).collect();
         errors.sort_by_key(|error| (files.iter().position(|file| *file == error.file), error.line));
@@ -157,7 +158,7 @@ impl SchemaErrors {
     }
 }
 
-/// A line each.
+/// Writes one line for each mistake.
 impl fmt::Display for SchemaErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lines: Vec<String> = self.0.iter().map(ToString::to_string).collect();
@@ -168,7 +169,7 @@ impl fmt::Display for SchemaErrors {
 impl std::error::Error for SchemaErrors {}
 
 impl SchemaErrorKind {
-    /// Returns the name of which the error is that it is unknown.
+    /// Returns the unknown name, if the error is that a name is unknown.
     pub(crate) fn unknown_name(&self) -> Option<&str> {
         match self {
             SchemaErrorKind::UnknownSuperior(name)
@@ -193,13 +194,13 @@ pub enum SchemaErrorKind {
         /// Text found.
         found: String,
     },
-    /// A line that begins like no definition.
+    /// A line that does not begin a definition.
     #[error("{text:?} is not the beginning of a schema definition", text = Excerpt(.0))]
     UnknownDirective(String),
     /// An LDIF value after `::` that is not base64.
     #[error("the value after '::' is not base64")]
     NotBase64,
-    /// A word that the definition's grammar does not have.
+    /// A word that is not a term of this kind of definition.
     #[error("{term} is not a term of {definition}")]
     UnknownTerm {
         /// The unknown word.
@@ -213,7 +214,7 @@ pub enum SchemaErrorKind {
     /// Terms that exclude each other.
     #[error("{0} and {1} exclude each other")]
     ContradictoryTerms(&'static str, &'static str),
-    /// A term that must be there.
+    /// A required term is missing.
     #[error("{0} is missing")]
     MissingTerm(&'static str),
     /// Not a numeric OID.
@@ -245,7 +246,7 @@ pub enum SchemaErrorKind {
         /// The other definition: name, file and line.
         other: String,
     },
-    /// A definition that means something else than the one that has its OID or name.
+    /// A definition whose meaning differs from the one with the same OID or name.
     #[error("{name} contradicts {other}: {what}")]
     Contradiction {
         /// Name of the definition.
@@ -285,10 +286,10 @@ pub enum SchemaErrorKind {
     /// A name form that is not defined.
     #[error("name form {text:?} is not defined", text = Excerpt(.0))]
     UnknownNameForm(String),
-    /// A syntax we do not have.
+    /// A syntax that Pando does not support.
     #[error("syntax {text:?} is not known; a new one is defined with X-SUBST, naming a known one", text = Excerpt(.0))]
     UnknownSyntax(String),
-    /// A matching rule we do not have.
+    /// A matching rule that Pando does not support.
     #[error("matching rule {name:?} in {term} is not known", name = Excerpt(.name))]
     UnknownRule {
         /// Term that contains it.
@@ -296,7 +297,7 @@ pub enum SchemaErrorKind {
         /// As written.
         name: String,
     },
-    /// A matching rule in a place for which it is not made.
+    /// A matching rule that cannot be used in this term.
     #[error("matching rule {name} cannot be used for {term}")]
     WrongRule {
         /// Term that contains it.
@@ -307,7 +308,7 @@ pub enum SchemaErrorKind {
     /// A definition that is its own superior.
     #[error("{0} is derived from itself")]
     Cycle(String),
-    /// A type derived from a collective one without being collective, or the other way round.
+    /// A type that is not collective with a collective supertype, or the reverse.
     #[error("supertype {0} is collective and this is not, or the reverse")]
     CollectiveMismatch(String),
     /// `COLLECTIVE` with an operational usage (RFC 4512 section 4.1.2).
@@ -316,7 +317,7 @@ pub enum SchemaErrorKind {
     /// `X-LINK` in a definition whose values cannot be links.
     #[error("{0:?}: X-LINK cannot be followed: {1}")]
     Link(String, &'static str),
-    /// A class derived from a kind that RFC 4512 section 2.4 does not allow.
+    /// A class derived from a class of a kind that RFC 4512 section 2.4 does not allow.
     #[error("{kind} class cannot be derived from {superior_kind} class {superior}")]
     ClassInheritance {
         /// Kind of the class.
@@ -332,10 +333,10 @@ pub enum SchemaErrorKind {
     /// A class in the list of auxiliary classes that is not auxiliary.
     #[error("object class {0} in AUX is not auxiliary")]
     NotAuxiliary(String),
-    /// An attribute type in a content rule that the rule cannot regulate.
+    /// An attribute type that a content rule cannot regulate.
     #[error("attribute type {0} is operational or collective: content rules are about other attributes")]
     NotOfEntries(String),
-    /// An attribute type in a name form that no RDN can have.
+    /// An attribute type in a name form that cannot be in an RDN.
     #[error(
         "attribute type {0} cannot name an entry: it is operational or collective, or has no equality rule"
     )]

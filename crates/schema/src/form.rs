@@ -1,10 +1,10 @@
-//! Normal forms: the ways in which values become keys. Several matching rules share each.
+//! Normal forms, by which values become keys. Several matching rules share each form.
 
 use crate::Fault;
 use crate::prepare::{Preparation, Spaces};
 use crate::syntax_text::only;
 
-/// Characters a text rule's values are limited to; other values make the rule Undefined.
+/// Characters allowed in the values of a text rule; for other values the rule is Undefined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Alphabet {
     /// Any UTF-8.
@@ -20,7 +20,7 @@ pub(crate) enum Alphabet {
 pub(crate) enum Form {
     /// Prepared text (RFC 4518).
     Text(Preparation, Alphabet),
-    /// Lines of a postal address, each prepared ignoring case, with a zero octet between them.
+    /// Lines of a postal address, each prepared ignoring case, separated by a zero octet.
     List,
     /// See [`crate::integer`].
     Integer,
@@ -38,17 +38,18 @@ pub(crate) enum Form {
     ObjectIdentifier,
     /// A distinguished name; see [`crate::name_key`].
     Name,
-    /// A distinguished name, then a zero octet and the bits if there is a UID. No RDN's key begins with a zero octet.
+    /// A distinguished name and, if there is a UID, a zero octet and its bits. The key of an RDN never begins with a
+    /// zero octet.
     NameAndUid,
     /// Sixteen octets.
     Uuid,
     /// See [`crate::time::csn_key`].
     Csn,
-    /// The OID at the head of a definition, as [`Form::ObjectIdentifier`].
+    /// The OID at the start of a definition, as [`Form::ObjectIdentifier`].
     OidFirst,
-    /// The number at the head of a definition, as [`Form::Integer`].
+    /// The number at the start of a definition, as [`Form::Integer`].
     IntegerFirst,
-    /// The string at the head of a parenthesised value (or a bare value), prepared ignoring case.
+    /// The string at the start of a value in parentheses, or a bare value, prepared ignoring case.
     TextFirst,
     /// Serial number and issuer of a certificate.
     Certificate,
@@ -66,7 +67,7 @@ pub(crate) enum Form {
     CertificateListParts,
     /// Algorithm and parameters.
     Algorithm,
-    /// Scheme, information and value with a `$` between, without spaces around it (RFC 3112 section 2.2).
+    /// Scheme, information and value, separated by `$` without spaces around it (RFC 3112 section 2.2).
     AuthPassword,
 }
 
@@ -74,7 +75,7 @@ pub(crate) enum Form {
 pub(crate) const IGNORE_CASE: Preparation = Preparation { fold: true, spaces: Spaces::Collapse };
 
 impl Form {
-    /// The form without what does not change keys.
+    /// Returns the form without the properties that do not affect keys.
     pub(crate) fn key_kind(self) -> Form {
         match self {
             Form::Text(preparation, _) => Form::Text(preparation, Alphabet::Unicode),
@@ -98,7 +99,7 @@ impl Form {
     }
 }
 
-/// Refuses values beyond the rule's alphabet.
+/// Refuses values with characters outside the rule's alphabet.
 pub(crate) fn check_alphabet(alphabet: Alphabet, value: &[u8]) -> Result<(), Fault> {
     match alphabet {
         Alphabet::Unicode => Ok(()),

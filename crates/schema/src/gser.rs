@@ -1,13 +1,13 @@
-//! Just enough of the Generic String Encoding Rules (RFC 3641) for the assertions of RFC 4523: sequences of named
+//! The part of the Generic String Encoding Rules (RFC 3641) that the assertions of RFC 4523 need: sequences of named
 //! values, quoted strings, and choices written `name:value`.
 
 use crate::Fault;
 use crate::syntax_text::hex_digits;
 
-/// Longest assertion we look at. A certificate assertion is a serial number and a name.
+/// Maximum size of an assertion in octets. A certificate assertion is a serial number and a name.
 const ASSERTION_SIZE_MAX: usize = 65_536;
 
-/// The named values of `{ name value, name value }`, borrowed from the text. Values are not interpreted.
+/// Returns the named values of `{ name value, name value }`, borrowed from the text and not interpreted.
 pub(crate) fn sequence(text: &str) -> Result<Vec<(&str, &str)>, Fault> {
     if text.len() > ASSERTION_SIZE_MAX {
         return Err(Fault::OutOfRange { what: "the size of the assertion" });
@@ -26,7 +26,7 @@ pub(crate) fn sequence(text: &str) -> Result<Vec<(&str, &str)>, Fault> {
         .collect()
 }
 
-/// Splits at commas that are outside of quotes and braces.
+/// Splits at commas outside of quotes and braces.
 fn split_components(inner: &str) -> Vec<&str> {
     let mut components = Vec::new();
     let (mut depth, mut quoted, mut start) = (0usize, false, 0);
@@ -47,7 +47,7 @@ fn split_components(inner: &str) -> Vec<&str> {
     components
 }
 
-/// The value of the component of this name.
+/// Returns the value of the component with this name.
 pub(crate) fn component<'a>(
     components: &[(&'a str, &'a str)],
     name: &str,
@@ -57,7 +57,7 @@ pub(crate) fn component<'a>(
     found.map(|(_, value)| *value).ok_or(Fault::Expected { offset: 0, what })
 }
 
-/// The values of `{ value, value }`, not interpreted. None in `{ }`.
+/// Returns the values of `{ value, value }`, not interpreted. `{ }` has none.
 pub(crate) fn list(text: &str) -> Result<Vec<&str>, Fault> {
     let inner = text.trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
     let inner = inner.ok_or(Fault::Expected { offset: 0, what: "'{' ... '}'" })?.trim();
@@ -67,7 +67,7 @@ pub(crate) fn list(text: &str) -> Result<Vec<&str>, Fault> {
     Ok(split_components(inner).into_iter().map(str::trim).collect())
 }
 
-/// The octets of a hexadecimal string, `'0A1B'H`.
+/// Decodes a hexadecimal string, `'0A1B'H`.
 pub(crate) fn octets(text: &str) -> Result<Vec<u8>, Fault> {
     const EXPECTED: Fault = Fault::Expected { offset: 0, what: "pairs of hexadecimal digits in '...'H" };
     let digits = text.trim().strip_prefix('\'').and_then(|rest| rest.strip_suffix("'H")).ok_or(EXPECTED)?;
@@ -79,7 +79,7 @@ pub(crate) fn octets(text: &str) -> Result<Vec<u8>, Fault> {
     Ok(octets)
 }
 
-/// Undoes a quoted string: `"a ""b"""` is `a "b"`.
+/// Decodes a quoted string: `"a ""b"""` is `a "b"`.
 pub(crate) fn quoted(text: &str) -> Result<String, Fault> {
     let inner = text.trim().strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     inner

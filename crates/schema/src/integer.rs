@@ -1,11 +1,10 @@
-//! Integers of any size: the check of RFC 4517 section 3.3.16 and a key that sorts as the numbers do.
+//! Integers of any size: the check of RFC 4517 section 3.3.16, and a key that sorts as the numbers do.
 //!
-//! A key is a length octet and the decimal digits, two in an octet. Decimal stays decimal because the only things ever
-//! asked of an integer are equality, order and (for small ones) bits, and this way a hostile number of a million digits
-//! costs a pass over them, not a long multiplication.
+//! A key is a length octet and the decimal digits, two in an octet. Keys are decimal because only equality, order and
+//! (for small numbers) bits are needed, and so a hostile number of a million digits costs one pass rather than a long
+//! multiplication.
 //!
-//! | number | key |
-//! |---|---|
+//! | number | key | |---|---|
 //! | 0 | `80` |
 //! | positive, `n` octets of digits, `n` < 0x70 | `80 + n`, digits |
 //! | positive, longer | `f0`, `n` in four octets, digits |
@@ -56,7 +55,7 @@ pub(crate) fn key(value: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The number of an integer's key, if it fits.
+/// Returns the number of an integer's key, if it fits.
 pub fn small_number(key: &[u8]) -> Option<i64> {
     let (&head, digits) = key.split_first()?;
     let invert = if head < 0x80 { 0xff } else { 0 };

@@ -1,7 +1,7 @@
-//! Keys of values and of assertions: the behaviour of each [`Form`].
+//! Keys of values and of assertions, for each [`Form`].
 //!
-//! Names contain values and values may be names, so [`crate::name_key`] calls [`MatchingRule::key_at`] again; its
-//! `depth` bounds the recursion.
+//! Names contain values and values may be names, so [`crate::name_key`] calls [`MatchingRule::key_at`] again; `depth`
+//! bounds the recursion.
 
 use crate::form::{Alphabet, Form, IGNORE_CASE, check_alphabet};
 use crate::syntax_text::{
@@ -16,15 +16,15 @@ use crate::{
 impl MatchingRule {
     /// Appends the key of an attribute value to `out`. Two values match exactly when their keys are equal as bytes.
     ///
-    /// Nothing but `out` is allocated for ASCII text and for all fixed-form syntaxes.
+    /// Only `out` is allocated for ASCII text and for all fixed-form syntaxes.
     ///
     /// # Errors
-    /// The value does not follow the rule's syntax. `out` is then as it was.
+    /// The value does not follow the rule's syntax. `out` is then unchanged.
     pub fn normalize(self, schema: &Schema, value: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
         self.key_at(schema, value, 0, out)
     }
 
-    /// [`Self::normalize`] inside `depth` distinguished names.
+    /// Does the same as [`Self::normalize`] inside `depth` distinguished names.
     pub(crate) fn key_at(
         self,
         schema: &Schema,
@@ -60,7 +60,7 @@ impl MatchingRule {
 }
 
 impl Form {
-    /// Appends the key of a value. What is in `out` after an error is the caller's to remove.
+    /// Appends the key of a value. After an error, the caller must remove what was appended to `out`.
     pub(crate) fn value_key(
         self,
         schema: &Schema,
@@ -109,8 +109,8 @@ impl Form {
     /// Appends the key of an assertion.
     pub(crate) fn assertion_key(self, schema: &Schema, value: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
         match self {
-            // Directory, telephone and numeric strings have a character at least (RFC 4517 section 3.3); IA5 strings
-            // need none.
+            // Directory, telephone and numeric strings require at least one character (RFC 4517 section 3.3); IA5
+            // strings may be empty.
             Form::Text(_, Alphabet::Unicode | Alphabet::Digits) if value.is_empty() => Err(Fault::Empty),
             Form::ObjectIdentifier | Form::OidFirst => identifier_key(schema, value, false, out),
             Form::IntegerFirst => integer::key(value, out),
@@ -200,7 +200,7 @@ fn identifier_key(schema: &Schema, value: &[u8], lenient: bool, out: &mut Vec<u8
     Ok(())
 }
 
-/// The first component of a definition in parentheses.
+/// Returns the first component of a definition in parentheses.
 fn first_component(value: &[u8]) -> Result<&[u8], Fault> {
     let inner = value.trim_ascii_start();
     let Some(inner) = inner.strip_prefix(b"(") else {

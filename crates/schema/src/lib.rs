@@ -1,21 +1,21 @@
-//! LDAP schema: what an attribute type means, and how its values compare.
+//! LDAP schema: the meaning of attribute types, and the comparison of their values.
 //!
 //! The crate answers three questions for the directory. *What is this name?* [`Schema`] resolves names and OIDs, in any
 //! case, to [`AttributeType`]s and [`ObjectClassDef`]s, and attribute descriptions with options to
 //! [`AttributeDescription`]s. *Is this value allowed?* [`Schema::validate_value`] checks the syntaxes of RFC 4517 and
 //! reports the fault. *Are these two values the same?* [`MatchingRule::normalize`] turns a value into a **key**: two
 //! values match exactly when their keys are equal as bytes, and if the rule has an ordering, keys sort as values do. So
-//! an index needs no notion of LDAP: it stores keys.
+//! an index needs no knowledge of LDAP: it stores keys.
 //!
 //! Definitions come from text ([`SchemaBuilder`]): the files in `crates/schema/files`, compiled in and available as
-//! [`Schema::shipped`], and the files of an operator, in the notation of RFC 4512 section 4.1 as OpenLDAP and 389
-//! Directory Server spell it. A schema never changes once built; a changed schema is a new one, and [`changed_types`]
-//! lists what the stored values would notice.
+//! [`Schema::shipped`], and the files of an operator, in the notation of RFC 4512 section 4.1 in the layouts of
+//! OpenLDAP and 389 Directory Server. A schema is immutable; a change builds a new one, and [`changed_types`] lists the
+//! differences that affect stored values.
 //!
-//! Left out on purpose: this crate reads no file by itself, knows no entry and no index, and checks no entry against
-//! its classes (the directory does). Keys are stored on disk, so any change to them raises [`NORMALISATION_VERSION`].
+//! Out of scope: this crate reads no files, does not know entries or indexes, and does not check entries against their
+//! classes (the directory does). Keys are stored on disk, so any change to them raises [`NORMALISATION_VERSION`].
 #![forbid(unsafe_code)]
-// Octets of peers reach most of this crate: no cast may lose bits, no index may panic.
+// Most of this crate processes octets of peers: no cast may lose bits, no index may panic.
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing))]
 #![cfg_attr(not(test), warn(clippy::string_slice, clippy::expect_used))]
 
@@ -84,6 +84,6 @@ pub use syntax::{NameSyntax, Syntax, SyntaxId};
 pub use syntax_text::split_name_and_uid;
 pub use time::generalized_micros;
 
-/// Version of the keys that this crate makes. It is stored with the data; a store whose keys carry another version must
-/// be re-indexed before it is used. Raise it whenever any key changes for any value, also when the Unicode tables do.
+/// Version of the keys that this crate produces. It is stored with the data. A store with another version must be
+/// reindexed before use. Raise it whenever a key changes for any value, including by a change of the Unicode tables.
 pub const NORMALISATION_VERSION: u32 = 1;

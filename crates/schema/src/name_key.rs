@@ -12,18 +12,19 @@
 //! value = octets                             the equality rule's key; 00, 01, 02 written as 02 10, 02 11, 02 12
 //! ```
 //!
-//! Two treatments. A name that is to be an entry's ([`Strictness::Entry`]) must be right: known types with an equality
-//! rule, valid values, no type twice in an RDN. A name that is a *value* ([`Strictness::Value`]: a `member`, an issuer)
-//! may name things this server has never heard of; there a value without a rule, or invalid under it, counts by its
-//! octets. Whenever the first gives a key the second gives the same one, so values find the entries they name.
+//! There are two levels of strictness. The name of an entry ([`Strictness::Entry`]) must be correct: known types with
+//! an equality rule, valid values, no type twice in an RDN. A name in a *value* ([`Strictness::Value`], such as a
+//! `member` or an issuer) may have types that the schema does not define; a value without a rule, or invalid under it,
+//! is compared by its octets. If a name has a key under the first level, it has the same key under the second, so
+//! values match the entries that they name.
 
 use ldap::{Ava, Dn, Rdn};
 
 use crate::type_key::write_type;
 use crate::{Fault, NameError, Schema, TypeId, ValueError};
 
-/// Greatest depth of names inside values of names (`member=cn\=x`). Deeper ones count by their octets: a hostile name
-/// must not choose our stack depth.
+/// Maximum depth of names inside values of names (`member=cn\=x`). Deeper names are compared by their octets, so that a
+/// hostile name cannot overflow the stack.
 pub(crate) const NAME_DEPTH_MAX: u32 = 4;
 
 const RAW_VALUE: u8 = 0xfd;
@@ -31,16 +32,16 @@ const AVA_SEPARATOR: u8 = 0x01;
 const RDN_END: u8 = 0x00;
 const ESCAPE: u8 = 0x02;
 
-/// Treatment of types and values that have no normal form.
+/// Treatment of types and values without a normal form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Strictness {
-    /// Unreadable values are errors: the name is that of an entry.
+    /// They are errors: the name is that of an entry.
     Entry,
-    /// Unreadable values are compared by their octets: the name is a value.
+    /// They are compared by their octets: the name is a value.
     Value,
 }
 
-/// Appends the key of a DN that stands as a value `depth` names deep.
+/// Appends the key of a DN that is a value inside `depth` names.
 pub(crate) fn value_key(schema: &Schema, text: &str, depth: u32, out: &mut Vec<u8>) -> Result<(), Fault> {
     if depth >= NAME_DEPTH_MAX {
         return Err(Fault::OutOfRange { what: "the nesting of names" });
@@ -49,7 +50,7 @@ pub(crate) fn value_key(schema: &Schema, text: &str, depth: u32, out: &mut Vec<u
     dn_key(schema, &dn, Strictness::Value, depth, out).map_err(|error| Fault::Name(error.to_string()))
 }
 
-/// Appends the key of a DN. What is in `out` after an error is the caller's to remove.
+/// Appends the key of a DN. After an error, the caller must remove what was appended to `out`.
 pub(crate) fn dn_key(
     schema: &Schema,
     dn: &Dn<'_>,
@@ -89,7 +90,7 @@ pub(crate) fn rdn_key(
     Ok(())
 }
 
-/// Appends the RDN made of these AVA keys.
+/// Appends the RDN with these AVA keys.
 pub(crate) fn write_rdn(mut ava_keys: Vec<Vec<u8>>, out: &mut Vec<u8>) {
     ava_keys.sort_unstable();
     for (index, key) in ava_keys.iter().enumerate() {
@@ -136,7 +137,7 @@ fn strict_ava_key(
     Ok(attribute_type.id)
 }
 
-/// Appends the key of an AVA whatever it holds. Returns the type if it is known.
+/// Appends the key of any AVA. Returns the type if it is known.
 pub(crate) fn lenient_ava_key(
     schema: &Schema,
     attribute: &str,
@@ -161,7 +162,7 @@ pub(crate) fn lenient_ava_key(
     known.map(|attribute_type| attribute_type.id)
 }
 
-/// Replaces the octets that delimit keys in what was appended from `start` on. Text never has them.
+/// Escapes the octets that delimit keys in everything appended from `start` on. Text never contains them.
 fn escape_from(start: usize, out: &mut Vec<u8>) {
     if out.iter().skip(start).all(|&byte| byte > ESCAPE) {
         return;
@@ -177,12 +178,11 @@ fn escape_from(start: usize, out: &mut Vec<u8>) {
 }
 
 impl Schema {
-    /// Appends the key of an entry's RDN: canonical whatever the order of AVAs, case, spaces and names of types.
-    /// It is exactly the part that the RDN contributes to [`Self::normalize_dn`].
+    /// Appends the key of an entry's RDN: independent of the order of AVAs, case, spaces and alternative names of
+    /// types. It is exactly the RDN's part of [`Self::normalize_dn`].
     ///
     /// # Errors
-    /// An unknown type, one that cannot name entries, one given twice, or a value that its rule refuses. `out` is then
-    /// as it was.
+    /// A type is unknown, cannot name entries or occurs twice, or its rule refuses the value. `out` is then unchanged.
     pub fn normalize_rdn(&self, rdn: &Rdn<'_, '_>, out: &mut Vec<u8>) -> Result<(), NameError> {
         restoring(out, |out| rdn_key(self, rdn, Strictness::Entry, 0, out))
     }
@@ -196,7 +196,7 @@ impl Schema {
     }
 }
 
-/// Runs `write`, taking back what it appended if it fails.
+/// Runs `write`, and removes what it appended if it fails.
 fn restoring(
     out: &mut Vec<u8>,
     write: impl FnOnce(&mut Vec<u8>) -> Result<(), NameError>,
@@ -298,7 +298,7 @@ mod tests {
         }
     }
 
-    /// A name nested in names recursed once a level and a request of a megabyte could overflow the stack.
+    /// Nested names must not recurse without limit: a request of a megabyte could overflow the stack.
     #[test]
     fn nesting_is_bounded() {
         let deep = "member=".repeat(100_000) + "x";

@@ -1,7 +1,7 @@
-//! Names inside values as they are handed out: the string form of RFC 4514.
+//! Names in returned values: the string form of RFC 4514.
 //!
-//! A value of DN syntax is kept as it was written, which may be in an older form that a reader of RFC 4514 need not
-//! take: `;` for `,`, spaces around separators, values in quotes (RFC 2253 section 4), `OID.2.5.4.3` (RFC 1779).
+//! A value of DN syntax is stored as it was written, possibly in an older form that a reader of RFC 4514 need not
+//! accept: `;` for `,`, spaces around separators, values in quotes (RFC 2253 section 4), `OID.2.5.4.3` (RFC 1779).
 
 use std::borrow::Cow;
 
@@ -11,9 +11,9 @@ use crate::syntax_text::split_name_and_uid;
 use crate::{NameSyntax, Schema};
 
 impl Schema {
-    /// Returns a value of such a syntax in the form of RFC 4514. Every value of an RDN stays as it was written if that
-    /// is legal; types given by OID get their short names (RFC 4514 section 2.3). Borrowed, and not parsed, if nothing
-    /// changes; a value that is not a name stays as it is.
+    /// Returns a value of this syntax in the form of RFC 4514. RDN values are kept as written if that is valid; types
+    /// given by OID get their short names (RFC 4514 section 2.3). Borrowed and not parsed if nothing changes. A value
+    /// that is not a name is returned unchanged.
     pub fn name_text<'v>(&self, syntax: NameSyntax, value: &'v [u8]) -> Cow<'v, [u8]> {
         let (name, uid) = match syntax {
             NameSyntax::Dn => (value, None),
@@ -72,7 +72,7 @@ mod tests {
             ("OID.2.5.4.3=x,oid.1.2.3=y", "cn=x,1.2.3=y"),
             ("2.5.4.3=x + 0.9.2342.19200300.100.1.1=y,dc=z", "cn=x+uid=y,dc=z"),
             ("1.2.3=#0401ff,cn=#040178", "1.2.3=#0401ff,cn=#040178"),
-            // Escapes stay as they were written.
+            // Escapes are kept as written.
             (r"cn=a\,b\2C\c3\a9\ ,o=x", r"cn=a\,b\2C\c3\a9\ ,o=x"),
             (r"cn=a\,b\2c ; o=\ x", r"cn=a\,b\2c,o=\ x"),
             ("cn=a=b,cn= =b", "cn=a=b,cn==b"),

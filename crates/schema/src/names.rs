@@ -1,10 +1,10 @@
-//! Look-up of names and OIDs in any case, without allocating.
+//! Look-up of names and OIDs in any case, without allocation.
 //!
-//! Every search request resolves its attribute names here, so the table hashes and compares without folding into a
-//! buffer: hashing sets bit 5 of every byte, which makes the two cases of a letter alike (and some punctuation too,
-//! which only costs a comparison), and comparing ignores ASCII case. The table is filled once, by the schema builder.
+//! Every search request resolves its attribute names here, so the table hashes and compares without a folded copy. The
+//! hash sets bit 5 of every byte, which makes the two cases of a letter equal. It also makes some punctuation equal,
+//! which only costs a comparison. The comparison ignores ASCII case. The schema builder fills the table once.
 
-/// Names to indexes. Open addressing with linear probing, never more than half full.
+/// Table from names to indexes, with open addressing and linear probing, never more than half full.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct NameTable {
     /// Index into `entries` plus one; 0 is free. The length is a power of two.
@@ -13,7 +13,7 @@ pub(crate) struct NameTable {
 }
 
 impl NameTable {
-    /// Adds a name. Returns what it already stands for, unchanged, if it is present.
+    /// Adds a name. If it is present, returns its index and changes nothing.
     pub(crate) fn insert(&mut self, name: &str, index: usize) -> Option<usize> {
         if let Some(present) = self.find(name) {
             return Some(present);
@@ -35,7 +35,7 @@ impl NameTable {
         loop {
             let entry = (*self.slots.get(slot)? as usize).checked_sub(1)?;
             let (text, index) = self.entries.get(entry)?;
-            // Most clients spell names as the schema does.
+            // Most clients use the schema's spelling.
             if **text == *name || text.eq_ignore_ascii_case(name) {
                 return Some(*index);
             }
@@ -65,7 +65,8 @@ impl NameTable {
     }
 }
 
-/// Case-blind multiplicative hash. Collisions made on purpose gain nothing: only the schema's own names are stored.
+/// Case-insensitive multiplicative hash. Deliberate collisions gain nothing, because only the schema's own names are
+/// stored.
 #[expect(clippy::cast_possible_truncation, reason = "the low bits choose a slot")]
 fn hash(bytes: &[u8]) -> usize {
     const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -96,7 +97,7 @@ mod tests {
         for index in 0..2000 {
             assert_eq!(table.find(&format!("ATTRIBUTEname{index}")), Some(index));
         }
-        // The hash sees '@' and '`' alike; the comparison does not.
+        // The hash treats '@' and '`' as equal; the comparison does not.
         table.insert("a@b", 1);
         assert_eq!(table.find("a`b"), None);
         assert_eq!(table.find(""), None);
