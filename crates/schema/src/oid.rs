@@ -1,9 +1,10 @@
 //! Object identifiers and descriptors: their text forms (RFC 4512 section 1.4) and the compact form used in keys.
 
-/// Longest key form of an OID; longer ones are kept as text. 64 octets hold more than any registered OID.
+/// Maximum size of the key form of an OID in octets, which is enough for any registered OID. Longer OIDs are stored as
+/// text.
 pub(crate) const OID_KEY_SIZE_MAX: usize = 64;
 
-/// Whether the text is a `numericoid`: two or more numbers without leading zeros, joined by dots.
+/// Returns true if the text is a `numericoid`: two or more numbers without leading zeros, joined by dots.
 pub(crate) fn is_numeric_oid(text: &str) -> bool {
     text.contains('.')
         && text.split('.').all(|arc| {
@@ -13,14 +14,14 @@ pub(crate) fn is_numeric_oid(text: &str) -> bool {
         })
 }
 
-/// Whether the text is a `descr`: a letter, then letters, digits, hyphens. Underscores are tolerated, as other servers
-/// do.
+/// Returns true if the text is a `descr`: a letter, then letters, digits, hyphens. Underscores are accepted too, as in
+/// other servers.
 pub(crate) fn is_descriptor(text: &str) -> bool {
     text.as_bytes().first().is_some_and(u8::is_ascii_alphabetic)
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
 }
 
-/// `oid.1.2.3` (RFC 2253 section 2.3, still sent by old clients) to `1.2.3`; other text as it is.
+/// Removes the prefix of `oid.1.2.3` (RFC 2253 section 2.3, still sent by old clients); returns other text unchanged.
 pub(crate) fn without_oid_prefix(text: &str) -> &str {
     match text.split_at_checked(4) {
         Some((prefix, oid))
@@ -33,9 +34,9 @@ pub(crate) fn without_oid_prefix(text: &str) -> &str {
     }
 }
 
-/// Appends the BER content octets of a numeric OID (X.690 section 8.19) and returns whether it has any: the text must
-/// be numeric, its arcs below 2^128, so that UUIDs fit (ITU-T X.667), the result at most [`OID_KEY_SIZE_MAX`] octets.
-/// Otherwise `out` is as it was.
+/// Appends the BER content octets of a numeric OID (X.690 section 8.19). Returns false, and leaves `out` unchanged, if
+/// the text is not numeric, an arc is 2^128 or more (UUIDs fit, ITU-T X.667), or the result exceeds
+/// [`OID_KEY_SIZE_MAX`].
 pub(crate) fn encode_oid(text: &str, out: &mut Vec<u8>) -> bool {
     let start = out.len();
     if is_numeric_oid(text) && encode_arcs(text, out).is_some() && out.len() - start <= OID_KEY_SIZE_MAX {
@@ -68,7 +69,7 @@ fn encode_arc(arc: u128, out: &mut Vec<u8>) {
     }
 }
 
-/// The text of BER content octets, `None` if they are not an OID with arcs below 2^128.
+/// Returns the text of BER content octets; `None` if they are not an OID with arcs below 2^128.
 pub(crate) fn decode_oid(content: &[u8]) -> Option<String> {
     let mut text = String::new();
     let mut arc = 0u128;
@@ -142,7 +143,7 @@ mod tests {
                 assert_eq!(decode_oid(&out[1..]).as_deref(), Some(text));
             }
         }
-        // A UUID below 2.25, the largest there is.
+        // The largest UUID below 2.25.
         let uuid = "2.25.340282366920938463463374607431768211455";
         let mut out = Vec::new();
         assert!(encode_oid(uuid, &mut out));

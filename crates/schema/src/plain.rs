@@ -1,9 +1,9 @@
-//! Matching on the bytes of a value as they are stored, without making its key.
+//! Matching on the stored bytes of a value, without computing its key.
 //!
-//! Keys define equality. But the key of a value of printable ASCII is known beforehand: the same text with case folded
-//! and spaces treated. If no more than that is needed, comparing without regard to case gives the same result as
-//! comparing keys, and a search that has to examine every entry is several times faster. Every function here returns
-//! `None` in all other cases.
+//! Keys define equality. But the key of printable ASCII is known in advance: the same text with case folded and spaces
+//! normalized. If a rule does no more than that, comparing without regard to case gives the same result as comparing
+//! keys. A search that examines every entry is then several times faster. In all other cases the functions here return
+//! `None`.
 
 use memchr::memmem::Finder;
 use memchr::{memchr, memchr2};
@@ -11,14 +11,14 @@ use memchr::{memchr, memchr2};
 use crate::form::{Alphabet, Form};
 use crate::prepare::{Preparation, Spaces, is_plain, is_printable};
 
-/// Longest piece that is searched for by its rarest byte. Comparing at every candidate place costs its length, and both
-/// the piece and the values may be hostile.
+/// Maximum length of a substring that is found by its rarest byte. A comparison at every candidate position costs its
+/// length, and both the substring and the values may be hostile.
 const SHORT_LEN_MAX: usize = 32;
 
-/// Characters from the most to the least usual in names and sentences; any other is rarer still.
+/// Characters from the most to the least frequent in names and sentences; all others are rarer.
 const USUAL: &[u8] = b" eatoinsrlhdcumpgfybwvk0123456789.,-@_jxqz";
 
-/// The more unusual a character is, the more.
+/// Returns the rarity of a character: higher is rarer.
 #[expect(clippy::indexing_slicing, reason = "every octet has its place, and the compiler computes this")]
 #[expect(clippy::cast_possible_truncation, reason = "there are fewer usual characters than octets")]
 static RARITY: [u8; 256] = {
@@ -31,18 +31,19 @@ static RARITY: [u8; 256] = {
     rarity
 };
 
-/// Search for the pieces of a substring assertion in printable ASCII.
+/// Search for the substrings of an assertion in printable ASCII.
 #[derive(Debug, Clone)]
 pub(crate) struct PlainMatching {
-    /// Whether the spaces of a value have to be as in its key: pieces have some, or are bound to its ends.
+    /// Whether spaces in a value must be compared as in its key, because a substring contains spaces or is bound to an
+    /// end.
     looks_at_spaces: bool,
     fold: bool,
-    /// If spaces matter, a word of the pieces, which has to be in the value whatever its spaces are.
+    /// If spaces matter, a word of the substrings that must be in the value whatever its spaces are.
     word: Option<Box<Needle>>,
 }
 
-/// Bytes to be found in others. Both may be hostile, so it takes linear time: long ones have a searcher, of short ones
-/// the rarest byte is looked for, and the others compared.
+/// Bytes to find in values. Both may be hostile, so the search takes linear time. Long needles have a searcher. For
+/// short ones, the search finds the rarest byte and compares the others.
 #[derive(Debug, Clone)]
 pub(crate) struct Needle {
     text: Box<[u8]>,
@@ -50,23 +51,23 @@ pub(crate) struct Needle {
     long: Option<Box<Finder<'static>>>,
 }
 
-/// A character of a piece. The key of a value of ASCII has it only if the value has it, in either case: so the values
-/// that lack it need not be looked at further, and to look for one character is cheap.
+/// A character of a substring, for a quick rejection. The key of an ASCII value can only contain it if the value does,
+/// in either case. So values without it need no further test, and the search for one character is cheap.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sign {
     byte: u8,
-    /// The bit in which the two cases of a letter differ; 0 where the case counts or there are none.
+    /// The bit in which the two cases of a letter differ; 0 if case matters or the character has no case.
     case_bit: u8,
 }
 
-/// Bytes that are looked at together.
+/// Number of bytes that are examined at a time.
 const BLOCK: usize = 16;
 
 impl Sign {
-    /// The two least usual characters in pieces of keys of this form, or as many as there are.
+    /// Returns the two rarest characters in substrings of keys of this form, or fewer if there are fewer.
     pub(crate) fn of<'p>(form: Form, pieces: impl Iterator<Item = &'p [u8]> + Clone) -> [Option<Sign>; 2] {
         let Form::Text(preparation, _) = form else { return [None; 2] };
-        // Preparation makes and removes spaces, and some removes hyphens.
+        // Preparation adds and removes spaces, and for some rules removes hyphens.
         let lasting = pieces.flatten().copied().filter(|byte| !matches!(byte, b' ' | b'-' | 0));
         let first = lasting.clone().max_by_key(|byte| rarity(*byte));
         let second = lasting.filter(|byte| Some(*byte) != first).max_by_key(|byte| rarity(*byte));
@@ -77,7 +78,7 @@ impl Sign {
         })
     }
 
-    /// Whether a value is of ASCII and lacks the character: then its key lacks it as well, if it has one.
+    /// Returns true if a value is ASCII and lacks the character. Its key, if it has one, then lacks it too.
     #[inline]
     pub(crate) fn is_surely_missing(self, value: &[u8]) -> bool {
         let mut against = [0; BLOCK];
@@ -86,11 +87,11 @@ impl Sign {
                 for block in value.as_chunks().0 {
                     self.add(block, &mut against);
                 }
-                // Some of it the second time: cheaper than the rest one by one.
+                // Some bytes are examined twice, which is cheaper than examining the rest one by one.
                 self.add(last, &mut against);
             }
             None => {
-                // No sign is a zero.
+                // A sign is never zero.
                 let mut block = [0; BLOCK];
                 if let Some(place) = block.get_mut(..value.len()) {
                     place.copy_from_slice(value);
@@ -101,8 +102,8 @@ impl Sign {
         against.iter().fold(0, |all, byte| all | byte) < 0x80
     }
 
-    /// Sets the highest bit where a byte is no ASCII or is the character. Written so that the compiler looks at all at
-    /// once.
+    /// Sets the highest bit of each byte that is not ASCII or is the character. Written so that the compiler vectorizes
+    /// it.
     #[inline]
     fn add(self, block: &[u8; BLOCK], against: &mut [u8; BLOCK]) {
         for (against, byte) in against.iter_mut().zip(block) {
@@ -116,8 +117,8 @@ fn rarity(byte: u8) -> u8 {
     RARITY[usize::from(byte)]
 }
 
-/// Returns the preparation of rules of this form, if the case of letters and spaces is all that they change of
-/// printable ASCII.
+/// Returns the preparation of rules of this form, if it changes only the case of letters and the spaces of printable
+/// ASCII.
 fn plain_preparation(form: Form) -> Option<Preparation> {
     match form {
         Form::Text(preparation, Alphabet::Unicode | Alphabet::Ascii)
@@ -129,7 +130,7 @@ fn plain_preparation(form: Form) -> Option<Preparation> {
     }
 }
 
-/// Whether a value has a key for sure: preparing ASCII never fails (RFC 4518 prohibits nothing there).
+/// Returns true if a value certainly has a key: preparing ASCII never fails, because RFC 4518 prohibits none of it.
 pub(crate) fn surely_has_key(form: Form, value: &[u8]) -> bool {
     match form {
         Form::Text(_, Alphabet::Unicode | Alphabet::Ascii) => value.is_ascii(),
@@ -140,7 +141,7 @@ pub(crate) fn surely_has_key(form: Form, value: &[u8]) -> bool {
 }
 
 impl PlainMatching {
-    /// For pieces as they occur in keys; `None` where keys have to be made.
+    /// Creates the search for substrings in the form of keys; returns `None` if keys must be computed.
     pub(crate) fn new(
         form: Form,
         initial: Option<&[u8]>,
@@ -154,7 +155,7 @@ impl PlainMatching {
         }
         let is_bound = initial.is_some() || last.is_some();
         let looks_at_spaces = is_bound || pieces().any(|piece| piece.contains(&b' '));
-        // If all pieces are bound to the ends, these decide sooner.
+        // If all substrings are bound to the ends, comparing these decides sooner.
         let word = if looks_at_spaces && !any.is_empty() {
             let words = pieces().flat_map(|piece| piece.split(|byte| *byte == b' '));
             let words = words.filter(|word| !word.is_empty());
@@ -166,7 +167,7 @@ impl PlainMatching {
         Some(PlainMatching { looks_at_spaces, fold: preparation.fold, word })
     }
 
-    /// Whether a value has the pieces in order, without overlap; `None` for a value whose key has to be made.
+    /// Returns true if a value has the substrings in order, without overlap; `None` if its key must be computed.
     pub(crate) fn matches(
         &self,
         initial: &[u8],
@@ -210,7 +211,7 @@ impl PlainMatching {
         if self.fold { text.eq_ignore_ascii_case(piece) } else { text == piece }
     }
 
-    /// Bytes of memory that it holds besides itself.
+    /// Returns the bytes of heap memory.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.word.as_ref().map_or(0, |word| size_of::<Needle>() + word.heap_bytes())
     }
@@ -218,7 +219,7 @@ impl PlainMatching {
 
 impl Needle {
     pub(crate) fn new(text: &[u8]) -> Needle {
-        // Looked for in short ones only.
+        // Only searched in short texts.
         let short = text.get(..SHORT_LEN_MAX).unwrap_or(text);
         let rarest = (0..).zip(short).max_by_key(|(_, byte)| rarity(**byte)).map_or(0, |(place, _)| place);
         let is_long = text.len() > SHORT_LEN_MAX;
@@ -229,7 +230,7 @@ impl Needle {
         &self.text
     }
 
-    /// Bytes of memory that it holds besides itself. A searcher has the text a second time.
+    /// Returns the bytes of heap memory. A searcher has a second copy of the text.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.text.len() + self.long.as_ref().map_or(0, |_| size_of::<Finder<'_>>() + self.text.len())
     }
@@ -263,7 +264,7 @@ impl Needle {
         is_same: impl Fn(&[u8]) -> bool,
     ) -> Option<usize> {
         let rarest = self.rarest as usize;
-        // The rarest character can be up to here: after it there must be room for the rest of the piece.
+        // Last possible position of the rarest character: the rest of the needle must fit after it.
         let room = text.len().checked_sub(self.text.len() - rarest - 1)?;
         let mut from = rarest;
         while let Some(places) = text.get(from..room) {
@@ -278,7 +279,7 @@ impl Needle {
     }
 }
 
-/// Whether the key of a value is this one; `None` for a value whose key has to be made.
+/// Returns true if the key of a value is this one; `None` if its key must be computed.
 #[inline]
 pub(crate) fn has_key(form: Form, value: &[u8], key: &[u8]) -> Option<bool> {
     let preparation = plain_preparation(form)?;
@@ -295,7 +296,7 @@ mod tests {
 
     const ALPHABET: [&str; 9] = ["a", "B", "b", " ", "-", "\t", "\0", "\u{e9}", "\u{ff42}"];
 
-    /// Texts of up to four letters, and a few longer ones.
+    /// Returns all texts of up to four letters, and a few longer ones.
     fn texts() -> Vec<String> {
         let mut texts = vec![String::new()];
         let mut last = texts.clone();
@@ -331,7 +332,7 @@ mod tests {
                     assert_eq!(found, assertion.matches(&key), "{rule:?} {text:?} {value:?}");
                     told += 1;
                 }
-                // Rules that remove spaces have a shortcut by a sign only, and pieces that stand at an end none.
+                // For rules that remove spaces, the only shortcut is a sign. Substrings bound to an end have none.
                 let has_sign = text.starts_with('*') && text.ends_with('*');
                 let has_shortcut = has_sign || rule.name() != "telephoneNumberSubstringsMatch";
                 assert_eq!(told > 100, has_shortcut, "{rule:?} {text:?}: {told}");
@@ -339,7 +340,7 @@ mod tests {
         }
     }
 
-    /// In blocks and one by one, at every place.
+    /// A sign is found at every position, by the search in blocks and by the search of single bytes.
     #[test]
     fn a_sign_is_seen_wherever_it_stands() {
         let form = MatchingRule::find("caseIgnoreSubstringsMatch").unwrap().form();
@@ -355,7 +356,7 @@ mod tests {
                     text[place] = odd;
                     assert!(!sign.is_surely_missing(&text), "{odd} at {place} of {len}");
                 }
-                // Differ from it in one bit.
+                // Characters that differ in one bit.
                 for other in [b'{', b'x', b'z' & !0x40, b':'] {
                     text[place] = other;
                     assert!(sign.is_surely_missing(&text), "{other} at {place} of {len}");

@@ -1,14 +1,15 @@
 //! String preparation for matching (RFC 4518).
 //!
 //! The six steps end in *insignificant character handling*, which RFC 4518 section 2.6.1 writes as one space before,
-//! one after and two inside. Keys use a shorter form with the same equalities and the same order: no space before or
-//! after, **one** inside, and a single space for a string without anything else. A space sorts before every other
-//! character that survives the mapping, which is why the order stays the same. [`expand_spaces`] restores the RFC's
-//! form for substring matching that needs it.
+//! one after and two inside. Keys use a shorter form with the same equality and order: no space before or after,
+//! **one** inside, and a single space for a string without anything else. A space sorts before every other character
+//! that survives the mapping, which is why the order stays the same. [`expand_spaces`] restores the RFC's form for
+//! substring matching that needs it.
 //!
-//! Two decisions of ours. Code points unassigned in Unicode 3.2 (table A.1) are not prohibited: most of them have been
-//! assigned since 2002, and refusing emoji or newer scripts in names has no benefit. Case folding stays that of table
-//! B.2, frozen, so that keys do not change with a tool chain; a script newer than Unicode 3.2 is compared exactly.
+//! Pando differs from the RFC in two points. Code points unassigned in Unicode 3.2 (table A.1) are not prohibited: most
+//! of them have been assigned since 2002, and refusing emoji or newer scripts in names has no benefit. Case folding is
+//! fixed to table B.2, so that keys do not change with the compiler's Unicode version; scripts newer than Unicode 3.2
+//! are compared exactly.
 
 use stringprep::tables;
 use unicode_normalization::UnicodeNormalization;
@@ -19,31 +20,31 @@ use crate::Fault;
 /// Treatment of spaces (RFC 4518 section 2.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Spaces {
-    /// Runs count as one, edges as none (section 2.6.1).
+    /// A run of spaces counts as one; spaces at the ends are removed (section 2.6.1).
     Collapse,
-    /// All are removed (section 2.6.2).
+    /// All spaces are removed (section 2.6.2).
     Remove,
-    /// All are removed, and hyphens too (section 2.6.3).
+    /// All spaces and hyphens are removed (section 2.6.3).
     RemoveWithHyphens,
 }
 
 /// A way to prepare strings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Preparation {
-    /// Fold case (table B.2 of RFC 3454).
+    /// Whether to fold case (table B.2 of RFC 3454).
     pub(crate) fold: bool,
     /// Treatment of spaces.
     pub(crate) spaces: Spaces,
 }
 
-/// Spaces at the edges of a prepared string before they were dropped.
+/// Spaces at the ends of a prepared string before they were dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Edges {
     /// Space at the beginning.
     pub(crate) leading: bool,
     /// Space at the end.
     pub(crate) trailing: bool,
-    /// Nothing but spaces, or nothing at all.
+    /// The string is empty or has only spaces.
     pub(crate) blank: bool,
 }
 
@@ -57,10 +58,10 @@ impl Preparation {
         Ok(())
     }
 
-    /// Appends a piece of a substring assertion, without spaces at its edges, and says which there were.
+    /// Appends a substring of an assertion, without the spaces at its ends, and returns which ends had spaces.
     pub(crate) fn piece(self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Edges, Fault> {
         let mut sink = Sink::new(out, self.spaces);
-        // Most values are ASCII: look once, then take the loop without decoding.
+        // Most values are ASCII: test once, then use the loop without decoding.
         if bytes.is_ascii() {
             self.ascii(bytes, &mut sink);
             return Ok(sink.finish());
@@ -70,7 +71,8 @@ impl Preparation {
         self.unicode(text, sink)
     }
 
-    /// ASCII needs no normalisation and has nothing prohibited. Words are copied whole and folded in place.
+    /// Prepares ASCII, which needs no normalization and has no prohibited characters. Words are copied whole and folded
+    /// in place.
     fn ascii(self, bytes: &[u8], sink: &mut Sink<'_>) {
         if is_word(bytes) || (self.spaces == Spaces::Collapse && is_plain(bytes)) {
             sink.word(bytes, self.fold);
@@ -82,7 +84,7 @@ impl Preparation {
             let end = rest.iter().position(|byte| !byte.is_ascii_graphic()).unwrap_or(rest.len());
             let (word, behind) = rest.split_at(end);
             if word.is_empty() {
-                // Other control characters than these map to nothing.
+                // All other control characters map to nothing.
                 if matches!(first, b' ' | 0x09..=0x0D) {
                     sink.space();
                 }
@@ -94,7 +96,8 @@ impl Preparation {
         }
     }
 
-    /// Map, normalise, prohibit, drop insignificant characters: sections 2.2 to 2.6 for text beyond ASCII.
+    /// Prepares text beyond ASCII: maps, normalizes, prohibits, and drops insignificant characters (sections 2.2 to
+    /// 2.6).
     fn unicode(self, text: &str, mut sink: Sink<'_>) -> Result<Edges, Fault> {
         let mapped = text.chars().filter_map(map_character);
         let fed = if self.fold {
@@ -112,7 +115,7 @@ impl Preparation {
     }
 }
 
-/// Whether all bytes are printable ASCII: what preparation does to such text is fold case and treat spaces.
+/// Returns true if all bytes are printable ASCII. Preparation only folds case and normalizes spaces in such text.
 #[inline]
 pub(crate) fn is_printable(bytes: &[u8]) -> bool {
     let (words, rest) = bytes.as_chunks::<8>();
@@ -120,23 +123,25 @@ pub(crate) fn is_printable(bytes: &[u8]) -> bool {
     let is_odd = |byte: &u8| byte.wrapping_sub(b' ') > b'~' - b' ';
     odd & 0x8080_8080_8080_8080 == 0
         && match bytes.last_chunk::<8>() {
-            // The last eight bytes again, some of them: cheaper than the rest one by one.
+            // The last eight bytes, some of them for the second time, which is cheaper than examining the rest one by
+            // one.
             Some(last) if !rest.is_empty() => oddity(u64::from_ne_bytes(*last)) & 0x8080_8080_8080_8080 == 0,
             _ => !rest.iter().any(is_odd),
         }
 }
 
-/// Has the highest bit of some byte set if one of eight is not printable ASCII: below a space, above a tilde, or no
-/// ASCII. Borrows and carries come from such bytes only, so they say nothing wrong.
+/// Returns a word in which the highest bit of some byte is set if one of the eight bytes is not printable ASCII: below
+/// a space, above a tilde, or not ASCII. Borrows and carries come only from such bytes, so they cannot cause a wrong
+/// result.
 #[inline]
 fn oddity(word: u64) -> u64 {
     word | word.wrapping_sub(0x2020_2020_2020_2020) | word.wrapping_add(0x0101_0101_0101_0101)
 }
 
-/// Whether ASCII text is one word: not empty, neither spaces nor control characters in it.
+/// Returns true if ASCII text is one word: not empty, without spaces and control characters.
 #[inline]
 fn is_word(bytes: &[u8]) -> bool {
-    // As in `oddity`, with the space among what is odd.
+    // As in `oddity`, but a space counts as odd too.
     let odd = |word: &[u8; 8]| {
         let word = u64::from_ne_bytes(*word);
         word | word.wrapping_sub(0x2121_2121_2121_2121) | word.wrapping_add(0x0101_0101_0101_0101)
@@ -150,14 +155,14 @@ fn is_word(bytes: &[u8]) -> bool {
     }
 }
 
-/// Whether ASCII text has only single spaces, none at its ends, and no control characters: the usual case.
+/// Returns true if ASCII text has only single spaces, none at its ends, and no control characters: the usual case.
 pub(crate) fn is_plain(bytes: &[u8]) -> bool {
     let ([b'!'..=b'~', behind @ ..], [.., b'!'..=b'~']) = (bytes, bytes) else { return false };
     let pairs = bytes.iter().zip(behind);
     !pairs.fold(false, |odd, (&one, &next)| odd | (one | next == b' ') | (one < b' ') | (one == 0x7f))
 }
 
-/// The map step of section 2.2 without case folding: `None` is mapped to nothing.
+/// Maps a character as in section 2.2, without case folding; `None` if it maps to nothing.
 fn map_character(character: char) -> Option<char> {
     match character {
         '\t'..='\r' | '\u{85}' => Some(' '),
@@ -175,7 +180,8 @@ fn map_character(character: char) -> Option<char> {
     }
 }
 
-/// Section 2.4, without the code points that were unassigned in Unicode 3.2 (see the module's head).
+/// Returns true if section 2.4 prohibits a character, except code points unassigned in Unicode 3.2 (see the module
+/// documentation).
 fn prohibited(character: char) -> bool {
     character >= '\u{340}'
         && (character == '\u{FFFD}'
@@ -184,7 +190,7 @@ fn prohibited(character: char) -> bool {
             || tables::change_display_properties_or_deprecated(character))
 }
 
-/// Writes characters and keeps spaces back until it is known whether anything follows them.
+/// Writer of characters that holds back spaces until more characters follow.
 struct Sink<'a> {
     out: &'a mut Vec<u8>,
     start: usize,
@@ -211,7 +217,7 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// Graphic ASCII.
+    /// Writes a word of graphic ASCII.
     fn word(&mut self, word: &[u8], fold: bool) {
         if self.spaces == Spaces::RemoveWithHyphens && word.contains(&b'-') {
             word.split(|&byte| byte == b'-').for_each(|part| self.word(part, fold));
@@ -225,14 +231,14 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// Takes normalised text.
+    /// Writes normalized text.
     fn feed(&mut self, characters: impl Iterator<Item = char>) -> Result<(), Fault> {
         let mut characters = characters.peekable();
         while let Some(character) = characters.next() {
             if prohibited(character) {
                 return Err(Fault::Prohibited { character });
             }
-            // A space or hyphen under a combining mark is significant: it carries the mark.
+            // A space or hyphen with a combining mark is significant.
             let plain = !characters.peek().copied().is_some_and(is_combining_mark);
             match character {
                 ' ' if plain => self.space(),
@@ -265,7 +271,7 @@ impl<'a> Sink<'a> {
     }
 }
 
-/// Appends the RFC's own form of a key (section 2.6.1): a space at both ends and two for each inside.
+/// Appends the form of a key in RFC 4518 section 2.6.1: one space at each end, and two for each inner space.
 pub(crate) fn expand_spaces(key: &[u8], out: &mut Vec<u8>) {
     out.push(b' ');
     if key != b" " {
@@ -274,7 +280,7 @@ pub(crate) fn expand_spaces(key: &[u8], out: &mut Vec<u8>) {
     out.push(b' ');
 }
 
-/// Doubles every space that carries no combining mark.
+/// Doubles every space without a combining mark.
 pub(crate) fn expand_inner_spaces(key: &[u8], out: &mut Vec<u8>) {
     let mut rest = key;
     while let Some(space) = rest.iter().position(|&byte| byte == b' ') {
@@ -405,7 +411,8 @@ mod tests {
         }
     }
 
-    /// Three ways lead to a key: plain ASCII, ASCII word by word, and decoded text. They must agree.
+    /// Plain ASCII, ASCII word by word, and decoded text are prepared by different code, which must produce the same
+    /// keys.
     #[test]
     fn shortcuts_change_nothing() {
         const ALPHABET: [u8; 6] = [b'a', b'B', b'-', b' ', b'\t', 0];
@@ -424,7 +431,7 @@ mod tests {
         }
     }
 
-    /// Keys are stored. If this fails, the Unicode tables changed: check what that does to keys, raise
+    /// Keys are stored. If this test fails, the Unicode tables changed: check the effect on keys, raise
     /// `NORMALISATION_VERSION` and write the new version here.
     #[test]
     fn unicode_tables_are_those_of_this_normalisation_version() {

@@ -1,4 +1,4 @@
-//! The texts of the subschema entry, and which rules suit which attribute types.
+//! The texts of the subschema entry, and the applicability of rules to attribute types.
 
 use crate::form::{Alphabet, Form};
 use crate::prepare::Spaces;
@@ -27,8 +27,8 @@ pub struct Publication {
 }
 
 impl Schema {
-    /// Everything the subschema subentry shows. Every syntax and rule is listed, used or not, so that no definition
-    /// refers to something a client cannot find. Takes milliseconds: keep the result.
+    /// Returns all attributes of the subschema subentry. Every syntax and rule is listed, used or not, so that no
+    /// definition refers to something that a client cannot find. Takes milliseconds: keep the result.
     pub fn publish(&self) -> Publication {
         Publication {
             attribute_types: self.attribute_types().iter().map(|one| one.definition.clone()).collect(),
@@ -56,8 +56,8 @@ impl Schema {
         Some(format!("( {} NAME '{}' APPLIES {list} )", rule.oid(), rule.name()))
     }
 
-    /// Whether an extensible filter may apply `rule` to values of this type (RFC 4512 section 4.1.4): it is one of the
-    /// type's own rules, or made for values of such a syntax (RFC 4517 section 4.1).
+    /// Returns true if an extensible filter may apply `rule` to values of this type (RFC 4512 section 4.1.4): the rule
+    /// is one of the type's own, or is defined for values of its syntax (RFC 4517 section 4.1).
     pub fn rule_applies(&self, rule: MatchingRule, attribute_type: &AttributeType) -> bool {
         let own = [attribute_type.equality, attribute_type.ordering, attribute_type.substring];
         let check = self.syntax_by_id(attribute_type.syntax).check;
@@ -108,7 +108,8 @@ fn suits(form: Form, check: Check) -> bool {
         Form::CertificateList | Form::CertificateListParts => check == Check::CertificateList,
         Form::CertificatePair | Form::CertificatePairParts => check == Check::CertificatePair,
         Form::AuthPassword => check == Check::AuthPassword,
-        // No syntax of their own, or one that accepts any octets: only if a type names the rule.
+        // They have no value syntax of their own, or one that accepts any octets, so they apply only if a type names
+        // the rule.
         Form::TextFirst | Form::Algorithm => false,
     }
 }

@@ -1,8 +1,8 @@
-//! Matching rules: identity, what each is for, and the keys they make.
+//! Matching rules: identity, use, and keys.
 //!
-//! A rule is an index into the table in [`crate::rule_table`]. Rules that look at values the same way
-//! (`caseIgnoreMatch`, `caseIgnoreOrderingMatch` and `caseIgnoreSubstringsMatch`, say) share one [`Form`], and
-//! with it their keys; that is what lets one index answer all three.
+//! A rule is an index into the table in [`crate::rule_table`]. Rules that normalize values in the same way (such as
+//! `caseIgnoreMatch`, `caseIgnoreOrderingMatch` and `caseIgnoreSubstringsMatch`) share one [`Form`], and with it their
+//! keys, so one index can answer all three.
 
 use std::sync::OnceLock;
 
@@ -11,7 +11,7 @@ use crate::names::NameTable;
 use crate::rule_table::{Comparison, RULES, RuleInfo, RuleUse};
 use crate::{Fault, ValueError, plain};
 
-/// A matching rule. Cheap to copy and compare; the set is fixed by this crate.
+/// A matching rule. Cheap to copy and compare; this crate defines all rules.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MatchingRule(u8);
 
@@ -41,7 +41,7 @@ impl MatchingRule {
         )
     }
 
-    /// The rule of this name or OID, in any case.
+    /// Returns the rule with this name or OID, in any case.
     pub fn find(name_or_oid: &str) -> Option<MatchingRule> {
         static NAMES: OnceLock<NameTable> = OnceLock::new();
         let names = NAMES.get_or_init(|| {
@@ -55,7 +55,7 @@ impl MatchingRule {
         u8::try_from(names.find(name_or_oid)?).ok().map(MatchingRule)
     }
 
-    /// All rules, in the order of their OIDs' registration.
+    /// Returns all rules, in the order of the table.
     pub fn all() -> impl Iterator<Item = MatchingRule> {
         (0..=u8::MAX).take(RULES.len()).map(MatchingRule)
     }
@@ -99,23 +99,23 @@ impl MatchingRule {
         self.info().form
     }
 
-    /// Whether keys of the two rules are interchangeable: made from a value by the same normalisation.
+    /// Returns true if keys of the two rules are interchangeable, because they normalize values in the same way.
     pub fn shares_key_with(self, other: MatchingRule) -> bool {
         self.form().key_kind() == other.form().key_kind()
     }
 
-    /// Whether keys sort (bytewise) as the values do, so that one index answers equality, ranges and prefixes.
+    /// Returns true if keys sort (bytewise) as the values do, so that one index answers equality, ranges and prefixes.
     pub fn is_order_preserving(self) -> bool {
         self.form().is_order_preserving()
     }
 
-    /// Whether the key of a value is `key`, from the value itself; `None` where the key has to be made.
+    /// Returns true if the key of a value is `key`, without computing it; `None` if the key must be computed.
     #[inline]
     pub fn has_key_plainly(self, value: &[u8], key: &[u8]) -> Option<bool> {
         plain::has_key(self.form(), value, key)
     }
 
-    /// Whether a value has a key for sure, as can be said without making it. `false` says nothing.
+    /// Returns true if a value certainly has a key, without computing it. `false` means unknown.
     pub fn surely_has_key(self, value: &[u8]) -> bool {
         plain::surely_has_key(self.form(), value)
     }

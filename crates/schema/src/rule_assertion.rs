@@ -5,7 +5,7 @@ use crate::form::Form;
 use crate::rule_table::{Comparison, RuleUse};
 use crate::{Fault, MatchingRule, Schema, SubstringAssertion, ValueError, integer, time};
 
-/// An assertion of any rule, ready to be tried on many values: what an extensible filter item needs.
+/// An assertion of any rule, prepared for evaluation on many values, as an extensible filter item needs it.
 #[derive(Debug, Clone)]
 pub struct RuleAssertion(Prepared);
 
@@ -22,7 +22,7 @@ enum Prepared {
 }
 
 impl RuleAssertion {
-    /// Bytes of memory that it holds besides itself.
+    /// Returns the bytes of heap memory.
     pub fn heap_bytes(&self) -> usize {
         match &self.0 {
             Prepared::Equal(bytes)
@@ -78,8 +78,8 @@ impl RuleAssertion {
         }))
     }
 
-    /// Returns the password of an authPasswordMatch (RFC 3112 section 2.3). A caller that can hash has to verify it;
-    /// here it matches nothing.
+    /// Returns the password of an authPasswordMatch (RFC 3112 section 2.3). A caller that can hash must verify it;
+    /// [`Self::matches`] never matches.
     pub fn password(&self) -> Option<&[u8]> {
         match &self.0 {
             Prepared::Password(password) => Some(password),
@@ -87,8 +87,8 @@ impl RuleAssertion {
         }
     }
 
-    /// Whether the value with this key (made by the same rule's [`MatchingRule::normalize`]) matches. Ordering rules
-    /// match values *less than* the assertion (RFC 4517 section 4.2), as extensible filters use them.
+    /// Returns true if the value with this key, computed by [`MatchingRule::normalize`] of the same rule, matches.
+    /// Ordering rules match values *less than* the assertion in extensible filters (RFC 4517 section 4.2).
     pub fn matches(&self, key: &[u8]) -> bool {
         match &self.0 {
             Prepared::Equal(asserted) => key == asserted,

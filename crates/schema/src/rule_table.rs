@@ -1,5 +1,5 @@
-//! The matching rules we have: RFC 4517 section 4.2 in full, and those of RFC 2252/X.520, X.509, 3112, 4523,
-//! 4530, draft-chu-ldap-csn, and the bit and chain rules of Active Directory.
+//! The supported matching rules: all of RFC 4517 section 4.2, those of RFC 2252, X.520, X.509, RFC 3112, RFC 4523, RFC
+//! 4530 and draft-chu-ldap-csn, and the bit and chain rules of Active Directory.
 
 use self::Comparison::{AllBits, AnyBit, ByUse, Chain, CsnReplica, Parts, Password, Word};
 use self::RuleUse::{Equality, Extensible, Ordering, Substring};
@@ -19,10 +19,10 @@ pub enum RuleUse {
     Extensible,
 }
 
-/// Comparison of an extensible filter, if it is not plain equality of keys.
+/// Comparison by an extensible filter, if it is not equality of keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Comparison {
-    /// As the rule's use says.
+    /// As the use of the rule defines.
     ByUse,
     /// All bits of the assertion are set in the value.
     AllBits,
@@ -36,7 +36,7 @@ pub(crate) enum Comparison {
     Password,
     /// The assertion names parts of a certificate or revocation list.
     Parts,
-    /// The assertion names an entry to which values lead from entry to entry.
+    /// The assertion names an entry that can be reached from the value through a chain of entries.
     Chain,
 }
 
@@ -94,7 +94,7 @@ const CSN: &str = "1.3.6.1.4.1.4203.666.11.2.1";
 const CSN_REPLICA: &str = "1.3.6.1.4.1.4203.666.11.2.4";
 const AUTH_PASSWORD: &str = "1.3.6.1.4.1.4203.1.1.2";
 
-/// Every rule. A rule's index is its [`MatchingRule`](crate::MatchingRule); nothing stored depends on it.
+/// All rules. The index of a rule is its [`MatchingRule`](crate::MatchingRule). It is not stored.
 pub(crate) static RULES: &[RuleInfo] = &[
     rule("2.5.13.0", "objectIdentifierMatch", Equality, Form::ObjectIdentifier, OID),
     rule("2.5.13.1", "distinguishedNameMatch", Equality, Form::Name, DN),
@@ -182,7 +182,7 @@ pub(crate) static RULES: &[RuleInfo] = &[
     ),
     special(AnyBit, rule("1.2.840.113556.1.4.804", "integerBitOrMatch", Extensible, Form::Integer, INTEGER)),
     special(Chain, rule("1.2.840.113556.1.4.1941", "inchainMatch", Extensible, Form::Name, DN)),
-    // Those of other servers that have no document, so that their schema files load: values are compared as they are.
+    // Rules of other servers without a specification, so that their schema files load. Values are compared exactly.
     rule("1.3.6.1.4.1.4203.666.4.12", "authzMatch", Equality, EXACT_TEXT, "1.3.6.1.4.1.4203.666.2.7"),
     rule("1.3.6.1.4.1.4203.666.4.2", "OpenLDAPaciMatch", Equality, EXACT_TEXT, "1.3.6.1.4.1.4203.666.2.1"),
     rule("1.3.6.1.4.1.4203.666.4.13", "privateKeyMatch", Equality, Form::Octets, "1.2.840.113549.1.8.1.1"),
