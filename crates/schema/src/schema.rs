@@ -6,7 +6,7 @@ use crate::{
     AttributeType, ClassId, MatchingRule, ObjectClassDef, SchemaError, Syntax, SyntaxId, TypeId, oid,
 };
 
-/// Name and OID of the value of collectiveExclusions for all collective attributes (RFC 3671 section 2.3).
+/// Name and OID of the value of collectiveExclusions that excludes all collective attributes (RFC 3671 section 2.3).
 const EXCLUDE_ALL: (&str, &str) = ("excludeAllCollectiveAttributes", "2.5.18.0");
 
 /// A complete, consistent set of definitions. Immutable; share it by `Arc`.
@@ -14,7 +14,7 @@ const EXCLUDE_ALL: (&str, &str) = ("excludeAllCollectiveAttributes", "2.5.18.0")
 pub struct Schema {
     attribute_types: Vec<AttributeType>,
     type_names: NameTable,
-    /// By type: itself and its descendants, ascending.
+    /// For each type: itself and its descendants, ascending.
     subtypes: Vec<Vec<TypeId>>,
     object_classes: Vec<ObjectClassDef>,
     class_names: NameTable,
@@ -52,35 +52,35 @@ impl Schema {
         }
     }
 
-    /// The attribute type of this name or numeric OID, in any case. `oid.1.2.3` is accepted for `1.2.3`. Allocates
-    /// nothing.
+    /// Returns the attribute type with this name or numeric OID, in any case. `oid.1.2.3` is accepted for `1.2.3`. Does
+    /// not allocate.
     #[inline]
     pub fn attribute_type(&self, name_or_oid: &str) -> Option<&AttributeType> {
         let index = self.type_names.find(oid::without_oid_prefix(name_or_oid))?;
         self.attribute_types.get(index)
     }
 
-    /// The attribute type with this id.
+    /// Returns the attribute type with this id.
     ///
     /// # Panics
-    /// When the id comes from another schema and is out of range.
+    /// The id comes from another schema and is out of range.
     #[inline]
     #[expect(clippy::indexing_slicing, reason = "documented: an id of this schema is a position in its list")]
     pub fn type_by_id(&self, id: TypeId) -> &AttributeType {
         &self.attribute_types[id.0 as usize]
     }
 
-    /// All attribute types, in the order of their ids.
+    /// Returns all attribute types, in the order of their ids.
     pub fn attribute_types(&self) -> &[AttributeType] {
         &self.attribute_types
     }
 
-    /// The `X-LINK` extensions that cannot be followed. The schema is complete without them.
+    /// Returns the `X-LINK` extensions that cannot be followed. The schema is complete without them.
     pub fn unusable_links(&self) -> &[SchemaError] {
         &self.unusable_links
     }
 
-    /// Returns the schema in which the values of some types are no links.
+    /// Returns the schema without links in the types for which `is_none` returns true.
     pub fn without_links(&self, is_none: impl Fn(&AttributeType) -> bool) -> Schema {
         let mut schema = self.clone();
         for attribute_type in &mut schema.attribute_types {
@@ -89,45 +89,45 @@ impl Schema {
         schema
     }
 
-    /// The type and all types derived from it, directly and indirectly, ascending.
+    /// Returns the type and all types derived from it, directly and indirectly, ascending.
     ///
     /// # Panics
-    /// When the id comes from another schema and is out of range.
+    /// The id comes from another schema and is out of range.
     #[inline]
     #[expect(clippy::indexing_slicing, reason = "documented: an id of this schema is a position in its list")]
     pub fn subtypes(&self, id: TypeId) -> &[TypeId] {
         &self.subtypes[id.0 as usize]
     }
 
-    /// Whether `id` is `ancestor` or derived from it.
+    /// Returns true if `id` is `ancestor` or derived from it.
     #[inline]
     pub fn is_subtype(&self, id: TypeId, ancestor: TypeId) -> bool {
         id == ancestor || self.subtypes(ancestor).binary_search(&id).is_ok()
     }
 
-    /// The object class of this name or numeric OID, in any case. Allocates nothing.
+    /// Returns the object class with this name or numeric OID, in any case. Does not allocate.
     #[inline]
     pub fn object_class(&self, name_or_oid: &str) -> Option<&ObjectClassDef> {
         let index = self.class_names.find(oid::without_oid_prefix(name_or_oid))?;
         self.object_classes.get(index)
     }
 
-    /// The object class with this id.
+    /// Returns the object class with this id.
     ///
     /// # Panics
-    /// When the id comes from another schema and is out of range.
+    /// The id comes from another schema and is out of range.
     #[inline]
     #[expect(clippy::indexing_slicing, reason = "documented: an id of this schema is a position in its list")]
     pub fn class_by_id(&self, id: ClassId) -> &ObjectClassDef {
         &self.object_classes[id.0 as usize]
     }
 
-    /// All object classes, in the order of their ids.
+    /// Returns all object classes, in the order of their ids.
     pub fn object_classes(&self) -> &[ObjectClassDef] {
         &self.object_classes
     }
 
-    /// The given classes and all their superclasses, ascending, each once.
+    /// Returns the given classes and all their superclasses, ascending, without duplicates.
     pub fn class_closure(&self, classes: &[ClassId]) -> Vec<ClassId> {
         let mut closure: Vec<ClassId> =
             classes.iter().flat_map(|&class| &self.class_by_id(class).closure).copied().collect();
@@ -136,47 +136,47 @@ impl Schema {
         closure
     }
 
-    /// The class and all classes derived from it, ascending: what `(objectClass=class)` looks for.
+    /// Returns the class and all classes derived from it, ascending: those that `(objectClass=class)` matches.
     pub fn subclasses(&self, class: ClassId) -> impl Iterator<Item = ClassId> {
         self.object_classes.iter().filter(move |other| other.is_subclass_of(class)).map(|other| other.id)
     }
 
-    /// The syntax with this id.
+    /// Returns the syntax with this id.
     ///
     /// # Panics
-    /// When the id comes from another schema and is out of range.
+    /// The id comes from another schema and is out of range.
     #[expect(clippy::indexing_slicing, reason = "documented: an id of this schema is a position in its list")]
     pub fn syntax_by_id(&self, id: SyntaxId) -> &Syntax {
         &self.syntaxes[usize::from(id.0)]
     }
 
-    /// All syntaxes, in the order of their ids.
+    /// Returns all syntaxes, in the order of their ids.
     pub fn syntaxes(&self) -> &[Syntax] {
         &self.syntaxes
     }
 
-    /// DIT content rules, in the order given.
+    /// Returns the DIT content rules, in the order given.
     pub fn content_rules(&self) -> &[ContentRule] {
         &self.structure.content_rules
     }
 
-    /// Name forms, in the order given.
+    /// Returns the name forms, in the order given.
     pub fn name_forms(&self) -> &[NameForm] {
         &self.structure.name_forms
     }
 
-    /// DIT structure rules, in the order given.
+    /// Returns the DIT structure rules, in the order given.
     pub fn structure_rules(&self) -> &[StructureRule] {
         &self.structure.structure_rules
     }
 
-    /// Whether there is any name form: without one there is no structure rule either.
+    /// Returns true if there is any name form. Without one, there is no structure rule either.
     #[inline]
     pub fn has_name_forms(&self) -> bool {
         !self.structure.name_forms.is_empty()
     }
 
-    /// Returns the active content rule of a structural class. Rules of its superclasses do not count.
+    /// Returns the active content rule of a structural class. Rules of its superclasses do not apply.
     #[inline]
     pub fn content_rule_of(&self, class: ClassId) -> Option<&ContentRule> {
         self.content_rules().iter().find(|rule| rule.class == class && !rule.obsolete)
@@ -195,7 +195,7 @@ impl Schema {
     }
 
     /// Appends the octets of an identifier: a numeric OID, or the name of a class, attribute type or rule. Classes come
-    /// first, because values of objectClass are what this is asked for most.
+    /// first, because most calls are for values of objectClass.
     pub(crate) fn encode_identifier(&self, name: &str, out: &mut Vec<u8>) -> bool {
         let known = self.object_class(name).map(|class| &*class.oid_key);
         let known = known.or_else(|| self.attribute_type(name).and_then(AttributeType::oid_key));

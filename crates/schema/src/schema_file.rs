@@ -1,14 +1,14 @@
-//! From a file's lines to the definitions in it.
+//! Reading the definitions of a schema file.
 //!
-//! Two layouts are read, and may even be mixed in one file:
+//! The reader accepts two layouts, which may be mixed in one file:
 //!
 //! - **slapd.conf**: `attributetype ( ... )`, continued by lines that begin with white space; also
 //!   `objectidentifier name oid`, which defines a macro;
-//! - **LDIF**: `attributeTypes: ( ... )` of a subschema entry as 389 DS keeps it, `olcAttributeTypes: {0}( ... )` of
-//!   `cn=config`, folded and in base64 where need be. Other attributes of the entry (`dn:`, `cn:`, `add:`) are skipped.
+//! - **LDIF**: `attributeTypes: ( ... )` of a subschema entry as in 389 DS, `olcAttributeTypes: {0}( ... )` of
+//!   `cn=config`, possibly folded or in base64. Other attributes of the entry (`dn:`, `cn:`, `add:`) are skipped.
 //!
-//! Lines that begin with `#` are comments. A folded LDIF line loses the one space it begins with, which is why a word
-//! may be cut there; a continued slapd.conf line counts as white space.
+//! Lines that begin with `#` are comments. Unfolding removes the first space of an LDIF line, so a word may be cut
+//! there. The line break before a continued slapd.conf line counts as white space.
 
 use std::collections::HashSet;
 
@@ -19,13 +19,13 @@ use crate::definition::{Definition, Kind, Macros, Mistake};
 use crate::oid::is_numeric_oid;
 use crate::{SchemaError, SchemaErrorKind};
 
-/// A definition and its place.
+/// A definition and its position.
 #[derive(Debug, Clone)]
 pub(crate) struct Located {
     pub(crate) definition: Definition,
     pub(crate) file: String,
     pub(crate) line: usize,
-    /// Whether it is one of the shipped definitions, which others do not replace.
+    /// Whether it is a shipped definition, which others do not replace.
     pub(crate) shipped: bool,
 }
 
@@ -39,18 +39,18 @@ pub(crate) struct Read {
 }
 
 impl Located {
-    /// A mistake in what this definition says, at its first line.
+    /// Returns a mistake at the first line of this definition.
     pub(crate) fn error(&self, kind: SchemaErrorKind) -> SchemaError {
         SchemaError { file: self.file.clone(), line: self.line, kind }
     }
 
-    /// `cn (core.schema:12)`, for messages about another definition.
+    /// Returns `cn (core.schema:12)`, for messages about another definition.
     pub(crate) fn place(&self) -> String {
         format!("{} ({}:{})", self.definition.label(), self.file, self.line)
     }
 }
 
-/// Reads a file's text. Macros are added to `macros` as they are met.
+/// Reads a file's text. Adds its macros to `macros`.
 pub(crate) fn read(file: &str, text: &str, macros: &mut Macros) -> Read {
     let mut read = Read::default();
     for statement in statements(text) {
@@ -71,7 +71,7 @@ pub(crate) fn read(file: &str, text: &str, macros: &mut Macros) -> Read {
     read
 }
 
-/// A definition of one kind, by which texts are searched.
+/// A definition of one kind, for finding it in texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DefinitionRef {
     kind: Kind,
@@ -116,12 +116,12 @@ impl DefinitionRef {
     }
 }
 
-/// The definitions of texts, by kind and OID.
+/// Set of the definitions in texts, by kind and OID.
 #[derive(Debug, Default)]
 pub struct DefinitionSet(HashSet<(Kind, String)>);
 
 impl DefinitionSet {
-    /// Returns the definitions of texts, which are read in their order.
+    /// Returns the definitions in these texts, which are read in order.
     pub fn of<'t>(texts: impl Iterator<Item = &'t String>) -> DefinitionSet {
         let (mut macros, mut set) = (Macros::new(), HashSet::new());
         for statement in texts.flat_map(|text| statements(text)) {
@@ -132,7 +132,7 @@ impl DefinitionSet {
         DefinitionSet(set)
     }
 
-    /// Returns true if there are none.
+    /// Returns true if there are no definitions.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -142,12 +142,12 @@ impl DefinitionSet {
         self.0.insert(definition.key())
     }
 
-    /// Removes a definition. Returns whether there was one.
+    /// Removes a definition. Returns true if it was present.
     pub fn remove(&mut self, definition: &DefinitionRef) -> bool {
         self.0.remove(&definition.key())
     }
 
-    /// Removes these definitions and their copies from texts, which are read in their order.
+    /// Removes these definitions and their copies from texts, which are read in order.
     pub fn remove_from<'t>(&self, texts: impl Iterator<Item = &'t mut String>) {
         let mut macros = Macros::new();
         for text in texts {
@@ -166,8 +166,8 @@ impl DefinitionSet {
     }
 }
 
-/// Leaves definitions out of texts, which are read in their order, by their OIDs and names. Their lines become empty,
-/// so that the numbers of others stay.
+/// Removes definitions from texts, which are read in order, selected by their OIDs and names. Their lines become empty,
+/// so that the numbers of other lines do not change.
 pub fn leave_out<'t>(texts: impl Iterator<Item = &'t mut String>, is_left_out: &dyn Fn(&str) -> bool) {
     let mut macros = Macros::new();
     for text in texts {
@@ -196,14 +196,14 @@ pub fn leave_out<'t>(texts: impl Iterator<Item = &'t mut String>, is_left_out: &
 /// One logical line.
 struct Statement {
     text: String,
-    /// Offset in `text` and number of the line that begins there.
+    /// Offset in `text` of each physical line, and its line number.
     lines: Vec<(usize, usize)>,
     ldif: bool,
 }
 
 fn statements(text: &str) -> Vec<Statement> {
     let mut statements: Vec<Statement> = Vec::new();
-    // Whether the last line is a comment, which goes on with lines that begin with white space.
+    // Whether the last line is a comment, which lines that begin with white space continue.
     let mut is_comment = false;
     for (index, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
         let line = line.trim_end_matches('\r');
@@ -213,7 +213,7 @@ fn statements(text: &str) -> Vec<Statement> {
         }
         match statements.last_mut() {
             Some(statement) if line.starts_with([' ', '\t']) => {
-                // Files have comments in the middle of definitions as well.
+                // Some files have comments inside definitions.
                 if is_comment && (statement.ldif || statement.is_whole()) {
                     continue;
                 }
@@ -234,7 +234,7 @@ fn statements(text: &str) -> Vec<Statement> {
 }
 
 impl Statement {
-    /// Whether each bracket that it opens is closed.
+    /// Returns true if each opened bracket is closed.
     fn is_whole(&self) -> bool {
         let (mut depth, mut is_quoted) = (0_usize, false);
         for octet in self.text.bytes() {
@@ -264,7 +264,7 @@ impl Statement {
         oid.chain(inner.split('\'').skip(1).step_by(2)).map(str::to_ascii_lowercase)
     }
 
-    /// Parses the statement's definition; `None` for a macro, or an LDIF line that is no definition.
+    /// Parses the statement's definition; returns `None` for a macro, or an LDIF line that is not a definition.
     fn definition(&self, macros: &mut Macros) -> Result<Option<Definition>, Mistake> {
         let text = self.text.trim_ascii_start();
         let skipped = self.text.len() - text.len();
@@ -290,7 +290,7 @@ impl Statement {
         offset: usize,
         macros: &mut Macros,
     ) -> Result<Option<Definition>, Mistake> {
-        // `objectClass: top` belongs to the entry; `objectClasses: (` defines.
+        // `objectClass: top` belongs to the entry; `objectClasses: (` is a definition.
         let name = keyword.strip_prefix("olc").unwrap_or(keyword);
         let kind = kind_of(name).filter(|_| !keyword.eq_ignore_ascii_case("objectClass"));
         let is_macro = name.eq_ignore_ascii_case("objectIdentifier");
@@ -317,7 +317,7 @@ impl Statement {
     }
 }
 
-/// Whether a value is a definition of some kind, by its beginning: an `aci` has brackets too, and no OID in them.
+/// Returns true if a value begins like a definition. An `aci` has brackets too, but no OID in them.
 fn begins_definition(value: &str) -> bool {
     let Some(inner) = value.strip_prefix('(') else { return false };
     let mut words = inner.split_ascii_whitespace();
@@ -335,7 +335,7 @@ fn decode(encoded: &str) -> Option<String> {
     String::from_utf8(STANDARD.decode(encoded.trim_ascii()).ok()?).ok()
 }
 
-/// Drops the `{12}` that `cn=config` puts before values to keep their order, and white space.
+/// Removes the `{12}` that `cn=config` puts before values to keep their order, and white space.
 fn strip_order(value: &str) -> &str {
     let value = value.trim_ascii_start();
     let rest = value.strip_prefix('{').and_then(|rest| rest.split_once('}'));
@@ -345,7 +345,7 @@ fn strip_order(value: &str) -> &str {
     }
 }
 
-/// The kind of definition that a keyword introduces, singular or plural, whatever its case.
+/// Returns the kind of definition that a keyword introduces, singular or plural, in any case.
 fn kind_of(keyword: &str) -> Option<Kind> {
     let keyword = keyword.to_ascii_lowercase();
     let kind = match keyword.strip_suffix('s').unwrap_or(&keyword) {

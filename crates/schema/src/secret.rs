@@ -1,8 +1,8 @@
-//! Attribute types with secret values. All other code asks here.
+//! Attribute types with secret values. All other code decides secrecy by this module.
 //!
-//! Some types are always secret: those that the server itself verifies passwords with. Others are named by the
-//! setting `secret_attributes`, such as the hashes and keys that Samba and Kerberos store in a directory. A subtype
-//! is at least as secret as its supertypes. Options change nothing: only the type counts.
+//! Types by which the server itself verifies passwords are always secret. The setting `secret_attributes` adds others,
+//! such as the hashes and keys that Samba and Kerberos store in a directory. A subtype is at least as secret as its
+//! supertypes. Options have no effect.
 
 use std::sync::Arc;
 
@@ -21,19 +21,19 @@ const BUILT_IN: [(&str, Secrecy); 5] = [
     ("1.3.6.1.4.1.42.2.27.8.1.20", Secrecy::Administrator),
     // pandoScramKeys.
     ("1.3.6.1.4.1.99999.1.71", Secrecy::Administrator),
-    // pandoTotpSecret, which the user's device knows.
+    // pandoTotpSecret, which is also on the user's device.
     ("1.3.6.1.4.1.99999.1.81", Secrecy::Nobody),
 ];
 
-/// Requesters that may see values of an attribute type, the most open level first.
+/// Requesters that may see values of an attribute type, from the most to the least open level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Secrecy {
-    /// Anyone whom access rules allow; not a secret.
+    /// All requesters that access rules allow; not a secret.
     #[default]
     Open,
     /// The administrator, and requesters that an access rule allows by naming the type.
     Guarded,
-    /// Only the administrator, whatever access rules say.
+    /// Only the administrator, whatever the access rules.
     Administrator,
     /// No requester.
     Nobody,
@@ -44,8 +44,8 @@ pub enum Secrecy {
 pub struct Secrets(Arc<[Secrecy]>);
 
 impl Secrets {
-    /// Computes the secrecy of a schema's types under the setting `secret_attributes`. Names that the schema does
-    /// not define have no effect yet.
+    /// Computes the secrecy of a schema's types under the setting `secret_attributes`. Names that the schema does not
+    /// define have no effect until it does.
     pub fn of(schema: &Schema, listed: &[String]) -> Secrets {
         let mut all = vec![Secrecy::Open; schema.attribute_types().len()];
         let listed = listed.iter().map(|name| (name.as_str(), Secrecy::Guarded));
@@ -66,7 +66,7 @@ impl Secrets {
         self.0.get(type_id.0 as usize).copied().unwrap_or(Secrecy::Nobody)
     }
 
-    /// Returns true if a type is secret: rules must name it, and nothing else may reveal its values.
+    /// Returns true if a type is secret: access rules must name it, and no other feature may reveal its values.
     #[inline]
     pub fn has(&self, type_id: TypeId) -> bool {
         self.of_type(type_id) != Secrecy::Open

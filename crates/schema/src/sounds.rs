@@ -1,23 +1,23 @@
 //! Phonetic codes of words, which approximate matching compares (RFC 4511 section 4.5.1.7.6 leaves it to the server).
 //!
-//! A word is a run of letters and digits. A word of the letters a to z (after accents are taken off) has a Soundex
-//! code, as the US National Archives define it for census records: its first letter and three digits for the consonants
-//! after it; vowels separate equal digits, h and w do not. Any other word (with a digit, or of another script) has
-//! itself in lower case as its code, so that it matches in any case and no further.
+//! A word is a run of letters and digits. A word of the letters a to z (after accents are removed) has a Soundex code,
+//! as the US National Archives define it for census records: its first letter and three digits for the consonants after
+//! it; vowels separate equal digits, h and w do not. The code of any other word (with a digit, or of another script) is
+//! the word in lower case, so it matches only itself, in any case.
 //!
-//! Soundex was chosen because it is one page long and known everywhere. It is made for English names; finer rules
-//! differ between languages, and a search by sound is a first try, whose results a person reviews.
+//! Soundex was chosen because it is short and widely known. It was made for English names. More precise rules differ
+//! between languages, and the results of an approximate search are usually reviewed by a person.
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
-/// Characters of a Soundex code.
+/// Length of a Soundex code in characters.
 const CODE_SIZE: usize = 4;
 
-/// Bytes of a word that counts as its own code; more of a longer word does not matter.
+/// Maximum length in bytes of a word that is its own code; the rest of a longer word is ignored.
 const WORD_SIZE_MAX: usize = 64;
 
-/// The codes of the words in `text`, sorted, each once. Text without letters and digits has none.
+/// Returns the codes of the words in `text`, sorted, without duplicates. Text without letters and digits has none.
 pub fn sound_codes(text: &str) -> Vec<String> {
     let words = text.split(|character: char| !character.is_alphanumeric() && !is_combining_mark(character));
     let mut codes: Vec<String> = words.filter(|word| !word.is_empty()).map(code_of).collect();
@@ -40,7 +40,7 @@ fn code_of(word: &str) -> String {
     short
 }
 
-/// The code of a word of the letters a to z.
+/// Returns the code of a word of the letters a to z.
 fn soundex(letters: &[u8]) -> String {
     let Some((&first, rest)) = letters.split_first() else { return String::new() };
     let mut code = String::with_capacity(CODE_SIZE);
@@ -64,7 +64,7 @@ fn soundex(letters: &[u8]) -> String {
     code
 }
 
-/// The digit of a consonant; `None` for vowels, h, w and y.
+/// Returns the digit of a consonant; `None` for vowels, h, w and y.
 fn digit_of(letter: u8) -> Option<char> {
     match letter {
         b'b' | b'f' | b'p' | b'v' => Some('1'),

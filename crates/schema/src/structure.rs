@@ -1,25 +1,25 @@
 //! DIT content rules, name forms and structure rules (RFC 4512 sections 4.1.6 and 4.1.7), resolved.
 //!
-//! They are parsed, checked and published here; the directory enforces them. A name form governs the entries of its
-//! class also if no structure rule has it, as in OpenDJ.
+//! They are parsed, checked and published here; the directory enforces them. A name form applies to the entries of its
+//! class even if no structure rule uses it, as in OpenDJ.
 
 use crate::{ClassId, TypeId};
 
-/// DIT content rule: the auxiliary classes and further attributes that entries of one structural class may have (RFC
+/// DIT content rule: the auxiliary classes and additional attributes that entries of one structural class may have (RFC
 /// 4512 section 4.1.6).
 #[derive(Debug, Clone)]
 pub struct ContentRule {
-    /// The structural class governed.
+    /// The structural class to which the rule applies.
     pub class: ClassId,
-    /// Marked obsolete: not enforced.
+    /// Whether the rule is obsolete and not enforced.
     pub obsolete: bool,
-    /// Auxiliary classes allowed.
+    /// Allowed auxiliary classes.
     pub auxiliary: Vec<ClassId>,
-    /// Attributes required on top of those of the classes.
+    /// Required attributes, in addition to those of the classes.
     pub must: Vec<TypeId>,
-    /// Attributes allowed on top of those of the classes.
+    /// Allowed attributes, in addition to those of the classes.
     pub may: Vec<TypeId>,
-    /// Attributes precluded although a class allows them.
+    /// Attributes that are precluded although a class allows them.
     pub not: Vec<TypeId>,
     /// The definition in RFC 4512 notation.
     pub definition: String,
@@ -34,11 +34,11 @@ pub struct NameForm {
     pub names: Vec<String>,
     /// The structural class.
     pub class: ClassId,
-    /// Marked obsolete: not enforced.
+    /// Whether the form is obsolete and not enforced.
     pub obsolete: bool,
     /// Attributes that must be in the RDN.
     pub must: Vec<TypeId>,
-    /// Attributes that may be in the RDN as well.
+    /// Additional attributes that may be in the RDN.
     pub may: Vec<TypeId>,
     /// The definition in RFC 4512 notation.
     pub definition: String,
@@ -51,21 +51,21 @@ pub struct StructureRule {
     pub id: u32,
     /// Index of the name form in [`Schema::name_forms`](crate::Schema::name_forms).
     pub form: usize,
-    /// Marked obsolete: not enforced.
+    /// Whether the rule is obsolete and not enforced.
     pub obsolete: bool,
-    /// Rules that may govern the parent; empty at an administrative point.
+    /// Rules that may apply to the parent; empty at an administrative point.
     pub superiors: Vec<u32>,
     /// The definition in RFC 4512 notation.
     pub definition: String,
 }
 
 impl NameForm {
-    /// The first short name, or the OID when there is none.
+    /// Returns the first short name, or the OID if there is none.
     pub fn name(&self) -> &str {
         self.names.first().unwrap_or(&self.oid)
     }
 
-    /// Whether an RDN of these types, each once, follows the form.
+    /// Returns true if an RDN of these types, without duplicates, follows the form.
     pub fn permits(&self, naming: &[TypeId]) -> bool {
         self.must.iter().all(|required| naming.contains(required))
             && naming.iter().all(|type_id| self.must.contains(type_id) || self.may.contains(type_id))
@@ -73,13 +73,13 @@ impl NameForm {
 }
 
 impl StructureRule {
-    /// Whether the rule is for administrative points, such as the entry of a naming context.
+    /// Returns true if the rule is for administrative points, such as the entry of a naming context.
     pub fn is_of_points(&self) -> bool {
         self.superiors.is_empty()
     }
 }
 
-/// The three kinds together.
+/// Rules and forms of the three kinds.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Structure {
     pub(crate) content_rules: Vec<ContentRule>,

@@ -1,41 +1,41 @@
 //! Substring assertions, matched against keys.
 //!
-//! RFC 4518 section 2.6.1 prepares a value with one space at each end and two for every space inside, and pieces so
-//! that an edge space of a piece survives as one. It follows that `foo *` finds `foo` as well as `foo bar` (not
-//! `foobar`), and that `*o *`, `* b*` both find `foo bar`, even together. Keys hold one space inside and none at the
-//! ends, which is the same thing as long as no piece begins or ends with a space at a loose edge; then pieces are
-//! searched in the key as it is. Otherwise the value's key is spelled out in the RFC's form for the comparison.
+//! RFC 4518 section 2.6.1 prepares a value with one space at each end and two for every inner space. A space at the end
+//! of a substring is prepared as one space. So `foo *` matches `foo` as well as `foo bar` (not `foobar`), and `*o *`
+//! and `* b*` both match `foo bar`, even in combination. Keys have one inner space and none at the ends. This gives the
+//! same result, unless a substring begins or ends with a space at an end that is not bound. So substrings are normally
+//! searched in the key; in that exceptional case the key is expanded to the RFC's form first.
 
 use crate::form::{Form, IGNORE_CASE};
 use crate::plain::{Needle, PlainMatching, Sign};
 use crate::prepare::{Edges, Preparation, Spaces, expand_inner_spaces, expand_spaces};
 use crate::{Fault, MatchingRule, ValueError};
 
-/// The pieces of a substring filter, prepared once and tried on the keys of many values.
+/// The substrings of a filter item, prepared once and evaluated on the keys of many values.
 ///
-/// A request of thirty kilobytes can have two thousand of these, so each text is kept once and what few need is boxed.
+/// A request of thirty kilobytes can have two thousand of these, so each text is stored once, and rare parts are boxed.
 #[derive(Debug, Clone)]
 pub struct SubstringAssertion {
     initial: Option<Box<[u8]>>,
     any: Box<[Needle]>,
     last: Option<Box<[u8]>>,
-    /// Pieces as they are in keys, if the pieces above are in the RFC's form, to which values must then be brought;
-    /// `None` if those are in the form of keys.
+    /// Substrings in the form of keys, if the substrings above are in the RFC's form, to which values must then be
+    /// expanded; `None` if the substrings above are in the form of keys.
     in_keys: Option<Box<[KeyPiece]>>,
-    /// Signs, at least one of which most values without the pieces lack.
+    /// Signs. Most values without the substrings lack at least one of them.
     signs: [Option<Sign>; 2],
-    /// For values whose keys need not be made.
+    /// Search in values whose keys need not be computed.
     plain: Option<PlainMatching>,
 }
 
-/// Bytes that the key of every matching value contains, with their place.
+/// Bytes that the key of every matching value contains, with their position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SubstringPiece<'a> {
     /// The bytes, at least one.
     pub text: &'a [u8],
-    /// The key begins with them.
+    /// Whether the key begins with them.
     pub at_start: bool,
-    /// The key ends with them.
+    /// Whether the key ends with them.
     pub at_end: bool,
 }
 
@@ -46,9 +46,9 @@ struct KeyPiece {
     place: PiecePosition,
 }
 
-/// A piece before it is known whether the assertion needs the RFC's form.
+/// A substring, before it is known whether the assertion needs the RFC's form.
 struct Piece {
-    /// Without spaces at the edges, one space inside.
+    /// Text without spaces at the ends, with single inner spaces.
     text: Vec<u8>,
     edges: Edges,
 }
@@ -61,10 +61,10 @@ enum PiecePosition {
 }
 
 impl SubstringAssertion {
-    /// Prepares the pieces for a substring `rule` (or an equality rule of the same keys).
+    /// Prepares the substrings for a substring `rule`, or an equality rule with the same keys.
     ///
     /// # Errors
-    /// A piece does not follow the rule's syntax, or the rule has no substrings: the filter item is Undefined.
+    /// A substring does not follow the rule's syntax, or the rule has no substrings: the filter item is Undefined.
     pub fn new<'a>(
         rule: MatchingRule,
         initial: Option<&'a [u8]>,
@@ -80,7 +80,7 @@ impl SubstringAssertion {
             || any.iter().any(|piece| piece.edges.leading || piece.edges.trailing || piece.is_space())
             || last.iter().any(|piece| piece.edges.leading || piece.is_space());
         let expanded = loose_space && rule.form() != Form::Octets;
-        // For a piece at an end, the first comparison decides as much.
+        // If a substring is bound to an end, the first comparison decides as much.
         let is_bound = initial.is_some() || last.is_some();
         let texts = any.iter().chain(&initial).chain(&last).map(|piece| &*piece.text);
         let signs = if is_bound { [None; 2] } else { Sign::of(rule.form(), texts) };
@@ -103,11 +103,11 @@ impl SubstringAssertion {
         Ok(SubstringAssertion { initial, any, last, in_keys, signs, plain })
     }
 
-    /// Parses the text of a Substring Assertion (RFC 4517 section 3.3.30): `initial*any*final`, `*` and `\` inside
-    /// pieces escaped as `\2A` and `\5C`.
+    /// Parses the text of a Substring Assertion (RFC 4517 section 3.3.30): `initial*any*final`, with `*` and `\` in
+    /// substrings escaped as `\2A` and `\5C`.
     ///
     /// # Errors
-    /// No `*`, an empty piece, or a piece as in [`Self::new`].
+    /// There is no `*`, a substring is empty, or an error of [`Self::new`].
     pub fn parse(rule: MatchingRule, text: &[u8]) -> Result<SubstringAssertion, ValueError> {
         let [initial, any @ .., last] = &text.split(|&byte| byte == b'*').collect::<Vec<_>>()[..] else {
             return Err(rule.error(Fault::Expected { offset: text.len(), what: "'*'" }));
@@ -127,7 +127,8 @@ impl SubstringAssertion {
         )
     }
 
-    /// Whether the value with this key, made by the rule's `normalize`, contains the pieces in order, without overlap.
+    /// Returns true if the value with this key, computed by the rule's `normalize`, contains the substrings in order,
+    /// without overlap.
     pub fn matches(&self, key: &[u8]) -> bool {
         if self.in_keys.is_none() {
             return self.matches_form(key);
@@ -142,8 +143,8 @@ impl SubstringAssertion {
         self.matches_form(&form)
     }
 
-    /// Returns the result of [`matches`](Self::matches) for a value's key, from the value itself; `None` if its key has
-    /// to be made. A value that has no key may be answered with `Some(false)`.
+    /// Returns the result of [`matches`](Self::matches) from the value itself; `None` if its key must be computed. May
+    /// return `Some(false)` for a value that has no key.
     #[inline]
     pub fn matches_plain(&self, value: &[u8]) -> Option<bool> {
         if self.signs.iter().flatten().any(|sign| sign.is_surely_missing(value)) {
@@ -176,19 +177,19 @@ impl SubstringAssertion {
         })
     }
 
-    /// Bytes that the key of every matching value begins with; `None` when nothing is known.
+    /// Returns bytes with which the key of every matching value begins; `None` if unknown.
     pub fn prefix(&self) -> Option<&[u8]> {
         self.pieces().next().filter(|piece| piece.at_start).map(|piece| piece.text)
     }
 
-    /// Whether the keys of matching values are those that begin with [`prefix`](Self::prefix), and no others.
+    /// Returns true if the keys of matching values are exactly those that begin with [`prefix`](Self::prefix).
     pub fn is_prefix_only(&self) -> bool {
         self.in_keys.is_none() && self.initial.is_some() && self.any.is_empty() && self.last.is_none()
     }
 
-    /// Returns bytes that the key of every matching value contains, in the order of the pieces; they may overlap.
-    /// Necessary for a match, not sufficient: [`matches`](Self::matches) checks spaces at the edges of pieces and the
-    /// order.
+    /// Returns bytes that the key of every matching value contains, in the order of the substrings; they may overlap.
+    /// They are necessary for a match, but not sufficient: [`matches`](Self::matches) also checks the order and the
+    /// spaces at the ends of substrings.
     pub fn pieces(&self) -> impl Iterator<Item = SubstringPiece<'_>> + Clone {
         let in_keys = self.in_keys.as_deref().unwrap_or_default().iter();
         let expanded = in_keys.map(|piece| (&*piece.text, piece.place));
@@ -206,7 +207,7 @@ impl SubstringAssertion {
         })
     }
 
-    /// Bytes of memory that it holds besides itself.
+    /// Returns the bytes of heap memory.
     pub fn heap_bytes(&self) -> usize {
         let ends = self.initial.iter().chain(&self.last).map(|text| text.len());
         let in_keys = self.in_keys.iter().flatten().map(|piece| size_of::<KeyPiece>() + piece.text.len());
@@ -234,17 +235,17 @@ impl Piece {
         Ok(Piece { text, edges })
     }
 
-    /// Rules that remove spaces altogether have no edges to speak of.
+    /// Clears the spaces at the ends for rules that remove all spaces.
     fn without_insignificant(edges: Edges, preparation: Preparation) -> Edges {
         if preparation.spaces == Spaces::Collapse { edges } else { Edges::default() }
     }
 
-    /// Nothing but spaces, which counts as one space.
+    /// Returns true if the substring has only spaces, which count as one space.
     fn is_space(&self) -> bool {
         self.edges.blank
     }
 
-    /// The piece in the form of RFC 4518 section 2.6.1.
+    /// Returns the substring in the form of RFC 4518 section 2.6.1.
     fn expand(self, place: PiecePosition) -> Vec<u8> {
         if self.is_space() {
             return vec![b' '];
@@ -371,7 +372,7 @@ mod tests {
         }
     }
 
-    /// Compares the RFC's own form with the result by keys, for every pair of short strings.
+    /// Compares the results by the RFC's form and by keys, for every pair of short strings.
     #[test]
     fn agrees_with_the_rfc_form_exhaustively() {
         let rule = MatchingRule::find("caseIgnoreSubstringsMatch").unwrap();
