@@ -1,4 +1,4 @@
-//! Subtree specifications (RFC 3672 section 2.1): which part of a tree a subentry is about.
+//! Subtree specifications (RFC 3672 section 2.1): the part of the tree to which a subentry applies.
 
 use crate::gser;
 
@@ -8,31 +8,31 @@ const DEPTH_MAX: usize = 32;
 /// A subtree specification.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SubtreeSpecification {
-    /// The root of the subtree, relative to the subentry's superior; empty for that one.
+    /// Root of the subtree, relative to the subentry's superior; empty for the superior itself.
     pub base: String,
-    /// Parts of the subtree that are left out.
+    /// Parts of the subtree that are excluded.
     pub exclusions: Vec<SpecificExclusion>,
-    /// Levels below the root at which it begins.
+    /// Number of levels below the root at which the subtree begins.
     pub minimum: usize,
-    /// Levels below the root at which it ends.
+    /// Number of levels below the root at which the subtree ends.
     pub maximum: Option<usize>,
     /// Condition on the object classes of an entry.
     pub filter: Option<Refinement>,
 }
 
-/// A part of a subtree that is left out.
+/// An excluded part of a subtree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpecificExclusion {
     /// Name of an entry, relative to the root of the subtree.
     pub name: String,
-    /// Whether that entry is left out too, and not only its subordinates.
+    /// Whether the entry itself is excluded too (`chopBefore`), and not only its subordinates.
     pub is_before: bool,
 }
 
 /// A condition on object classes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refinement {
-    /// The entry has the class of this name or OID.
+    /// The entry has the class with this name or OID.
     Item(String),
     /// All conditions hold.
     And(Vec<Refinement>),
@@ -67,7 +67,7 @@ impl SubtreeSpecification {
         Some(specification)
     }
 
-    /// Returns true if it has only a base and depths.
+    /// Returns true if the specification has only a base and depths.
     pub fn is_plain(&self) -> bool {
         self.exclusions.is_empty() && self.filter.is_none()
     }

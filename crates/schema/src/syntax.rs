@@ -1,23 +1,23 @@
-//! Syntaxes: the table of supported ones, and the check of each.
+//! Syntaxes: the table of the supported syntaxes, with the check of each.
 //!
 //! RFC 4517 section 3.3 in full; the certificate syntaxes of RFC 4523; those of RFC 2307, 3112, 4530 and
-//! draft-chu-ldap-csn; and the remaining ones of RFC 2252, which old schema files mention and no document specifies:
-//! they accept any octets.
+//! draft-chu-ldap-csn; and the remaining syntaxes of RFC 2252, which old schema files use. No document specifies these,
+//! so they accept any octets.
 
-/// A syntax's place in one [`Schema`](crate::Schema).
+/// Index of a syntax in one [`Schema`](crate::Schema).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SyntaxId(pub u16);
 
-/// One LDAP syntax (RFC 4512 section 4.1.5).
+/// An LDAP syntax (RFC 4512 section 4.1.5).
 #[derive(Debug, Clone)]
 pub struct Syntax {
     /// Numeric OID as text.
     pub oid: String,
     /// Common name, `Directory String` for example.
     pub description: String,
-    /// Whether values are transferred with the `binary` option only (RFC 4522).
+    /// Whether values are only transferred with the `binary` option (RFC 4522).
     pub binary_transfer: bool,
-    /// Whether a value is text that a person can read; others are better shown in base64.
+    /// Whether values are readable text; others are better shown in base64.
     pub human_readable: bool,
     /// The definition in RFC 4512 notation.
     pub definition: String,
@@ -33,7 +33,7 @@ pub enum NameSyntax {
     NameAndUid,
 }
 
-/// Check of values. Syntaxes that share a check are alike to matching rules as well.
+/// Check of values. Matching rules treat syntaxes with the same check alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Check {
     Any,
@@ -155,7 +155,7 @@ const TABLE: &[(&str, &str, Check)] = &[
     ("1.3.6.1.4.1.4203.1.1.2", "authentication password syntax", Check::AuthPassword),
     ("1.3.6.1.4.1.4203.666.11.2.1", "CSN", Check::Csn),
     ("1.3.6.1.4.1.4203.666.11.2.4", "CSN SID", Check::CsnReplica),
-    // Attribute certificates (X.509 clause 12): no document gives their syntaxes OIDs; these are OpenLDAP's.
+    // Attribute certificates (X.509 clause 12). No document assigns OIDs to their syntaxes; these are OpenLDAP's.
     ("1.3.6.1.4.1.4203.666.11.10.2.1", "X.509 AttributeCertificate", Check::AttributeCertificate),
     (
         "1.3.6.1.4.1.4203.666.11.10.2.2",
@@ -163,7 +163,7 @@ const TABLE: &[(&str, &str, Check)] = &[
         Check::CertificateAssertion,
     ),
     ("1.2.840.113556.1.4.906", "Large Integer", Check::Integer),
-    // Those of other servers, so that their schema files load.
+    // Syntaxes of other servers, so that their schema files load.
     ("1.3.6.1.4.1.4203.1.1.1", "OpenLDAP User Password", Check::Any),
     ("1.3.6.1.4.1.4203.666.2.1", "OpenLDAP Experimental ACI", Check::DirectoryString),
     ("1.3.6.1.4.1.4203.666.2.7", "OpenLDAP authz", Check::DirectoryString),
@@ -198,7 +198,7 @@ const TABLE: &[(&str, &str, Check)] = &[
 
 const STEM: &str = "1.3.6.1.4.1.1466.115.121.1";
 
-/// Every built-in syntax, in the order of the table.
+/// Returns all built-in syntaxes, in the order of the table.
 pub(crate) fn built_in() -> Vec<Syntax> {
     let row = |&(oid, description, check): &(&str, &str, Check)| {
         let oid = if oid.starts_with('.') { format!("{STEM}{oid}") } else { oid.to_owned() };
@@ -213,7 +213,7 @@ impl Syntax {
         let is_der = matches!(check, AttributeCertificate | Certificate | CertificateList | CertificatePair);
         let binary_transfer = binary_transfer || is_der;
         let human_readable = !binary_transfer && check != Any;
-        // The two X- terms are those that OpenLDAP publishes; clients use them to distinguish text from binary.
+        // The two X- terms that OpenLDAP publishes too; clients use them to distinguish text from binary.
         let mut hints = String::new();
         if binary_transfer {
             hints.push_str(" X-BINARY-TRANSFER-REQUIRED 'TRUE'");
@@ -231,12 +231,12 @@ impl Syntax {
         }
     }
 
-    /// A syntax that is another one under a new OID (`X-SUBST`).
+    /// Returns a syntax that equals another one under a new OID (`X-SUBST`).
     pub(crate) fn substitute(oid: &str, description: &str, original: &Syntax, definition: String) -> Syntax {
         Syntax { oid: oid.to_owned(), description: description.to_owned(), definition, ..original.clone() }
     }
 
-    /// Returns the kind of names that the values are, if they are names.
+    /// Returns the kind of names in values; `None` if values are not names.
     pub fn name_syntax(&self) -> Option<NameSyntax> {
         match self.check {
             Check::Dn => Some(NameSyntax::Dn),

@@ -9,7 +9,7 @@ impl Schema {
     /// Checks a value against the type's syntax.
     ///
     /// # Errors
-    /// What is wrong with the value, for the diagnostic text.
+    /// The fault of the value, for the diagnostic text.
     pub fn validate_value(&self, attribute_type: &AttributeType, value: &[u8]) -> Result<(), SyntaxError> {
         let syntax = self.syntax_by_id(attribute_type.syntax);
         syntax.check(value).map_err(|fault| SyntaxError { syntax: syntax.description.clone(), fault })
@@ -74,7 +74,7 @@ impl Check {
     }
 }
 
-/// Checks a value of one of the description syntaxes: the notation, not what it refers to.
+/// Checks the notation of a value of a description syntax, but not the definitions that it refers to.
 fn check_definition(check: Check, text: &str) -> Result<(), Fault> {
     let kind = match check {
         Check::AttributeTypeDescription => Kind::AttributeType,

@@ -3,7 +3,7 @@
 use crate::syntax_text::text;
 use crate::{Fault, oid};
 
-/// Greatest nesting depth of parentheses and exclamation marks.
+/// Maximum nesting depth of parentheses and exclamation marks.
 const DEPTH_MAX: u32 = 32;
 
 pub(crate) fn enhanced_guide(value: &[u8]) -> Result<(), Fault> {
@@ -42,11 +42,11 @@ fn object_class(class: &str) -> Result<(), Fault> {
     Err(Fault::Expected { offset: 0, what: "an object class" })
 }
 
-/// Recursive descent over `criteria`.
+/// Recursive descent parser of `criteria`.
 struct Parser<'a> {
     text: &'a str,
     offset: usize,
-    /// Octets of the value before `text`.
+    /// Number of octets of the value before `text`.
     base: usize,
 }
 
@@ -106,7 +106,7 @@ impl Parser<'_> {
         if !self.take("$") {
             return Err(self.expected("'$'"));
         }
-        // APPROX first: no other begins like it.
+        // APPROX is first, because no other term begins with its letters.
         if ["APPROX", "SUBSTR", "EQ", "GE", "LE"].iter().any(|kind| self.take(kind)) {
             return Ok(());
         }

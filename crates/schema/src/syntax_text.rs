@@ -1,10 +1,10 @@
-//! Checks of the text syntaxes (RFC 4517 section 3.3); each reports the fault and its place.
+//! Checks of the text syntaxes (RFC 4517 section 3.3). Each reports the fault and its position.
 
 use ldap::Dn;
 
 use crate::{Fault, oid};
 
-/// Refuses the first octet that is not allowed. `base` is the offset of `value` in the whole.
+/// Refuses the first octet that is not allowed. `base` is the offset of `value` in the whole value.
 pub(crate) fn only(value: &[u8], base: usize, allowed: impl Fn(u8) -> bool) -> Result<(), Fault> {
     match value.iter().enumerate().find(|&(_, &byte)| !allowed(byte)) {
         None => Ok(()),
@@ -14,7 +14,7 @@ pub(crate) fn only(value: &[u8], base: usize, allowed: impl Fn(u8) -> bool) -> R
     }
 }
 
-/// Checks every octet, and that there is one.
+/// Checks every octet, and that the value is not empty.
 fn each(value: &[u8], base: usize, allowed: impl Fn(u8) -> bool) -> Result<(), Fault> {
     if value.is_empty() {
         return Err(if base == 0 {
@@ -26,13 +26,13 @@ fn each(value: &[u8], base: usize, allowed: impl Fn(u8) -> bool) -> Result<(), F
     only(value, base, allowed)
 }
 
-/// One of the characters of PrintableString (RFC 4517 section 3.2).
+/// Returns true for a character of PrintableString (RFC 4517 section 3.2).
 fn is_printable(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"'()+,-./:? =".contains(&byte)
 }
 
 pub(crate) fn directory_string(value: &[u8]) -> Result<(), Fault> {
-    // Mostly ASCII, which is seen sooner than that it is UTF-8.
+    // Most values are ASCII, which is faster to test than UTF-8.
     match value {
         [] => Err(Fault::Empty),
         ascii if ascii.is_ascii() => Ok(()),
@@ -52,7 +52,7 @@ pub(crate) fn numeric_string(value: &[u8]) -> Result<(), Fault> {
     each(value, 0, |byte| byte == b' ' || byte.is_ascii_digit())
 }
 
-/// Two letters. The RFC's ABNF would take any two printable characters, ISO 3166 has only letters.
+/// Checks for two letters. The RFC's ABNF allows any two printable characters, but ISO 3166 has only letters.
 pub(crate) fn country_string(value: &[u8]) -> Result<(), Fault> {
     if value.len() != 2 {
         return Err(Fault::Expected { offset: value.len().min(2), what: "a two-letter country code" });
@@ -96,7 +96,7 @@ pub(crate) fn delivery_method(value: &[u8]) -> Result<(), Fault> {
     })
 }
 
-/// Calls `check` with offset and octets of each part between `$`.
+/// Calls `check` with the offset and octets of each part between `$`.
 fn each_part(value: &[u8], check: impl Fn(usize, &[u8]) -> Result<(), Fault>) -> Result<(), Fault> {
     let mut offset = 0;
     for part in value.split(|&byte| byte == b'$') {
@@ -136,7 +136,8 @@ pub(crate) fn other_mailbox(value: &[u8]) -> Result<(), Fault> {
     only(mailbox, kind.len() + 1, |byte| byte.is_ascii())
 }
 
-/// Lines may be empty, which the ABNF forbids and every directory holds. A wholly empty value may not.
+/// Checks a postal address. Lines may be empty: the ABNF forbids it, but all directories have such values. The whole
+/// value may not be empty.
 pub(crate) fn postal_address(value: &[u8]) -> Result<(), Fault> {
     directory_string(value)?;
     escapes(value, &["24", "5C"])
@@ -164,7 +165,7 @@ fn escapes(value: &[u8], known: &[&str]) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Undoes `\24`, `\2A` and `\5C`; other backslashes stay.
+/// Decodes `\24`, `\2A` and `\5C`; other backslashes are kept.
 pub(crate) fn unescape_line(line: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(line.len());
     let mut rest = line;
@@ -215,7 +216,7 @@ pub(crate) fn auth_password(value: &[u8]) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `(host,user,domain)`, each part possibly empty or `-` (RFC 2307 section 2.4).
+/// Checks `(host,user,domain)`, in which each part may be empty or `-` (RFC 2307 section 2.4).
 pub(crate) fn netgroup_triple(value: &[u8]) -> Result<(), Fault> {
     let inner = value.strip_prefix(b"(").and_then(|rest| rest.strip_suffix(b")"));
     let inner = inner.ok_or(Fault::Expected { offset: 0, what: "(host,user,domain)" })?;
@@ -225,7 +226,7 @@ pub(crate) fn netgroup_triple(value: &[u8]) -> Result<(), Fault> {
     only(inner, 1, |byte| byte.is_ascii_graphic() || byte == b' ')
 }
 
-/// `key=server:path` (RFC 2307 section 2.4).
+/// Checks `key=server:path` (RFC 2307 section 2.4).
 pub(crate) fn boot_parameter(value: &[u8]) -> Result<(), Fault> {
     ia5_string(value)?;
     let mut parts = value.splitn(2, |&byte| byte == b'=').skip(1);
@@ -236,7 +237,7 @@ pub(crate) fn boot_parameter(value: &[u8]) -> Result<(), Fault> {
     Ok(())
 }
 
-/// GSER in braces (RFC 3641): only the outline is checked here, what reads it checks the rest.
+/// Checks the outer structure of GSER in braces (RFC 3641); the code that reads the value checks the rest.
 pub(crate) fn braced(value: &[u8]) -> Result<(), Fault> {
     let text = text(value)?.trim();
     if text.starts_with('{') && text.ends_with('}') {
@@ -245,7 +246,7 @@ pub(crate) fn braced(value: &[u8]) -> Result<(), Fault> {
     Err(Fault::Expected { offset: 0, what: "'{' ... '}'" })
 }
 
-/// Appends the octets of the hexadecimal digits `value[start..end]`.
+/// Appends the octets encoded by the hexadecimal digits `value[start..end]`.
 pub(crate) fn hex_digits(value: &[u8], start: usize, end: usize, out: &mut Vec<u8>) -> Result<(), Fault> {
     let digits = value.get(start..end).unwrap_or_default();
     only(digits, start, |byte| byte.is_ascii_hexdigit())?;
@@ -256,13 +257,13 @@ pub(crate) fn hex_digits(value: &[u8], start: usize, end: usize, out: &mut Vec<u
     Ok(())
 }
 
-/// The value as text.
+/// Returns the value as text.
 pub(crate) fn text(value: &[u8]) -> Result<&str, Fault> {
     std::str::from_utf8(value).map_err(|error| Fault::NotUtf8 { offset: error.valid_up_to() })
 }
 
-/// Splits a Name And Optional UID (RFC 4517 section 3.3.21) into the DN and, without the `#`, the bit string if there
-/// is one. A `#` that is not followed by a bit string belongs to the DN.
+/// Splits a Name And Optional UID (RFC 4517 section 3.3.21) into the DN and the bit string, if there is one, without
+/// the `#`. A `#` that is not followed by a bit string belongs to the DN.
 pub fn split_name_and_uid(value: &[u8]) -> (&[u8], Option<&[u8]>) {
     let mut parts = value.rsplitn(2, |&byte| byte == b'#');
     match (parts.next(), parts.next()) {

@@ -1,11 +1,11 @@
 //! Times: Generalized Time and UTC Time (RFC 4517 sections 3.3.13 and 3.3.34), and change sequence numbers.
 //!
 //! A time's key is seven octets (century, year, month, day, hour, minute, second, in UTC) and the digits of the
-//! fraction, two in an octet, without trailing zeros. It sorts as time passes. A leap second stays a second 60.
+//! fraction, two in an octet, without trailing zeros. Keys sort chronologically. A leap second has the second 60.
 
 use crate::Fault;
 
-/// Reader of fixed-width fields from the front of a value, with its offset.
+/// Reader of fixed-width fields from the start of a value.
 struct Cursor<'a> {
     value: &'a [u8],
     offset: usize,
@@ -29,7 +29,7 @@ impl<'a> Cursor<'a> {
         digits
     }
 
-    /// Two digits, at least `low`, at most `high`.
+    /// Reads two digits between `low` and `high`.
     fn two(&mut self, what: &'static str, low: u8, high: u8) -> Result<u8, Fault> {
         let Some(&[tens @ b'0'..=b'9', ones @ b'0'..=b'9']) = self.value.get(self.offset..self.offset + 2)
         else {
@@ -67,7 +67,7 @@ struct Time {
     hour: u8,
     minute: u8,
     second: u8,
-    /// Digits after the decimal point, as numbers, without trailing zeros.
+    /// Digits of the fraction as numbers, without trailing zeros.
     fraction: Vec<u8>,
 }
 
@@ -93,7 +93,7 @@ impl Time {
         Ok(())
     }
 
-    /// Moves the time by whole minutes, which may change the date.
+    /// Shifts the time by whole minutes, which may change the date.
     fn shift(&mut self, minutes: i64) -> Result<(), Fault> {
         let days = days_from_date(i64::from(self.year), self.month, self.day);
         let total = days * 1440 + i64::from(self.hour) * 60 + i64::from(self.minute) + minutes;
@@ -106,7 +106,7 @@ impl Time {
         Ok(())
     }
 
-    /// Adds the fraction of a unit that is `unit_seconds` long: `.5` of an hour is 30 minutes.
+    /// Adds the fraction of a unit of `unit_seconds`: `.5` of an hour is 30 minutes.
     fn add_fraction(&mut self, digits: &[u8], unit_seconds: u32) {
         let mut fraction: Vec<u8> = digits.iter().map(|digit| digit - b'0').collect();
         let mut carry = 0;
@@ -140,7 +140,7 @@ pub(crate) fn generalized_key(value: &[u8], out: &mut Vec<u8>) -> Result<(), Fau
 }
 
 /// Returns the key of a time in the form that servers write, `YYYYMMDDHHMMSSZ`; `None` for any other text, valid or
-/// not. Scans compare such times one by one.
+/// not. Scans compare many such times.
 fn usual_key(value: &[u8]) -> Option<[u8; 7]> {
     let (digits, [b'Z']) = value.split_first_chunk::<14>()? else { return None };
     if !digits.iter().all(u8::is_ascii_digit) {
@@ -158,13 +158,13 @@ fn usual_key(value: &[u8]) -> Option<[u8; 7]> {
     (is_date && hour <= 23 && minute <= 59 && second <= 59).then_some(key)
 }
 
-/// Seconds since 1970 of a Generalized Time.
+/// Returns the seconds since 1970 of a Generalized Time.
 pub(crate) fn generalized_seconds(value: &[u8]) -> Result<i64, Fault> {
     generalized(value).map(|time| time.unix_seconds())
 }
 
-/// Microseconds since 1970 of a Generalized Time (RFC 4517 section 3.3.13); smaller fractions do not count. `None` for
-/// other texts.
+/// Returns the microseconds since 1970 of a Generalized Time (RFC 4517 section 3.3.13); smaller fractions are dropped.
+/// `None` for other texts.
 pub fn generalized_micros(value: &[u8]) -> Option<i64> {
     let time = generalized(value).ok()?;
     let digits = time.fraction.iter().copied().chain(std::iter::repeat(0)).take(6);
@@ -172,7 +172,7 @@ pub fn generalized_micros(value: &[u8]) -> Option<i64> {
     Some(time.unix_seconds() * 1_000_000 + micros)
 }
 
-/// Seconds since 1970 of a UTC Time.
+/// Returns the seconds since 1970 of a UTC Time.
 pub(crate) fn utc_seconds(value: &[u8]) -> Result<i64, Fault> {
     utc(value).map(|time| time.unix_seconds())
 }
@@ -182,8 +182,8 @@ pub(crate) fn check_utc(value: &[u8]) -> Result<(), Fault> {
     utc(value).map(drop)
 }
 
-/// Appends the key of a UTC Time: that of the same Generalized Time. Years 50 to 99 are in the twentieth century
-/// (RFC 5280 section 4.1.2.5.1); a time without zone is taken as UTC.
+/// Appends the key of a UTC Time, which is that of the same Generalized Time. Years 50 to 99 are in the twentieth
+/// century (RFC 5280 section 4.1.2.5.1); a time without zone is UTC.
 pub(crate) fn utc_key(value: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
     utc(value)?.write(out);
     Ok(())
@@ -244,7 +244,8 @@ fn utc(value: &[u8]) -> Result<Time, Fault> {
     Ok(time)
 }
 
-/// Reads `Z` or a differential and moves the time to UTC. A Generalized Time's differential may leave the minutes out.
+/// Reads `Z` or a differential, and shifts the time to UTC. The minutes of a Generalized Time's differential are
+/// optional.
 fn zone(cursor: &mut Cursor<'_>, time: &mut Time, minutes_optional: bool) -> Result<(), Fault> {
     if cursor.take(b'Z') {
         return cursor.end();
@@ -273,7 +274,8 @@ fn days_of_month(year: i64, month: u8) -> u8 {
     }
 }
 
-/// Days since 1 March of year 0 in the Gregorian calendar: with the leap day last, months have closed forms.
+/// Returns the days since 1 March of year 0 in the Gregorian calendar. With the leap day last in the year, months have
+/// closed forms.
 fn days_from_date(year: i64, month: u8, day: u8) -> i64 {
     let shifted = (i64::from(month) + 9) % 12;
     let year = year - i64::from(month <= 2);
@@ -281,7 +283,7 @@ fn days_from_date(year: i64, month: u8, day: u8) -> i64 {
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + (153 * shifted + 2) / 5 + i64::from(day) - 1
 }
 
-/// A part of a date or a time, all of which are below 100.
+/// Converts a part of a date or time, which is always below 100.
 fn small(number: impl TryInto<u8>) -> u8 {
     number.try_into().unwrap_or(u8::MAX)
 }
@@ -305,8 +307,8 @@ pub(crate) fn check_csn(value: &[u8]) -> Result<(), Fault> {
 }
 
 /// Appends the key of a change sequence number, `YYYYmmddHHMMSS.uuuuuuZ#cccccc#rrr#mmmmmm` (draft-chu-ldap-csn): seven
-/// octets of time, three each of microseconds, count, replica (two) and modification. 18 octets, sorting by age.
-/// The older OpenLDAP forms without microseconds and with a two-digit replica are understood as well.
+/// octets of time, three each of microseconds, count, replica (two) and modification. The 18 octets sort
+/// chronologically. The older OpenLDAP forms without microseconds and with a two-digit replica are accepted too.
 pub(crate) fn csn_key(value: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
     let stamp = value.split(|&byte| byte == b'#').next().unwrap_or_default();
     let time_end = stamp.len();
@@ -393,7 +395,7 @@ mod tests {
         }
     }
 
-    /// Times in the usual form have a way of their own to their keys.
+    /// Times in the usual form have separate code, which must produce the same keys.
     #[test]
     fn the_usual_form_has_the_key_of_any_other() {
         let mut usual = 0;

@@ -1,4 +1,4 @@
-//! Schema files as people have them: the layouts of OpenLDAP and 389 DS, and a message for each mistake.
+//! Schema files in the layouts of OpenLDAP and 389 DS, and a message for each mistake.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -98,7 +98,7 @@ fn skips_text_that_is_no_definition() {
     }
 }
 
-/// Whatever a definition can have: it is followed, it only describes, or it is named here.
+/// Every extension of a definition has an effect, is only descriptive, or is reported as without effect.
 #[test]
 fn reports_definitions_without_effect() {
     let mut builder = SchemaBuilder::shipped();
@@ -137,7 +137,7 @@ const STRING: &str = "SYNTAX 1.3.6.1.4.1.1466.115.121.1.15";
 #[test]
 fn mistakes() {
     for (text, expected) in [
-        // The grammar.
+        // Mistakes of grammar.
         ("attributetype 1.2.3", "1: expected '(', found 1.2.3"),
         (
             "attributetype ( 1.2.3 NAME 'a' <string> ",
@@ -172,7 +172,7 @@ fn mistakes() {
         ("ditstructurerule ( 1 )", "1: FORM is missing"),
         ("nameform ( 1.2.3 MUST cn )", "1: OC is missing"),
         ("nameform ( 1.2.3 OC person MUST ( ) )", "1: MUST is missing"),
-        // The file.
+        // Mistakes of the file.
         (
             "# fine\n\nattributtype ( 1.2.3 <string> )",
             "3: \"attributtype\" is not the beginning of a schema definition",
@@ -188,7 +188,7 @@ fn mistakes() {
             "2: OID macro \"acme\" is defined twice with different OIDs",
         ),
         ("objectidentifier acme", "1: expected a macro's name and its OID, found acme"),
-        // Names that mean nothing.
+        // Undefined names.
         ("attributetype ( 1.2.3 SUP missing )", "1: superior \"missing\" is not defined"),
         ("objectclass ( 1.2.3 SUP missing )", "1: superior \"missing\" is not defined"),
         ("objectclass ( 1.2.3 MAY nothing )", "1: attribute type \"nothing\" in MAY is not defined"),
@@ -215,7 +215,7 @@ fn mistakes() {
             "nameform ( 1.2.3 NAME 'f' OC person MUST cn )\nditstructurerule ( 1 FORM f SUP 7 )",
             "2: superior \"7\" is not defined",
         ),
-        // Clashes.
+        // Conflicts.
         (
             "attributetype ( 2.5.4.3 NAME 'cn' SYNTAX 1.3.6.1.4.1.1466.115.121.1.27 )",
             "1: cn contradicts cn (core.schema:35): SYNTAX Directory String, not INTEGER; SUP name, not none",
@@ -246,7 +246,7 @@ fn mistakes() {
             "ditcontentrule ( 2.5.6.6 )\nditcontentrule ( 2.5.6.6 NOT seeAlso )",
             "2: OID 2.5.6.6 is already defined as person, differently",
         ),
-        // Inheritance.
+        // Mistakes of inheritance.
         (
             "attributetype ( 1.2.3 NAME 'a' SUP b )\nattributetype ( 1.2.4 NAME 'b' SUP a )",
             "1: a is derived from itself",
@@ -302,7 +302,7 @@ fn mistakes() {
         let built = builder.add_text("mine.schema", &text).build();
         let message = built.map(drop).expect_err(&text).to_string();
         let message = message.strip_prefix("mine.schema:").expect(&message);
-        // Line numbers of shipped files are theirs to change.
+        // Line numbers in shipped files may change.
         assert_eq!(without_shipped_line(message), without_shipped_line(expected), "{text}");
     }
 }
@@ -316,7 +316,7 @@ fn without_shipped_line(message: &str) -> String {
     }
 }
 
-/// Only the first mistake was once reported, so that a file with ten took ten attempts.
+/// All mistakes are reported, so that a file with ten mistakes does not take ten attempts.
 #[test]
 fn all_mistakes_are_reported_at_once() {
     let mut builder = SchemaBuilder::shipped();
@@ -328,7 +328,7 @@ fn all_mistakes_are_reported_at_once() {
     builder.add_text("b.schema", "\nattributetype ( 1.2.3.5 NAME 'ee' EQUALITY noMatch SUP name )");
     let errors = builder.build().unwrap_err();
     let lines: Vec<_> = errors.all().iter().map(|error| (error.file.as_str(), error.line)).collect();
-    // Nothing about names whose definition is reported.
+    // Names whose definition has a mistake are not reported.
     assert_eq!(
         lines,
         [("a.schema", 1), ("a.schema", 2), ("a.schema", 3), ("a.schema", 3), ("b.schema", 2)],
@@ -348,8 +348,8 @@ fn notices(text: &str) -> Vec<String> {
     builder.without_effect().into_iter().map(|one| format!("{}: {}", one.line, one.text)).collect()
 }
 
-/// 389 DS gives mailAlternateAddress the OID of mailLocalAddress, and another class the name dynamicGroup: its whole
-/// schema was refused.
+/// 389 DS gives mailAlternateAddress the OID of mailLocalAddress, and another class the name dynamicGroup. Its schema
+/// must load nevertheless.
 #[test]
 fn whole_schema_of_389_ds_loads() {
     let text = "dn: cn=schema\n\
@@ -365,10 +365,10 @@ fn whole_schema_of_389_ds_loads() {
     let notices = notices(text);
     assert!(notices[0].starts_with("2: \"mailAlternateAddress\": has the OID"), "{notices:?}");
     assert!(notices[1].starts_with("4: \"dynamicGroup\": stays as shipped: OID "), "{notices:?}");
-    // A published definition can be read again.
+    // The reader accepts a published definition.
     let published = format!("attributeTypes: {}\n", own.definition);
     assert_eq!(with("again", &published).attribute_type("mailAlternateAddress").unwrap().oid, own.oid);
-    // Under another name, the OID is still taken.
+    // With another name, the OID is still taken.
     let other = text.replace("'mailAlternateAddress'", "'mailAlternateAddress' 'another'");
     assert!(SchemaBuilder::shipped().add_text("a", &other).build().is_err());
 }
@@ -382,7 +382,7 @@ fn definitions_are_left_out_by_name_or_oid() {
     assert_eq!(text, "objectidentifier acme 1.2.3\n# kept\n\n\n\n\n");
 }
 
-/// The files that are loaded by name need nothing else, each alone and all together.
+/// The files that are loaded by name load without other files, each alone and all of them.
 #[test]
 fn named_files_load() {
     let mut all = SchemaBuilder::shipped();
@@ -413,7 +413,7 @@ fn named_files_load() {
 #[test]
 fn shipped_definitions_stay_and_the_difference_is_reported() {
     for (text, expected) in [
-        // The same meaning in other words.
+        // The same meaning, written differently.
         (
             "objectclass ( 0.9.2342.19200300.100.4.5 NAME 'account' SUP top STRUCTURAL MUST userid MAY ( description \
              $ seeAlso $ localityName $ organizationName $ organizationalUnitName $ host ) )",
@@ -421,7 +421,7 @@ fn shipped_definitions_stay_and_the_difference_is_reported() {
         ),
         ("attributetype ( 2.5.4.4 NAME 'surname' SUP 2.5.4.41 )", ""),
         ("attributetype ( 2.5.4.20 NAME 'telephoneNumber' SYNTAX 1.3.6.1.4.1.1466.115.121.1.50{9} )", ""),
-        // Another meaning.
+        // Different meanings.
         (
             "attributetype ( 1.2.840.113556.1.2.102 NAME 'memberOf' SYNTAX '1.3.6.1.4.1.1466.115.121.1.12' )",
             "1: \"memberOf\": stays as shipped: set by the server, not set by users; operational, not of users",
@@ -450,7 +450,7 @@ fn shipped_definitions_stay_and_the_difference_is_reported() {
             "1: \"automountMap\": stays as shipped: OID 1.3.6.1.1.1.2.16, not 1.3.6.1.4.1.2312.4.2.2; not required \
              here: ou; allowed here as well: automountMapName, description",
         ),
-        // Faults without harm.
+        // Harmless faults.
         (
             "attributetype ( 1.2.3 NAME 'a' <string> NO-USER-MODIFICATION )",
             "1: \"a\": NO-USER-MODIFICATION has no effect without an operational usage",
@@ -476,7 +476,7 @@ fn shipped_definitions_stay_and_the_difference_is_reported() {
         };
         assert_eq!(sorted(&found), sorted(expected), "{found}");
     }
-    // Other names and OIDs of a shipped definition are understood.
+    // Alternative names and OIDs of a shipped definition are accepted.
     let text = "attributetype ( 1.2.3 NAME ( 'surname' 'lastName' ) SUP name )\n\
                 objectclass ( 1.2.4 NAME 'named' AUXILIARY MAY lastName )";
     let schema = with("mine.schema", text);
@@ -485,7 +485,8 @@ fn shipped_definitions_stay_and_the_difference_is_reported() {
     assert_eq!(schema.attribute_types().len(), Schema::shipped().attribute_types().len());
 }
 
-/// Rules of all three kinds: every mistake is reported, none that follows from another, and copies are dropped.
+/// Rules of all three kinds: every mistake is reported, but none that is only a consequence of another, and copies are
+/// dropped.
 #[test]
 fn mistakes_of_rules_are_reported_at_once() {
     let text = "ditcontentrule ( 2.5.6.6 AUX ( missing $ device ) MUST nothing )\n\

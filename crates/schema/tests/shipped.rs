@@ -1,4 +1,4 @@
-//! The shipped schema: what clients rely on, and that it is published whole.
+//! The shipped schema: definitions that clients rely on, and complete publication.
 
 mod rfcs;
 
@@ -95,7 +95,8 @@ fn inheritance_is_resolved() {
     assert!(schema.subclasses(schema.object_class("person").unwrap().id).any(|id| id == person.id));
 }
 
-/// Clients check what they send against what we publish, so nothing published may refer to something that is not.
+/// Clients check their values against the published schema, so nothing published may refer to an unpublished
+/// definition.
 #[test]
 fn published_schema_is_complete_and_parses() {
     let schema = Schema::shipped();
@@ -111,7 +112,7 @@ fn published_schema_is_complete_and_parses() {
         assert!(!values.is_empty(), "{keyword}");
         for value in values {
             text.push_str(&format!("{keyword}: {value}\n"));
-            // Every value is valid under the syntax of the attribute that shows it.
+            // Every value is valid under the syntax of its attribute.
             let attribute_type = schema.attribute_type(keyword).unwrap();
             schema.validate_value(attribute_type, value.as_bytes()).expect(value);
         }
@@ -144,7 +145,7 @@ fn published_schema_is_complete_and_parses() {
     }
 }
 
-/// The rules of RFC 4517 section 4.2, all of them.
+/// All rules of RFC 4517 section 4.2.
 #[test]
 fn the_rules_of_rfc_4517_are_there() {
     for (oid, name) in [

@@ -4,8 +4,8 @@
 
 use schema::{MatchingRule, Schema, SchemaBuilder, SubstringAssertion};
 
-/// Any text as a schema file: it is read or refused with a line that exists, never a panic; and what is built from it
-/// publishes definitions that build the same again.
+/// Any text as a schema file: the builder reads it or refuses it with an existing line number, and never panics. The
+/// definitions that a built schema publishes build the same schema again.
 pub(crate) fn schema_text(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let mut builder = SchemaBuilder::new();
@@ -41,8 +41,8 @@ fn published_reads_back(schema: &Schema) {
     assert_eq!(again.object_classes().len(), schema.object_classes().len());
 }
 
-/// The first octet chooses a rule, the rest is a value, an assertion and a substring: no panic, and what fails
-/// leaves the output as it was.
+/// The first octet chooses a rule; the rest is a value, an assertion and a substring. Nothing panics, and a failure
+/// leaves the output unchanged.
 pub(crate) fn value(bytes: &[u8]) {
     let Some((&choice, value)) = bytes.split_first() else { return };
     let schema = Schema::shipped();
@@ -54,7 +54,8 @@ pub(crate) fn value(bytes: &[u8]) {
     let mut asserted = vec![7];
     assert!(rule.normalize_assertion(&schema, value, &mut asserted).is_ok() || asserted == [7]);
     if let Ok(assertion) = SubstringAssertion::new(rule, Some(value), [], None) {
-        // A value begins with itself. Pieces of a list are single lines, unescaped, so there it may not.
+        // A value begins with itself. The substrings of a list are unescaped single lines, so for lists this may not
+        // hold.
         let comparable =
             keyed && !(rule.name().contains("List") && value.iter().any(|byte| b"$\\".contains(byte)));
         assert!(!comparable || assertion.matches(&key[1..]), "{rule:?} {value:?}");

@@ -1,6 +1,6 @@
 //! Intended differences between the shipped schema and its texts, with their reasons.
 
-/// Differences as the test words them, each with its reason.
+/// Differences in the words of the test, each with its reason.
 pub(super) const DIFFERENCES: &[(&str, &str)] = &[
     (
         "rfc4523 algorithmIdentifier names: \"algorithmIdentifier\" is \"\"",
@@ -262,13 +262,13 @@ pub(super) const DIFFERENCES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Names of definitions that texts have and that are not shipped, with the reason.
+/// Names of definitions in the texts that are not shipped, with the reason.
 pub(super) const NOT_SHIPPED: &[(&str, &str)] = &[
     ("labeledURL", "RFC 2079 has it for values of the time before, and says that it is not to be used"),
     ("storedPrefixMatch", "no attribute type of RFC 3698 is shipped that it would be for"),
 ];
 
-/// Names that are shipped and in none of the texts, with their origin. Names below our own arc have no text.
+/// Names that are shipped but are in none of the texts, with their origin. Names below Pando's own arc need no text.
 pub(super) const WITHOUT_TEXT: &[(&str, &str)] = &[
     (
         "CSNMatch CSNOrderingMatch CSNSIDMatch contextCSN entryCSN",

@@ -1,8 +1,8 @@
-//! Every shipped definition against the text that specifies it.
+//! Compares every shipped definition with the text that specifies it.
 //!
-//! `testdata/rfc_definitions.tsv` has what RFCs and drafts say, one definition a line; `tools/rfc_schema.py` makes it
-//! from their texts and says whether it is still what they say. What is meant to differ, or to be without a text, is in
-//! the lists here with its reason, and a reason that is not needed fails as well.
+//! `testdata/rfc_definitions.tsv` has the definitions of RFCs and drafts, one per line. `tools/rfc_schema.py` extracts
+//! them from the texts, and checks that the table is current. The lists here contain the intended differences, and the
+//! definitions without a text, each with its reason; a reason that is not needed fails too.
 
 mod meant;
 
@@ -35,7 +35,7 @@ fn rows() -> Vec<Row<'static>> {
     lines.map(row).collect()
 }
 
-/// Differences between texts and what is shipped, each as a sentence.
+/// Differences between the texts and the shipped definitions, each as a sentence.
 struct Comparison {
     schema: std::sync::Arc<Schema>,
     found: Vec<String>,
@@ -50,7 +50,7 @@ impl Comparison {
         }
     }
 
-    /// Every name of the text is one of those shipped, in this case too.
+    /// Checks that every name in the text is one of the shipped names, in the same case.
     fn names(&mut self, row: &Row<'_>, shipped: &[String]) {
         let lacking: Vec<_> =
             row.names.iter().filter(|name| !shipped.iter().any(|known| known == *name)).collect();
