@@ -18,7 +18,7 @@ pub enum BerError {
     LengthTooLarge,
     /// A tag number above 30, which no LDAP element has.
     HighTagNumber,
-    /// Another element than the one that must stand here.
+    /// An element with a different tag than the one expected here.
     UnexpectedTag {
         /// Tag that the protocol requires at this place.
         expected: Tag,

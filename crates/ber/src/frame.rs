@@ -1,17 +1,17 @@
-//! Finding where a message ends in a stream of octets.
+//! Finding the end of a message in a stream of octets.
 
 use crate::reader::Header;
 use crate::{BerError, Tag};
 
-/// The length in octets, header included, of the message that starts `bytes`, as soon as its header is there; `None`
-/// while it is not. `bytes` may hold part of the message, all of it, or more.
+/// Returns the size in octets, header included, of the message at the start of `bytes`; `None` if its header is
+/// incomplete. `bytes` may contain a part of the message, all of it, or more.
 ///
-/// The header alone decides, so a caller can refuse an announced length before it buffers a single octet of content.
-/// Every LDAP message is a SEQUENCE (RFC 4511 section 4.1.1): anything else on the first octet, a TLS ClientHello
-/// for one, is refused at once.
+/// Only the header is read, so a caller can refuse an announced length before it buffers any content. Every LDAP
+/// message is a SEQUENCE (RFC 4511 section 4.1.1), so any other first octet, such as that of a TLS ClientHello, is
+/// refused immediately.
 ///
 /// # Errors
-/// [`BerError::UnexpectedTag`] when the first octet is no SEQUENCE; else what is wrong with the length.
+/// [`BerError::UnexpectedTag`] if the first octet is not that of a SEQUENCE; otherwise the error of the length.
 pub fn read_frame_len(bytes: &[u8]) -> Result<Option<usize>, BerError> {
     match bytes.first() {
         None => return Ok(None),

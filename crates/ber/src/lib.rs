@@ -1,4 +1,4 @@
-//! Bounded BER, exactly as much of it as LDAP uses: X.690 with the restrictions of RFC 4511 section 5.1.
+//! The subset of BER that LDAP uses: X.690 with the restrictions of RFC 4511 section 5.1.
 //!
 //! LDAP allows only definite lengths and only primitive OCTET STRINGs, and all its tags fit one octet. So an element is
 //! always `tag, length, content` and can be returned as a slice of the input. [`Reader`] reads such slices: it borrows,
@@ -6,11 +6,11 @@
 //! a `Vec<u8>`; callers that know their sizes beforehand (`*_len`) encode in one pass without moving a byte.
 //! [`read_frame_len`] returns the length of a message from its first few octets.
 //!
-//! What is left out on purpose: indefinite lengths, tag numbers above 30, constructed strings, REAL, OBJECT
-//! IDENTIFIER and every other type that LDAP carries as text. Deciding how much of a message to accept is the
-//! caller's: this crate only guarantees that it never looks past the slice it was given.
+//! Omitted on purpose: indefinite lengths, tag numbers above 30, constructed strings, REAL, OBJECT IDENTIFIER and every
+//! other type that LDAP carries as text. The caller limits the size of messages; this crate only guarantees that it
+//! never reads past the given slice.
 #![forbid(unsafe_code)]
-// Octets of peers reach all of this crate: no cast may lose bits, no index may panic.
+// All of this crate processes octets of peers: no cast may lose bits, no index may panic.
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 
 mod error;
@@ -28,6 +28,6 @@ pub use writer::{
     put_integer_content, set_content_len,
 };
 
-/// The longest content an element may announce: 2^31 - 1 octets, LDAP's `maxInt`. Longer lengths are refused while
-/// reading the header, so no arithmetic on lengths can overflow, on 32-bit machines either.
+/// Maximum length of an element's content: 2^31 - 1 octets, LDAP's `maxInt`. The reader of headers refuses larger
+/// lengths, so arithmetic on lengths cannot overflow, even on 32-bit machines.
 pub const CONTENT_LEN_MAX: usize = 0x7fff_ffff;

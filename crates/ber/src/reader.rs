@@ -1,22 +1,22 @@
-//! Reading: a cursor that hands out slices of its input.
+//! Reading: a cursor that returns slices of its input.
 
 use crate::{BerError, CONTENT_LEN_MAX, Tag};
 
-/// A cursor over a series of elements. Copying it is copying a slice, so looking ahead is free.
+/// A cursor over a series of elements. A copy only copies a slice, so looking ahead is cheap.
 ///
-/// Each method reads the next element and moves past it. After an error the position is unspecified; stop reading.
+/// Each method reads the next element and advances past it. After an error the position is unspecified; stop reading.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    /// A reader over `bytes`, which is a series of zero or more elements.
+    /// Creates a reader of `bytes`, a series of zero or more elements.
     pub const fn new(bytes: &'a [u8]) -> Reader<'a> {
         Reader { bytes }
     }
 
-    /// Whether everything was read.
+    /// Returns true if everything was read.
     pub const fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -26,15 +26,15 @@ impl<'a> Reader<'a> {
         self.bytes
     }
 
-    /// The tag of the next element, or `None` at the end.
+    /// Returns the tag of the next element, or `None` at the end.
     pub fn peek_tag(&self) -> Option<Tag> {
         self.bytes.first().copied().map(Tag)
     }
 
-    /// Reads the next element, whatever it is: its tag and content.
+    /// Reads the next element, of any tag, and returns its tag and content.
     ///
     /// # Errors
-    /// Any length or tag problem of the header, or [`BerError::Truncated`].
+    /// The header has an invalid length or tag, or [`BerError::Truncated`].
     #[inline]
     pub fn any(&mut self) -> Result<(Tag, &'a [u8]), BerError> {
         // Nearly all elements of nearly all messages are shorter than 128 octets.
@@ -57,7 +57,7 @@ impl<'a> Reader<'a> {
         Ok((tag, content))
     }
 
-    /// Reads the next element, whatever it is, and returns it whole: header and content.
+    /// Reads the next element, of any tag, and returns its tag and the whole element with its header.
     ///
     /// # Errors
     /// As [`any`](Self::any).
@@ -78,10 +78,11 @@ impl<'a> Reader<'a> {
         if found == expected { Ok(content) } else { Err(BerError::UnexpectedTag { expected, found }) }
     }
 
-    /// Reads the next element if it has this tag, else leaves it and returns `None`: for OPTIONAL components.
+    /// Reads the next element if it has this tag; otherwise returns `None` and does not advance. For OPTIONAL
+    /// components.
     ///
     /// # Errors
-    /// As [`any`](Self::any), once the tag matches.
+    /// As [`any`](Self::any), if the tag matches.
     pub fn optional(&mut self, expected: Tag) -> Result<Option<&'a [u8]>, BerError> {
         if self.peek_tag() == Some(expected) { self.element(expected).map(Some) } else { Ok(None) }
     }
@@ -128,8 +129,8 @@ impl<'a> Reader<'a> {
         self.element(expected).and_then(integer_content)
     }
 
-    /// Reads a BOOLEAN. Any octet but zero is TRUE: BER says so (X.690 section 8.2.2), and though RFC 4511 section
-    /// 5.1 obliges encoders to send 0xFF, every established server accepts the others.
+    /// Reads a BOOLEAN. Any octet except zero is TRUE (X.690 section 8.2.2). RFC 4511 section 5.1 requires encoders to
+    /// send 0xFF, but all established servers accept the others.
     ///
     /// # Errors
     /// [`BerError::BadBoolean`], or as [`element`](Self::element).
@@ -156,8 +157,8 @@ impl<'a> Reader<'a> {
         if self.element(expected)?.is_empty() { Ok(()) } else { Err(BerError::BadNull) }
     }
 
-    /// Steps over everything that is left, checking that it is a series of elements. For the unknown components at
-    /// the end of an extensible SEQUENCE, which RFC 4511 section 4 says to ignore.
+    /// Skips the remaining elements, and checks that they are elements. For the unknown components at the end of an
+    /// extensible SEQUENCE, which RFC 4511 section 4 requires to ignore.
     ///
     /// # Errors
     /// As [`any`](Self::any).
@@ -169,17 +170,17 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The head of an element.
+/// Header of an element.
 pub(crate) struct Header {
     pub(crate) tag: Tag,
-    /// Octets of tag and length together.
+    /// Size of tag and length in octets.
     pub(crate) header_len: usize,
     pub(crate) content_len: usize,
 }
 
 impl Header {
-    /// Reads the header at the start of `bytes`; `None` when it is not there in full. A length in more octets than
-    /// needed is accepted: BER allows it (X.690 section 8.1.3.5 note 2) and Windows clients always send four.
+    /// Reads the header at the start of `bytes`; returns `None` if it is incomplete. A length in more octets than
+    /// needed is accepted: BER allows it (X.690 section 8.1.3.5 note 2), and Windows clients always send four.
     #[inline]
     pub(crate) fn read(bytes: &[u8]) -> Result<Option<Header>, BerError> {
         let Some(&tag) = bytes.first() else { return Ok(None) };
@@ -196,7 +197,8 @@ impl Header {
         }
     }
 
-    /// The long form: `first` says how many length octets follow, `after` is what follows it.
+    /// Reads a length in the long form. `first` is the octet with the number of length octets, `after` is the input
+    /// after it.
     fn read_long(tag: Tag, first: u8, after: &[u8]) -> Result<Option<Header>, BerError> {
         let octet_count = match first {
             0x80 => return Err(BerError::IndefiniteLength),
@@ -210,7 +212,7 @@ impl Header {
             }
             content_len = content_len << 8 | usize::from(*octet);
         }
-        // Also with some octets outstanding: more of them cannot make the length smaller.
+        // Checked even if some length octets are missing: they cannot make the length smaller.
         if content_len > CONTENT_LEN_MAX {
             return Err(BerError::LengthTooLarge);
         }
@@ -219,17 +221,17 @@ impl Header {
     }
 }
 
-/// The value of an INTEGER's or ENUMERATED's content: two's complement, at most 64 bits.
+/// Returns the number in the content of an INTEGER or ENUMERATED: two's complement, at most 64 bits.
 ///
-/// X.690 section 8.3.2 forbids a first octet that only repeats the sign. Clients send such octets (`02 04 00 00 00
-/// 01`), and other servers accept them, so they are skipped. What is left must fit.
+/// X.690 section 8.3.2 forbids leading octets that only repeat the sign. Clients send them (`02 04 00 00 00 01`) and
+/// other servers accept them, so they are skipped. The remaining octets must fit.
 ///
 /// # Errors
 /// [`BerError::BadInteger`].
 pub fn integer_content(content: &[u8]) -> Result<i64, BerError> {
     match content {
         [] => Err(BerError::BadInteger),
-        // Most numbers of most messages.
+        // The usual case.
         [only] => Ok(i64::from(*only as i8)),
         [first, rest @ ..] if content.len() <= size_of::<i64>() => {
             let sign_extended = i64::from(*first as i8);
@@ -239,7 +241,7 @@ pub fn integer_content(content: &[u8]) -> Result<i64, BerError> {
     }
 }
 
-/// The same for more octets than a number of 64 bits needs: all but the last eight must repeat the sign.
+/// The same for more than eight octets: all except the last eight must repeat the sign.
 #[cold]
 fn longer_integer_content(content: &[u8]) -> Result<i64, BerError> {
     let (extension, number) = content.split_last_chunk::<8>().ok_or(BerError::BadInteger)?;
@@ -272,7 +274,7 @@ mod tests {
             assert_eq!(Reader::new(bytes).any(), expected, "{bytes:02x?}");
         };
         check(&[0x04, 0x00], Ok((Tag::OCTET_STRING, b"")));
-        // Longer length forms than needed are BER.
+        // BER allows longer forms of a length than needed.
         check(&[0x04, 0x81, 0x01, b'a'], Ok((Tag::OCTET_STRING, b"a")));
         check(&[0x04, 0x84, 0, 0, 0, 1, b'a'], Ok((Tag::OCTET_STRING, b"a")));
         check(&[0x04, 0x89, 0, 0, 0, 0, 0, 0, 0, 0, 1, b'a'], Ok((Tag::OCTET_STRING, b"a")));
@@ -307,7 +309,7 @@ mod tests {
         check(&[0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff], Ok(i64::MAX));
         check(&[0x80, 0, 0, 0, 0, 0, 0, 0], Ok(i64::MIN));
         check(&[], Err(BerError::BadInteger));
-        // Octets that only repeat the sign.
+        // Leading octets that only repeat the sign.
         check(&[0, 0, 0, 1], Ok(1));
         check(&[0x00, 0x7f], Ok(127));
         check(&[0xff, 0x80], Ok(-128));

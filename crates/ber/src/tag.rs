@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The identifier octet of an element: class, primitive or constructed, and number, as it stands on the wire.
+/// The identifier octet of an element on the wire: class, primitive or constructed, and number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tag(pub u8);
 
@@ -45,12 +45,12 @@ impl Tag {
         Tag(0xa0 | (number & Self::NUMBER))
     }
 
-    /// Whether the content is itself a series of elements.
+    /// Returns true if the content is a series of elements.
     pub const fn is_constructed(self) -> bool {
         self.0 & Self::CONSTRUCTED != 0
     }
 
-    /// Whether the number does not fit the octet, so that more tag octets follow. LDAP has no such element.
+    /// Returns true if the number does not fit in the octet, so that more tag octets follow. LDAP has no such element.
     pub(crate) const fn is_high_number(self) -> bool {
         self.0 & Self::NUMBER == Self::NUMBER
     }

@@ -1,12 +1,12 @@
 //! Writing: elements appended to a `Vec<u8>`, always in the shortest form.
 //!
-//! There are two styles. If sizes are known, add them up with [`element_len`] and [`integer_len`] and append with the
-//! `put_*` functions: one pass, no byte moves. Otherwise [`Writer::begin`] and [`Writer::end`] fix up the length
-//! afterwards, at the cost of moving the content when it is 128 octets or more.
+//! There are two styles. If the sizes are known, add them with [`element_len`] and [`integer_len`], and append with the
+//! `put_*` functions, which write each byte once. Otherwise use [`Writer::begin`] and [`Writer::end`], which correct
+//! the length afterwards and have to move a content of 128 octets or more.
 
 use crate::Tag;
 
-/// Octets of the tag and the shortest length for a content of `content_len` octets.
+/// Returns the size in octets of the tag and the shortest length for a content of `content_len` octets.
 #[inline]
 pub const fn header_len(content_len: usize) -> usize {
     match content_len {
@@ -18,22 +18,22 @@ pub const fn header_len(content_len: usize) -> usize {
     }
 }
 
-/// Octets of a whole element with a content of `content_len` octets.
+/// Returns the size in octets of an element with a content of `content_len` octets.
 #[inline]
 pub const fn element_len(content_len: usize) -> usize {
     header_len(content_len) + content_len
 }
 
-/// Octets of the content of an INTEGER or ENUMERATED in its shortest form.
+/// Returns the size in octets of the shortest content of an INTEGER or ENUMERATED.
 #[inline]
 pub const fn integer_len(value: i64) -> usize {
-    // One sign bit is needed besides the significant ones.
+    // One sign bit is needed in addition to the significant bits.
     let significant_bits = 64 - if value < 0 { (!value).leading_zeros() } else { value.leading_zeros() };
     significant_bits as usize / 8 + 1
 }
 
-/// Appends tag and shortest length of an element whose content, `content_len` octets, the caller appends next.
-/// `content_len` is at most [`CONTENT_LEN_MAX`](crate::CONTENT_LEN_MAX); a longer one would not be readable.
+/// Appends the tag and the shortest length of an element. The caller appends the content next, `content_len` octets, at
+/// most [`CONTENT_LEN_MAX`](crate::CONTENT_LEN_MAX); a longer one cannot be read.
 #[inline]
 pub fn put_header(out: &mut Vec<u8>, tag: Tag, content_len: usize) {
     debug_assert!(content_len <= crate::CONTENT_LEN_MAX, "content of {content_len} octets");
@@ -47,7 +47,7 @@ pub fn put_header(out: &mut Vec<u8>, tag: Tag, content_len: usize) {
     out.extend_from_slice(octets.get(octets.len() - length_octet_count..).unwrap_or_default());
 }
 
-/// A length of up to four octets.
+/// Appends a length that takes up to four octets.
 #[inline]
 const fn length_octets(content_len: usize) -> [u8; 4] {
     let [.., a, b, c, d] = content_len.to_be_bytes();
@@ -60,12 +60,12 @@ const fn low_octet(number: usize) -> u8 {
     low
 }
 
-/// Writes another length into the header that `element` begins with. It takes as many octets as the one that is there.
+/// Overwrites the length in the header of `element`. The new length must take as many octets as the old one.
 #[inline]
 pub fn set_content_len(element: &mut [u8], content_len: usize) {
     let octets = length_octets(content_len);
     let length_octet_count = header_len(content_len) - 2;
-    // A short length stands where a long one says how many octets it has.
+    // A short length is at offset 1. A long one is at offset 2, after the octet with the number of length octets.
     let start = if length_octet_count == 0 { 1 } else { 2 };
     let significant = octets.get(octets.len() - length_octet_count.max(1)..).unwrap_or_default();
     if let Some(place) = element.get_mut(start..start + significant.len()) {
@@ -100,7 +100,7 @@ pub fn put_boolean(out: &mut Vec<u8>, tag: Tag, value: bool) {
     put_element(out, tag, &[if value { 0xff } else { 0x00 }]);
 }
 
-/// Appends elements whose sizes are not known beforehand.
+/// Writer of elements whose sizes are not known in advance.
 #[derive(Debug)]
 pub struct Writer<'a> {
     out: &'a mut Vec<u8>,
@@ -114,18 +114,18 @@ pub struct Mark {
 }
 
 impl<'a> Writer<'a> {
-    /// A writer that appends to `out`.
+    /// Creates a writer that appends to `out`.
     pub fn new(out: &'a mut Vec<u8>) -> Writer<'a> {
         Writer { out }
     }
 
-    /// Begins a constructed element; what is appended until [`end`](Self::end) is its content.
+    /// Begins a constructed element. Everything appended until [`end`](Self::end) is its content.
     pub fn begin(&mut self, tag: Tag) -> Mark {
         put_header(self.out, tag, 0);
         Mark { content_start: self.out.len() }
     }
 
-    /// Ends the element begun last, giving it its length.
+    /// Ends the innermost open element and writes its length.
     pub fn end(&mut self, mark: Mark) {
         let content_len = self.out.len() - mark.content_start;
         let length_start = mark.content_start - 1;
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
     use crate::Reader;
 
-    /// Contents around every step of the length's own length.
+    /// Content sizes next to each boundary at which the length takes another octet.
     const CONTENT_LENS: [usize; 9] = [0, 1, 0x7f, 0x80, 0xff, 0x100, 0xffff, 0x1_0000, 0x100_0000];
 
     #[test]

@@ -2,14 +2,14 @@
 
 use ber::{BerError, Reader, Tag, element_len, put_element, put_integer, read_frame_len};
 
-/// Reading never panics, what is read encodes to something that reads the same, and a frame's length is known from its
-/// header on and then stays.
+/// Reading never panics; elements that were read encode to elements that read the same; the size of a message does not
+/// change once its header is complete.
 pub(crate) fn elements(bytes: &[u8]) {
     walk(bytes, 8);
     frame(bytes);
 }
 
-/// Reads a series of elements, and as deep as `depth_left` allows what is in them.
+/// Reads a series of elements, and their contents up to `depth_left` levels deep.
 fn walk(bytes: &[u8], depth_left: usize) {
     let mut reader = Reader::new(bytes);
     while let Ok((tag, content)) = reader.any() {
@@ -24,7 +24,8 @@ fn walk(bytes: &[u8], depth_left: usize) {
     }
 }
 
-/// A content that is an integer's ends in that integer's shortest content; what comes before only repeats the sign.
+/// The content of an integer ends with the shortest content of the same integer; the octets before only repeat the
+/// sign.
 fn integer(content: &[u8]) {
     if let Ok(value) = ber::integer_content(content) {
         let mut encoded = Vec::new();
