@@ -342,8 +342,8 @@ impl Catalog {
 
     /// Reads the catalogue of a store. Its schema is the shipped schema with the schema texts of the store.
     ///
-    /// # Errors A type or class in use is missing from the schema, or its syntax or rules have changed; rows are
-    /// damaged.
+    /// # Errors
+    /// A type or class in use is missing from the schema, or its syntax or rules have changed; rows are damaged.
     pub fn load(read: &Read) -> Result<Catalog, OpenError> {
         let settings = StoredSettings::decode(read.get(META, META_SETTINGS)?, read.get(META, META_SCHEMA)?);
         let settings = settings.ok_or(OpenError::damaged("settings"))?;
@@ -536,7 +536,8 @@ impl Catalog {
 
     /// Adds a naming context and returns its number; `None` if it already exists.
     ///
-    /// # Errors `dn` is not a DN, is empty, or is above or below another suffix.
+    /// # Errors
+    /// `dn` is not a DN, is empty, or is above or below another suffix.
     pub fn add_suffix(&mut self, dn: &str) -> Result<Option<SuffixNumber>, OpenError> {
         let number = self.next_suffix_number();
         let is_new = self.add_numbered_suffix(number, dn)?;

@@ -248,7 +248,8 @@ impl EffectiveRights {
     /// Checks that the requester is not anonymous. Anonymous clients may not change anything, whatever the rules say.
     /// Call it before looking for the entry.
     ///
-    /// # Errors strongerAuthRequired, as in slapd, because it shows the client what to do.
+    /// # Errors
+    /// strongerAuthRequired, as in slapd, because it shows the client what to do.
     pub(crate) fn check_bound(&self) -> Result<()> {
         match self.kind {
             Kind::Anonymous { .. } => Err(OperationError::refused(
@@ -362,7 +363,8 @@ impl EffectiveRights {
 
     /// Returns the rights at the entry `id`, whose DN in the request is `dn`.
     ///
-    /// # Errors noSuchObject, as for a missing entry, if the requester may not see the entry; the store failed.
+    /// # Errors
+    /// noSuchObject, as for a missing entry, if the requester may not see the entry; the store failed.
     pub(crate) fn at_visible(
         &self,
         state: TreeState<'_>,

@@ -211,7 +211,8 @@ impl AccessRules {
 impl Rule {
     /// Compiles a rule.
     ///
-    /// # Errors The text describes the mistake in the rule.
+    /// # Errors
+    /// The text describes the mistake in the rule.
     pub(crate) fn read(text: &str, schema: &Schema, secrets: &Secrets) -> Result<Rule, String> {
         let read = AccessRule::parse(text)?;
         let AccessRule { name, is_allow, rights, place, requesters, link, .. } = read;

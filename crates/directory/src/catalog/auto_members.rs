@@ -58,7 +58,8 @@ pub(crate) struct AutoMemberRule {
 impl AutoMemberRule {
     /// Compiles a rule: `NAME: into 'GROUP' [by ATTRIBUTE] [also modified] [in 'DN'] [matching 'FILTER']`.
     ///
-    /// # Errors The text describes the mistake in the rule.
+    /// # Errors
+    /// The text describes the mistake in the rule.
     pub(crate) fn read(text: &str, schema: &Schema, secrets: &Secrets) -> Result<AutoMemberRule, String> {
         let (name, rest) = named(text, "staff: into 'cn=staff,dc=example,dc=com' matching '(title=*)'")?;
         let tokens = tokens(rest)?;

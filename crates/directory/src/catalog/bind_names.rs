@@ -27,7 +27,8 @@ impl BindNameRule {
     /// Compiles a rule: `NAME: ATTRIBUTE, ... [domain DOMAIN, ...] [listener NAME, ...] [in 'DN'] [matching
     /// 'FILTER']`.
     ///
-    /// # Errors The text describes the mistake in the rule.
+    /// # Errors
+    /// The text describes the mistake in the rule.
     pub(crate) fn read(text: &str, schema: &Schema, secrets: &Secrets) -> Result<BindNameRule, String> {
         let (name, rest) = named(text, "staff: uid, mail in 'ou=people,dc=example,dc=com'")?;
         let tokens = tokens(rest)?;

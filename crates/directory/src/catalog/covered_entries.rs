@@ -28,7 +28,8 @@ pub(crate) struct CoveredEntries {
 impl CoveredEntries {
     /// Resolves the names in the text of a rule.
     ///
-    /// # Errors The text describes the mistake in the rule.
+    /// # Errors
+    /// The text describes the mistake in the rule.
     pub(crate) fn read(
         text: &CoveredEntriesText,
         (schema, secrets): (&Schema, &Secrets),
@@ -51,7 +52,8 @@ impl CoveredEntries {
 /// Parses a list of at least one attribute type in a rule. Repeated types are returned once. `check` receives each type
 /// and the types before it, and may refuse it.
 ///
-/// # Errors The text describes the mistake in the list.
+/// # Errors
+/// The text describes the mistake in the list.
 pub(super) fn types_of(
     parser: &mut Parser<'_, '_>,
     schema: &Schema,

@@ -19,9 +19,9 @@ const PASSWORD_HISTORY: &str = "pwdHistory";
 
 /// Parses the description of an attribute that a request adds or changes.
 ///
-/// # Errors undefinedAttributeType for a type that is not defined, a malformed description, `;binary` on a type without
-/// a binary form (RFC 4522 section 3), and a language range (RFC 3866 section 2.1), which may only be used to request
-/// values.
+/// # Errors
+/// undefinedAttributeType for a type that is not defined, a malformed description, `;binary` on a type without a binary
+/// form (RFC 4522 section 3), and a language range (RFC 3866 section 2.1), which may only be used to request values.
 pub fn read_description(schema: &Schema, text: &str) -> Result<AttributeDescription, OperationError> {
     let undefined =
         |diagnostic: String| OperationError::refused(ResultCode::UNDEFINED_ATTRIBUTE_TYPE, diagnostic);

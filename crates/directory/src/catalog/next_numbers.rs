@@ -26,7 +26,8 @@ pub(crate) struct NextNumberRule {
 impl NextNumberRule {
     /// Compiles a rule: `NAME: ATTRIBUTE, ... from NUMBER to NUMBER [in 'DN']`.
     ///
-    /// # Errors The text describes the mistake in the rule.
+    /// # Errors
+    /// The text describes the mistake in the rule.
     pub(crate) fn read(text: &str, schema: &Schema, secrets: &Secrets) -> Result<NextNumberRule, String> {
         let (name, rest) = named(text, "users: uidNumber from 10000 to 59999")?;
         let tokens = tokens(rest)?;

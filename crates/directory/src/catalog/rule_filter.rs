@@ -19,7 +19,8 @@ type Types<'s> = (&'s Schema, &'s Secrets);
 
 /// Parses a filter of a rule.
 ///
-/// # Errors The text describes the mistake in the filter.
+/// # Errors
+/// The text describes the mistake in the filter.
 pub(crate) fn rule_filter(text: &str, schema: &Schema, secrets: &Secrets) -> Result<FilterBuf, String> {
     let filter = FilterBuf::parse(text).map_err(|error| format!("{text:?} is not a filter: {error}"))?;
     check(filter.as_filter(), (schema, secrets)).map_err(|what| format!("filter {text:?}: {what}"))?;
@@ -31,7 +32,8 @@ pub(crate) fn rule_filter(text: &str, schema: &Schema, secrets: &Secrets) -> Res
 /// The result depends only on the value, and is the same for every spelling of it. Therefore the filter reveals no more
 /// about a stored value than about an asserted one.
 ///
-/// # Errors The text describes the mistake in the filter, or why the attribute cannot have a filter for values.
+/// # Errors
+/// The text describes the mistake in the filter, or why the attribute cannot have a filter for values.
 pub(crate) fn value_filter(
     text: &str,
     of: TypeId,

@@ -37,7 +37,8 @@ pub(crate) struct SortOrder {
 impl SortOrderRule {
     /// Compiles a definition: `NAME: ATTRIBUTE, ... [in 'DN'] [matching 'FILTER']`.
     ///
-    /// # Errors The text describes the mistake in the definition.
+    /// # Errors
+    /// The text describes the mistake in the definition.
     pub(crate) fn read(text: &str, schema: &Schema, secrets: &Secrets) -> Result<SortOrderRule, String> {
         let (name, rest) = named(text, "names: sn, givenName in 'ou=people,dc=example,dc=com'")?;
         let tokens = tokens(rest)?;

@@ -57,7 +57,8 @@ impl Uniqueness {
 impl UniqueRule {
     /// Compiles a rule: `NAME: ATTRIBUTE, ... [in 'DN'] [matching 'FILTER']`.
     ///
-    /// # Errors The text describes the mistake in the rule.
+    /// # Errors
+    /// The text describes the mistake in the rule.
     pub(crate) fn read(text: &str, schema: &Schema, secrets: &Secrets) -> Result<UniqueRule, String> {
         let (name, rest) = named(text, "mail: mail in 'ou=people,dc=example,dc=com'")?;
         let tokens = tokens(rest)?;

@@ -69,7 +69,8 @@ impl ValueLimit {
     /// Compiles a rule: `NAME: ATTRIBUTE, ... [at most NUMBER values] [at most NUMBER octets] [like 'PATTERN'] [from
     /// 'URL'] [matching 'FILTER']`.
     ///
-    /// # Errors The text describes the mistake in the rule.
+    /// # Errors
+    /// The text describes the mistake in the rule.
     pub(crate) fn read(text: &str, schema: &Schema, secrets: &Secrets) -> Result<ValueLimit, String> {
         let (name, rest) = named(text, "phones: telephoneNumber at most 3 values like '[+0-9 ]+'")?;
         let tokens = tokens(rest)?;
