@@ -1,4 +1,4 @@
-//! Questions about access: whether a requester has a right, and which rule decides. For `pando access explain`.
+//! Questions about access: whether a requester has a right, and which rule decides. `pando access explain` asks them.
 
 use std::net::IpAddr;
 
@@ -21,11 +21,11 @@ use crate::tree::{TreeState, damaged_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Answers a question of the administrator, or of a requester to whom a rule allows `explain` at the entry.
+/// Answers a question from the administrator, or from a requester who has the right `explain` at the entry.
 ///
 /// # Errors
 /// The outcome to send: insufficientAccessRights; noSuchObject for a missing entry; protocolError for an unknown right,
-/// or a missing or superfluous attribute.
+/// a missing attribute, or an attribute that the right does not take.
 pub fn answer(
     state: TreeState<'_>,
     requester: &Requester,
@@ -34,19 +34,19 @@ pub fn answer(
     try_answer(state, requester, question).map_err(Outcome::from)
 }
 
-/// A right that was refused, at an entry by its DN.
+/// A right that was refused at an entry.
 #[derive(Clone, Copy, Debug)]
 pub struct RefusedRight<'a> {
-    /// The right's word.
+    /// Word for the right.
     pub word: &'a str,
-    /// The entry.
+    /// DN of the entry.
     pub entry: &'a str,
-    /// The attributes concerned; none for a right of the entry.
+    /// The attributes concerned; empty for a right to the whole entry.
     pub attributes: &'a [&'a str],
 }
 
-/// Returns the rule that refuses a right, or the absence of one that allows it; `None` if no rule is involved. For
-/// callers that may see everything: it checks no permission.
+/// Returns the rule that refuses a right, or reports that no rule allows it; `None` if rules do not decide the right.
+/// It checks no permission, so the caller must be allowed to see everything.
 pub fn refusing_rule(
     state: TreeState<'_>,
     asker: &Requester,
@@ -126,7 +126,7 @@ fn try_answer(
     explain(state, &subject, Asked { word, right, type_id, id, parent, dn: question.entry, link })
 }
 
-/// Answers whether a requester may use a control or an extended operation, which is no right at an entry.
+/// Answers whether a requester may use a control or an extended operation. This does not depend on an entry.
 fn answer_use(
     state: TreeState<'_>,
     requester: &Requester,
@@ -200,7 +200,8 @@ fn check_requester(
     }
 }
 
-/// Resolves an identity for this requester. An identity whose entry the requester may not see is reported as unknown.
+/// Resolves an identity in a question from `requester`. If the requester may not see its entry, the identity is
+/// reported as unknown.
 ///
 /// # Errors
 /// As [`subject`].

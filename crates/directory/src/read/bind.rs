@@ -1,12 +1,11 @@
 //! Bind (RFC 4511 section 4.2, RFC 4513 section 5): establishes the identity of a client.
 //!
-//! The directory returns the stored passwords that an asserted one must match. The caller verifies them on a thread
-//! pool, because verification is slow by design. Every failure is invalidCredentials, at the cost of one verification
-//! of the scheme of the settings: neither the response nor its time reveals whether a name exists or how its password
-//! is stored. See [`Verification`] for the remaining differences.
+//! The directory returns the stored passwords, one of which the asserted password must match. The caller verifies them
+//! on a thread pool, because verification is slow by design. Every failure is invalidCredentials and takes as long as
+//! one verification with the scheme of the settings. Thus neither the response nor its time reveals whether a name
+//! exists or how its password is stored. See [`Verification`] for the remaining differences.
 //!
-//! Aliases are not followed (RFC 4511 section 4.2), and no referral is returned for the name of a bind (RFC 3296
-//! section 5.6.1).
+//! A bind does not follow aliases (RFC 4511 section 4.2) and returns no referrals (RFC 3296 section 5.6.1).
 
 use ldap::{Authentication, BindRequest, ResultCode};
 
@@ -29,25 +28,26 @@ use crate::tree::{Found, TreeState, damaged_row};
 /// Outcome of a bind request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BindOutcome {
-    /// Decided; the connection belongs to this requester from now on (anonymous after a failure).
+    /// The bind is decided. From now on the connection has the identity of this requester, which is anonymous after a
+    /// failure.
     Done(Outcome, Requester),
-    /// To be decided by [`bind_result`] after the stored passwords are verified.
+    /// [`bind_result`] decides the bind after the stored passwords are verified.
     Verify {
-        /// Verification of the stored forms; there are none for a name that cannot bind.
+        /// Verification with the stored forms of the password. There are none for a name that cannot bind.
         verification: Verification,
-        /// The requester after success; anonymous if success is impossible.
+        /// The requester if the verification succeeds; anonymous if it cannot succeed.
         requester: Requester,
-        /// The account state, if a policy governs the password.
+        /// The account state, if a password policy governs the entry.
         account: Option<Box<Account>>,
     },
 }
 
-/// Returns a bind that fails, at the usual cost of a failure.
+/// Returns a bind that fails, and takes as long as any failure.
 pub fn bind_without_entry(snapshot: &Snapshot) -> BindOutcome {
     to_verify(snapshot.state(), Vec::new(), Requester::Anonymous, None)
 }
 
-/// Returns the simple bind of a name that denotes no entry, as [`bind`] does for such a DN.
+/// Returns the simple bind of a name that denotes no entry. It fails as [`bind`] does for a DN without an entry.
 pub fn bind_unknown(snapshot: &Snapshot, password: &[u8]) -> BindOutcome {
     match password.is_empty() {
         true => BindOutcome::Done(without_password().into(), Requester::Anonymous),
@@ -55,13 +55,13 @@ pub fn bind_unknown(snapshot: &Snapshot, password: &[u8]) -> BindOutcome {
     }
 }
 
-/// RFC 4513 section 5.1.2: a client that omitted the password must not receive success.
+/// A client that omitted the password must not receive success (RFC 4513 section 5.1.2).
 fn without_password() -> OperationError {
     let diagnostic = "a name without a password proves nothing: send a password, or neither to be anonymous";
     OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, diagnostic)
 }
 
-/// Examines a bind request.
+/// Decides a bind request, or returns the verification that decides it.
 pub fn bind(snapshot: &Snapshot, request: &BindRequest<'_>) -> BindOutcome {
     match try_bind(snapshot, request) {
         Ok(outcome) => outcome,
@@ -71,9 +71,9 @@ pub fn bind(snapshot: &Snapshot, request: &BindRequest<'_>) -> BindOutcome {
 
 /// Decides a bind without a password.
 ///
-/// EXTERNAL authenticates the administrator, if the connection permits it (RFC 4513 section 5.2.3), or the entry of a
-/// client certificate, whose name is `certificate_subject`. The caller evaluates the credentials, which hold the
-/// requested authorization identity: see [`authorized`](crate::identity::authorized).
+/// EXTERNAL (RFC 4513 section 5.2.3) authenticates the administrator, if the connection permits it, or the entry whose
+/// DN is the subject of the client certificate, `certificate_subject`. The credentials contain the requested
+/// authorization identity, which the caller evaluates: see [`authorized`](crate::identity::authorized).
 pub fn bind_without_password(
     snapshot: &Snapshot,
     request: &BindRequest<'_>,
@@ -122,12 +122,12 @@ fn try_bind_without_password(
     }
 }
 
-/// Returns the identity of a certificate's subject: the entry of that name.
+/// Returns the identity for the subject of a certificate: the entry with that DN.
 fn bind_with_certificate(state: TreeState<'_>, subject: &str) -> Result<Requester, OperationError> {
     let refused = |text: String| Err(OperationError::refused(ResultCode::INVALID_CREDENTIALS, text));
     let dn = parse_dn(subject)?;
     let name = NormalName::of(&dn, &state.catalog.schema);
-    // Authorities may issue a DN as short as cn=admin to several clients.
+    // Certificate authorities may issue a DN as short as cn=admin to several clients.
     if is_administrator(state, &name)? {
         return refused("a certificate cannot bind as the administrator".to_owned());
     }
@@ -142,7 +142,7 @@ fn bind_with_certificate(state: TreeState<'_>, subject: &str) -> Result<Requeste
     }
 }
 
-/// Returns the account state of an entry; `None` without a password policy.
+/// Returns the account state of an entry; `None` if no password policy governs it.
 ///
 /// # Errors
 /// The store failed.
@@ -154,7 +154,7 @@ pub fn account(snapshot: &Snapshot, id: EntryId) -> Result<Option<Account>, Outc
     }
 }
 
-/// Reason for a failed simple bind. For the operator, never for the client.
+/// Reason for a failed simple bind. Operators see it, clients never do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BindFailure {
     /// No entry has the name.
@@ -163,7 +163,7 @@ pub enum BindFailure {
     NoPerson,
     /// The entry has no userPassword.
     NoPassword,
-    /// The account is locked, whatever the password is.
+    /// The account is locked, so no password is accepted.
     Locked,
     /// The password is wrong.
     WrongPassword,
@@ -182,7 +182,7 @@ impl BindFailure {
     }
 }
 
-/// Returns the reason why a simple bind as `name` failed at `now_micros` without proving its password.
+/// Returns the reason why a simple bind as `name` failed at `now_micros`, without verifying its password.
 pub fn bind_failure(snapshot: &Snapshot, name: &str, now_micros: i64) -> BindFailure {
     let state = snapshot.state();
     let why = || -> Result<BindFailure, OperationError> {
@@ -235,7 +235,7 @@ fn try_bind(snapshot: &Snapshot, request: &BindRequest<'_>) -> Result<BindOutcom
     let dn = parse_dn(request.name)?;
     match (dn.is_empty(), password.is_empty()) {
         (true, true) => return Ok(BindOutcome::Done(Outcome::success(), Requester::Anonymous)),
-        // A password without an identity.
+        // A password without a name.
         (true, false) => return Err(OperationError::refused(ResultCode::INVALID_CREDENTIALS, "")),
         (false, true) => return Err(without_password()),
         (false, false) => {}
@@ -255,7 +255,7 @@ fn try_bind(snapshot: &Snapshot, request: &BindRequest<'_>) -> Result<BindOutcom
     }
 }
 
-/// Returns a bind as the entry `id`, to be verified with its password.
+/// Returns a bind as the entry `id`, to be decided by verifying its password.
 fn verified_by(
     state: TreeState<'_>,
     id: EntryId,
@@ -269,7 +269,7 @@ fn verified_by(
     Ok(to_verify(state, stored_passwords(state, id)?, Requester::User { id, dn: dn()? }, account))
 }
 
-/// Returns a bind to be verified with one of `stored`; without any, no requester can result.
+/// Returns a bind to be decided by verifying one of the passwords `stored`. If there are none, it fails.
 fn to_verify(
     state: TreeState<'_>,
     stored: Vec<Vec<u8>>,
@@ -390,7 +390,7 @@ mod tests {
         check("CN = Admin", &["{SSHA}admin"], Requester::Administrator { dn: "cn=admin".to_owned() });
         let ada = Requester::User { id: EntryId(2), dn: ADA.to_owned() };
         check("CN=Ada, dc=example,dc=com", &["{SSHA}one", "{SSHA}two"], ada);
-        // A verification against no password, at the usual cost of a failure, for names that cannot bind.
+        // For names that cannot bind, the verification has no stored password and takes as long as any failure.
         for name in ["cn=bob,dc=example,dc=com", SUFFIX, "dc=elsewhere", "nonsense=x", "cn=subschema"] {
             check(name, &[], Requester::Anonymous);
         }

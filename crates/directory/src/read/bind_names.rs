@@ -1,8 +1,8 @@
-//! Simple binds with names that are not DNs, by the setting `bind_names`.
+//! Simple binds with names that are not DNs, under the rules of the setting `bind_names`.
 //!
-//! A name denotes the one entry that rules of the setting find by it; a name of two entries denotes none. Only indexes
-//! are searched, so a name costs no more than a few rows, whether it exists or not. A name that is a DN keeps its
-//! meaning.
+//! A name denotes the only entry that the rules find with it. If they find two entries, the name denotes none. Only
+//! indexes are searched, so the cost of a name is a few rows, whether it exists or not. A name that is a DN is always
+//! used as a DN.
 
 use ldap::Dn;
 
@@ -19,18 +19,18 @@ use crate::tree::{TreeState, damaged_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Meaning of the name of a simple bind.
+/// Meaning of the name in a simple bind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BindName {
-    /// A DN, or no rule applies: the name means what it says.
+    /// The name is a DN, or no rule applies: the bind uses it unchanged.
     AsGiven,
-    /// The name of the entry with this DN.
+    /// The name denotes the entry with this DN.
     Entry(String),
-    /// A name of no entry, or of several.
+    /// The name denotes no entry, because rules find none or several.
     Nobody,
 }
 
-/// Returns the meaning of the name of a simple bind on a listener.
+/// Returns the meaning of the name in a simple bind on a listener.
 ///
 /// # Errors
 /// The store failed.
@@ -67,14 +67,15 @@ fn resolve(state: TreeState<'_>, name: &str, listener: ListenerName) -> Result<B
     }
 }
 
-/// Adds the entries that a rule finds by a value, or so many that the name is ambiguous.
+/// Adds the entries that a rule finds with a value. If there are too many to compare, adds two, which make the name
+/// ambiguous.
 fn find(state: TreeState<'_>, rule: &BindNameRule, value: &str, found: &mut Vec<EntryId>) -> Result<()> {
     let schema = &*state.catalog.schema;
     let covering = Covering::of(state, &rule.covered)?;
     for type_id in &rule.types {
         let Some(base) = state.catalog.attribute_id(*type_id, "") else { continue };
         let (def, attribute_type) = (state.catalog.attribute(base), schema.type_by_id(*type_id));
-        // Without an index there is no match: a name must not cost a scan of all entries.
+        // A type without an index matches nothing, because a name must not cost a scan of all entries.
         if !def.index.answers(IndexPart::Values)
             || schema.validate_value(attribute_type, value.as_bytes()).is_err()
         {
@@ -84,7 +85,7 @@ fn find(state: TreeState<'_>, rule: &BindNameRule, value: &str, found: &mut Vec<
         let (mut ids, mut block) = (state.read.ids(INDEX, &index_key(base, &normal))?, Vec::new());
         ids.next_block(&mut block, BIND_NAME_ENTRIES_MAX + 1)?;
         if block.len() > BIND_NAME_ENTRIES_MAX {
-            // More than can be compared: none of them is the only one.
+            // There are too many to compare, so the name is ambiguous.
             found.extend(block.into_iter().take(2).map(EntryId));
             return Ok(());
         }

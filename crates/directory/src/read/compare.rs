@@ -1,8 +1,8 @@
 //! Compare (RFC 4511 section 4.10): tests whether an entry has a value.
 //!
 //! Subtypes and further options are included, as in a filter. For userPassword the asserted value is a plaintext
-//! password, verified against the stored forms at the cost of a bind; see [`crate::access`] for the requesters that may
-//! do this. Superclasses count as values of objectClass.
+//! password, which is verified with the stored forms and takes as long as a bind. [`crate::access`] states which
+//! requesters may do this. Superclasses count as values of objectClass.
 
 use std::borrow::Cow;
 
@@ -33,13 +33,13 @@ use crate::tree::{TreeState, damaged_row, node};
 /// Outcome of a compare request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CompareOutcome {
-    /// Decided.
+    /// The compare is decided.
     Done(Outcome),
-    /// compareTrue if the asserted value verifies, else compareFalse.
+    /// The result is compareTrue if the asserted password verifies, otherwise compareFalse.
     Verify {
-        /// Verification of the stored forms.
+        /// Verification with the stored forms of the password.
         verification: Verification,
-        /// The account state, if a policy governs the password: the compare is an attempt.
+        /// The account state, if a password policy governs the entry: the compare then counts as an attempt.
         account: Option<Box<Account>>,
     },
 }
@@ -62,7 +62,7 @@ pub fn compare_result(verified: bool) -> Outcome {
     Outcome::code(if verified { ResultCode::COMPARE_TRUE } else { ResultCode::COMPARE_FALSE })
 }
 
-/// Entry that a compare tests.
+/// Entry that a compare names.
 enum Compared<'s> {
     Tree(EntryId, Option<NodeRow<'s>>),
     Outside(Cow<'s, VirtualEntry>),
@@ -119,7 +119,7 @@ fn try_compare(
     let description = described(&state.catalog.schema, request.description)?;
     let type_id = description.type_id;
     rights.check_compare(state, target, type_id)?;
-    // Rules that do not name a secret do not cover it.
+    // A rule covers a secret only if it names the secret.
     let at = at.filter(|_| Shown::AsRulesSay.includes(&state.catalog.secrets, type_id));
     if let Some(at) = &at
         && at.extent(COMPARE, Some(type_id)) == RightExtent::Nothing
@@ -127,7 +127,7 @@ fn try_compare(
         let hint = hint(state, rights, at, (target, COMPARE, Some(type_id)))?;
         return Err(denied(format!("no access rule lets you compare {}{hint}", request.description)));
     }
-    // Set only if some subtypes or values may not be compared.
+    // Set only if the requester may not compare all subtypes or values.
     let allowed = at.as_deref().map(|rights| ValuesAllowed { rights, right: COMPARE });
     let allowed = allowed.filter(|allowed| !allowed.has_whole(type_id, &state.catalog.schema));
     let row = match row {
@@ -143,7 +143,7 @@ fn try_compare(
             Matcher::new(rights.shown()).truth(&present, state, &candidate)? == Truth::True
         }
     };
-    // No rule about single values covers an attribute that names entries.
+    // A rule about single values cannot cover an attribute that names entries.
     let described = match allowed {
         None => describing(state, rights, target, &description)?,
         Some(_) => None,
@@ -171,7 +171,7 @@ fn try_compare(
     Ok(CompareOutcome::Done(compare_result(truth == Truth::True)))
 }
 
-/// Returns the compared entry as a dynamic group, if the attribute has members and the requester may use its URLs.
+/// Returns the entry as a dynamic group, if the attribute contains its members and the requester may use its URLs.
 #[inline]
 fn describing<'s>(
     state: TreeState<'s>,
@@ -348,7 +348,7 @@ mod tests {
         check(ADA, "mail", "x", ResultCode::NO_SUCH_ATTRIBUTE);
         check(ADA, "memberOf", SUFFIX, ResultCode::NO_SUCH_ATTRIBUTE);
         check(ADA, "nonsense", "x", ResultCode::UNDEFINED_ATTRIBUTE_TYPE);
-        // RFC 4522 section 3: a type without a binary form and the option are unrecognized together.
+        // A type without a binary form is unrecognized with the option `binary` (RFC 4522 section 3).
         check(ADA, "sn;binary", "King", ResultCode::UNDEFINED_ATTRIBUTE_TYPE);
         check(ADA, "entryDN;binary", ADA, ResultCode::UNDEFINED_ATTRIBUTE_TYPE);
         check("", "objectClass;binary", "top", ResultCode::UNDEFINED_ATTRIBUTE_TYPE);
@@ -367,12 +367,13 @@ mod tests {
 
     const BOB: &str = "cn=bob,dc=example,dc=com";
 
-    /// Returns an identity as a bind creates it. Ids of the sample are counted from the suffix entry, which is 1.
+    /// Returns the identity that a bind as this entry establishes. Ids in the sample are counted from the suffix entry,
+    /// which is 1.
     fn user(id: u64, dn: &str) -> Requester {
         Requester::User { id: crate::model::rows::EntryId(id), dn: dn.to_owned() }
     }
 
-    /// Regression test: every user could try passwords of others by compare, and find out who has one.
+    /// Regression test: any user could try the passwords of others with compare, and learn which entries have one.
     #[test]
     fn passwords_are_compared_by_oneself_the_administrator_and_whom_a_setting_names() {
         let mut directory = sample();

@@ -1,7 +1,7 @@
 //! The controls of a request, read once before it is dispatched (RFC 4511 section 4.1.11).
 //!
-//! [`SUPPORTED_CONTROLS`] is the one table: other controls are unknown, and the root DSE lists exactly these. A control
-//! that is unknown, or that the operation does not support, is refused if it is critical and ignored otherwise.
+//! [`SUPPORTED_CONTROLS`] has all known controls, and the root DSE lists exactly these. If a control is unknown, or the
+//! operation does not support it, the request is refused if the control is critical; otherwise the control is ignored.
 
 mod options;
 mod values;
@@ -28,7 +28,7 @@ use values::{
 pub const MANAGE_DSA_IT: &str = "2.16.840.1.113730.3.4.2";
 /// OID of the subentries control (RFC 3672 section 3).
 pub const SUBENTRIES: &str = "1.3.6.1.4.1.4203.1.10.1";
-/// The operation on which a control arrives.
+/// The operation that a request with controls carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ControlContext {
     /// Bind.
@@ -47,7 +47,7 @@ pub enum ControlContext {
     ModifyDn,
     /// Any extended operation.
     Extended,
-    /// Unbind or abandon, which have no answer: every control is ignored (RFC 4511 section 4.1.11).
+    /// Unbind or abandon, which have no response, so that controls are ignored (RFC 4511 section 4.1.11).
     Unanswered,
 }
 
@@ -84,19 +84,19 @@ impl ControlContext {
 /// A supported control.
 #[derive(Debug)]
 pub struct SupportedControl {
-    /// Its OID, as the root DSE lists it.
+    /// OID, which the root DSE lists.
     pub oid: &'static str,
-    /// Its name, for diagnostic texts.
+    /// Name for diagnostic messages.
     pub name: &'static str,
-    /// The operations that allow it.
+    /// The operations that support the control.
     contexts: &'static [ControlContext],
-    /// Whether it applies only to entries of the tree. A search of other entries, such as the root DSE, refuses it if
-    /// it is critical and ignores it otherwise.
+    /// Whether the control applies only to entries of the tree. A search of other entries, such as the root DSE, is
+    /// refused if the control is critical; otherwise it ignores the control.
     is_of_tree: bool,
     read: ReadControl,
 }
 
-/// Reads a control into the request's controls, or returns the fault in its value.
+/// Decodes a control into the controls of the request. Returns a description of the fault if its value is malformed.
 type ReadControl = fn(&mut RequestControls, &Control<'_>) -> Result<(), &'static str>;
 
 const fn control(
@@ -112,7 +112,7 @@ const fn of_tree(control: SupportedControl) -> SupportedControl {
     SupportedControl { is_of_tree: true, ..control }
 }
 
-/// Every operation that has an answer: bind, the operations on entries, extended operations.
+/// All operations that have a response: bind, the operations on entries, and extended operations.
 const ANSWERED: &[ControlContext] = &[
     ControlContext::Bind,
     ControlContext::Search,
@@ -132,7 +132,7 @@ const MODIFY: &[ControlContext] = &[ControlContext::Modify];
 const DELETE: &[ControlContext] = &[ControlContext::Delete];
 const CHANGES: &[ControlContext] =
     &[ControlContext::Add, ControlContext::Delete, ControlContext::Modify, ControlContext::ModifyDn];
-/// Operations of a transaction: changes, and the extended operation that is one.
+/// Operations that a transaction may contain: changes, and the extended operations that change an entry.
 const UPDATES: &[ControlContext] = &[
     ControlContext::Add,
     ControlContext::Delete,
@@ -145,10 +145,10 @@ const WITH_ENTRY_BEFORE: &[ControlContext] =
 const WITH_ENTRY_AFTER: &[ControlContext] =
     &[ControlContext::Add, ControlContext::Modify, ControlContext::ModifyDn];
 
-/// Operations that allow proxied authorization (RFC 4370 section 3): all of these except bind.
+/// Operations that support proxied authorization (RFC 4370 section 3): all with a response except bind.
 const PROXIED: &[ControlContext] = ANSWERED.split_at(1).1;
 
-/// The operations that name an entry, except bind.
+/// Operations on entries: search, compare and changes.
 const ON_ENTRIES: &[ControlContext] = PROXIED.split_at(PROXIED.len() - 1).0;
 
 /// All supported controls.
@@ -243,9 +243,9 @@ pub fn fits(oid: &str, context: ControlContext) -> bool {
     SUPPORTED_CONTROLS.iter().any(|known| known.oid == oid && known.contexts.contains(&context))
 }
 
-/// Returns the value of the control "what failed" for a request that was refused because of critical controls: the
-/// OIDs of those that are unknown or do not fit (draft-masarati-ldap-whatfailed section 2.3). `None` if the client did
-/// not ask, or there are none.
+/// Returns the value of the "what failed" response control for a request that was refused because of critical controls:
+/// the OIDs of the controls that are unknown or that the operation does not support (draft-masarati-ldap-whatfailed
+/// section 2.3). Returns `None` if the client did not ask for it, or if there are no such controls.
 #[cold]
 pub fn failed_controls(controls: &Controls<'_>, context: ControlContext) -> Option<Vec<u8>> {
     controls.find(oids::WHAT_FAILED)?;
@@ -264,43 +264,43 @@ pub fn failed_controls(controls: &Controls<'_>, context: ControlContext) -> Opti
     (!failed.is_empty()).then_some(value)
 }
 
-/// Returns an upper bound, in octets, for the copies that the controls of a change request (RFC 4527).
+/// Returns an upper bound, in octets, for the copies of the entry that a change requests with its controls (RFC 4527).
 pub fn copies_bytes_max(controls: &Controls<'_>) -> usize {
     let count =
         [oids::PRE_READ, oids::POST_READ].into_iter().filter(|oid| controls.find(oid).is_some()).count();
     count * COPY_BYTES_MAX
 }
 
-/// Controls that few requests have. All other requests carry only one word for them.
+/// Controls that few requests have. They are a separate allocation, so that other requests hold only a pointer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SeldomControls {
-    /// The request is carried out if this is true of the entry that it is about (RFC 4528).
+    /// Assertion: the request is carried out only if this filter matches its entry (RFC 4528).
     pub assertion: Option<FilterBuf>,
-    /// The answer has a copy of the entry as it was before the change (RFC 4527).
+    /// The response contains a copy of the entry before the change (RFC 4527).
     pub copy_before: Option<EntryCopyOptions>,
-    /// The answer has a copy of the entry as it is after the change (RFC 4527).
+    /// The response contains a copy of the entry after the change (RFC 4527).
     pub copy_after: Option<EntryCopyOptions>,
     /// The results include attributes of the entries that they name.
     pub dereference: Option<DereferenceOptions>,
     /// A delete also removes all subordinates of the entry.
     pub tree_delete: bool,
-    /// A change is decided and not applied (draft-zeilenga-ldap-noop).
+    /// The change is decided but not applied (draft-zeilenga-ldap-noop).
     pub no_operation: bool,
-    /// The change may give operational attributes and change the structural class (draft-zeilenga-ldap-relax).
+    /// The change may set operational attributes and change the structural class (draft-zeilenga-ldap-relax).
     pub relaxes_rules: bool,
-    /// The change repeats one of the server that this one follows. No client can request it.
+    /// The change repeats a change on the server from which this server copies. No client can request it.
     pub follows_source: bool,
     /// The request belongs to a transaction, which its value names (RFC 5805).
     pub in_transaction: bool,
     /// A search returns no referrals (Active Directory).
     pub domain_scope: bool,
-    /// The search also returns deleted entries (Active Directory), and whether it must fail if that is not allowed.
+    /// The search also returns deleted entries (Active Directory). The value is the control's criticality.
     pub shows_deleted: Option<bool>,
-    /// The search or compare must not be answered from a copy (RFC 6171).
+    /// The server must not answer the search or compare from a copy (RFC 6171).
     pub needs_original: bool,
     /// The search counts its results and returns none.
     pub count: Option<CountKind>,
-    /// The search returns only attributes of this origin.
+    /// The search returns only attributes of this origin: stored or computed.
     pub origin: Option<AttributeOrigin>,
     /// The results include the effective rights of a requester.
     pub effective_rights: Option<EffectiveRightsOptions>,
@@ -310,48 +310,47 @@ pub struct SeldomControls {
     pub page: Option<PageRequest>,
     /// The results are sorted.
     pub sort: Option<SortOptions>,
-    /// Only this part of the sorted results is returned.
+    /// The search returns only this part of the sorted results.
     pub window: Option<ListViewOptions>,
     /// The search returns the changes of its results since the last synchronization.
     pub sync: Option<SyncOptions>,
     /// The search continues with later changes (draft-ietf-ldapext-psearch).
     pub persistent: Option<PersistentSearch>,
-    /// A critical control that applies only to entries of the tree.
+    /// Name of a critical control that applies only to entries of the tree.
     pub needs_tree: Option<&'static str>,
 }
 
-/// The controls of a request, as the client sent them. The [`RequestContext`](crate::access::RequestContext) holds the
-/// server's own knowledge of the request.
+/// The controls of a request, as the client sent them. [`RequestContext`](crate::access::RequestContext) has what the
+/// server itself knows about the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestControls {
     /// Referral entries are treated as ordinary entries (RFC 3296 section 3).
     pub manage_dsa_it: bool,
-    /// A modify may add values that are there and delete those that are not (Active Directory).
+    /// A modify may add values that exist and delete values that do not (Active Directory).
     pub permissive_modify: bool,
-    /// `Some(true)`: a search below its base sees subentries and nothing else. `Some(false)` and `None`: it sees
-    /// everything but subentries (RFC 3672 section 3).
+    /// The subentries control (RFC 3672 section 3), for searches below the base. `Some(true)` makes only subentries
+    /// visible; `Some(false)` and `None` make all entries except subentries visible.
     pub subentries: Option<bool>,
-    /// The searchResDone explains how the search was carried out.
+    /// The searchResDone contains an explanation of the plan.
     pub explain: bool,
     /// The client understands the password policy response (draft-behera-ldap-password-policy section 6.1).
     pub password_policy: bool,
-    /// Whether each result includes whether its password can be used to bind.
+    /// Each result reports whether its password can be used to bind.
     pub account_usability: bool,
-    /// The request runs as another identity, which its value names: see
-    /// [`proxied_identity`](crate::identity::proxied_identity).
+    /// The request runs with another identity: see [`proxied_identity`](crate::identity::proxied_identity).
     pub proxied: bool,
     /// Controls that few requests have.
     pub seldom: Option<Box<SeldomControls>>,
-    /// True if the answer contains its position in the log.
+    /// The response contains its position in the log.
     pub wants_position: bool,
 }
 
 impl RequestControls {
-    /// Reads the controls of a request.
+    /// Decodes the controls of a request.
     ///
     /// # Errors
-    /// unavailableCriticalExtension for a critical control that is unknown or does not fit; protocolError for a
-    /// control given twice or with a malformed value.
+    /// unavailableCriticalExtension for a critical control that is unknown or that the operation does not support;
+    /// protocolError for a control given twice or with a malformed value.
     pub fn read(controls: &Controls<'_>, context: ControlContext) -> Result<RequestControls, Outcome> {
         let mut read = RequestControls::default();
         if controls.is_empty() || context == ControlContext::Unanswered {
@@ -380,7 +379,7 @@ impl RequestControls {
         Ok(read)
     }
 
-    /// Returns the assertion about the entry of the request.
+    /// Returns the filter of the assertion control.
     #[inline]
     pub(crate) fn assertion(&self) -> Option<&FilterBuf> {
         self.seldom.as_ref()?.assertion.as_ref()
@@ -391,17 +390,17 @@ impl RequestControls {
         self.seldom.as_ref().is_some_and(|seldom| seldom.tree_delete)
     }
 
-    /// Returns true if a change is decided and not applied.
+    /// Returns true if a change is decided but not applied.
     pub(crate) fn no_operation(&self) -> bool {
         self.seldom.as_ref().is_some_and(|seldom| seldom.no_operation)
     }
 
-    /// Returns true if the change may give operational attributes and change the structural class.
+    /// Returns true if the change may set operational attributes and change the structural class.
     pub(crate) fn relaxes_rules(&self) -> bool {
         self.seldom.as_ref().is_some_and(|seldom| seldom.relaxes_rules)
     }
 
-    /// Returns the controls of a change that repeats one of the server that this one follows.
+    /// Returns the controls of a change that repeats one on the server from which this server copies.
     pub(crate) fn of_follower() -> RequestControls {
         let seldom =
             SeldomControls { relaxes_rules: true, follows_source: true, ..SeldomControls::default() };
@@ -409,7 +408,7 @@ impl RequestControls {
         RequestControls { manage_dsa_it: true, seldom, ..RequestControls::default() }
     }
 
-    /// Returns true if the change repeats one of the server that this one follows.
+    /// Returns true if the change repeats one on the server from which this server copies.
     pub(crate) fn follows_source(&self) -> bool {
         self.seldom.as_ref().is_some_and(|seldom| seldom.follows_source)
     }
@@ -430,13 +429,13 @@ impl RequestControls {
         self.seldom.as_ref()?.shows_deleted
     }
 
-    /// Returns true if the request must not be answered from a copy.
+    /// Returns true if the server must not answer the request from a copy.
     #[inline]
     pub fn needs_original(&self) -> bool {
         self.seldom.as_ref().is_some_and(|seldom| seldom.needs_original)
     }
 
-    /// Returns the control by which a search counts its results, if it has one.
+    /// Returns the control that makes a search count its results; `None` without one.
     pub(crate) fn count(&self) -> Option<CountKind> {
         self.seldom.as_ref()?.count
     }
@@ -452,7 +451,7 @@ impl RequestControls {
         self.seldom.is_some() && self.copies() != (None, None)
     }
 
-    /// A critical control that applies only to entries of the tree.
+    /// Returns the name of a critical control that applies only to entries of the tree.
     pub(crate) fn needs_tree(&self) -> Option<&'static str> {
         self.seldom.as_ref()?.needs_tree
     }
@@ -512,7 +511,7 @@ impl RequestControls {
         self.seldom.as_ref()?.persistent
     }
 
-    /// Returns true if the client subscribes to later changes.
+    /// Returns true if the client subscribes to later changes of the results.
     pub fn listens(&self) -> bool {
         self.persistent().is_some() || self.sync().is_some_and(|asked| asked.persists)
     }
@@ -573,8 +572,8 @@ mod tests {
         assert_eq!(read(&[(oids::PAGED_RESULTS, true, Some(&page.encode()))], Search), Ok(paged));
     }
 
-    /// The match fails to compile when an operation is added: add it to the list, which the test for information leaks
-    /// of hidden entries uses.
+    /// This match fails to compile when a control context is added. Then add it to the list as well, on which the test
+    /// for leaks of hidden entries depends.
     #[test]
     fn every_operation_is_in_the_list() {
         for (place, context) in ControlContext::ALL.into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Deleted entries that are kept: their list, and what searches show of them.
+//! Deleted entries that the directory keeps: their list, and their form in search results.
 
 mod entry;
 
@@ -15,11 +15,11 @@ use crate::model::tombstone::{KIND_ENTRY, Tombstone, TombstonePlace, uuid_prefix
 use crate::tree::{TreeState, damaged_row};
 pub(crate) use entry::{Deleted, Links};
 
-/// Returns a part of the list, the newest first. It examines a bounded number of tombstones; the caller has checked
-/// that the requester may use the operation.
+/// Returns a part of the list of deleted entries, the newest first. It examines a bounded number of tombstones. The
+/// caller must have checked that the requester may use the operation.
 ///
 /// # Errors
-/// protocolError for a place that no answer has given, invalidDNSyntax; the store failed.
+/// protocolError if the list is to continue at a place that no answer has given; invalidDNSyntax; the store failed.
 pub fn list(state: TreeState<'_>, request: &DeletedRequest<'_>) -> Result<DeletedAnswer, OperationError> {
     let schema = &state.catalog.schema;
     let wanted = match request.name {
@@ -55,7 +55,7 @@ pub fn list(state: TreeState<'_>, request: &DeletedRequest<'_>) -> Result<Delete
     Ok(answer)
 }
 
-/// Returns the place of the newest tombstone with an entryUUID.
+/// Returns the place of the newest tombstone with this entryUUID.
 ///
 /// # Errors
 /// The store failed.
@@ -77,7 +77,7 @@ pub(crate) fn newest(
     Ok(found)
 }
 
-/// Returns true if a tombstone is older than the setting allows.
+/// Returns true if at least one tombstone is older than the setting `keep_deleted_seconds` allows.
 ///
 /// # Errors
 /// The store failed.

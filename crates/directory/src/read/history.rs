@@ -1,4 +1,4 @@
-//! The history of an entry: its changes in the log, the newest first.
+//! The history of an entry: its changes in the log, newest first.
 
 use ldap::{HistoryAnswer, HistoryChange, HistoryFate, HistoryKind, HistoryRequest, HistoryValues};
 
@@ -17,11 +17,12 @@ use crate::tree::target::locate_name;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Attributes that the server sets with every change. They are left out.
+/// Attributes that the server sets with every change. Histories omit them.
 const STAMPS: [&str; 3] = ["modifyTimestamp", "modifiersName", "entryCSN"];
 
-/// Returns changes of an entry. It examines a bounded number of records, and the answer has a bounded size; the caller
-/// has checked that the requester may use the operation. Values are those that the requester may read now.
+/// Returns changes of an entry. It examines a bounded number of records, and the answer has a bounded size. It contains
+/// only values of attributes that the requester may read at present. The caller must have checked that the requester
+/// may use the operation.
 ///
 /// # Errors
 /// noSuchObject for an entry that the requester may not see; invalidDNSyntax; the store failed.
@@ -61,13 +62,13 @@ fn size_of(change: &HistoryChange) -> usize {
     128 + change.values.iter().map(of_values).sum::<usize>()
 }
 
-/// Subject of a history, and the rights of its reader.
+/// Subject of a history, and the rights of the requester.
 struct Reading<'s> {
     state: TreeState<'s>,
-    /// The entry; `None` for the settings.
+    /// The entry; `None` for the history of the settings.
     id: Option<EntryId>,
     effective: EffectiveRights,
-    /// Rights at the entry; `None` if everything is allowed.
+    /// Rights at the entry; `None` if no rules restrict the requester.
     rights: Option<std::sync::Arc<EntryRights>>,
 }
 
@@ -111,7 +112,7 @@ impl<'s> Reading<'s> {
         }))
     }
 
-    /// Returns the kind of a change, and the entry's name in it; `None` if it is of something else.
+    /// Returns the kind of a change and the entry's DN in it; `None` if the change does not affect the subject.
     fn kind_of<'r>(&self, change: &'r Change) -> Option<(HistoryKind, &'r str)> {
         let Some(own) = self.id else {
             return matches!(change, Change::Settings(_)).then_some((HistoryKind::Settings, CONFIG_DN));
@@ -180,8 +181,8 @@ impl<'s> Reading<'s> {
         Ok(all)
     }
 
-    /// Returns a value as octets: that of a link as the present DN of its entry. `None` for an entry that is gone, or
-    /// that the requester may not see.
+    /// Returns a value as octets. A link is returned as the present DN of its entry, or as `None` if the entry does not
+    /// exist or the requester may not see it.
     fn value(&self, value: &Value) -> Result<Option<Vec<u8>>> {
         match value {
             Value::Bytes(octets) => Ok(Some(octets.clone())),
@@ -192,7 +193,7 @@ impl<'s> Reading<'s> {
         }
     }
 
-    /// Returns the settings as a record states them: text of each by its key.
+    /// Returns the settings in a record: the key and the text of each.
     fn settings(&self, record: &SettingsRecord) -> Vec<HistoryValues> {
         let whole = |attribute: String, text: String| HistoryValues {
             fate: HistoryFate::Replaced,

@@ -1,9 +1,9 @@
-//! Resolution of authorization identities (RFC 4513 section 5.2.1.8), and the right to assume them: those of SASL, and
-//! those of proxied authorization (RFC 4370).
+//! Resolution of authorization identities (RFC 4513 section 5.2.1.8), and the right to assume them with SASL or proxied
+//! authorization (RFC 4370).
 //!
-//! `dn:` and a DN denote that entry. `u:` and a name, or a name alone, denote the one entry that has the name as a
-//! value of an attribute of the setting `identity_attributes`. A name of two entries denotes neither. Only indexes are
-//! searched, so a name costs no more than a few rows.
+//! `dn:` and a DN denote that entry. `u:` and a name, or a name alone, denote the only entry that has the name as a
+//! value of one of the attributes in the setting `identity_attributes`. If two entries have it, the name denotes none.
+//! Only indexes are searched, so the cost of a name is a few rows.
 
 use ber::{Reader, Tag};
 use ldap::oids::{PROXIED_AUTHORIZATION, PROXIED_AUTHORIZATION_V1};
@@ -25,14 +25,14 @@ use crate::tree::{Found, TreeState, damaged_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// A requester who may authenticate.
+/// A requester that an identity denotes, with what its authentication needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identified {
     /// The requester after successful authentication.
     pub requester: Requester,
-    /// The text forms of keys for SCRAM (RFC 5803), CRAM-MD5 and DIGEST-MD5.
+    /// Keys for SCRAM (RFC 5803), CRAM-MD5 and DIGEST-MD5 in text form.
     pub sasl_keys: Vec<String>,
-    /// The account state, if a policy governs the password.
+    /// The account state, if a password policy governs the entry.
     pub account: Option<Box<Account>>,
 }
 
@@ -44,8 +44,8 @@ pub fn identify(snapshot: &Snapshot, identity: &str) -> std::result::Result<Opti
     try_identify(snapshot.state(), identity).map_err(Outcome::from)
 }
 
-/// Finds the only entry with this value of an attribute; `None` without a match, with two matches, and without an index
-/// on the attribute.
+/// Finds the only entry with this value of an attribute. Returns `None` if there is no match, more than one match, or
+/// no index on the attribute.
 ///
 /// # Errors
 /// The store failed.
@@ -90,8 +90,8 @@ fn identified(state: TreeState<'_>, id: EntryId) -> Result<Identified> {
     Ok(Identified { requester, sasl_keys: accounts::sasl_keys(state, id)?, account })
 }
 
-/// Returns true if the requester is the entry of this DN, or a member of the group of this DN as in access rules.
-/// Returns false if this cannot be determined.
+/// Returns true if the requester is the entry with this DN or, if `as_group`, a member of the group with this DN in the
+/// sense of access rules. Returns false if this cannot be determined.
 pub fn is_named(snapshot: &Snapshot, requester: &Requester, dn: &str, as_group: bool) -> bool {
     let (state, Requester::User { id, .. }) = (snapshot.state(), requester) else { return false };
     let Ok(dn) = parse_dn(dn) else { return false };
@@ -102,7 +102,7 @@ pub fn is_named(snapshot: &Snapshot, requester: &Requester, dn: &str, as_group: 
     }
 }
 
-/// Returns true if a setting names the client of a request by one of these patterns.
+/// Returns true if one of these patterns from a setting describes the client of a request.
 pub(crate) fn is_client_of(snapshot: &Snapshot, context: &RequestContext<'_>, patterns: &[String]) -> bool {
     let is_anonymous = matches!(context.requester, Requester::Anonymous);
     patterns.iter().filter_map(|text| ClientPattern::parse(text).ok()).any(|pattern| match pattern {
@@ -119,8 +119,9 @@ pub(crate) fn requester(state: TreeState<'_>, identity: &str) -> Result<Option<R
     Ok(try_identify(state, identity)?.map(|identified| identified.requester))
 }
 
-/// Returns the authorization identity that an authenticated `requester` asks for in SASL; `None` if the requester may
-/// not assume it, whether it exists or not. An empty identity is the requester's own (RFC 4422 section 3.4.1).
+/// Returns the requester for the authorization identity that an authenticated `requester` requests in SASL. Returns
+/// `None` if the identity does not exist or the requester may not assume it. An empty identity is the requester's own
+/// (RFC 4422 section 3.4.1).
 ///
 /// # Errors
 /// The store failed.
@@ -139,11 +140,11 @@ pub fn authorized(
     })
 }
 
-/// Returns the identity that the proxied authorization control names, which may not exist; `None` without the control.
+/// Returns the identity in the proxied authorization control, which need not exist; `None` without the control.
 ///
 /// # Errors
-/// protocolError for a control that is not critical, because a server without it would run the request as another
-/// identity, and for a malformed value.
+/// protocolError for a malformed value, and for a control that is not critical, because a server that does not support
+/// it would then run the request with the client's own identity.
 pub fn proxied_identity(controls: &Controls<'_>) -> std::result::Result<Option<String>, Outcome> {
     let is_proxied =
         |control: &Control<'_>| [PROXIED_AUTHORIZATION, PROXIED_AUTHORIZATION_V1].contains(&control.oid);
@@ -161,11 +162,11 @@ pub fn proxied_identity(controls: &Controls<'_>) -> std::result::Result<Option<S
     }
 }
 
-/// Returns the requester that the proxied authorization control names; `None` without the control.
+/// Returns the requester for the identity in the proxied authorization control; `None` without the control.
 ///
 /// # Errors
-/// Those of [`proxied_identity`]; authorizationDenied for an identity that does not exist or that the requester may not
-/// assume: the answer does not reveal which.
+/// As [`proxied_identity`]; authorizationDenied for an identity that does not exist or that the requester may not
+/// assume. The response does not reveal which of these it is.
 pub fn proxied_requester(
     snapshot: &Snapshot,
     requester: &Requester,
@@ -174,7 +175,7 @@ pub fn proxied_requester(
     let Some(identity) = proxied_identity(controls)? else { return Ok(None) };
     let found = match identity.as_str() {
         "" | "dn:" => Some(Requester::Anonymous),
-        // RFC 4513 section 5.2.1.8 defines no other form.
+        // RFC 4513 section 5.2.1.8 defines only these forms.
         known if known.starts_with("dn:") || known.starts_with("u:") => {
             identify(snapshot, known)?.map(|identified| identified.requester)
         }
@@ -188,8 +189,8 @@ pub fn proxied_requester(
     found.map(Some).ok_or_else(denied)
 }
 
-/// Returns true if `requester` may run requests as `other`. The administrator may act as any identity, other users as
-/// the users of entries for which a rule grants it.
+/// Returns true if `requester` may run requests as `other`. The administrator may act as any identity. Other users may
+/// act as users at whose entries a rule grants `proxy`.
 fn may_act_as(
     snapshot: &Snapshot,
     requester: &Requester,
@@ -208,8 +209,8 @@ fn refused(code: ResultCode, text: &str) -> Outcome {
     Outcome::new(code, format!("proxied authorization: {text}"))
 }
 
-/// Decodes the DN in the control's first version: `SEQUENCE { proxyDN LDAPDN }` (draft-weltman-ldapv3-proxy-04 section
-/// 3).
+/// Decodes the DN in the first version of the control: `SEQUENCE { proxyDN LDAPDN }` (draft-weltman-ldapv3-proxy-04
+/// section 3).
 fn proxy_dn(value: &[u8]) -> Option<&[u8]> {
     let mut reader = Reader::new(value);
     let mut sequence = reader.sequence(Tag::SEQUENCE).ok()?;
@@ -217,14 +218,15 @@ fn proxy_dn(value: &[u8]) -> Option<&[u8]> {
     (sequence.is_empty() && reader.is_empty()).then_some(dn)
 }
 
-/// Returns the usual number of SCRAM iterations, which unknown names receive too.
+/// Returns the SCRAM iteration count of the default policy. Unknown names receive it too, so that they look like
+/// existing ones.
 pub fn usual_scram_iterations(snapshot: &Snapshot) -> u32 {
     let policies = &snapshot.state().catalog.policies;
     let usual = policies.default.and_then(|id| policies.of(id));
     usual.map_or(PasswordPolicy::default().scram_iterations(), |policy| policy.scram_iterations())
 }
 
-/// Finds the only entry that has this value of one of these attributes.
+/// Finds the only entry that has this value in one of these attributes.
 fn find_by(state: TreeState<'_>, attributes: &[impl AsRef<str>], name: &str) -> Result<Option<EntryId>> {
     let schema = &*state.catalog.schema;
     let mut found = None;
@@ -232,7 +234,7 @@ fn find_by(state: TreeState<'_>, attributes: &[impl AsRef<str>], name: &str) -> 
         let Some(attribute_type) = schema.attribute_type(attribute.as_ref()) else { continue };
         let Some(base) = state.catalog.attribute_id(attribute_type.id, "") else { continue };
         let def = state.catalog.attribute(base);
-        // Without an index there is no match: a name must not cost a scan of all entries.
+        // An attribute without an index matches nothing, because a name must not cost a scan of all entries.
         if !def.index.answers(IndexPart::Values)
             || schema.validate_value(attribute_type, name.as_bytes()).is_err()
         {

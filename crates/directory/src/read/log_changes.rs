@@ -1,4 +1,4 @@
-//! The log for external readers: records in order, and the meaning of the numbers in them.
+//! The log for external readers: records in order, and the meaning of the attribute numbers in them.
 
 use crate::catalog::Secrecy;
 use crate::model::entry::EntryRow;
@@ -10,7 +10,7 @@ use crate::tree::TreeState;
 use crate::tree::stored_values::for_each_value;
 use std::ops::ControlFlow;
 
-/// Maximum bytes of old values with a record; values that do not fit are omitted.
+/// Maximum size, in octets, of the old values that accompany a record. Values that do not fit are omitted.
 const OLD_VALUES_BYTES_MAX: usize = 32_768;
 
 /// A record at its position.
@@ -43,8 +43,8 @@ pub struct LoggedAttribute<'a> {
 }
 
 impl Snapshot {
-    /// Returns the records from the position `from` on, until they take `bytes_max` bytes; at least one, if there is
-    /// one.
+    /// Returns the records from the position `from` on, up to a total of `bytes_max` octets, but at least one if there
+    /// is one.
     ///
     /// # Errors
     /// The store failed, or a record is damaged or of a later version.
@@ -72,14 +72,14 @@ impl Snapshot {
         Some(LoggedAttribute { name: &known.name, is_secret, is_operational: known.is_operational })
     }
 
-    /// Returns true if the attribute type of a name or OID is a secret; `None` if the schema does not define it.
+    /// Returns true if this attribute type, given by name or OID, is a secret; `None` if the schema does not define it.
     pub fn is_secret_type(&self, name_or_oid: &str) -> Option<bool> {
         let catalog = self.state().catalog;
         catalog.schema.attribute_type(name_or_oid).map(|known| catalog.secrets.has(known.id))
     }
 
-    /// Returns a value of a record as text or octets. A link is returned as the present DN of its entry, or as its
-    /// number if the entry is gone.
+    /// Returns a value of a record as text or octets. A link is returned as the present DN of its entry, or as the
+    /// entry's number if the entry does not exist.
     pub fn logged_value(&self, value: &Value) -> Vec<u8> {
         match value {
             Value::Bytes(bytes) => bytes.clone(),
@@ -91,7 +91,7 @@ impl Snapshot {
     }
 }
 
-/// Returns the values that a change will replace or remove without naming them itself, except secret ones.
+/// Returns the values that a change replaces or removes without naming them, except secret values.
 pub(crate) fn old_values(
     state: TreeState<'_>,
     change: &Change,

@@ -1,5 +1,5 @@
-//! The extended operation on the requester's own credentials, without changes: reports them, and the rules of the
-//! password policy. [`write::own_credentials`](crate::write::own_credentials) handles changes.
+//! The extended operation on the requester's own credentials, if it changes nothing: it reports the credentials and the
+//! rules of the password policy. [`write::own_credentials`](crate::write::own_credentials) handles changes.
 
 use ldap::ResultCode;
 
@@ -13,8 +13,8 @@ use crate::model::virtual_entries::READ_AUDIT;
 use crate::password::policy::Account;
 use crate::snapshot::Snapshot;
 
-/// Returns the response's value: lines of a key and its values, separated by tabs. An entry that no policy governs, and
-/// the administrator, have only lines of what they may use. `now` is in microseconds since 1970.
+/// Returns the value of the response. Each line is a key and its values, separated by tabs. Without a password policy
+/// for the requester, the lines report only what the requester may use. `now` is in microseconds since 1970.
 ///
 /// # Errors
 /// The requester has no entry and is not the administrator; the store failed.
@@ -42,10 +42,10 @@ pub fn own_credentials(
     Ok(text.into_bytes())
 }
 
-/// Returns the requester's entry.
+/// Returns the entry of the requester.
 ///
 /// # Errors
-/// There is none.
+/// The requester has no entry.
 pub(crate) fn own_entry(requester: &Requester) -> Result<EntryId, OperationError> {
     match requester {
         Requester::User { id, .. } => Ok(*id),

@@ -2,7 +2,7 @@
 //! configuration entries.
 //!
 //! They are searched in memory with the same filters and selections as other entries. The root DSE lists only supported
-//! features (RFC 4512 section 5.1); its controls come from the table by which requests are read.
+//! features (RFC 4512 section 5.1). Its controls come from the table that also decodes requests.
 
 use ldap::oids;
 use schema::Schema;
@@ -41,7 +41,7 @@ pub(crate) fn root_dse(snapshot: &Snapshot, offered: Offered) -> VirtualEntry {
     own.into_iter().fold(entry, |entry, (name, values)| entry.with(name, values)).with_operational()
 }
 
-/// Builds the subschema subentry (RFC 4512 section 4.2). The definitions are operational attributes.
+/// Builds the subschema subentry (RFC 4512 section 4.2). The definitions are values of operational attributes.
 pub(crate) fn subschema(schema: &Schema, times: Option<&SchemaTimes>) -> VirtualEntry {
     let publication = schema.publish();
     VirtualEntry::new(SUBSCHEMA_DN)

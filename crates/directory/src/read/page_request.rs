@@ -1,13 +1,13 @@
-//! The page that a search request asks for (RFC 2696).
+//! The page that a search request names (RFC 2696).
 
 use ldap::PagedResults;
 
 use crate::model::limits::SORT_KEY_MAX;
 
-/// Octets of a cookie before its seal.
+/// Size of a cookie without its seal, in octets.
 pub(super) const POSITION_SIZE: usize = 17;
 
-/// Octets of the seal.
+/// Size of the seal, in octets.
 pub(super) const SEAL_SIZE: usize = 16;
 
 /// A cookie for results that are not sorted.
@@ -15,12 +15,12 @@ pub(super) type CookieBytes = [u8; COOKIE_SIZE];
 
 const COOKIE_SIZE: usize = POSITION_SIZE + SEAL_SIZE;
 
-/// Maximum length of a cookie, which may hold a sort key.
+/// Maximum size of a cookie in octets. A cookie may contain a sort key.
 const COOKIE_SIZE_MAX: usize = 1 << 10;
 
 const _: () = assert!(SORT_KEY_MAX + 64 < COOKIE_SIZE_MAX);
 
-/// The page that a request asks for.
+/// The page that a request names: its size, and a cookie.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageRequest {
     pub(super) size: u32,
@@ -29,18 +29,18 @@ pub struct PageRequest {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Cookie {
-    /// The first page.
+    /// No cookie: the first page.
     Empty,
-    /// A cookie of the usual length.
+    /// A cookie for results that are not sorted.
     Sealed(CookieBytes),
-    /// A longer cookie, as for sorted results.
+    /// A longer cookie, for sorted results.
     Sorted(Box<[u8]>),
     /// A cookie of a length that this server never issues.
     Foreign,
 }
 
 impl PageRequest {
-    /// Reads the value of the control.
+    /// Creates the request from the value of the control.
     pub(crate) fn of(value: PagedResults<'_>) -> PageRequest {
         let cookie = match value.cookie {
             [] => Cookie::Empty,

@@ -1,4 +1,4 @@
-//! The Password Policy State extended operation without changes: reports the account state to administrators.
+//! The Password Policy State extended operation, if it changes nothing: it reports the account state to administrators.
 //! [`write::password_state`](crate::write::password_state) handles changes.
 
 use ldap::StateRequest;
@@ -8,10 +8,10 @@ use crate::accounts::managed::ManagedAccount;
 use crate::model::outcome::Outcome;
 use crate::snapshot::Snapshot;
 
-/// Returns the response's value. `now` is in microseconds since 1970.
+/// Returns the value of the response. `now` is in microseconds since 1970.
 ///
 /// # Errors
-/// The outcome to answer with.
+/// The outcome to send.
 pub fn password_state(
     snapshot: &Snapshot,
     requester: &Requester,

@@ -1,11 +1,12 @@
-//! Prefetch: reads the pages that a request will read, so that they are in memory when it is carried out.
+//! Prefetch: reads the pages that a request needs, so that they are in memory when the request is carried out.
 //!
 //! If a directory is larger than memory, a request waits for the disk. An event loop must not wait, so another thread
-//! reads the pages first, on a snapshot of its own. Prefetch answers nothing: its output is discarded, and the session
-//! carries out every request itself. A refusal or a store failure met here is met again there and reported there.
+//! reads the pages first, on a snapshot of its own. Prefetch sends nothing: its output is discarded, and the session
+//! carries out every request itself. A refusal or a store failure during prefetch occurs again in the session, which
+//! reports it.
 //!
-//! Most requests need no other thread: the event loop itself [traverses](look_ahead) the pages that are in memory and
-//! learns which page is missing first.
+//! Most requests need no other thread: the event loop itself makes a [dry run](look_ahead) over the pages that are in
+//! memory, which shows which page is missing first.
 
 use std::hint::black_box;
 
@@ -21,11 +22,12 @@ use crate::read::search::{Budget, Search, Step};
 use crate::snapshot::Snapshot;
 use crate::tree::Found;
 
-/// Octets from one page of memory to the next, or less.
+/// Minimum size of a page of memory, in octets.
 const PAGE_SIZE: usize = 4 << 10;
 
-/// Reads the pages that the request will read: for a search as much as the budget allows, for other requests the entry
-/// that they name. Returns the octets of answers or rows that it met. Clears and overwrites `scratch`.
+/// Reads the pages that a request needs. For a search it reads as much as the budget allows, for other requests the
+/// entry that they name. Returns the total size, in octets, of the results or rows that it read. Clears and overwrites
+/// `scratch`.
 pub fn read_ahead(
     snapshot: &Snapshot,
     requester: &Requester,
@@ -36,8 +38,8 @@ pub fn read_ahead(
     traverse(snapshot, requester, message, budget, scratch).octets
 }
 
-/// Does the same as [`read_ahead`] without waiting for the disk, and returns what was not in memory. If nothing is
-/// absent, the request itself hardly waits. A request that exceeds the budget is reported as a walk.
+/// Does the same as [`read_ahead`] without waiting for the disk, and returns the pages that were not in memory. If none
+/// was absent, the request hardly waits. A request that exceeds the budget is reported as a traversal (`is_walk`).
 pub fn look_ahead(
     snapshot: &Snapshot,
     requester: &Requester,
@@ -51,7 +53,7 @@ pub fn look_ahead(
     absent
 }
 
-/// Brings pages that were absent into memory, and returns when they are there. A parked snapshot will do.
+/// Reads absent pages into memory and returns when they are there. The snapshot may be parked.
 ///
 /// # Errors
 /// The store failed.
@@ -59,21 +61,21 @@ pub fn bring_in(snapshot: &Snapshot, pages: &[PageNumber]) -> Result<(), StoreEr
     snapshot.state().read.bring_in(pages)
 }
 
-/// Takes note of pages that were brought in for `snapshot` a moment ago: [`look_ahead`] takes them to be there.
+/// Records that pages were just read into memory for `snapshot`: [`look_ahead`] then assumes that they are there.
 pub fn has_brought_in(snapshot: &Snapshot, pages: &[PageNumber]) {
     snapshot.state().read.has_brought_in(pages);
 }
 
 /// Progress of a traversal.
 struct Traversal {
-    /// Octets of answers or rows met.
+    /// Total size of the results or rows that were read, in octets.
     octets: usize,
-    /// False if the budget ended it.
+    /// Whether it is complete; false if the budget ended it.
     is_over: bool,
 }
 
 impl Traversal {
-    /// A complete traversal.
+    /// Returns a complete traversal.
     fn complete(octets: usize) -> Traversal {
         Traversal { octets, is_over: true }
     }
@@ -90,7 +92,7 @@ fn traverse(
         Request::Search(request) => {
             scratch.clear();
             let controls = RequestControls::read(&message.controls, ControlContext::Search);
-            // Under another identity, or by rules about the connection, a search may read other pages.
+            // Another identity, or rules about the connection, may make a search read other pages.
             let controls = controls.ok().filter(|controls| !controls.proxied && !controls.listens());
             let Some(controls) = controls.filter(|_| !snapshot.asks_link()) else {
                 return Traversal::complete(0);
@@ -116,7 +118,7 @@ fn traverse(
     Traversal::complete(read_entry(snapshot, dn).unwrap_or(0))
 }
 
-/// Finds an entry and reads its row. If there is none, this reads the rows next to its name.
+/// Finds an entry and reads its row. If the entry does not exist, the rows next to its name are read.
 fn read_entry(snapshot: &Snapshot, dn: &str) -> Result<usize, OperationError> {
     let state = snapshot.state();
     let name = NormalName::of(&parse_dn(dn)?, &state.catalog.schema);
@@ -169,7 +171,7 @@ mod tests {
             let message = Message { id: MessageId(1), request, controls: Controls::NONE };
             let octets = read_ahead(&snapshot, &requester, &message, &budget, &mut Vec::new());
             assert!(expected.contains(&octets), "{request:?}: {octets}");
-            // All of it has just been read.
+            // All pages have just been read.
             let absent = look_ahead(&snapshot, &requester, &message, &budget, &mut Vec::new());
             assert!(absent.is_nothing(), "{request:?}: {absent:?}");
         }

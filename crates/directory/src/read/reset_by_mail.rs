@@ -1,8 +1,9 @@
-//! Accounts that may get a new password by a link which the server sends to their mail address.
+//! Accounts whose password may be reset by mail: the server sends a link to the mail address of the account.
 //!
-//! The password policy of the account permits it (`pandoPwdResetByMail`). The administrator's entry and accounts that
-//! may read `cn=monitor` or the audit trail are excluded: for those, a mailbox is too weak a proof. So are accounts
-//! without a password here, whose password is elsewhere or that sign in by other means.
+//! The password policy of the account must permit it (`pandoPwdResetByMail`). The administrator's entry and accounts
+//! that may read `cn=monitor` or the audit trail are excluded, because access to a mailbox is too weak a proof for
+//! them. Accounts without a password in this directory are excluded too: their password is elsewhere, or they sign in
+//! by other means.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -19,25 +20,26 @@ use crate::snapshot::Snapshot;
 use crate::tree::stored_values::values_of_type;
 use crate::tree::{TreeState, damaged_row};
 
-/// Attribute with mail addresses.
+/// Attribute that contains mail addresses.
 const MAIL: &str = "mail";
 
-/// Receiver of a link.
+/// Recipient of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recipient {
     /// Entry of the account.
     pub id: EntryId,
     /// DN of the account.
     pub dn: String,
-    /// Mail address, as the entry has it.
+    /// Mail address as stored in the entry.
     pub mail: String,
-    /// Fingerprint of the passwords and mail addresses, valid in this process alone. A link is void when they change.
+    /// Fingerprint of the passwords and mail addresses, valid only in this process. When one of them changes, the link
+    /// becomes void.
     pub fingerprint: u64,
 }
 
-/// Returns the account that has this user name or mail address, if its password may be reset by mail at `now`, in
-/// microseconds since 1970. The user name is one of the setting `identity_attributes`. Of several addresses, the link
-/// goes to the one that was given, otherwise to the first.
+/// Returns the account with this user name or mail address, if its password may be reset by mail at `now`, in
+/// microseconds since 1970. A user name is a value of an attribute in the setting `identity_attributes`. If the account
+/// has several addresses, the link is sent to the given address, or to the first one if a user name was given.
 ///
 /// # Errors
 /// The store failed.
@@ -56,8 +58,9 @@ pub fn recipient(snapshot: &Snapshot, name: &str, now: i64) -> Result<Option<Rec
     Ok(mail.map(|mail| Recipient { id, dn, mail, fingerprint }))
 }
 
-/// Returns the requester whose password may be reset by mail at `now`, in microseconds since 1970, with the fingerprint
-/// of its passwords and addresses; `None` if there is no such entry, or if the password may not be reset so.
+/// Returns the requester of an account whose password may be reset by mail at `now`, in microseconds since 1970, with
+/// the fingerprint of its passwords and mail addresses. Returns `None` if the entry does not exist or its password may
+/// not be reset by mail.
 ///
 /// # Errors
 /// The store failed.
@@ -105,7 +108,7 @@ mod tests {
 
     const POLICY: &str = "cn=policy,dc=example,dc=com";
 
-    /// Returns a directory with a policy that has these rules, and the default policy is that one.
+    /// Returns a directory whose default policy has these rules.
     fn directory(rules: &[(&str, &[&str])]) -> TestDirectory {
         let mut directory = TestDirectory::new();
         directory.add(SUFFIX, &[("objectClass", &["domain"]), ("dc", &["example"])]);

@@ -5,16 +5,16 @@ use ldap::SelectionBuf;
 /// Effective rights that a search requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EffectiveRightsOptions {
-    /// The authorization identity as the client wrote it; `None` for the client's own.
+    /// The authorization identity as the client wrote it; `None` for the client's own identity.
     pub identity: Option<String>,
-    /// Attributes of interest in addition to those that the search returns.
+    /// Further attributes to report rights for, in addition to those that the search returns.
     pub attributes: Vec<String>,
 }
 
 /// Copy of the changed entry that a client requests (RFC 4527).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EntryCopyOptions {
-    /// Whether the change must fail without the copy.
+    /// Whether the change must fail if the copy cannot be returned.
     pub is_critical: bool,
     /// The requested attributes, as in a search.
     pub selection: SelectionBuf,
@@ -23,9 +23,9 @@ pub struct EntryCopyOptions {
 /// Dereference request: attributes of the entries that results name (draft-masarati-ldap-deref).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DereferenceOptions {
-    /// Whether the search must fail without the control.
+    /// Whether the search must fail if the control cannot be honored.
     pub is_critical: bool,
-    /// Attributes that hold DNs, each with the attributes to return of the named entries.
+    /// Attributes that contain DNs, each with the attributes to return of the entries with these DNs.
     pub specs: Vec<(String, Vec<String>)>,
 }
 
@@ -34,7 +34,7 @@ pub struct DereferenceOptions {
 pub struct SortOptions {
     /// Whether the search must fail if it cannot sort.
     pub is_critical: bool,
-    /// The most important key first.
+    /// Sort keys, the most significant first.
     pub keys: Vec<RequestedSortKey>,
 }
 
@@ -43,7 +43,7 @@ pub struct SortOptions {
 pub struct RequestedSortKey {
     /// The attribute description as the client wrote it.
     pub attribute: String,
-    /// The name or OID of a matching rule; `None` for the attribute's own.
+    /// The name or OID of a matching rule; `None` for the ordering rule of the attribute.
     pub rule: Option<String>,
     /// Whether the order is descending.
     pub reverse: bool,
@@ -58,14 +58,14 @@ pub struct ListViewOptions {
     pub after: u32,
     /// The target entry.
     pub target: WindowTarget,
-    /// Whether the client sent a context id, as if from an earlier response.
+    /// Whether the client sent a context id, which this server never issues.
     pub has_context: bool,
 }
 
 /// Target entry of a list view request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WindowTarget {
-    /// Offset of the entry and the number of entries, as the client counts them.
+    /// Offset of the entry in the list, and length of the list, as the client assumes them.
     Offset(u32, u32),
     /// The first entry whose sort key is this value or greater.
     Value(Vec<u8>),
@@ -80,7 +80,7 @@ pub struct SyncOptions {
     pub cookie: Option<Vec<u8>>,
 }
 
-/// Control by which a search counts its results.
+/// Control that makes a search count its results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CountKind {
     /// Search No-Op (OpenLDAP).
@@ -92,8 +92,8 @@ pub enum CountKind {
 /// Origin of attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttributeOrigin {
-    /// They are stored.
+    /// Stored attributes.
     Stored,
-    /// The server computes them.
+    /// Attributes that the server computes.
     Computed,
 }

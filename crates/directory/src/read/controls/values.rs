@@ -1,4 +1,4 @@
-//! Decoders of the values of request controls, one for each kind of value.
+//! Decoders for the values of request controls, one for each kind of value.
 
 use ber::{Reader, Tag};
 use ldap::{
@@ -22,8 +22,8 @@ pub(super) fn read_account_usability(
     no_value(control)
 }
 
-/// Ignores the value, which is for the audit trail; intermediaries may have appended to it. It decides nothing, so a
-/// malformed one is no reason to refuse the request (draft-wahl-ldap-session sections 2.2 and 2.3).
+/// Ignores the value, which only the audit trail records. It affects nothing else, and intermediaries may have appended
+/// to it, so a malformed value is no reason to refuse the request (draft-wahl-ldap-session sections 2.2 and 2.3).
 pub(super) fn read_session_tracking(_: &mut RequestControls, _: &Control<'_>) -> Result<(), &'static str> {
     Ok(())
 }
@@ -39,7 +39,8 @@ pub(super) fn read_proxied(
     if control.value.is_some() { Ok(()) } else { Err("takes an identity as its value") }
 }
 
-/// Ignores the value: the server waits for the position before it reads anything else of the request.
+/// Checks only that the value is present and well-formed: the server has waited for the position before it decodes the
+/// controls.
 pub(super) fn read_at_least(_: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
     match AtLeast::decode(control.value.unwrap_or_default()) {
         Some(_) => Ok(()),
@@ -80,7 +81,7 @@ pub(super) fn read_subentries(
     Ok(())
 }
 
-/// Reads the control of draft-ietf-ldup-subentry section 3: with it, only subentries are seen.
+/// Reads the control of draft-ietf-ldup-subentry section 3. With it, a search returns only subentries.
 pub(super) fn read_subentries_draft(
     controls: &mut RequestControls,
     control: &Control<'_>,
@@ -110,8 +111,8 @@ pub(super) fn read_count(controls: &mut RequestControls, kind: CountKind) -> Res
     }
 }
 
-/// Reads the options of a search. A search of a base above the naming contexts always covers them, so the option for
-/// that changes nothing.
+/// Reads the options of a search. A search from above the naming contexts always includes them, so the option for that
+/// has no effect.
 pub(super) fn read_search_options(
     controls: &mut RequestControls,
     control: &Control<'_>,
@@ -226,7 +227,7 @@ pub(super) fn read_sort(controls: &mut RequestControls, control: &Control<'_>) -
     Ok(())
 }
 
-/// Reads a control whose presence is its whole content.
+/// Reads a control without a value, whose presence is its meaning.
 pub(super) fn read_flag(flag: &mut bool, control: &Control<'_>) -> Result<(), &'static str> {
     *flag = true;
     no_value(control)

@@ -1,4 +1,4 @@
-//! Deleted entries as results of searches.
+//! Deleted entries as search results.
 
 use ldap::Dn;
 use uuid::Uuid;
@@ -15,20 +15,21 @@ use crate::tree::{TreeState, damaged_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Values of a link attribute that are resolved to names.
+/// Values of a link attribute to resolve to names.
 #[derive(Clone, Copy)]
 pub(crate) enum Links<'t> {
     None,
     All,
-    /// Those that may be one of these names.
+    /// Values that may be one of these names.
     Named(&'t [&'t Target]),
 }
 
-/// A deleted entry, with the name that it would have if it had not been deleted.
+/// A deleted entry, with the DN that it would have if it had not been deleted.
 pub(crate) struct Deleted<'s> {
-    /// Its tombstone without the values.
+    /// Tombstone without the values.
     pub(crate) head: Tombstone,
-    /// Its name: below the present name of its superior, if that exists and the whole entry is shown.
+    /// DN of the entry. If the whole entry is shown and its superior exists, it is below the present DN of the
+    /// superior.
     pub(crate) former_dn: String,
     place: TombstonePlace,
     row: &'s [u8],
@@ -36,8 +37,8 @@ pub(crate) struct Deleted<'s> {
 }
 
 impl<'s> Deleted<'s> {
-    /// Reads a row. Unless `is_whole`, the entry has only what the list of deleted entries has: its name as it was
-    /// stored, and no values.
+    /// Reads a tombstone. Unless `is_whole`, the entry has no values and the DN that is stored, as in the list of
+    /// deleted entries.
     pub(crate) fn of(
         state: TreeState<'s>,
         (place, row): (TombstonePlace, &'s [u8]),
@@ -52,13 +53,13 @@ impl<'s> Deleted<'s> {
         Ok(Deleted { head, former_dn, place, row, is_whole })
     }
 
-    /// Returns the octets of the row that are decoded to show it.
+    /// Returns the number of octets of the row that must be decoded to show the entry.
     pub(crate) fn cost(&self) -> usize {
         if self.is_whole { self.row.len().min(TOMBSTONE_RESULT_MAX) } else { self.former_dn.len() }
     }
 
-    /// Returns the entry that results contain. A row of more than [`TOMBSTONE_RESULT_MAX`] octets is shown without
-    /// values. Each value of a link attribute costs a look-up: the entry has only those that are `wanted`.
+    /// Returns the entry for results. If its row has more than [`TOMBSTONE_RESULT_MAX`] octets, it has no values.
+    /// `wanted` selects values of link attributes, because each costs a lookup.
     pub(crate) fn entry<'t>(
         &self,
         state: TreeState<'_>,
@@ -94,7 +95,8 @@ impl<'s> Deleted<'s> {
                     }
                     Value::Link(target) => match links {
                         Links::Named(names) if names.iter().all(|name| name.entry != Some(*target)) => {
-                            // Only a name that is gone can be one of these by now.
+                            // The value names none of these entries, so only the former name of a deleted entry can be
+                            // equal.
                             if others_are_deleted {
                                 texts.extend(self.deleted_target(state, *target)?);
                             }
@@ -108,8 +110,8 @@ impl<'s> Deleted<'s> {
         Ok(entry.with_operational())
     }
 
-    /// Returns the name of an entry that a value names: its present one, or that which it had when it was deleted by
-    /// the same request; `None` for an entry that is gone.
+    /// Returns the DN of an entry that a value names: its present DN, or the DN that it had when the same request
+    /// deleted it. Returns `None` if the entry was deleted otherwise.
     fn target(&self, state: TreeState<'_>, id: EntryId) -> Result<Option<Vec<u8>>> {
         match state.dn(id)? {
             Some(dn) => Ok(Some(dn.into_bytes())),
@@ -117,7 +119,7 @@ impl<'s> Deleted<'s> {
         }
     }
 
-    /// Returns the name that an entry had when it was deleted by the same request as this one.
+    /// Returns the DN that an entry had when the request that deleted this entry also deleted it.
     fn deleted_target(&self, state: TreeState<'_>, id: EntryId) -> Result<Option<Vec<u8>>> {
         let place = TombstonePlace { position: self.place.position, id };
         let Some(row) = state.read.get(DELETED, &place.key())? else { return Ok(None) };
@@ -125,7 +127,7 @@ impl<'s> Deleted<'s> {
         Ok(Some(head.dn.into_bytes()))
     }
 
-    /// Returns true if the request that deleted the entry deleted others too, which are kept.
+    /// Returns true if the request that deleted this entry also deleted others that are kept.
     fn is_of_tree(&self, state: TreeState<'_>) -> Result<bool> {
         let prefix = delete_prefix(self.place.position);
         let mut rows = state.read.scan_below(DELETED, &prefix).take(2);
@@ -133,7 +135,7 @@ impl<'s> Deleted<'s> {
     }
 }
 
-/// Returns the number of RDNs in a tombstone's RDN: more than one for some suffix entries.
+/// Returns the number of RDNs in the RDN of a tombstone. For a suffix entry it may be more than one.
 fn dn_depth(rdn: &str) -> usize {
     Dn::parse(rdn).map_or(1, |dn| dn.len())
 }
