@@ -1,4 +1,4 @@
-//! Errors of files, and damage that a reader finds in them.
+//! Errors of a trail's files, and damage that a reader finds in them.
 
 use std::fmt;
 use std::io;
@@ -13,13 +13,13 @@ pub enum AuditError {
     Io {
         /// File or folder.
         path: PathBuf,
-        /// Error of the system.
+        /// The system's error.
         error: io::Error,
     },
     /// The key file does not contain a key.
     #[error("{}: not a private key (Ed25519, PKCS #8)", .0.display())]
     Key(PathBuf),
-    /// There is no trail in the folder.
+    /// The folder contains no trail.
     #[error("{}: the folder contains no segment of an audit trail", .0.display())]
     NoTrail(PathBuf),
     /// The newest segment cannot be continued.
@@ -86,38 +86,38 @@ pub enum Damage {
     /// The header of a segment was changed, or has another version.
     #[error("the header of the segment is damaged")]
     Header,
-    /// The header names another trail or another key than the earlier segments.
+    /// The header belongs to another trail or another key than the earlier segments.
     #[error("the segment belongs to another trail")]
     Foreign,
     /// Segments are missing.
     #[error("segments {from} to {to} are missing")]
     MissingSegments {
-        /// The first.
+        /// First missing segment.
         from: u64,
-        /// The last.
+        /// Last missing segment.
         to: u64,
     },
-    /// Segments are missing and no retention is on record.
+    /// Segments are missing, and the trail contains no record of their removal.
     #[error("segments 1 to {0} are missing, and the trail does not say that retention removed them")]
     Unretired(u64),
-    /// The head of a block was changed, so its length is unknown; the bytes up to the next block are skipped.
+    /// The head of a block was changed, so its length is unknown. The bytes up to the next block are skipped.
     #[error("the head of a block is damaged")]
     Head,
     /// Bytes of a block were changed.
     #[error("bytes of the block were changed: its hash does not match")]
     Hash,
-    /// The block does not follow the one before it.
+    /// The block does not follow the previous one.
     #[error(
         "the block does not follow the one before it: what stood between was changed, removed or put elsewhere"
     )]
     Link,
-    /// A block number is out of order.
+    /// The number of a block is not the expected one.
     #[error("expected block {expected}: blocks are missing, or out of order")]
     Order {
-        /// Number that was expected.
+        /// Expected number.
         expected: u64,
     },
-    /// The end of a segment that others follow is cut off, or was never written.
+    /// The end of a segment is missing although other segments follow.
     #[error("the last block of the segment is cut off")]
     Cut,
     /// The bytes that a crash left after the last whole block differ from those that the restart recorded.
@@ -129,19 +129,19 @@ pub enum Damage {
     /// An anchor's signature is invalid.
     #[error("the anchor's signature does not match the key of the trail")]
     Signature,
-    /// The signatures are by another key than the one given.
+    /// The signatures were made with another key than the given one.
     #[error("the trail is signed by another key than the one given")]
     OtherKey,
-    /// The trail ends before the block that the file `head` names.
+    /// The trail ends before the block that the file `head` specifies.
     #[error("the trail ends before block {block}, which file head says it has: the end is cut off")]
     Shortened {
-        /// The block of the last anchor.
+        /// Block of the last anchor.
         block: u64,
     },
-    /// A block that was noted elsewhere is missing or differs.
+    /// A block that was recorded outside the trail is missing or differs.
     #[error("block {block} is not the one with the hash given")]
     AnchorMismatch {
-        /// Its number.
+        /// Number of the block.
         block: u64,
     },
     /// The file `head` is malformed.

@@ -1,14 +1,15 @@
-//! Events: a sequence of fields, each a number and a value; `docs/reference/audit-format.md` has the kinds of events.
+//! Events. An event is a sequence of fields with a number and a value. `docs/reference/audit-format.md` describes the
+//! kinds of events.
 //!
-//! A *varint* is an unsigned integer in groups of seven bits, the lowest first, each but the last with the highest bit
-//! set (at most ten bytes). An event is a varint with the length of the rest, at most 65,536, followed by fields in any
-//! order. A field begins with a varint: twice its number, and one if it has bytes. Without bytes its value is a varint;
-//! with bytes it is their length, a varint, and the bytes. A reader skips numbers that it does not know. Text is UTF-8.
-//! Values of a changed attribute: one byte for the kind (0 added, 1 removed, 2 replaced, 3 value before the change),
-//! then the attribute's name and each value, all as a varint with the length and the bytes.
+//! A *varint* is an unsigned integer in groups of seven bits, lowest first. All bytes except the last have the highest
+//! bit set. There are at most ten bytes. An event is a varint with the length of the rest, at most 65,536, followed by
+//! fields in any order. A field begins with a varint: twice its number, plus one if its value consists of bytes.
+//! Otherwise the value is a varint. Bytes follow their length, a varint. A reader skips fields with unknown numbers.
+//! Text is UTF-8. Values of a changed attribute: one byte for the kind (0 added, 1 removed, 2 replaced, 3 value before
+//! the change), then the attribute's name and each value, each as its length, a varint, and its bytes.
 //!
-//! An [`EventWriter`] appends fields to a buffer; a field that no longer fits is left out, never half written. An
-//! [`Event`] is a view of bytes that were checked once.
+//! An [`EventWriter`] appends fields to a buffer. A field that no longer fits is omitted, never partially written. An
+//! [`Event`] is a view of bytes that were already checked.
 
 use std::borrow::Cow;
 
@@ -23,10 +24,10 @@ macro_rules! numbered {
         pub enum $name { $($(#[$variant_doc])* $variant = $number,)* }
 
         impl $name {
-            /// All of them.
+            /// All values.
             pub const ALL: &[$name] = &[$($name::$variant,)*];
 
-            /// The one of this number.
+            /// Returns the value with this number.
             pub fn of(number: u64) -> Option<$name> {
                 match number { $($number => Some($name::$variant),)* _ => None }
             }
@@ -41,7 +42,7 @@ numbered! {
         Kind = 1,
         /// Time of arrival or occurrence, in microseconds since 1970.
         Time = 2,
-        /// Microseconds that it took.
+        /// Duration in microseconds.
         Took = 3,
         /// Result code.
         Result = 4,
@@ -63,7 +64,7 @@ numbered! {
         TrackingFormat = 12,
         /// Session tracking: identifier.
         TrackingIdentifier = 13,
-        /// DN of the entry, base of the search.
+        /// DN of the entry, or base of the search.
         Target = 14,
         /// Scope of the search.
         Scope = 15,
@@ -71,19 +72,19 @@ numbered! {
         Filter = 16,
         /// Filter as text.
         FilterText = 17,
-        /// An attribute asked for, compared or changed.
+        /// An attribute that was requested, compared or changed.
         Attribute = 18,
-        /// Entries returned, or deleted with the one above them.
+        /// Number of entries returned, or deleted with their superior.
         Entries = 19,
-        /// Position in the log.
+        /// Position in the directory's log.
         Position = 20,
         /// Change sequence number.
         Csn = 21,
-        /// Reason of a failure.
+        /// Reason for a failure.
         Reason = 22,
-        /// Method of a bind, version of TLS.
+        /// Method of a bind, or version of TLS.
         Method = 23,
-        /// OID of an extended operation, new RDN, name of what was done.
+        /// OID of an extended operation, new RDN, or name of an administrative action.
         Name = 24,
         /// New superior.
         Superior = 25,
@@ -91,19 +92,19 @@ numbered! {
         Values = 26,
         /// Operation id.
         OperationId = 27,
-        /// Epoch.
+        /// Epoch of the writer.
         Epoch = 28,
-        /// The rule that decided.
+        /// Access rule that decided.
         Rule = 29,
         /// A count.
         Count = 30,
-        /// A segment.
+        /// Number of a segment.
         Segment = 31,
-        /// An offset in it.
+        /// Offset in the segment.
         Offset = 32,
         /// A hash.
         Hash = 33,
-        /// Position up to which something holds.
+        /// Position up to which the event applies.
         Until = 34,
     }
 }
@@ -137,15 +138,15 @@ numbered! {
         Closed = 17,
         /// TLS began.
         Tls = 18,
-        /// A change of something else than entries, or by the server itself.
+        /// A change of something other than entries, or a change by the server itself.
         Administration = 32,
-        /// The trail began or went on.
+        /// The trail began or was continued.
         Started = 48,
         /// The server stopped.
         Stopped = 49,
         /// Events were lost.
         Lost = 50,
-        /// Changes are not in the trail.
+        /// The trail does not contain some changes.
         Gap = 51,
         /// Segments were removed.
         Retired = 52,
@@ -153,7 +154,7 @@ numbered! {
 }
 
 impl Kind {
-    /// Returns the name of the kind in output and in options.
+    /// Returns the name of the kind for output and options.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Bind => "bind",
@@ -178,7 +179,7 @@ impl Kind {
         }
     }
 
-    /// The one of this name, in any case.
+    /// Returns the kind with this name, in any case.
     pub fn named(name: &str) -> Option<Kind> {
         Kind::ALL.iter().copied().find(|kind| kind.name().eq_ignore_ascii_case(name))
     }
@@ -202,7 +203,7 @@ fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 fn take_varint(from: &mut &[u8]) -> Option<u64> {
     let mut value = 0;
     for (shift, &byte) in (0..64).step_by(7).zip(from.iter()) {
-        // The tenth byte has one bit that fits.
+        // Only one bit of the tenth byte fits.
         if shift == 63 && byte > 1 {
             return None;
         }
@@ -222,7 +223,7 @@ fn take_bytes<'a>(from: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(taken)
 }
 
-/// Appends fields of one event to a buffer: what makes an event is [`finish`](EventWriter::finish).
+/// Appends the fields of one event to a buffer. [`finish`](EventWriter::finish) makes an event of them.
 #[derive(Debug)]
 pub struct EventWriter<'a> {
     out: &'a mut Vec<u8>,
@@ -230,18 +231,18 @@ pub struct EventWriter<'a> {
 }
 
 impl<'a> EventWriter<'a> {
-    /// Appends fields to `out`.
+    /// Creates a writer that appends fields to `out`.
     pub fn new(out: &'a mut Vec<u8>) -> EventWriter<'a> {
         let start = out.len();
         EventWriter { out, start }
     }
 
-    /// The kind; the first field.
+    /// Appends the kind. It must be the first field.
     pub fn kind(&mut self, kind: Kind) -> &mut Self {
         self.number(Field::Kind, kind as u64)
     }
 
-    /// A number.
+    /// Appends a number.
     pub fn number(&mut self, field: Field, value: u64) -> &mut Self {
         self.within(|out| {
             put_varint(out, u64::from(field as u8) << 1);
@@ -249,17 +250,17 @@ impl<'a> EventWriter<'a> {
         })
     }
 
-    /// A text.
+    /// Appends a text.
     pub fn text(&mut self, field: Field, value: &str) -> &mut Self {
         self.bytes(field, value.as_bytes())
     }
 
-    /// A text, unless it is empty.
+    /// Appends a text unless it is empty.
     pub fn text_if_any(&mut self, field: Field, value: &str) -> &mut Self {
         if value.is_empty() { self } else { self.text(field, value) }
     }
 
-    /// Bytes.
+    /// Appends bytes.
     pub fn bytes(&mut self, field: Field, value: &[u8]) -> &mut Self {
         self.within(|out| {
             put_varint(out, u64::from(field as u8) << 1 | 1);
@@ -267,7 +268,7 @@ impl<'a> EventWriter<'a> {
         })
     }
 
-    /// Bytes that `put` appends, as many as `length` says.
+    /// Appends `length` bytes, which `put` must append.
     pub fn put(&mut self, field: Field, length: usize, put: impl FnOnce(&mut Vec<u8>)) -> &mut Self {
         self.within(|out| {
             put_varint(out, u64::from(field as u8) << 1 | 1);
@@ -276,7 +277,7 @@ impl<'a> EventWriter<'a> {
         })
     }
 
-    /// Fields that another writer made.
+    /// Appends the fields that another writer made.
     pub fn fields(&mut self, fields: &[u8]) -> &mut Self {
         self.within(|out| out.extend_from_slice(fields))
     }
@@ -290,7 +291,7 @@ impl<'a> EventWriter<'a> {
         self
     }
 
-    /// Appends to `out` an event of these fields, which other writers wrote.
+    /// Appends to `out` an event with these fields, which other writers made.
     pub fn finish(out: &mut Vec<u8>, fields: &[&[u8]]) {
         let length = fields.iter().map(|part| part.len()).sum::<usize>();
         if length <= EVENT_BYTES_MAX {
@@ -300,13 +301,13 @@ impl<'a> EventWriter<'a> {
     }
 }
 
-/// One event, whose bytes are well formed.
+/// A well-formed event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event<'a> {
     fields: &'a [u8],
 }
 
-/// The value of a field.
+/// Value of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Value<'a> {
     Number(u64),
@@ -323,7 +324,7 @@ fn take_field<'a>(from: &mut &'a [u8]) -> Option<(u64, Value<'a>)> {
 }
 
 impl<'a> Event<'a> {
-    /// An event of these fields; `None` if they are not well formed.
+    /// Returns the event with these fields; `None` if they are not well formed.
     pub fn parse(fields: &'a [u8]) -> Option<Event<'a>> {
         let mut rest = fields;
         let mut has_kind = false;
@@ -334,7 +335,7 @@ impl<'a> Event<'a> {
         (has_kind && fields.len() <= EVENT_BYTES_MAX).then_some(Event { fields })
     }
 
-    /// Returns the encoded fields, as [`parse`](Event::parse) takes them.
+    /// Returns the encoded fields, in the form that [`parse`](Event::parse) accepts.
     pub fn as_bytes(self) -> &'a [u8] {
         self.fields
     }
@@ -349,7 +350,7 @@ impl<'a> Event<'a> {
         Kind::of(self.number(Field::Kind)?)
     }
 
-    /// The number in a field.
+    /// Returns the number in a field.
     pub fn number(self, field: Field) -> Option<u64> {
         self.values().find_map(|(number, value)| match value {
             Value::Number(value) if number == u64::from(field as u8) => Some(value),
@@ -357,7 +358,7 @@ impl<'a> Event<'a> {
         })
     }
 
-    /// The bytes in a field, each time that it comes.
+    /// Returns the bytes of all occurrences of a field.
     pub fn all(self, field: Field) -> impl Iterator<Item = &'a [u8]> {
         self.values().filter_map(move |(number, value)| match value {
             Value::Bytes(value) if number == u64::from(field as u8) => Some(value),
@@ -365,37 +366,37 @@ impl<'a> Event<'a> {
         })
     }
 
-    /// The bytes in a field.
+    /// Returns the bytes of the first occurrence of a field.
     pub fn bytes(self, field: Field) -> Option<&'a [u8]> {
         self.all(field).next()
     }
 
-    /// Returns the text in a field. Invalid UTF-8 is replaced: the crate never writes it, and a reader must not fail on
-    /// it.
+    /// Returns the text in a field. Replaces invalid UTF-8, which this crate never writes, but on which a reader must
+    /// not fail.
     pub fn text(self, field: Field) -> Option<Cow<'a, str>> {
         self.bytes(field).map(String::from_utf8_lossy)
     }
 
-    /// The texts in a field.
+    /// Returns the texts of all occurrences of a field.
     pub fn texts(self, field: Field) -> impl Iterator<Item = Cow<'a, str>> {
         self.all(field).map(String::from_utf8_lossy)
     }
 }
 
-/// Events in the payload of a block; yields `Err` and ends if they are not well formed.
+/// Iterator over the events in the payload of a block. If they are not well formed, it yields `Err` and ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Events<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Events<'a> {
-    /// The events in these bytes.
+    /// Returns the events in these bytes.
     pub fn of(payload: &'a [u8]) -> Events<'a> {
         Events { rest: payload }
     }
 }
 
-/// Bytes that are no events.
+/// The bytes are not well-formed events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("these bytes are no events")]
 pub struct NoEvents;
@@ -432,7 +433,7 @@ impl ValueFate {
     const ALL: [ValueFate; 4] =
         [ValueFate::Added, ValueFate::Removed, ValueFate::Replaced, ValueFate::Before];
 
-    /// Returns the name in output.
+    /// Returns the name for output.
     pub fn name(self) -> &'static str {
         match self {
             ValueFate::Added => "added",
@@ -443,7 +444,7 @@ impl ValueFate {
     }
 }
 
-/// Appends values of a changed attribute, for [`Field::Values`].
+/// Appends the values of a changed attribute in the form of [`Field::Values`].
 pub fn put_values<'v>(
     out: &mut Vec<u8>,
     fate: ValueFate,
@@ -458,15 +459,15 @@ pub fn put_values<'v>(
 /// Values of a changed attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Values<'a> {
-    /// Effect of the change on them.
+    /// Effect of the change on the values.
     pub fate: ValueFate,
-    /// The attribute.
+    /// Name of the attribute.
     pub attribute: &'a [u8],
     values: &'a [u8],
 }
 
 impl<'a> Values<'a> {
-    /// Parses a field [`Field::Values`].
+    /// Parses a field of the type [`Field::Values`].
     pub fn parse(bytes: &'a [u8]) -> Option<Values<'a>> {
         let (&fate, mut rest) = bytes.split_first()?;
         let fate = *ValueFate::ALL.get(usize::from(fate))?;
@@ -478,7 +479,7 @@ impl<'a> Values<'a> {
         Some(Values { fate, attribute, values })
     }
 
-    /// The values.
+    /// Returns the values.
     pub fn iter(self) -> impl Iterator<Item = &'a [u8]> {
         let mut rest = self.values;
         std::iter::from_fn(move || if rest.is_empty() { None } else { take_bytes(&mut rest) })
@@ -525,7 +526,7 @@ mod tests {
         check(&[4, 2, 1, 3, 200]);
     }
 
-    /// An event that would be too long leaves out its least important fields.
+    /// An event that would be too long omits its least important fields.
     #[test]
     fn an_event_never_grows_beyond_its_bound() {
         let mut fields = Vec::new();

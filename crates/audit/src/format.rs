@@ -1,4 +1,4 @@
-//! The bytes of segments, blocks and the file `head`, whose meaning `docs/reference/audit-format.md` defines. Integers
+//! Encoding of segments, blocks and the file `head`. `docs/reference/audit-format.md` defines their meaning. Integers
 //! are unsigned and big-endian, times microseconds since 1970.
 //!
 //! ```text
@@ -11,21 +11,21 @@
 //!                 28      8   number of the segment
 //!                 36      8   number of its first block
 //!                 44      8   time of its creation
-//!                 52     32   the hash of the last block of the segment before, zeroes in the first
+//!                 52     32   hash of the last block of the previous segment, zeroes in the first
 //!                 84     32   public key (Ed25519) of the node
 //!                116      4   crc32c of bytes 0 to 115
 //!
 //! a block     offset   size   content
 //!                  0      3   "blk"
 //!                  3      1   kind: 1 events, 2 anchor
-//!                  4      8   number: that of the block before, and one; the first of the trail is 1
+//!                  4      8   number: one more than the previous block; the first of the trail is 1
 //!                 12      8   time of writing
-//!                 20      8   position: changes of the directory's log up to it are in the trail
+//!                 20      8   position in the directory's log up to which the trail has all changes
 //!                 28      4   number of events
 //!                 32      4   length of the payload before compression, at most 4,194,304
 //!                 36      4   length of the payload as stored, n, at most 4,259,840
 //!                 40      4   crc32c of bytes 0 to 39
-//!                 44     32   link: hash of the block before; in the first of a segment SHA-256 of its header
+//!                 44     32   link: hash of the previous block; in the first of a segment SHA-256 of its header
 //!                 76      n   the payload
 //!               76+n     32   hash: SHA-256 of bytes 0 to 75+n
 //!
@@ -39,8 +39,8 @@
 //! ```
 //!
 //! The payload of a block of events is one zstd frame of consecutive events. The payload of an anchor is not
-//! compressed: a signature (64 bytes) with the node's key of the text `pando audit anchor 1`, a zero byte, the identity
-//! of the trail, and bytes 0 to 75 of the block, in this order.
+//! compressed. It is a signature (64 bytes) with the node's key. The signed text consists of `pando audit anchor 1`, a
+//! zero byte, the identity of the trail, and bytes 0 to 75 of the block, in this order.
 
 use ring::digest::{Context, SHA256};
 
@@ -52,7 +52,7 @@ pub(crate) const HASH_LEN: usize = 32;
 pub(crate) const SIGNATURE_LEN: usize = 64;
 pub(crate) const HEAD_FILE_LEN: usize = 136;
 
-/// Offset of the checksum in a block's head; what lies before is covered by it.
+/// Offset of the checksum in a block's head. The checksum covers all bytes before it.
 const BLOCK_CHECKED_LEN: usize = 40;
 const HEADER_CHECKED_LEN: usize = 116;
 const HEAD_FILE_SIGNED_LEN: usize = 72;
@@ -136,7 +136,7 @@ impl SegmentHeader {
         (fields.u32()? == checksum).then_some(header)
     }
 
-    /// Returns the hash that the first block links to.
+    /// Returns the hash to which the first block of the segment links.
     pub(crate) fn hash(&self) -> Hash {
         hash(&[&self.encode()])
     }
@@ -181,7 +181,7 @@ impl BlockHead {
         head
     }
 
-    /// Decodes a head; returns `None` if the fields that give its length are damaged.
+    /// Decodes a head. Returns `None` if the fields that determine its length are damaged.
     pub(crate) fn decode(bytes: &[u8]) -> Option<BlockHead> {
         let checksum = crc32c::crc32c(bytes.get(..BLOCK_CHECKED_LEN)?);
         let mut fields = Fields(bytes);
@@ -213,7 +213,7 @@ impl BlockHead {
         fits.then_some(head)
     }
 
-    /// Length of the whole block.
+    /// Returns the length of the whole block.
     pub(crate) fn block_len(&self) -> u64 {
         BLOCK_HEAD_LEN as u64 + u64::from(self.stored_len) + HASH_LEN as u64
     }
@@ -239,7 +239,7 @@ pub(crate) fn find_block(bytes: &[u8]) -> Option<usize> {
     None
 }
 
-/// The file `head`.
+/// Content of the file `head`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HeadFile {
     pub(crate) trail: [u8; 16],
@@ -261,7 +261,7 @@ impl HeadFile {
         out
     }
 
-    /// The file, with what its signature has to cover and the signature.
+    /// Decodes the file. Also returns the text that its signature must cover, and the signature.
     pub(crate) fn decode(bytes: &[u8]) -> Option<(HeadFile, Vec<u8>, [u8; SIGNATURE_LEN])> {
         let mut fields = Fields(bytes);
         if bytes.len() != HEAD_FILE_LEN || fields.take::<8>()? != *HEAD_FILE_MAGIC {
@@ -315,7 +315,7 @@ mod tests {
         };
         let bytes = head.encode();
         assert_eq!(BlockHead::decode(&bytes), Some(head));
-        // The link is covered by the hash of the block.
+        // The hash of the block covers the link.
         for bit in 0..44 * 8 {
             let mut changed = bytes;
             changed[bit / 8] ^= 1 << (bit % 8);

@@ -22,7 +22,7 @@ impl std::fmt::Debug for NodeKey {
 }
 
 impl NodeKey {
-    /// Loads the key in the file `path`; creates the file if it does not exist.
+    /// Loads the key in the file `path`; creates the file with a new key if it does not exist.
     ///
     /// # Errors
     /// The file cannot be read or created, or is not a key.
@@ -50,7 +50,7 @@ impl NodeKey {
     }
 }
 
-/// Creates a key in a temporary file, then renames it: a crash leaves a whole key or none.
+/// Creates a key in a temporary file and renames it, so that a crash leaves either a complete key or none.
 fn make(path: &Path) -> Result<Vec<u8>, AuditError> {
     let pkcs8 = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).map_err(|_| AuditError::Random)?;
     let beside = path.with_extension("new");
@@ -81,7 +81,7 @@ impl PublicKey {
     }
 }
 
-/// Parses 32 bytes of 64 hexadecimal digits.
+/// Parses 64 hexadecimal digits.
 pub(crate) fn parse_hex(text: &str) -> Option<[u8; 32]> {
     HEXLOWER_PERMISSIVE.decode(text.trim().as_bytes()).ok()?.try_into().ok()
 }

@@ -1,12 +1,12 @@
-//! The audit trail: signed, hash-chained records of operations, in which any changed byte is detected.
+//! The audit trail: signed, hash-chained records of operations, in which every changed byte is detected.
 //!
-//! An [`EventWriter`] appends an event to a buffer, which costs copies and no more. A [`Trail`] compresses buffered
-//! events into blocks, chains the blocks by their hashes, signs the chain at intervals, and retains segments by size
-//! and age. A [`Walk`] reads the blocks of a folder, checks each and continues after damage. [`verify()`] reads a whole
-//! trail and checks its blocks against each other, the signatures and the file `head`. `docs/reference/audit-format.md`
-//! draws the bytes.
+//! An [`EventWriter`] appends an event to a buffer, which only costs copies. A [`Trail`] compresses buffered events
+//! into blocks, chains the blocks by their hashes, signs the chain at intervals, and removes segments by size and age.
+//! A [`Walk`] reads the blocks in a folder, checks each one, and continues after damage. [`verify()`] reads a whole
+//! trail, and checks its blocks against each other, the signatures and the file `head`.
+//! `docs/reference/audit-format.md` describes the encoding.
 //!
-//! The crate knows text, numbers and files. The caller decides what an event means and what it may reveal. The crate
+//! This crate handles text, numbers and files. The caller decides what an event means and what it may reveal. The crate
 //! reads no clock and starts no thread.
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]

@@ -1,4 +1,4 @@
-//! The segments of a folder, and the blocks in one of them.
+//! The segments in a folder, and the blocks in a segment.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,18 +12,18 @@ use crate::format::{
 use crate::key::PublicKey;
 use crate::limits::SEGMENTS_MAX;
 
-/// Bytes read at a time while searching for the next block.
+/// Number of bytes that are read at a time while searching for the next block.
 const LOOK_BYTES: usize = 1 << 20;
 
 const NAME: &str = "audit-";
 const DIGITS: usize = 16;
 
-/// The path of a segment.
+/// Returns the path of a segment.
 pub(crate) fn path_of(folder: &Path, segment: u64) -> PathBuf {
     folder.join(format!("{NAME}{segment:0DIGITS$}"))
 }
 
-/// The numbers of the segments of a folder, in order.
+/// Returns the numbers of the segments in a folder, in ascending order.
 pub(crate) fn list(folder: &Path) -> Result<Vec<u64>, AuditError> {
     let mut numbers = Vec::new();
     for entry in fs::read_dir(folder).map_err(AuditError::io(folder))? {
@@ -40,32 +40,32 @@ pub(crate) fn list(folder: &Path) -> Result<Vec<u64>, AuditError> {
     Ok(numbers)
 }
 
-/// The number of the last block that is known to be durable with all before it: the anchor in the file `head`, if this
-/// key signed it for this trail.
+/// Returns the number of the last block that is known to be durable together with all earlier blocks. It is the anchor
+/// in the file `head`, if this key has signed it for this trail.
 pub(crate) fn anchored(folder: &Path, trail: [u8; 16], key: PublicKey) -> Option<u64> {
     let bytes = fs::read(folder.join("head")).ok()?;
     let (head, text, signature) = HeadFile::decode(&bytes)?;
     (head.trail == trail && key.has_signed(&text, &signature)).then_some(head.block)
 }
 
-/// A segment that is read.
+/// A segment that is being read.
 #[derive(Debug)]
 pub(crate) struct SegmentFile {
     path: PathBuf,
     file: File,
     pub(crate) number: u64,
-    /// `None` if it cannot be read.
+    /// Header; `None` if it cannot be read.
     pub(crate) header: Option<SegmentHeader>,
 }
 
 /// Content found at an offset.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// Nothing: the segment ends there.
+    /// Nothing, because the segment ends there.
     End,
-    /// The beginning of a block; the rest is not there.
+    /// The beginning of a block whose rest is missing.
     Short,
-    /// No head of a block.
+    /// Bytes that are not the head of a block.
     NoHead,
     /// A block.
     Block(Box<StoredBlock>),
@@ -77,14 +77,14 @@ pub(crate) struct StoredBlock {
     pub(crate) head: BlockHead,
     pub(crate) head_bytes: [u8; BLOCK_HEAD_LEN],
     pub(crate) stored: Vec<u8>,
-    /// Hash stored after it.
+    /// Hash that is stored after the block.
     pub(crate) stored_hash: Hash,
-    /// The hash of its bytes.
+    /// Computed hash of the block.
     pub(crate) hash: Hash,
 }
 
 impl StoredBlock {
-    /// Whether no byte of it was changed.
+    /// Returns true if no byte of the block was changed.
     pub(crate) fn is_whole(&self) -> bool {
         self.stored_hash == self.hash
     }
@@ -106,7 +106,7 @@ impl SegmentFile {
         Ok(self.file.metadata().map_err(AuditError::io(&self.path))?.len())
     }
 
-    /// Fills `into` from `offset` on; false where the segment ends before.
+    /// Fills `into` with the bytes from `offset` on. Returns false if the segment ends before.
     fn read(&self, offset: u64, into: &mut [u8]) -> Result<bool, AuditError> {
         match self.file.read_exact_at(into, offset) {
             Ok(()) => Ok(true),
@@ -115,7 +115,7 @@ impl SegmentFile {
         }
     }
 
-    /// Reads the content at `offset`, if the segment ended at `end`.
+    /// Reads the content at `offset`. The segment is treated as if it ended at `end`.
     pub(crate) fn block_at(&self, offset: u64, end: u64) -> Result<Found, AuditError> {
         let left = end.saturating_sub(offset);
         if left == 0 {
@@ -129,7 +129,7 @@ impl SegmentFile {
         if head.block_len() > left {
             return Ok(Found::Short);
         }
-        // At most `STORED_BYTES_MAX`, and no more than the file has.
+        // At most `STORED_BYTES_MAX`, and no more than the file contains.
         let mut stored = vec![0; head.stored_len as usize];
         let mut stored_hash = [0; HASH_LEN];
         let stored_at = offset + BLOCK_HEAD_LEN as u64;
@@ -157,13 +157,13 @@ impl SegmentFile {
             if length < LOOK_BYTES {
                 return Ok(None);
             }
-            // A head may stand across the edge.
+            // A head may cross the boundary between two reads.
             from += (LOOK_BYTES - BLOCK_HEAD_LEN) as u64;
         }
         Ok(None)
     }
 
-    /// SHA-256 of the bytes from `offset` to `end`.
+    /// Returns the SHA-256 of the bytes from `offset` to `end`.
     pub(crate) fn hash_of(&self, offset: u64, end: u64) -> Result<Hash, AuditError> {
         let mut context = ring::digest::Context::new(&ring::digest::SHA256);
         let mut from = offset;
@@ -181,9 +181,9 @@ impl SegmentFile {
         Ok(hash)
     }
 
-    /// Finds the last whole block, and its end. A broken block before block `anchored` was changed, because that block
-    /// was synced: the search continues after it. Once all blocks up to `anchored` were read, a power cut may have lost
-    /// any page: the first broken block is the end, whatever follows it.
+    /// Finds the last whole block, and its end. Blocks up to `anchored` were synced. So a broken block among them was
+    /// changed, and the search continues after it. A power cut may have lost any page after them. So the first broken
+    /// block after `anchored` is the end, whatever follows it.
     pub(crate) fn last_whole(
         &self,
         anchored: Option<u64>,

@@ -1,8 +1,8 @@
 //! Writer of a trail: blocks, anchors, segments by size and age, and continuation after a stop or a crash.
 //!
-//! Each open begins a segment. Its first block records where the trail continues, and the bytes that a crash cut off
-//! the end of the previous segment, which stays unchanged. A write after a disk error goes where the last whole block
-//! ended, so a failed write leaves no bytes in the trail.
+//! Each opening begins a segment. Its first block records where the trail continues, and describes the torn bytes that
+//! a crash left at the end of the previous segment, which is not changed. The first write after a disk error starts at
+//! the end of the last whole block, so a failed write leaves no bytes in the trail.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -23,23 +23,23 @@ use crate::key::{NodeKey, PublicKey};
 use crate::limits::{ANCHOR_MICROS, PAYLOAD_BYTES_MAX, STORED_BYTES_MAX};
 use crate::segments::{self, SegmentFile, path_of};
 
-/// The fastest level that still finds what repeats: names and addresses.
+/// Compression level: the fastest one that still finds repeated names and addresses.
 const LEVEL: i32 = 1;
 
 /// Options of a trail.
 #[derive(Debug)]
 pub struct Options {
-    /// Folder of the trail; created if it does not exist.
+    /// Folder of the trail. Created if it does not exist.
     pub folder: PathBuf,
-    /// The key that signs.
+    /// Key that signs anchors.
     pub key: NodeKey,
-    /// Length from which a new segment is begun.
+    /// Size in bytes at which a new segment is begun.
     pub segment_bytes: u64,
-    /// Age from which a new segment is begun.
+    /// Age in microseconds at which a new segment is begun.
     pub segment_micros: u64,
-    /// Bytes of all segments together beyond which the oldest are removed; 0 keeps all.
+    /// Maximum total size of all segments in bytes, above which the oldest are removed; 0 means no maximum.
     pub keep_bytes: u64,
-    /// Age beyond which segments are removed; 0 keeps all.
+    /// Maximum age of segments in microseconds, above which they are removed; 0 means no maximum.
     pub keep_micros: u64,
 }
 
@@ -48,11 +48,11 @@ pub struct Options {
 pub struct Opening {
     /// Log position that the trail has reached; `None` for a new trail.
     pub position: Option<u64>,
-    /// Torn write that a crash left.
+    /// Torn bytes that a crash left.
     pub torn: Option<Torn>,
 }
 
-/// Bytes after the last whole block, from writes that a crash interrupted.
+/// Bytes after the last whole block, from a write that a crash interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Torn {
     /// Number of the segment.
@@ -72,7 +72,7 @@ struct Complete {
     ended_micros: u64,
 }
 
-/// Open trail that accepts blocks.
+/// An open trail, to which blocks can be written.
 pub struct Trail {
     options: Options,
     trail: [u8; 16],
@@ -83,10 +83,10 @@ pub struct Trail {
     made_micros: u64,
     /// Length of the segment up to its last whole block.
     len: u64,
-    /// The file may be longer than `len`.
+    /// Whether the file may be longer than `len`.
     is_longer: bool,
     next_block: u64,
-    /// Hash of the last block, or of the header.
+    /// Hash of the last block, or of the header if there is no block.
     link: Hash,
     position: u64,
     anchored_micros: u64,
@@ -94,12 +94,12 @@ pub struct Trail {
     complete: Vec<Complete>,
     /// Buffer for the next block.
     buffer: Vec<u8>,
-    /// Lock that keeps other writers from the folder.
+    /// Lock that excludes other writers from the folder.
     _lock: File,
 }
 
 impl Trail {
-    /// Opens or creates a trail at `now_micros`. A new one is at `position`.
+    /// Opens or creates a trail at `now_micros`. A new trail begins at `position`.
     ///
     /// # Errors
     /// The folder cannot be used, another process writes to it, or its newest segment cannot be continued.
@@ -176,16 +176,16 @@ impl Trail {
         self.next_block - 1
     }
 
-    /// Returns the total bytes of all segments.
+    /// Returns the total size of all segments in bytes.
     pub fn bytes(&self) -> u64 {
         self.len + self.complete.iter().map(|segment| segment.bytes).sum::<u64>()
     }
 
-    /// Writes a block of events, at most [`PAYLOAD_BYTES_MAX`] bytes. The trail then contains changes up to `position`.
-    /// A power cut may lose blocks written after the last [`sync`](Trail::sync).
+    /// Writes a block of events with at most [`PAYLOAD_BYTES_MAX`] bytes. The trail then contains all changes up to
+    /// `position`. A power cut may lose blocks written after the last [`sync`](Trail::sync).
     ///
     /// # Errors
-    /// The trail is unchanged; the same events may be written again.
+    /// The write failed. The trail is unchanged, and the same events may be written again.
     pub fn write(
         &mut self,
         events: &[u8],
@@ -208,7 +208,7 @@ impl Trail {
     /// Writes an anchor if one is due.
     ///
     /// # Errors
-    /// As of [`anchor`](Trail::anchor).
+    /// As [`anchor`](Trail::anchor).
     pub fn anchor_if_due(&mut self, now_micros: u64) -> Result<(), AuditError> {
         if !self.is_anchored && now_micros.saturating_sub(self.anchored_micros) >= ANCHOR_MICROS {
             self.anchor(now_micros)?;
@@ -221,7 +221,7 @@ impl Trail {
         !self.is_anchored
     }
 
-    /// Signs the chain so far, and makes it durable. Does nothing if no block was written since the last anchor.
+    /// Signs the present chain and makes it durable. Does nothing if no block was written since the last anchor.
     ///
     /// # Errors
     /// The disk failed, or is full.
@@ -236,10 +236,10 @@ impl Trail {
         self.write_head_file()
     }
 
-    /// Ends the trail for now.
+    /// Writes an anchor and closes the trail.
     ///
     /// # Errors
-    /// As of [`anchor`](Trail::anchor).
+    /// As [`anchor`](Trail::anchor).
     pub fn close(mut self, now_micros: u64) -> Result<(), AuditError> {
         self.note(now_micros, |event, position| {
             event.kind(Kind::Stopped).number(Field::Time, now_micros).number(Field::Position, position);
@@ -316,7 +316,7 @@ impl Trail {
         Ok(())
     }
 
-    /// Truncates the bytes that a failed write left.
+    /// Truncates the bytes of a failed write.
     fn cut(&mut self) -> Result<(), AuditError> {
         if self.is_longer {
             self.file.set_len(self.len).map_err(AuditError::io(&self.path))?;
@@ -347,7 +347,7 @@ impl Trail {
         self.retire(now_micros)
     }
 
-    /// Removes the oldest segments beyond the limits, after recording this in the trail.
+    /// Removes the oldest segments above the limits, after recording the removal in the trail.
     fn retire(&mut self, now_micros: u64) -> Result<(), AuditError> {
         let Options { keep_bytes, keep_micros, .. } = self.options;
         let mut bytes = self.bytes();
@@ -404,8 +404,8 @@ struct End {
     torn: Option<Torn>,
 }
 
-/// Finds the last whole block before any torn write. Removes a segment without blocks, which a crash during its
-/// creation leaves.
+/// Finds the last whole block before any torn write. Removes a segment without blocks, which remains if a crash
+/// interrupts its creation.
 fn find_end(folder: &Path) -> Result<Option<End>, AuditError> {
     let mut numbers = segments::list(folder)?;
     let has_any = !numbers.is_empty();
@@ -425,7 +425,7 @@ fn find_end(folder: &Path) -> Result<Option<End>, AuditError> {
         } else {
             None
         };
-        // With its own header damaged, another segment still says whose trail it is.
+        // If the segment's header is damaged, another segment still identifies the trail.
         let mut header = header;
         while let (None, Some(other)) = (header, numbers.pop()) {
             header = SegmentFile::open(folder, other)?.header;
@@ -454,8 +454,8 @@ fn complete_segments(folder: &Path, last: u64) -> Result<Vec<Complete>, AuditErr
     Ok(complete)
 }
 
-/// Creates the file of a segment, durable with its header and name. Replaces a file of the same number, which an error
-/// left: it has no block.
+/// Creates the file of a segment. Its header and its name are durable afterwards. Replaces a file with the same number,
+/// which has no block because its creation failed.
 fn begin_segment(folder: &Path, header: &SegmentHeader) -> Result<(File, PathBuf), AuditError> {
     let path = path_of(folder, header.segment);
     let make = || {

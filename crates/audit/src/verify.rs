@@ -1,4 +1,4 @@
-//! Verification of a whole trail: its chain, its signatures, and anchors noted elsewhere.
+//! Verification of a whole trail: its chain, its signatures, and anchors that were recorded outside it.
 
 use std::fs;
 use std::path::Path;
@@ -11,12 +11,12 @@ use crate::format::{Hash, HeadFile};
 use crate::key::{PublicKey, parse_hex};
 use crate::walk::{Block, Item, Walk};
 
-/// An anchor block that was noted elsewhere, as reported by [`Report::anchored`].
+/// An anchor block that was recorded outside the trail, as reported in [`Report::anchored`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Anchored {
-    /// Its number.
+    /// Number of the block.
     pub block: u64,
-    /// Its hash.
+    /// Hash of the block.
     pub hash: [u8; 32],
 }
 
@@ -45,7 +45,7 @@ pub struct Report {
     pub segments: Option<(u64, u64)>,
     /// Number of whole blocks.
     pub blocks: u64,
-    /// Number of events in them.
+    /// Number of events in the whole blocks.
     pub events: u64,
     /// Number of events that the server reported as lost.
     pub lost: u64,
@@ -59,17 +59,17 @@ pub struct Report {
     pub position: u64,
     /// Public key of the node that signs the trail.
     pub public_key: Option<PublicKey>,
-    /// Ranges that crashes cut off, as recorded in the trail or found at its end.
+    /// Ranges of torn bytes that crashes left, as recorded in the trail or found at its end.
     pub torn: Vec<TrailPlace>,
-    /// Damage, in the order of the trail.
+    /// Damage, in order of position.
     pub damage: Vec<(TrailPlace, Damage)>,
 }
 
-/// Verifies the trail in a folder. `key` is the key that it has to be signed by, `noted` are blocks that it has to
-/// have. `None` for either does without.
+/// Verifies the trail in a folder. `key` is the key that must have signed it, if known. `noted` are blocks that it must
+/// contain.
 ///
 /// # Errors
-/// The folder cannot be read, or has no trail. Damage is no error: see [`Report::damage`].
+/// The folder cannot be read, or has no trail. Damage is not an error: see [`Report::damage`].
 pub fn verify(folder: &Path, key: Option<PublicKey>, noted: &[Anchored]) -> Result<Report, AuditError> {
     let mut walk = Walk::begin(folder)?;
     let head = fs::read(folder.join("head")).ok();
@@ -118,7 +118,7 @@ pub fn verify(folder: &Path, key: Option<PublicKey>, noted: &[Anchored]) -> Resu
     let is_there = |block: u64, hash: Hash| seen.contains(&(block, hash));
     match head.as_deref().and_then(HeadFile::decode) {
         Some((head, text, signature)) => {
-            // Without any header there is no key to check the signature, and that is reported.
+            // Without any header there is no key to check the signature. The missing headers are reported.
             let is_signed = walk.public_key().is_none_or(|key| key.has_signed(&text, &signature));
             if !is_signed || walk.trail().is_some_and(|trail| trail != head.trail) {
                 report.damage.push((end, Damage::HeadFile));
@@ -130,7 +130,7 @@ pub fn verify(folder: &Path, key: Option<PublicKey>, noted: &[Anchored]) -> Resu
                 report.damage.push((end, damage));
             }
         }
-        // A crash before the first anchor leaves none.
+        // A crash before the first anchor leaves no file `head`.
         None if report.anchors > 0 || head.is_some() => report.damage.push((end, Damage::HeadFile)),
         None => {}
     }

@@ -1,5 +1,5 @@
-//! Reader of a trail, block by block; checks each block against its hash and its predecessor. A walk continues after
-//! damage, so that it reports each damaged place once and reads the blocks after it.
+//! Reader of a trail, which checks each block against its hash and the previous block. A walk continues after damage,
+//! so that it reports each damaged place once and reads the blocks after it.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -13,28 +13,28 @@ use crate::segments::{self, Found, SegmentFile, StoredBlock};
 /// Item of a walk.
 #[derive(Debug)]
 pub enum Item {
-    /// A block, damaged or not: its damage precedes it.
+    /// A block. If it is damaged, the damage precedes it.
     Block(Block),
     /// Damage at a place.
     Damage(TrailPlace, Damage),
-    /// A crash cut a write here. The trail records it in a later block, or nothing follows.
+    /// Torn bytes of a write that a crash interrupted. Either a later block records them, or nothing follows.
     Torn(TrailPlace),
 }
 
-/// A block that can be read.
+/// A readable block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
     /// Place of the block.
     pub place: TrailPlace,
-    /// Its number.
+    /// Number of the block.
     pub number: u64,
     /// Time of writing, in microseconds since 1970.
     pub written_micros: u64,
-    /// Log position up to which the trail contains changes.
+    /// Position in the directory's log up to which the trail contains all changes.
     pub position: u64,
-    /// Its hash.
+    /// Hash of the block.
     pub hash: [u8; 32],
-    /// Whether it is an anchor.
+    /// Whether the block is an anchor.
     pub is_anchor: bool,
     /// Number of events.
     pub event_count: u32,
@@ -45,22 +45,22 @@ pub struct Block {
 /// Traversal of a folder.
 pub struct Walk {
     folder: PathBuf,
-    /// Segments to read, the next first.
+    /// Segments to read, in order.
     ahead: VecDeque<u64>,
     segment: Option<SegmentFile>,
     offset: u64,
-    /// End of the segment for this walk: before any torn bytes.
+    /// End of the segment for this walk, before any torn bytes.
     end: u64,
     /// Offset of the torn bytes.
     torn_from: Option<u64>,
-    /// Whether another segment follows, and its record of this one's end was read.
+    /// Whether another segment follows, and its record about the end of this one was read.
     is_complete: bool,
     /// Number of the last segment.
     last_segment: Option<u64>,
-    /// `None` if no header can be read.
+    /// Identity of the trail; `None` if no header can be read.
     trail: Option<[u8; 16]>,
     public_key: Option<PublicKey>,
-    /// Hashes that the next block may link to; any if empty.
+    /// Hashes to which the next block may link. Empty if any is accepted.
     links: Vec<Hash>,
     next_number: Option<u64>,
     decompressor: zstd::bulk::Decompressor<'static>,
@@ -103,7 +103,8 @@ impl Walk {
         })
     }
 
-    /// Continues at the end of a block that a walk has read; if that segment was removed, begins at the oldest one.
+    /// Continues at the end of a block that an earlier walk has read. If its segment was removed, begins at the oldest
+    /// one.
     ///
     /// # Errors
     /// As [`begin`](Walk::begin).
@@ -116,7 +117,8 @@ impl Walk {
         if walk.ahead.front() == Some(&segment) && offset > HEADER_LEN as u64 {
             walk.ahead.pop_front();
             walk.enter(segment)?;
-            // What there is to say of its head was stored_hash by then, and what the next block links to is not known.
+            // The earlier walk has already reported the damage of the header. The hash to which the next block links is
+            // not known.
             walk.found.clear();
             walk.offset = offset.min(walk.end);
             walk.links.clear();
@@ -125,7 +127,7 @@ impl Walk {
         Ok(walk)
     }
 
-    /// Returns the key that signs; `None` if no header can be read.
+    /// Returns the key that signs the trail; `None` if no header can be read.
     pub fn public_key(&self) -> Option<PublicKey> {
         self.public_key
     }
@@ -140,12 +142,12 @@ impl Walk {
         self.last_segment
     }
 
-    /// Returns the offset in that segment.
+    /// Returns the offset in the current segment.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Returns the next block of a trail that is being written, or `None` if there is none yet; it may then be called
+    /// Returns the next block of a trail that is being written, or `None` if there is none yet. It can then be called
     /// again. An incomplete block at the end is not damage here.
     ///
     /// # Errors
@@ -157,7 +159,7 @@ impl Walk {
             self.ahead.extend(newer.into_iter().filter(|&number| last.is_none_or(|last| number > last)));
         }
         if let Some(segment) = self.segment.take() {
-            // Read the length after the list: a segment that another follows does not grow.
+            // The length is read after the list, because a segment that another follows no longer grows.
             self.end = segment.len()?.min(self.torn_from.unwrap_or(u64::MAX));
             if !self.ahead.is_empty() && !self.is_complete {
                 self.complete(&segment)?;
@@ -235,7 +237,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Reads the next segment's record of this one's end.
+    /// Reads the record about the end of this segment from the next one.
     fn complete(&mut self, segment: &SegmentFile) -> Result<(), AuditError> {
         self.is_complete = true;
         match self.torn_end(segment.number)? {
@@ -259,7 +261,7 @@ impl Walk {
         self.links = vec![header.hash()];
     }
 
-    /// Returns the torn end that the segment after `number` records: offset, bytes, hash.
+    /// Returns the torn end that the segment after `number` records: offset, number of bytes, and hash.
     fn torn_end(&mut self, number: u64) -> Result<Option<(u64, u64, Vec<u8>)>, AuditError> {
         let Some(&next) = self.ahead.front() else { return Ok(None) };
         let segment = SegmentFile::open(&self.folder, next)?;
@@ -287,7 +289,7 @@ impl Walk {
     ) -> Result<(), AuditError> {
         let place = self.place(segment.number, None, offset, bytes);
         if self.end < offset {
-            // Whole blocks are missing as well, which shows by itself.
+            // Whole blocks are missing too, which is detected without this.
             return Ok(());
         }
         let is_same = offset.checked_add(bytes) == Some(self.end)
@@ -332,7 +334,7 @@ impl Walk {
         Ok(true)
     }
 
-    /// Returns true if a power cut may have lost bytes here: no anchor proves that they were synced.
+    /// Returns true if a power cut may have lost bytes here, because no anchor proves that they were synced.
     fn may_be_torn(&self) -> bool {
         let (Some(trail), Some(key), Some(next)) = (self.trail, self.public_key, self.next_number) else {
             return false;
@@ -341,7 +343,8 @@ impl Walk {
             && segments::anchored(&self.folder, trail, key).is_some_and(|anchored| anchored < next)
     }
 
-    /// Returns the offset at which the walk continues after a broken block; `None` if no more of this segment counts.
+    /// Returns the offset at which the walk continues after a broken block; `None` if the rest of this segment does not
+    /// count.
     fn next_block(&self, segment: &SegmentFile) -> Result<Option<u64>, AuditError> {
         if self.may_be_torn() { Ok(None) } else { segment.next_block(self.offset, self.end) }
     }
@@ -360,7 +363,7 @@ impl Walk {
         } else if !self.links.is_empty() && !self.links.contains(&head.link) {
             self.damage(place, Damage::Link);
         }
-        // Of a damaged block either hash may be the one that the next block knows.
+        // If a block is damaged, the next block may link to either hash.
         self.links = vec![block.hash, block.stored_hash];
         self.next_number = head.number.checked_add(1);
         let mut events = Vec::new();
@@ -423,5 +426,5 @@ impl Iterator for Walk {
     }
 }
 
-// The link is the last field of the head, after the bytes that its checksum covers.
+// The link is the last field of the head, after the bytes that the checksum covers.
 const _: () = assert!(BLOCK_HEAD_LEN == 44 + 32);
