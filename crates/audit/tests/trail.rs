@@ -1,4 +1,4 @@
-//! Trails that are written, torn, changed and verified.
+//! Tests with trails that are written, torn, changed and verified.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -13,7 +13,7 @@ use audit::{
 
 const SECOND: u64 = 1_000_000;
 
-/// A folder that goes when the test ends.
+/// A folder that is removed at the end of the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -66,7 +66,7 @@ fn event(text: &str) -> Vec<u8> {
     events
 }
 
-/// A trail of two complete segments and one more: blocks 1 to 12 or so, in each a few events.
+/// Writes a trail of two complete segments and a third, with about 12 blocks of a few events each.
 fn sample(folder: &Folder) -> Vec<(TrailPlace, bool)> {
     for start in 0..3 {
         let (mut trail, _) = folder.open(start * 100 * SECOND);
@@ -115,9 +115,9 @@ fn a_trail_goes_on_after_a_stop() {
     assert_eq!(targets(&folder.trail()), expected);
 }
 
-/// Changes single bytes of each class (header, heads, links, payloads, hashes, signatures). Each is reported with its
-/// segment and a range that contains the byte. Covers every byte of one header and of the blocks after it, and some of
-/// all others.
+/// Changes single bytes of each kind: header, heads, links, payloads, hashes, signatures. Each change is reported with
+/// its segment and a range that contains the byte. Covers every byte of one header and of the blocks after it, and a
+/// sample of all others.
 #[test]
 fn reports_the_place_of_a_changed_byte() {
     let folder = Folder::new();
@@ -135,7 +135,7 @@ fn reports_the_place_of_a_changed_byte() {
                 let offset = offset as u64;
                 place.segment == segment && (place.offset..place.offset + place.length).contains(&offset)
             };
-            // At the head of the very last block no later block distinguishes a change from a cut.
+            // At the head of the last block, no later block distinguishes a change from a cut.
             let is_last = places.last().is_some_and(|(place, _)| contains(place));
             let told = report.damage.iter().any(|(place, _)| contains(place))
                 || (is_last && report.torn.iter().any(contains));
@@ -179,7 +179,7 @@ fn reports_removed_and_reordered_blocks() {
             assert_ne!(folder.verify().damage, [], "{first} for {second}");
         }
     }
-    // A block of the same number from another trail of the same key.
+    // A block with the same number from another trail with the same key.
     let other = Folder::new();
     fs::copy(folder.0.join("audit.key"), other.0.join("audit.key")).unwrap();
     let (mut trail, _) = other.open(0);
@@ -212,15 +212,16 @@ fn reports_a_trail_cut_at_any_length() {
         assert_ne!(folder.verify().damage, [], "segment {segment} removed");
         fs::write(&path, &whole).unwrap();
     }
-    // The first one, which no retention removed.
+    // Removes the first segment, which no retention has removed.
     fs::remove_file(folder.segment(1)).unwrap();
     assert_eq!(folder.verify().damage[0].1, Damage::Unretired(1));
-    // The head, which says how far the trail reaches.
+    // Removes the file `head`, which records how far the trail reaches.
     fs::remove_file(folder.trail().join("head")).unwrap();
     assert!(folder.verify().damage.iter().any(|(_, damage)| *damage == Damage::HeadFile));
 }
 
-/// A crash leaves a part of a block at the end. The restart leaves it there, records it in the chain, and continues.
+/// A crash leaves a partial block at the end. The restart does not remove it, but records it in the chain, and
+/// continues.
 #[test]
 fn a_torn_end_is_noted_and_the_chain_goes_on() {
     let folder = Folder::new();
@@ -237,7 +238,7 @@ fn a_torn_end_is_noted_and_the_chain_goes_on() {
         }
         fs::write(folder.trail().join("head"), &head).unwrap();
         fs::write(folder.segment(1), &bytes[..length as usize]).unwrap();
-        // Before a restart, torn bytes are reported, and are not damage.
+        // Before a restart, torn bytes are reported, but are not damage.
         let report = folder.verify();
         assert_eq!(report.damage, [], "{length}");
         assert_eq!(report.torn.len(), 1);
@@ -249,14 +250,14 @@ fn a_torn_end_is_noted_and_the_chain_goes_on() {
         let report = folder.verify();
         assert_eq!((report.damage.as_slice(), report.torn.len()), (&[][..], 1), "{length}");
         assert_eq!(targets(&folder.trail()), ["cn=kept"]);
-        // Torn bytes are evidence, and must not change either.
+        // Torn bytes are evidence, so they must not change either.
         fs::write(folder.segment(1), &bytes[..length as usize - 1]).unwrap();
         assert_eq!(folder.verify().damage[0].1, Damage::TornChanged);
     }
 }
 
-/// Pages reach the disk in any order, so a power cut may leave a hole before whole blocks. No block after the hole
-/// counts: its changes are read from the log again.
+/// The disk may write pages in any order, so a power cut may leave a hole before whole blocks. No block after the hole
+/// counts, because its changes are read from the log again.
 #[test]
 fn ignores_blocks_after_a_hole_that_a_power_cut_left() {
     let folder = Folder::new();
@@ -294,8 +295,8 @@ fn ignores_blocks_after_a_hole_that_a_power_cut_left() {
     }
 }
 
-/// A power cut does not lose blocks that an anchor proves to be on the disk: a hole there is damage, and is always
-/// reported as damage.
+/// A power cut cannot lose blocks that an anchor proves to be durable. So a hole there is damage, and is always
+/// reported as such.
 #[test]
 fn a_hole_before_an_anchor_is_damage() {
     let folder = Folder::new();
@@ -317,7 +318,7 @@ fn a_hole_before_an_anchor_is_damage() {
     assert!(is_told(&folder.verify()));
 }
 
-/// A crash while a segment begins leaves it without a block, or without its whole header.
+/// A crash during the creation of a segment leaves it without a block, or without a complete header.
 #[test]
 fn a_segment_without_a_block_is_begun_again() {
     let folder = Folder::new();
@@ -348,7 +349,7 @@ fn segments_end_by_size_and_age_and_go_by_retention() {
     assert_eq!(report.damage, []);
     assert!(report.segments.unwrap().1 > 5, "{report:?}");
     assert_eq!(targets(&folder.trail()).len(), 40);
-    // By age: new segments, then removal of old ones.
+    // By age: new segments are begun, and old ones are removed later.
     let aged = Options { segment_micros: 10 * SECOND, keep_micros: 30 * SECOND, ..folder.options() };
     let now =
         || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_micros() as u64;
@@ -380,7 +381,7 @@ fn compares_the_key_and_blocks_noted_elsewhere() {
     let wrong = Anchored { hash: [0; 32], ..noted };
     let report = verify(&folder.trail(), None, &[wrong]).unwrap();
     assert_eq!(report.damage[0].1, Damage::AnchorMismatch { block: noted.block });
-    // A forged trail with a key of its own: only the key that was noted elsewhere reveals it.
+    // A forged trail with a different key. It is only detected with the key that was recorded outside the trail.
     let forged = Folder::new();
     sample(&forged);
     assert_eq!(forged.verify().damage, []);
@@ -441,7 +442,7 @@ fn a_walk_goes_on_where_another_was() {
     }
     assert_eq!(rest(1, u64::MAX), all.iter().filter(|place| place.segment > 1).copied().collect::<Vec<_>>());
     assert_eq!(rest(4, 0), []);
-    // The segment was removed: the walk continues with the remaining ones.
+    // If the segment was removed, the walk continues with the remaining ones.
     fs::remove_file(folder.segment(1)).unwrap();
     assert_eq!(rest(1, 200), all.iter().filter(|place| place.segment > 1).copied().collect::<Vec<_>>());
 }
@@ -478,7 +479,7 @@ fn random_batches_come_back_in_order() {
     assert_eq!(targets(&folder.trail()), written);
 }
 
-/// An attacker who can compute hashes, but does not have the key.
+/// An attacker can compute hashes, but does not have the key.
 #[test]
 fn reports_an_anchor_that_the_key_did_not_sign() {
     let folder = Folder::new();
@@ -488,14 +489,14 @@ fn reports_an_anchor_that_the_key_did_not_sign() {
     let path = folder.segment(place.segment);
     let mut bytes = fs::read(&path).unwrap();
     let (from, to) = (place.offset as usize, (place.offset + place.length) as usize - 32);
-    // A byte of the signature, with the hash of the block made anew.
+    // Changes a byte of the signature, and computes the hash of the block again.
     bytes[from + 80] ^= 1;
     let hash = ring::digest::digest(&ring::digest::SHA256, &bytes[from..to]);
     bytes[to..].copy_from_slice(hash.as_ref());
     fs::write(&path, bytes).unwrap();
     let report = folder.verify();
     assert!(report.damage.contains(&(place, Damage::Signature)), "{:?}", report.damage);
-    // And the file head with it.
+    // Changes the file `head` in the same way.
     let head = folder.trail().join("head");
     let mut forged = fs::read(&head).unwrap();
     forged[40..72].copy_from_slice(hash.as_ref());
