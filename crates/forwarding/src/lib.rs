@@ -1,6 +1,6 @@
-//! Changes of clients on their way to the server that decides them: between the nodes of a cluster, and from a replica
-//! to its supplier. Converts the types of the directory to those of the messages (`replication::forward`) and back.
-//! [`row_digests`] computes what the two compare.
+//! Conversion of forwarded changes, between the types of the directory and those of messages (`replication::forward`).
+//! Changes are forwarded between the nodes of a cluster, and from a replica to its supplier. [`row_digests`] computes
+//! the digests with which they compare their data.
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 #![forbid(unsafe_code)]
@@ -13,10 +13,10 @@ use directory::{ClientLink, Outcome, Requester, WeekTime};
 use ldap::{PolicyError, ResultCode};
 use replication::forward::{self, BindMethod, ForwardedRequester, LdapResult};
 
-/// Security strength of an encrypted connection: the least of the suites of TLS 1.3.
+/// Security strength of an encrypted connection: the lowest one of the TLS 1.3 cipher suites.
 const PROTECTED: u32 = 128;
 
-/// Returns the requester as messages name it.
+/// Converts a requester to its form in messages.
 pub fn forwarded_requester(requester: &Requester) -> ForwardedRequester {
     match requester {
         Requester::Anonymous => ForwardedRequester::Anonymous,
@@ -25,7 +25,7 @@ pub fn forwarded_requester(requester: &Requester) -> ForwardedRequester {
     }
 }
 
-/// Returns the requester that a message names.
+/// Converts the form in messages to a requester.
 pub fn requester_of(requester: &ForwardedRequester) -> Requester {
     match requester {
         ForwardedRequester::Anonymous => Requester::Anonymous,
@@ -34,7 +34,7 @@ pub fn requester_of(requester: &ForwardedRequester) -> Requester {
     }
 }
 
-/// Connection of a client, as messages describe it.
+/// Connection of a client, in its form in messages.
 pub struct ForwardedLink {
     /// Authentication method.
     pub method: BindMethod,
@@ -46,7 +46,7 @@ pub struct ForwardedLink {
     pub listener: Option<String>,
 }
 
-/// Returns the description of a client's connection.
+/// Converts a client's connection to its form in messages.
 pub fn forwarded_link(link: Option<ClientLink>) -> ForwardedLink {
     let link = link.unwrap_or_default();
     let method = match link.method {
@@ -63,12 +63,12 @@ pub fn forwarded_link(link: Option<ClientLink>) -> ForwardedLink {
     }
 }
 
-/// Returns the connection of the client of a request, at this time in microseconds since 1970.
+/// Returns the connection of the client in a request. `now_micros` is the present time, in microseconds since 1970.
 pub fn link_of(request: &forward::Request, now_micros: u64) -> ClientLink {
     ClientLink {
         address: request.network,
         is_protected: request.strength > 0,
-        // A server whose rules do not use the method does not send it.
+        // A server whose access rules do not use the method does not send it.
         method: match &request.method {
             BindMethod::None => None,
             BindMethod::Simple => Some(directory::BindMethod::Simple),
@@ -79,14 +79,14 @@ pub fn link_of(request: &forward::Request, now_micros: u64) -> ClientLink {
     }
 }
 
-/// Returns the update of a password's recorded state as messages have it.
+/// Converts an update of an account to its form in messages.
 pub fn forwarded_update(update: AccountUpdate) -> forward::AccountUpdate {
     let AccountUpdate { failures, success, clears_failures, grace, rehashed, keys, totp_step, app_uses } =
         update;
     forward::AccountUpdate { failures, success, clears_failures, grace, rehashed, keys, totp_step, app_uses }
 }
 
-/// Returns the update of a message.
+/// Converts the form in messages to an update of an account.
 pub fn update_of(update: forward::AccountUpdate) -> AccountUpdate {
     let forward::AccountUpdate {
         failures,
@@ -101,7 +101,7 @@ pub fn update_of(update: forward::AccountUpdate) -> AccountUpdate {
     AccountUpdate { failures, success, clears_failures, grace, rehashed, keys, totp_step, app_uses }
 }
 
-/// Returns the result of a change for the server that forwarded it. `value` is that of [`LdapResult::value`].
+/// Returns the result of a change for the server that forwarded it. `value` becomes [`LdapResult::value`].
 pub fn forwarded_result(outcome: Outcome, value: Option<Vec<u8>>) -> LdapResult {
     LdapResult {
         code: outcome.code.0,

@@ -1,5 +1,5 @@
-//! Digests of the rows of a slice, which nodes of a cluster, and replicas and their suppliers, compare. The rows are
-//! read no faster than [`DIGEST_BYTES_PER_SECOND`], on a thread of the caller.
+//! Digests of the rows of a slice, with which nodes of a cluster, and replicas and suppliers, compare their data. The
+//! rows are read on the caller's thread, at most at [`DIGEST_BYTES_PER_SECOND`].
 
 use std::ops::ControlFlow;
 use std::sync::Weak;
@@ -10,16 +10,17 @@ use replication::digest::{Parts, RollingDigest};
 use replication::{PlannedSlice, Slice};
 use system::RateLimit;
 
-/// Rate of reading a slice, in bytes a second, because clients use the same disk and page cache.
+/// Maximum rate of reading a slice, in bytes per second. It is limited because clients use the same disk and page
+/// cache.
 pub const DIGEST_BYTES_PER_SECOND: u64 = 64 << 20;
 
 /// Bytes of rows between two checks of the clock.
 const PACE_BYTES: u64 = 1 << 20;
 
-/// Error of a thread that ends with its owner. It reaches no reader.
+/// Error of a thread whose owner ends. No user sees it.
 const ENDED: &str = "the server ends";
 
-/// Limit on the rate of reading rows. It ends with its owner, which holds the strong reference.
+/// Limit on the rate of reading rows. Reading ends with the owner, which holds the strong reference.
 struct Pace {
     begun: Instant,
     limit: RateLimit,
@@ -39,7 +40,7 @@ impl Pace {
         }
     }
 
-    /// Accounts for bytes to be read. Returns whether to continue.
+    /// Counts bytes to be read, and waits if necessary. Returns whether to continue.
     fn step(&mut self, bytes: u64) -> ControlFlow<()> {
         self.bytes = self.bytes.saturating_add(bytes);
         if self.bytes - self.looked_at < PACE_BYTES {
@@ -54,7 +55,7 @@ impl Pace {
     }
 }
 
-/// Plans the slice that begins at a point, from the rows of a snapshot. It ends when `alive` does.
+/// Plans the slice that begins at a point, from the rows of a snapshot. Stops if the owner of `alive` drops it.
 ///
 /// # Errors
 /// The store failed, or the owner ended.
@@ -70,14 +71,14 @@ pub fn plan(
     Ok(PlannedSlice { slice: Slice { from, to }, bytes })
 }
 
-/// Computes the digests of the rows of a slice, by part. It ends when `alive` does.
+/// Computes the digests of the rows of a slice, by part. Stops if the owner of `alive` drops it.
 ///
 /// # Errors
 /// The store failed, or the owner ended.
 pub fn digests(snapshot: &Snapshot, slice: &Slice, alive: Weak<()>) -> Result<Parts, String> {
     let (mut pace, mut rows) = (Pace::new(alive), 0_u64);
     let mut parts = Parts::new();
-    // Most rows belong to the same part as the row before.
+    // Most rows belong to the same part as the previous row.
     let mut last: (String, RollingDigest) = Default::default();
     let mut add = |part: &str, key: &[u8], value: &[u8]| {
         if last.0 != part {

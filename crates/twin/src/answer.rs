@@ -9,9 +9,9 @@ use crate::exchange::DECODE_LIMITS;
 /// All responses to a request.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
-    /// The result code, once the last response is there.
+    /// Result code; `None` until the last response has arrived.
     pub(crate) code: Option<ResultCode>,
-    /// The entries in their order.
+    /// Entries in order of arrival.
     pub(crate) entries: Vec<AnswerEntry>,
     /// URIs of continuation references.
     pub(crate) references: Vec<String>,
@@ -25,7 +25,7 @@ pub(crate) struct Answer {
 #[derive(Debug)]
 pub(crate) struct AnswerEntry {
     pub(crate) dn: String,
-    /// The name in one spelling.
+    /// Normalized DN.
     pub(crate) normal: String,
     /// Values by description in lower case.
     pub(crate) attributes: BTreeMap<String, Vec<Vec<u8>>>,
@@ -59,7 +59,8 @@ impl Answer {
     }
 }
 
-/// Returns a DN in one spelling: names and values in lower case, spaces reduced. Other text is only put in lower case.
+/// Normalizes a DN: names and values in lower case, with single spaces. Text that is not a DN is only converted to
+/// lower case.
 pub(crate) fn normal_dn(text: &str) -> String {
     let Ok(dn) = Dn::parse(text) else { return normal_text(text) };
     let rdns = dn.rdns().map(|rdn| {
@@ -77,7 +78,7 @@ pub(crate) fn normal_dn(text: &str) -> String {
     rdns.collect::<Vec<_>>().join(",")
 }
 
-/// Returns text in lower case with single spaces and none at its ends.
+/// Returns text in lower case, trimmed and with single spaces.
 pub(crate) fn normal_text(text: &str) -> String {
     text.to_lowercase().split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,4 +1,4 @@
-//! Commands of the administrator on a Unix socket: one line, answered by one JSON value.
+//! Commands of the administrator on a Unix socket: one line, answered with one JSON value.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;

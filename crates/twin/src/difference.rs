@@ -7,7 +7,7 @@ use ldap::{Message, Request, ResultCode, Scope, SortKey, oids};
 use crate::answer::{Answer, AnswerEntry, normal_dn, normal_text};
 use crate::exchange::Kind;
 
-/// Part of an answer that differs.
+/// Part of the answer that differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Category {
     /// The result codes.
@@ -41,9 +41,9 @@ impl Category {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Difference {
     pub(crate) category: Category,
-    /// Equal for differences of one cause.
+    /// Description of the cause. Differences with the same cause have the same text.
     pub(crate) cause: String,
-    /// The entry or request that shows it. Contains no values of attributes, except names of entries.
+    /// Entry or request that shows the difference. Contains no attribute values, except in DNs.
     pub(crate) example: String,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct Pair<'a> {
     pub(crate) new: &'a Answer,
 }
 
-/// Returns the differences between two answers. `ignored` has names of attributes in lower case.
+/// Returns the differences between two answers. `ignored` contains attribute names in lower case.
 pub(crate) fn differences(
     kind: Kind,
     request: &Message<'_>,
@@ -69,7 +69,7 @@ pub(crate) fn differences(
         return found;
     }
     match request.request {
-        // Of a search that ended early, each server may return other entries.
+        // If a search ended early, the servers may have returned different entries.
         Request::Search(_) if old.code == Some(ResultCode::SUCCESS) => {
             entries(kind, request, pair, ignored, &mut found);
             references(kind, request, pair, &mut found);
@@ -140,7 +140,7 @@ fn attributes(old: &AnswerEntry, new: &AnswerEntry, ignored: &BTreeSet<String>, 
     }
 }
 
-/// Returns how the values of an attribute differ.
+/// Describes how the values of an attribute differ.
 fn values(old: &[Vec<u8>], new: &[Vec<u8>]) -> Option<&'static str> {
     let sorted = |values: &[Vec<u8>]| {
         let mut sorted = values.to_vec();
@@ -177,8 +177,8 @@ fn references(kind: Kind, request: &Message<'_>, pair: &Pair<'_>, found: &mut Ve
     }
 }
 
-/// Compares the order of the sort keys, if the client asked for one and sees the keys. Entries with equal keys may have
-/// any order.
+/// Compares the order of the sort keys, if the client requested sorting and the keys are returned. Entries with equal
+/// keys may have any order.
 fn order(request: &Message<'_>, pair: &Pair<'_>, found: &mut Vec<Difference>) {
     let control = request.controls.find(oids::SORT_REQUEST).and_then(|control| control.value);
     let Some(keys) = control.and_then(SortKey::decode_list) else { return };
@@ -197,14 +197,14 @@ fn order(request: &Message<'_>, pair: &Pair<'_>, found: &mut Vec<Difference>) {
     }
     old.sort_unstable();
     new.sort_unstable();
-    // With other entries or values, an other order follows.
+    // If the entries or values differ, the order differs too.
     if old == new {
         let cause = format!("sorted by {}", names.join(", "));
         found.push(Difference { category: Category::Order, cause, example: target(request) });
     }
 }
 
-/// Returns the kind of a request, without what varies between requests of one kind.
+/// Describes a request without the parts that vary between requests of the same kind.
 fn describe(kind: Kind, request: &Message<'_>) -> String {
     match request.request {
         Request::Search(search) => {
@@ -243,7 +243,7 @@ fn without_values(filter: &str) -> String {
     out
 }
 
-/// Returns the name of the entry that a request is about.
+/// Returns the DN of the entry to which a request applies.
 pub(crate) fn target(request: &Message<'_>) -> String {
     match request.request {
         Request::Search(search) => search.base_object.to_owned(),

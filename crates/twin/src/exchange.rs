@@ -1,4 +1,4 @@
-//! A request and its responses, as they passed the proxy.
+//! A request and its responses, as forwarded by the proxy.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use ldap::{DecodeLimits, Message, Request, oids};
 
 use crate::limits::{EXCHANGE_OVERHEAD, MESSAGE_SIZE_MAX};
 
-/// Limits of decoding: what the servers accept is not limited further.
+/// Limits of decoding. The proxy accepts everything that the servers accept.
 pub(crate) const DECODE_LIMITS: DecodeLimits = DecodeLimits {
     message_size_max: MESSAGE_SIZE_MAX,
     filter_depth_max: ldap::FILTER_DEPTH_CEILING,
@@ -53,7 +53,7 @@ impl Kind {
         matches!(self, Kind::Add | Kind::Modify | Kind::ModifyDn | Kind::Delete | Kind::PasswordModify)
     }
 
-    /// Returns the name in reports.
+    /// Returns the name for reports.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Kind::Bind => "bind",
@@ -69,7 +69,7 @@ impl Kind {
     }
 }
 
-/// Request that the active server has answered, to be replayed on the other one.
+/// A request that the active server has answered, and that is replayed on the other one.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     /// Number of the client's connection.
@@ -78,19 +78,19 @@ pub(crate) struct Exchange {
     pub(crate) answered_by: usize,
     pub(crate) kind: Kind,
     pub(crate) request: Vec<u8>,
-    /// The responses one after another.
+    /// The responses in order.
     pub(crate) responses: Vec<u8>,
-    /// Whether all responses are there.
+    /// Whether the responses are complete.
     pub(crate) is_complete: bool,
-    /// Whether a change of some client was in progress at the same time, so that the order of the two is unknown.
+    /// Whether a change of any client was in progress at the same time, so that the order of the two is unknown.
     pub(crate) overlaps_change: bool,
-    /// Time until the last response.
+    /// Time from the request to the last response.
     pub(crate) latency: Duration,
-    /// Bytes that it counts in the queue.
+    /// Number of bytes that the exchange occupies in the queue.
     pub(crate) charge: usize,
 }
 
-/// Event for the replay, in the order in which the active server answered.
+/// Event for the replay. Events are in the order in which the active server answered.
 #[derive(Debug)]
 pub(crate) enum Event {
     Exchange(Box<Exchange>),
@@ -98,7 +98,7 @@ pub(crate) enum Event {
     Closed(u64),
 }
 
-/// Returns the bytes that a request counts in the queue.
+/// Returns the number of bytes that a request occupies in the queue.
 pub(crate) fn charge_of(request: &[u8]) -> usize {
     request.len() + EXCHANGE_OVERHEAD
 }
@@ -108,7 +108,7 @@ pub(crate) fn decode(frame: &[u8]) -> Option<Message<'_>> {
     Message::decode(frame, &DECODE_LIMITS).ok()
 }
 
-/// Returns the whole messages at the beginning of bytes.
+/// Returns the complete messages at the beginning of `bytes`.
 pub(crate) fn frames(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = bytes;
     std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! Results of the comparison: groups of differences, counts, latencies.
+//! Results of the comparison: groups of differences, counts, and latencies.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use crate::difference::{Category, Difference};
 use crate::exchange::Kind;
 use crate::limits::{EXAMPLES_MAX, GROUPS_MAX, LATENCY_COUNT_MIN, SLOWER_FACTOR, SLOWER_MICROS, TEXT_MAX};
 
-/// Longest latency that a histogram distinguishes, in microseconds.
+/// Maximum latency that a histogram distinguishes, in microseconds.
 const LATENCY_MAX: u64 = 600_000_000;
 
-/// Differences of one cause.
+/// Differences with the same cause.
 #[derive(Debug, Default)]
 struct Group {
     count: u64,
@@ -23,16 +23,16 @@ struct Group {
 /// Result of the comparison so far. Its size is bounded by [`GROUPS_MAX`].
 #[derive(Debug, Default)]
 pub(crate) struct Figures {
-    /// Exchanges that were compared.
+    /// Number of exchanges that were compared.
     compared: u64,
-    /// Of these, those whose answers were equal.
+    /// Number of compared exchanges with equal answers.
     equal: u64,
-    /// Exchanges whose answers differ, and which overlapped a change.
+    /// Number of exchanges with different answers that overlapped a change.
     uncertain: u64,
-    /// Exchanges that were not compared, by reason.
+    /// Number of exchanges that were not compared, by reason.
     skipped: BTreeMap<&'static str, u64>,
     groups: BTreeMap<(Category, String), Group>,
-    /// Differences in groups beyond the limit.
+    /// Number of differences in groups beyond the limit.
     more: u64,
     latencies: BTreeMap<Kind, Latencies>,
 }
@@ -103,7 +103,7 @@ impl Figures {
         self.latencies.entry(kind).or_insert_with(Latencies::new).record(server, latency);
     }
 
-    /// Returns everything as JSON.
+    /// Returns all figures as JSON.
     pub(crate) fn report(&self) -> Value {
         let mut groups: Vec<Value> = self
             .groups

@@ -1,7 +1,7 @@
-//! Forwards the requests of clients to the active server and its responses to the clients, and records both.
+//! Forwards the requests of clients to the active server, and its responses to the clients, and records both.
 //!
-//! One thread runs all connections, so that their order needs no locks. Messages are forwarded as they are, whole ones
-//! as soon as they are there; nothing of the replay is waited for.
+//! One thread runs all connections, so that their order needs no locks. Complete messages are forwarded unchanged, as
+//! soon as they arrive. Forwarding never waits for the replay.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -23,27 +23,27 @@ use crate::shared::Shared;
 use crate::upstream::{self, BoxedSocket};
 use crate::worker::Server;
 
-/// Time that a closed connection waits for the answers to its changes.
+/// Time for which a closed connection waits for the answers to its changes.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// State of forwarding, on its one thread.
+/// State of forwarding, used only by its one thread.
 pub(crate) struct Front {
     servers: [Server; 2],
-    /// Number of the server that answers clients.
+    /// Number of the active server, which answers clients.
     active: Cell<usize>,
     is_paused: Cell<bool>,
     resumed: Notify,
     changes_started: Cell<u64>,
     changes_outstanding: Cell<u64>,
     last_client: Cell<u64>,
-    /// Connections of clients, and how to end each.
+    /// Connections of clients, with the means to end each one.
     clients: RefCell<HashMap<u64, Rc<Notify>>>,
     connections_max: usize,
     pub(crate) shared: Arc<Shared>,
     events: Sender<Event>,
 }
 
-/// A request without its last response.
+/// A request that has not received its last response.
 struct Pending {
     kind: Kind,
     request: Vec<u8>,
@@ -55,7 +55,7 @@ struct Pending {
     charge: usize,
 }
 
-/// One connection of a client.
+/// Connection of a client.
 struct Client {
     front: Rc<Front>,
     number: u64,
@@ -96,7 +96,7 @@ impl Front {
         self.clients.borrow().len()
     }
 
-    /// Makes a server active, after all changes are replayed on it. Ends all connections of clients, which connect
+    /// Makes a server active after all changes are replayed on it. Ends all connections of clients, which must connect
     /// again.
     pub(crate) async fn switch(&self, to: usize) -> Result<(), String> {
         if self.active.get() == to {
@@ -184,7 +184,7 @@ impl Client {
             let (client, to_client, ended) = (Rc::clone(&self), Rc::clone(&to_client), Rc::clone(&ended));
             async move {
                 client.requests(from_client, to_server, &to_client).await;
-                // The answers to changes still matter to the comparison.
+                // The comparison still needs the answers to changes.
                 let _ = timeout(LINGER, client.changes_answered()).await;
                 ended.notify_one();
             }
@@ -258,7 +258,7 @@ impl Client {
         }
     }
 
-    /// Notes a request. Returns the answer if the proxy itself answers it.
+    /// Records a request. Returns the answer if the proxy itself answers it.
     fn request(&self, frame: &[u8]) -> Option<Vec<u8>> {
         let message = decode(frame)?;
         if let Request::Abandon(id) = message.request {
@@ -304,7 +304,7 @@ impl Client {
         };
         let before = self.pending.borrow_mut().insert(message.id.0, pending);
         if let Some(before) = before {
-            // The client uses one id twice at a time.
+            // The client uses a message id for two concurrent requests.
             self.front.ended(before.kind);
             self.front.shared.release(before.charge);
         }
@@ -337,7 +337,7 @@ impl Client {
         }
     }
 
-    /// Notes a response. The last one of a request completes its exchange.
+    /// Records a response. The last response to a request completes its exchange.
     fn response(&self, frame: &[u8]) {
         let Ok(message) = ResponseMessage::decode(frame, &DECODE_LIMITS) else { return };
         let id = message.id.0;
@@ -388,7 +388,7 @@ impl Client {
         })));
     }
 
-    /// Ends a request without a response. A change may have been made.
+    /// Ends a request that received no response. If it is a change, it may have been made.
     fn unanswered(&self, id: i32) {
         let Some(mut pending) = self.pending.borrow_mut().remove(&id) else { return };
         if pending.kind.is_change() {
@@ -409,7 +409,7 @@ impl Front {
     }
 }
 
-/// Returns the whole message at the beginning of bytes; an error if there can be none.
+/// Returns the complete message at the beginning of `bytes`, or an error if there cannot be one.
 fn next_frame(bytes: &[u8]) -> Option<Result<&[u8], ()>> {
     if bytes.is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! A proxy before two LDAP servers, for a migration: clients are answered by one of them, the *active* one; the other
+//! A proxy for a migration between two LDAP servers. One of them, the *active* server, answers the clients. The other
 //! one gets the same requests, and the differences between the answers are grouped by cause.
 //!
 //! ```text
@@ -7,11 +7,11 @@
 //!                 └──> replay (one thread) ──> workers ──> other server, comparison, figures
 //! ```
 //!
-//! The front waits for nothing but the active server. The queue of exchanges is bounded in bytes: reads that do not fit
-//! are not compared; a change that does not fit ends the replay, because the other server would lack it.
+//! The front waits only for the active server. The queue of exchanges is bounded in bytes. Reads that do not fit are
+//! not compared. A change that does not fit ends the replay, because the other server would not receive it.
 //!
-//! [`run`] serves until the process ends; [`ask`] sends a command to it. Out of scope: access control and TLS for
-//! clients by StartTLS.
+//! [`run`] serves until the process ends; [`ask`] sends a command to it. Access control, and StartTLS for clients, are
+//! out of scope.
 #![forbid(unsafe_code)]
 
 mod answer;
@@ -48,8 +48,8 @@ use shared::Shared;
 pub use worker::Server;
 use worker::Worker;
 
-/// Attributes that are not compared by default: each server creates its own values, or stores passwords in its own
-/// form.
+/// Attributes that are not compared by default, because each server generates its own values or stores passwords in a
+/// different form.
 pub const IGNORED: [&str; 16] = [
     "entryUUID",
     "entryCSN",
@@ -88,7 +88,7 @@ pub struct Options {
     pub ignored: Vec<String>,
     /// Maximum number of connected clients.
     pub connections_max: usize,
-    /// Memory for exchanges that wait for their replay, in bytes.
+    /// Maximum memory for exchanges that wait for their replay, in bytes.
     pub queue_bytes: usize,
 }
 
@@ -107,12 +107,12 @@ pub enum TwinError {
     /// The control socket cannot be created.
     #[error("cannot create the socket {path}: {error}")]
     Control {
-        /// Its path.
+        /// Path of the socket.
         path: PathBuf,
         /// The error.
         error: io::Error,
     },
-    /// Certificate or key cannot be used.
+    /// The certificate or key cannot be used.
     #[error("the certificate or its key: {0}")]
     Certificate(String),
     /// Another error of the system.
@@ -120,7 +120,7 @@ pub enum TwinError {
     Io(#[from] io::Error),
 }
 
-/// Runs the proxy until the process ends. Calls `ready` with the addresses once it listens.
+/// Runs the proxy until the process ends. Calls `ready` with the addresses when it listens.
 ///
 /// # Errors
 /// It cannot listen, or a thread cannot be started.

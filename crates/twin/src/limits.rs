@@ -1,23 +1,23 @@
-//! Every bound of the proxy.
+//! All limits of the proxy.
 
 use std::time::Duration;
 
 /// Maximum size of a message that is forwarded, in bytes.
 pub const MESSAGE_SIZE_MAX: usize = 64 << 20;
 
-/// Maximum size of the responses to one request that are kept for the comparison, in bytes, on each side.
+/// Maximum size of the responses to one request that are stored for the comparison, in bytes, for each server.
 pub const EXCHANGE_BYTES_MAX: usize = 16 << 20;
 
-/// Memory for exchanges that wait for their replay, in bytes, by default.
+/// Default maximum memory for exchanges that wait for their replay, in bytes.
 pub const QUEUE_BYTES_DEFAULT: usize = 256 << 20;
 
-/// Bytes that an exchange counts besides its messages.
+/// Number of bytes that an exchange occupies in addition to its messages.
 pub(crate) const EXCHANGE_OVERHEAD: usize = 512;
 
-/// Maximum number of connected clients, by default.
+/// Default maximum number of connected clients.
 pub const CONNECTIONS_DEFAULT: usize = 4_096;
 
-/// Threads that replay.
+/// Number of threads that replay requests.
 pub(crate) const WORKERS: usize = 8;
 
 /// Maximum number of groups of differences. Differences beyond them are only counted.
@@ -29,35 +29,36 @@ pub(crate) const EXAMPLES_MAX: usize = 3;
 /// Maximum length of a group's name or an example, in characters.
 pub(crate) const TEXT_MAX: usize = 240;
 
-/// Cookies of paged searches that are kept for each connection.
+/// Maximum number of paged search cookies that are stored for each connection.
 pub(crate) const COOKIES_MAX: usize = 16;
 
-/// Octets read from a socket at a time.
+/// Maximum number of octets that are read from a socket at a time.
 pub(crate) const READ_SIZE: usize = 64 << 10;
 
-/// Time limit of connecting, including the handshake of TLS.
+/// Maximum time to connect, including the TLS handshake.
 pub(crate) const CONNECT: Duration = Duration::from_secs(10);
 
-/// Time limit of an answer of the server on which requests are replayed.
+/// Maximum time for an answer of the server on which requests are replayed.
 pub(crate) const ANSWER: Duration = Duration::from_secs(60);
 
-/// Time that a switch waits until all changes are replayed.
+/// Maximum time that a switch waits for the replay of all changes.
 pub(crate) const DRAIN: Duration = Duration::from_secs(10);
 
-/// Interval in which a switch looks at the queue.
+/// Interval at which a switch checks the queue.
 pub(crate) const DRAIN_LOOK: Duration = Duration::from_millis(5);
 
-/// Time limit of a command on the control socket.
+/// Maximum time for a command on the control socket.
 pub(crate) const COMMAND: Duration = Duration::from_secs(5);
 
 /// Maximum length of a command on the control socket, in bytes.
 pub(crate) const COMMAND_SIZE_MAX: usize = 64;
 
-/// Requests of a kind after which their latencies are judged.
+/// Minimum number of requests of a kind for which latencies are compared.
 pub(crate) const LATENCY_COUNT_MIN: u64 = 100;
 
-/// A kind of request is slower on the new server if its median exceeds this multiple of the old server's ...
+/// A kind of request counts as slower on the new server if its median latency exceeds the old server's by this factor
+/// ...
 pub(crate) const SLOWER_FACTOR: u64 = 2;
 
-/// ... and exceeds it by this many microseconds.
+/// ... and by this many microseconds.
 pub(crate) const SLOWER_MICROS: u64 = 1_000;

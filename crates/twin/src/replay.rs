@@ -1,8 +1,8 @@
 //! Replays exchanges on the server that did not answer the client, in the order in which the active server answered.
 //!
-//! One thread takes the exchanges in order and passes each to the worker of its connection. A change waits until
-//! everything before it is replayed, and everything after it waits for the change. So a request sees on the other
-//! server the changes that it saw on the active one, unless it overlapped one of them.
+//! One thread takes the exchanges in order, and passes each to the worker of its connection. A change waits for all
+//! earlier exchanges, and all later exchanges wait for the change. So a request sees the same changes on both servers,
+//! unless it overlapped one of them.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -12,7 +12,7 @@ use crate::limits::WORKERS;
 use crate::shared::Shared;
 use crate::worker::Worker;
 
-/// Number of exchanges that workers have in hand.
+/// Number of exchanges that workers are replaying.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
     count: Mutex<usize>,

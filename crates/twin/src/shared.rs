@@ -11,9 +11,9 @@ pub(crate) struct Shared {
     /// Bytes of exchanges that are in progress or wait for their replay.
     bytes: AtomicUsize,
     bytes_max: usize,
-    /// Events that are not replayed yet.
+    /// Number of events that are not replayed yet.
     waiting: AtomicUsize,
-    /// Reason why the other server no longer has all changes.
+    /// Reason why the other server no longer has all changes; `None` if it has.
     out_of_step: Mutex<Option<String>>,
     figures: Mutex<Figures>,
 }
@@ -33,7 +33,7 @@ impl Shared {
         self.figures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the reason why the other server no longer has all changes, if it does not.
+    /// Returns the reason why the other server no longer has all changes; `None` if it has.
     pub(crate) fn out_of_step(&self) -> Option<String> {
         self.out_of_step.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -46,8 +46,8 @@ impl Shared {
         }
     }
 
-    /// Reserves bytes of the queue. A share of it is only for changes, which must not be dropped. Returns false if
-    /// there is no room.
+    /// Reserves bytes in the queue. A part of the queue is reserved for changes, which must not be dropped. Returns
+    /// false if there is no room.
     pub(crate) fn reserve(&self, bytes: usize, is_change: bool) -> bool {
         let max = if is_change { self.bytes_max } else { self.bytes_max / 2 };
         let reserved = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {

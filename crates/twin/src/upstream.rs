@@ -24,7 +24,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket for S {}
 
 pub(crate) type BoxedSocket = Box<dyn Socket>;
 
-/// Longest answer to StartTLS, in bytes.
+/// Maximum size of the answer to StartTLS, in bytes.
 const ANSWER_SIZE_MAX: usize = 16 << 10;
 
 /// Connects to a server.
@@ -60,7 +60,7 @@ async fn secured(socket: TcpStream, tls: &Tls, host: &str) -> io::Result<BoxedSo
     Ok(Box::new(connector.connect(name, socket).await?))
 }
 
-/// Asks for TLS (RFC 4511 section 4.14).
+/// Requests StartTLS (RFC 4511 section 4.14).
 async fn start_tls(socket: &mut TcpStream) -> io::Result<()> {
     let request = Request::Extended(ExtendedRequest { name: oids::START_TLS, value: None });
     let mut bytes = Vec::new();
@@ -73,7 +73,7 @@ async fn start_tls(socket: &mut TcpStream) -> io::Result<()> {
         {
             break;
         }
-        // One octet at a time: what follows the answer belongs to TLS.
+        // Reads one octet at a time, because the octets after the answer belong to TLS.
         answer.push(socket.read_u8().await?);
         if answer.len() > ANSWER_SIZE_MAX {
             return Err(io::ErrorKind::InvalidData.into());

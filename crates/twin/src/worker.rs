@@ -1,4 +1,4 @@
-//! One thread that replays: its connections, one for each connection of a client, and the comparison.
+//! A thread that replays requests, its connections (one for each client connection), and the comparison.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use crate::exchange::{Event, Exchange, decode, frames};
 use crate::limits::{ANSWER, COOKIES_MAX, EXCHANGE_BYTES_MAX, MESSAGE_SIZE_MAX};
 use crate::shared::Shared;
 
-/// One of the two servers.
+/// One of the two LDAP servers.
 #[derive(Clone, Debug)]
 pub struct Server {
-    /// Its address.
+    /// URL of the server.
     pub url: ServerUrl,
-    /// Authorities to trust; with `ldap://`, StartTLS is used.
+    /// TLS settings. With `ldap://`, StartTLS is used.
     pub tls: Option<Tls>,
 }
 
-/// A thread that replays.
+/// A thread that replays requests.
 pub(crate) struct Worker {
     servers: [Server; 2],
     ignored: BTreeSet<String>,
@@ -37,11 +37,11 @@ pub(crate) struct Worker {
 #[derive(Default)]
 struct ReplayedClient {
     connection: Option<Connection>,
-    /// Reason why nothing more can be replayed for this client.
+    /// Reason why no more requests can be replayed for this client.
     unusable: Option<&'static str>,
-    /// Cookies of paged searches: of the active server, and of the other one.
+    /// Cookies of paged searches: those of the active server, and of the other one.
     cookies: VecDeque<(Vec<u8>, Vec<u8>)>,
-    /// Pages of a search that is not complete: those of the active server, and of the other one.
+    /// Pages of an incomplete paged search: those of the active server, and of the other one.
     pages: Option<(Answer, Answer)>,
 }
 
@@ -85,7 +85,7 @@ impl Worker {
             && let Authentication::Sasl { mechanism, .. } = bind.authentication
             && !mechanism.eq_ignore_ascii_case("PLAIN")
         {
-            // Its messages depend on numbers that each server chooses, or on the connection.
+            // The messages of such a bind depend on nonces of each server, or on the connection.
             client.unusable = Some("the client binds by SASL with a mechanism other than PLAIN");
             return client.unusable.map_or(Ok(()), Err);
         }
@@ -108,7 +108,7 @@ impl Worker {
         drop(figures);
         if !exchange.is_complete || !is_whole || active.code.is_none() {
             return match exchange.kind.is_change() {
-                // It is replayed, and its outcome is unknown.
+                // The change is replayed, but its outcome on the active server is unknown.
                 true => {
                     self.shared.figures().skipped("the client did not wait for the answer to its change");
                     Ok(())
@@ -129,7 +129,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Sends the request to the other server. Returns `None` if the answer is too large to be kept.
+    /// Sends the request to the other server. Returns `None` if the answer is too large to be stored.
     fn ask(
         &self,
         client: &mut ReplayedClient,
@@ -166,7 +166,7 @@ impl Worker {
 }
 
 impl ReplayedClient {
-    /// Returns the request for the other server, if it must differ: with its own cookie, or with the password that the
+    /// Returns the request for the other server if it must differ, because of its cookie or of the password that the
     /// active server has generated.
     fn prepare(&mut self, request: &Message<'_>, active: &Answer) -> Result<Option<Vec<u8>>, Skipped> {
         let encoded = |request, controls: &ControlsBuf, id| {
@@ -203,7 +203,8 @@ impl ReplayedClient {
         Ok(encoded(request.request, &controls, request.id))
     }
 
-    /// Returns both answers if they are whole. Pages are put together, because each server may cut them elsewhere.
+    /// Returns both answers if they are complete. Pages are joined, because the servers may divide the entries
+    /// differently.
     fn whole(
         &mut self,
         request: &Message<'_>,
@@ -227,13 +228,14 @@ impl ReplayedClient {
                 self.pages = (is_small && is_followed).then_some((active, other));
                 None
             }
-            // One server has more pages than the other: the entries of these differ.
+            // One server has more pages than the other, so their entries differ.
             _ => is_followed.then_some((active, other)),
         }
     }
 }
 
-/// Most entries of a paged search that are kept until its last page. A longer search is not compared.
+/// Maximum number of entries of a paged search that are stored until its last page. A search with more entries is not
+/// compared.
 const PAGED_ENTRIES_MAX: usize = 100_000;
 
 fn paged_request<'r>(request: &Message<'r>) -> Option<PagedResults<'r>> {

@@ -1,8 +1,8 @@
-//! A second load generator, to hold `pando bench` against.
+//! A second load generator, against which `pando bench` is checked.
 //!
-//! It shares no code with it, nor with anything else here: a thread a connection that blocks, messages written and read
-//! octet by octet. It binds, searches for one entry by a number, reads every answer to its result code, and says how
-//! many right ones came within the window that it measured. Nothing else.
+//! It shares no code with `pando bench` or any other crate. Each connection has a blocking thread, which encodes and
+//! decodes messages octet by octet. It binds, searches for one entry by number, reads every answer up to its result
+//! code, and counts the correct answers in the measured time. It has no other features.
 
 use std::collections::HashMap;
 use std::io::{self, BufReader, Read, Write};
@@ -16,7 +16,7 @@ const USAGE: &str =
                      WARM_UP_SECONDS SECONDS
   searches BASE for (ATTRIBUTE=PREFIXn), n from 0 below ENTRIES, and prints what was answered a second";
 
-/// Requests of a connection, and their pace.
+/// Requests of a connection, and their rate.
 struct Work {
     address: SocketAddr,
     bind_dn: String,
@@ -31,13 +31,13 @@ struct Work {
 /// State that all connections share.
 #[derive(Default)]
 struct Shared {
-    /// 0 warms up, 1 measures, 2 ends.
+    /// Phase: 0 warm-up, 1 measurement, 2 end.
     phase: AtomicU8,
     right: AtomicU64,
     wrong: AtomicU64,
 }
 
-/// Does what a command line says: the line to print.
+/// Runs the measurement that a command line describes. Returns the line to print.
 ///
 /// # Errors
 /// The command line is wrong, or a connection fails.
@@ -73,7 +73,8 @@ pub fn run(arguments: &[String]) -> Result<String, String> {
         let ended = thread.join().map_err(|_| "a client met a defect".to_owned())?;
         ended.map_err(|error| error.to_string())?;
     }
-    // Not before: on a busy machine answers of the window are still being counted when it ends.
+    // Read only after all threads have ended, because on a busy machine answers are still counted at the end of the
+    // window.
     let right = shared.right.load(Ordering::SeqCst);
     let wrong = shared.wrong.load(Ordering::SeqCst);
     Ok(format!(
@@ -83,7 +84,7 @@ pub fn run(arguments: &[String]) -> Result<String, String> {
     ))
 }
 
-/// One connection, from its bind to the last answer.
+/// Runs one connection, from its bind to the last answer.
 fn client(work: &Work, shared: &Shared, number: u64) -> io::Result<()> {
     let stream = TcpStream::connect(work.address)?;
     stream.set_nodelay(true)?;
@@ -94,7 +95,7 @@ fn client(work: &Work, shared: &Shared, number: u64) -> io::Result<()> {
     if (Answer { id: 1, is_end: true, code: 0 }) != read_answer(&mut reader)? {
         return Err(io::Error::other("the bind was refused"));
     }
-    // Another sequence of keys on each connection: a multiplicative generator with a full period.
+    // Each connection uses a different sequence of keys, from a multiplicative generator with a full period.
     let mut random = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut id = 1;
     let mut ask = |requests: &mut Vec<u8>| {
@@ -105,11 +106,11 @@ fn client(work: &Work, shared: &Shared, number: u64) -> io::Result<()> {
     let mut requests = Vec::new();
     (0..work.outstanding).for_each(|_| ask(&mut requests));
     let mut waiting = work.outstanding;
-    // Entries that came, by message id: answers may be mixed.
+    // Number of received entries by message id, because answers may be interleaved.
     let mut entries: HashMap<u32, u32> = HashMap::new();
     while waiting > 0 {
         if reader.buffer().is_empty() {
-            // Requests leave together when everything that came is read.
+            // Requests are sent together after all received data is read.
             writer.write_all(&requests)?;
             requests.clear();
         }
@@ -134,7 +135,7 @@ fn client(work: &Work, shared: &Shared, number: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// A message that came: an entry, or the end of an operation with its result code.
+/// A received message: an entry, or the end of an operation with its result code.
 #[derive(PartialEq)]
 struct Answer {
     id: u32,
@@ -158,7 +159,7 @@ fn read_answer(reader: &mut impl Read) -> io::Result<Answer> {
     };
     let mut body = vec![0; size];
     reader.read_exact(&mut body)?;
-    // An integer, then the operation, whose result begins with an enumerated of one octet.
+    // The message id, an INTEGER, precedes the operation, whose result begins with an ENUMERATED of one octet.
     let (_, behind) = body.split_at_checked(2).ok_or_else(|| io::Error::other("a message without an id"))?;
     let (id, operation) = behind.split_at_checked(usize::from(body[1])).unwrap_or_default();
     let id = id.iter().fold(0, |id, octet| id << 8 | u32::from(*octet));
@@ -171,7 +172,7 @@ fn read_answer(reader: &mut impl Read) -> io::Result<Answer> {
     Ok(Answer { id, is_end: tag != 0x64, code })
 }
 
-/// A tag, a length and a content.
+/// Encodes a tag, a length and a content.
 fn element(tag: u8, content: &[u8]) -> Vec<u8> {
     let mut octets = vec![tag];
     match content.len() {
@@ -194,7 +195,7 @@ fn bind(dn: &str, password: &str) -> Vec<u8> {
     message(1, &element(0x60, &parts.concat()))
 }
 
-/// A search of the whole subtree for one entry, of which only the name is wanted.
+/// Encodes a search of the whole subtree for one entry, which returns only its name.
 fn search(work: &Work, id: i32, number: u64) -> Vec<u8> {
     let value = format!("{}{number}", work.prefix);
     let equality = [element(0x04, work.attribute.as_bytes()), element(0x04, value.as_bytes())].concat();
