@@ -47,17 +47,17 @@ impl From<Outcome> for ReviewError {
 pub struct RecordedRehearsal {
     /// Decisions that differ.
     pub changes: Vec<DecisionChange>,
-    /// Counts of decided and skipped operations.
+    /// Effects of new access rules on the operations of an audit trail.
     pub tally: RecordedTally,
-    /// Operations skipped because the trail withholds a name or filter.
+    /// Number of operations skipped because the trail withholds a name or filter.
     pub withheld: u64,
-    /// Operations decided without knowing how the client was connected, although a rule depends on it.
+    /// Number of operations decided without knowing the client's connection, although a rule depends on it.
     pub link_unknown: u64,
-    /// Damaged places of the trail.
+    /// Number of damaged places in the trail.
     pub damages: u64,
 }
 
-/// Receives an event, its place in the trail, and the rules that decided about it.
+/// Receives an event, its position in the trail, and the rules that decided about it.
 pub type TakeExplained<'t> = &'t mut dyn FnMut(Event<'_>, EventPlace, Vec<String>) -> std::io::Result<()>;
 
 /// Access rules of an open data directory, as they apply on one node.
@@ -87,8 +87,8 @@ impl Review {
         Ok(access_question::answer(self.state(), &administrator, question)?)
     }
 
-    /// Compares the rules of `proposed` with the rules in force, on a sample of requesters and entries. Calls `each`
-    /// with each difference. `proposed` must be valid.
+    /// Compares the rules of `proposed` with the rules in force, on a sample of requesters and entries. Passes each
+    /// difference to `each`. `proposed` must be valid.
     ///
     /// # Errors
     /// The data cannot be read, or a requester of `rehearsal` does not exist.

@@ -1,9 +1,9 @@
 //! Operations of an audit trail as inputs of access rules: requester, requested rights and connection.
 //!
-//! An event does not describe its connection, so connections are followed through the events of the trail. Events of
-//! one connection are in order, except changes, which come from the directory's log: they may come a little before
-//! the bind that they followed, or after the end of their connection. So events are passed on with a delay, and the
-//! state of their connection is found by their time.
+//! An event does not describe its connection, so the reader tracks connections through the events of the trail. The
+//! events of one connection are in order, except changes. Changes come from the directory's log, and may come a little
+//! before the bind that they followed, or after the end of their connection. So the reader delays each event, and finds
+//! the state of its connection by its time.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -14,22 +14,22 @@ use directory::rehearse::{Act, RecordedOperation};
 use directory::{BindMethod, ClientLink, WeekTime};
 use ldap::{DecodeLimits, Filter, ResultCode, Scope, SelectionBuf};
 
-/// Most connections that are followed at a time.
+/// Maximum number of connections that are tracked at a time.
 const CONNECTIONS_MAX: usize = 100_000;
 
-/// Most binds and starts of TLS that are kept for all connections together.
+/// Maximum number of binds and starts of TLS that are stored for all connections in total.
 const TURNS_MAX: usize = 1_000_000;
 
-/// Delay of events, longer than other events wait to be written.
+/// Delay of events. Longer than the time that other events wait to be written.
 const KEPT_BACK_MICROS: u64 = 2_000_000;
 
-/// Most octets of delayed events.
+/// Maximum size of delayed events in octets.
 const KEPT_BACK_BYTES: usize = 32 << 20;
 
 /// Prefix of names and filters that the trail withholds.
 const WITHHELD: &str = "withheld, ";
 
-/// State of a connection from a time on.
+/// State of a connection, from the given time on.
 #[derive(Clone, Copy)]
 struct Turn {
     micros: u64,
@@ -40,7 +40,7 @@ struct Turn {
 /// State of the connections in a trail.
 #[derive(Default)]
 struct Connections {
-    /// States of each connection, in the order of their times.
+    /// States of each connection, in chronological order.
     known: HashMap<u64, VecDeque<Turn>>,
     order: VecDeque<u64>,
     turns: usize,
@@ -51,7 +51,7 @@ impl Connections {
     fn note(&mut self, event: Event<'_>, written_micros: u64) {
         let micros = event.number(Field::Time).unwrap_or(0);
         let turn = match event.kind() {
-            // After a start, the server numbers connections anew.
+            // A restarted server numbers connections anew.
             Some(Kind::Started) => return *self = Connections::default(),
             Some(Kind::Opened) => Turn { micros, has_tls: false, method: Some(BindMethod::None) },
             Some(Kind::Tls) => Turn { micros, has_tls: true, method: Some(BindMethod::None) },
@@ -78,8 +78,7 @@ impl Connections {
             self.order.push_back(connection);
             VecDeque::new()
         });
-        // Of the states that are older than all delayed events, only the last one can still be the state of an
-        // operation.
+        // Of the states that are older than all delayed events, only the last one can still apply to an operation.
         let still_asked = written_micros.saturating_sub(2 * KEPT_BACK_MICROS);
         while turns.get(1).is_some_and(|second| second.micros < still_asked) {
             turns.pop_front();
@@ -113,7 +112,7 @@ impl Connections {
     }
 }
 
-/// Returns the method of a bind, or `None` if an old trail does not have the mechanism.
+/// Returns the method of a bind; `None` if the trail is old and does not have the mechanism.
 fn method_of(event: Event<'_>) -> Option<BindMethod> {
     match &*event.text(Field::Method).unwrap_or_default() {
         "simple" => Some(BindMethod::Simple),
@@ -122,17 +121,17 @@ fn method_of(event: Event<'_>) -> Option<BindMethod> {
     }
 }
 
-/// Use of an event for access rules.
+/// Relevance of an event to access rules.
 pub(crate) enum EventReading {
-    /// Access rules do not decide about it.
+    /// Access rules do not decide about the event.
     Nothing,
-    /// Access rules decide about it, and the trail withholds a part of it.
+    /// Access rules decide about the event, but the trail withholds a part of it.
     Withheld,
     /// The operation was passed on; `has_link` is false if the trail does not describe the connection.
     Read { has_link: bool },
 }
 
-/// Place of an event in a trail.
+/// Position of an event in a trail.
 #[derive(Clone, Copy, Debug)]
 pub struct EventPlace {
     /// Number of its block.
@@ -156,7 +155,7 @@ pub(crate) type Taken<E> = std::result::Result<(), E>;
 pub(crate) type TakeEvent<'t, E> = &'t mut dyn FnMut(&OperationReader, Event<'_>, EventPlace) -> Taken<E>;
 
 impl OperationReader {
-    /// Reads a trail and passes each event on once the state of its connection is known. Damage is passed to
+    /// Reads a trail and passes on each event when the state of its connection is known. Passes damage to
     /// `each_damage`.
     ///
     /// # Errors
@@ -234,8 +233,8 @@ impl OperationReader {
         let names: Vec<_> =
             event.texts(Field::Attribute).filter(|name| !name.starts_with(WITHHELD)).collect();
         let names: Vec<&str> = names.iter().map(|name| &**name).collect();
-        // Names that the schema does not know are withheld. If a client requested only such, nothing was returned; an
-        // empty selection would return all attributes.
+        // The trail withholds names that the schema does not define. If a client requested only such names, nothing was
+        // returned. An empty selection would return all attributes.
         let asks_nothing = names.is_empty() && event.bytes(Field::Attribute).is_some();
         let none = asks_nothing.then_some("1.1");
         let selection: SelectionBuf = names.iter().copied().chain(none).collect();
@@ -388,7 +387,7 @@ mod tests {
             connections.note(Event::parse(bytes).unwrap(), *written);
         }
         assert!(connections.turns < 500 && connections.known[&7].len() == connections.turns);
-        // A start numbers connections anew.
+        // A restart numbers connections anew.
         connections.note(Event::parse(&event(Kind::Started, 0, |_| {})).unwrap(), 0);
         assert!(connections.known.is_empty());
     }

@@ -1,9 +1,8 @@
 //! Translation of other servers' access rules: OpenLDAP's `access to` and `olcAccess`, and the `aci` of 389 DS and
 //! OpenDJ.
 //!
-//! Clauses that cannot be expressed are left out and listed in the words of the source, never guessed, so that a
-//! person can decide. If a clause that denies rights is left out, the result may permit more than the source; the
-//! list says so.
+//! Clauses that cannot be translated are omitted and listed as written in the source, so that a person can decide. If
+//! an omitted clause denies rights, the result may permit more than the source; the list says so.
 
 mod aci;
 mod openldap;
@@ -13,7 +12,7 @@ use std::fmt;
 
 use rule_parts::{RuleParts, free_name};
 
-/// Clause that could not be translated, or not exactly.
+/// Clause that was not translated, or not exactly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
     /// Line on which the clause begins.
@@ -35,7 +34,7 @@ impl fmt::Display for LeftOut {
 pub struct Translation {
     /// Texts of the access rules.
     pub rules: Vec<String>,
-    /// Clauses that they do not cover.
+    /// Omitted clauses.
     pub left_out: Vec<LeftOut>,
 }
 
@@ -44,7 +43,7 @@ impl Translation {
         self.left_out.push(LeftOut { line, clause: clause.trim().to_owned(), why: why.into() });
     }
 
-    /// Returns the texts of rules, with names that no other rule has.
+    /// Returns the texts of rules, each with a unique name.
     ///
     /// # Errors
     /// A rule cannot be expressed.
@@ -72,7 +71,7 @@ pub fn translate(text: &str) -> Translation {
         let lower = logical.to_ascii_lowercase();
         if lower.starts_with("access ") || lower.starts_with("access\t") {
             let clause = logical.get("access".len()..).unwrap_or_default().trim().to_owned();
-            // Clauses before the first database are those of the frontend.
+            // Clauses before the first database belong to the frontend.
             let database = database.as_deref().unwrap_or("frontend");
             clauses.push(&mut translation, Some(database), line, clause);
             continue;
@@ -120,14 +119,14 @@ pub fn translate(text: &str) -> Translation {
 /// Clauses of OpenLDAP, with their lines.
 #[derive(Default)]
 struct Clauses {
-    /// Those of databases.
+    /// Clauses of databases.
     own: Vec<(usize, String)>,
-    /// Those of the frontend, which come after the clauses of each database (slapd.access(5)).
+    /// Clauses of the frontend, which come after the clauses of each database (slapd.access(5)).
     global: Vec<(usize, String)>,
 }
 
 impl Clauses {
-    /// Adds a clause of a database, by its kind.
+    /// Adds a clause to the list of its database.
     fn push(&mut self, translation: &mut Translation, database: Option<&str>, line: usize, clause: String) {
         match database {
             Some("config" | "monitor") => {
@@ -153,7 +152,7 @@ fn database_of(dn: &str) -> Option<String> {
 /// Record of LDIF that contains a line.
 #[derive(Default)]
 struct Record {
-    /// DN of the record; `None` before its `dn:`, or if that is not valid.
+    /// DN of the record; `None` before the line `dn:`, or if its value is not valid.
     dn: Option<String>,
     /// `changetype` of the record, in lower case.
     change: String,
@@ -186,7 +185,7 @@ fn attribute_of(line: &str) -> Option<(String, Option<String>)> {
     let (name, value) = line.split_once(':')?;
     let name = name.split(';').next().unwrap_or_default().to_ascii_lowercase();
     let value = match value.as_bytes().first() {
-        // Decoded like LDIF, as a record with this one value.
+        // Decoded by the LDIF reader, as a record with this one value.
         Some(b':') => decoded(value.get(1..)?.trim()).and_then(|octets| String::from_utf8(octets).ok()),
         Some(b'<') => None,
         _ => Some(value.trim().to_owned()),
@@ -207,7 +206,7 @@ fn decoded(encoded: &str) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// The story: of a dump of the whole cn=config, the clauses of the database `config` came first and decided all.
+    /// In a dump of the whole cn=config, the clauses of the database `config` must not apply to other databases.
     #[test]
     fn clauses_of_other_databases_do_not_decide() {
         let dump = "dn: olcDatabase={-1}frontend,cn=config\nolcAccess: {0}to * by * none\n\n\

@@ -14,7 +14,7 @@ use super::Translation;
 use super::rule_parts::{DAYS, RuleParts, check_dn, is_in};
 use text::{Aci, Bind, Condition, Permission, Target};
 
-/// Most alternatives of one bind rule.
+/// Maximum number of alternatives of one bind rule.
 const ALTERNATIVES_MAX: usize = 64;
 
 /// Minimum strength in bits of a TLS connection in Pando.
@@ -79,7 +79,7 @@ struct About {
     attributes: Option<Vec<String>>,
     but_attributes: Vec<String>,
     filter: Option<String>,
-    /// Attributes with filters for their values.
+    /// Attributes, each with the filter for its values.
     values: Vec<(String, String)>,
     /// OIDs of controls or extended operations.
     uses: Vec<String>,
@@ -221,8 +221,8 @@ impl About {
         Ok(())
     }
 
-    /// Translates a permission for controls and extended operations: in OpenDJ, the right to read them is the right
-    /// to use them.
+    /// Translates a permission for controls and extended operations. In OpenDJ, the right to read them is the right to
+    /// use them.
     fn say_uses(
         &self,
         permission: &Permission<'_>,
@@ -308,7 +308,7 @@ impl About {
         if meant.is_allow && has("read") && !(has("search") && has("compare")) {
             translated.notice(text, "read without search or compare: here it gives these too");
         }
-        // On the other server, an entry is visible if a part of it is readable.
+        // The other servers show an entry if any part of it is readable.
         let is_of_all =
             self.but_attributes.is_empty() && self.attributes.as_deref().is_some_and(|names| names == ["*"]);
         if !meant.is_allow && has("read") && has("search") && has("compare") && is_of_all {
@@ -488,8 +488,8 @@ fn of_conjunction(conditions: &[Condition<'_>]) -> Result<(LinkConditions, Vec<R
     Ok((link, requesters.unwrap_or_else(|| vec![RequesterSpec::Anyone])))
 }
 
-/// Returns true if a required strength requires TLS. Every TLS connection of Pando has 128 bits or more; other
-/// connections have none.
+/// Returns true if a required strength requires TLS. Every TLS connection of Pando has a strength of at least 128 bits;
+/// other connections have none.
 fn over_tls(sign: &str, value: &str) -> Result<bool, String> {
     let bits = value.parse::<u32>().map_err(|_| format!("{value:?} is no strength"))?;
     let least = match sign {
@@ -504,7 +504,7 @@ fn over_tls(sign: &str, value: &str) -> Result<bool, String> {
     }
 }
 
-/// Returns the bind method, or `None` for any or none.
+/// Returns the bind method; `None` for any method or no bind.
 fn method(value: &str) -> Result<Option<&'static str>, String> {
     Ok(match value.to_ascii_lowercase().as_str() {
         "none" => None,
@@ -521,7 +521,7 @@ fn method(value: &str) -> Result<Option<&'static str>, String> {
     })
 }
 
-/// Finds a day by its first three letters or more.
+/// Finds a day by its first letters, at least three.
 fn day<'d>(text: &str, days: &'d mut [bool; 7]) -> Result<&'d mut bool, String> {
     let text = text.to_ascii_lowercase();
     let place = DAYS.iter().position(|day| text.len() >= 3 && day.starts_with(&text));
@@ -550,7 +550,7 @@ fn narrow((start, end): &mut (u64, u64), sign: &str, value: &str) -> Result<(), 
     }
 }
 
-/// Returns the DN of `ldap:///DN`, which may be empty. A URL or pattern with another possible meaning is refused.
+/// Returns the DN of `ldap:///DN`, which may be empty. Refuses a URL or pattern that could have another meaning.
 fn dn_in(named: &str) -> Result<&str, String> {
     let scheme = named.get(.."ldap:///".len()).unwrap_or_default();
     if !scheme.eq_ignore_ascii_case("ldap:///") {
@@ -595,14 +595,14 @@ fn requester(key: &str, named: &str) -> Result<RequesterSpec, String> {
     }
 }
 
-/// Returns the users that a search `ldap:///BASE??sub?FILTER` finds.
+/// Returns the users that match a search `ldap:///BASE??sub?FILTER`.
 fn searched(named: &str) -> Result<RequesterSpec, String> {
     let url = ldap::LdapUrl::parse(named).map_err(|error| format!("{named:?} is no URL: {error}"))?;
     let is_here = url.host.is_none() && url.scheme == ldap::UrlScheme::Ldap;
     if url.scope != Some(ldap::Scope::WholeSubtree) || !is_here || !url.extensions.is_empty() {
         return Err(format!("{named:?} is a search of another scope or server"));
     }
-    // Servers expand macros everywhere, also in filters.
+    // Servers expand macros everywhere, including in filters.
     if named.contains('$') {
         return Err(format!("{named:?} is a pattern, a search, or a macro"));
     }
@@ -614,7 +614,7 @@ fn searched(named: &str) -> Result<RequesterSpec, String> {
     })
 }
 
-/// Parses an address, alone, with a prefix or a mask, or with `*` for its last parts.
+/// Parses an address, optionally with a prefix or a mask, or with `*` for its last parts.
 fn network(text: &str) -> Result<IpNet, String> {
     let wrong = || format!("{text:?} is no network");
     if text.contains('*') {

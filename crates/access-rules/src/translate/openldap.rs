@@ -1,9 +1,9 @@
-//! `access to <what> by <who> <access> ...` (slapd.access(5)).
+//! Translation of `access to <what> by <who> <access> ...` (slapd.access(5)).
 //!
-//! In OpenLDAP the first clause that covers an access decides, and in it the first `by` that covers the requester. In
-//! Pando the order of rules has no effect. So what earlier clauses cover is excluded from later ones: attributes,
-//! places, and, by negated filters, entries and single values. If an earlier `by` of a clause gives less access than
-//! a later one, it becomes a deny rule.
+//! In OpenLDAP the first clause that covers an access decides, by its first `by` that covers the requester. In Pando
+//! the order of rules has no effect. So the translation excludes from each clause what earlier clauses cover:
+//! attributes, subtrees and, by negated filters, entries and single values. If an earlier `by` of a clause grants less
+//! access than a later one, it becomes a deny rule.
 
 use directory::ListenerName;
 use directory::access::{LinkConditions, Reach, RequesterSpec};
@@ -20,7 +20,7 @@ struct Region {
     /// Attributes; `None` for all.
     attributes: Option<Vec<String>>,
     but_attributes: Vec<String>,
-    /// Filter for single values of the one attribute.
+    /// Filter for values; only with a single attribute.
     values: Option<String>,
     /// Filter for entries.
     filter: Option<String>,
@@ -69,7 +69,7 @@ impl Rights {
     }
 }
 
-/// Translates clauses, each with its line, in their order.
+/// Translates clauses with their lines, in order.
 pub(super) fn translate(translation: &mut Translation, clauses: &[(usize, String)]) {
     let mut decided: Vec<Region> = Vec::new();
     for (number, (line, clause)) in clauses.iter().enumerate() {
@@ -205,7 +205,7 @@ fn region(what: &[String]) -> Result<Region, String> {
     Ok(region)
 }
 
-/// Returns a filter for this value of the one attribute.
+/// Returns a filter for this value of the clause's single attribute.
 fn value_filter(attributes: Option<&[String]>, value: &str) -> Result<String, String> {
     let Some([name]) = attributes else { return Err("a value of more than one attribute".to_owned()) };
     if NOT_BY_VALUE.iter().any(|known| known.eq_ignore_ascii_case(name)) {
@@ -221,8 +221,8 @@ fn value_filter(attributes: Option<&[String]>, value: &str) -> Result<String, St
     Ok(filter + ")")
 }
 
-/// Names whose values no filter distinguishes here: they stand for an entry, name other entries, or belong to every
-/// entry.
+/// Names whose values no filter distinguishes here: they represent the entry itself, name other entries, or belong to
+/// every entry.
 const NOT_BY_VALUE: [&str; 12] = [
     "entry",
     "children",
@@ -238,7 +238,7 @@ const NOT_BY_VALUE: [&str; 12] = [
     "memberOf",
 ];
 
-/// Returns the rest of a region without another region.
+/// Returns the rest of `region` outside `other`.
 fn subtract(region: &Region, other: &Region) -> Vec<Region> {
     let mut left = subtract_whole(region, other);
     // The values that the other region does not cover remain.
@@ -396,7 +396,7 @@ fn grants(translation: &mut Translation, line: usize, bys: &[Vec<String>]) -> (V
                 by.pop();
                 access
             }
-            // A `by` without a level gives no access.
+            // A `by` without a level grants no access.
             None => Rights::default(),
         };
         if (access.search || access.compare) && !access.read {
@@ -554,7 +554,7 @@ fn say(
             ..about
         };
         if later.iter().any(|later| !grant.rights.covers(later.rights) && !grant.is_for_all()) {
-            // A requester to whom a later `by` would give more.
+            // A requester to whom a later `by` would grant more access.
             let hides =
                 !grant.rights.read && has_entry(region) && later.iter().any(|later| later.rights.read);
             let words = if hides { vec!["browse"] } else { rights_missing(grant.rights, later) };
@@ -571,7 +571,7 @@ fn say(
         {
             add(&name, meant(true, words, about));
         }
-        // The entry alone, without its attributes.
+        // The clause is for the entry itself, without its attributes.
         let names_entry = |names: &Vec<String>| names.iter().any(|name| name.eq_ignore_ascii_case("entry"));
         if grant.rights.read && region.attributes.as_ref().is_some_and(names_entry) {
             let alone = Region { attributes: None, but_attributes: Vec::new(), ..region.clone() };
@@ -600,13 +600,13 @@ fn words_of(rights: Rights) -> Vec<&'static str> {
     match (rights.add, rights.delete) {
         (true, true) => words.push("write"),
         _ if rights.own => words.extend(["join", "leave"]),
-        // One of them alone cannot be expressed for values other than the requester's own name.
+        // A right of only one of the two cannot be expressed for values other than the requester's own name.
         _ => {}
     }
     words
 }
 
-/// Returns the rights that later `by`s give and this one does not.
+/// Returns the rights that later `by`s grant and this one does not.
 fn rights_missing(own: Rights, later: &[Grant]) -> Vec<&'static str> {
     let any = |has: fn(Rights) -> bool| later.iter().any(|grant| has(grant.rights)) && !has(own);
     let mut words = Vec::new();
@@ -622,7 +622,7 @@ fn rights_missing(own: Rights, later: &[Grant]) -> Vec<&'static str> {
     words
 }
 
-/// Returns true if a region contains the entries themselves: OpenLDAP separates an entry from its attributes.
+/// Returns true if a region contains the entries themselves. OpenLDAP treats an entry separately from its attributes.
 fn has_entry(region: &Region) -> bool {
     match &region.attributes {
         None => !region.but_attributes.iter().any(|name| name.eq_ignore_ascii_case("entry")),
@@ -630,13 +630,14 @@ fn has_entry(region: &Region) -> bool {
     }
 }
 
-/// Converts a region to a part of a rule: its entries themselves, or its attributes. Returns `None` if there is none.
+/// Converts a region to a part of a rule: its entries themselves, or its attributes. Returns `None` if the region has
+/// none of these.
 fn about(region: &Region, of_entries: bool, is_allow: bool) -> Option<RuleParts> {
     let is_entry =
         |name: &String| name.eq_ignore_ascii_case("entry") || name.eq_ignore_ascii_case("children");
     let mut about = RuleParts::default();
     if of_entries {
-        // The right to write all attributes includes these two, which stand for the entry and its children.
+        // In OpenLDAP the right to write all attributes includes these two, which represent the entry and its children.
         let has_both = match &region.attributes {
             None => !region.but_attributes.iter().any(is_entry),
             Some(names) => names.iter().filter(|name| is_entry(name)).count() == 2,

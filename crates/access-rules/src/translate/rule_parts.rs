@@ -1,14 +1,14 @@
 //! Parts of an access rule that a translation produces, and the text of the rule.
 //!
-//! The text of a rule has no escapes, so a DN or a name from the source could end a quote and begin another clause.
-//! So a text is returned only if the directory's own parser reads the intended rule from it.
+//! The text of a rule has no escapes, so a DN or a name from the source could end a quote and begin another clause. So
+//! a text is only returned if the directory's own parser reads the intended rule from it.
 
 use directory::access::{AccessRule, LinkConditions, Reach, RequesterSpec, Rights};
 use ipnet::IpNet;
 use ldap::{Dn, FilterBuf};
 use schema::Schema;
 
-/// Most octets of a name without its number; the limit of rules is 100.
+/// Maximum size in octets of a name without its number; the limit of rules is 100.
 const NAME_MAX: usize = 90;
 
 /// Rule without its name.
@@ -33,7 +33,7 @@ impl RuleParts {
     /// Returns the text of the rule.
     ///
     /// # Errors
-    /// A part is not valid, or the text would be read as another rule.
+    /// A part is not valid, or the text would parse as a different rule.
     pub(super) fn text(&self, name: &str) -> Result<String, String> {
         self.check()?;
         let text = self.render(name)?;
@@ -109,7 +109,7 @@ impl RuleParts {
     }
 }
 
-/// Checks that a text is a DN (RFC 4514), or has `;` between its parts as RFC 2253 allowed it.
+/// Checks that a text is a DN (RFC 4514), possibly with `;` between its parts as in RFC 2253.
 pub(super) fn check_dn(dn: &str) -> Result<(), String> {
     match Dn::parse(dn) {
         Ok(_) => Ok(()),
@@ -120,8 +120,8 @@ pub(super) fn check_dn(dn: &str) -> Result<(), String> {
 /// RDNs, each with its attributes and values.
 pub(super) type Path = Vec<Vec<(String, Vec<u8>)>>;
 
-/// Returns the RDNs of a DN, root first, for comparison with other paths: names as OIDs if the shipped schema has
-/// them, values in lower case. The other server's schema is not available, so this is only an approximation of its
+/// Returns the RDNs of a DN, root first, for comparison with other paths. Names are OIDs if the shipped schema defines
+/// them; values are in lower case. The other server's schema is not available, so this only approximates its
 /// comparison. The path of an invalid DN is empty.
 pub(super) fn path(dn: &str) -> Path {
     let schema = Schema::shipped();
@@ -145,7 +145,7 @@ pub(super) fn is_in(dn: &str, above: &str) -> bool {
     path(dn).starts_with(&path(above))
 }
 
-/// Returns a name for a rule that none of `taken` has, without characters that end a name, and within the limit.
+/// Returns a name for a rule that is not in `taken`, within the limit and without characters that end a name.
 pub(super) fn free_name(wanted: &str, taken: &[String]) -> String {
     let clean = |c: char| if matches!(c, ':' | '"' | '\'') || c.is_control() { ' ' } else { c };
     let mut name: String = wanted.chars().map(clean).collect();
@@ -188,7 +188,7 @@ fn word_of(reach: Reach) -> &'static str {
     }
 }
 
-/// Puts a text into quotes that it does not contain.
+/// Quotes a text. Fails if the text contains the quote.
 fn quoted(text: &str) -> Result<String, String> {
     match (text.contains('\''), text.contains('"')) {
         (false, _) => Ok(format!("'{text}'")),
@@ -244,7 +244,7 @@ fn network_text(network: &IpNet) -> String {
     }
 }
 
-/// Days of the week as in rules.
+/// Days of the week, as written in rules.
 pub(super) const DAYS: [&str; 7] =
     ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 

@@ -9,7 +9,7 @@ fn of(values: &[&str]) -> Translation {
     translate(&format!("dn: dc=x\n{lines}"))
 }
 
-/// Checks values of the entry `dc=x`, each with its rules or a part of the reason why it has none.
+/// Checks values of the entry `dc=x`. Each comes with its rules, or with a part of the reason why it has none.
 fn check(pairs: &[(&str, Result<&[&str], &str>)]) {
     for (value, expected) in pairs {
         let found = of(&[value]);
@@ -228,7 +228,7 @@ fn values_of_opendj() {
 fn separators_in_quotes_do_not_end_anything() {
     let all = "allow (read, search, compare)";
     check(&[
-        // Regression: the value was cut at the semicolon, and the rule was for another DN.
+        // A semicolon in the DN must not end it: the rule would apply to another DN.
         (
             "(targetattr=\"title\")(version 3.0; acl \"no title\"; deny (read) \
                  userdn = \"ldap:///cn=Ito\\; Ken,ou=people,dc=x\";)",
@@ -336,7 +336,7 @@ fn values_belong_to_the_entry_before_them_alone() {
     }
 }
 
-/// Puts characters that end other elements at every place of the names in a value.
+/// Inserts characters that end other elements at every position of the names in a value.
 #[test]
 fn translation_keeps_the_named_entry_or_refuses_the_rule() {
     const PIECES: [&str; 16] = [

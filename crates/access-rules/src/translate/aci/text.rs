@@ -5,10 +5,11 @@
 //! BIND RULE:  KEY = "TEXT", [not] (BIND RULE), BIND RULE and BIND RULE, BIND RULE or BIND RULE
 //! ```
 //!
-//! Quotes, brackets and semicolons have their meaning only at the places that the grammar permits. Ambiguous text is
-//! refused: servers differ on a quote after a backslash, and on a mix of `and` and `or`.
+//! Quotes, brackets and semicolons are special only at places that the grammar permits. Ambiguous text is refused:
+//! servers
+//! differ on a quote after a backslash, and on a mix of `and` and `or`.
 
-/// Most levels of nested bind rules.
+/// Maximum nesting depth of bind rules.
 const DEPTH_MAX: usize = 32;
 
 /// Parsed `aci` value.
@@ -139,7 +140,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Takes a word, which may be empty.
+    /// Consumes a word, which may be empty.
     fn word(&mut self) -> &'a str {
         let rest = self.rest();
         let ends = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
@@ -148,7 +149,7 @@ impl<'a> Parser<'a> {
         word
     }
 
-    /// Returns the next word in lower case without taking it.
+    /// Returns the next word in lower case without consuming it.
     fn peeked_word(&mut self) -> String {
         let start = self.at;
         let word = self.word().to_ascii_lowercase();
@@ -156,7 +157,7 @@ impl<'a> Parser<'a> {
         word
     }
 
-    /// Takes a text in quotes, without blanks around it.
+    /// Consumes a text in quotes, and removes blanks around it.
     fn quoted(&mut self) -> Result<&'a str, String> {
         self.expect("\"")?;
         let rest = self.text.get(self.at..).unwrap_or_default();
@@ -169,7 +170,7 @@ impl<'a> Parser<'a> {
         Ok(inner.trim())
     }
 
-    /// Takes the rest of a target after its key, up to its closing bracket.
+    /// Consumes the rest of a target after its key, up to its closing bracket.
     fn target(&mut self, key: String, start: usize) -> Result<Target<'a>, String> {
         if key.is_empty() {
             return Err(format!("found {} instead of a target", self.next_text()));
@@ -185,7 +186,7 @@ impl<'a> Parser<'a> {
         Ok(Target { key, is_negated, text, source })
     }
 
-    /// Takes a text without quotes, up to the closing bracket that has no opening one in the text.
+    /// Consumes a text without quotes, up to the first unmatched closing bracket.
     fn bare(&mut self) -> Result<&'a str, String> {
         let rest = self.rest();
         let mut depth = 0_usize;
@@ -287,7 +288,7 @@ impl<'a> Parser<'a> {
 mod tests {
     use super::*;
 
-    /// Collects the values of all conditions, in their order.
+    /// Collects the values of all conditions, in order.
     fn values<'a>(bind: &Bind<'a>, out: &mut Vec<&'a str>) {
         match bind {
             Bind::Is(condition) => out.push(condition.value),
