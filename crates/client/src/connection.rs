@@ -1,4 +1,4 @@
-//! A connection: requests out, answers in, matched by message id.
+//! A connection: sends requests, and matches responses to them by message id.
 
 use crate::stream::Stream;
 use crate::{ClientError, Outcome, Received, Reply, Tls};
@@ -28,10 +28,10 @@ pub struct Connection {
     stream: Stream,
     last_id: i32,
     output: Vec<u8>,
-    /// Octets from the server; those before `consumed` are processed.
+    /// Octets from the server; those before `consumed` have been processed.
     input: Vec<u8>,
     consumed: usize,
-    /// Messages that were read while waiting for another.
+    /// Messages that were read while waiting for a different message.
     waiting: HashMap<MessageId, VecDeque<Received>>,
     /// Result of a notice of disconnection, if one was received.
     notice: Option<String>,
@@ -47,7 +47,7 @@ impl Connection {
         Connection::over_tcp(TcpStream::connect(address)?)
     }
 
-    /// Connects to a socket of the file system, however long its path is.
+    /// Connects to a Unix domain socket, whose path may have any length.
     ///
     /// # Errors
     /// [`ClientError::Io`] if nothing listens there, or this user may not connect.
@@ -55,7 +55,8 @@ impl Connection {
         Connection::over(Stream::local(path)?)
     }
 
-    /// Connects to the address of a URL. With `tls` always over TLS: by StartTLS if the URL is `ldap`.
+    /// Connects to the address of a URL. If `tls` is given, the connection always uses TLS, by StartTLS if the URL is
+    /// `ldap`.
     ///
     /// # Errors
     /// [`ClientError::Io`] if the host is unknown, nothing listens there, or TLS fails; [`ClientError::Unexpected`] for
@@ -78,8 +79,8 @@ impl Connection {
         }
     }
 
-    /// Does the same, waiting at most `timeout` for the network at each step. `tls` is required except for a socket of
-    /// the file system.
+    /// Does the same as [`Connection::open_url`], but waits at most `timeout` for the network at each step. `tls` is
+    /// required except for a Unix domain socket.
     ///
     /// # Errors
     /// The same as [`Connection::open_url`].
@@ -115,7 +116,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Connects with TLS from the first octet (`ldaps://`). The server's certificate must be `host`'s.
+    /// Connects with TLS from the first octet (`ldaps://`). The server's certificate must be valid for `host`.
     ///
     /// # Errors
     /// [`ClientError::Io`] if nothing listens there, or TLS fails, with the reason if the certificate is not trusted.
@@ -123,7 +124,7 @@ impl Connection {
         Connection::secured(TcpStream::connect(address)?, tls, host)
     }
 
-    /// Does the same over a connection that the caller has opened.
+    /// Does the same as [`Connection::open_tls`] over a connection that the caller has opened.
     ///
     /// # Errors
     /// The same as [`Connection::open_tls`].
@@ -136,7 +137,7 @@ impl Connection {
     /// Starts TLS on a connection that has none (StartTLS, RFC 4511 section 4.14).
     ///
     /// # Errors
-    /// [`ClientError::Unexpected`] if the server refuses, or sends more than its consent; otherwise as
+    /// [`ClientError::Unexpected`] if the server refuses, or sends other octets after its consent; otherwise as
     /// [`Connection::open_tls`].
     pub fn start_tls(mut self, tls: &Tls, host: &str) -> Result<Connection, ClientError> {
         let outcome = self.extended(ldap::oids::START_TLS, None)?.outcome;
@@ -169,7 +170,7 @@ impl Connection {
         Some(stream.conn.peer_certificates()?.first()?.as_ref())
     }
 
-    /// Creates a connection over a connected socket, such as one that was bound to a local address.
+    /// Creates a connection over a connected socket, such as one that the caller bound to a local address.
     ///
     /// # Errors
     /// [`ClientError::Io`] if the socket cannot be used.
@@ -178,7 +179,7 @@ impl Connection {
         Connection::over(Stream::Tcp(stream))
     }
 
-    /// Creates a connection over a connected socket of the file system, such as one end of a pair.
+    /// Creates a connection over a connected Unix domain socket, such as one end of a pair.
     ///
     /// # Errors
     /// [`ClientError::Io`] if the socket cannot be used.
@@ -200,12 +201,12 @@ impl Connection {
         })
     }
 
-    /// Sets how long each read waits for the server's next octets.
+    /// Sets the time limit of each read.
     pub fn set_timeout(&mut self, timeout: Duration) -> Result<(), ClientError> {
         Ok(self.stream.set_timeouts(timeout, None)?)
     }
 
-    /// Sets the size in bytes beyond which a message of the server is refused, which ends the use of the connection.
+    /// Sets the maximum size in bytes of a message of the server. After a larger message the connection cannot be used.
     pub fn set_message_size_max(&mut self, size: usize) {
         self.message_size_max = size;
     }
@@ -213,7 +214,7 @@ impl Connection {
     /// Returns the server's network address.
     ///
     /// # Panics
-    /// If the socket is no longer connected, or is one of the file system.
+    /// The socket is no longer connected, or is a Unix domain socket.
     pub fn peer(&self) -> SocketAddr {
         match self.stream.tcp() {
             Some(stream) => stream.peer_addr().expect("a connected socket"),
@@ -221,7 +222,7 @@ impl Connection {
         }
     }
 
-    /// Sends a request under the next free id, and does not wait.
+    /// Sends a request with the next free id, without waiting.
     pub fn send(&mut self, request: Request<'_>, controls: Controls<'_>) -> Result<MessageId, ClientError> {
         self.last_id += 1;
         let id = MessageId(self.last_id);
@@ -229,7 +230,7 @@ impl Connection {
         Ok(id)
     }
 
-    /// Sends a request under an id of the caller's choice.
+    /// Sends a request with an id that the caller chooses.
     pub fn send_as(
         &mut self,
         id: MessageId,
@@ -245,7 +246,7 @@ impl Connection {
         Ok(sent?)
     }
 
-    /// Sends octets as they are, for what no well-behaved client would say.
+    /// Sends octets unchanged, to test requests that no correct client sends.
     pub fn send_bytes(&mut self, bytes: &[u8]) -> Result<(), ClientError> {
         self.stream.write_all(bytes)?;
         Ok(self.stream.flush()?)
@@ -256,16 +257,16 @@ impl Connection {
         Ok(self.stream.finish_sending()?)
     }
 
-    /// Ends the data of TLS (RFC 8446 section 6.1) and leaves the socket open; without TLS, does the same as
+    /// Ends the data of TLS (RFC 8446 section 6.1) and leaves the socket open. Without TLS, does the same as
     /// [`finish_sending`](Connection::finish_sending).
     pub fn finish_data(&mut self) -> Result<(), ClientError> {
         Ok(self.stream.finish_data()?)
     }
 
-    /// Returns the next message for this id. Messages for other ids are kept for their own callers.
+    /// Returns the next message for this id. Messages for other ids are stored for later calls.
     ///
     /// # Errors
-    /// [`ClientError::TimedOut`], [`ClientError::Closed`], or the octets are not LDAP.
+    /// [`ClientError::TimedOut`], [`ClientError::Closed`], or an error if the octets are not LDAP.
     pub fn receive(&mut self, id: MessageId) -> Result<Received, ClientError> {
         loop {
             if let Some(received) = self.waiting.get_mut(&id).and_then(VecDeque::pop_front) {
@@ -276,14 +277,14 @@ impl Connection {
         }
     }
 
-    /// Returns the next message as the server sent them, whatever its id. Messages that [`receive`](Self::receive) put
-    /// aside are not among them.
+    /// Returns the next message from the server, whatever its id. Does not return messages that
+    /// [`receive`](Self::receive) stored.
     pub fn receive_any(&mut self) -> Result<Received, ClientError> {
         self.read_message()
     }
 
-    /// Returns true if a whole message was received and not returned yet, so that
-    /// [`receive_any`](Self::receive_any) does not wait.
+    /// Returns true if a whole message has been received and not returned yet, so that
+    /// [`receive_any`](Self::receive_any) would not wait.
     pub fn has_message(&self) -> bool {
         let unread = self.input.get(self.consumed..).unwrap_or_default();
         ldap::frame_len(unread).is_ok_and(|len| len.is_some_and(|len| len <= unread.len()))
@@ -303,7 +304,7 @@ impl Connection {
         }
     }
 
-    /// Sends a request and waits for all of its reply.
+    /// Sends a request and waits for all of its responses.
     pub fn request(&mut self, request: Request<'_>, controls: Controls<'_>) -> Result<Reply, ClientError> {
         let id = self.send(request, controls)?;
         self.reply(id)
@@ -315,14 +316,15 @@ impl Connection {
         self.outcome(Request::Bind(BindRequest { version: 3, name, authentication }))
     }
 
-    /// Sends a SASL EXTERNAL bind (RFC 4513 section 5.2.3), as the identity of the socket, or as `wanted`, an authzId.
+    /// Sends a SASL EXTERNAL bind (RFC 4513 section 5.2.3), as the identity of the socket, or as the authzId `wanted`.
     pub fn bind_external(&mut self, wanted: Option<&str>) -> Result<Outcome, ClientError> {
         let credentials = wanted.map(str::as_bytes);
         let authentication = Authentication::Sasl { mechanism: "EXTERNAL", credentials };
         self.outcome(Request::Bind(BindRequest { version: 3, name: "", authentication }))
     }
 
-    /// Searches for attributes (none: all user attributes), without following aliases and without limits.
+    /// Searches for attributes (an empty list requests all user attributes), without following aliases and without
+    /// limits.
     pub fn search(
         &mut self,
         base: &str,
@@ -333,7 +335,8 @@ impl Connection {
         self.search_with(base, scope, filter, attributes, Controls::NONE)
     }
 
-    /// Does the same with the ManageDsaIT control (RFC 3296): referral entries are entries like others.
+    /// Does the same as [`search`](Self::search) with the ManageDsaIT control (RFC 3296), which treats referral entries
+    /// as ordinary entries.
     pub fn search_managing(
         &mut self,
         base: &str,
@@ -346,7 +349,7 @@ impl Connection {
         self.search_with(base, scope, filter, attributes, controls.as_controls())
     }
 
-    /// Does the same with any controls.
+    /// Does the same as [`search`](Self::search) with the given controls.
     pub fn search_with(
         &mut self,
         base: &str,
@@ -361,7 +364,7 @@ impl Connection {
         self.request(Request::Search(request), controls)
     }
 
-    /// Reads one page of the same search (RFC 2696); [`Reply::page`] returns the cookie of the next page.
+    /// Reads one page of a search (RFC 2696); [`Reply::page`] returns the cookie of the next page.
     pub fn search_page(
         &mut self,
         base: &str,
@@ -376,11 +379,11 @@ impl Connection {
         self.search_with(base, scope, filter, attributes, controls.as_controls())
     }
 
-    /// Searches and passes each entry to `each` as it arrives, without keeping it. While `each` works, nothing is read.
-    /// Returns the message that ended the search.
+    /// Searches, and passes each entry to `each` as it arrives, without storing it. Reads nothing while `each` runs.
+    /// Returns the final response.
     ///
     /// # Errors
-    /// Those of `each`, which leave the rest of the answer unread; and no answer.
+    /// `each` failed, which leaves the rest of the responses unread; or there was no response.
     pub fn search_each<E: From<ClientError>>(
         &mut self,
         request: SearchRequest<'_>,
@@ -398,13 +401,13 @@ impl Connection {
         }
     }
 
-    /// Returns the one entry of this name, if it exists and may be read.
+    /// Returns the entry with this name, if it exists and the client may read it.
     pub fn entry(&mut self, dn: &str, attributes: &[&str]) -> Result<Option<crate::Entry>, ClientError> {
         let reply = self.search(dn, Scope::BaseObject, "(objectClass=*)", attributes)?;
         Ok(reply.entries.into_iter().next())
     }
 
-    /// Adds an entry. An attribute may be named more than once: its values are then sent together.
+    /// Adds an entry. The values of an attribute that is listed more than once are combined.
     pub fn add(&mut self, entry: &str, attributes: &[(&str, &str)]) -> Result<Outcome, ClientError> {
         let mut names: Vec<&str> = Vec::new();
         for (name, _) in attributes {
@@ -432,7 +435,7 @@ impl Connection {
         self.outcome(Request::Modify(ModifyRequest { object, changes: list.as_changes() }))
     }
 
-    /// Renames an entry, and moves it if there is a new superior; deletes the old RDN's values.
+    /// Renames an entry, and moves it if there is a new superior. Deletes the values of the old RDN.
     pub fn modify_dn(
         &mut self,
         entry: &str,
@@ -458,7 +461,7 @@ impl Connection {
         self.request(Request::Extended(ExtendedRequest { name, value }), Controls::NONE)
     }
 
-    /// Asks the server to stop working on a request (Abandon). It has no response.
+    /// Sends an Abandon request, which has no response.
     pub fn abandon(&mut self, id: MessageId) -> Result<(), ClientError> {
         self.send(Request::Abandon(id), Controls::NONE).map(drop)
     }
@@ -466,20 +469,20 @@ impl Connection {
     /// Sends an unbind and waits until the server has closed the connection.
     ///
     /// # Errors
-    /// [`ClientError::Unexpected`] when the server answers instead.
+    /// [`ClientError::Unexpected`] if the server sends a response.
     pub fn unbind(mut self) -> Result<(), ClientError> {
         self.send(Request::Unbind, Controls::NONE)?;
         self.closed().map(drop)
     }
 
-    /// Waits until the server has closed the connection: the notice of disconnection that it sent before, if any.
+    /// Waits until the server has closed the connection. Returns the notice of disconnection, if the server sent one.
     ///
     /// # Errors
-    /// [`ClientError::Unexpected`] when something else comes.
+    /// [`ClientError::Unexpected`] if the server sends anything else.
     pub fn closed(&mut self) -> Result<Option<String>, ClientError> {
         match self.read_message() {
             Err(ClientError::Closed { notice }) => Ok(notice),
-            // A server that closes with octets of ours unread resets the connection.
+            // If a server closes with unread octets from the client, the connection is reset.
             Err(ClientError::Io(error)) if error.kind() == ErrorKind::ConnectionReset => {
                 Ok(self.notice.take())
             }
@@ -492,7 +495,7 @@ impl Connection {
         Ok(self.request(request, Controls::NONE)?.outcome)
     }
 
-    /// Reads one message. A notice of disconnection is remembered for the error that follows it.
+    /// Reads one message. Stores a notice of disconnection for the error that follows.
     fn read_message(&mut self) -> Result<Received, ClientError> {
         loop {
             let unread = &self.input[self.consumed..];

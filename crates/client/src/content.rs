@@ -1,4 +1,4 @@
-//! All entries of a server, or those below a base, as they come: ordinary entries, then subentries.
+//! Reads all entries of a server, or those at and below a base, as a stream: ordinary entries first, then subentries.
 
 use ldap::{
     Control, Controls, ControlsBuf, Filter, FilterBuf, ResultCode, Scope, SearchEntry, SearchRequest,
@@ -7,14 +7,14 @@ use ldap::{
 
 use crate::{ClientError, Connection, Outcome};
 
-/// Entries to read.
+/// Selection of entries to read.
 #[derive(Clone, Copy, Debug)]
 pub struct Content<'a> {
-    /// The entry at and below which entries are read, instead of all that the server's root DSE names.
+    /// Entry at and below which entries are read; `None` for all naming contexts in the server's root DSE.
     pub base: Option<&'a str>,
     /// Filter that entries must match.
     pub filter: Option<Filter<'a>>,
-    /// Attributes as a search names them.
+    /// Attribute selectors, as in a search.
     pub attributes: &'a [&'a str],
 }
 
@@ -22,26 +22,26 @@ pub struct Content<'a> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ContentError {
-    /// The server shows no such entry to begin at.
+    /// The base entry does not exist, or is not visible to this client.
     #[error("there is no entry {0:?} to begin at, or none that this client may see")]
     NoBase(String),
-    /// The server gave no answer.
+    /// The server did not respond.
     #[error(transparent)]
     Client(#[from] ClientError),
     /// The server ended the search early.
     #[error("the server ended the search after {entries} entries: {}: {}", outcome.code, outcome.diagnostic)]
     Refused {
-        /// Answer of the operation.
+        /// Result of the search.
         outcome: Box<Outcome>,
-        /// Entries received until then.
+        /// Number of entries received before.
         entries: u64,
     },
 }
 
-/// Takes an entry.
+/// Receives an entry.
 type Each<'e, E> = &'e mut dyn FnMut(&SearchEntry<'_>) -> Result<(), E>;
 
-/// An error of reading, or of the caller's.
+/// An error of reading, or of the caller's function.
 enum ReadError<E> {
     Content(ContentError),
     Caller(E),
@@ -54,10 +54,10 @@ impl<E> From<ClientError> for ReadError<E> {
 }
 
 impl Content<'_> {
-    /// Returns the names of the entries at the top, as the server spells them.
+    /// Returns the names of the top entries, in the server's spelling.
     ///
     /// # Errors
-    /// As [`ContentError`] says.
+    /// See [`ContentError`].
     pub fn bases(&self, connection: &mut Connection) -> Result<Vec<String>, ContentError> {
         let wanted = match self.base {
             Some(base) => vec![base.to_owned()],
@@ -76,17 +76,17 @@ impl Content<'_> {
                     return Err(ContentError::Refused { outcome: Box::new(reply.outcome), entries: 0 });
                 }
                 None if self.base.is_some() => return Err(ContentError::NoBase(dn)),
-                // A naming context without an entry yet.
+                // A naming context that has no entry yet.
                 None => {}
             }
         }
         Ok(found)
     }
 
-    /// Passes each entry at and below the bases to `each`. Nothing is kept; while `each` works, nothing is read.
+    /// Passes each entry at and below the bases to `each`. Stores nothing, and reads nothing while `each` runs.
     ///
     /// # Errors
-    /// Those of `each`, and as [`ContentError`] says.
+    /// Errors of `each`, and those of [`ContentError`].
     pub fn read<E: From<ContentError>>(
         &self,
         connection: &mut Connection,
@@ -94,7 +94,8 @@ impl Content<'_> {
         each: Each<'_, E>,
     ) -> Result<(), E> {
         let mut reading = Reading { content: self, entries: 0, each };
-        // All trees at once come in the order of their entries; not every server knows such a search.
+        // A search of all naming contexts at once returns entries in the server's order, but not every server supports
+        // it.
         if self.base.is_none() && reading.search(connection, "")? {
             return Ok(());
         }
@@ -109,11 +110,11 @@ struct Reading<'r, 'c, E> {
 }
 
 impl<E: From<ContentError>> Reading<'_, '_, E> {
-    /// Searches below `base`, subentries last, which a search sees by themselves or not at all (RFC 3672 section 3).
-    /// Returns false if there is nothing to be searched there.
+    /// Searches below `base`. A second search is for the subentries, because a search returns either only subentries or
+    /// none (RFC 3672 section 3). Returns false if the base does not exist.
     fn search(&mut self, connection: &mut Connection, base: &str) -> Result<bool, E> {
         let managing = Control { oid: oids::MANAGE_DSA_IT, critical: true, value: None };
-        // The visibility of subentries: a BER BOOLEAN, TRUE.
+        // Value of the Subentries control: a BER BOOLEAN, TRUE.
         let value: Option<&[u8]> = Some(&[0x01, 0x01, 0xff]);
         let subentries = Control { oid: oids::SUBENTRIES, critical: true, value };
         let ordinary = ControlsBuf::from_iter([managing]);
@@ -139,7 +140,7 @@ impl<E: From<ContentError>> Reading<'_, '_, E> {
         let filter = self.content.filter.unwrap_or(every.as_filter());
         let search = SearchRequest::new(base, Scope::WholeSubtree, filter, attributes.as_selection());
         let last = connection.search_each(search, controls, |entry| {
-            // The root DSE is not part of any content.
+            // The root DSE is not part of the content.
             if entry.object_name.is_empty() {
                 return Ok(());
             }

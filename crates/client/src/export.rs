@@ -1,11 +1,12 @@
-//! The entries of any LDAP server as LDIF (RFC 2849), as they come.
+//! Export of the entries of any LDAP server as LDIF (RFC 2849), as a stream.
 //!
-//! What is written leaves memory at once, and while it cannot be written nothing is read, so that TCP slows the server.
-//! Entries are written in the order in which the server sends them, but no entry before its superior, so that the text
-//! can be added again from top to bottom. An entry that comes before its superior waits for it; Pando sends them in the
-//! order in which they were added, so only those wait that were moved below a younger one.
+//! Text is written as soon as possible. While it cannot be written, nothing is read, so TCP slows the server. Entries
+//! are written in the server's order, except that a superior is written before its subordinates, so that the text can
+//! be imported from top to bottom. An entry that arrives before its superior waits in memory. Pando sends entries in
+//! the order in which they were added, so only entries wait that were moved below a newer one.
 //!
-//! It is no one moment: an entry that is changed meanwhile shows before or after, and one that is moved may be missed.
+//! The export is not a snapshot: an entry that is changed during the export appears as before or after the change, and
+//! one that is moved may be missing.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -16,37 +17,37 @@ use ldap::{Dn, Filter, SearchEntry};
 
 use crate::{Connection, Content, ContentError};
 
-/// Octets of text gathered before they are written.
+/// Size of the buffer for text, in octets.
 const BUFFER_SIZE: usize = 256 << 10;
 
-/// Octets of entries that wait for their superiors. When there are more, order is given up.
+/// Maximum size in octets of entries that wait for their superiors. If it is exceeded, the export gives up the order.
 const WAITING_MAX: usize = 64 << 20;
 
-/// Attribute that shows which entries may have subordinates, so that only their names are kept.
+/// Attribute that shows which entries may have subordinates, so that only their names must be stored.
 const HAS_SUBORDINATES: &str = "hasSubordinates";
 
 /// Scope and form of an export.
 #[derive(Clone, Copy, Debug)]
 pub struct LdifExport<'a> {
-    /// The entry at and below which entries are exported, instead of all that the server's root DSE names.
+    /// Entry at and below which entries are exported; `None` for all naming contexts in the server's root DSE.
     pub base: Option<&'a str>,
-    /// Filter that entries must match. With a filter, entries are written as they arrive: superiors may not be among
-    /// them.
+    /// Filter that entries must match. With a filter, entries are written as they arrive, because superiors may not
+    /// match.
     pub filter: Option<Filter<'a>>,
-    /// Attributes as a search names them.
+    /// Attribute selectors, as in a search.
     pub attributes: &'a [String],
-    /// Names of attributes that only subentries store (RFC 3671): of other entries they are not written.
+    /// Names of collective attributes (RFC 3671). Only subentries store them, so they are omitted from other entries.
     pub collective: &'a [&'a str],
-    /// Heading of the text, as a comment.
+    /// Heading of the text, written as a comment.
     pub heading: &'a str,
 }
 
 /// Counts of a finished export.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LdifExported {
-    /// Entries.
+    /// Number of entries.
     pub entries: u64,
-    /// Octets of text.
+    /// Size of the text in octets.
     pub bytes: u64,
 }
 
@@ -65,7 +66,7 @@ pub enum LdifExportError {
 /// Writes the entries of a server as LDIF.
 ///
 /// # Errors
-/// As [`LdifExportError`] says; what was written until then is no export.
+/// See [`LdifExportError`]. The text written before an error is incomplete.
 pub fn export_ldif(
     connection: &mut Connection,
     request: &LdifExport<'_>,
@@ -100,11 +101,11 @@ struct Export<'o> {
     collective: &'o [&'o str],
     keeps_order: bool,
     shows_has_subordinates: bool,
-    /// Keys of what stands right above the entries that begin a tree.
+    /// Keys of the superiors of the top entries.
     above: Vec<u64>,
-    /// Keys of entries that were written and may have others below them.
+    /// Keys of entries that were written and may have subordinates.
     seen: HashSet<u64>,
-    /// Text of entries, with their keys, by the keys of their superiors.
+    /// Text and keys of waiting entries, by the keys of their superiors.
     waiting: HashMap<u64, Vec<(u64, Vec<u8>)>>,
     waiting_bytes: usize,
     done: LdifExported,
@@ -136,7 +137,7 @@ impl Export<'_> {
         Ok(())
     }
 
-    /// Appends an entry, and says whether there may be others below it.
+    /// Appends an entry. Returns true if it may have subordinates.
     fn put(&mut self, entry: &SearchEntry<'_>) -> bool {
         let mut may_have_subordinates = true;
         put_ldif_line(&mut self.text, "dn", entry.object_name.as_bytes());
@@ -161,7 +162,7 @@ impl Export<'_> {
         may_have_subordinates
     }
 
-    /// Appends what waits for an entry, and what waits for that.
+    /// Appends the entries that wait for this superior, and recursively those that wait for them.
     fn put_waiting(&mut self, superior: u64) -> Result<(), LdifExportError> {
         let mut next: Vec<(u64, Vec<u8>)> = self.waiting.remove(&superior).unwrap_or_default();
         next.reverse();
@@ -175,7 +176,7 @@ impl Export<'_> {
         Ok(())
     }
 
-    /// Appends all waiting entries, each followed by those below it.
+    /// Appends all waiting entries, each followed by its subordinates.
     fn give_up_order(&mut self) -> Result<(), LdifExportError> {
         let below: HashSet<u64> = self.waiting.values().flatten().map(|(own, _)| *own).collect();
         let mut tops: Vec<u64> =
@@ -184,7 +185,7 @@ impl Export<'_> {
         for top in tops {
             self.put_waiting(top)?;
         }
-        // The remaining entries form a circle, as a search may see entries that are moved meanwhile.
+        // The remaining entries form a cycle, because a search can see entries that are moved during it.
         while let Some(top) = self.waiting.keys().next().copied() {
             self.put_waiting(top)?;
         }
@@ -209,18 +210,18 @@ impl Export<'_> {
     }
 }
 
-/// Whether an entry is one, by its object classes.
+/// Returns true if an entry is a subentry, by its object classes.
 fn is_subentry(entry: &SearchEntry<'_>) -> bool {
     let mut classes = entry.attributes.iter().filter(|of| of.description.eq_ignore_ascii_case("objectClass"));
     classes.any(|of| of.values.iter().any(|class| class.eq_ignore_ascii_case(b"subentry")))
 }
 
-/// The DN right above; empty when there is none, or the text is no DN.
+/// Returns the DN of the superior; empty if there is none, or if the text is not a DN.
 fn superior(dn: &str) -> &str {
     Dn::parse(dn).map_or("", |dn| dn.text_from(1))
 }
 
-/// A DN by the text that the server gives for it, letters in either case.
+/// Returns a key of a DN: the hash of the server's text, ignoring case.
 fn key(dn: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     dn.bytes().for_each(|octet| octet.to_ascii_lowercase().hash(&mut hasher));

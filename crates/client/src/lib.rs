@@ -1,15 +1,15 @@
-//! A small LDAP client for tests and tools: blocking, pipelined, over one connection, be it TCP, with TLS or without,
-//! or a socket of the file system.
+//! A small blocking LDAP client for tests and tools. It uses one connection: TCP with or without TLS, or a Unix domain
+//! socket.
 //!
-//! [`Connection::send`] puts a request on the wire and returns its id at once, so that many can be outstanding; the
-//! answers are taken by id, in any order, with [`Connection::receive`], [`Connection::reply`]. For one request at a
-//! time there are the helpers: [`Connection::bind`], [`Connection::search`], [`Connection::add`] and so on. What a
-//! server answers is data, whatever the result code; a [`ClientError`] means that there was no answer.
+//! [`Connection::send`] sends a request and returns its id immediately, so that many requests can be outstanding.
+//! [`Connection::receive`] and [`Connection::reply`] return the responses by id, in any order. For one request at a
+//! time there are [`Connection::bind`], [`Connection::search`], [`Connection::add`] and so on. A response is a value,
+//! whatever its result code; a [`ClientError`] means that there was no response.
 //!
-//! Every read has a time limit, so that a server that hangs fails a test instead of hanging it.
+//! Every read has a time limit, so that a server that hangs makes a test fail instead of hang.
 //!
-//! Left out on purpose: client certificates, SASL but EXTERNAL, referral chasing, reconnecting, pooling. Load at scale,
-//! with thousands of connections on a thread, belongs to the `bench` crate.
+//! Omitted on purpose: client certificates, SASL mechanisms except EXTERNAL, referral chasing, reconnecting, pooling.
+//! The `bench` crate has the client for high load, with thousands of connections per thread.
 #![forbid(unsafe_code)]
 
 mod connection;
