@@ -1,11 +1,11 @@
-//! Answers of the server, as owned values.
+//! Responses of the server, as owned values.
 
 use ldap::{
     DecodeLimits, MessageId, PagedResults, PositionToken, ReceivedResult, Response, ResponseMessage,
     ResultCode, oids,
 };
 
-/// Limits on what a client accepts from a server: everything but absurd sizes.
+/// Limits on a server's messages, which only exclude absurd sizes.
 pub(crate) const LIMITS: DecodeLimits = DecodeLimits {
     message_size_max: 1 << 30,
     element_count_max: 1 << 24,
@@ -13,35 +13,35 @@ pub(crate) const LIMITS: DecodeLimits = DecodeLimits {
     ..DecodeLimits::AUTHENTICATED
 };
 
-/// One message from the server, already checked.
+/// A validated message of the server.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Received {
     bytes: Vec<u8>,
 }
 
 impl Received {
-    /// Checks a whole message.
+    /// Validates a whole message.
     pub(crate) fn check(bytes: Vec<u8>) -> Result<Received, ldap::DecodeError> {
         ResponseMessage::decode(&bytes, &LIMITS)?;
         Ok(Received { bytes })
     }
 
-    /// The message.
+    /// Returns the message.
     pub fn message(&self) -> ResponseMessage<'_> {
         ResponseMessage::decode(&self.bytes, &LIMITS).expect("checked when it was received")
     }
 
-    /// The id of the request that it answers.
+    /// Returns the id of the request that the message answers.
     pub fn id(&self) -> MessageId {
         self.message().id
     }
 
-    /// The result, when this message ends its operation.
+    /// Returns the result, if this message is a final response.
     pub fn outcome(&self) -> Option<Outcome> {
         self.message().response.result().map(Outcome::from)
     }
 
-    /// The octets on the wire.
+    /// Returns the octets on the wire.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -58,16 +58,16 @@ impl std::fmt::Debug for Received {
 pub struct Outcome {
     /// The result code.
     pub code: ResultCode,
-    /// DN of the lowest superior of the named entry that exists, if the result code calls for it.
+    /// DN of the lowest existing superior of the named entry, if the result code requires it.
     pub matched_dn: String,
-    /// Words for a person.
+    /// Human-readable diagnostic text.
     pub diagnostic: String,
     /// Referral URLs.
     pub referrals: Vec<String>,
 }
 
 impl Outcome {
-    /// Whether the result code is success.
+    /// Returns true if the result code is success.
     pub fn is_success(&self) -> bool {
         self.code == ResultCode::SUCCESS
     }
@@ -84,38 +84,38 @@ impl From<&ReceivedResult<'_>> for Outcome {
     }
 }
 
-/// An entry that a search found.
+/// A search result entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its DN, as the server spells it.
+    /// DN of the entry, in the server's spelling.
     pub dn: String,
-    /// Its attributes, in the order sent.
+    /// Attributes in the order sent.
     pub attributes: Vec<Attribute>,
 }
 
 /// An attribute with its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attribute {
-    /// The attribute description, as the server spells it.
+    /// The attribute description, in the server's spelling.
     pub description: String,
     /// The values, in the order sent.
     pub values: Vec<Vec<u8>>,
 }
 
 impl Entry {
-    /// The values of an attribute, by its description in any case; empty when there is no such attribute.
+    /// Returns the values of an attribute, by its description in any case; empty if there is no such attribute.
     pub fn values(&self, description: &str) -> &[Vec<u8>] {
         let mut attributes = self.attributes.iter();
         let found = attributes.find(|attribute| attribute.description.eq_ignore_ascii_case(description));
         found.map(|attribute| attribute.values.as_slice()).unwrap_or_default()
     }
 
-    /// The values of an attribute as text; what is not UTF-8 is replaced.
+    /// Returns the values of an attribute as text; octets that are not UTF-8 are replaced.
     pub fn texts(&self, description: &str) -> Vec<String> {
         self.values(description).iter().map(|value| String::from_utf8_lossy(value).into_owned()).collect()
     }
 
-    /// The first value of an attribute as text.
+    /// Returns the first value of an attribute as text.
     pub fn text(&self, description: &str) -> Option<String> {
         self.texts(description).into_iter().next()
     }
@@ -131,12 +131,12 @@ impl From<&ldap::SearchEntry<'_>> for Entry {
     }
 }
 
-/// Everything that came for one request.
+/// All responses to one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// Entries, in the order sent.
     pub entries: Vec<Entry>,
-    /// Continuation references: of each the URLs.
+    /// Continuation references, each a list of URLs.
     pub references: Vec<Vec<String>>,
     /// Name and value of an extended response.
     pub extended: ExtendedReply,
@@ -156,7 +156,7 @@ pub struct ExtendedReply {
 }
 
 impl Reply {
-    /// A reply that is only an outcome.
+    /// Returns a reply that has only a result.
     pub fn from_outcome(outcome: Outcome) -> Reply {
         Reply {
             entries: Vec::new(),
@@ -167,21 +167,21 @@ impl Reply {
         }
     }
 
-    /// Returns the server's paged results control (RFC 2696): an estimate of all entries, and the cookie of the next
-    /// page, empty after the last page. `None` if there is no such control.
+    /// Returns the server's paged results control (RFC 2696): an estimate of the number of all entries, and the cookie
+    /// of the next page, which is empty after the last page. `None` if there is no such control.
     pub fn page(&self) -> Option<(u32, Vec<u8>)> {
         let control = self.last.as_ref()?.message().controls.find(oids::PAGED_RESULTS)?;
         let page = PagedResults::decode(control.value?)?;
         Some((page.size, page.cookie.to_vec()))
     }
 
-    /// Returns the log position of the answer, if the request asked for it.
+    /// Returns the log position of the response, if the request asked for it.
     pub fn position(&self) -> Option<PositionToken> {
         let control = self.last.as_ref()?.message().controls.find(oids::POSITION)?;
         PositionToken::decode(control.value?)
     }
 
-    /// Puts the messages that came for one request together; the last ends the operation.
+    /// Combines the messages of one request, the last of which is the final response.
     pub(crate) fn gather(messages: Vec<Received>) -> Option<Reply> {
         let mut reply = Reply::from_outcome(messages.last()?.outcome()?);
         for received in &messages {

@@ -1,4 +1,4 @@
-//! The socket of a connection: TCP, TLS over it, or of the file system.
+//! Socket of a connection: TCP, TLS over TCP, or a Unix domain socket.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustls::{ClientConnection, StreamOwned};
 
-/// Octets that the kernel takes as the name of a socket.
+/// Maximum length in octets of the name of a Unix domain socket.
 const SOCKET_NAME_MAX: usize = 107;
 
 /// A connected socket.
@@ -22,7 +22,7 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    /// Connects to a socket of the file system; one with too long a name is reached through its folder.
+    /// Connects to a Unix domain socket. If its name is too long, connects through its folder.
     pub(crate) fn local(path: &Path) -> io::Result<Stream> {
         if path.as_os_str().len() <= SOCKET_NAME_MAX {
             return UnixStream::connect(path).map(Stream::Local);
@@ -35,7 +35,7 @@ impl Stream {
         UnixStream::connect(short).map(Stream::Local)
     }
 
-    /// TLS over a connected socket, with the handshake done.
+    /// Returns TLS over a connected socket, after the handshake.
     pub(crate) fn secured(mut stream: TcpStream, mut session: ClientConnection) -> io::Result<Stream> {
         while session.is_handshaking() {
             session.complete_io(&mut stream)?;
@@ -43,7 +43,7 @@ impl Stream {
         Ok(Stream::Tls(Box::new(StreamOwned::new(session, stream))))
     }
 
-    /// The socket, unless it is one of the file system.
+    /// Returns the TCP socket; `None` for a Unix domain socket.
     pub(crate) fn tcp(&self) -> Option<&TcpStream> {
         match self {
             Stream::Tcp(stream) => Some(stream),
@@ -102,7 +102,7 @@ impl Write for Stream {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        // The others keep nothing back.
+        // The others do not buffer.
         if let Stream::Tls(stream) = self { stream.flush() } else { Ok(()) }
     }
 }

@@ -1,7 +1,6 @@
-//! TLS on the client's side: whose certificates are trusted, and sessions.
+//! TLS of a client: trusted certificates, and sessions.
 //!
-//! No session is resumed unless asked for: who connects anew pays for a handshake, as a client does that comes for the
-//! first time.
+//! By default no session is resumed, so each new connection performs a full handshake, as that of a new client would.
 
 use std::io;
 use std::sync::Arc;
@@ -31,29 +30,29 @@ pub enum TlsError {
     /// The client's own certificate or key cannot be used.
     #[error("the client's certificate: {0}")]
     Certificate(String),
-    /// The library.
+    /// An error of the TLS library.
     #[error("TLS: {0}")]
     Library(#[from] rustls::Error),
 }
 
-/// Servers whose sessions are kept.
+/// Number of servers whose sessions are stored.
 const SESSIONS_KEPT: usize = 256;
 
 impl Tls {
     /// Trusts servers whose certificates one of these authorities has signed.
     ///
     /// # Errors
-    /// When there is no certificate in the PEM text, or one cannot be read.
+    /// The PEM text has no certificate, or one cannot be read.
     pub fn authorities(pem: &[u8]) -> Result<Tls, TlsError> {
         let config = builder()?.with_root_certificates(roots(pem)?).with_no_client_auth();
         Ok(Tls::of(config, true))
     }
 
-    /// Trusts servers whose certificates one of these authorities has signed, and shows them a certificate of its own:
-    /// the client's, with its key, both PEM text.
+    /// Trusts servers whose certificates one of these authorities has signed, and authenticates with the client's own
+    /// certificate and key, both as PEM text.
     ///
     /// # Errors
-    /// As [`Tls::authorities`]; or when certificate and key are none, or do not fit together.
+    /// As [`Tls::authorities`]; or the certificate or key is invalid, or they do not match.
     pub fn with_certificate(authorities: &[u8], certificate: &[u8], key: &[u8]) -> Result<Tls, TlsError> {
         let unusable = |error: rustls::pki_types::pem::Error| TlsError::Certificate(error.to_string());
         let chain =
@@ -64,10 +63,10 @@ impl Tls {
         Ok(Tls::of(config, true))
     }
 
-    /// Trusts any server: for measuring, never for secrets.
+    /// Trusts any server. For measurements only, never for secrets.
     ///
     /// # Errors
-    /// When the library refuses, which it has no reason to.
+    /// The TLS library refuses the configuration, which is not expected.
     pub fn insecure() -> Result<Tls, TlsError> {
         let verifier = Arc::new(AnyCertificate(ring::default_provider()));
         let config = builder()?.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
@@ -79,7 +78,7 @@ impl Tls {
         Tls { config: Arc::new(config), is_checked, is_resuming: false }
     }
 
-    /// Lets new connections resume a session of an earlier one (RFC 8446 section 2.2).
+    /// Allows new connections to resume a session of an earlier one (RFC 8446 section 2.2).
     #[must_use]
     pub fn resuming(mut self) -> Tls {
         Arc::make_mut(&mut self.config).resumption = Resumption::in_memory_sessions(SESSIONS_KEPT);
@@ -87,25 +86,25 @@ impl Tls {
         self
     }
 
-    /// Whether a new connection takes up a session of an earlier one.
+    /// Returns true if new connections may resume sessions.
     pub fn is_resuming(&self) -> bool {
         self.is_resuming
     }
 
-    /// Returns the configuration, for connections that another library makes.
+    /// Returns the configuration, for connections of another library.
     pub fn config(&self) -> &Arc<ClientConfig> {
         &self.config
     }
 
-    /// Whether certificates are checked.
+    /// Returns true if certificates are checked.
     pub fn is_checked(&self) -> bool {
         self.is_checked
     }
 
-    /// A new session with a server of this name or address.
+    /// Creates a session with a server of this name or address.
     ///
     /// # Errors
-    /// When that is neither.
+    /// `host` is neither a name nor an address.
     pub fn session(&self, host: &str) -> io::Result<ClientConnection> {
         let invalid = |error: String| io::Error::new(io::ErrorKind::InvalidInput, error);
         let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -132,7 +131,7 @@ fn builder() -> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier
     Ok(ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?)
 }
 
-/// Takes any certificate, but has the server prove that it has its key.
+/// Accepts any certificate, but requires the server to prove that it has the key.
 #[derive(Debug)]
 struct AnyCertificate(CryptoProvider);
 

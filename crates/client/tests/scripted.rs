@@ -1,4 +1,4 @@
-//! The client against servers that say exactly what the test wants.
+//! Tests of the client against servers that run a script.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use client::{ClientError, Connection};
@@ -15,7 +15,7 @@ fn server(script: impl FnOnce(TcpStream) + Send + 'static) -> SocketAddr {
     address
 }
 
-/// Reads messages until there are `count`.
+/// Reads messages until `count` were read.
 fn read_requests(stream: &mut TcpStream, count: usize) {
     let (mut input, mut seen) = (Vec::new(), 0);
     while seen < count {
