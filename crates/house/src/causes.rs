@@ -1,9 +1,10 @@
-//! Causes of unwillingToPerform: every place of the program that creates an outcome with this code has a text. Unless
-//! the text itself says what to do, after a colon, docs/reference/errors.md quotes its beginning, with advice. A quote
-//! that matches no place is an offence.
+//! Causes of unwillingToPerform: every place in the program that creates an outcome with this code has a text. If the
+//! text does not advise what to do, after a colon, docs/reference/errors.md must quote its beginning and give advice. A
+//! quote that matches no place is an offence.
 //!
-//! The text of a place is the literal next to the code, or in the `let` or the `const` that is named next to it. For a
-//! function or a closure that receives the text, each call is a place. [`OTHERS`] lists what this does not find.
+//! The text of a place is the literal next to the code, or the literal in the `let` or `const` that is named next to
+//! it. If a function or closure receives the text, each call is a place. [`OTHERS`] lists the places that this search
+//! does not find.
 
 use std::collections::BTreeSet;
 
@@ -22,10 +23,10 @@ const HEADING: &str = "## Causes of unwillingToPerform";
 /// File that defines the codes.
 const DEFINITION: &str = "crates/ldap/src/result_code.rs";
 
-/// Least number of words of a text that the page must quote.
+/// Minimum number of words of a text that the page must quote.
 const QUOTED_WORDS: usize = 4;
 
-/// Places whose text is in another file: the file below `crates/`, the function, and the text. Each is one place.
+/// Places whose text is in another file: the file below `crates/`, the function, and the text. Each entry is one place.
 const OTHERS: [(&str, &str, &str); 6] = [
     ("directory/src/model/outcome.rs", "from", "writes are stopped until restart: {cause}"),
     (
@@ -50,7 +51,7 @@ struct Tree {
     inner: Vec<Tree>,
 }
 
-/// The groups around a token, from the outermost, and its position in each.
+/// The groups around a token, the outermost first, and its position in each.
 type Place<'t> = Vec<(&'t [Tree], usize)>;
 
 #[derive(Debug)]
@@ -63,20 +64,20 @@ struct Source {
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 struct Helper {
     name: String,
-    /// The file that it is in.
+    /// File of the function.
     file: String,
     is_method: bool,
     is_public: bool,
 }
 
-/// Text, or name of a text, next to the code.
+/// Text next to the code, or the name of one.
 enum Neighbor {
     Texts(Vec<String>),
     Helper(Helper),
     Nothing,
 }
 
-/// A place, with its text if that was found.
+/// A place, with its text if it was found.
 #[derive(Clone, Debug)]
 struct Cause {
     file: String,
@@ -101,7 +102,7 @@ fn is_program(name: &str) -> bool {
     is_source && !name.contains("/tests") && name != DEFINITION
 }
 
-/// Returns the places of sources, which are given by name and text, and helpers without a call.
+/// Returns the places in sources, which are given by name and text, and the helpers that are never called.
 fn causes(texts: &[(String, String)]) -> Result<(Vec<Cause>, Vec<String>), String> {
     let (mut found, mut offences) = (Vec::new(), Vec::new());
     let mut helpers: BTreeSet<Helper> = BTreeSet::new();
@@ -160,7 +161,8 @@ fn take(
 }
 
 impl Helper {
-    /// Returns true if a file may call it: it is visible there, and the file has no other function of the name.
+    /// Returns true if a file may call the function: it is visible there, and the file defines no other function of
+    /// that name.
     fn may_be_in(&self, name: &str, text: &str) -> bool {
         let own = [format!("fn {}(", self.name), format!("let {} =", self.name)];
         let is_below =
@@ -180,7 +182,7 @@ impl Helper {
     }
 }
 
-/// Returns the tokens without the items of tests.
+/// Returns the tokens without test items.
 fn trees(stream: TokenStream) -> Vec<Tree> {
     let (mut all, mut is_test) = (Vec::new(), false);
     for token in stream {
@@ -245,7 +247,7 @@ fn is_word(place: &Place<'_>, name: &str) -> bool {
     place.last().is_some_and(|(level, index)| is_ident(&level[*index], name))
 }
 
-/// Returns true if the tokens have these marks at this position.
+/// Returns true if the tokens at this position are these punctuation marks.
 fn has_marks(level: &[Tree], index: usize, marks: &str) -> bool {
     let mut rest = level.get(index..).unwrap_or_default().iter();
     marks.chars().all(|mark| rest.next().is_some_and(|tree| is_mark(tree, mark)))
@@ -347,7 +349,7 @@ fn named(source: &Source, place: &Place<'_>, name: &str) -> Neighbor {
             if end < before.len() && before.get(called).is_some_and(|tree| is_ident(tree, name)) {
                 return Neighbor::Texts(texts(&before[called..end])).or_nothing();
             }
-            // A closure that is around the place.
+            // A closure around the place.
             let bars: Vec<usize> =
                 (start..before.len()).filter(|index| is_mark(&before[*index], '|')).collect();
             if end == before.len()
@@ -415,7 +417,7 @@ fn beginning(text: &str) -> String {
     words.join(" ").trim_end_matches([':', ',', ';']).to_owned()
 }
 
-/// Returns the quotations with which the items of the section begin.
+/// Returns the quotations at the beginning of the items in the section.
 fn quotes(page: &str) -> Vec<String> {
     let lines = page.lines().skip_while(|line| *line != HEADING).skip(1);
     let section: Vec<&str> = lines.take_while(|line| !line.starts_with("## ")).collect();
@@ -425,7 +427,7 @@ fn quotes(page: &str) -> Vec<String> {
     quotes.map(|quote| quote.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }
 
-/// Returns true if the text says what to do: after a colon, and not by an inserted value.
+/// Returns true if the text advises what to do after a colon, in the literal text and not in an inserted value.
 fn has_advice(text: &str) -> bool {
     text.split_once(": ").is_some_and(|(_, advice)| !advice.starts_with('{'))
 }
@@ -472,7 +474,7 @@ fn compare(causes: Vec<Cause>, page: &str, others: &[(&str, &str, &str)]) -> Vec
 mod tests {
     use super::*;
 
-    /// Returns the beginnings of the texts of a source's places, `?` for those not found.
+    /// Returns the beginnings of the texts of a source's places, or `?` if a text was not found.
     fn places_in(files: &[(&str, &str)]) -> String {
         let files: Vec<_> =
             files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();

@@ -1,18 +1,19 @@
-//! Columns: no line of code, scripts, settings or text is wider than [`COLUMNS_MAX`].
+//! Columns: no line of code, scripts, settings or text is longer than [`COLUMNS_MAX`].
 
 use crate::files::Files;
 
-/// In characters. Two windows of this width stand side by side, and a change is shown without folded lines.
+/// Maximum length of a line in characters. Two windows of this width fit next to each other, and a diff shows no folded
+/// lines.
 const COLUMNS_MAX: usize = 120;
 
-/// Checked files: those with these endings, and the scripts that have none.
+/// Endings of the checked files; scripts without an ending are checked too.
 const ENDINGS: [&str; 5] = [".md", ".py", ".rs", ".sh", ".toml"];
 const SCRIPTS: [&str; 2] = [".ci/run", "dev"];
 
-/// Files that keep their form: results of measurements, fuzzing corpora, tables of publishers.
+/// Files whose form is not changed: results of measurements, fuzzing corpora, tables of publishers.
 const DATA: [&str; 3] = ["bench-runs/", "crates/bench/documents/", "fuzz/corpus/"];
 
-/// Returns the lines that are too wide.
+/// Returns the lines that are too long.
 pub(crate) fn check(files: &Files) -> Result<Vec<String>, String> {
     let mut offences = Vec::new();
     for name in files.names.iter().filter(|name| is_checked(name)) {

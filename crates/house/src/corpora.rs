@@ -1,5 +1,5 @@
-//! Corpora: every fuzz target has a corpus, and every corpus is replayed by a test, so that what fuzzing once found
-//! stays fixed without fuzzing.
+//! Corpora: every fuzz target has a corpus, and a test replays each corpus, so that faults found by fuzzing stay fixed
+//! without fuzzing.
 
 use std::collections::BTreeSet;
 

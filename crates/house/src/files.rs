@@ -1,14 +1,14 @@
-//! The files of the repository, as Git knows them.
+//! The files of the repository, as listed by Git.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Files in the repository or about to be added: neither ignored nor deleted.
+/// Files in the repository or about to be added, except ignored and deleted ones.
 #[derive(Debug)]
 pub(crate) struct Files {
     root: PathBuf,
-    /// From the root, with `/`.
+    /// Paths relative to the root, with `/`.
     pub(crate) names: Vec<String>,
 }
 

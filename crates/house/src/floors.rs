@@ -1,9 +1,9 @@
-//! Floors: a module uses only modules on the floors below its own, and no two siblings use each other, at any depth.
+//! Floors: a module uses only modules on floors below its own. Two siblings never use each other, at any depth.
 //!
-//! A file and its own children may use each other; everything else goes one way. So the uses among the children of a
-//! module form no circle, a child being its file with everything below it. A crate with older circles has a
-//! `circle_max` in `floors.toml`: the most members that one may have. The children of a crate's root are ordered by the
-//! `floors` of `floors.toml`, the lowest first; members of a circle share a floor.
+//! A file and its own children may use each other; all other uses are in one direction. So the uses among the children
+//! of a module form no cycle; a child is its file with everything below it. For a crate with existing cycles,
+//! `circle_max` in `floors.toml` is the maximum number of modules in one cycle. The `floors` of `floors.toml` order the
+//! children of a crate's root, the lowest first; the members of a cycle share a floor.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,9 +16,9 @@ use crate::modules::{ModulePath, Modules};
 /// One crate's part of `floors.toml`.
 #[derive(Debug, Deserialize)]
 struct Crate {
-    /// Modules below the root, the lowest first.
+    /// Modules below the root, lowest floor first.
     floors: Vec<Floor>,
-    /// Most modules in one circle; 1 if there may be none.
+    /// Maximum number of modules in one cycle; 1 if cycles are forbidden.
     #[serde(default = "no_circle")]
     circle_max: usize,
 }
@@ -47,7 +47,7 @@ impl Floor {
 struct Edge {
     from: ModulePath,
     to: ModulePath,
-    /// Line of the use, for a person: `file:line uses a::b`.
+    /// Position of the use, for messages: `file:line uses a::b`.
     place: String,
 }
 
@@ -134,7 +134,7 @@ fn check_order(name: &str, floors: &[Floor], modules: &Modules, edges: &[Edge]) 
     offences
 }
 
-/// Returns the circles among the children of `parent` with more than `circle_max` members, and the size of the largest.
+/// Returns the cycles among the children of `parent` with more than `circle_max` members, and the size of the largest.
 fn check_circles(name: &str, parent: &[String], edges: &[Edge], circle_max: usize) -> (Vec<String>, usize) {
     let mut used: BTreeMap<&str, BTreeMap<&str, Vec<&str>>> = BTreeMap::new();
     for edge in edges {
@@ -166,8 +166,8 @@ fn check_circles(name: &str, parent: &[String], edges: &[Edge], circle_max: usiz
     (offences, largest)
 }
 
-/// Returns the circles: sets of modules in which each module reaches all others. A crate has tens of modules, so a
-/// plain traversal is fast enough.
+/// Returns the cycles: sets of modules in which each module reaches all others. A crate has tens of modules, so a
+/// simple traversal is fast enough.
 fn circles<'a>(used: &BTreeMap<&'a str, BTreeMap<&'a str, Vec<&str>>>) -> Vec<BTreeSet<&'a str>> {
     let reaches: BTreeMap<&str, BTreeSet<&str>> =
         used.keys().map(|from| (*from, reachable(used, from))).collect();

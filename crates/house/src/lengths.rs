@@ -1,5 +1,5 @@
-//! Lengths of functions: no body has more than [`LINES_MAX`] lines. Longer ones that are there already are listed in
-//! `lengths.toml`, whose numbers may only fall.
+//! Lengths of functions: no body has more than [`LINES_MAX`] lines. Existing longer functions are listed in
+//! `lengths.toml`, whose numbers may only decrease.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use syn::{Attribute, Block, ImplItemFn, ItemFn, ItemMod, TraitItemFn};
 use crate::files::Files;
 use crate::test_items::is_test;
 
-/// Most lines between the braces of a function.
+/// Maximum number of lines between the braces of a function.
 const LINES_MAX: usize = 79;
 
 const LONGER: &str = "crates/house/lengths.toml";
 
-/// Returns the functions that are too long, and entries of `lengths.toml` that allow more than there is.
+/// Returns the functions that are too long, and entries of `lengths.toml` that allow more than needed.
 pub(crate) fn check(files: &Files) -> Result<Vec<String>, String> {
     let allowed: BTreeMap<String, usize> = match files.names.iter().any(|name| name == LONGER) {
         true => toml::from_str(&files.text(LONGER)?).map_err(|error| format!("{LONGER}: {error}"))?,
@@ -52,7 +52,7 @@ fn offences(longest: &BTreeMap<String, usize>, allowed: &BTreeMap<String, usize>
     offences
 }
 
-/// Returns the name of each function and the lines of its body. Tests are left out.
+/// Returns the name of each function and the number of lines of its body, except for tests.
 fn lengths(syntax: &syn::File) -> Vec<(String, usize)> {
     let mut functions = Functions::default();
     functions.visit_file(syntax);

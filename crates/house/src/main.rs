@@ -1,12 +1,12 @@
-//! Checks of the source that no existing tool does: `house floors` compares the modules of each crate with
-//! `floors.toml`, `house columns` finds lines that are too wide, `house corpora` fuzz corpora that no test replays,
-//! `house named-tests` tests that a page of the documentation names and that do not exist, `house settings` unknown
+//! Checks of the source that no existing tool offers: `house floors` compares the modules of each crate with
+//! `floors.toml`, `house columns` finds lines that are too wide, `house corpora` finds fuzz corpora that no test
+//! replays, `house named-tests` tests that the documentation names but that do not exist, `house settings` unknown
 //! names of settings in messages and pages, `house pages` pages that docs/README.md does not list, `house causes`
-//! causes of unwillingToPerform that the page of errors lacks, `house words` wording that has to be read twice, `house
-//! lengths` functions that are too long.
+//! causes of unwillingToPerform that the page of errors lacks, `house words` wording that has to be read twice,
+//! `house lengths` functions that are too long.
 //!
-//! An offence is a line on standard output, and makes the exit code 1. The last argument of `floors` may be another
-//! checkout.
+//! Each offence is a line on standard output. If there is any, the exit code is 1. The last argument of `floors` may be
+//! another checkout.
 
 mod causes;
 mod columns;
@@ -31,7 +31,8 @@ use files::Files;
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    // `cargo run` says it anew: a program that was built for another checkout would look there.
+    // `cargo run` sets the variable at run time. The compiled value would be wrong if another checkout built the
+    // program.
     let manifest =
         std::env::var("CARGO_MANIFEST_DIR").unwrap_or_else(|_| env!("CARGO_MANIFEST_DIR").to_owned());
     let here = Path::new(&manifest).join("../..");

@@ -1,6 +1,6 @@
-//! Tests that documents name: in a page below `docs/`, `CRATE/PATH.rs::NAME` is a test of that name in that file below
-//! `crates/`, and a name alone after "Test:" is a test in any file. So a page that proves something by tests cannot
-//! outlive them.
+//! Tests named in documents. In a page below `docs/`, `CRATE/PATH.rs::NAME` is a test of that name in that file below
+//! `crates/`, and a name alone after "Test:" is a test in any file. So if such a test is removed, the page must change
+//! too.
 
 use crate::files::Files;
 
@@ -8,12 +8,12 @@ use crate::files::Files;
 #[derive(Debug, PartialEq, Eq)]
 struct Named {
     line: usize,
-    /// The file below `crates/`; `None` for any.
+    /// The file below `crates/`; `None` for any file.
     file: Option<String>,
     test: String,
 }
 
-/// Returns the tests that a page names and no file has.
+/// Returns the tests that a page names but no file has.
 pub(crate) fn check(files: &Files) -> Result<Vec<String>, String> {
     let mut offences = Vec::new();
     let is_source = |name: &&String| name.starts_with("crates/") && name.ends_with(".rs");

@@ -1,9 +1,9 @@
-//! The lists of pages: docs/README.md has a link to every page below docs/, decisions aside, which
-//! docs/decisions/README.md lists by their titles. `./dev docs` makes the book's table of contents of both.
+//! Lists of pages: docs/README.md has a link to every page below docs/. Exceptions are decisions, which
+//! docs/decisions/README.md lists by their titles. `./dev docs` generates the book's table of contents from both.
 
 use crate::files::Files;
 
-/// Returns the pages that a list lacks, and titles in lists that are not those of the pages.
+/// Returns the pages that are not in a list, and listed titles that differ from those of the pages.
 pub(crate) fn check(files: &Files) -> Result<Vec<String>, String> {
     let mut offences = Vec::new();
     let pages: Vec<&str> = files.names.iter().filter_map(|name| page(name)).collect();
@@ -40,7 +40,7 @@ fn title(text: &str) -> String {
     heading.trim_start_matches(|octet: char| octet.is_ascii_digit()).trim().to_owned()
 }
 
-/// Whether the list has the page's title as the text of the link, or after it. Titles may be broken over lines.
+/// Returns true if the list has the page's title as the text of the link, or after it. Titles may contain line breaks.
 fn has_title(text: &str, page: &str, title: &str) -> bool {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     text.contains(&format!("[{title}]({page})")) || text.contains(&format!("]({page}): {title}"))

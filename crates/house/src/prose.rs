@@ -7,11 +7,11 @@ pub(crate) enum Kind {
     DocOpening,
     /// Another line of a doc comment.
     Doc,
-    /// Line of a comment.
+    /// String literal with several words.
     Comment,
     /// String literal of several words.
     Message,
-    /// Name of an item, with `_` between its words.
+    /// Name of an item, with `_` between words.
     Name,
     /// Line of a page or a script.
     Page,
@@ -21,7 +21,7 @@ pub(crate) enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) kind: Kind,
-    /// Line in its file, from 1.
+    /// Number of the line in its file, from 1.
     pub(crate) line: usize,
     pub(crate) text: String,
 }
@@ -29,7 +29,7 @@ pub(crate) struct Piece {
 /// Scripts without an ending.
 const SCRIPTS: [&str; 2] = [".ci/run", "dev"];
 
-/// Returns the prose of a file. `text` reads the file, which happens only if it has prose.
+/// Returns the prose of a file. Calls `text` to read the file only if it has prose.
 pub(crate) fn pieces(
     name: &str,
     text: impl FnOnce() -> Result<String, String>,
@@ -44,7 +44,8 @@ pub(crate) fn pieces(
     Ok(pieces)
 }
 
-/// Lines of a page that are not code: neither indented by four spaces nor in a fence. Spans of code are left out.
+/// Returns the lines of a page that are not code, that is, neither indented by four spaces nor in a fence. Spans of
+/// code are omitted.
 fn of_page(text: &str) -> Vec<Piece> {
     let mut is_fenced = false;
     let mut pieces = Vec::new();
@@ -62,8 +63,8 @@ fn without_code(text: &str) -> String {
     text.split('`').step_by(2).collect::<Vec<_>>().join("`")
 }
 
-/// Comments of a script or of settings, and its here-documents of usage: every line with a `#`, from there on, and
-/// every line of a text.
+/// Returns the comments of a script or settings file, from the `#` to the end of the line, and the lines of its usage
+/// texts (here-documents).
 fn of_script(text: &str) -> Vec<Piece> {
     let mut is_help = false;
     let mut pieces = Vec::new();
@@ -91,14 +92,14 @@ fn of_source(text: &str) -> Vec<Piece> {
     source.pieces
 }
 
-/// A reader of Rust's tokens, as far as comments, literals and names need it.
+/// A tokenizer of Rust for comments, literals and names.
 struct Source<'t> {
     rest: &'t str,
     line: usize,
     pieces: Vec<Piece>,
-    /// Line of the last doc comment, to know which one opens.
+    /// Line of the last doc comment, to recognize opening lines.
     doc_line: Option<usize>,
-    /// True if the last word announces the name of an item.
+    /// Whether the last word was a keyword before the name of an item.
     keyword: bool,
 }
 

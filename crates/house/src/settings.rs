@@ -1,9 +1,9 @@
-//! Names of settings: a message of the program, a help text or a page that names a setting with its table, such as
-//! `limits.size_limit`, names one that docs/reference/settings.md explains.
+//! Names of settings: messages, help texts and pages name settings with their table, such as `limits.size_limit`.
+//! docs/reference/settings.md must explain each of them.
 //!
-//! The server's own tests hold that page against the settings that the program takes, so a name that passes both is one
-//! that an operator can write into a file. Looked at are string literals of sources, text in backquotes of pages, and
-//! the tables in examples of pages.
+//! The server's own tests compare that page with the settings that the program accepts, so operators can use every name
+//! that passes both checks. This check reads string literals of sources, text in backquotes of pages, and the tables in
+//! examples of pages.
 
 use std::collections::BTreeSet;
 
@@ -14,13 +14,13 @@ use crate::files::Files;
 /// The page that explains every setting.
 const PAGE: &str = "docs/reference/settings.md";
 
-/// Pages about files that are not settings, or about earlier days.
+/// Pages about files that are not settings, or about former settings.
 const OTHERS: [&str; 3] = ["docs/decisions/", "docs/how-to/benchmark.md", "docs/how-to/declare.md"];
 
 /// Endings of file names.
 const ENDINGS: [&str; 8] = ["json", "key", "ldif", "md", "pem", "rs", "toml", "txt"];
 
-/// The names that are no setting.
+/// Returns the names that are not settings.
 pub(crate) fn check(files: &Files) -> Result<Vec<String>, String> {
     let known = keys(&files.text(PAGE)?);
     let tables: BTreeSet<&str> = known.iter().filter_map(|key| Some(key.split_once('.')?.0)).collect();
@@ -44,7 +44,8 @@ pub(crate) fn check(files: &Files) -> Result<Vec<String>, String> {
     Ok(offences)
 }
 
-/// Whether the file is a source of what operators run. What translates rules of other servers has their names.
+/// Returns true if the file is a source of a program for operators. The translation of other servers' rules is
+/// excluded, because it has their names.
 fn is_program(name: &str) -> bool {
     let crates =
         ["crates/access-rules/src/", "crates/directory/src/", "crates/server/src/", "crates/pando/src/"];
@@ -52,7 +53,7 @@ fn is_program(name: &str) -> bool {
     is_in && name.ends_with(".rs") && !name.contains("/tests") && !name.contains("/translate")
 }
 
-/// The keys that the page explains: all that it has in backquotes.
+/// Returns the keys that the page explains: everything in backquotes.
 fn keys(page: &str) -> BTreeSet<String> {
     let words = page.split('`').skip(1).step_by(2);
     words.filter(|word| is_key(word)).map(str::to_owned).collect()
@@ -66,7 +67,7 @@ fn is_letter(letter: char) -> bool {
     letter.is_ascii_lowercase() || letter == '_'
 }
 
-/// The texts in backquotes with their lines.
+/// Returns the texts in backquotes with their lines.
 fn spans(page: &str) -> Vec<(usize, String)> {
     let lines = (1..).zip(page.lines());
     let of_line = |(line, text): (usize, &str)| {
@@ -76,7 +77,7 @@ fn spans(page: &str) -> Vec<(usize, String)> {
     lines.flat_map(of_line).collect()
 }
 
-/// The keys of tables in examples, which are indented, as `TABLE.KEY`.
+/// Returns the keys of tables in examples, which are indented, as `TABLE.KEY`.
 fn examples(page: &str, tables: &BTreeSet<&str>) -> Vec<(usize, String)> {
     let (mut table, mut found) = (None, Vec::new());
     for (line, text) in (1..).zip(page.lines()) {
@@ -95,7 +96,7 @@ fn examples(page: &str, tables: &BTreeSet<&str>) -> Vec<(usize, String)> {
     found
 }
 
-/// The string literals of a source outside of its tests, with their lines.
+/// Returns the string literals of a source with their lines, except in tests.
 fn literals(source: &str) -> Result<Vec<(usize, String)>, String> {
     let program = source.split("\n#[cfg(test)]").next().unwrap_or(source);
     let stream: TokenStream = program.parse().map_err(|error| format!("{error}"))?;
@@ -119,10 +120,10 @@ fn gather(stream: TokenStream, found: &mut Vec<(usize, String)>) {
     }
 }
 
-/// Returns the words of a text that have the form `TABLE.KEY` with one of the tables.
+/// Returns the words of a text with the form `TABLE.KEY` for one of the tables.
 fn names<'t>(text: &'t str, tables: &BTreeSet<&str>) -> Vec<&'t str> {
     let words = text.split(|letter: char| !is_letter(letter) && letter != '.');
-    // A table and a key, and not the name of a file or of a host.
+    // The word is a table and a key, not the name of a file or host.
     let is_name = |word: &&str| {
         let word = word.trim_end_matches('.');
         let key = word.split_once('.').filter(|(table, key)| tables.contains(table) && is_key(key));

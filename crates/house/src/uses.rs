@@ -1,4 +1,4 @@
-//! The paths that a file names: in `use` items, in code, and within the arguments of macros.
+//! The paths that a file uses: in `use` items, in code, and in the arguments of macros.
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::Visit;
@@ -6,14 +6,14 @@ use syn::{File, ImplItemFn, Item, ItemUse, Macro, Path, UseTree};
 
 use crate::test_items::is_test;
 
-/// A path as it is written, and its line.
+/// A path as written, and its line.
 #[derive(Clone, Debug)]
 pub(crate) struct Use {
     pub(crate) name: Vec<String>,
     pub(crate) line: usize,
 }
 
-/// Every path of two parts or more that a file names outside of its tests, and all that it imports.
+/// Returns every path of two or more parts that a file uses outside of its tests, and all its imports.
 pub(crate) fn uses_of(file: &File) -> Vec<Use> {
     let mut collector = Collector::default();
     collector.visit_file(file);
@@ -49,7 +49,7 @@ impl Collector {
         }
     }
 
-    /// `a::b::c` within tokens.
+    /// Adds each `a::b::c` in the tokens.
     fn add_tokens(&mut self, tokens: TokenStream) {
         let mut name: Vec<String> = Vec::new();
         let mut line = 0;

@@ -1,5 +1,6 @@
-//! Words: prose is read once if it avoids the openings and words of [`PATTERNS`]. Each pattern is counted over
-//! comments, names, messages, pages and scripts. `words.toml` keeps a ceiling for each count, which may only fall.
+//! Words: prose can be understood at the first reading if it avoids the openings and words of [`PATTERNS`]. Each
+//! pattern is counted in comments, names, messages, pages and scripts. `words.toml` has a ceiling for each count, which
+//! may only decrease.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -77,9 +78,9 @@ const PATTERNS: [Pattern; 9] = [
 /// The counts of one pattern.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq)]
 struct Count {
-    /// At the commit that `words.toml` names.
+    /// Count at the commit that `words.toml` names.
     first: usize,
-    /// Most that may be now.
+    /// Maximum count.
     ceiling: usize,
 }
 
@@ -105,7 +106,7 @@ pub(crate) fn check(files: &Files) -> Result<Vec<String>, String> {
     Ok(offences)
 }
 
-/// Returns the places of one pattern, or all counts for `counts`.
+/// Returns the occurrences of one pattern, or all counts if `name` is `counts`.
 pub(crate) fn list(files: &Files, name: &str) -> Result<Vec<String>, String> {
     let found = find(files)?;
     if name == "counts" {
@@ -150,7 +151,7 @@ fn read(files: &Files) -> Result<Counts, String> {
     toml::from_str(&files.text(COUNTS)?).map_err(|error| format!("{COUNTS}: {error}"))
 }
 
-/// Returns the places of each pattern.
+/// Returns the occurrences of each pattern.
 fn find(files: &Files) -> Result<BTreeMap<&'static str, Vec<String>>, String> {
     let compiled: Vec<(&Pattern, Regex)> = PATTERNS
         .iter()
@@ -177,7 +178,8 @@ fn places<'p>(
     expression.find_iter(text).map(|_| format!("{}: {}", piece.line, piece.text.trim()))
 }
 
-/// Results of measurements, corpora and data of others are as they came; this check names what it looks for.
+/// Results of measurements, corpora and third-party data are not checked, nor is this file, which contains the
+/// patterns.
 fn is_exempt(name: &str) -> bool {
     const FOLDERS: [&str; 4] =
         ["bench-runs/", "crates/bench/documents/", "fuzz/corpus/", "crates/schema/files/"];

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Runs the check over a checkout of one crate `tower` with these files, and gives its exit code and what it prints.
+/// Runs the check on a checkout of one crate `tower` with these files. Returns its exit code and output.
 fn check(name: &str, floors: &str, files: &[(&str, &str)]) -> (Option<i32>, String) {
     let root = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("floors").join(name);
     let _ = fs::remove_dir_all(&root);
