@@ -1,17 +1,17 @@
-//! Configuration as entries, whatever form it had.
+//! Configuration as entries, whatever its original format.
 
 use std::io::BufRead;
 
 use ldap::ldif::{LdifBody, LdifErrorKind, LdifReader, put_ldif_line};
 
-/// The configuration of a server, as far as it was given.
+/// The known part of a server's configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Configuration {
     /// Entries of `cn=config`.
     pub entries: Vec<ConfigEntry>,
-    /// Schema files that it names, as the settings of Pando name them.
+    /// Schema files that the configuration uses, as they are named in Pando's settings.
     pub schema_files: Vec<String>,
-    /// Access rules that are in the data, as LDIF with `aci` values.
+    /// Access rules stored in the data, as LDIF with `aci` values.
     pub data_rules: String,
     /// Parts that could not be read, with the reasons.
     pub unread: Vec<String>,
@@ -20,16 +20,16 @@ pub struct Configuration {
 /// An entry of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigEntry {
-    /// The name, as written.
+    /// DN of the entry, as written.
     pub dn: String,
-    /// All values in their order.
+    /// All values in order.
     pub values: Vec<ConfigValue>,
 }
 
 /// A value of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigValue {
-    /// Place in the source: a file and a line, or the entry's name.
+    /// Position in the source: a file and a line, or the entry's name.
     pub place: String,
     /// The attribute in lower case, without options.
     pub name: String,
@@ -48,7 +48,7 @@ impl ConfigEntry {
         self.all(name).next()
     }
 
-    /// Whether an attribute has this value, in any case.
+    /// Returns true if an attribute has this value, in any case.
     pub fn says(&self, name: &str, wanted: &str) -> bool {
         self.all(name).any(|value| value.eq_ignore_ascii_case(wanted))
     }
@@ -58,7 +58,7 @@ impl ConfigEntry {
         self.first(name)?.trim().parse().ok()
     }
 
-    /// Whether the entry is below a name that is written without blanks, in lower case.
+    /// Returns true if the entry is below `parent`, which is written without blanks, in lower case.
     pub fn is_below(&self, parent: &str) -> bool {
         let name = self.dn.to_ascii_lowercase().replace(", ", ",");
         name.strip_suffix(parent).is_some_and(|rest| rest.ends_with(','))
@@ -66,8 +66,8 @@ impl ConfigEntry {
 }
 
 impl Configuration {
-    /// Adds the entries of LDIF text that a file contains. The values of `aci` of other entries are kept as
-    /// [`data_rules`](Configuration::data_rules); all else of those is skipped, so a dump of the data may be large.
+    /// Adds the entries of a file with LDIF text. From entries of the data, only `aci` values are stored, as
+    /// [`data_rules`](Configuration::data_rules), so a dump of the data may be large.
     pub fn read_ldif(&mut self, file: &str, text: impl BufRead) {
         let mut reader = LdifReader::new(text);
         loop {
@@ -120,8 +120,8 @@ fn base_name(description: &str) -> String {
     description.split(';').next().unwrap_or_default().to_ascii_lowercase()
 }
 
-/// Whether a name is that of the configuration and not of the data. The parts of slapd.d have names that are relative
-/// to their folder.
+/// Returns true if a name belongs to the configuration rather than the data. The files of slapd.d contain names
+/// relative to their folder.
 fn is_configuration(dn: &str) -> bool {
     let dn = dn.to_ascii_lowercase().replace(", ", ",");
     let is_relative_of_slapd = dn.starts_with("olc") || (dn.starts_with("cn={") && !dn.contains(','));

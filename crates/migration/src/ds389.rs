@@ -5,7 +5,7 @@ use directory::index::IndexKinds;
 use crate::configuration::{ConfigEntry, ConfigValue, Configuration};
 use crate::found::{Found, in_toml, quoted};
 
-/// Plug-ins that are switched on and need nothing, with what Pando has.
+/// Enabled plug-ins that need no settings, with Pando's counterpart.
 const BUILT_IN: [(&str, &str); 10] = [
     ("MemberOf Plugin", "memberOf and isMemberOf are computed from the groups"),
     ("deref", "the dereference control is built in"),
@@ -19,7 +19,7 @@ const BUILT_IN: [(&str, &str); 10] = [
     ("PAM Pass Through Auth", "passwords can be verified by PAM: `pass_through.saslauthd` of the node file"),
 ];
 
-/// Plug-ins that are switched on by default and are parts of any server.
+/// Plug-ins that are enabled by default and whose function is part of any server.
 const PARTS: [&str; 36] = [
     "syntax",
     "bit string",
@@ -146,7 +146,7 @@ fn global(entry: &ConfigEntry, found: &mut Found) {
 fn global_value(entry: &ConfigEntry, value: &ConfigValue, found: &mut Found) {
     let text = value.value.trim();
     let is_on = text.eq_ignore_ascii_case("on");
-    // -1 is no limit here and 0 there.
+    // No limit is -1 in 389 DS and 0 in Pando.
     let number = text.parse::<i64>().ok().map(|number| number.max(0).to_string());
     match (value.name.as_str(), number) {
         ("nsslapd-rootdn", _) => drop(found.settings.insert("administrator", in_toml(text))),
@@ -185,7 +185,7 @@ fn global_value(entry: &ConfigEntry, value: &ConfigValue, found: &mut Found) {
     }
 }
 
-/// Reads a value of a database, of the encryption, or of an entry without a meaning here.
+/// Reads a value of a database, of the encryption settings, or of an entry without a counterpart.
 fn other_value(value: &ConfigValue, found: &mut Found) {
     match value.name.as_str() {
         "objectclass" | "cn" | "nsslapd-suffix" => {}
@@ -236,7 +236,7 @@ fn index(entry: &ConfigEntry, found: &mut Found) {
     }
 }
 
-/// Reads a plug-in that is switched on.
+/// Reads an enabled plug-in.
 fn plugin(entry: &ConfigEntry, found: &mut Found) {
     if !entry.says("nsslapd-pluginenabled", "on") {
         return;
@@ -270,7 +270,7 @@ fn plugin(entry: &ConfigEntry, found: &mut Found) {
         let advice = "`value_limits` can demand it (docs/how-to/values.md), if old clients need ASCII.";
         found.decide(&entry.dn, "only ASCII in uid, mail and userPassword", advice);
     } else if lower == "auto membership plugin" || is_part(&lower) {
-        // Its rules are entries below, or it is part of any server.
+        // Its rules are in entries below it, or it is part of any server.
     } else {
         found.decide(&entry.dn, format!("plug-in {name}"), "Pando has no counterpart of this name.");
     }
@@ -282,7 +282,7 @@ fn is_part(name: &str) -> bool {
         .any(|part| name.starts_with(part) || name.ends_with(part) || name.contains(&format!(" {part}")))
 }
 
-/// Reads a range of the plug-in for next numbers.
+/// Reads a range of the DNA plug-in (Distributed Numeric Assignment).
 fn next_number(entry: &ConfigEntry, found: &mut Found) {
     let types: Vec<&str> = entry.all("dnatype").collect();
     if types.is_empty() {
@@ -311,7 +311,7 @@ fn next_number(entry: &ConfigEntry, found: &mut Found) {
     found.decide(&entry.dn, format!("next numbers for {}", types.join(", ")), advice);
 }
 
-/// Attributes of `cn=config` that become one of a policy as they are, if the switch before them is on.
+/// Attributes of `cn=config` that are copied to the policy, if the switch listed before them is on.
 const OF_POLICY: [(&str, &str, &str); 11] = [
     ("passwordmaxage", "passwordexp", "pwdMaxAge"),
     ("passwordwarning", "passwordexp", "pwdExpireWarning"),
@@ -326,7 +326,7 @@ const OF_POLICY: [(&str, &str, &str); 11] = [
     ("passwordmustchange", "", "pwdMustChange"),
 ];
 
-/// Returns the line of a policy for an attribute that has one; it is empty if a switch turns it off.
+/// Returns the policy line of an attribute that has one; empty if a switch disables it.
 fn policy_line(entry: &ConfigEntry, name: &str) -> Option<String> {
     let switch = |name: &str| name.is_empty() || entry.says(name, "on");
     if ["passwordexp", "passwordhistory", "passwordchecksyntax", "passwordlockout", "passwordunlock"]
@@ -342,12 +342,12 @@ fn policy_line(entry: &ConfigEntry, name: &str) -> Option<String> {
         _ => value.to_owned(),
     };
     let is_off = !switch(needed) || value == "0" || value == "FALSE";
-    // A lock that does not end by itself.
+    // A lock that lasts until an administrator removes it.
     let is_endless = *attribute == "pwdLockoutDuration" && entry.says("passwordunlock", "off");
     Some(if is_off || is_endless { String::new() } else { format!("{attribute}: {value}") })
 }
 
-/// Makes a policy of the global one.
+/// Converts the global password policy.
 fn policy(entry: &ConfigEntry, found: &mut Found) {
     let names = OF_POLICY.iter().map(|(name, ..)| *name);
     let mut lines: Vec<String> =
@@ -361,7 +361,7 @@ fn policy(entry: &ConfigEntry, found: &mut Found) {
     if entry.says("passwordchecksyntax", "on") {
         lines.push("pwdCheckQuality: 1".to_owned());
     }
-    // Alone, the minimum age and similar do nothing that a server without a policy does not do.
+    // On its own, the minimum age and similar attributes have no effect beyond that of a server without a policy.
     if !lines.is_empty() && !found.suffixes.is_empty() {
         found.add_policy("global", &lines);
     }

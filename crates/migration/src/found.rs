@@ -12,7 +12,7 @@ use schema::{Schema, SchemaBuilder};
 use crate::configuration::{ConfigEntry, ConfigValue};
 use crate::secrets::{MASK, is_secret, masked};
 
-/// Findings, in the words of Pando's settings.
+/// Findings, expressed as settings of Pando.
 pub(crate) struct Found {
     pub(crate) suffixes: Vec<String>,
     /// Settings of the directory: key, value in TOML.
@@ -33,15 +33,15 @@ pub(crate) struct Found {
     /// Features that Pando has without a setting.
     pub(crate) built_in: BTreeSet<String>,
     pub(crate) decisions: Vec<Decision>,
-    /// Attributes, directives and classes of entries without a counterpart, with the number of their values or entries.
+    /// Number of values or entries without a counterpart, by attribute, directive or object class.
     pub(crate) no_counterpart: BTreeMap<String, usize>,
     schema: Arc<Schema>,
 }
 
-/// Something that the administrator has to decide.
+/// A decision that the administrator must make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Decision {
-    /// Place in the source.
+    /// Position in the source.
     pub(crate) place: String,
     /// Text of the source.
     pub(crate) what: String,
@@ -96,7 +96,7 @@ impl Found {
         *self.no_counterpart.entry(value.name.clone()).or_default() += 1;
     }
 
-    /// Notes an entry of the configuration that nothing reads, by its class.
+    /// Counts an entry of the configuration that no analysis reads, by its class.
     pub(crate) fn skip_entry(&mut self, entry: &ConfigEntry) {
         let class = entry.all("objectclass").last().unwrap_or("none");
         *self.no_counterpart.entry(format!("objectClass: {class}")).or_default() += 1;
@@ -144,7 +144,7 @@ impl Found {
         format!("dn: cn=schema\nobjectClass: subschema\n{}\n", self.definitions.join("\n"))
     }
 
-    /// Adds kinds of an index, as far as Pando can have them.
+    /// Adds the kinds of an index that Pando supports.
     pub(crate) fn add_index(&mut self, place: &str, attribute: &str, kinds: IndexKinds) {
         let schema = Arc::clone(&self.schema);
         let Some(known) = schema.attribute_type(attribute) else {
@@ -158,7 +158,7 @@ impl Found {
             return;
         }
         let name = known.name().to_owned();
-        // The rows of equality answer presence where few entries have the attribute, and no index helps where many do.
+        // The equality index answers presence if few entries have the attribute. If many do, no index helps.
         let kinds =
             if kinds.contains(IndexKinds::EQUALITY) { kinds.without(IndexKinds::PRESENCE) } else { kinds };
         let (possible, impossible): (Vec<_>, Vec<_>) = IndexKinds::ALL
@@ -172,18 +172,18 @@ impl Found {
         }
         let entry = self.indexes.entry(name).or_insert(IndexKinds::NONE);
         *entry = possible.into_iter().fold(*entry, |all, (kind, ..)| all.with(kind));
-        // Ranges, prefixes and the order of equality cost nothing more.
+        // An equality index also answers ranges, prefixes and sorting at no extra cost.
         if entry.contains(IndexKinds::EQUALITY) && check_kinds(known, &schema, IndexKinds::ORDERING).is_ok() {
             *entry = entry.with(IndexKinds::ORDERING);
         }
     }
 
-    /// Whether values of an attribute are links between entries.
+    /// Returns true if values of an attribute are links between entries.
     pub(crate) fn is_link(&self, attribute: &str) -> bool {
         self.schema.attribute_type(attribute).is_some_and(is_link_type)
     }
 
-    /// Keeps link attributes complete when entries are deleted.
+    /// Preserves referential integrity: link attributes are updated when entries are deleted.
     pub(crate) fn add_integrity(&mut self, place: &str, attributes: impl IntoIterator<Item = String>) {
         for attribute in attributes {
             if self.is_link(&attribute) {
@@ -196,7 +196,7 @@ impl Found {
         }
     }
 
-    /// Adds a rule of unique values, and the indexes that it needs.
+    /// Adds a uniqueness rule, and the indexes that it needs.
     pub(crate) fn add_unique(&mut self, place: &str, attributes: &[String], base: &str, filter: &str) {
         for attribute in attributes {
             self.add_index(place, attribute, IndexKinds::EQUALITY);
@@ -237,14 +237,14 @@ impl Found {
     }
 }
 
-/// Whether Pando has a definition of this OID, which it would not replace.
+/// Returns true if Pando ships a definition of this OID, which it would not replace.
 fn is_shipped(definition: &str) -> bool {
     let oid = definition.trim_start_matches(['(', ' ']).split_whitespace().next().unwrap_or_default();
     let schema = Schema::shipped();
     schema.attribute_type(oid).is_some() || schema.object_class(oid).is_some()
 }
 
-/// Quotes a text as access rules and rules for values do; `None` if it contains the quote.
+/// Quotes a text as in access rules and rules for values; returns `None` if it contains the quote.
 pub(crate) fn quoted(text: &str) -> Option<String> {
     (!text.contains(['\'', '\n'])).then(|| format!("'{text}'"))
 }
@@ -262,7 +262,7 @@ pub fn in_toml(text: &str) -> String {
     quoted + "\""
 }
 
-/// Returns a value without the number of its place, as in `{0}cn=admin`.
+/// Returns a value without its order number, as in `{0}cn=admin`.
 pub(crate) fn without_number(value: &str) -> &str {
     let rest = value.strip_prefix('{').and_then(|rest| rest.split_once('}'));
     rest.filter(|(number, _)| number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-'))

@@ -1,10 +1,10 @@
 //! Reads the configuration of another directory server, and proposes settings, a node file, password policies and a
 //! page of decisions for the administrator.
 //!
-//! [`Configuration`] is what the caller read: entries of `cn=config`, or the text of a slapd.conf, which becomes such
-//! entries. [`propose()`] recognizes OpenLDAP, 389 DS and OpenDJ. Every value of the configuration ends in one of four
-//! places: in a proposed setting, among what Pando has without a setting, among the decisions, or in the list of what
-//! has no counterpart. So nothing is lost silently.
+//! The caller reads a [`Configuration`]: entries of `cn=config`, or the text of a slapd.conf, which is converted to
+//! such entries. [`propose()`] recognizes OpenLDAP, 389 DS and OpenDJ. Every value of the configuration results in one
+//! of four: a proposed setting, a feature that Pando has without a setting, a decision, or an item in the list of
+//! values without a counterpart. So nothing is lost silently.
 //!
 //! The crate opens neither files nor sockets.
 
@@ -42,7 +42,7 @@ pub enum Product {
 }
 
 impl Product {
-    /// Returns the product whose attributes a configuration has.
+    /// Recognizes the product by the attributes of a configuration.
     pub fn of(configuration: &Configuration) -> Option<Product> {
         let mut names = configuration.entries.iter().flat_map(|entry| &entry.values).map(|value| &value.name);
         names.find_map(|name| match name.as_str() {
@@ -53,7 +53,7 @@ impl Product {
         })
     }
 
-    /// Returns the name for people.
+    /// Returns the full name of the product.
     pub fn name(self) -> &'static str {
         match self {
             Product::OpenLdap => "OpenLDAP",
@@ -63,7 +63,7 @@ impl Product {
     }
 }
 
-/// Proposes what Pando needs in place of a configuration; `None` if it is of no product that Pando knows.
+/// Proposes a configuration of Pando; returns `None` if the product is unknown.
 pub fn propose(configuration: &Configuration) -> Option<Proposal> {
     let product = Product::of(configuration)?;
     let mut found = Found::default();

@@ -53,7 +53,7 @@ pub(crate) fn analyse(configuration: &Configuration, found: &mut Found) {
     }
 }
 
-/// Whether an entry that nothing reads configures something: neither a folder of entries nor switched off.
+/// Returns true if an unread entry configures something: it is neither a container of entries nor disabled.
 fn is_left_out(entry: &ConfigEntry) -> bool {
     !(is_data(entry)
         || entry.says("ds-cfg-enabled", "false")
@@ -61,7 +61,7 @@ fn is_left_out(entry: &ConfigEntry) -> bool {
         || entry.dn.eq_ignore_ascii_case("cn=schema"))
 }
 
-/// Whether an entry is a backend with data: not one for the schema, tasks, backups and similar.
+/// Returns true if an entry is a backend with data, not one for the schema, tasks, backups and similar.
 fn is_data(entry: &ConfigEntry) -> bool {
     ["ds-cfg-local-db-backend", "ds-cfg-pluggable-backend", "ds-cfg-je-backend", "ds-cfg-pdb-backend"]
         .iter()
@@ -130,7 +130,7 @@ fn index(entry: &ConfigEntry, found: &mut Found) {
             }
         });
     }
-    // Indexes of the server itself, for replication and configuration.
+    // The server's own indexes, for replication and configuration.
     let attribute = entry.first("ds-cfg-attribute").filter(|name| !name.starts_with("ds-"));
     if let Some(attribute) = attribute.filter(|name| *name != "aci") {
         found.add_index(&entry.dn, attribute, kinds);
@@ -156,12 +156,12 @@ fn plugin(entry: &ConfigEntry, found: &mut Found) {
             "Samba's hashes are not derived from passwords.",
         );
     } else {
-        // Most are parts of any server, such as the change number control or entryUUID.
+        // Most are part of any server, such as the change number control or entryUUID.
         found.skip_entry(entry);
     }
 }
 
-/// Attributes of a policy: its name there and here.
+/// Attributes of a policy, with their names in OpenDJ and in Pando.
 const NUMBERS: [(&str, &str); 4] = [
     ("ds-cfg-lockout-failure-count", "pwdMaxFailure"),
     ("ds-cfg-password-history-count", "pwdInHistory"),
@@ -187,7 +187,7 @@ const POLICY_SWITCHES: [&str; 4] = [
 
 fn policy(entry: &ConfigEntry, found: &mut Found) {
     let name = entry.first("cn").unwrap_or("default").to_owned();
-    // The policy of its administrators, who have none here.
+    // The policy of OpenDJ's administrators, which Pando does not have.
     if name == "Root Password Policy" || found.suffixes.is_empty() {
         return;
     }
@@ -213,7 +213,7 @@ fn policy(entry: &ConfigEntry, found: &mut Found) {
         }
     }
     let has_expiry = lines.iter().any(|line| line.starts_with("pwdMaxAge"));
-    // Both are without effect there unless passwords expire.
+    // In OpenDJ both have no effect unless passwords expire.
     lines
         .retain(|line| has_expiry || !(line.starts_with("pwdExpireWarning") || line.starts_with("pwdGrace")));
     if lines.iter().any(|line| line.starts_with("pwdMaxFailure")) {

@@ -9,13 +9,13 @@ use ldap::ldif::put_ldif_line;
 use crate::configuration::{ConfigEntry, ConfigValue, Configuration};
 use crate::found::{Found, in_toml, quoted, without_number};
 
-/// Databases that hold data, by type.
+/// Types of databases with data.
 const OF_DATA: [&str; 5] = ["mdb", "hdb", "bdb", "ldif", "wt"];
 
-/// Databases without a suffix that are no part of an overlay.
+/// Databases without a suffix that do not belong to an overlay.
 const ALONE: [&str; 3] = ["config", "frontend", "monitor"];
 
-/// Attributes that need nothing in Pando: it sizes, names and writes its files by itself.
+/// Attributes that Pando does not need, because it sizes, names and writes its files itself.
 const NEEDLESS: [&str; 49] = [
     "createtimestamp",
     "creatorsname",
@@ -62,16 +62,16 @@ const NEEDLESS: [&str; 49] = [
     "olcmaxderefdepth",
     "olcsaslsecprops",
     "olcreverselookup",
-    // Read before all else.
+    // Read before all other attributes.
     "olcobjectidentifier",
     "olcldapsyntaxes",
     "olcattributetypes",
     "olcobjectclasses",
 ];
 
-/// Database that the overlays after it belong to.
+/// Database to which the following overlays belong.
 enum Place {
-    /// The frontend: its overlays are those of all databases. They stand first in a slapd.conf.
+    /// The frontend, whose overlays apply to all databases. In a slapd.conf they come first.
     All,
     Data,
     /// A database whose data are not migrated.
@@ -86,7 +86,7 @@ struct DatabaseRules {
 
 /// Reads the configuration of a slapd.
 pub(crate) fn analyse(configuration: &Configuration, found: &mut Found) {
-    // slapd puts those of the slapd.conf itself into `cn=config`.
+    // slapd copies the definitions in the slapd.conf itself to `cn=config`.
     for entry in configuration.entries.iter().filter(|entry| !has_definitions_of_slapd(entry)) {
         found.add_definitions(entry);
     }
@@ -108,7 +108,7 @@ pub(crate) fn analyse(configuration: &Configuration, found: &mut Found) {
             continue;
         }
         match database.as_deref() {
-            // Databases of the overlays chain, pcache and translucent have no suffix.
+            // The databases of the overlays chain, pcache and translucent have no suffix.
             Some(kind) if !ALONE.contains(&kind) && entry.first("olcsuffix").is_none() => {
                 entry
                     .values
@@ -138,19 +138,19 @@ pub(crate) fn analyse(configuration: &Configuration, found: &mut Found) {
     access(&databases, &for_all, found);
 }
 
-/// Whether an entry has the definitions that are part of slapd: those of users are in others.
+/// Returns true if an entry has the definitions that are part of slapd. Users' definitions are in other entries.
 fn has_definitions_of_slapd(entry: &ConfigEntry) -> bool {
     ["cn=schema", "cn=schema,cn=config"].iter().any(|name| entry.dn.eq_ignore_ascii_case(name))
 }
 
-/// Whether an entry has definitions of the schema alone.
+/// Returns true if an entry has only definitions of the schema.
 fn is_schema(entry: &ConfigEntry) -> bool {
     let is_numbered = entry.dn.to_ascii_lowercase().starts_with("cn={");
     is_numbered
         && (entry.says("objectclass", "olcSchemaConfig") || entry.first("olcattributetypes").is_some())
 }
 
-/// Whether a database holds the log of the overlay accesslog.
+/// Returns true if a database stores the log of the overlay accesslog.
 fn is_of_log(entry: &ConfigEntry) -> bool {
     entry.first("olcsuffix").is_some_and(|suffix| suffix.to_ascii_lowercase().starts_with("cn=accesslog"))
 }
@@ -180,7 +180,7 @@ fn other_database(entry: &ConfigEntry, kind: &str, found: &mut Found) {
     }
 }
 
-/// Reads the attributes of the global entry, the frontend, or a database of data.
+/// Reads the attributes of the global entry, the frontend, or a database with data.
 fn values(entry: &ConfigEntry, found: &mut Found) {
     for value in &entry.values {
         value_of(value, found);
@@ -252,7 +252,7 @@ fn value_of(value: &ConfigValue, found: &mut Found) {
     }
 }
 
-/// Reads `olcSecurity: ssf=N tls=N simple_bind=N ...`. A factor of 0 demands nothing (slapd.conf(5)).
+/// Reads `olcSecurity: ssf=N tls=N simple_bind=N ...`. A factor of 0 requires nothing (slapd.conf(5)).
 fn security(value: &ConfigValue, found: &mut Found) {
     let mut need = None;
     let mut is_whole = true;
@@ -265,12 +265,12 @@ fn security(value: &ConfigValue, found: &mut Found) {
             _ => is_whole = false,
         }
     }
-    // A database may demand less than the entry above it.
+    // A database may require less than the global entry.
     let everything = in_toml("everything");
     if let Some(need) = need.map(in_toml).filter(|_| found.node.get("tls.needed_for") != Some(&everything)) {
         found.node.insert("tls.needed_for", need);
     }
-    // slapd repeats the factors of the entry above in each database.
+    // slapd repeats the factors of the global entry in each database.
     let is_repeated =
         found.decisions.iter().any(|known| known.what.strip_prefix("olcsecurity: ") == Some(&value.value));
     match need {
@@ -295,7 +295,7 @@ fn index(value: &ConfigValue, found: &mut Found) {
     for kind in words.flat_map(|word| word.split(',')) {
         kinds = kinds.with(match kind.to_ascii_lowercase().as_str() {
             "eq" => IndexKinds::EQUALITY,
-            // The rows of equality answer it if few entries have the attribute.
+            // The equality index answers presence if few entries have the attribute.
             "pres" => IndexKinds::PRESENCE,
             "sub" | "subany" => IndexKinds::SUBSTRING.with(IndexKinds::ORDERING),
             "subinitial" => IndexKinds::ORDERING,
@@ -316,7 +316,7 @@ fn index(value: &ConfigValue, found: &mut Found) {
 /// Reads `olcSizeLimit: 500`, or with words such as `size.soft=500 size.hard=1000`.
 fn limit(value: &ConfigValue, found: &mut Found) {
     let key = if value.name == "olcsizelimit" { "limits.size_limit" } else { "limits.time_limit_seconds" };
-    // The hard limit, if there is one: Pando has no soft limits.
+    // Uses the hard limit, if there is one: Pando has no soft limits.
     let words: Vec<&str> = value.value.split_whitespace().collect();
     let hard = words.iter().find_map(|word| word.split_once('=').filter(|(name, _)| name.ends_with("hard")));
     let chosen = hard.or_else(|| words.first().map(|word| word.split_once('=').unwrap_or(("", word))));
@@ -379,8 +379,8 @@ fn number(value: &ConfigValue, key: &'static str, found: &mut Found) {
     }
 }
 
-/// Translates the access rules. slapd applies those of the database, then those for all databases, and lets everyone
-/// read if there are none.
+/// Translates the access rules. slapd applies the rules of the database, then the rules for all databases. If there are
+/// none, it allows all clients to read.
 fn access(databases: &[DatabaseRules], for_all: &[String], found: &mut Found) {
     let ruled: Vec<&DatabaseRules> = databases.iter().filter(|database| !database.rules.is_empty()).collect();
     if ruled.is_empty() && for_all.is_empty() {

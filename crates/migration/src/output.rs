@@ -13,7 +13,7 @@ pub struct Proposal {
     found: Found,
 }
 
-/// Name of the file with definitions, which the settings file names.
+/// Name of the file with definitions, as used in the settings file.
 pub const SCHEMA_FILE: &str = "schema.ldif";
 
 impl Proposal {
@@ -21,7 +21,7 @@ impl Proposal {
         Proposal { product, found }
     }
 
-    /// Returns the settings file. Each value has a line of its own.
+    /// Returns the settings file, with one value per line.
     pub fn settings(&self) -> String {
         settings(self.product, &self.found)
     }
@@ -51,7 +51,7 @@ impl Proposal {
         self.found.decisions.len()
     }
 
-    /// Adds a decision about a line of the settings file that the caller has found invalid and left out.
+    /// Adds a decision about a line of the settings file that the caller found invalid and omitted.
     pub fn leave_out(&mut self, line: &str, reason: &str) {
         self.found.decide("settings.toml", line, format!("Left out: {reason}."));
     }
@@ -65,7 +65,7 @@ fn list(out: &mut String, key: &str, texts: &[String]) {
     let _ = writeln!(out, "{key} = [\n{lines}]");
 }
 
-/// Writes keys and values, those of tables after all others.
+/// Writes keys and values; keys of tables come after all others.
 fn keys<'k>(out: &mut String, pairs: impl Iterator<Item = (&'k str, &'k str)>) {
     let (plain, of_tables): (Vec<_>, Vec<_>) = pairs.partition(|(key, _)| !key.contains('.'));
     for (key, value) in plain {
@@ -113,7 +113,7 @@ fn kind_names(kinds: IndexKinds) -> impl Iterator<Item = &'static str> {
     IndexKinds::ALL.iter().filter(move |(kind, _)| kinds.contains(*kind)).map(|(_, name)| *name)
 }
 
-/// Returns a key that is quoted if TOML demands it.
+/// Returns a key, quoted if TOML requires it.
 fn key_in_toml(key: &str) -> String {
     let is_bare = key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
     if is_bare { key.to_owned() } else { in_toml(key) }

@@ -1,24 +1,24 @@
-//! Passwords and keys in the values of a configuration, which no proposed file shows.
+//! Passwords and keys in the values of a configuration. They are masked in all proposed files.
 
 /// Text in place of a secret.
 pub(crate) const MASK: &str = "***";
 
-/// Ends of the names of attributes whose whole value is a secret: `olcRootPW`, `olcDbACLPasswd`, `olcDbPass`,
+/// Endings of the names of attributes whose whole value is a secret: `olcRootPW`, `olcDbACLPasswd`, `olcDbPass`,
 /// `nsslapd-rootpw`, `nsDS5ReplicaCredentials`, `nsSymmetricKey`, `ds-cfg-bind-password`, `ds-cfg-key-store-pin`.
 const NAME_ENDS: [&str; 9] =
     ["pw", "pwd", "pass", "passwd", "password", "credentials", "secret", "-pin", "symmetrickey"];
 
-/// Names before the equals sign of a word whose rest is a secret, as in `credentials=` of `olcSyncrepl` and
+/// Names before the equals sign of a word whose value is a secret, as in `credentials=` of `olcSyncrepl` and
 /// `olcDbIDAssertBind`, or in the extension `x-bindpw=` of a URL.
 const WORD_KEYS: [&str; 7] = ["credentials", "cred", "password", "passwd", "secret", "bindpw", "rootpw"];
 
-/// Whether the values of an attribute, whose name is in lower case, are secrets.
+/// Returns true if the values of an attribute are secrets. The name is in lower case.
 pub(crate) fn is_secret(name: &str) -> bool {
     NAME_ENDS.iter().any(|end| name.ends_with(end))
 }
 
-/// Returns a text with a mask in place of the secrets in its words. As in slapd.conf(5), quotes enclose blanks in any
-/// part of a word, and a backslash takes the next character as it is.
+/// Returns a text with a mask in place of the secrets in its words. As in slapd.conf(5), quotes may enclose blanks in
+/// any part of a word, and a backslash escapes the next character.
 pub(crate) fn masked(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -27,7 +27,7 @@ pub(crate) fn masked(text: &str) -> String {
         match secret_start(word) {
             // A quote that began before the secret ends after it.
             Some(start) => {
-                // slapd writes quotes around a secret, but no backslash before those in it.
+                // slapd writes quotes around a secret, but does not escape quotes in it.
                 if word.contains('"') {
                     (word, after) = rest.split_at(word.len() + next_name(after));
                 }
@@ -45,7 +45,7 @@ pub(crate) fn masked(text: &str) -> String {
     out
 }
 
-/// Returns the length of the word that a text begins with.
+/// Returns the length of the first word of a text.
 fn word_end(text: &str) -> usize {
     let (mut is_quoted, mut is_escaped) = (false, false);
     for (at, c) in text.char_indices() {
@@ -60,7 +60,7 @@ fn word_end(text: &str) -> usize {
     text.len()
 }
 
-/// Returns the place of the blank before the next word of the form `name=value`.
+/// Returns the position of the blank before the next word of the form `name=value`.
 fn next_name(text: &str) -> usize {
     let blanks = text.char_indices().filter(|(_, c)| c.is_whitespace());
     let mut before = blanks.filter(|(at, c)| {
@@ -71,7 +71,7 @@ fn next_name(text: &str) -> usize {
     before.next().map_or(text.len(), |(at, _)| at)
 }
 
-/// Returns the place in a word after the first name of a secret and its equals sign.
+/// Returns the position in a word after the first name of a secret and its equals sign.
 fn secret_start(word: &str) -> Option<usize> {
     let lower = word.to_ascii_lowercase();
     let ends = lower.match_indices('=').map(|(at, _)| at);

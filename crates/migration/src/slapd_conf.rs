@@ -1,4 +1,4 @@
-//! The text of a slapd.conf as entries of `cn=config`, so that both forms have one analysis (slapd.conf(5)).
+//! Conversion of a slapd.conf to entries of `cn=config`, so that both formats have the same analysis (slapd.conf(5)).
 
 use crate::configuration::{ConfigEntry, ConfigValue, Configuration};
 
@@ -6,16 +6,16 @@ use crate::configuration::{ConfigEntry, ConfigValue, Configuration};
 pub enum Included {
     /// The text of a configuration file.
     Text(String),
-    /// A schema file, which the settings of Pando name.
+    /// A schema file, which Pando's settings will name.
     Schema,
-    /// The file cannot be read, for this reason.
+    /// The file cannot be read, for the given reason.
     Unreadable(String),
 }
 
-/// Depth to which files may include others.
+/// Maximum depth of nested includes.
 const INCLUDE_DEPTH_MAX: usize = 16;
 
-/// Directives whose names in `cn=config` do not follow from their own.
+/// Directives whose names in `cn=config` cannot be derived.
 const RENAMED: [(&str, &str); 18] = [
     ("access", "olcaccess"),
     ("index", "olcdbindex"),
@@ -53,7 +53,7 @@ const OF_OVERLAYS: [(&str, &str); 12] = [
     ("memberof-memberof-ad", "olcmemberofmemberofad"),
 ];
 
-/// Adds a slapd.conf to a configuration. `include` reads a file that it includes.
+/// Adds a slapd.conf to a configuration. Calls `include` to read an included file.
 pub fn read_slapd_conf(
     configuration: &mut Configuration,
     file: &str,
@@ -112,8 +112,7 @@ fn add_text(
     }
 }
 
-/// Adds a directive to the entry that it belongs to: an overlay has the directives of its own, the database before it
-/// all others.
+/// Adds a directive to its entry: to an overlay if the directive belongs to it, otherwise to the last database.
 fn add_value(configuration: &mut Configuration, directive: &str, value: ConfigValue) {
     let named = |table: &[(&str, &str)]| {
         table.iter().find(|(name, _)| *name == directive).map(|(_, attribute)| (*attribute).to_owned())
@@ -147,7 +146,7 @@ fn database_name(configuration: &Configuration) -> String {
     database.map(|entry| entry.dn.clone()).unwrap_or_default()
 }
 
-/// Returns lines joined with their continuations, which begin with a blank; comments are left out.
+/// Returns lines joined with their continuations, which begin with a blank, without comments.
 fn logical_lines(text: &str) -> Vec<(usize, String)> {
     let mut lines: Vec<(usize, String)> = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -165,7 +164,7 @@ fn logical_lines(text: &str) -> Vec<(usize, String)> {
     lines
 }
 
-/// Returns the text in quotes that enclose the whole of a directive, or else the directive as it is.
+/// Removes quotes around a whole directive; returns other directives unchanged.
 fn unquoted(text: &str) -> String {
     let inner = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     let inner = inner.filter(|inner| !inner.replace("\\\"", "").contains('"'));

@@ -1,4 +1,4 @@
-//! Configurations of each product, and what they become.
+//! Configurations of each product, and the resulting proposals.
 
 use super::*;
 
@@ -312,7 +312,7 @@ ds-cfg-enabled: true
     assert!(!proposal.policies().contains("pwdExpireWarning"), "nothing expires");
     let page = proposal.page();
     assert!(page.contains("validators of passwords"));
-    // Bug: entries of other classes were not mentioned at all.
+    // Entries of other classes must be listed too.
     for name in [
         "`objectClass: ds-cfg-exact-match-identity-mapper`",
         "`objectClass: ds-cfg-seven-bit-clean-plugin`",
@@ -329,7 +329,7 @@ fn other_files_are_of_no_product() {
     assert!(propose(&Configuration::default()).is_none());
 }
 
-/// Strings of slapd.conf(5), slapd-ldap(5), slapd-config(5) and of both other products that contain `s3cr`.
+/// Secret strings of slapd.conf(5), slapd-ldap(5), slapd-config(5) and of both other products, which contain `s3cr`.
 #[test]
 fn no_file_shows_a_password() {
     let conf = "\
@@ -386,7 +386,7 @@ ds-cfg-trust-store-pin: s3cr2
         assert!(!files.contains("s3cr"), "a password is shown:\n{files}");
     }
     let page = propose(&of_conf(conf)).unwrap().page();
-    // All else of the values is shown, including their quotes.
+    // Everything else in the values is shown, including quotes.
     for what in [
         "provider=ldap://b binddn=\"cn=a b\" credentials=*** searchbase=dc=a`",
         "olcsyncrepl: rid=2 credentials=*** searchbase=dc=c`",
@@ -430,11 +430,11 @@ fn the_strength_of_connections_is_read_as_numbers() {
     assert_eq!(need("security simple_bind=128 update_ssf=0\n"), ("\"passwords\"".to_owned(), 1));
     assert_eq!(need("security ssf=1 simple_bind=64\n"), ("\"everything\"".to_owned(), 1));
     assert_eq!(need("security tls=1\nsecurity simple_bind=64\n"), ("\"everything\"".to_owned(), 2));
-    // A strength of changes alone has no counterpart.
+    // A required strength for changes only has no counterpart.
     assert_eq!(need("security update_ssf=112\n"), (String::new(), 1));
 }
 
-/// The order of slapd.d, with the attributes that slapd writes by itself.
+/// Entries in the order of slapd.d, with the attributes that slapd adds itself.
 #[test]
 fn overlays_of_all_databases_and_after_a_chain_are_read() {
     let text = "\

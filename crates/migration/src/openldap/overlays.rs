@@ -6,7 +6,7 @@ use super::{NEEDLESS, quoted, words_of};
 use crate::configuration::{ConfigEntry, ConfigValue};
 use crate::found::{Found, in_toml, without_number};
 
-/// Overlays that need nothing, with what Pando has.
+/// Overlays that need no settings, with Pando's counterpart.
 const BUILT_IN: [(&str, &str); 11] = [
     ("memberof", "memberOf is computed from the groups, and cannot be out of date"),
     ("syncprov", "every server serves RFC 4533"),
@@ -21,7 +21,7 @@ const BUILT_IN: [(&str, &str); 11] = [
     ("slapover", "overlays are part of the server"),
 ];
 
-/// Overlays without a counterpart of the same form, with what to do.
+/// Overlays without an equivalent counterpart, with advice.
 const ADVICE: [(&str, &str); 14] = [
     ("accesslog", "Changes are in Pando's log, and in the audit trail: `audit.folder` of the node file."),
     ("auditlog", "The audit trail records changes: `audit.folder` of the node file."),
@@ -39,7 +39,7 @@ const ADVICE: [(&str, &str); 14] = [
     ("autogroup", "groupOfURLs are evaluated by the server; its static members are not updated."),
 ];
 
-/// Reads one overlay of the database with this suffix, which is empty for an overlay of all databases.
+/// Reads one overlay of the database with this suffix. The suffix is empty for an overlay of all databases.
 pub(super) fn analyse(entry: &ConfigEntry, suffix: &str, found: &mut Found) {
     let name = without_number(entry.first("olcoverlay").unwrap_or_default()).to_ascii_lowercase();
     let own = |value: &&ConfigValue| !NEEDLESS.contains(&value.name.as_str());
@@ -80,7 +80,7 @@ pub(super) fn analyse(entry: &ConfigEntry, suffix: &str, found: &mut Found) {
 
 fn password_policy(value: &ConfigValue, found: &mut Found) {
     match value.name.as_str() {
-        // The policy itself is an entry of the data, which the import brings.
+        // The policy itself is an entry of the data, which is imported.
         "olcppolicydefault" => drop(found.settings.insert("password_policy", in_toml(&value.value))),
         "olcppolicyhashcleartext" => {
             found.has_built_in("ppolicy_hash_cleartext", "clear passwords are always hashed")
@@ -91,14 +91,14 @@ fn password_policy(value: &ConfigValue, found: &mut Found) {
                 "`pandoPwdTellLock` of a policy: whether a bind reports that the account is locked.",
             );
         }
-        // slapd writes the switches that are off into its configuration.
+        // slapd also writes disabled switches to its configuration.
         _ if value.value.eq_ignore_ascii_case("false") => {}
         _ => found
             .decide_value(value, "Policies have no such switch here: see docs/how-to/password-policies.md."),
     }
 }
 
-/// Reads an attribute of an overlay without settings of its own here.
+/// Reads an attribute of an overlay that has no settings in Pando.
 fn member_of(value: &ConfigValue, found: &mut Found) {
     let is_default = match value.name.as_str() {
         "olcmemberofgroupoc" => value.value.eq_ignore_ascii_case("groupOfNames"),
@@ -152,7 +152,7 @@ fn unique(entry: &ConfigEntry, suffix: &str, found: &mut Found) {
                 found.decide_value(domain, "Pando has no rule for all attributes: write one for each.");
             }
             let base = if url.dn.is_empty() { suffix } else { &url.dn };
-            // The attributes of one URL do not share their values.
+            // Different attributes of one URL may have the same value.
             for attribute in types {
                 found.add_unique(
                     &domain.place,
@@ -201,14 +201,14 @@ fn constraint(entry: &ConfigEntry, text: &str, suffix: &str, found: &mut Found) 
     found.list("value_limits", format!("limit{number}: {} {limit}{matching}", attributes.replace(',', ", ")));
 }
 
-/// Returns the pattern of a whole value for one that is searched within a value.
+/// Converts a pattern that is searched within a value to one for the whole value.
 fn whole_value_pattern(pattern: &str) -> String {
     let (start, rest) = pattern.strip_prefix('^').map_or((".*", pattern), |rest| ("", rest));
     let (end, rest) = match rest.strip_suffix('$') {
         Some(rest) if !rest.ends_with('\\') => ("", rest),
         _ => (".*", rest),
     };
-    // The anchors of one alternative are not those of the others.
+    // The anchors of one alternative do not apply to the others.
     if start.is_empty() && end.is_empty() && !rest.contains('|') {
         return rest.to_owned();
     }
