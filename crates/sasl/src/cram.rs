@@ -1,8 +1,8 @@
-//! CRAM-MD5 (RFC 2195): a proof of the password by HMAC-MD5 over a challenge of the server's.
+//! CRAM-MD5 (RFC 2195): a proof of the password by HMAC-MD5 over the server's challenge.
 //!
-//! The server needs the password, or the part of HMAC that does not depend on the challenge: the two states of MD5
-//! after the padded key. The server keeps those states. They do not reveal the password, but anyone who has them can
-//! bind with CRAM-MD5.
+//! The server needs the password, or the two states of MD5 after the padded key: the part of HMAC that does not depend
+//! on the challenge. The server stores these states. They do not reveal the password, but anyone who has them can bind
+//! with CRAM-MD5.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,20 +13,20 @@ use subtle::ConstantTimeEq as _;
 use crate::SaslError;
 use crate::limits::{MESSAGE_SIZE_MAX, NAME_SIZE_MAX};
 
-/// The mechanism's name.
+/// Name of the mechanism.
 pub const CRAM_MD5: &str = "CRAM-MD5";
 
-/// Octets of a block of MD5, to which HMAC pads keys.
+/// Size in octets of a block of MD5, to which HMAC pads keys.
 const BLOCK_SIZE: usize = 64;
 
-/// Key that a server keeps of a password.
+/// Key that a server derives from a password and stores.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CramKey {
     inner: [u8; 16],
     outer: [u8; 16],
 }
 
-/// Prints no key.
+/// Does not show the key.
 impl std::fmt::Debug for CramKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("CramKey").finish_non_exhaustive()
@@ -82,29 +82,29 @@ fn state_after(block: [u8; BLOCK_SIZE]) -> [u8; 16] {
     state
 }
 
-/// Continues MD5 in this state after one block.
+/// Returns an MD5 computation in this state, after one block.
 fn continued(state: [u8; 16]) -> Option<Md5> {
-    // A count of blocks and an empty buffer follow: those of any block.
+    // The serialized state also has a count of blocks and an empty buffer, which are the same after any block.
     let mut serialized: SerializedState<Md5> = Md5::new().chain_update([0; BLOCK_SIZE]).serialize();
     serialized.iter_mut().zip(state).for_each(|(octet, of)| *octet = of);
     Md5::deserialize(&serialized).ok()
 }
 
-/// Returns the server's challenge; `random` is new every time, and printable.
+/// Returns the server's challenge. `random` must be unique and printable.
 pub fn challenge(random: &str, seconds: u64) -> String {
     format!("<{random}.{seconds}@pando>")
 }
 
-/// The client's answer. No `Debug`: it proves a password.
+/// The client's response. No `Debug`: it proves a password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Answer<'a> {
-    /// Name of the user whose password it is.
+    /// Name of the user.
     pub name: &'a str,
     proof: [u8; 16],
 }
 
 impl<'a> Answer<'a> {
-    /// Parses the answer: a name, a space and 32 hexadecimal digits.
+    /// Parses the response: a name, a space and 32 hexadecimal digits.
     ///
     /// # Errors
     /// The message has another form.
@@ -133,7 +133,7 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// Whether it proves the password of this key for this challenge.
+    /// Returns true if the response proves the password of this key for this challenge.
     pub fn is_right(&self, key: &CramKey, challenge: &str) -> bool {
         key.proof(challenge.as_bytes()).is_some_and(|proof| proof.ct_eq(&self.proof).into())
     }
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(CramKey::parse(&key.text()), Some(key));
     }
 
-    /// Keys longer than a block are hashed first: the same as HMAC by the library.
+    /// Keys longer than a block are hashed first, with the same result as the library's HMAC.
     #[test]
     fn keys_of_every_length() {
         use hmac::{Hmac, KeyInit as _, Mac as _};

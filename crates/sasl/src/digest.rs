@@ -1,11 +1,11 @@
-//! DIGEST-MD5 (RFC 2831), which RFC 6331 has withdrawn, for clients that support nothing better.
+//! DIGEST-MD5 (RFC 2831), withdrawn by RFC 6331, for clients that support no better mechanism.
 //!
-//! The server keeps H(user:realm:password), so a key is good for one spelling of a name in one realm, and anyone who
+//! The server stores H(user:realm:password), so a key is only valid for one spelling of a name in one realm. Anyone who
 //! has it can bind without the password. Only `qop=auth` is offered: TLS protects the connection, so no security layer
-//! of this mechanism is needed. A nonce is good once: an exchange is always an initial authentication (section 2.1).
+//! of this mechanism is needed. A nonce is valid once, so every exchange is an initial authentication (section 2.1).
 //!
-//! The host of a client's digest-uri is not compared: the server does not know by which of its names and addresses,
-//! or those of a balancer, a client reaches it. The service is.
+//! The service of a client's digest-uri is checked. The host is not, because the server does not know all its names and
+//! addresses, or those of load balancers, by which clients reach it.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,16 +15,16 @@ use subtle::ConstantTimeEq as _;
 use crate::SaslError;
 use crate::limits::{DIGEST_MESSAGE_SIZE_MAX, NAME_SIZE_MAX, NONCE_SIZE_MAX};
 
-/// The mechanism's name.
+/// Name of the mechanism.
 pub const DIGEST_MD5: &str = "DIGEST-MD5";
 
 /// The service of an LDAP server in a digest-uri (RFC 2831 section 2.1.2).
 pub const LDAP_SERVICE: &str = "ldap";
 
-/// The nonce count of an initial authentication.
+/// Nonce count of an initial authentication.
 const FIRST_USE: &[u8] = b"00000001";
 
-/// The directives that a response may have, each once. Others are extensions, which are skipped.
+/// Directives that a response may have, each at most once. Others are extensions and are skipped.
 const DIRECTIVES: [&str; 12] = [
     "username",
     "realm",
@@ -40,10 +40,10 @@ const DIRECTIVES: [&str; 12] = [
     "authzid",
 ];
 
-/// A directive's name and value.
+/// Name and value of a directive.
 type Directive<'a> = (&'a [u8], Vec<u8>);
 
-/// Key that a server keeps of a password, for one name in one realm.
+/// Key that a server derives from a password and stores, for one name in one realm.
 #[derive(Clone, PartialEq, Eq)]
 pub struct DigestKey {
     name: String,
@@ -51,7 +51,7 @@ pub struct DigestKey {
     secret: [u8; 16],
 }
 
-/// Prints no key.
+/// Does not show the key.
 impl std::fmt::Debug for DigestKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("DigestKey").field("name", &self.name).finish_non_exhaustive()
@@ -59,13 +59,13 @@ impl std::fmt::Debug for DigestKey {
 }
 
 impl DigestKey {
-    /// Derives the key of a password. A realm has no `$`.
+    /// Derives the key of a password. A realm must not contain `$`.
     pub fn derive(name: &str, realm: &str, password: &str) -> DigestKey {
         let hashed = [&*hashed_form(name), b":", realm.as_bytes(), b":", &*hashed_form(password)];
         DigestKey { name: name.to_owned(), realm: realm.to_owned(), secret: md5(&hashed) }
     }
 
-    /// Whether it is the key for this spelling of a name in this realm.
+    /// Returns true if the key is for this spelling of a name in this realm.
     pub fn is_for(&self, name: &str, realm: &str) -> bool {
         self.name == name && self.realm == realm
     }
@@ -88,7 +88,7 @@ impl DigestKey {
     }
 }
 
-/// Exchange after the server's challenge.
+/// State of an exchange after the server's challenge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exchange {
     realm: String,
@@ -96,7 +96,7 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// Begins an exchange and returns its challenge. `nonce` is new every time; neither argument has a `"`, a `\` or a
+    /// Begins an exchange and returns its challenge. `nonce` must be unique; neither argument may contain `"`, `\` or a
     /// control character.
     pub fn begin(realm: &str, nonce: &str) -> (Exchange, String) {
         let challenge =
@@ -109,11 +109,11 @@ impl Exchange {
         &self.realm
     }
 
-    /// Checks a response against the key of its name, and returns the server's own proof that it has the key. Takes the
-    /// same time without a key, which no response proves.
+    /// Checks a response against the key of its name. Returns the server's own proof that it has the key. Without a key
+    /// it takes the same time, and fails.
     ///
     /// # Errors
-    /// The response proves another password, or is of another exchange or realm.
+    /// The response proves a different password, or belongs to another exchange or realm.
     pub fn finish(&self, response: &Response, key: Option<&DigestKey>) -> Result<String, SaslError> {
         let secret = key.map_or([0; 16], |key| key.secret);
         let is_right: bool = response.digest(&secret, "AUTHENTICATE").ct_eq(&response.proof).into();
@@ -130,25 +130,25 @@ impl Exchange {
 /// A client's response to the challenge. No `Debug`: it proves a password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Response {
-    /// Name of the user whose password the response proves.
+    /// Name of the user.
     pub name: String,
-    /// Authorization identity that the client requests; empty for the user of the name.
+    /// Authorization identity that the client requests; empty for the user's own.
     pub authorization: String,
     realm: String,
     nonce: Vec<u8>,
     client_nonce: Vec<u8>,
     uri: Vec<u8>,
-    /// Authorization identity as it is hashed; `None` if the client sent none.
+    /// Authorization identity in its hashed form; `None` if the client sent none.
     authorization_octets: Option<Vec<u8>>,
     proof: [u8; 32],
 }
 
 impl Response {
-    /// Parses a response (RFC 2831 section 2.1.2). A value may be quoted or not, as clients differ in `qop`.
+    /// Parses a response (RFC 2831 section 2.1.2). Values may be quoted or not, because clients differ for `qop`.
     ///
     /// # Errors
-    /// It has another form, lacks a directive, has one twice, or wants a layer, another service or a second use of a
-    /// nonce.
+    /// The message has another form, lacks a directive, repeats one, or requests a security layer, another service or a
+    /// second use of a nonce.
     pub fn parse(message: &[u8], service: &str) -> Result<Response, SaslError> {
         let malformed = SaslError::Malformed;
         if message.len() > DIGEST_MESSAGE_SIZE_MAX {
@@ -211,8 +211,8 @@ impl Response {
         })
     }
 
-    /// Computes the digest of RFC 2831 section 2.1.2.1 with a key's secret: the client's, or that of section 2.1.3 if
-    /// the method is empty.
+    /// Computes the digest of RFC 2831 section 2.1.2.1 with a key's secret: the client's digest, or that of section
+    /// 2.1.3 if the method is empty.
     fn digest(&self, secret: &[u8; 16], method: &str) -> [u8; 32] {
         let session: [&[u8]; 5] = [secret, b":", &self.nonce, b":", &self.client_nonce];
         let session = match &self.authorization_octets {
@@ -234,7 +234,8 @@ impl Response {
     }
 }
 
-/// Takes the next directive of a list (RFC 2831 section 7.1), whose elements may be empty and separated by white space.
+/// Consumes the next directive of a list (RFC 2831 section 7.1). Elements of a list may be empty and separated by white
+/// space.
 fn next_directive<'a>(rest: &mut &'a [u8]) -> Result<Option<Directive<'a>>, SaslError> {
     let malformed = SaslError::Malformed;
     let is_space = |octet: &u8| matches!(octet, b' ' | b'\t' | b'\r' | b'\n');
@@ -267,7 +268,7 @@ fn next_directive<'a>(rest: &mut &'a [u8]) -> Result<Option<Directive<'a>>, Sasl
     }
 }
 
-/// Takes the rest of a quoted string, after its first quote.
+/// Consumes the rest of a quoted string, after its opening quote.
 fn quoted_value(rest: &mut &[u8]) -> Result<Vec<u8>, SaslError> {
     let mut value = Vec::new();
     let mut octets = rest.iter();
@@ -291,14 +292,14 @@ fn is_token(octet: &u8) -> bool {
     octet.is_ascii_graphic() && !b"()<>@,;:\\\"/[]?={}".contains(octet)
 }
 
-/// Whether a digest-uri is `SERVICE/HOST`, and perhaps the name of a service of many hosts.
+/// Returns true if a digest-uri is `SERVICE/HOST`, optionally followed by the name of a replicated service.
 fn names_service(uri: &[u8], service: &str) -> bool {
     let mut parts = uri.split(|octet| *octet == b'/');
     let is_service = parts.next().is_some_and(|first| first.eq_ignore_ascii_case(service.as_bytes()));
     is_service && parts.next().is_some_and(|host| !host.is_empty()) && parts.nth(1).is_none()
 }
 
-/// Returns a text as it is hashed: in ISO 8859-1 if that has all of its letters, else in UTF-8 (RFC 2831 section
+/// Returns the hashed form of a text: ISO 8859-1 if it can represent the text, otherwise UTF-8 (RFC 2831 section
 /// 2.1.2.1).
 fn hashed_form(text: &str) -> Vec<u8> {
     let latin: Option<Vec<u8>> = text.chars().map(|letter| u8::try_from(letter).ok()).collect();
@@ -364,7 +365,8 @@ mod tests {
             exchange.finish(&parse(said).ok().unwrap(), key).is_ok()
         };
         assert!(check(&exchange, IMAP, Some(&key)));
-        // Digits may be capital letters (section 7.1), white space and empty elements may be between directives.
+        // Digits may be capital letters (section 7.1), and white space and empty elements are allowed between
+        // directives.
         let spelled = IMAP.replace("d388dad90d4bbd760a152321f2143af7", "D388DAD90D4BBD760A152321F2143AF7");
         assert!(check(&exchange, &spelled, Some(&key)));
         assert!(check(&exchange, &format!(", ,{}\t,", IMAP.replace(',', " ,\r\n ")), Some(&key)));
@@ -392,7 +394,7 @@ mod tests {
         }
     }
 
-    /// Names and passwords are hashed in ISO 8859-1 where that has them, whatever the client sends them in.
+    /// Names and passwords are hashed in ISO 8859-1 if possible, whatever encoding the client sends.
     #[test]
     fn letters_beyond_ascii() {
         let latin = DigestKey::derive("jörg", "r", "größe");
@@ -423,7 +425,7 @@ mod tests {
         let response = said(&"0".repeat(32)).ok().unwrap();
         assert_eq!(response.authorization, "u:bert");
         assert_eq!(exchange.finish(&response, Some(&key)), Err(SaslError::WrongProof));
-        // Written out by section 2.1.2.1.
+        // Computed step by step as in section 2.1.2.1.
         let session = md5(&[&key.secret, b":n:c:u:bert"]);
         let request = md5(&[b"AUTHENTICATE:imap/h"]);
         let proof = digits(&md5(&[&digits(&session), b":n:00000001:c:auth:", &digits(&request)]));

@@ -1,4 +1,4 @@
-//! GSSAPI (RFC 4752): the messages after Kerberos has authenticated the client, and the names of principals.
+//! GSSAPI (RFC 4752): the messages after Kerberos authentication, and the names of principals.
 //!
 //! ```text
 //! client   token of Kerberos          (RFC 4121)
@@ -12,28 +12,26 @@
 use crate::SaslError;
 use crate::limits::NAME_SIZE_MAX;
 
-/// The mechanism's name.
+/// Name of the mechanism.
 pub const GSSAPI: &str = "GSSAPI";
-/// Name of the negotiating mechanism (RFC 4178), which exchanges no security layers after Kerberos' messages.
+/// Name of the negotiating mechanism (RFC 4178), which has no exchange about security layers after the messages of
+/// Kerberos.
 pub const GSS_SPNEGO: &str = "GSS-SPNEGO";
 
-/// Bit of a connection without a security layer of SASL.
+/// Bit that means no security layer of SASL.
 const NO_LAYER: u8 = 1;
 
-/// Security layers that the server offers, and the largest message that it accepts in one: no layer, so no message (RFC
-/// 4752 section 3.2).
+/// The server's offer: no security layer, and so a maximum size of 0 for messages in one (RFC 4752 section 3.2).
 pub const OFFER: [u8; 4] = [NO_LAYER, 0, 0, 0];
 
-/// Returns the client's choice from the offer.
-///
-/// Returns the authorization identity, which is empty for the client's own.
+/// Validates the client's choice. Returns the authorization identity, which is empty for the client's own.
 ///
 /// # Errors
 /// The message has another form, or chooses a layer that was not offered.
 pub fn chosen(message: &[u8]) -> Result<&str, SaslError> {
     let malformed = SaslError::Malformed;
     let (layer, identity) = match message {
-        // The size is that of a layer, and says nothing without one.
+        // The size belongs to a layer, and has no meaning without one.
         [layer, _, _, _, identity @ ..] => (*layer, identity),
         _ => return Err(malformed("four octets and an identity expected")),
     };
@@ -47,9 +45,9 @@ pub fn chosen(message: &[u8]) -> Result<&str, SaslError> {
     Ok(identity)
 }
 
-/// Splits a principal's text into its name and its realm.
+/// Splits a principal into its name and its realm.
 ///
-/// Returns `None` for one with quoted characters (RFC 1964 section 2.1.1): such a name is no name of a user.
+/// Returns `None` if it has quoted characters (RFC 1964 section 2.1.1), because no user has such a name.
 pub fn principal_parts(principal: &str) -> Option<(&str, &str)> {
     let (name, realm) = principal.rsplit_once('@')?;
     let is_plain = |part: &str| !part.is_empty() && !part.contains(['@', '\\']);

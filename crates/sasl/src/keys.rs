@@ -1,4 +1,5 @@
-//! Keys that a server keeps of a password for SCRAM (RFC 5802 section 3), and their text form (RFC 5803).
+//! Keys that a server derives from a password and stores for SCRAM (RFC 5802 section 3), and their text form (RFC
+//! 5803).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +11,7 @@ use zeroize::Zeroizing;
 use crate::limits::{ITERATIONS_MAX, SALT_SIZE_MAX};
 use crate::prepared;
 
-/// The hash of a SCRAM mechanism.
+/// Hash function of a SCRAM mechanism.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hash {
     /// SCRAM-SHA-1.
@@ -43,7 +44,7 @@ impl Hash {
         }
     }
 
-    /// Returns the hash of a mechanism, and whether it is one with channel binding.
+    /// Returns the hash of a mechanism, and whether the mechanism uses channel binding.
     pub fn of_mechanism(name: &str) -> Option<(Hash, bool)> {
         Hash::ALL.into_iter().find_map(|hash| {
             let is = |mechanism: &str| mechanism.eq_ignore_ascii_case(name);
@@ -79,7 +80,7 @@ impl Hash {
         }
     }
 
-    /// Returns the salted password, from which both keys follow, and which a client may keep.
+    /// Returns the salted password, from which both keys are derived, and which a client may store.
     pub(crate) fn salted(self, password: &str, salt: &[u8], iterations: u32) -> Vec<u8> {
         let password = prepared(password);
         let mut output = vec![0; self.size()];
@@ -93,13 +94,13 @@ impl Hash {
 }
 
 fn hmac<M: Mac + KeyInit>(key: &[u8], data: &[u8]) -> Vec<u8> {
-    // A key of any length will do (RFC 2104 section 2).
+    // HMAC accepts a key of any length (RFC 2104 section 2).
     let Ok(mac) = <M as KeyInit>::new_from_slice(key) else { return Vec::new() };
     mac.chain_update(data).finalize().into_bytes().to_vec()
 }
 
-/// Keys that a server keeps of a password for one mechanism. They do not allow a bind, but allow guessing the password
-/// offline.
+/// Keys that a server derives from a password and stores for one mechanism. They do not allow a bind, but they allow
+/// guessing the password offline.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ScramKeys {
     /// The mechanism's hash.
@@ -112,7 +113,7 @@ pub struct ScramKeys {
     pub(crate) server_key: Vec<u8>,
 }
 
-/// Prints no key.
+/// Does not show the keys.
 impl std::fmt::Debug for ScramKeys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ScramKeys").field("hash", &self.hash).finish_non_exhaustive()
@@ -120,9 +121,9 @@ impl std::fmt::Debug for ScramKeys {
 }
 
 impl ScramKeys {
-    /// Derives the keys of a password. Takes `iterations` rounds: some milliseconds for 4,096.
+    /// Derives the keys of a password. The cost is proportional to `iterations`: some milliseconds for 4,096.
     pub fn derive(hash: Hash, password: &str, salt: &[u8], iterations: u32) -> ScramKeys {
-        // A client that has one of these two keys can bind.
+        // A client that has one of these two values can bind.
         let salted = Zeroizing::new(hash.salted(password, salt, iterations));
         let client_key = Zeroizing::new(hash.hmac(&salted, b"Client Key"));
         ScramKeys {
@@ -134,8 +135,8 @@ impl ScramKeys {
         }
     }
 
-    /// Returns keys that match no password, with a salt that is always the same for this name: the answer for a user
-    /// who does not exist (RFC 5802 section 9).
+    /// Returns keys that match no password, with a salt that depends only on the name, for users who do not exist (RFC
+    /// 5802 section 9).
     pub fn of_unknown_user(hash: Hash, secret: &[u8], name: &str, iterations: u32) -> ScramKeys {
         let salt = hash.hmac(secret, name.as_bytes()).into_iter().take(16).collect();
         let nothing = hash.hmac(secret, b"no password");

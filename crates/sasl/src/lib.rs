@@ -1,9 +1,10 @@
-//! SASL mechanisms with passwords and tokens (RFC 4422): the messages of both ends, and the server's checks.
+//! SASL mechanisms with passwords and tokens (RFC 4422): the messages of client and server, and the server's checks.
 //!
 //! Mechanisms: PLAIN (RFC 4616), SCRAM with SHA-1, SHA-256 and SHA-512 (RFC 5802, RFC 7677) with channel binding,
-//! CRAM-MD5 (RFC 2195), DIGEST-MD5 (RFC 2831), OAUTHBEARER (RFC 7628), and the messages of GSSAPI (RFC 4752) that
-//! follow those of Kerberos. The crate reads no clock and no random source, looks up no users and keeps no state: the
-//! caller brings nonces, keys, bindings and the time. Every text is bounded, and no input causes a panic.
+//! CRAM-MD5 (RFC 2195), DIGEST-MD5 (RFC 2831), OAUTHBEARER (RFC 7628), and the messages of GSSAPI (RFC 4752) after
+//! those of Kerberos. The crate reads no clock and no random source, looks up no users and stores no state: the caller
+//! provides nonces, keys, channel bindings and the time. The size of every text is bounded, and no input causes a
+//! panic.
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 #![forbid(unsafe_code)]
@@ -26,22 +27,23 @@ pub use token::{TokenError, TokenKeys, TokenRules};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SaslError {
-    /// It is malformed.
+    /// The message is malformed.
     #[error("not a message of the mechanism: {0}")]
     Malformed(&'static str),
-    /// It requests a feature that is not offered.
+    /// The message requests a feature that is not offered.
     #[error("{0}")]
     NotOffered(&'static str),
-    /// It has an extension that the receiver must support (RFC 5802 section 5.1, `m=`), and none is supported.
+    /// The message has a mandatory extension (RFC 5802 section 5.1, `m=`), and none is supported.
     #[error("mandatory extensions of SCRAM are not supported: extensions-not-supported")]
     MandatoryExtension,
-    /// The proof is wrong, or it is for another exchange or channel.
+    /// The proof is wrong, or belongs to another exchange or channel.
     #[error("the proof is wrong")]
     WrongProof,
 }
 
 impl SaslError {
-    /// Error value for the server's last message, in mechanisms that have one (RFC 5802 section 7, server-error).
+    /// Returns the error value for the server's last message, in mechanisms that have one (RFC 5802 section 7,
+    /// server-error).
     pub fn server_message(self) -> Option<&'static str> {
         match self {
             SaslError::MandatoryExtension => Some("e=extensions-not-supported"),
@@ -50,8 +52,8 @@ impl SaslError {
     }
 }
 
-/// Prepares a password or name for comparison (SASLprep, RFC 4013). A text that cannot be prepared is used as it is: it
-/// is then the same for both ends, as in slapd and Cyrus SASL.
+/// Prepares a password or name for comparison (SASLprep, RFC 4013). A text that cannot be prepared is used unchanged,
+/// as in slapd and Cyrus SASL, so it is the same for client and server.
 pub fn prepared(text: &str) -> std::borrow::Cow<'_, str> {
     stringprep::saslprep(text).unwrap_or(std::borrow::Cow::Borrowed(text))
 }

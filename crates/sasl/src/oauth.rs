@@ -1,4 +1,4 @@
-//! OAUTHBEARER (RFC 7628): a token in place of a password.
+//! OAUTHBEARER (RFC 7628): authentication by a token instead of a password.
 //!
 //! ```text
 //! client   n,a=user@example.com,^Ahost=ldap.example.com^Aport=636^Aauth=Bearer TOKEN^A^A
@@ -42,7 +42,7 @@ impl<'a> Bearer<'a> {
             }
             _ => return Err(malformed("it begins with n,, or n,a=NAME,")),
         };
-        // Each pair ends with one, and the message with another, which UnboundID's SDK leaves out.
+        // Each pair ends with a separator, and the message ends with another, which UnboundID's SDK omits.
         let pairs = pairs.strip_suffix(SEPARATOR).ok_or(malformed("it ends with the octet 1"))?;
         let mut token = None;
         for pair in pairs.split_terminator(SEPARATOR) {
@@ -51,7 +51,7 @@ impl<'a> Bearer<'a> {
             match (is_key, key, token) {
                 (true, "auth", None) => token = Some(credentials(value)?),
                 (true, "auth", Some(_)) => return Err(malformed("auth is given twice")),
-                // Host, port and what others may add say nothing to a server that has one name for all.
+                // Host, port and unknown pairs have no meaning for a server with only one name.
                 (true, ..) => {}
                 (false, ..) => return Err(malformed("a key is letters")),
             }
@@ -59,13 +59,13 @@ impl<'a> Bearer<'a> {
         Ok(Bearer { authorization, token: token.unwrap_or_default() })
     }
 
-    /// Returns the message with a token, for tests and for load.
+    /// Returns the message with a token, for tests and load generation.
     pub fn message(token: &str) -> String {
         format!("n,,{SEPARATOR}auth=Bearer {token}{SEPARATOR}{SEPARATOR}")
     }
 }
 
-/// Returns the token of credentials as HTTP sends them (RFC 6750 section 2.1).
+/// Returns the token in credentials of the form that HTTP uses (RFC 6750 section 2.1).
 fn credentials(value: &str) -> Result<&str, SaslError> {
     if value.is_empty() {
         return Ok("");
@@ -78,13 +78,13 @@ fn credentials(value: &str) -> Result<&str, SaslError> {
     if is_good { Ok(token) } else { Err(malformed) }
 }
 
-/// Returns true if `message` is the client's answer to a failure, which it sends before it receives the result (RFC
+/// Returns true if `message` is the client's acknowledgement of a failure. The server sends the result after it (RFC
 /// 7628 section 3.2.3).
 pub fn is_acknowledgement(message: &[u8]) -> bool {
     message == [1]
 }
 
-/// Returns the server's answer to an invalid token (RFC 7628 section 3.2.2): the status, and the issuer of tokens.
+/// Returns the server's response to an invalid token (RFC 7628 section 3.2.2): the status, and the issuer of tokens.
 pub fn failure(status: &str, issuer: &str) -> String {
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
     let discovery = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));

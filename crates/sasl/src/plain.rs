@@ -1,14 +1,14 @@
-//! PLAIN (RFC 4616): a name and a password, in clear.
+//! PLAIN (RFC 4616): a name and a password in clear text.
 
 use crate::SaslError;
 use crate::limits::{MESSAGE_SIZE_MAX, NAME_SIZE_MAX};
 
-/// The one message of the client. No `Debug`: it contains the password.
+/// The client's only message. No `Debug`: it contains the password.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Plain<'a> {
     /// Authorization identity that the client requests; empty for its own.
     pub authorization: &'a str,
-    /// Name of the user whose password it is.
+    /// Name of the user.
     pub authentication: &'a str,
     /// The password.
     pub password: &'a [u8],

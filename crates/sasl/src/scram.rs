@@ -14,14 +14,14 @@ use subtle::ConstantTimeEq as _;
 use crate::limits::{ITERATIONS_MAX, MESSAGE_SIZE_MAX, NAME_SIZE_MAX, NONCE_SIZE_MAX, SALT_SIZE_MAX};
 use crate::{Hash, SaslError, ScramKeys};
 
-/// Channel binding that a client wants (RFC 5802 section 7, gs2-cbind-flag).
+/// Channel binding that a client requests (RFC 5802 section 7, gs2-cbind-flag).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Binding<'a> {
-    /// The client supports none.
+    /// The client does not support channel binding.
     None,
-    /// The client supports it, and believes that the server does not.
+    /// The client supports channel binding, and believes that the server does not.
     NotOffered,
-    /// The client requests this type.
+    /// The client requests this type of channel binding.
     Type(&'a str),
 }
 
@@ -32,7 +32,7 @@ pub struct ClientFirst<'a> {
     pub binding: Binding<'a>,
     /// Authorization identity that the client requests; empty for its own.
     pub authorization: String,
-    /// Name of the user whose password it is.
+    /// Name of the user.
     pub name: String,
     header: &'a str,
     bare: &'a str,
@@ -134,12 +134,12 @@ pub struct Exchange {
     /// Required value of `c=`, without the channel's data.
     header: String,
     nonce: String,
-    /// The two earlier messages, which the proof covers.
+    /// The two earlier messages, which are part of the proof.
     said: String,
 }
 
 impl Exchange {
-    /// Begins the exchange with this client; returns it with the server's first message. `nonce` is new every time,
+    /// Begins the exchange with this client. Returns it with the server's first message. `nonce` must be unique,
     /// printable and without commas.
     pub fn begin(first: &ClientFirst<'_>, keys: ScramKeys, nonce: &str) -> (Exchange, String) {
         let nonce = format!("{}{nonce}", first.nonce);
@@ -148,11 +148,11 @@ impl Exchange {
         (Exchange { keys, header: first.header.to_owned(), nonce, said }, answer)
     }
 
-    /// Checks the client's final message; returns the server's final one. `channel` is the data of the channel binding
-    /// that the client chose, empty without one.
+    /// Checks the client's final message. Returns the server's final message. `channel` is the data of the channel
+    /// binding that the client chose, empty without one.
     ///
     /// # Errors
-    /// It is malformed, belongs to another exchange or channel, or the proof is wrong.
+    /// The message is malformed or belongs to another exchange or channel, or the proof is wrong.
     pub fn finish(self, message: &[u8], channel: &[u8]) -> Result<String, SaslError> {
         let malformed = SaslError::Malformed;
         let text = std::str::from_utf8(message).map_err(|_| malformed("it is not UTF-8"))?;
@@ -184,7 +184,7 @@ impl Exchange {
     }
 }
 
-/// A client of SCRAM, for tests and for load.
+/// A SCRAM client, for tests and load generation.
 #[derive(Debug)]
 pub struct Client {
     hash: Hash,
@@ -194,7 +194,7 @@ pub struct Client {
     nonce: String,
 }
 
-/// Keys that a client may keep instead of the password, for as long as salt and iterations are the same.
+/// Keys that a client may store instead of the password, as long as salt and iteration count do not change.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClientKeys {
     salt: Vec<u8>,
@@ -212,7 +212,8 @@ impl Client {
         (Client { hash, header, channel, bare, nonce: nonce.to_owned() }, first)
     }
 
-    /// Returns the final message, and the expected final message of the server. `kept` are keys of an earlier exchange.
+    /// Returns the final message, and the expected final message of the server. `kept` has the keys of an earlier
+    /// exchange.
     ///
     /// # Errors
     /// The server's message is malformed, or not for this client.
@@ -289,7 +290,7 @@ mod tests {
             let (exchange, said) = Exchange::begin(&first, keys, nonce);
             assert_eq!(said, server_first);
             assert_eq!(exchange.finish(client_final.as_bytes(), b"").as_deref(), Ok(server_final));
-            // Our client says the same.
+            // Pando's client sends the same messages.
             let (client, said) = Client::begin(hash, "user", first.nonce, None);
             assert_eq!(said, client_first);
             let mut kept = None;
@@ -299,7 +300,7 @@ mod tests {
         }
     }
 
-    /// Runs an exchange of both sides; returns the server's last message.
+    /// Runs an exchange between client and server; returns the server's last message.
     fn exchange(
         password: &str,
         channel: Option<(&str, &[u8])>,
@@ -320,7 +321,7 @@ mod tests {
     #[test]
     fn only_the_right_proof_for_this_channel_is_taken() {
         let same = |text| text;
-        // SASLprep: a no-break space is a space.
+        // SASLprep maps a no-break space to a space.
         assert!(exchange("geheim 1", None, b"", same).is_ok());
         assert!(exchange("geheim\u{a0}1", Some(("tls-exporter", b"here")), b"here", same).is_ok());
         let wrong = Err(SaslError::WrongProof);
