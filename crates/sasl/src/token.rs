@@ -1,5 +1,5 @@
-//! Access tokens: JSON Web Tokens (RFC 7519) that an issuer has signed (RFC 7515), whose public keys are known as a JWK
-//! Set (RFC 7517).
+//! Access tokens: JSON Web Tokens (RFC 7519), signed by an issuer (RFC 7515) whose public keys are in a JWK Set (RFC
+//! 7517).
 //!
 //! The key, never the token, determines the algorithm that verifies a signature (RFC 8725 section 3.1): RS256, ES256 or
 //! EdDSA. This module reads no clock.
@@ -28,16 +28,16 @@ enum PublicKey {
     Ed25519(Vec<u8>),
 }
 
-/// Requirements that a token has to meet.
+/// Requirements for a valid token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenRules {
-    /// Issuer of tokens: `iss`.
+    /// Required issuer: `iss`.
     pub issuer: String,
-    /// Audience of tokens: one of `aud`.
+    /// Required audience: one of `aud`.
     pub audience: String,
-    /// The claim that names the user.
+    /// Name of the claim that names the user.
     pub claim: String,
-    /// Most seconds by which the clocks may differ.
+    /// Maximum difference of the clocks in seconds.
     pub clock_skew_seconds: u32,
     /// The issuer's keys.
     pub keys: TokenKeys,
@@ -47,31 +47,31 @@ pub struct TokenRules {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenError {
-    /// It is not a signed JSON Web Token.
+    /// The token is not a signed JSON Web Token.
     #[error("it is not a signed JSON Web Token")]
     Malformed,
-    /// Its header requires an unsupported extension.
+    /// The header requires an unsupported extension.
     #[error("its header has \"crit\", and no critical extension is supported")]
     Critical,
-    /// No key of the issuer has signed it.
+    /// The token is not signed by a key of the issuer.
     #[error("it is not signed by a known key of the issuer")]
     Signature,
-    /// It is from another issuer.
+    /// The token is from another issuer.
     #[error("it is from another issuer")]
     Issuer,
-    /// It is for another audience.
+    /// The token is for another audience.
     #[error("it is for another audience")]
     Audience,
-    /// It has no expiry.
+    /// The token has no expiry.
     #[error("it has no \"exp\"")]
     Endless,
-    /// It has expired.
+    /// The token has expired.
     #[error("it has expired")]
     Expired,
-    /// It is not valid yet.
+    /// The token is not valid yet.
     #[error("it is not valid yet")]
     Early,
-    /// It names no user.
+    /// The token names no user.
     #[error("its claim for the user name has no text")]
     Nobody,
 }
@@ -96,10 +96,10 @@ struct Jwk {
 }
 
 impl TokenKeys {
-    /// Reads a JWK Set. Keys of other kinds, and those for encryption, are left out (RFC 7517 section 5).
+    /// Reads a JWK Set. Keys of other types, and keys for encryption, are skipped (RFC 7517 section 5).
     ///
     /// # Errors
-    /// The text is no JWK Set, or contains no supported key.
+    /// The text is not a JWK Set, or contains no supported key.
     pub fn parse(text: &str) -> Result<TokenKeys, String> {
         let set: JwkSet =
             serde_json::from_str(text).map_err(|error| format!("this is no JWK Set: {error}"))?;
@@ -124,7 +124,7 @@ fn read_key(jwk: Jwk) -> Option<TokenKey> {
         ("OKP", Some("Ed25519")) => (PublicKey::Ed25519(bytes(jwk.x)?), "EdDSA"),
         _ => return None,
     };
-    // RFC 9864 gives EdDSA with this curve a name of its own.
+    // RFC 9864 gives EdDSA with this curve its own name.
     let is_meant = jwk.usage.is_none_or(|usage| usage == "sig")
         && jwk.alg.is_none_or(|named| named == algorithm || (named == "Ed25519" && algorithm == "EdDSA"));
     is_meant.then_some(TokenKey { id: jwk.kid, key })
@@ -182,7 +182,7 @@ enum Audience {
 }
 
 impl TokenRules {
-    /// Returns the name of the token's user. `now` is seconds since 1970.
+    /// Validates a token and returns the name of its user. `now` is in seconds since 1970.
     ///
     /// # Errors
     /// The reason why the token is invalid.
@@ -203,7 +203,7 @@ impl TokenRules {
         if header.crit.is_some() {
             return Err(TokenError::Critical);
         }
-        // A key without a name may be the one that is meant.
+        // A key without a name may be the signer's.
         let is_meant = |key: &&TokenKey| {
             key.key.is_for(&header.alg) && (header.kid.is_none() || key.id.is_none() || key.id == header.kid)
         };
@@ -220,7 +220,7 @@ impl TokenRules {
         name.map(str::to_owned).ok_or(TokenError::Nobody)
     }
 
-    /// RFC 7519 section 4.1.
+    /// Checks the claims of RFC 7519 section 4.1.
     fn check(&self, claims: &Claims, now: u64) -> Result<(), TokenError> {
         if claims.iss.as_deref() != Some(&self.issuer) {
             return Err(TokenError::Issuer);
@@ -233,7 +233,7 @@ impl TokenRules {
         if !is_for {
             return Err(TokenError::Audience);
         }
-        // Seconds with fractions, as JSON has them: exact for the next 200 million years.
+        // Seconds with fractions, as in JSON: exact for the next 200 million years.
         #[expect(clippy::cast_precision_loss, reason = "seconds are far below 2^53")]
         let (now, skew) = (now as f64, f64::from(self.clock_skew_seconds));
         match claims.exp {
@@ -363,7 +363,7 @@ mod tests {
         let signature = pair.sign(&random, message.as_bytes()).unwrap();
         let token = format!("{message}.{}", encode(signature));
         assert_eq!(rules(&key).user(&token, NOW).as_deref(), Ok("anna"));
-        // RFC 7515 appendix A.2: signed by RSA, and of another issuer.
+        // RFC 7515 appendix A.2: signed with RSA, by another issuer.
         let key = concat!(
             r#"{"kty":"RSA","e":"AQAB","n":"ofgWCuLjybRlzo0tZWJjNiuSfb4p4fAkd_wWJcyQoTbji9k0l8W26mPddxHmf"#,
             r#"HQp-Vaw-4qPCJrcS2mJPMEzP1Pt0Bm4d4QlL-yRT-SFd2lZS-pCgNMsD1W_YpRPEwOWvG6b32690r2jZ47soMZo9wG"#,

@@ -1,4 +1,4 @@
-//! Properties that hold for any octets: the fuzz target and the replay of its corpus check the same.
+//! Properties that hold for any octets. The fuzz target and the replay of its corpus both check them.
 
 use sasl::cram::{self, CramKey};
 use sasl::digest::{self, DigestKey, LDAP_SERVICE};
@@ -6,7 +6,7 @@ use sasl::oauth::Bearer;
 use sasl::scram::{Client, ClientFirst, Exchange};
 use sasl::{Hash, Plain, ScramKeys, TokenKeys, TokenRules};
 
-/// Rules of an issuer whose key is unknown.
+/// Returns the rules of an issuer whose key is unknown.
 fn rules() -> TokenRules {
     let keys =
         r#"{"keys":[{"kty":"OKP","crv":"Ed25519","x":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAE"}]}"#;
@@ -19,7 +19,7 @@ fn rules() -> TokenRules {
     }
 }
 
-/// Any octets as each message of SASL: nothing panics, what is read is bounded, and only a proof of the password ends
+/// Any octets as each message of SASL: nothing panics, results are bounded, and only a proof of the password completes
 /// an exchange.
 pub(crate) fn sasl(bytes: &[u8]) {
     if let Ok(plain) = Plain::parse(bytes) {
@@ -51,7 +51,7 @@ pub(crate) fn sasl(bytes: &[u8]) {
         if let Some(keys) = ScramKeys::parse(text) {
             assert_eq!(ScramKeys::parse(&keys.text()), Some(keys));
         }
-        // A server that says anything.
+        // A server that sends arbitrary messages.
         let (client, _) = Client::begin(Hash::Sha256, "user", "nonce", None);
         if text.split("i=").nth(1).and_then(|rest| rest.parse::<u32>().ok()).is_none_or(|count| count < 100) {
             let _ = client.finish(text, "password", &mut None);
