@@ -1,8 +1,8 @@
-//! Replays the corpus of a fuzz target on stable, so that what fuzzing once found stays fixed. Each crate that has fuzz
-//! targets includes this in its `tests/corpus_replay.rs`; the check `corpora` of `house` sees that no corpus is left
-//! out.
+//! Replays the corpus of a fuzz target on stable, so that faults found by fuzzing stay fixed. Each crate with fuzz
+//! targets includes this file in its `tests/corpus_replay.rs`. The check `house corpora` finds corpora that no test
+//! replays.
 
-/// Holds each file of `fuzz/corpus/TARGET` against the property that the fuzz target checks.
+/// Checks the property of the fuzz target on each file of `fuzz/corpus/TARGET`.
 pub(crate) fn replay(target: &str, property: fn(&[u8])) {
     let folder = format!("{}/../../fuzz/corpus/{target}", env!("CARGO_MANIFEST_DIR"));
     let mut file_count = 0;

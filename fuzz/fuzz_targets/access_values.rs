@@ -1,4 +1,4 @@
-//! Any octets as questions about access: see the properties.
+//! Fuzz target for questions about access; see the properties.
 #![no_main]
 
 #[path = "../../crates/ldap/tests/properties/mod.rs"]

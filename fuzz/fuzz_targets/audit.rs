@@ -1,4 +1,4 @@
-//! Any octets as a part of an audit trail: see the properties.
+//! Fuzz target for parts of an audit trail; see the properties.
 #![no_main]
 
 #[path = "../../crates/audit/tests/properties/mod.rs"]

@@ -1,4 +1,4 @@
-//! Any octets as BER elements: see the properties.
+//! Fuzz target for BER elements; see the properties.
 #![no_main]
 
 #[path = "../../crates/ber/tests/properties/mod.rs"]

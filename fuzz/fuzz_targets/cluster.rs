@@ -1,4 +1,4 @@
-//! Any octets as messages, frames and rows of a cluster: see the properties.
+//! Fuzz target for messages, frames and rows of a cluster; see the properties.
 #![no_main]
 
 #[path = "../../crates/replication/tests/properties/mod.rs"]

@@ -1,4 +1,4 @@
-//! Any octets as a distinguished name: see the properties.
+//! Fuzz target for distinguished names; see the properties.
 #![no_main]
 
 #[path = "../../crates/ldap/tests/properties/mod.rs"]

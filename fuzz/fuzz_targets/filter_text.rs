@@ -1,4 +1,4 @@
-//! Any octets as a filter, in text and on the wire: see the properties.
+//! Fuzz target for filters, as text and on the wire; see the properties.
 #![no_main]
 
 #[path = "../../crates/ldap/tests/properties/mod.rs"]

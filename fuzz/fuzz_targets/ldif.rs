@@ -1,4 +1,4 @@
-//! Any octets as LDIF text: see the properties.
+//! Fuzz target for LDIF text; see the properties.
 #![no_main]
 
 #[path = "../../crates/ldap/tests/properties/mod.rs"]

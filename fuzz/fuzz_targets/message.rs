@@ -1,4 +1,4 @@
-//! Any octets as a request and as a response: see the properties.
+//! Fuzz target for requests and responses; see the properties.
 #![no_main]
 
 #[path = "../../crates/ldap/tests/properties/mod.rs"]

@@ -1,4 +1,4 @@
-//! Any octets as values of extended operations and controls: see the properties.
+//! Fuzz target for values of extended operations and controls; see the properties.
 #![no_main]
 
 #[path = "../../crates/ldap/tests/properties/mod.rs"]

@@ -1,4 +1,4 @@
-//! Any octets as pages of the data file: see the properties.
+//! Fuzz target for pages of the data file; see the properties.
 #![no_main]
 
 #[path = "../../crates/store/tests/properties/mod.rs"]

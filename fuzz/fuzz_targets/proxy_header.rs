@@ -1,4 +1,4 @@
-//! Any octets as the beginning of a proxy's connection: see the properties.
+//! Fuzz target for the beginning of a proxy's connection; see the properties.
 #![no_main]
 
 #[path = "../../crates/server/tests/properties/mod.rs"]

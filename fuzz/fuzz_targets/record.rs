@@ -1,4 +1,4 @@
-//! Any octets as a record of the log: see the properties.
+//! Fuzz target for records of the log; see the properties.
 #![no_main]
 
 #[path = "../../crates/directory/tests/properties/mod.rs"]

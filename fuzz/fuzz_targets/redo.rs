@@ -1,4 +1,4 @@
-//! Any octets as a segment of the redo log and as a group's changes: see the properties.
+//! Fuzz target for segments of the redo log, and for the changes of a group; see the properties.
 #![no_main]
 
 #[path = "../../crates/store/tests/properties/mod.rs"]

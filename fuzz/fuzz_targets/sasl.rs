@@ -1,4 +1,4 @@
-//! Any octets as messages of SASL: see the properties.
+//! Fuzz target for messages of SASL; see the properties.
 #![no_main]
 
 #[path = "../../crates/sasl/tests/properties/mod.rs"]

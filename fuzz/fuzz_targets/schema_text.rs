@@ -1,4 +1,4 @@
-//! Any text as a schema file: see the properties.
+//! Fuzz target for schema files; see the properties.
 #![no_main]
 
 #[path = "../../crates/schema/tests/properties/mod.rs"]

@@ -1,4 +1,4 @@
-//! Any octets as a value of any rule: see the properties.
+//! Fuzz target for values of matching rules; see the properties.
 #![no_main]
 
 #[path = "../../crates/schema/tests/properties/mod.rs"]

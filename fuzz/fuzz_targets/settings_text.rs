@@ -1,4 +1,4 @@
-//! Any text as a settings file: see the properties.
+//! Fuzz target for settings files; see the properties.
 #![no_main]
 
 #[path = "../../crates/server/tests/properties/mod.rs"]

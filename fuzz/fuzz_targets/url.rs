@@ -1,4 +1,4 @@
-//! Any octets as an LDAP URL: see the properties.
+//! Fuzz target for LDAP URLs; see the properties.
 #![no_main]
 
 #[path = "../../crates/ldap/tests/properties/mod.rs"]
