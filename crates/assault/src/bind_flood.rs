@@ -1,7 +1,7 @@
-//! A flood of binds with wrong passwords from a thousand addresses, at a steady rate far above what can be hashed.
-//! Meanwhile another client's searches are timed, at a steady rate too.
+//! A flood of binds with wrong passwords from a thousand addresses, at a steady rate far above the hash rate of the
+//! server. At the same time, the searches of another client are timed, also at a steady rate.
 //!
-//! Names change with each bind, so the server cannot make the answers about one account wait.
+//! Names change with each bind, so the server cannot delay the answers by account.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -19,22 +19,23 @@ use crate::data::PERSON;
 use crate::support::SUFFIX;
 use crate::wire;
 
-/// Addresses that the flood comes from, a connection of each.
+/// Number of source addresses of the flood, each with one connection.
 pub(crate) const SOURCES: usize = 1_000;
 
-/// Binds sent per second, as far as earlier ones are answered.
+/// Binds sent per second. Fewer are sent if earlier ones are not answered.
 pub(crate) const BINDS_PER_SECOND: u32 = 2_000;
 
-/// Searches in a second.
+/// Searches per second.
 const SEARCHES_PER_SECOND: u32 = 500;
 
 /// Time between two rounds of the flood.
 const ROUND: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
 
-/// Niceness of the flood compared with the server and the timed client: attackers have machines of their own.
+/// Niceness of the flood's thread, relative to the server and the timed client, because real attackers use other
+/// machines.
 const NICENESS: i32 = 10;
 
-/// A flood, on a thread of its own.
+/// A running flood, on its own thread.
 pub(crate) struct Flood {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Flooded>,
@@ -43,11 +44,11 @@ pub(crate) struct Flood {
 /// Outcome of a flood.
 #[derive(Debug, Default)]
 pub(crate) struct Flooded {
-    /// Binds that were hashed, and wrong.
+    /// Binds that were hashed and rejected.
     pub(crate) wrong: u64,
     /// Binds answered busy.
     pub(crate) busy: u64,
-    /// Connections that ended, and answers that were something else.
+    /// Connections that ended, and unexpected answers.
     pub(crate) others: Vec<String>,
 }
 
@@ -90,7 +91,7 @@ fn flood(mut attackers: Vec<Attacker>, stop: &AtomicBool) -> Flooded {
     let (started, mut sent, mut next) = (Instant::now(), 0, 0);
     while !stop.load(Ordering::Relaxed) {
         let due = (started.elapsed().as_secs_f64() * f64::from(BINDS_PER_SECOND)) as u64;
-        // Binds that cannot be sent, because all connections wait, are left out.
+        // Due binds are skipped if all connections wait for an answer.
         for _ in sent..due {
             let attacker = &mut attackers[next % SOURCES];
             next += 1;
@@ -141,8 +142,8 @@ impl Flooded {
     }
 }
 
-/// Returns the 99th percentile of the times of searches at a steady rate. Each time counts from when the search was
-/// due, so a search that is sent late because of a late answer counts in full.
+/// Returns the 99th percentile of the latencies of searches at a steady rate. A latency counts from the time at which
+/// the search was due, so the delay of a search that was sent late counts in full.
 pub(crate) fn p99_of_searches(server: SocketAddr, length: Duration) -> Duration {
     let mut connection = open(PERSON_SOURCE, server).unwrap();
     let pace = Duration::from_secs(1) / SEARCHES_PER_SECOND;
@@ -151,7 +152,7 @@ pub(crate) fn p99_of_searches(server: SocketAddr, length: Duration) -> Duration 
     while started.elapsed() < length {
         let due = started + pace * times.len() as u32;
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
-        // A thread that wakes late by itself is not the server's fault.
+        // If this thread itself wakes late, that is not the server's fault.
         let begun = if answered > due { due } else { Instant::now() };
         assert!(connection.entry(PERSON, &["cn"]).unwrap().is_some());
         answered = Instant::now();

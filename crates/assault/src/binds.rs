@@ -1,5 +1,5 @@
-//! Binds against the server: floods of wrong passwords, incomplete SASL exchanges, storms of binds whose clients do not
-//! wait, malformed SASL messages, and stored passwords that would cost hours.
+//! Attacks with binds: floods of wrong passwords, incomplete SASL exchanges, storms of binds whose clients do not wait,
+//! malformed SASL messages, and stored passwords that would take hours to verify.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -19,22 +19,22 @@ use crate::support::{SUFFIX, Scratch};
 use crate::under_attack::{Bounds, under_attack};
 use crate::wire::{bind, endings, open, sasl_bind, start_tls};
 
-/// Largest ratio of the 99th percentile of another client's searches under a flood to that without one.
+/// Maximum ratio of the 99th percentile of another client's searches under a flood to that without a flood.
 const P99_TIMES_MAX: f64 = 2.0;
 
-/// Number of measurements, whose median counts.
+/// Number of measurements, of which the median counts.
 const P99_RUNS: usize = 5;
 
-/// Longest time of a known client's bind afterwards.
+/// Maximum latency of a bind of a known client after an attack.
 const RIGHT_BIND_MAX: Duration = Duration::from_secs(1);
 
-/// Longest time until a hostile request is answered that costs a hash or less.
+/// Maximum latency of a hostile request that costs at most one hash.
 const AT_ONCE: Duration = Duration::from_secs(5);
 
-/// Memory of the hash threads, and of waiting jobs and connections.
+/// Limits for the hash threads, and for waiting jobs and connections.
 const BOUNDS: Bounds = Bounds { cost: 128 * MIB, slowest: Duration::from_secs(2) };
 
-/// The attacks.
+/// Runs the attacks.
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
     let names =
         ["flood", "sasl-half-done", "storm", "hostile", "costly", "p99"].map(|name| format!("binds/{name}"));
@@ -56,7 +56,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
     }
 }
 
-/// Returns a server that trusts only the network of the clients that are no attackers.
+/// Returns a server that trusts only the network of the legitimate clients.
 fn start(scratch: &Scratch) -> Start {
     let node = scratch.write("node.toml", "trusted_networks = [\"127.0.0.0/24\"]\n");
     Start::new(scratch).arguments(&["--anonymous-read", "--node", node.to_str().unwrap()])
@@ -69,7 +69,7 @@ fn offer_scram(pando: &Pando) {
     assert!(outcome.is_success(), "{outcome:?}");
 }
 
-/// Adds the time of a bind with the right password, from the same address as others.
+/// Adds the latency of a bind with the right password, from an address that other clients share.
 fn with_a_right_bind(pando: &Pando, finding: Finding) -> Finding {
     let started = Instant::now();
     let outcome = pando.connect().bind(PERSON, PERSON_PASSWORD).unwrap();
@@ -82,7 +82,7 @@ fn with_a_right_bind(pando: &Pando, finding: Finding) -> Finding {
     )
 }
 
-/// Floods the server for so many seconds.
+/// Floods the server for this number of seconds.
 fn flood(pando: &Pando, seconds: usize) -> Finding {
     let flood = Flood::start(pando.address());
     std::thread::sleep(Duration::from_secs(seconds as u64));
@@ -105,7 +105,7 @@ fn scram_first(nonce: &str) -> Vec<u8> {
     format!("n,,n=ahuber,r={nonce}").into_bytes()
 }
 
-/// Exchanges that are begun repeatedly and never completed.
+/// SASL exchanges that are started repeatedly and never completed.
 fn sasl_half_done(pando: &Pando, count: usize) -> Finding {
     const TIMES: i32 = 3;
     offer_scram(pando);
@@ -120,7 +120,7 @@ fn sasl_half_done(pando: &Pando, count: usize) -> Finding {
             let octets = stream.read(&mut said).unwrap_or_default();
             said.truncate(octets);
             let answers = crate::wire::Ending { said, is_closed: false }.answers();
-            // The server takes the message after a first one for the last one of the exchange.
+            // The server takes the message after a first message as the last one of the exchange.
             let expected = match id % 2 {
                 1 => ResultCode::SASL_BIND_IN_PROGRESS,
                 _ => ResultCode::PROTOCOL_ERROR,
@@ -146,7 +146,8 @@ fn sasl_half_done(pando: &Pando, count: usize) -> Finding {
     with_a_right_bind(pando, finding)
 }
 
-/// Binds whose client does not wait: it abandons them, unbinds, sends others or StartTLS, or closes the connection.
+/// Binds whose clients do not wait: they abandon the bind, unbind, send another bind or StartTLS, or close the
+/// connection.
 fn storm(pando: &Pando, count: usize) -> Finding {
     let wrong = |id| bind(id, PERSON, "a wrong password");
     let abandon = |id| crate::wire::message(id, ldap::Request::Abandon(ldap::MessageId(1)));
@@ -160,7 +161,7 @@ fn storm(pando: &Pando, count: usize) -> Finding {
     ];
     for index in 0..count {
         let mut stream = open(pando.address(), index);
-        // The server may have closed it already.
+        // The server may already have closed the connection.
         let _ = stream.write_all(&shapes[index % shapes.len()]);
         if index % 2 == 0 {
             let _ = stream.shutdown(Shutdown::Both);
@@ -170,7 +171,7 @@ fn storm(pando: &Pando, count: usize) -> Finding {
     with_a_right_bind(pando, finding)
 }
 
-/// Malformed SASL messages. None of them may be a successful bind, and each is answered, or its connection closed.
+/// Malformed SASL messages. None of them may succeed as a bind. The server must answer each, or close its connection.
 fn hostile(pando: &Pando, each: usize) -> Finding {
     offer_scram(pando);
     let (long, first) = ("x".repeat(1_000_000), scram_first("nonce"));
@@ -192,7 +193,7 @@ fn hostile(pando: &Pando, each: usize) -> Finding {
         ("zeros", "PLAIN", vec![0; 100_000]),
         ("a name of a megabyte, and a password", "PLAIN", format!("\0{long}\0x").into_bytes()),
     ];
-    // After a valid first message, a last one that is wrong in every part.
+    // After a valid first message, a final message that is wrong in every part.
     let last = ["c=biws,r=nonce,p=AAAA", "c=biws,r=nonce,i=4294967295,p=AAAA", "r=x", "c=biws", ""];
     let begun = |last: &str| [sasl_bind(1, scram, &first), sasl_bind(2, scram, last.as_bytes())].concat();
     let alone =
@@ -203,7 +204,7 @@ fn hostile(pando: &Pando, each: usize) -> Finding {
     for (shape, (what, octets)) in shapes.iter().enumerate() {
         let connect = |index| {
             let mut stream = open(pando.address(), shape * each + index);
-            // A server that closes early takes no more.
+            // A server that closes early reads no more.
             let _ = stream.write_all(octets);
             let _ = stream.shutdown(Shutdown::Write);
             stream
@@ -225,7 +226,7 @@ fn hostile(pando: &Pando, each: usize) -> Finding {
     with_a_right_bind(pando, finding)
 }
 
-/// Passwords whose stored form asks for hours, or for all memory: a bind with them fails as soon as others.
+/// Passwords whose stored form requires hours, or all memory: a bind with them fails as fast as other binds.
 fn costly(pando: &Pando, count: usize) -> Finding {
     let stored = [
         "{PBKDF2-SHA256}2000000000$MDEyMzQ1Njc4OWFiY2RlZg$uwFxsdBRF2CLLoqwi4RcVSZqX3wqfj0VVtWvFRVuDzE",
@@ -238,7 +239,7 @@ fn costly(pando: &Pando, count: usize) -> Finding {
     let mut admin = pando.administrator();
     let name = |index: usize| format!("uid=costly{index},ou=people,{SUFFIX}");
     for (index, stored) in stored.iter().enumerate() {
-        // An import stores passwords in the same form.
+        // Written like an import, which stores passwords in the given form.
         let attributes =
             [("objectClass", "inetOrgPerson"), ("cn", "x"), ("sn", "x"), ("userPassword", *stored)];
         let outcome = admin.add(&name(index), &attributes).unwrap();
@@ -266,7 +267,7 @@ fn costly(pando: &Pando, count: usize) -> Finding {
     with_a_right_bind(pando, finding)
 }
 
-/// Compares the searches of other clients with and without a flood, in turns.
+/// Compares the searches of other clients with and without a flood, alternately.
 fn p99(plan: &Plan, scratch: &Scratch) -> Finding {
     let length = (plan.share(10) / P99_RUNS as u32 / 2).max(Duration::from_secs(3));
     let pando = start(scratch).ready();

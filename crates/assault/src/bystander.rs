@@ -1,5 +1,5 @@
-//! A client that uses the server while others attack it, from an address of its own. Every answer must come, and the
-//! slowest is reported.
+//! A client that uses the server during an attack, from its own address. Every answer must arrive; the slowest is
+//! reported.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -17,16 +17,16 @@ use crate::report::Finding;
 /// Address of the client.
 pub(crate) const PERSON_SOURCE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 77);
 
-/// Longest wait for an answer before it counts as missing.
+/// Maximum wait for an answer; later it counts as missing.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Time between two of its requests.
 const PACE: Duration = Duration::from_millis(4);
 
-/// Requests over its connection for each new connection and each use of the socket in the data directory.
+/// Number of requests on its connection for each new connection and each use of the socket in the data directory.
 const REQUESTS_PER_CONNECT: u64 = 25;
 
-/// A user of the server, on a thread of its own.
+/// A user of the server, on its own thread.
 pub(crate) struct Bystander {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Seen>,
@@ -36,11 +36,11 @@ pub(crate) struct Bystander {
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     answers: u64,
-    /// The slowest answer on its first connection.
+    /// Slowest answer on the client's first connection.
     slowest: Duration,
-    /// The same on a new one: connect, bind, search.
+    /// Slowest sequence of connect, bind and search on a new connection.
     slowest_new: Duration,
-    /// The same over the socket in the data directory, as the administrator.
+    /// Slowest such sequence over the socket in the data directory, as the administrator.
     slowest_local: Duration,
     failures: Vec<String>,
 }
@@ -76,7 +76,7 @@ impl Seen {
         let answer = search(connection);
         self.slowest = self.slowest.max(started.elapsed());
         if self.count("search", answer).is_none() {
-            // The connection is no longer usable, so a new one is opened.
+            // The connection is no longer usable, so the client opens a new one.
             let fresh = open(PERSON_SOURCE, server);
             if let Some(fresh) = self.count("connect again", fresh) {
                 *connection = fresh;
@@ -107,7 +107,7 @@ impl Seen {
         }
     }
 
-    /// Adds its observations to a finding, with the longest time that an answer may take.
+    /// Adds its observations to a finding, with the maximum latency of an answer.
     pub(crate) fn add_to(&self, finding: Finding, slowest_max: Duration) -> Finding {
         let slowest = self.slowest.max(self.slowest_new).max(self.slowest_local);
         let answered = match self.failures.first() {
@@ -155,7 +155,7 @@ fn search(connection: &mut Connection) -> Result<(), ClientError> {
     }
 }
 
-/// Binds as the administrator over the socket in the data directory and looks at the server's state.
+/// Binds as the administrator over the socket in the data directory and reads the server's state.
 fn local(socket: &Path) -> Result<(), ClientError> {
     let mut connection = Connection::open_local(socket)?;
     connection.set_timeout(PATIENCE)?;

@@ -1,9 +1,10 @@
 //! Damage to a data directory: each of its files is damaged in several ways, after a kill with changes pending in the
 //! redo log and after a clean stop.
 //!
-//! A start then either refuses with exit code 4, names the file and has changed nothing: with the file as it was, all
-//! data is there. Or it opens, and all acknowledged changes are there, except if `docs/reference/store-format.md`
-//! says that damage cannot be noticed. The check of all rows finds damage inside the rows of `data.mdb` at the latest.
+//! The server must then do one of two things. It refuses to start with exit code 4, names the file, and changes
+//! nothing: once the file is restored, all data is present. Or it starts with all acknowledged changes, unless
+//! `docs/reference/store-format.md` describes the damage as undetectable. The check of all rows finds damage in the
+//! rows of `data.mdb` at the latest.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,19 +21,19 @@ use crate::support::tree::add;
 use crate::support::writers::plant_suffix;
 use crate::support::{SUFFIX, Scratch};
 
-/// Acknowledged changes, each a group of its own.
+/// Number of acknowledged changes, each in its own group.
 const CHANGES: usize = 60;
 
-/// Length of each change's text: together more than the first segment of the redo log takes.
+/// Length of the text of each change. In total, the changes exceed the first segment of the redo log.
 const FILLING: usize = 12_000;
 
-/// The exit code of data that cannot be used.
+/// Exit code for unusable data.
 const DATA: i32 = 4;
 
-/// A block of the redo log, and a page of the data file.
+/// Size of a block of the redo log, and of a page of the data file.
 const BLOCK: usize = 4_096;
 
-/// Largest size of a group: the text of its change in its record and in its entry's row, and small rows.
+/// Maximum size of a group: the text of its change in its record and in its entry's row, and small rows.
 const GROUP_MAX: usize = 2 * FILLING + 2 * BLOCK;
 
 /// Kinds of damage to a file.
@@ -72,7 +73,7 @@ enum Outcome {
     Refused { code: Option<i32>, said: String },
 }
 
-/// The attacks.
+/// Runs the attacks.
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
     let names = ["damage/killed", "damage/stopped", "damage/groups"];
     if !names.iter().any(|name| report.wants(name)) {
@@ -80,7 +81,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
     }
     let killed = Template::make("killed", true);
     let stopped = Template::make("stopped", false);
-    // Other data of the same kind, for files that belong to another directory.
+    // Another directory of the same kind, whose files replace files of this one.
     let foreign = Template::make("foreign", true);
     report.attack(names[0], || every_file("killed with changes pending", &killed, &foreign));
     report.attack(names[1], || every_file("stopped", &stopped, &foreign));
@@ -95,7 +96,7 @@ struct Template {
 impl Template {
     fn make(name: &str, is_killed: bool) -> Template {
         let scratch = Scratch::new(&format!("assault-damage-{name}"));
-        // Changes that are in the data file before.
+        // Changes that are already in the data file.
         let pando = Start::new(&scratch).ready();
         plant_suffix(&mut pando.administrator());
         assert!(pando.stop().success());
@@ -138,7 +139,7 @@ fn is_redo(name: &str) -> bool {
     name.starts_with("redo-")
 }
 
-/// Returns true for files without information: their loss or damage does no harm.
+/// Returns true for files without information, whose loss or damage is harmless.
 fn is_worthless(name: &str) -> bool {
     matches!(name, "lock" | "data.mdb-lock" | "pando.sock")
 }
@@ -227,7 +228,7 @@ fn damage(folder: &Path, name: &str, way: DamageKind, foreign: &Path) -> bool {
     true
 }
 
-/// Returns the position of the last octet that is not zero: after it there may be unused room.
+/// Returns the position of the last octet that is not zero; the rest may be unused.
 fn last_used(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|byte| *byte != 0).unwrap_or(0)
 }
@@ -238,7 +239,7 @@ fn middle(bytes: &[u8]) -> usize {
     half + bytes[half..].iter().position(|byte| *byte != 0).unwrap_or(0)
 }
 
-/// Returns another name of the same form.
+/// Returns a different name of the same form.
 fn renamed(name: &str) -> String {
     match name.strip_prefix("redo-").and_then(|number| number.parse::<u64>().ok()) {
         Some(number) => format!("redo-{:016}", number + 1_000),
@@ -259,7 +260,7 @@ fn open(trial: &Scratch) -> Outcome {
     match Start::new(trial).ready_or_ended() {
         Ok(pando) => {
             let found = count(&mut pando.administrator());
-            // A start reports what it finds before it is ready. The check of all rows runs in addition.
+            // A start reports damage before the server is ready. The check of all rows is an additional step.
             assert!(pando.stop().success(), "it stops");
             let is_sound = command(&["verify"], Some(&Pando::data(trial))).code == Some(0);
             Outcome::Opened { found: found.unwrap_or(0), is_sound: is_sound && found.is_some() }
@@ -289,12 +290,13 @@ fn count(admin: &mut Connection) -> Option<usize> {
     Some(found)
 }
 
-/// Returns the complaint about an outcome, if any.
+/// Returns the complaint about an outcome, if there is one.
 fn judge(outcome: &Outcome, name: &str, way: DamageKind, files: &[String]) -> Option<String> {
     match outcome {
         Outcome::Opened { found, is_sound } => {
             let lost = CHANGES - found;
-            // Rows of the data file have checksums, its pages do not: a start cannot detect all damage, the check can.
+            // Rows of the data file have checksums, but its pages do not. So a start cannot detect all damage; the
+            // check of all rows can.
             if name == "data.mdb" && !is_sound {
                 return None;
             }
@@ -315,9 +317,9 @@ fn judge(outcome: &Outcome, name: &str, way: DamageKind, files: &[String]) -> Op
     }
 }
 
-/// Returns how many changes may be lost unnoticed, see docs/explanation/security.md: the last group, which a crash may
-/// have torn; the newest groups of the segment in use if they are zeroes, because an unused part of a file looks the
-/// same; and the data file as a whole, while no changes are pending in the redo log.
+/// Returns the number of changes that may be lost undetected (see docs/explanation/security.md). These are: the last
+/// group, which a crash may have torn; the newest groups of the current segment if they are zeroed, because an unused
+/// part of a file looks the same; and the data file as a whole if no changes are pending in the redo log.
 fn undetectable(name: &str, way: DamageKind, files: &[String]) -> usize {
     let newest = files.iter().rfind(|file| is_redo(file));
     match way {
@@ -333,8 +335,8 @@ fn undetectable(name: &str, way: DamageKind, files: &[String]) -> usize {
     }
 }
 
-/// Returns true if a refusal names the file. For the data file the folder is enough; if a file belongs to other data,
-/// the server cannot know which of them is wrong.
+/// Returns true if a refusal names the file. For the data file, its folder is sufficient. If a file belongs to another
+/// directory, the server cannot know which of the files is wrong.
 fn names(line: &str, name: &str, way: DamageKind, files: &[String]) -> bool {
     line.contains(name)
         || (name == "data.mdb" && line.contains("/data:"))
@@ -346,9 +348,9 @@ fn last_line(said: &str) -> &str {
     said.lines().last().unwrap_or_default()
 }
 
-/// Restores the file as it was before the damage: a refusal has taken nothing away, so that all changes are there.
-/// Damage in the middle of the data file may be found only during the replay of the redo log, which then may contain
-/// its last group twice; otherwise a refusal changes no octet (`is_strict`).
+/// Restores the damaged file. The refused start must have lost nothing, so all changes must be present. Damage in the
+/// middle of the data file may be found only during the replay of the redo log, which may then contain its last group
+/// twice. Otherwise a refusal must not change any octet (`is_strict`).
 fn mend(
     trial: &Scratch,
     template: &Template,
@@ -359,7 +361,7 @@ fn mend(
     let after = contents(&folder);
     for (name, bytes) in damaged {
         let is_same = if is_strict { after.get(name) == Some(bytes) } else { after.contains_key(name) };
-        // An emptied file has nothing to lose.
+        // An empty file has no content to lose.
         if !is_worthless(name) && !bytes.is_empty() && !is_same {
             return Some(format!("the refused start has changed {name}"));
         }
@@ -376,7 +378,7 @@ fn mend(
     }
 }
 
-/// Random damage to the octets of the redo log: no more than the last change is lost unnoticed.
+/// Random damage to octets of the redo log: at most the last change is lost undetected.
 fn groups(plan: &Plan, template: &Template) -> Finding {
     let mut random = plan.random("damage/groups");
     let files: Vec<String> = template.files().into_iter().filter(|name| is_redo(name)).collect();
@@ -393,7 +395,7 @@ fn groups(plan: &Plan, template: &Template) -> Finding {
         let mut bytes = fs::read(&path).unwrap();
         let used = last_used(&bytes) + 1;
         let at = random.usize(..used);
-        // One group's worth of octets, or a few, so that the octets after them prove that they were there.
+        // About one group of octets, or a few groups, so that the octets after them prove that they existed.
         let end = (at + random.usize(1..2 * FILLING)).min(used);
         let is_zeroed = random.bool();
         bytes[at..end].iter_mut().for_each(|byte| *byte = if is_zeroed { 0 } else { random.u8(..) });
@@ -402,7 +404,7 @@ fn groups(plan: &Plan, template: &Template) -> Finding {
         let is_at_the_end = name == newest && end + GROUP_MAX >= used;
         let complaint = match &outcome {
             Outcome::Opened { found, is_sound: true } if is_at_the_end && CHANGES - found <= 1 => None,
-            // Zeroes up to the end of the newest segment look like an unused part.
+            // Zeroes up to the end of the newest segment look like its unused part.
             Outcome::Opened { is_sound: true, .. } if is_at_the_end && is_zeroed && end == used => None,
             other => judge(other, name, DamageKind::MiddleOctetFlipped, &files),
         };

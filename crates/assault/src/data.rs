@@ -1,4 +1,4 @@
-//! The directory that is attacked: the sample organisation and, if many candidates are needed, people in one flat unit.
+//! The attacked directory: the sample organisation and, if an attack needs many candidates, people in one flat unit.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -7,16 +7,16 @@ use std::path::Path;
 use crate::support::pando::{Pando, Start, command};
 use crate::support::{SUFFIX, Scratch};
 
-/// A user of the sample, who is no administrator.
+/// A user of the sample who is not an administrator.
 pub(crate) const PERSON: &str = "uid=ahuber,ou=people,dc=example,dc=com";
 
 /// The password of every user of the sample.
 pub(crate) const PERSON_PASSWORD: &str = "password";
 
-/// The unit with many entries.
+/// The organizational unit with many entries.
 pub(crate) const MANY: &str = "ou=many,dc=example,dc=com";
 
-/// Returns a folder with the sample organisation in `data`, which no server has open.
+/// Returns a folder with the sample organisation in `data`, which no server has opened.
 pub(crate) fn sample(name: &str) -> Scratch {
     let scratch = Scratch::new(name);
     assert!(Start::new(&scratch).arguments(&["--sample"]).ready().stop().success());

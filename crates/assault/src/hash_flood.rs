@@ -1,4 +1,4 @@
-//! Floods of work on password hashes by 64 users from 64 addresses, and the first binds of others meanwhile.
+//! Floods of password hashing by 64 users from 64 addresses, while other clients bind for the first time.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -21,31 +21,31 @@ use crate::support::pando::{Pando, Start, command};
 use crate::support::tree::plant_policy;
 use crate::support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
 
-/// Users who flood, each from an address of its own.
+/// Number of attacking users, each with its own address.
 const ATTACKERS: usize = 64;
 
-/// Requests that each of them has under way.
+/// Number of outstanding requests of each attacker.
 const PIPELINE: i32 = 16;
 
-/// Former passwords of each of them, if there is a history.
+/// Number of former passwords of each attacker, if there is a password history.
 const HISTORY: usize = 24;
 
-/// Longest first bind of another client (99th percentile).
+/// Maximum latency of another client's first bind (99th percentile).
 const FIRST_BIND_MAX: Duration = Duration::from_secs(1);
 
-/// Time after the end of a flood when a bind must be as fast as before it.
+/// Time after the end of a flood at which a bind must be as fast as before it.
 const AFTERWARDS: Duration = Duration::from_secs(2);
 
 /// Allowance for noise of the machine when the binds before and after a flood are compared.
 const SLACK: Duration = Duration::from_millis(100);
 
-/// Binds that are measured before and afterwards.
+/// Number of binds that are measured before and after a flood.
 const BINDS: usize = 10;
 
 /// Niceness of the attackers' threads, which share the machine with the server.
 const NICENESS: i32 = 10;
 
-/// The first address of those whose binds are measured.
+/// First source address of the measured binds.
 const FIRST_VICTIM: u32 = u32::from_be_bytes([127, 200, 0, 1]);
 
 /// Requests of a flood.
@@ -53,11 +53,11 @@ const FIRST_VICTIM: u32 = u32::from_be_bytes([127, 200, 0, 1]);
 enum Manner {
     /// Changes of the attacker's own password.
     Changes,
-    /// Binds with the right password, with one that is wrong, and changes.
+    /// Binds with the right password, binds with a wrong password, and changes.
     Mixed,
 }
 
-/// The attacks.
+/// Runs the attacks.
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
     let attacks = [
         ("changes", Manner::Changes, false),
@@ -89,7 +89,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
     }
 }
 
-/// Returns the sample, in which the attackers have a history of passwords, and the names of all people.
+/// Returns the sample, with a password history for the attackers, and the names of all people.
 fn people_with_history() -> (Scratch, Vec<String>) {
     let scratch = data::sample("assault-hash-flood");
     let pando = Start::new(&scratch).ready();
@@ -107,7 +107,7 @@ fn people_with_history() -> (Scratch, Vec<String>) {
     fn value_of<'t>(entry: &'t str, name: &str) -> Option<&'t str> {
         entry.lines().find(|line| line.starts_with(name))
     }
-    // All passwords are stored in the first one's form, so every bind costs a hash.
+    // Every password is stored in the same form as the first one, so every bind costs a hash.
     let first =
         exported.split("\n\n").find(|entry| value_of(entry, "dn: ") == Some(&format!("dn: {}", people[0])));
     let password = first.and_then(|entry| value_of(entry, "userPassword")).unwrap();
@@ -145,7 +145,7 @@ fn flood(
     let server = pando.address();
     let (attackers, victims) = people.split_at(ATTACKERS);
     let mut victims = victims.iter().enumerate();
-    // Each name and each address once.
+    // Each name and each address is used once.
     let mut first_bind = |name: Option<(&str, &str)>| {
         let (number, victim) = victims.next().expect("people enough");
         let (name, password) = name.unwrap_or((victim, PERSON_PASSWORD));
@@ -218,7 +218,7 @@ fn flood(
     )
 }
 
-/// Binds on a new connection from this address: returns the result and the time it took.
+/// Binds on a new connection from this address. Returns the result and the latency.
 fn time_bind(
     server: SocketAddr,
     source: Ipv4Addr,
@@ -233,7 +233,7 @@ fn time_bind(
     (outcome.map(|outcome| outcome.code).map_err(|error| error.to_string()), started.elapsed())
 }
 
-/// Keeps requests under way until the flood is over, or the server ends the connection.
+/// Keeps requests outstanding until the flood is over, or the server closes the connection.
 fn attack(
     mut connection: Connection,
     name: &str,
@@ -242,7 +242,7 @@ fn attack(
     answered: &AtomicU64,
 ) {
     connection.set_timeout(Duration::from_secs(60)).unwrap();
-    // Attackers have machines of their own.
+    // Real attackers use other machines.
     rustix::process::setpriority_process(None, NICENESS).unwrap();
     let send = |connection: &mut Connection, id: i32| {
         let mut changes = ChangesBuf::new();

@@ -1,5 +1,5 @@
-//! Requests to two servers that differ only in data hidden from their users: every answer must be the same. The
-//! requests are those of `crates/pando/tests/access/hidden.rs`.
+//! Sends the same requests to two servers that differ only in data hidden from their users. All answers must be equal.
+//! The requests are those of `crates/pando/tests/access/hidden.rs`.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use crate::plan::Plan;
 use crate::report::{Finding, Report};
 use crate::support::hidden_data;
 
-/// Fewest requests.
+/// Minimum number of requests.
 const QUICK: usize = 5_000;
 const FULL: usize = 100_000;
 
-/// The attacks.
+/// Runs the attacks.
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
     report.attack("hidden/requests", || requests(plan));
 }

@@ -1,5 +1,5 @@
-//! Many hostile connections at once: each sends its messages as fast as the server takes them, and reads nothing unless
-//! the attack says so.
+//! Many hostile connections at once. Each sends its messages as fast as the server reads them, and reads nothing unless
+//! the attack requires it.
 
 use std::io::{ErrorKind, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -10,19 +10,20 @@ use ldap::{Authentication, BindRequest, Controls, MessageId, Request, ResultCode
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Socket, Type};
 
-/// Time without an octet taken from any connection after which the server counts as taking no more.
+/// Time after which the server counts as no longer reading, if it has read from no connection.
 const QUIET: Duration = Duration::from_millis(1_200);
 
 /// Interval between checks while all sockets are full.
 const POLL: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
-/// Longest time that the server may take to answer a bind of a hostile connection.
+/// Maximum time for the server to answer a bind of a hostile connection.
 const BIND_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Octets given to one connection before the others have their turn.
+/// Maximum number of octets sent on one connection before the next one.
 const TURN: usize = 256 << 10;
 
-/// The first address of hostile connections; each has its own, which is the worst case for bounds by source.
+/// First source address of hostile connections. Each has its own address, which is the worst case for limits per
+/// source.
 const FIRST_SOURCE: u32 = u32::from_be_bytes([127, 1, 0, 1]);
 
 /// Hostile connections.
@@ -42,19 +43,19 @@ struct Member {
 enum State {
     Sending,
     Done,
-    /// The server has closed it.
+    /// The server has closed the connection.
     Closed,
 }
 
 /// Progress of a horde.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pushed {
-    /// Messages given to the kernel as a whole.
+    /// Messages that the kernel accepted completely.
     pub(crate) messages: usize,
     pub(crate) octets: u64,
     /// Connections that the server closed.
     pub(crate) closed: usize,
-    /// Connections of which the server takes no more.
+    /// Connections from which the server no longer reads.
     pub(crate) waiting: usize,
 }
 
@@ -66,7 +67,7 @@ pub(crate) fn connect_from(source: Ipv4Addr, server: SocketAddr) -> Result<TcpSt
     Ok(socket.into())
 }
 
-/// The source address of a hostile connection.
+/// Returns the source address of a hostile connection.
 pub(crate) fn hostile_source(index: usize) -> Ipv4Addr {
     Ipv4Addr::from(FIRST_SOURCE + index as u32)
 }
@@ -78,14 +79,14 @@ impl Horde {
             let source = hostile_source(if one_source { 0 } else { index });
             let stream = connect_from(source, server).unwrap();
             stream.set_nonblocking(true).unwrap();
-            // A reset on close: with an ordinary end the server would still handle the messages in its socket.
+            // Resets on close. After an orderly close, the server would still handle the messages in its socket.
             socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
             Member { stream, pending: Vec::new(), written: 0, sent: 0, state: State::Sending }
         };
         Horde { members: (0..count).map(member).collect() }
     }
 
-    /// Binds each of them.
+    /// Binds each connection.
     pub(crate) fn bind(&mut self, dn: &str, password: &str) {
         let authentication = Authentication::Simple(password.as_bytes());
         let request = Request::Bind(BindRequest { version: 3, name: dn, authentication });
@@ -101,8 +102,8 @@ impl Horde {
         }
     }
 
-    /// Sends the messages that `message` returns for a connection and the number of its message, both from 0. It ends
-    /// when there are no more, when the server takes no more, or when `goes_on` returns false.
+    /// Sends messages on all connections. `message` returns the message for a connection and a message number, both
+    /// from 0. Ends when there are no more messages, when the server stops reading, or when `goes_on` returns false.
     pub(crate) fn push(
         &mut self,
         message: impl Fn(usize, usize) -> Option<Vec<u8>>,
@@ -138,7 +139,7 @@ impl Horde {
 }
 
 impl Member {
-    /// Gives the kernel as much as it takes, up to a turn's worth; returns the number of octets.
+    /// Sends as much as the kernel accepts, at most [`TURN`] octets. Returns the number of octets.
     fn turn(&mut self, message: impl Fn(usize) -> Option<Vec<u8>>, messages: &mut usize) -> u64 {
         let mut taken = 0;
         while self.state == State::Sending && taken < TURN {
