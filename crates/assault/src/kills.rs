@@ -1,7 +1,7 @@
-//! kill -9 at every time of a server's life: no acknowledged change is lost, no change is applied in part, and the
-//! check of all rows passes.
+//! kill -9 at all stages of a server's life. No acknowledged change may be lost, no change may be applied partially,
+//! and the check of all rows must pass.
 //!
-//! Writers record the changes acknowledged to them, and those still under way; see `support/writers.rs`.
+//! The writers record their acknowledged and outstanding changes; see `support/writers.rs`.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,26 +20,26 @@ use crate::support::{DEADLINE, Scratch};
 
 const WRITERS: usize = 12;
 
-/// Rounds that each attack has at least.
+/// Minimum number of rounds of each attack.
 const ROUNDS_MIN: u32 = 3;
 
-/// Acknowledgements before a kill under load, at most.
+/// Maximum number of acknowledgements before a kill under load.
 const ACKNOWLEDGEMENTS_MAX: u64 = 800;
 
-/// File calls of a start after which it is killed, at most: one that replays, checkpoints and stops the redo log takes
-/// some dozen.
+/// Maximum number of file calls of a start before it is killed. A start that replays, checkpoints and stops the redo
+/// log needs some dozens.
 const START_CALLS_MAX: u64 = 40;
 
-/// File calls of a server under load after which it is killed, at most: several checkpoints.
+/// Maximum number of file calls of a server under load before it is killed, enough for several checkpoints.
 const CALLS_MAX: u64 = 4_000;
 
-/// Fewest acknowledgements before a stop.
+/// Minimum number of acknowledgements before a stop.
 const BEFORE_A_STOP: u64 = 60;
 
-/// Microseconds between the signal to stop and the kill, at most: a stop checkpoints what is pending.
+/// Maximum number of microseconds between the stop signal and the kill. A stop checkpoints the pending changes.
 const STOP_MICROS_MAX: u64 = 30_000;
 
-/// The attacks.
+/// Runs the attacks.
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
     report.attack("kills/load", || attack(plan, "load", 8, KillPoint::Load));
     report.attack("kills/start", || attack(plan, "start", 5, KillPoint::Start));
@@ -51,15 +51,15 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
 /// Moment at which the server is killed.
 #[derive(Clone, Copy, PartialEq)]
 enum KillPoint {
-    /// After so many acknowledged changes.
+    /// After a number of acknowledged changes.
     Load,
-    /// While it starts on pending changes, at one of its file calls.
+    /// At a file call while the server starts with pending changes.
     Start,
-    /// Under load at one of its file calls, in a group or in a checkpoint.
+    /// At a file call under load, in a group or in a checkpoint.
     Calls,
-    /// While it stops, which checkpoints.
+    /// While the server stops, which includes a checkpoint.
     Stop,
-    /// While settings and indexes change as well.
+    /// While settings and indexes are changed too.
     Settings,
 }
 
@@ -108,7 +108,7 @@ impl Scene {
         plant_suffix(&mut admin);
         writers.iter().for_each(|writer| writer.plant(&mut admin));
         let settings = (way == KillPoint::Settings).then(|| SettingsWriter::new(random.u64(..)));
-        // The first kill comes directly after these.
+        // The first kill comes directly after these changes.
         pando.kill();
         Scene { scratch, writers, settings, acknowledged: AtomicU64::new(0), way }
     }
@@ -130,10 +130,10 @@ impl Scene {
             KillPoint::Start => {
                 let pando = Start::new(&self.scratch).ready();
                 self.write_and(&pando, random.u64(1..ACKNOWLEDGEMENTS_MAX), kill);
-                // Several times, so that a start finds what a killed start left.
+                // Repeated, so that a start finds the files of an earlier killed start.
                 for _ in 0..3 {
                     let power = self.power().kill_at(random.u64(1..START_CALLS_MAX));
-                    // A start that gets ready is killed when it is dropped.
+                    // A server that becomes ready is killed when it is dropped.
                     drop(Start::new(&self.scratch).with(&power).ready_or_ended());
                 }
             }
@@ -148,7 +148,7 @@ impl Scene {
                 let wait = Duration::from_micros(random.u64(..STOP_MICROS_MAX));
                 self.write_and(&pando, BEFORE_A_STOP + random.u64(..ACKNOWLEDGEMENTS_MAX), |pando| {
                     pando.signal(Signal::TERM);
-                    // The kill may come at any point of the stop, whatever that is on this machine.
+                    // The kill may come at any point of the stop, depending on the machine.
                     std::thread::sleep(wait);
                     kill(pando);
                 });
@@ -156,7 +156,7 @@ impl Scene {
         }
     }
 
-    /// Has all writers write. After so many acknowledgements it calls `then`, which ends the server, and waits until
+    /// Runs all writers. After this number of acknowledgements it calls `then`, which ends the server, and waits until
     /// the writers have noticed.
     fn write_and(&mut self, pando: &Pando, acknowledgements: u64, then: impl FnOnce(&Pando)) {
         let address = pando.address();
@@ -197,7 +197,8 @@ impl Scene {
         });
     }
 
-    /// Compares the server with what it acknowledged. A stop afterwards leaves the next round nothing to replay.
+    /// Compares the server's data with its acknowledgements. If `stops`, stops the server afterwards, so that the next
+    /// round has nothing to replay.
     fn check(&mut self, stops: bool) {
         let pando = Start::new(&self.scratch).ready();
         let mut admin = pando.administrator();

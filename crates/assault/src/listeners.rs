@@ -1,5 +1,5 @@
-//! Thousands of searches that listen for changes, whose clients close, half-close, stop reading, or ask for every
-//! place. Other clients must receive changes meanwhile, and the server must release every search.
+//! Thousands of persistent searches whose clients close, half-close, stop reading, or ask for every available place.
+//! Other clients must receive changes in the meantime, and the server must release every search.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -24,16 +24,16 @@ use crate::support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
 use crate::under_attack::{Bounds, under_attack};
 use crate::wire::{bind, open};
 
-/// Memory and latency limits: some kilobytes for each search, and the changes sent to clients that do not read.
+/// Limits of memory and latency: some kilobytes for each search, and the changes for clients that do not read.
 const BOUNDS: Bounds = Bounds { cost: 256 * MIB, slowest: Duration::from_secs(2) };
 
-/// Longest time until a search has ended after its client closed.
+/// Maximum time until a search ends after its client closed the connection.
 const END_MAX: Duration = Duration::from_secs(5);
 
-/// Searches on each connection.
+/// Number of searches on each connection.
 const PER_CONNECTION: usize = 10;
 
-/// The attacks.
+/// Runs the attacks.
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
     let names = ["close", "half-close", "stall", "greedy"].map(|name| format!("listeners/{name}"));
     if !names.iter().any(|name| report.wants(name)) {
@@ -46,7 +46,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
     report.attack(&names[2], || {
         let node_file = scratch.write("stall.toml", format!("request_memory_bytes = {REQUEST_MEMORY}\n"));
         let start = Start::new(&scratch).arguments(&["--node", node_file.to_str().unwrap()]);
-        // Clients that do not read: what they cost follows from the setting, as for any other search.
+        // For clients that do not read, the cost is limited by the setting, as for other searches.
         let bounds = Bounds { cost: MANY_COST_MAX, ..BOUNDS };
         under_attack(&scratch, start, bounds, |pando| stall(pando, connections, plan.count(50, 2_000)))
     });
@@ -86,20 +86,20 @@ fn listeners(pando: &Pando, connections: usize, (name, password): (&str, &str)) 
         .collect()
 }
 
-/// `cn=NAME,cn=Persistent Searches,cn=monitor`.
+/// Returns the number in `cn=NAME,cn=Persistent Searches,cn=monitor`.
 fn figure(admin: &mut Connection, name: &str) -> usize {
     let dn = format!("cn={name},cn=Persistent Searches,cn=monitor");
     let entry = admin.entry(&dn, &["monitorCounter"]).unwrap().unwrap();
     std::str::from_utf8(&entry.attributes[0].values[0]).unwrap().parse().unwrap()
 }
 
-/// Waits until so many searches listen; returns the time that took, or `None` if they never did.
+/// Waits until this number of searches is registered. Returns the time, or `None` if it was not reached.
 fn until_listening(admin: &mut Connection, count: usize) -> Option<Duration> {
     let begun = Instant::now();
     wait_until(Duration::from_secs(30), || figure(admin, "Current") == count).then(|| begun.elapsed())
 }
 
-/// Changes an entry that all listen to. Unchanged values would be no change.
+/// Changes an entry that all searches cover. The values must differ, because equal values are not a change.
 fn change(admin: &mut Connection) {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let value = format!("{} of {}", NUMBER.fetch_add(1, Ordering::Relaxed), std::process::id());
@@ -107,8 +107,8 @@ fn change(admin: &mut Connection) {
     assert!(admin.modify(SUFFIX, &[change]).unwrap().is_success());
 }
 
-/// Returns the number of search results with a change, and the results that ended searches. It reads until there are
-/// `count`, the peer has closed, or no more messages come.
+/// Returns the number of search results with a change, and the results that ended searches. Reads until there are
+/// `count`, the peer has closed, or no more messages arrive.
 fn read_notifications(stream: &mut TcpStream, count: usize) -> (usize, Vec<ResultCode>) {
     let limits = ldap::DecodeLimits::AUTHENTICATED;
     let (mut input, mut buffer, mut entries, mut codes) = (Vec::new(), vec![0; 16 << 10], 0, Vec::new());
@@ -140,7 +140,7 @@ enum Leave {
     CloseSide,
 }
 
-/// All searches receive a change, then their clients leave. The server must release every search.
+/// All searches receive a change, then their clients disconnect. The server must release every search.
 fn leave(pando: &Pando, connections: usize, how: Leave) -> Finding {
     let mut admin = pando.administrator();
     let mut streams = listeners(pando, connections, (ADMIN_DN, ADMIN_PASSWORD));
@@ -176,8 +176,8 @@ fn leave(pando: &Pando, connections: usize, how: Leave) -> Finding {
     )
 }
 
-/// Clients that do not read while entries change. One that reads must receive each change, and the memory that the
-/// server holds for the others is bounded.
+/// Clients that do not read while entries change. A client that reads must receive each change, and the server's memory
+/// for the others must be bounded.
 fn stall(pando: &Pando, connections: usize, changes: usize) -> Finding {
     let mut admin = pando.administrator();
     let streams = listeners(pando, connections, (ADMIN_DN, ADMIN_PASSWORD));
@@ -202,11 +202,11 @@ fn stall(pando: &Pando, connections: usize, changes: usize) -> Finding {
         .bounded(gone.is_some(), "all are gone when their clients are", "all")
 }
 
-/// One user opens as many searches as it can; another listens, and receives changes.
+/// One user opens as many searches as possible. Another user's search must still receive changes.
 fn greedy(pando: &Pando) -> Finding {
     let mut admin = pando.administrator();
     let all = figure(&mut admin, "Max");
-    // More than there are places for, from many addresses.
+    // More searches than there are places, from many addresses.
     let connections = (all / PER_CONNECTION + 20).min(connections_possible());
     let streams = listeners(pando, connections, (PERSON, PERSON_PASSWORD));
     let asked = connections * PER_CONNECTION;

@@ -1,10 +1,10 @@
-//! The assault: attacks a running Pando as a hostile client, a failing disk or a broken machine would, measures the
-//! effects, and compares them with the bounds that `docs/explanation/security.md` promises.
+//! The assault: attacks a running Pando like a hostile client, a failing disk or a broken machine, measures the
+//! effects, and compares them with the limits in `docs/explanation/security.md`.
 //!
 //! Each family of attacks is a module with a function `run`. An attack starts the real binary on a free loopback port
-//! over a temporary folder, ends it by its process id, and reports one line: name, what was done, what was measured
-//! with its bound, `pass` or `FAIL`. Attacks that choose at random begin from one printed seed. The helpers that
-//! start a server and write to it are those of the black-box tests (`crates/pando/tests/support`).
+//! with a temporary folder, ends it by its process id, and reports one line: name, description, measurements with their
+//! limits, `pass` or `FAIL`. Random choices follow from one printed seed. The helpers that start a server and write to
+//! it are those of the black-box tests (`crates/pando/tests/support`).
 //!
 //! `./dev assault` builds the release binary and runs this from the repository's root; the binary under attack is
 //! `target/release/pando` below the current folder.
@@ -65,7 +65,7 @@ struct Arguments {
     list: bool,
 }
 
-/// A family's name, what it does, and its attacks.
+/// Name of a family, its description, and its attacks.
 type Family = (&'static str, &'static str, fn(&Plan, &mut Report));
 
 const FAMILIES: &[Family] = &[

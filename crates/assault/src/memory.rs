@@ -1,8 +1,8 @@
-//! Memory that hostile connections can make the server hold: the worst request shapes, measured as the growth of its
+//! Memory that hostile connections can make the server use: the worst shapes of requests, measured as the growth of its
 //! resident memory.
 //!
-//! Each shape runs against a server of its own while another client uses it. Eight connections may cost 512 MiB. A
-//! thousand may cost a quarter of the memory that the server may have, which is twice what its requests may hold
+//! Each shape runs on its own server while another client uses that server. Eight connections may cost 512 MiB. A
+//! thousand may cost a quarter of the server's permitted memory, which is twice the limit of request memory
 //! (`request_memory_bytes`). The memory is released when the connections are closed.
 
 mod shapes;
@@ -22,7 +22,7 @@ use crate::support::pando::{Pando, Start};
 use crate::support::{SUFFIX, Scratch};
 use shapes::{SHAPES, Shape};
 
-/// Most memory that eight hostile connections may cost.
+/// Maximum memory cost of eight hostile connections.
 const FEW_COST_MAX: u64 = 512 * MIB;
 
 /// Number of connections that count as few.
@@ -31,26 +31,26 @@ const FEW: usize = 8;
 /// Setting of request memory for many connections, so that their cost is the same on every machine.
 pub(crate) const REQUEST_MEMORY: u64 = 256 * MIB;
 
-/// Most memory that many connections cost with that setting: they hold at most twice as much together; the rest is for
-/// the connections themselves and for the work of the server.
+/// Maximum memory cost of many connections with that setting: twice its value for requests, and the rest for the
+/// connections themselves and the work of the server.
 pub(crate) const MANY_COST_MAX: u64 = 2 * REQUEST_MEMORY + 64 * MIB;
 
-/// Most memory above the initial that the server may hold after the connections are closed.
+/// Maximum growth of the server's memory that may remain after the connections are closed.
 const KEPT_MAX: u64 = 64 * MIB;
 
-/// Growth at which an attack ends, so that the machine does not run out of memory.
+/// Growth of memory at which an attack ends, so that the machine does not run out of memory.
 const ENOUGH: u64 = 6 << 30;
 
 /// Entries in one unit, for searches that gather candidates.
 const MANY_ENTRIES: (usize, usize) = (20_000, 100_000);
 
-/// Time for the server to read the messages of a client that then reads.
+/// Time for the server to read a client's messages before the client reads.
 const HEARD: Duration = Duration::from_millis(500);
 
-/// Longest time of another client's answer during an attack.
+/// Maximum latency of another client's answer during an attack.
 const SLOWEST_MAX: Duration = Duration::from_secs(5);
 
-/// The attacks.
+/// Runs the attacks.
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
     let wanted: Vec<&Shape> = SHAPES
         .iter()
@@ -79,7 +79,7 @@ fn attack(plan: &Plan, scratch: &Scratch, shape: &Shape) -> Finding {
     let is_few = count <= FEW;
     let node_file = scratch.write("node.toml", format!("request_memory_bytes = {REQUEST_MEMORY}\n"));
     let arguments = ["--node", node_file.to_str().unwrap()];
-    // The bound of few connections does not depend on settings.
+    // The limit for few connections does not depend on settings.
     let pando = start(scratch, if is_few { &[] } else { &arguments });
     let bystander = Bystander::start(pando.address(), &Pando::data(scratch));
     let mut horde = Horde::connect(pando.address(), count, shape.one_source);
@@ -139,18 +139,18 @@ enum AndThen {
     Unbinds,
 }
 
-/// Requests of a connection that may be outstanding, in these attacks.
+/// Maximum number of outstanding requests of a connection in these attacks.
 const OUTSTANDING: usize = 100;
 
-/// Entries that each of its searches finds: the size limit of other users than the administrator.
+/// Number of entries that each search returns: the size limit of users other than the administrator.
 const ENTRIES: usize = 1_000;
 
-/// Octets of answers that wait in the client's socket, so that most wait in the server.
+/// Maximum size in octets of the answers in the client's socket, so that most of them wait in the server.
 const RECEIVED_MAX: usize = 64 << 10;
 
-/// One connection has as many requests outstanding as it may, plus one search, and reads nothing. It abandons all and
-/// sends a small request (RFC 4511 section 4.11), or unbinds (section 4.3), and then reads. Few entries come, because
-/// the server reads an abandon or unbind even when it takes no further request.
+/// One connection has the maximum number of outstanding requests, plus one search, and reads nothing. Then it abandons
+/// all of them and sends a small request (RFC 4511 section 4.11), or unbinds (section 4.3), and reads. Few entries
+/// arrive, because the server reads an abandon or unbind even if it reads no other request.
 fn over_its_budget(scratch: &Scratch, then: AndThen) -> Finding {
     let node_file = scratch.write("few.toml", format!("[limits]\noutstanding = {OUTSTANDING}\n"));
     let pando = start(scratch, &["--node", node_file.to_str().unwrap()]);
@@ -178,7 +178,7 @@ fn over_its_budget(scratch: &Scratch, then: AndThen) -> Finding {
             ("says goodbye, and is closed", None)
         }
     };
-    // The server has received the messages and acts on them.
+    // The server receives the messages and processes them.
     std::thread::sleep(HEARD);
     let mut entries = 0;
     loop {

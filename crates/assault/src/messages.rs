@@ -1,4 +1,4 @@
-//! Mutated messages over raw sockets: the server goes on, reports no defect, and its data stays sound.
+//! Mutated messages over raw sockets. The server must keep running and report no defect, and its data must stay sound.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -17,16 +17,16 @@ use crate::report::{Finding, Report};
 use crate::support::pando::{Pando, Start, command};
 use crate::support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX};
 
-/// Most mutated messages on one connection: one that is no LDAP ends it.
+/// Maximum number of mutated messages on one connection. A message that is not LDAP ends the connection.
 const MESSAGES_PER_CONNECTION: usize = 40;
 
-/// Fewest messages.
+/// Minimum number of messages.
 const MESSAGES_MIN: usize = 2_000;
 
-/// Threads that send.
+/// Number of sending threads.
 const SENDERS: usize = 4;
 
-/// The attacks.
+/// Runs the attacks.
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
     report.attack("messages/mutated", || mutated(plan));
 }
@@ -64,7 +64,7 @@ fn mutated(plan: &Plan) -> Finding {
         .bounded(verified.code == Some(0), format!("verify ends with {:?}", verified.code), "finds nothing")
 }
 
-/// Sends mutated messages for so long; returns their number.
+/// Sends mutated messages for this time; returns their number.
 fn send(server: SocketAddr, sender: usize, seed: u64, time: Duration) -> usize {
     let mut random = fastrand::Rng::with_seed(seed);
     let originals = originals();
@@ -78,7 +78,7 @@ fn send(server: SocketAddr, sender: usize, seed: u64, time: Duration) -> usize {
             bytes.extend(mutate(&originals, &mut random));
             sent += 1;
         }
-        // The server may close in the middle; then it does not take the rest.
+        // The server may close the connection in the middle of a message, and then reads no more.
         if stream.write_all(&bytes).is_ok() && stream.shutdown(Shutdown::Write).is_ok() {
             read_to_the_end(&mut stream);
         }
@@ -86,7 +86,7 @@ fn send(server: SocketAddr, sender: usize, seed: u64, time: Duration) -> usize {
     sent
 }
 
-/// Reads until the connection ends, by close or reset, as it must.
+/// Reads until the server ends the connection by close or reset, as it must.
 fn read_to_the_end(stream: &mut TcpStream) {
     let mut buffer = [0; 16 << 10];
     loop {
@@ -183,14 +183,14 @@ fn mutate(originals: &[Vec<u8>], random: &mut fastrand::Rng) -> Vec<u8> {
             4 => bytes.insert(at, random.u8(..)),
             5 if bytes.len() > 1 => _ = bytes.remove(at),
             6 => bytes.truncate(at),
-            // A part of another message: valid tags and lengths.
+            // A part of another message, with valid tags and lengths.
             7 => {
                 let other = &originals[random.usize(..originals.len())];
                 let from = random.usize(..other.len());
                 let piece = &other[from..(from + random.usize(1..24)).min(other.len())];
                 bytes.splice(at..at, piece.iter().copied());
             }
-            // Lengths beyond the end of the message, up to the largest.
+            // Lengths beyond the end of the message, up to the maximum.
             _ if !bytes.is_empty() => bytes[at] = [0x80, 0x84, 0xff, 0x7f, 0][random.usize(..5)],
             _ => {}
         }

@@ -1,8 +1,8 @@
-//! Extent of a run, quick or of so many minutes, and the seed of its random choices.
+//! Extent of a run (quick, or a number of minutes), and the seed of its random choices.
 
 use std::time::Duration;
 
-/// Time of all attacks at random together in a quick run.
+/// Total time of all random attacks in a quick run.
 const QUICK: Duration = Duration::from_secs(40);
 
 /// The plan of a run.
@@ -24,9 +24,9 @@ impl Plan {
         self.seed
     }
 
-    /// Returns the random choices of one attack, which do not depend on other attacks.
+    /// Returns the random generator of one attack, which does not depend on other attacks.
     pub(crate) fn random(&self, attack: &str) -> fastrand::Rng {
-        // FNV-1a, so that attacks differ.
+        // FNV-1a hash of the name, so that attacks differ.
         let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
         fastrand::Rng::with_seed(attack.bytes().fold(self.seed ^ 0xcbf2_9ce4_8422_2325, step))
     }
@@ -41,7 +41,7 @@ impl Plan {
         if self.quick { quick } else { full }
     }
 
-    /// Returns a share of the time for attacks at random, in hundredths.
+    /// Returns this share, in percent, of the time for random attacks.
     pub(crate) fn share(&self, hundredths: u32) -> Duration {
         self.time * hundredths / 100
     }

@@ -1,5 +1,4 @@
-//! Clients that occupy connections of the metrics listener, and probes from the same address that ask `/ready`
-//! meanwhile.
+//! Clients that occupy connections of the metrics listener, while probes from the same address request `/ready`.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -18,21 +17,21 @@ use crate::support::Scratch;
 use crate::support::pando::{Pando, Start};
 use crate::under_attack::{Bounds, under_attack};
 
-/// Longest answer to a probe.
+/// Maximum latency of a probe.
 const PROBE_MAX: Duration = Duration::from_millis(100);
 
-/// Delay before a hostile client that was closed connects again.
+/// Delay after which a hostile client reconnects when the server has closed its connection.
 const RETURN: Duration = Duration::from_millis(500);
 
-/// Longest time to open all hostile connections.
+/// Maximum time to open all hostile connections.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Hostile connections at a time.
+/// Number of concurrent hostile connections.
 const HOSTILE: usize = 1_000;
 
 const BOUNDS: Bounds = Bounds { cost: 64 * MIB, slowest: Duration::from_secs(2) };
 
-/// The address of the probes, which is that of hostile clients, too.
+/// Address of the probes, which some hostile clients share.
 const PROBE_SOURCE: Ipv4Addr = Ipv4Addr::LOCALHOST;
 
 /// Behaviour of the hostile clients.
@@ -40,7 +39,7 @@ const PROBE_SOURCE: Ipv4Addr = Ipv4Addr::LOCALHOST;
 enum Manner {
     /// Clients connect and send nothing.
     Idle,
-    /// Clients send an octet of a request now and then.
+    /// Clients send an octet of a request from time to time.
     Slow,
     /// Clients stop in the middle of a handshake.
     Handshake,
@@ -48,7 +47,7 @@ enum Manner {
     Unread,
 }
 
-/// The attacks.
+/// Runs the attacks.
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
     let attacks = [
         ("idle", Manner::Idle, 1),
@@ -78,10 +77,10 @@ fn start(scratch: &Scratch, is_secure: bool) -> Start {
     Start::new(scratch).arguments(&["--anonymous-read", "--node", node.to_str().unwrap()])
 }
 
-/// Returns the address of the metrics listener, as the server's log names it.
+/// Returns the address of the metrics listener from the server's log.
 fn metrics_address(pando: &Pando) -> SocketAddr {
     let log = pando.log();
-    // Each start adds to the log.
+    // Each start appends to the log.
     let (_, rest) = log.rsplit_once("metrics at ").expect("a line about metrics");
     rest.split_whitespace().next().unwrap().split('/').nth(2).unwrap().parse().unwrap()
 }
@@ -123,12 +122,12 @@ fn attack(pando: &Pando, manner: Manner, sources: u8, time: Duration) -> Finding
     )
 }
 
-/// Holds connections, and connects again soon after the server has closed one.
+/// Occupies connections, and reconnects soon after the server has closed one.
 fn hold(at: SocketAddr, manner: Manner, sources: u8, connections: &AtomicUsize, is_over: &AtomicBool) {
     let mut hello = Vec::new();
     Tls::insecure().unwrap().session("localhost").unwrap().write_tls(&mut hello).unwrap();
     let connect = |index: usize| {
-        // The first address is that of the probes.
+        // The first address is the probes' address.
         let source = Ipv4Addr::from(u32::from(PROBE_SOURCE) + (index % usize::from(sources)) as u32);
         let mut stream = connect_from(source, at).ok()?;
         let octets: &[u8] = match manner {
@@ -157,7 +156,7 @@ fn hold(at: SocketAddr, manner: Manner, sources: u8, connections: &AtomicUsize, 
     }
 }
 
-/// Whether the server has not closed a connection, to which a slow client sends an octet more.
+/// Returns true if the server has not closed a connection. A slow client sends another octet to test it.
 fn goes_on(stream: &mut TcpStream, manner: Manner) -> bool {
     if manner == Manner::Slow && stream.write_all(b"x").is_err() {
         return false;

@@ -1,4 +1,4 @@
-//! Figures of the kernel about the server under attack and about this process.
+//! Kernel statistics of the attacked server and of this process.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -8,10 +8,10 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// Octets in a mebibyte.
 pub(crate) const MIB: u64 = 1 << 20;
 
-/// Longest time until unused memory is released.
+/// Maximum time until unused memory is released.
 const GIVE_BACK: Duration = Duration::from_secs(20);
 
-/// Interval between checks of something that changes by itself.
+/// Interval between checks of a condition.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Raises the number of descriptors of this process to its limit: attacks hold thousands of connections.
@@ -20,7 +20,7 @@ pub(crate) fn raise_descriptor_limit() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// Returns the number of connections that this process can have, with some descriptors left for other things.
+/// Returns the number of connections that this process can open, with some descriptors in reserve.
 pub(crate) fn connections_possible() -> usize {
     getrlimit(Resource::Nofile).current.map_or(usize::MAX, |limit| (limit as usize).saturating_sub(200))
 }
@@ -33,14 +33,14 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Starts to measure; the peak counts from here on.
+    /// Starts the measurement, and resets the peak.
     pub(crate) fn watch(id: u32) -> Memory {
-        // 5 resets the peak, see proc_pid_clear_refs(5).
+        // 5 resets the peak; see proc_pid_clear_refs(5).
         let _ = fs::write(format!("/proc/{id}/clear_refs"), "5");
         Memory { id, before: field(id, "VmRSS:") }
     }
 
-    /// Returns the resident octets above those at the beginning.
+    /// Returns the growth of resident memory since the start, in octets.
     pub(crate) fn growth(&self) -> u64 {
         field(self.id, "VmRSS:").saturating_sub(self.before)
     }
@@ -50,12 +50,12 @@ impl Memory {
         field(self.id, "VmHWM:").saturating_sub(self.before)
     }
 
-    /// Returns the resident octets at the beginning.
+    /// Returns the resident memory at the start, in octets.
     pub(crate) fn before(&self) -> u64 {
         self.before
     }
 
-    /// Waits until the peak has not grown for `quiet`, at most until `end`.
+    /// Waits until the peak has not grown for `quiet`, or until `end`.
     pub(crate) fn settle(&self, quiet: Duration, end: Instant) {
         let (mut peak, mut since) = (self.peak_growth(), Instant::now());
         while since.elapsed() < quiet && Instant::now() < end {
@@ -67,26 +67,26 @@ impl Memory {
         }
     }
 
-    /// Waits until the growth is below `octets`, for a limited time; returns the growth then.
+    /// Waits, for a limited time, until the growth is below `octets`. Returns the growth.
     pub(crate) fn given_back(&self, octets: u64) -> u64 {
         wait_until(GIVE_BACK, || self.growth() <= octets);
         self.growth()
     }
 }
 
-/// Returns a field of `/proc/PID/status` that is in kB, in octets; 0 for a process that has ended.
+/// Returns a field of `/proc/PID/status`, converted from kB to octets; 0 if the process has ended.
 fn field(id: u32, name: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
     line.split_ascii_whitespace().next().and_then(|text| text.parse::<u64>().ok()).unwrap_or(0) << 10
 }
 
-/// Returns how many descriptors a process has open.
+/// Returns the number of open descriptors of a process.
 pub(crate) fn descriptors(id: u32) -> usize {
     fs::read_dir(format!("/proc/{id}/fd")).map_or(0, |entries| entries.count())
 }
 
-/// Checks repeatedly until `is_so` returns true, at most for `longest`; returns whether it did.
+/// Checks repeatedly until `is_so` returns true, at most for `longest`. Returns true if it did.
 pub(crate) fn wait_until(longest: Duration, mut is_so: impl FnMut() -> bool) -> bool {
     let started = Instant::now();
     loop {

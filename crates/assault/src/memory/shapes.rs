@@ -11,30 +11,30 @@ use ldap::{
 use crate::data::{MANY, PERSON, PERSON_PASSWORD};
 use crate::support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX};
 
-/// Returns the message of a number, from 0, or `None` after the last.
+/// Returns the message with a number, from 0, or `None` after the last message.
 pub(super) type Messages = Box<dyn Fn(usize) -> Option<Vec<u8>>>;
 
-/// A kind of requests, sent by so many connections.
+/// A kind of request, and the connections that send it.
 pub(super) struct Shape {
     pub(super) name: &'static str,
     pub(super) what: &'static str,
     pub(super) connections: usize,
-    /// Whether all come from one address, or each from its own.
+    /// Whether all connections come from one address, or each from its own.
     pub(super) one_source: bool,
-    /// Name and password; anonymous without.
+    /// Name and password of the bind; `None` for anonymous.
     pub(super) bind: Option<(&'static str, &'static str)>,
-    /// Whether a quick run has it.
+    /// Whether a quick run includes it.
     pub(super) in_quick: bool,
     pub(super) messages: fn() -> Messages,
 }
 
-/// Most outstanding requests of a connection by default.
+/// Default maximum number of outstanding requests of a connection.
 const OUTSTANDING: usize = 1_024;
 
-/// Nearly the largest message before a bind.
+/// Slightly less than the maximum size of a message before a bind.
 const LARGE: usize = 1_900_000;
 
-/// Nearly the largest message after a bind.
+/// Slightly less than the maximum size of a message after a bind.
 const HUGE: usize = 15 << 20;
 
 const PERSON_BIND: Option<(&str, &str)> = Some((PERSON, PERSON_PASSWORD));
@@ -267,7 +267,7 @@ pub(super) fn substrings_filter(terms: usize) -> String {
     text + ")"
 }
 
-/// Returns a filter of the greatest depth, wide at the bottom, without any indexed item.
+/// Returns a filter of the maximum depth, wide at the bottom, without any indexed item.
 fn nested_filter() -> String {
     let depth = 60;
     let (mut text, mut end) = (String::new(), String::new());
@@ -279,7 +279,7 @@ fn nested_filter() -> String {
     text + &substrings_filter(1_000) + &end
 }
 
-/// Returns names of attributes with options, each some octets longer than `length`.
+/// Returns names of attributes with options, each slightly longer than `length`.
 fn names(count: usize, length: usize) -> Vec<String> {
     (0..count).map(|number| format!("cn;lang-x{number}-{}", "a".repeat(length))).collect()
 }
@@ -315,7 +315,7 @@ fn big_names() -> Messages {
     let filter = FilterBuf::parse(&substrings_filter(10)).unwrap();
     let selection = SelectionBuf::new();
     let long = format!("cn={},{SUFFIX}", "x".repeat(LARGE));
-    // As many names as permitted, each as long as fits.
+    // The maximum number of RDNs, each as long as fits.
     let part = format!("cn={},", "x".repeat(LARGE / 1_100));
     let deep = format!("{}{SUFFIX}", part.repeat(1_000));
     Box::new(move |number| {
@@ -350,7 +350,7 @@ fn unfinished() -> Messages {
     Box::new(move |number| (number == 0).then(|| bytes.clone()))
 }
 
-/// Searches that gather ids and sort them, of which each has its own base or page.
+/// Searches that collect and sort entry ids, each with its own base or page.
 fn candidates() -> Messages {
     let filters = ["(objectClass=device)", "(&(objectClass=*)(description=*number*))", "(cn>=m1)"];
     let filters = filters.map(|text| FilterBuf::parse(text).unwrap());
@@ -366,7 +366,7 @@ fn candidates() -> Messages {
     })
 }
 
-/// Searches that keep the sort keys of all their results, every second one for a page.
+/// Searches that keep the sort keys of all their results; every second one returns a page.
 fn sorted() -> Messages {
     let filter = FilterBuf::parse("(objectClass=device)").unwrap();
     let selection = SelectionBuf::from_iter(["1.1"]);
@@ -384,7 +384,7 @@ fn sorted() -> Messages {
     })
 }
 
-/// Searches that compare each value of their candidates with as many items as permitted, of which none matches.
+/// Searches that compare each value of their candidates with the maximum number of items, none of which matches.
 fn matched() -> Messages {
     let filter = FilterBuf::parse("(objectClass=device)").unwrap();
     let selection = SelectionBuf::from_iter(["*", "+"]);
@@ -400,7 +400,7 @@ fn matched() -> Messages {
     })
 }
 
-/// Searches that receive changes as they come (RFC 4533), each with a long filter, and changes for them to receive.
+/// Searches that receive changes (RFC 4533), each with a long filter, and changes for them.
 fn followers() -> Messages {
     let filter = FilterBuf::parse(&format!("(|(objectClass=*){})", substrings_filter(500))).unwrap();
     let selection = SelectionBuf::from_iter(["*", "+"]);
@@ -419,13 +419,13 @@ fn followers() -> Messages {
     })
 }
 
-/// Changes whose answers contain the entry before and after them (RFC 4527): a large one, which the first message adds.
+/// Changes of a large entry, whose answers contain the entry before and after (RFC 4527). The first message adds it.
 fn copies() -> Messages {
     let entry = format!("cn=large,{SUFFIX}");
     let mut attributes = AttributesBuf::new();
     attributes.push("objectClass", ["device"]);
     attributes.push("description", ["d".repeat(240 << 10)]);
-    // All attributes: an empty list.
+    // An empty list requests all attributes.
     let copy = |oid| Control { oid, critical: true, value: Some(&[0x30, 0]) };
     let both = ControlsBuf::from_iter([copy(oids::PRE_READ), copy(oids::POST_READ)]);
     Box::new(move |number| {
@@ -440,7 +440,7 @@ fn copies() -> Messages {
     })
 }
 
-/// Changes of another user's entry. With a password each waits for the hash pool first.
+/// Changes of another user's entry. A change of a password first waits for the hash pool.
 fn changes(attribute: &'static str) -> Messages {
     let mut list = ChangesBuf::new();
     list.push(ChangeOperation::Replace, "description", ["x".repeat(HUGE)]);
@@ -464,7 +464,7 @@ fn adds() -> Messages {
     })
 }
 
-/// Binds with the longest permitted password, and with a far longer one, in turn.
+/// Binds with the longest permitted password and with a far longer one, alternately.
 fn binds(count: usize) -> Messages {
     let passwords = [vec![b'x'; 4_000], vec![b'x'; LARGE]];
     Box::new(move |number| {
