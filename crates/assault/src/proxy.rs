@@ -1,5 +1,5 @@
-//! The PROXY protocol against the server: headers that are malformed, have a wrong size, never end, or come from
-//! networks without proxies.
+//! Attacks with PROXY protocol headers that are malformed, have a wrong size, never end, or come from networks without
+//! proxies.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, Shutdown, TcpStream};
@@ -17,28 +17,28 @@ use crate::support::{SUFFIX, Scratch};
 use crate::under_attack::{Bounds, under_attack};
 use crate::wire::{closed, endings, open, search};
 
-/// Seconds that the server of these attacks permits for a header, and for a first request.
+/// Timeout of the attacked server, in seconds, for a header, and for a first request.
 const FIRST_REQUEST: u64 = 3;
 
-/// Additional time until connections are closed: the server checks them once a second.
+/// Additional time until connections are closed, because the server checks them once a second.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Longest time until a connection with a malformed header is closed.
+/// Maximum time until a connection with a malformed header is closed.
 const AT_ONCE: Duration = Duration::from_secs(5);
 
 const BOUNDS: Bounds = Bounds { cost: 64 * MIB, slowest: Duration::from_secs(2) };
 
-/// Addresses of proxies, which hostile connections have.
+/// Network of the proxies, which hostile connections use.
 const PROXIES: &str = "127.1.0.0/16";
 
-/// An address that is not a proxy's.
+/// An address outside the proxies' network.
 const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 5, 5, 5);
 
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 
 const LINE: &[u8] = b"PROXY TCP4 127.9.9.9 127.0.0.1 4711 389\r\n";
 
-/// The attacks.
+/// Runs the attacks.
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
     let names = ["half-done", "broken", "octet-by-octet", "strangers"].map(|name| format!("proxy/{name}"));
     if !names.iter().any(|name| report.wants(name)) {
@@ -70,20 +70,20 @@ fn binary(command: u8, family: u8, size: u16, rest: &[u8]) -> Vec<u8> {
     [SIGNATURE, &[command, family], &size.to_be_bytes(), rest].concat()
 }
 
-/// Addresses and ports of both ends, in the form of version 2 for IPv4.
+/// Addresses and ports of both ends, in the IPv4 form of version 2.
 const ENDS: [u8; 12] = [127, 9, 9, 9, 127, 0, 0, 1, 0x12, 0x67, 1, 0x85];
 
 fn binary_sample() -> Vec<u8> {
     binary(0x21, 0x11, 12, &ENDS)
 }
 
-/// Returns a header with additional fields: as many as fit into `size` octets.
+/// Returns a header with as many additional fields as fit into `size` octets.
 fn with_additions(size: usize) -> Vec<u8> {
     let additions = [&[0x04, 0, 1, 0][..]].concat().repeat((size - 28) / 4);
     binary(0x21, 0x11, u16::try_from(12 + additions.len()).unwrap(), &[&ENDS[..], &additions].concat())
 }
 
-/// Headers that never end, some of which go on an octet at a time: the server closes them.
+/// Headers that never end, some of which continue octet by octet. The server must close the connections.
 fn half_done(pando: &Pando, count: usize) -> Finding {
     let binary_header = binary_sample();
     let lies = binary(0x21, 0x11, 4_000, &ENDS);
@@ -107,7 +107,7 @@ fn half_done(pando: &Pando, count: usize) -> Finding {
     )
 }
 
-/// Returns headers, and whether the request after each is carried out.
+/// Returns headers, and whether the request after each is processed.
 fn shapes() -> Vec<(&'static str, Vec<u8>, bool)> {
     let line = |text: &str| text.as_bytes().to_vec();
     vec![
@@ -132,13 +132,14 @@ fn shapes() -> Vec<(&'static str, Vec<u8>, bool)> {
     ]
 }
 
-/// All kinds of headers, each with a search after it: valid ones are accepted, all others closed at once.
+/// All kinds of headers, each with a search after it. Valid ones must be accepted, and connections with others closed
+/// immediately.
 fn broken(pando: &Pando, each: usize) -> Finding {
     let (shapes, mut wrong) = (shapes(), Vec::new());
     for (what, header, is_right) in &shapes {
         let connect = |index| {
             let mut stream = open(pando.address(), index);
-            // A server that closes early takes no more.
+            // A server that closes early reads no more.
             let _ = stream.write_all(&[&header[..], &search(1, SUFFIX, "(uid=ahuber)")].concat());
             let _ = stream.shutdown(Shutdown::Write);
             stream
@@ -159,7 +160,7 @@ fn broken(pando: &Pando, each: usize) -> Finding {
     )
 }
 
-/// Valid headers, one octet at a time.
+/// Valid headers, sent octet by octet.
 fn octet_by_octet(pando: &Pando, count: usize) -> Finding {
     let request = search(1, SUFFIX, "(uid=ahuber)");
     let mut streams: Vec<TcpStream> = (0..count).map(|index| open(pando.address(), index)).collect();
@@ -180,7 +181,7 @@ fn octet_by_octet(pando: &Pando, count: usize) -> Finding {
     )
 }
 
-/// Headers from an address that is no proxy's: the requests after them are not carried out.
+/// Headers from an address that is not a proxy's. The requests after them must not be processed.
 fn strangers(pando: &Pando, each: usize) -> Finding {
     let headers = [LINE.to_vec(), binary_sample(), binary(0x20, 0, 0, b"")];
     let connect = |index: usize| {

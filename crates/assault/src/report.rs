@@ -1,4 +1,4 @@
-//! One line for each attack, and a summary.
+//! Output: one line for each attack, and a summary.
 
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,17 +11,17 @@ pub(crate) struct Finding {
     done: String,
     measures: Vec<String>,
     is_passed: bool,
-    /// Whether all bounds that are not kept are times.
+    /// Whether all exceeded limits are limits of time.
     is_only_late: bool,
 }
 
 impl Finding {
-    /// Starts with a description of what was done.
+    /// Creates a finding with a description of the attack.
     pub(crate) fn of(done: impl Into<String>) -> Finding {
         Finding { done: done.into(), measures: Vec::new(), is_passed: true, is_only_late: true }
     }
 
-    /// Adds a measurement, whether its bound is kept, and the bound.
+    /// Adds a measurement, whether it is within its limit, and the limit.
     pub(crate) fn bounded(
         self,
         is_kept: bool,
@@ -31,7 +31,7 @@ impl Finding {
         self.timely(is_kept, true, measured, bound)
     }
 
-    /// Adds a measurement with a bound on its time: whether it is right, and whether it is in time.
+    /// Adds a measurement with a time limit: whether it is correct, and whether it is in time.
     pub(crate) fn timely(
         mut self,
         is_right: bool,
@@ -47,14 +47,14 @@ impl Finding {
         self
     }
 
-    /// Adds a measurement that has no bound.
+    /// Adds a measurement without a limit.
     pub(crate) fn noted(mut self, measured: impl std::fmt::Display) -> Finding {
         self.measures.push(measured.to_string());
         self
     }
 }
 
-/// Times that an attack is run at most.
+/// Maximum number of runs of an attack.
 const TRIES: usize = 3;
 
 fn run(attack: &mut impl FnMut() -> Finding) -> Finding {
@@ -66,7 +66,7 @@ fn run(attack: &mut impl FnMut() -> Finding) -> Finding {
     })
 }
 
-/// Counts of the printed lines.
+/// Counts of the lines that were printed.
 #[derive(Debug)]
 pub(crate) struct Report {
     only: Vec<String>,
@@ -76,12 +76,12 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Creates a report. `only` has the families and attacks wanted; empty for all.
+    /// Creates a report. `only` lists the selected families and attacks; empty selects all.
     pub(crate) fn new(only: Vec<String>) -> Report {
         Report { only, passed: 0, failed: Vec::new(), started: Instant::now() }
     }
 
-    /// Returns true if an attack, `family/name`, is wanted.
+    /// Returns true if an attack, `family/name`, is selected.
     pub(crate) fn wants(&self, name: &str) -> bool {
         let is_it = |only: &String| {
             name == only || name.starts_with(&format!("{only}/")) || name.starts_with(&format!("{only}-"))
@@ -89,13 +89,14 @@ impl Report {
         self.only.is_empty() || self.only.iter().any(is_it)
     }
 
-    /// Returns true if an attack is wanted by its own name.
+    /// Returns true if an attack is selected by its own name.
     pub(crate) fn is_named(&self, name: &str) -> bool {
         self.only.iter().any(|only| only == name)
     }
 
-    /// Runs an attack and prints its line. One that panics has failed. One that is only late is run again, because
-    /// other programs on the machine take its processors for seconds: a fault of the server shows each time.
+    /// Runs an attack and prints its line. An attack that panics has failed. One that only exceeds a time limit is run
+    /// again, because other programs on the machine may use its processors for seconds; a fault of the server would
+    /// recur.
     pub(crate) fn attack(&mut self, name: &str, mut attack: impl FnMut() -> Finding) {
         if !self.wants(name) {
             return;
@@ -111,7 +112,7 @@ impl Report {
         let seconds = started.elapsed().as_secs_f64();
         let verdict = if finding.is_passed { "pass" } else { "FAIL" };
         println!("{verdict} {name} ({seconds:.1} s): {}; {}", finding.done, finding.measures.join("; "));
-        // The output may be a pipe that is read line by line.
+        // The output may be a pipe whose reader reads line by line.
         let _ = std::io::stdout().flush();
         if finding.is_passed {
             self.passed += 1;

@@ -1,7 +1,7 @@
-//! A server that lacks something: descriptors, memory, room on the disk, or a disk that works.
+//! Servers that lack descriptors, memory, disk space, or a working disk.
 //!
-//! Changes go on, or they stop loudly: an ERROR line with the cause, and exit code 1 at SIGTERM. A change that was
-//! acknowledged is there after a restart, whatever failed.
+//! Either changes continue, or they stop with an ERROR line that states the cause, and exit code 1 at SIGTERM. An
+//! acknowledged change must exist after a restart, whatever failed.
 
 mod faults;
 
@@ -22,33 +22,33 @@ use crate::support::pando::{Pando, Start};
 use crate::support::writers::{Writer, plant_suffix};
 use crate::support::{DEADLINE, SUFFIX, Scratch};
 
-/// Hard limit of descriptors of a server that must run out of descriptors.
+/// Hard limit of descriptors for a server that must run out of them.
 const DESCRIPTORS: usize = 128;
 
-/// Connections that need descriptors.
+/// Number of connections, each of which needs a descriptor.
 const CONNECTIONS: usize = 300;
 
-/// Number of changes in that state: together more than two segments of the redo log.
+/// Number of changes in that state. In total, they exceed two segments of the redo log.
 const CHANGES: usize = 400;
 const FILLING: usize = 12_000;
 
-/// Longest time until the server notices that there is room again.
+/// Maximum time until the server notices that there is disk space again.
 const RECOVERY: Duration = Duration::from_secs(5);
 
-/// Writes and syncs of a server that starts and changes data, among which one fails.
+/// Number of writes and syncs of a server that starts and makes changes, one of which fails.
 const CALLS_MAX: u64 = 300;
 
-/// Acknowledgements after which the trial ends even if the failure did not come.
+/// Number of acknowledgements after which a trial ends even if the failure did not occur.
 const ACKNOWLEDGEMENTS: usize = 400;
 
-/// Servers that are attacked at a time.
+/// Number of servers that are attacked concurrently.
 const AT_A_TIME: usize = 6;
 
-/// Errors of the system: name and number on Linux.
+/// System errors: name and number on Linux.
 const ERRORS: [(&str, i32); 6] =
     [("EIO", 5), ("ENOSPC", 28), ("ENOMEM", 12), ("EMFILE", 24), ("ENFILE", 23), ("EDQUOT", 122)];
 
-/// The attacks.
+/// Runs the attacks.
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
     report.attack("resources/descriptors", descriptors_used_up);
     report.attack("resources/failing-writes", || failing(plan, "writes", FailKind::Write));
@@ -56,7 +56,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
     report.attack("resources/faults", || faults::every_thread_and_call(plan));
 }
 
-/// Connections up to the hard limit, then durable changes.
+/// Opens connections up to the hard limit, then makes durable changes.
 fn descriptors_used_up() -> Finding {
     let scratch = Scratch::new("assault-descriptors");
     let pando = Start::new(&scratch).open_files_max(DESCRIPTORS as u64).ready();
@@ -65,7 +65,7 @@ fn descriptors_used_up() -> Finding {
     let connect = |index| {
         let mut connection = Connection::over_tcp(connect_from(hostile_source(index), pando.address())?)?;
         connection.set_timeout(Duration::from_millis(300))?;
-        // A connection in the kernel's queue is not accepted yet; one that gets an answer is.
+        // A connection in the kernel's queue is not accepted yet; one that receives an answer is.
         connection.entry("", &["1.1"]).map(|_| connection)
     };
     let mut accepted = Vec::new();
@@ -118,21 +118,21 @@ fn count(admin: &mut Connection) -> usize {
     admin.search(SUFFIX, Scope::SingleLevel, "(objectClass=device)", &["1.1"]).unwrap().entries.len()
 }
 
-/// Outcomes of servers that lack something.
+/// Outcomes of the servers.
 #[derive(Debug, Default)]
 struct Tally {
     /// The server did not start, and reported the reason.
     not_started: usize,
-    /// Changes went on, or the server never made the call.
+    /// Changes continued, or the server never made the failing call.
     went_on: usize,
     /// Changes stopped.
     stopped: usize,
-    /// Servers that made the failing call, if that is known.
+    /// Number of servers that made the failing call, if known.
     came: usize,
     complaints: Vec<String>,
 }
 
-/// Attacks a server for each of the trials, several at a time, because each mostly waits. A panic is a complaint.
+/// Attacks a server for each trial, several concurrently, because each one mostly waits. A panic is a complaint.
 fn each_in_turn<T: Sync>(
     trials: &[T],
     name: impl Fn(&T) -> String + Sync,
@@ -159,7 +159,7 @@ fn each_in_turn<T: Sync>(
     all.into_inner().unwrap()
 }
 
-/// One write or sync fails, at a random place, with each error in turn.
+/// One random write or sync fails, with each error in turn.
 fn failing(plan: &Plan, name: &str, kind: FailKind) -> Finding {
     let mut random = plan.random(&format!("resources/failing-{name}"));
     let trials: Vec<_> = (0..plan.count(12, 150))
@@ -214,7 +214,7 @@ fn write_and_stop(pando: Pando, writer: &mut Writer, tally: &mut Tally) {
     let address = pando.address();
     let (sender, receiver) = mpsc::channel();
     let refusal = std::thread::scope(|scope| {
-        // The channel closes when the writer ends, which is at its first refusal.
+        // The channel closes when the writer ends, after its first refusal.
         let writing = scope.spawn(move || writer.write_until_refused(address, &sender));
         let _ = (0..ACKNOWLEDGEMENTS).take_while(|_| receiver.recv_timeout(DEADLINE).is_ok()).count();
         drop(receiver);

@@ -1,4 +1,4 @@
-//! A client that changes settings and indexes below `cn=config`, and records which changes were acknowledged.
+//! A client that changes settings and indexes below `cn=config`, and records the acknowledged changes.
 
 use std::net::SocketAddr;
 use std::sync::mpsc::Sender;
@@ -10,18 +10,18 @@ use crate::support::{ADMIN_DN, ADMIN_PASSWORD};
 
 const CONFIG: &str = "cn=config";
 
-/// An index of its own, which no other part of the attack needs.
+/// An index that no other part of the attack uses.
 const INDEX: &str = "cn=title,cn=indexes,cn=config";
 
-/// The settings that it changes.
+/// Values of the settings that it changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct State {
-    /// Written to two settings in one change, so that a partial change would be visible.
+    /// Number written to two settings in one change, so that a partial change would be visible.
     number: Option<u64>,
     has_index: bool,
 }
 
-/// See the module.
+/// The client; see the module documentation.
 pub(crate) struct SettingsWriter {
     random: fastrand::Rng,
     acknowledged: State,
@@ -30,7 +30,7 @@ pub(crate) struct SettingsWriter {
 }
 
 impl SettingsWriter {
-    /// Creates a client whose changes follow from the seed.
+    /// Creates a client. The seed determines its changes.
     pub(crate) fn new(seed: u64) -> SettingsWriter {
         let random = fastrand::Rng::with_seed(seed);
         SettingsWriter { random, acknowledged: State::default(), under_way: None, number: 5_000 }
@@ -78,7 +78,7 @@ impl SettingsWriter {
         }
     }
 
-    /// Compares the settings with what was acknowledged.
+    /// Compares the settings with the acknowledged changes.
     #[track_caller]
     pub(crate) fn check(&mut self, admin: &mut Connection) {
         let config = admin.entry(CONFIG, &[]).unwrap().unwrap();

@@ -1,5 +1,5 @@
-//! Slow senders, slow readers, half-closed connections, and storms of connections: others are answered meanwhile, and
-//! no connection stays open.
+//! Slow senders, slow readers, half-closed connections, and storms of connections. Other clients must be answered in
+//! the meantime, and no connection may stay open.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -17,17 +17,17 @@ use crate::support::{SUFFIX, Scratch};
 use crate::under_attack::{Bounds, under_attack};
 use crate::wire::{open, search};
 
-/// Most memory that slow peers may cost: little, because they send little.
+/// Maximum memory cost of slow peers, which is low because they send little.
 const BOUNDS: Bounds = Bounds { cost: 64 * MIB, slowest: Duration::from_secs(2) };
 
 /// Entries of a large result.
 const ENTRIES: usize = 20_000;
 
-/// Silence after which an incomplete message or answer has its connection closed, see `server/src/limits.rs`, plus some
-/// time to notice it.
+/// Idle time after which the server closes a connection with an incomplete message or answer (see
+/// `server/src/limits.rs`), plus some time to notice it.
 const STALL: Duration = Duration::from_secs(120 + 15);
 
-/// The attacks.
+/// Runs the attacks.
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
     let names = ["octet-by-octet", "half-closed", "slow-reader", "storm", "stalled"]
         .map(|name| format!("slow/{name}"));
@@ -49,7 +49,7 @@ fn attack(scratch: &Scratch, attack: impl FnOnce(&Pando) -> Finding) -> Finding 
     under_attack(scratch, Start::new(scratch).arguments(&["--anonymous-read"]), BOUNDS, attack)
 }
 
-/// Reads answers until this many searches are done; returns the number of entries, or the reason of a failure.
+/// Reads answers until this number of searches is complete. Returns the number of entries, or the reason of a failure.
 fn read_answers(
     stream: &mut TcpStream,
     searches: usize,
@@ -86,7 +86,7 @@ fn read_answers(
     Ok(entries)
 }
 
-/// Each sends a request one octet at a time.
+/// Each client sends a request octet by octet.
 fn octet_by_octet(pando: &Pando, count: usize) -> Finding {
     let mut streams: Vec<TcpStream> = (0..count).map(|index| open(pando.address(), index)).collect();
     let message = search(1, SUFFIX, "(uid=ahuber)");
@@ -99,7 +99,7 @@ fn octet_by_octet(pando: &Pando, count: usize) -> Finding {
         .bounded(answered == count, format!("{answered} answered"), "all")
 }
 
-/// Each sends ten requests and closes its half: every answer comes, and then the end.
+/// Each client sends ten requests and closes its sending half. Every answer must arrive, and then the end.
 fn half_closed(pando: &Pando, count: usize) -> Finding {
     let requests: Vec<u8> = (1..=10).flat_map(|id| search(id, SUFFIX, "(uid=ahuber)")).collect();
     let mut streams: Vec<TcpStream> = (0..count).map(|index| open(pando.address(), index)).collect();
@@ -119,7 +119,7 @@ fn half_closed(pando: &Pando, count: usize) -> Finding {
     )
 }
 
-/// Each requests a large result several times and reads it slowly: it is complete all the same.
+/// Each client requests a large result several times and reads it slowly. The result must be complete.
 fn slow_reader(pando: &Pando, count: usize) -> Finding {
     const SEARCHES: usize = 3;
     let size_limit = 1_000;
@@ -156,7 +156,7 @@ fn storm(pando: &Pando, count: usize) -> Finding {
     let started = Instant::now();
     for index in 0..count {
         let mut stream = open(pando.address(), index);
-        // The server may have closed it already.
+        // The server may already have closed the connection.
         let _ = match index % 4 {
             0 => Ok(()),
             1 => stream.write_all(&large[..large.len() / 2]),
@@ -170,7 +170,7 @@ fn storm(pando: &Pando, count: usize) -> Finding {
     ))
 }
 
-/// Half a message, and answers that the client does not read: both connections are closed in time.
+/// Half a message, and answers that the client does not read. Both connections must be closed in time.
 fn stalled(pando: &Pando) -> Finding {
     const COUNT: usize = 50;
     let before = descriptors(pando.id());

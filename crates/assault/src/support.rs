@@ -1,4 +1,4 @@
-//! The helpers of the black-box tests that start a server and write to it.
+//! Helpers of the black-box tests, which start a server and write to it.
 #![allow(dead_code, unreachable_pub, reason = "the tests use the rest")]
 
 #[path = "../../pando/tests/support/clients.rs"]

@@ -1,5 +1,5 @@
-//! Information that the time of a failing bind reveals about names and passwords, and the cost of binds of disconnected
-//! clients.
+//! Information about names and passwords that the duration of a failing bind reveals, and the cost of binds of
+//! disconnected clients.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -19,25 +19,26 @@ use crate::support::pando::{Pando, Start};
 use crate::support::{ADMIN_DN, SUFFIX};
 use crate::wire;
 
-/// Largest difference of medians, with [`SAMPLES`] binds of each kind.
+/// Maximum relative difference of medians, with [`SAMPLES`] binds of each kind.
 const MEDIANS_MAX: f64 = 0.05;
 
-/// Largest share of binds, with as many, that a threshold may classify correctly: half is guessing.
+/// Maximum share of the same binds that a threshold may classify correctly; a guess is right for half of them.
 const CLASSIFIED_MAX: f64 = 0.55;
 
-/// Failing binds of each kind in the full run. With fewer both bounds are wider, by the root of how many times fewer.
+/// Number of failing binds of each kind in the full run. With n times fewer binds, both limits are wider by the square
+/// root of n.
 const SAMPLES: usize = 1_000;
 
-/// The same in the quick run.
+/// Number of failing binds of each kind in the quick run.
 const SAMPLES_QUICK: usize = 30;
 
-/// Longest time of a bind after many from disconnected clients.
+/// Maximum latency of a bind after many binds of disconnected clients.
 const RIGHT_BIND_MAX: Duration = Duration::from_secs(1);
 
 /// Number of disconnected clients.
 const DISCONNECTED: usize = 1_500;
 
-/// The attacks.
+/// Runs the attacks.
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
     let names = ["timing/idle", "timing/load", "timing/gone-clients"];
     if !names.iter().any(|name| report.wants(name)) {
@@ -84,7 +85,7 @@ fn kinds(pando: &Pando) -> Vec<Kind> {
     kinds
 }
 
-/// Returns a user whose password, [`PERSON_PASSWORD`], is stored by this scheme.
+/// Returns a user whose password, [`PERSON_PASSWORD`], is stored with this scheme.
 fn person_with(scheme: &str) -> String {
     format!("uid=with-{scheme},ou=people,{SUFFIX}")
 }
@@ -95,8 +96,8 @@ fn set_scheme(admin: &mut Connection, scheme: &str) {
     assert!(outcome.is_success(), "{outcome:?}");
 }
 
-/// Sends failing binds of all kinds, in turn in random order, on one connection. Compares medians and the best
-/// threshold between any two kinds.
+/// Sends failing binds of all kinds on one connection, in random order. Compares the medians, and the best threshold,
+/// of each pair of kinds.
 fn failing_binds(plan: &Plan, pando: &Pando, kinds: &[Kind], where_: &str) -> Finding {
     let samples = plan.count(SAMPLES_QUICK, SAMPLES);
     let wider = (SAMPLES as f64 / samples as f64).sqrt();
@@ -154,7 +155,7 @@ fn worst(
     pairs.map(|pair| (pair, how(pair))).max_by(|one, other| one.1.total_cmp(&other.1)).unwrap()
 }
 
-/// Returns the share of all times, both sorted, that the best threshold classifies correctly.
+/// Returns the share of all times that the best threshold classifies correctly. Both lists are sorted.
 fn best_threshold(one: &[f64], other: &[f64]) -> f64 {
     let below =
         |times: &[f64], limit: f64| times.partition_point(|time| *time <= limit) as f64 / times.len() as f64;
@@ -162,7 +163,7 @@ fn best_threshold(one: &[f64], other: &[f64]) -> f64 {
     0.5 + apart.fold(0.0, f64::max) / 2.0
 }
 
-/// Clients that search, and one that binds, all the time.
+/// Clients that search continuously, and one that binds continuously.
 struct Load {
     stop: Arc<AtomicBool>,
     threads: Vec<std::thread::JoinHandle<()>>,
@@ -192,7 +193,7 @@ impl Load {
                 }
             })
         };
-        // Few enough binds that most of the measured ones wait for none of them.
+        // Few enough binds that most of the measured binds do not wait for them.
         let (searching, binding) = (Duration::from_micros(300), Duration::from_millis(250));
         let threads = vec![thread(searching, false), thread(searching, false), thread(binding, true)];
         Load { stop, threads }
@@ -204,7 +205,7 @@ impl Load {
     }
 }
 
-/// Binds of clients that disconnect without waiting, and then one of a client that stays.
+/// Binds of clients that disconnect without waiting, and then one of a client that waits.
 fn disconnected_clients(pando: &Pando) -> Finding {
     let count = DISCONNECTED.min(connections_possible());
     let name = person_with("argon2id");

@@ -1,5 +1,5 @@
-//! TLS against the server: handshakes that stop or are slow, octets that are no TLS, octets after StartTLS, storms of
-//! handshakes and of key updates, and clients under TLS that do not read.
+//! Attacks with TLS: handshakes that stop or are slow, octets that are not TLS, octets after StartTLS, storms of
+//! handshakes and of key updates, and clients with TLS that do not read.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -17,25 +17,25 @@ use crate::support::{SUFFIX, Scratch};
 use crate::under_attack::{Bounds, under_attack};
 use crate::wire::{bind, closed, endings, open, search, secure_address, start_tls};
 
-/// Seconds that the server of these attacks permits for a handshake, and then for a first request.
+/// Timeout of the attacked server, in seconds, for a handshake, and then for a first request.
 const FIRST_REQUEST: u64 = 3;
 
-/// Additional time until silent connections are closed: the server checks them once a second.
+/// Additional time until idle connections are closed, because the server checks them once a second.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Longest time until a faulty connection is closed, long before a timeout.
+/// Maximum time until a faulty connection is closed, far shorter than a timeout.
 const AT_ONCE: Duration = Duration::from_secs(5);
 
-/// Entries of one search: the size limit of other users than the administrator.
+/// Number of entries of one search: the size limit of users other than the administrator.
 const ENTRIES: usize = 1_000;
 
-/// Memory of a connection under TLS that does not read: 256 KiB of searches and one more, 336 KiB of answers, 64 KiB
+/// Memory cost of a TLS connection that does not read: 256 KiB of searches and one more, 336 KiB of answers, 64 KiB
 /// encrypted, and its TLS session.
 const UNREAD_COST: u64 = MIB;
 
 const BOUNDS: Bounds = Bounds { cost: 64 * MIB, slowest: Duration::from_secs(2) };
 
-/// The attacks.
+/// Runs the attacks.
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
     let names =
         ["half-done", "octet-by-octet", "garbage", "behind-start-tls", "start-tls-again", "storm", "unread"]
@@ -60,7 +60,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
     report.attack(&names[6], || attack(unread_answers, unread, usual, unread_bounds));
 }
 
-/// Returns a server that permits so many seconds for the first request of attackers.
+/// Returns a server with this timeout, in seconds, for the first request of attackers.
 fn start(scratch: &Scratch, first_request: u64) -> Start {
     let node = format!("trusted_networks = [\"127.0.0.0/24\"]\nfirst_request_seconds = {first_request}\n");
     let node = scratch.write("node.toml", node);
@@ -79,7 +79,7 @@ fn client_hello() -> Vec<u8> {
     hello
 }
 
-/// A socket with a TLS session, each write of which is sent at once.
+/// A socket with a TLS session. Each write is sent immediately.
 struct Secured<S> {
     socket: S,
     session: rustls::ClientConnection,
@@ -109,7 +109,7 @@ impl<S: Read + Write> Secured<S> {
     }
 }
 
-/// A socket that takes one octet at a time.
+/// A socket that sends one octet at a time.
 struct Dripping(TcpStream);
 
 impl Read for Dripping {
@@ -128,8 +128,8 @@ impl Write for Dripping {
     }
 }
 
-/// Half of a client's first message, all of it and no more, the beginning of its next one, and handshakes followed by
-/// silence: the server closes each of them.
+/// Half of a client's first message, the whole message and no more, the beginning of its next message, and handshakes
+/// followed by silence. The server must close each connection.
 fn half_done(pando: &Pando, count: usize) -> Finding {
     let (server, hello) = (secure_address(pando), client_hello());
     let begun = [&hello[..], &[0x17, 3, 3, 0x40, 0], &[7; 100]].concat();
@@ -153,7 +153,7 @@ fn half_done(pando: &Pando, count: usize) -> Finding {
     )
 }
 
-/// Handshake, search and answer, one octet at a time: they succeed all the same.
+/// Handshake, search and answer, octet by octet. All must succeed.
 fn octet_by_octet(pando: &Pando, count: usize) -> Finding {
     let server = secure_address(pando);
     let request = search(1, SUFFIX, "(uid=ahuber)");
@@ -177,7 +177,7 @@ fn broken_records() -> Vec<(&'static str, Vec<u8>)> {
         let size = u16::try_from(body.len()).unwrap().to_be_bytes();
         [&[kind, 3, 3], &size[..], body].concat()
     };
-    // A first message of 16 MiB, of which 2 MiB come.
+    // A first message that announces 16 MiB, of which 2 MiB are sent.
     let endless = [record(0x16, &[&[1, 0xff, 0xff, 0xff], &[0; 16_000][..]].concat())]
         .into_iter()
         .chain(std::iter::repeat_n(record(0x16, &[0; 16_384]), 128));
@@ -195,14 +195,14 @@ fn broken_records() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Octets that are no TLS: the server closes at once, and sends no more than an alert.
+/// Octets that are not TLS. The server must close immediately, and send at most an alert.
 fn garbage(pando: &Pando, each: usize) -> Finding {
     let (server, shapes) = (secure_address(pando), broken_records());
     let (mut left, mut said) = (Vec::new(), Vec::new());
     for (shape, (what, octets)) in shapes.iter().enumerate() {
         let connect = |index| {
             let mut stream = open(server, shape * each + index);
-            // A server that closes early takes no more.
+            // A server that closes early reads no more.
             let _ = stream.write_all(octets);
             stream
         };
@@ -232,7 +232,7 @@ fn garbage(pando: &Pando, each: usize) -> Finding {
         )
 }
 
-/// Octets that an attacker in the middle appends to the request for TLS: the server never carries them out.
+/// Octets that an attacker on the network appends to the StartTLS request. The server must never process them.
 fn after_start_tls(pando: &Pando, each: usize) -> Finding {
     let behind = [
         search(2, SUFFIX, "(uid=ahuber)"),
@@ -257,7 +257,7 @@ fn after_start_tls(pando: &Pando, each: usize) -> Finding {
     )
 }
 
-/// StartTLS repeatedly, under TLS: refused each time, and the connection goes on.
+/// Repeated StartTLS, under TLS. Each must be refused, and the connection must continue.
 fn start_tls_again(pando: &Pando, count: usize) -> Finding {
     let mut connection = pando.connect().start_tls(&tls(), "localhost").unwrap();
     let again = |_: &usize| {
@@ -270,8 +270,7 @@ fn start_tls_again(pando: &Pando, count: usize) -> Finding {
         .bounded(goes_on, if goes_on { "an answer afterwards" } else { "no answer afterwards" }, "one")
 }
 
-/// Handshakes that come and go: dropped when done, in their middle, with a closing alert, and with a thousand key
-/// updates.
+/// Handshakes that are dropped when complete or in the middle, or ended with a closing alert or a thousand key updates.
 fn storm(pando: &Pando, count: usize) -> Finding {
     const NEW_KEYS: usize = 1_000;
     let (server, hello) = (secure_address(pando), client_hello());
@@ -288,7 +287,7 @@ fn storm(pando: &Pando, count: usize) -> Finding {
                 secured.session.send_close_notify();
                 secured.send(&[]).unwrap();
             }
-            // The server may have closed it.
+            // The server may have closed the connection.
             _ => drop((0..if index % 40 == 3 { NEW_KEYS } else { 1 }).try_for_each(|_| {
                 secured.session.refresh_traffic_keys().map_err(std::io::Error::other)?;
                 secured.send(&[])
@@ -301,7 +300,7 @@ fn storm(pando: &Pando, count: usize) -> Finding {
         .bounded(served, if served { "another is served" } else { "another is not served" }, "by TLS")
 }
 
-/// Each requests far more under TLS than its socket takes, and reads nothing.
+/// Each client requests far more data under TLS than its socket holds, and reads nothing.
 fn unread_answers(pando: &Pando, count: usize) -> Finding {
     const SEARCHES: i32 = 100;
     /// Time for the server to produce answers.

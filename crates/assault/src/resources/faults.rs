@@ -1,5 +1,5 @@
-//! System calls of each thread and kind that fail for a while, as on a machine that is short of descriptors, memory or
-//! room, or has a bad disk.
+//! System calls that fail for a while, for each thread and kind of call, as on a machine without descriptors, memory or
+//! disk space, or with a bad disk.
 
 use std::fs;
 use std::path::Path;
@@ -29,18 +29,18 @@ const EDQUOT: i32 = 122;
 /// Expected behaviour of the server after the fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wanted {
-    /// Changes go on: nothing of a group was written when the call failed.
+    /// Changes must continue: nothing of a group had been written when the call failed.
     GoesOn,
-    /// Changes have stopped with an error message, because the state of the disk is unknown.
+    /// Changes must stop with an error message, because the state of the disk is unknown.
     Stops,
-    /// Changes go on or have stopped: both are correct.
+    /// Changes may continue or stop.
     Either,
 }
 
-/// File calls of a thread, and the errors that each returns in turn.
+/// File calls of a thread, and the errors with which they fail in turn.
 struct Case {
     call: FaultCall,
-    /// Patterns, as [`Fault`] has them.
+    /// Patterns as in [`Fault`].
     thread: &'static str,
     path: &'static str,
     errors: &'static [i32],
@@ -48,7 +48,7 @@ struct Case {
 }
 
 const CASES: &[Case] = &[
-    // The writer needs another segment of the redo log: nothing of the group is written yet.
+    // The writer needs another segment of the redo log. Nothing of the group has been written yet.
     Case {
         call: FaultCall::Open,
         thread: "pando-writer",
@@ -63,7 +63,7 @@ const CASES: &[Case] = &[
         errors: &[EIO],
         wanted: Wanted::Either,
     },
-    // A group: the state of the kernel's pages after an error is unknown.
+    // The write of a group. The state of the kernel's pages after an error is unknown.
     Case {
         call: FaultCall::Sync,
         thread: "pando-writer",
@@ -120,20 +120,20 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// Length of a fault: long enough for a checkpoint, which comes every two seconds.
+/// Duration of a fault: long enough for a checkpoint, which runs every two seconds.
 const FAULT: Duration = Duration::from_millis(2_600);
 
-/// Longest time until the server goes on after the fault.
+/// Maximum time until the server continues after the fault.
 const RECOVERY: Duration = Duration::from_secs(10);
 
-/// Octets of some changes: enough of them need new segments.
+/// Size in octets of some changes, so that enough of them need new segments.
 const FILLING: usize = 12_000;
 
-/// Each case with each of its errors, on a server of its own.
+/// Runs each case with each of its errors, on its own server.
 pub(super) fn every_thread_and_call(plan: &Plan) -> Finding {
     let mut trials: Vec<(&Case, i32)> = Vec::new();
     for case in CASES {
-        // The quick run has the first error of each.
+        // The quick run only uses the first error of each case.
         let errors = if plan.is_quick() { &case.errors[..1] } else { case.errors };
         trials.extend(errors.iter().map(|error| (case, *error)));
     }
@@ -168,14 +168,14 @@ fn attack(case: &Case, error: i32, seed: u64) -> Tally {
     writer.plant(&mut admin);
     let mut bulk = pando.administrator();
     let acknowledged = write_meanwhile(&pando, &mut writer, &mut bulk, &switch);
-    // The fault is over. Reads went on; changes may or may not.
+    // The fault is over. Reads must have continued; changes may have stopped.
     assert!(admin.entry(SUFFIX, &["dc"]).unwrap().is_some(), "reads go on");
     let mut last = None;
     let goes_on = wait_until(RECOVERY, || {
         let outcome = admin.modify(SUFFIX, &[(ChangeOperation::Replace, "description", &["again"])]).unwrap();
         let is_done = outcome.is_success();
         last = Some(outcome);
-        // Changes that are stopped until a restart do not go on by waiting.
+        // Changes that have stopped until a restart do not continue later.
         is_done || last.as_ref().is_some_and(|outcome| outcome.diagnostic.contains("restart"))
     }) && last.as_ref().is_some_and(client::Outcome::is_success);
     let (said, came) = (pando.log(), fs::read_to_string(&log).is_ok_and(|log| !log.is_empty()));
@@ -203,19 +203,18 @@ fn attack(case: &Case, error: i32, seed: u64) -> Tally {
     Tally { came, went_on, stopped, complaints, ..Tally::default() }
 }
 
-/// Changes data while the fault lasts, connects anew, and binds. Returns the names of large entries that were
-/// acknowledged.
+/// Makes changes during the fault, reconnects and binds. Returns the names of large entries that were acknowledged.
 fn write_meanwhile(pando: &Pando, writer: &mut Writer, bulk: &mut Connection, switch: &Path) -> Vec<String> {
     let address = pando.address();
     let (sender, receiver) = mpsc::channel();
     std::thread::scope(|scope| {
         scope.spawn(move || writer.write_until_refused(address, &sender));
-        // The writer is bound and at work when the fault begins.
+        // The writer is bound and working when the fault begins.
         receiver.recv_timeout(crate::support::DEADLINE).unwrap();
         fs::write(switch, "").unwrap();
         let started = Instant::now();
         let (filling, mut acknowledged) = ("x".repeat(FILLING), Vec::new());
-        // Each has a new name, because a refused entry may be there.
+        // Each entry has a new name, because a refused entry may exist.
         for number in 0.. {
             if started.elapsed() > FAULT {
                 break;
@@ -224,7 +223,7 @@ fn write_meanwhile(pando: &Pando, writer: &mut Writer, bulk: &mut Connection, sw
             let attributes = [("objectClass", "device"), ("description", &filling[..])];
             match bulk.add(&format!("cn={name},{SUFFIX}"), &attributes).unwrap() {
                 outcome if outcome.is_success() => acknowledged.push(name),
-                // Refused as long as the fault lasts, or stopped: other requests are sent meanwhile.
+                // Changes are refused during the fault, or have stopped; other requests are sent in the meantime.
                 _ => std::thread::sleep(Duration::from_millis(20)),
             }
             // A new client may have to wait, but must be served.
