@@ -1,5 +1,5 @@
-//! A server under attack: another client uses it meanwhile, and its memory and descriptors are released after the
-//! attack.
+//! A server under attack: another client uses it during the attack, and its memory and descriptors must be released
+//! afterwards.
 
 use std::time::Duration;
 
@@ -12,21 +12,21 @@ use crate::support::pando::{Pando, Start};
 /// Limits of an attack's effects on a server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    /// Most octets above the initial that the server may hold during the attack.
+    /// Maximum growth in octets of the server's memory during the attack.
     pub(crate) cost: u64,
-    /// Longest time of another client's answer.
+    /// Maximum latency of another client's answer.
     pub(crate) slowest: Duration,
 }
 
-/// Most memory above the initial that the server may hold after the attack.
+/// Maximum growth in octets of the server's memory that may remain after the attack.
 const KEPT_MAX: u64 = 40 * MIB;
 
-/// Most descriptors above the initial after the attack: those of the other client, which reconnects, and of the store,
-/// which has written.
+/// Maximum number of additional descriptors after the attack: those of the other client, which reconnects, and those of
+/// the store, which has written.
 const DESCRIPTORS_KEPT_MAX: usize = 12;
 
-/// Longest time until the descriptors of closed connections are released: some of them have a bind that waits to be
-/// hashed.
+/// Maximum time until the descriptors of closed connections are released. Some connections have a bind that waits for
+/// hashing.
 const CLEAN_UP: Duration = Duration::from_secs(30);
 
 /// Starts a server and attacks it. `attack` closes its connections before it returns.

@@ -1,5 +1,6 @@
-//! The web console and SCIM: connections without end, slow heads and bodies, large bodies, floods of sign-ins, cookies
-//! of others, requests of other sites, hostile values, and a writer that has stopped. A browser is answered meanwhile.
+//! Attacks on the web console and SCIM: endless new connections, slow heads and bodies, large bodies, floods of
+//! sign-ins, stolen or guessed cookies, cross-site requests, hostile values, and a stopped writer. A browser must be
+//! answered during the attacks.
 
 mod pages;
 
@@ -21,22 +22,22 @@ use crate::under_attack::{Bounds, under_attack};
 
 const BOUNDS: Bounds = Bounds { cost: 96 * MIB, slowest: Duration::from_secs(2) };
 
-/// Longest answer to a browser during an attack.
+/// Maximum latency of an answer to a browser during an attack.
 const BROWSER_MAX: Duration = Duration::from_secs(3);
 
-/// Connections that the console accepts from one address, see `console/src/limits.rs`.
+/// Number of connections that the console accepts from one address (see `console/src/limits.rs`).
 const CONNECTIONS_PER_SOURCE: usize = 128;
 
-/// Longest time until a connection with an incomplete request is closed: 30 seconds, and some to notice it.
+/// Maximum time until a connection with an incomplete request is closed: 30 seconds, and some time to notice it.
 const INCOMPLETE_MAX: Duration = Duration::from_secs(45);
 
-/// Longest time until a connection beyond the bound is closed.
+/// Maximum time until a connection above the limit is closed.
 const AT_ONCE: Duration = Duration::from_secs(5);
 
-/// Addresses that flood the console with sign-ins.
+/// Number of addresses that flood the console with sign-ins.
 const FLOODING: usize = 40;
 
-/// The attacks.
+/// Runs the attacks.
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
     let names = [
         "connections",
@@ -79,7 +80,7 @@ fn start(scratch: &Scratch) -> Start {
     Start::new(scratch).arguments(&["--anonymous-read", "--node", node.to_str().unwrap()])
 }
 
-/// Returns a form as a request.
+/// Returns a POST request with a form.
 fn form(path: &str, fields: &[(&str, &str)], head: &str) -> Vec<u8> {
     let pairs = fields.iter().map(|(name, value)| format!("{}={}", quoted(name), quoted(value)));
     let body = pairs.collect::<Vec<_>>().join("&");
@@ -100,7 +101,7 @@ fn ask(source: Ipv4Addr, at: SocketAddr, request: &[u8]) -> Answer {
     send_over(connect_from(source, at).unwrap(), request)
 }
 
-/// Adds the time of a page for a browser.
+/// Adds the latency of a page for a browser.
 fn with_a_browser(at: SocketAddr, finding: Finding) -> Finding {
     let begun = Instant::now();
     let status = ask(Ipv4Addr::LOCALHOST, at, &get("/health", "")).status;
@@ -113,7 +114,7 @@ fn with_a_browser(at: SocketAddr, finding: Finding) -> Finding {
     )
 }
 
-/// Whether the server has closed a connection. Octets that it sent first are read.
+/// Returns true if the server has closed a connection, after reading the octets that it sent first.
 fn is_closed(stream: &mut TcpStream) -> bool {
     stream.set_nonblocking(true).unwrap();
     loop {
@@ -125,12 +126,12 @@ fn is_closed(stream: &mut TcpStream) -> bool {
     }
 }
 
-/// One address opens connections without end, and sends an octet over each.
+/// One address opens connections without end, and sends an octet on each.
 fn connections(pando: &Pando, count: usize) -> Finding {
     let at = console_address(pando);
     let connect = |_| {
         let mut stream = connect_from(hostile_source(0), at).unwrap();
-        // The kernel keeps connections that send nothing, and the server does not know of them.
+        // The kernel holds connections that send nothing, and the server does not see them.
         let _ = stream.write(b"G");
         stream
     };
@@ -149,7 +150,7 @@ fn connections(pando: &Pando, count: usize) -> Finding {
     with_a_browser(at, finding)
 }
 
-/// Requests whose head or body does not end, some of which go on an octet at a time.
+/// Requests whose head or body does not end, some of which continue octet by octet.
 fn slow(pando: &Pando, count: usize) -> Finding {
     let at = console_address(pando);
     let starts: [&[u8]; 4] = [
@@ -184,7 +185,7 @@ fn slow(pando: &Pando, count: usize) -> Finding {
     )
 }
 
-/// Bodies beyond the bound: announced, in chunks, and by SCIM.
+/// Bodies above the limit: announced by their length, in chunks, and to SCIM.
 fn bodies(pando: &Pando, each: usize) -> Finding {
     let at = console_address(pando);
     let head = |path: &str, more: &str| {
@@ -223,7 +224,7 @@ fn bodies(pando: &Pando, each: usize) -> Finding {
     with_a_browser(at, finding)
 }
 
-/// Wrong sign-ins from many addresses; a user whose address has signed in before signs in meanwhile.
+/// Wrong sign-ins from many addresses. A user with an address that has signed in before must be able to sign in.
 fn sign_ins(pando: &Pando, length: Duration) -> Finding {
     let at = console_address(pando);
     let wrong = form("/sign-in", &[("name", PERSON), ("password", "wrong")], "");

@@ -1,4 +1,4 @@
-//! Octets of LDAP, connections to send them over, and the ends of these connections.
+//! Octets of LDAP, connections that send them, and the ends of these connections.
 
 use std::io::{ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream};
@@ -13,13 +13,13 @@ use crate::horde::{connect_from, hostile_source};
 use crate::process::wait_until;
 use crate::support::pando::Pando;
 
-/// Most octets of a server's output that are kept.
+/// Maximum number of octets of a server's output that are stored.
 const SAID_MAX: usize = 4 << 10;
 
-/// Addresses of hostile connections.
+/// Number of addresses of hostile connections.
 const SOURCES: usize = 60_000;
 
-/// Opens a hostile connection; each number has an address of its own.
+/// Opens a hostile connection. Each number has its own address.
 pub(crate) fn open(server: SocketAddr, index: usize) -> TcpStream {
     let stream = connect_from(hostile_source(index % SOURCES), server).unwrap();
     stream.set_nodelay(true).unwrap();
@@ -62,14 +62,14 @@ pub(crate) fn start_tls(id: i32) -> Vec<u8> {
 /// End of a connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ending {
-    /// The first octets that the server sent.
+    /// The first octets from the server.
     pub(crate) said: Vec<u8>,
-    /// Whether the server has closed it.
+    /// Whether the server has closed the connection.
     pub(crate) is_closed: bool,
 }
 
 impl Ending {
-    /// Returns the messages in the server's output: their ids, and their result codes if they have one. A notice of
+    /// Returns the ids of the messages from the server, and their result codes if they have one. A notice of
     /// disconnection has the id 0 (RFC 4511 section 4.4.1).
     pub(crate) fn answers(&self) -> Vec<(i32, Option<ResultCode>)> {
         let (limits, mut rest, mut answers) = (ldap::DecodeLimits::AUTHENTICATED, &self.said[..], Vec::new());
@@ -84,7 +84,7 @@ impl Ending {
     }
 }
 
-/// Reads from all connections until the server has closed each, at most for `longest`.
+/// Reads from all connections until the server has closed them, at most for `longest`.
 pub(crate) fn endings(streams: &mut [TcpStream], longest: Duration) -> Vec<Ending> {
     let mut endings = vec![Ending::default(); streams.len()];
     streams.iter().for_each(|stream| stream.set_nonblocking(true).unwrap());
@@ -111,7 +111,7 @@ fn read_some(stream: &mut TcpStream, ending: &mut Ending) {
     }
 }
 
-/// Returns how many of them the server has closed.
+/// Returns the number of connections that the server has closed.
 pub(crate) fn closed(endings: &[Ending]) -> usize {
     endings.iter().filter(|ending| ending.is_closed).count()
 }

@@ -1,5 +1,5 @@
-//! The console's pages under attack: cookies of others, requests of other sites, hostile values in every field, and a
-//! writer that has stopped.
+//! Attacks on the console's pages: stolen or guessed cookies, cross-site requests, hostile values in every field, and a
+//! stopped writer.
 
 use std::net::Ipv4Addr;
 
@@ -14,7 +14,7 @@ use crate::support::http::{Answer, Browser, console_address, quoted};
 use crate::support::pando::{Pando, Start};
 use crate::support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
 
-/// Values that end a tag, an attribute, a header, a filter, a DN or a path, if they are not quoted.
+/// Values that would end a tag, an attribute, a header, a filter, a DN or a path if they were not escaped.
 const HOSTILE: [&str; 12] = [
     "<script>alert(1)</script>",
     "\"><img src=x onerror=alert(1)>",
@@ -30,11 +30,11 @@ const HOSTILE: [&str; 12] = [
     "\u{202e}\u{0}ü\u{fffd}",
 ];
 
-/// Texts that no page contains.
+/// Texts that no page may contain.
 const HARM: [&str; 6] =
     ["<script", "<img src=x", "onmouseover='alert", "54439", "href=\"javascript", "root:x:"];
 
-/// Returns paths and fields of all pages, as the description of the console has them: those of GET, or of POST.
+/// Returns paths and fields of all pages with this method, GET or POST, from the description of the console.
 fn described(pando: &Pando, method: &str) -> Vec<(String, Vec<String>)> {
     let answer = ask(Ipv4Addr::LOCALHOST, console_address(pando), &get("/openapi.json", ""));
     let description: Value = serde_json::from_slice(&answer.body).unwrap();
@@ -53,11 +53,11 @@ fn described(pando: &Pando, method: &str) -> Vec<(String, Vec<String>)> {
     paths.collect()
 }
 
-/// Cookies that were guessed, planted before a sign-in, or belong to a session that has ended.
+/// Cookies that were guessed, set before a sign-in, or belong to a session that has ended.
 pub(super) fn cookies(pando: &Pando, guesses: &[[u8; 32]]) -> Finding {
     let at = console_address(pando);
     let text = |octets: &[u8; 32]| -> String {
-        // The letters of base64url, 43 of them, as a cookie has.
+        // The characters of base64url. A cookie has 43 of them.
         const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
         let letters = octets.iter().chain(octets).take(43);
         letters.map(|octet| char::from(LETTERS[usize::from(octet % 64)])).collect()
@@ -181,8 +181,8 @@ pub(super) fn values(pando: &Pando) -> Finding {
     )
 }
 
-/// The writer stops while a user changes an entry: the page reports it, and the overview does not claim that all is
-/// well.
+/// The writer stops while a user changes an entry. The page must report it, and the overview must not report that all
+/// is well.
 pub(super) fn dead_writer(scratch: &Scratch) -> Finding {
     let switch = scratch.join("disk-is-broken");
     let node = scratch.write("dead.toml", CONSOLE);
