@@ -1,6 +1,6 @@
-//! Guesses of passwords from one address: their answers take longer, and other clients are not affected.
+//! Guessed passwords from one address: their answers are delayed, and other clients are not affected.
 //!
-//! A binary of its own: its binds have to arrive while others of them wait, which a busy machine hinders.
+//! This is a separate test binary: its binds must arrive while others of them wait, and a busy machine prevents that.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod support;
@@ -13,7 +13,7 @@ use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, Scratch};
 
 const ANNA: &str = "uid=anna,ou=people,dc=example,dc=com";
 
-/// Binds that are tried at the same time.
+/// Number of binds sent at the same time.
 const GUESSES: usize = 40;
 
 fn start(scratch: &Scratch, node: &str) -> Pando {
@@ -36,12 +36,12 @@ fn send(pando: &Pando, name: &str, password: &str) -> (Connection, MessageId) {
 
 type Sent = Vec<(Connection, MessageId)>;
 
-/// Many wrong binds at the same time.
+/// Sends many wrong binds at the same time.
 fn guess(pando: &Pando, name: &str) -> Sent {
     (0..GUESSES).map(|number| send(pando, name, &format!("guess{number}"))).collect()
 }
 
-/// Returns how many were answered as wrong, and how many as too many.
+/// Returns how many binds were answered with invalidCredentials, and how many with busy.
 fn answers(sent: Sent) -> (usize, usize) {
     let codes: Vec<_> =
         sent.into_iter().map(|(mut asked, id)| asked.reply(id).unwrap().outcome.code).collect();
@@ -55,20 +55,20 @@ fn answers_to_guesses_wait_and_few_at_a_time() {
     let pando = start(&scratch, "trusted_networks = []\n");
     let names = [person_dn("anna"), person_dn("ghost")];
     let sent = names.each_ref().map(|name| guess(&pando, name));
-    // Meanwhile others are served.
+    // Other clients are served meanwhile.
     assert!(pando.connect().bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
     assert!(pando.connect().bind(&person_dn("bert"), "bert-secret").unwrap().is_success());
     for (name, sent) in names.iter().zip(sent) {
         let (wrong, busy) = answers(sent);
         assert_eq!(wrong + busy, GUESSES, "{name}");
-        // Three at once and eight that wait; some of those may be over before the last one is sent.
+        // Three binds are verified at once, and eight wait. Some may be finished before the last bind is sent.
         assert!(wrong >= 11 && busy >= 1, "{name}: {wrong} wrong, {busy} busy");
     }
-    // The right password is good at once, and ends it.
+    // The right password is accepted at once, and resets the delay.
     assert!(pando.connect().bind(&person_dn("anna"), "anna-secret").unwrap().is_success());
 }
 
-/// A short name and a DN of one entry share their guesses.
+/// Guesses by a short name and by the DN of the same entry are counted together.
 #[test]
 fn both_names_of_an_entry_count_as_one() {
     let scratch = Scratch::new("guessing-names");
@@ -78,7 +78,7 @@ fn both_names_of_an_entry_count_as_one() {
         .map(|number| send(&pando, if number % 2 == 0 { "anna" } else { ANNA }, &format!("guess{number}")))
         .collect();
     let (wrong, busy) = answers(sent);
-    // Three at once and eight that wait for each account: of two accounts, 22 at least would be wrong.
+    // Three binds are verified at once, and eight wait, for each account. For two accounts, at least 22 would be wrong.
     assert!((11..22).contains(&wrong) && wrong + busy == GUESSES, "{wrong} wrong, {busy} busy");
 }
 

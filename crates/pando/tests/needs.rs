@@ -1,5 +1,5 @@
 //! Installation of Rust by `./dev` (`tools/needs.sh`) on different machines. Each machine is a folder with stand-ins
-//! for apt, curl and rustup; the PATH contains only these and the tools that every Debian has.
+//! for apt, curl and rustup. The PATH contains only these, and tools that every Debian has.
 //!
 //! This is a separate test binary: it writes programs and runs them, which fails (ETXTBSY) while a process started by
 //! another test still has one of them open for writing.
@@ -14,10 +14,10 @@ use std::process::Command;
 
 use support::Scratch;
 
-/// Tools of every machine.
+/// Tools that every machine has.
 const TOOLS: [&str; 9] = ["awk", "cp", "env", "grep", "head", "mkdir", "sed", "sh", "sort"];
 
-/// Stand-ins of programs. Each records its arguments.
+/// Stand-ins for programs. Each records its arguments.
 const STAND_INS: [(&str, &str); 9] = [
     ("id", "echo 1000"),
     ("sudo", r#"exec "$@""#),
@@ -51,11 +51,12 @@ const STAND_INS: [(&str, &str); 9] = [
 struct Machine {
     is_root: bool,
     has: &'static [&'static str],
-    /// Whether rustup has installed Rust in the home folder, which is not on the PATH.
+    /// Whether rustup has installed Rust in the home folder, which is not in the PATH.
     has_rust_at_home: bool,
     /// Whether the certificates for TLS are installed.
     has_certificates: bool,
-    /// `fits`, `none`, or another word if apt reports a conflict with installed packages.
+    /// State of Debian's rustup package: `fits`, `none`, or another word if apt reports a conflict with installed
+    /// packages.
     debians_rustup: &'static str,
     internet: &'static str,
 }
@@ -68,11 +69,12 @@ const BARE: Machine = Machine {
     debians_rustup: "none",
     internet: "yes",
 };
-/// A usual development machine.
+/// A typical development machine.
 const USUAL: Machine = Machine { has: &["apt-get", "apt-cache", "curl"], has_certificates: true, ..BARE };
 const OLD: &[&str] = &["apt-get", "apt-cache", "curl", "old"];
 
-/// Returns the calls of the stand-ins, and the cargo that is used, or the last line of the error.
+/// Installs Rust on a machine. Returns the calls of the stand-ins, and then the cargo that is used or the last line of
+/// the error.
 fn installed(machine: &Machine) -> Vec<String> {
     let scratch = Scratch::new("needs");
     let at = |name: &str| scratch.join(name);

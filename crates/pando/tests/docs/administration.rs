@@ -1,4 +1,4 @@
-//! Pages about the administration of a server.
+//! Commands of the pages about the administration of a server.
 
 use crate::support;
 
@@ -20,7 +20,8 @@ fn add_user_with_password(host: &Host, uid: &str) {
     host.run(&format!("pando change <<'END'\n{change}userPassword: secret\nEND"));
 }
 
-/// Waits until the audit trail has an event of the operation, which it has some time after the answer.
+/// Waits until the audit trail contains an event of the operation, because events are written some time after the
+/// answer.
 fn wait_for_event(host: &Host, trail: &str, operation: &str) {
     let has_event = || {
         let said = host.run(&format!("pando audit {trail} --operation {operation}")).stdout;
@@ -43,7 +44,7 @@ pub(crate) fn configure() {
     host.serve("pando serve --node /etc/pando/node.toml");
     host.run(page.block("pando export"));
     host.run(&format!("pando change <<'END'\n{}END", page.block("dn: cn=title")));
-    // The settings of the page, with its schema, also as planned changes.
+    // Plan and apply the settings of the page, with its schema.
     host.write("settings.toml", page.block("suffixes ="));
     host.write("badges.schema", page.block("attributetype"));
     host.run(
@@ -55,7 +56,7 @@ pub(crate) fn configure() {
     all_used(&page, "how-to/configure.md");
 }
 
-/// Makes an authority, and a certificate of the entry of a user.
+/// Creates an authority, and a client certificate for the entry of a user.
 const CLIENT_CERTIFICATE: &str =
     "new='openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 30'
     $new -subj /CN=clients -keyout clients.key -out client-authorities.pem 2>&1
@@ -86,7 +87,7 @@ pub(crate) fn tls() {
     all_used(&page, "how-to/tls.md");
 }
 
-/// Receives the first message of a syslog client, and goes.
+/// Receives the first message of a syslog client, and ends.
 const RECEIVER: &str = "import socket
 server = socket.create_server(('127.0.0.1', 514))
 print('listens', flush=True)
@@ -108,7 +109,7 @@ pub(crate) fn audit() {
     );
     wait_for_event(&host, "--node node.toml", "bind");
     host.run(now).expect_output("bind");
-    // It follows until its syslog server is gone.
+    // The command follows the trail until its syslog server ends.
     host.write("log.py", RECEIVER);
     host.run(&format!(
         "python3 log.py > received &\nuntil grep -q listens received; do :; done\n{followed} 2> errors &\n\
@@ -154,7 +155,7 @@ pub(crate) fn sasl() {
     all_used(&page, "how-to/sasl.md");
 }
 
-/// The realm of the reader, with the user of the page.
+/// Creates the reader's realm, with the user of the page.
 const REALM: &str = "
 rm -f /etc/krb5.conf
 cat > /etc/krb5.conf <<'END'
@@ -193,7 +194,7 @@ pub(crate) fn kerberos() {
     let host = Host::new(&scratch, &["directory.example.com"]);
     let given = "export PATH=$PATH:/usr/sbin KRB5_KDC_PROFILE=$HOME/kdc.conf KRB5CCNAME=FILE:$HOME/tickets";
     host.run(&format!("{given}\n{REALM}"));
-    // Its administrator, on its own machine, needs no password.
+    // On its own machine, the administrator of the realm needs no password.
     let create = page.block("kadmin").replace("kadmin", "kadmin.local");
     host.run(&format!("{given}\n{create}"));
     let suffix = "suffixes = [\"dc=example,dc=com\"]";
@@ -212,7 +213,7 @@ pub(crate) fn kerberos() {
     all_used(&page, "how-to/kerberos.md");
 }
 
-/// Runs the steps of the image without a container: its entry point, environment and node file.
+/// Runs the steps of the image without a container: its entry point, environment variables and node file.
 const PODMAN: &str = "
 podman() {
     test $1 = run || return 0
@@ -299,7 +300,7 @@ pub(crate) fn access_rules() {
     host.run("ldapsearch -x -D cn=admin -w secret -b dc=example,dc=com > found");
     wait_for_event(&host, "--folder /var/lib/trail", "search");
     host.run(page.block("$ pando access rehearse")).expect_output("operations from");
-    // With the rules in force, by the exit code of a denial.
+    // The rules are in force now, so the exit code is that of a denial.
     host.run("pando apply --data /var/lib/pando settings.toml");
     let said = host.run_any(page.block("$ pando access explain")).expect_code(8);
     said.expect_output("may not read homePhone")
@@ -307,7 +308,7 @@ pub(crate) fn access_rules() {
     let said = host.run_typing(page.block("ldapsearch -x -D cn=admin"), "secret\n").expect_code(0);
     said.expect_output("entryLevelRights: ");
     configure_openldap(&host, "dc=example,dc=com");
-    // The exit code says that the rules of cn=config are left out. The last line is for a server of another maker.
+    // The exit code of the first line says that rules in cn=config are left out. The last line is for another product.
     for (line, code) in page.block("slapcat -n 0").lines().zip([6, 0]) {
         host.run_any(line).expect_code(code).expect_output("allow read");
     }
@@ -320,7 +321,7 @@ pub(crate) fn tutorial() {
     let host = Host::new(&scratch, &[]);
     let build = page.block("cargo build");
     let [_build, _path, init, serve] = build.lines().collect::<Vec<_>>()[..] else { panic!("{build}") };
-    // The questions have the defaults as their answers.
+    // The defaults answer the questions.
     host.run(&format!("{init} --yes"));
     host.serve(serve);
     host.stop();
@@ -342,7 +343,7 @@ pub(crate) fn install() {
     host.run("cp people.ldif export.ldif; chmod 644 export.ldif");
     let lines: Vec<&str> = page.block("ldapadd").lines().collect();
     let import = lines.iter().find(|line| line.starts_with("runuser")).unwrap();
-    // The package makes the folder.
+    // The package creates this folder.
     host.run("mkdir /var/lib/pando; chown pando: /var/lib/pando");
     host.run(import);
     host.run("rm -r /var/lib/pando");

@@ -1,4 +1,4 @@
-//! Pages about data: loading, tools, copies, indexes.
+//! Commands of the pages about data: loading, tools, copies, indexes.
 
 use crate::support;
 
@@ -9,11 +9,11 @@ use support::{SUFFIX, Scratch};
 use crate::all_used;
 use crate::host::Host;
 
-/// Serves the sample organization on the host, at the standard address of a trial.
+/// Serves the sample organisation at the address that the pages use for a trial.
 pub(crate) const SERVE_SAMPLE: &str = "PANDO_ADMIN_PASSWORD=secret pando serve --data /var/lib/pando --sample \
      --suffix dc=example,dc=com --listen ldap://127.0.0.1:1389";
 
-/// A tree of two people below a suffix, as LDIF.
+/// Returns LDIF of a tree with two people below a suffix.
 pub(crate) fn people(suffix: &str) -> String {
     format!(
         "dn: {suffix}\nobjectClass: domain\ndc: example\n\ndn: ou=people,{suffix}\nobjectClass: organizationalUnit\n\
@@ -31,14 +31,14 @@ fn groups(suffix: &str) -> String {
     )
 }
 
-/// Makes an authority, and the certificate of the old server.
+/// Creates an authority, and the certificate of the old server.
 const CERTIFICATES: &str = "cd /etc/ldap
     new='openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 30'
     $new -subj /CN=authority -keyout ca.key -out ca.pem 2>&1
     $new -subj /CN=old.example.com -CA ca.pem -CAkey ca.key -addext basicConstraints=critical,CA:FALSE \\
         -addext subjectAltName=DNS:old.example.com -keyout old.key -out old.pem 2>&1";
 
-/// Gives the host a database of OpenLDAP, as a package installs it.
+/// Creates a database of OpenLDAP on the host, as a package installs it.
 pub(crate) fn configure_openldap(host: &Host, suffix: &str) {
     let conf = format!(
         "include /etc/ldap/schema/core.schema\ninclude /etc/ldap/schema/cosine.schema\n\
@@ -64,7 +64,7 @@ pub(crate) fn load() {
     host.write("groups.ldif", &groups("dc=example,dc=org"));
     host.run("zstd -q groups.ldif");
     configure_openldap(&host, "dc=example,dc=org");
-    // The two ways to load are one or the other.
+    // The page shows two alternative ways to load.
     let both = page.block("pando import --data /var/lib/pando --suffix dc=example,dc=org");
     let (files, dump) = both.split_once('\n').unwrap();
     host.run(files);
@@ -92,8 +92,8 @@ pub(crate) fn backup() {
     host.run("pando backup make --data /var/lib/pando /var/backups/pando");
     let said = host.run(page.block("pando backup list"));
     said.expect_output("1 files are whole");
-    // The page has a moment of its writer, and one of two hours ago. A moment of the backup is of a later second than
-    // the one in which its rows were read.
+    // The page contains a fixed moment, and one two hours ago. A backup's first moment is one second after its rows
+    // were read.
     let next_second = "$(date -u -d '1 second' +%FT%TZ)";
     let restore = page.block("pando restore").replace("2026-11-25T14:05:00Z", next_second);
     host.run(&restore);
@@ -111,7 +111,7 @@ pub(crate) fn backup() {
 pub(crate) fn generate() {
     let (scratch, page) = (Scratch::new("docs-generate"), Blocks::of("how-to/generate.md"));
     let host = Host::new(&scratch, &[]);
-    // A million entries take longer than a test may.
+    // Generating a million entries takes too long for a test.
     let commands = page.block("pando generate").replace("1000000", "1000");
     let said = host.run(&commands.replace("/tmp/pando", "\"$HOME\"/generated"));
     said.expect_output("directorymark");
@@ -131,10 +131,10 @@ pub(crate) fn twin() {
     host.write("node.toml", "listen = [\"ldap://127.0.0.1:1389\"]\n");
     let (serve, run) = page.block("pando serve").split_once('\n').unwrap();
     host.serve(serve);
-    // The old server is this host too, and has the port. The proxy reports to standard error.
+    // On this host, the old server already uses the port. The proxy prints its ready line on standard error.
     host.serve(&format!("exec 2>&1\n{}", run.replace("0.0.0.0:389", "0.0.0.0:3890")));
     host.run("ldapwhoami -x -H ldap://127.0.0.1:3890");
-    // The exit code says if there are differences.
+    // The exit code depends on whether there are differences.
     let report = host.run_any(page.block("pando twin report"));
     assert!(matches!(report.code, Some(0 | 1)), "{report}");
     let (switch, back) = page.block("pando twin switch").split_once('\n').unwrap();
@@ -147,7 +147,7 @@ pub(crate) fn twin() {
 pub(crate) fn indexes() {
     let (scratch, page) = (Scratch::new("docs-indexes"), Blocks::of("explanation/indexes.md"));
     let host = Host::new(&scratch, &[]);
-    // The page calls the data directory DIR.
+    // On the page, DIR stands for the data directory.
     host.run("mkdir -m 700 /var/lib/pando; ln -s /var/lib/pando DIR");
     host.write("people.ldif", &people("dc=example,dc=com"));
     host.run("pando import --data DIR --suffix dc=example,dc=com people.ldif");
@@ -201,12 +201,12 @@ pub(crate) fn migrate() {
     let (scratch, page) = (Scratch::new("docs-migrate"), Blocks::of("how-to/migrate.md"));
     let host = Host::new(&scratch, &["old.example.com"]);
     configure_openldap(&host, "dc=example,dc=com");
-    // Each server has a line, and those of other makers need their files.
+    // There is a line for each product. The lines of other products need their files.
     let lines: Vec<&str> = page.block("pando migrate --folder").lines().collect();
     host.run("slapd -h 'ldap://old.example.com ldaps://old.example.com'");
     host.run("cp /etc/ldap/ca.pem .; printf secret > password");
     for way in [lines[3..].join("\n").as_str(), lines[0]] {
-        // There may be questions.
+        // The exit code is 6 if questions remain.
         host.run("rm -rf migration");
         let said = host.run_any(way);
         assert!(matches!(said.code, Some(0 | 6)), "{said}");
@@ -232,7 +232,7 @@ pub(crate) fn values() {
     host.write("tree.ldif", &tree.replace("uid=bert", "uid=ann").replace("uid: bert", "uid: ann"));
     host.run(&format!("pando import --data /var/lib/pando --suffix {SUFFIX} tree.ldif"));
     host.serve("PANDO_ADMIN_PASSWORD=secret pando serve --data /var/lib/pando --listen ldap://127.0.0.1");
-    // The moment of the page will be in the past one day.
+    // The moment on the page will be in the past some day, so it is replaced.
     let next_year = host.run("date -u -d 'next year' +%Y%m%d%H%M%SZ").stdout;
     let commands = page.block("ldapmodify").replace("20270101000000Z", next_year.trim());
     let said = host.run_typing(&commands, "secret\nsecret\n").expect_code(0);

@@ -1,5 +1,5 @@
-//! A host of its own for the commands of a page: in namespaces, with the folders, names and ports that the pages use.
-//! Nothing of the machine changes, and pages on the same port run at the same time.
+//! A separate host for the commands of a page: namespaces with the folders, names and ports that the pages use. The
+//! machine is not changed, and pages that use the same port can run at the same time.
 
 use crate::support;
 
@@ -13,7 +13,7 @@ use support::page::without_output;
 use support::pando::PROGRAM;
 use support::{DEADLINE, Scratch};
 
-/// Makes the namespaces: its first argument is the scratch folder, the others are names of hosts.
+/// Creates the namespaces. The first argument is the scratch folder, the others are host names.
 const SET_UP: &str = r#"
 set -e
 scratch=$1; shift
@@ -39,19 +39,19 @@ echo up
 exec sleep infinity
 "#;
 
-/// The host. Its processes end with it.
+/// The host. Its processes end when it is dropped.
 pub(crate) struct Host {
-    /// unshare, whose end is the end of what it started.
+    /// The process of unshare. When it ends, all processes in the namespaces end.
     child: Child,
-    /// The first process of the namespaces.
+    /// Process id of the first process in the namespaces.
     within: String,
-    /// Whether root made them; otherwise its user is mapped to root there.
+    /// Whether root created the namespaces. Otherwise the user is mapped to root in them.
     is_root: bool,
     home: String,
 }
 
 impl Host {
-    /// Makes the host; `names` are names of hosts that are this one, the first its own.
+    /// Creates the host. `names` are its host names, the first one being its own.
     #[track_caller]
     pub(crate) fn new(scratch: &Scratch, names: &[&str]) -> Host {
         let is_root = rustix::process::geteuid().is_root();
@@ -79,7 +79,7 @@ impl Host {
         Host { child, within, is_root, home: scratch.join("home").display().to_string() }
     }
 
-    /// Returns the command line that runs commands of a page in a shell. The first that fails ends them.
+    /// Returns the command line that runs commands of a page in a shell, up to the first that fails.
     fn shell(&self, commands: &str, has_terminal: bool) -> Vec<String> {
         let programs = Path::new(PROGRAM).parent().unwrap().display();
         let commands = without_output(commands);
@@ -101,7 +101,7 @@ impl Host {
             .collect()
     }
 
-    /// Runs commands to their end on a terminal, and types a line of `typed` at each question for a password.
+    /// Runs commands to their end on a terminal. At each question for a password, types the next line of `typed`.
     #[track_caller]
     pub(crate) fn run_typing(&self, commands: &str, typed: &str) -> Run {
         run("nsenter", &self.shell(commands, true), typed)
@@ -119,7 +119,8 @@ impl Host {
         self.run_any(commands).expect_code(0)
     }
 
-    /// Starts commands of which the last serves, and waits until it is ready. Returns its output up to that line.
+    /// Starts commands whose last one is a server, and waits until it is ready. Returns the output up to the ready
+    /// line.
     #[track_caller]
     pub(crate) fn serve(&self, commands: &str) -> String {
         let log =
@@ -146,18 +147,18 @@ impl Host {
         }
     }
 
-    /// Returns the standard error of everything that serves.
+    /// Returns the standard error of all servers.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(format!("{}/log", self.home)).unwrap_or_default()
     }
 
-    /// Ends everything that serves, by SIGTERM to each process of the host but the first, and waits until it is gone.
+    /// Sends SIGTERM to all processes of the host except the first, and waits until they have ended.
     #[track_caller]
     pub(crate) fn stop(&self) {
         self.run("kill -TERM -1; pidwait -x pando || true");
     }
 
-    /// Writes a file below the folder of the commands.
+    /// Writes a file in the folder in which commands run.
     pub(crate) fn write(&self, name: &str, text: &str) {
         std::fs::write(format!("{}/{name}", self.home), text).unwrap();
     }

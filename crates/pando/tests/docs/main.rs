@@ -1,5 +1,5 @@
-//! The commands of the pages of docs/, run as they are written there, each page on a host of its own. What stands for
-//! something of the reader (a time, a password) is replaced.
+//! Runs the commands of the pages of docs/ as they are written, each page on a separate host. Only what depends on the
+//! reader, such as a time or a password, is replaced.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 #[path = "../support/mod.rs"]
@@ -16,7 +16,7 @@ use std::path::Path;
 use support::clients::repository;
 use support::page::{Blocks, Page, has_commands, without_output};
 
-/// The pages whose commands run, with the tests that run them.
+/// Pages whose commands are run, with the tests that run them.
 const PAGES: &[(&str, fn())] = &[
     ("explanation/indexes.md", data::indexes),
     ("how-to/access-rules.md", administration::access_rules),
@@ -43,8 +43,8 @@ const PAGES: &[(&str, fn())] = &[
     ("tutorial/start.md", administration::tutorial),
 ];
 
-/// Commands that do not run here: the page, their beginning (all if it is empty), the reason. At the beginning of a
-/// block, it stands for the block.
+/// Commands that are not run, as page, beginning of the command (empty for the whole page), and reason. A command at
+/// the beginning of a block stands for the whole block.
 const LEFT_OUT: &[(&str, &str, &str)] = &[
     (
         "how-to/access-rules.md",
@@ -84,7 +84,7 @@ const LEFT_OUT: &[(&str, &str, &str)] = &[
     ("tutorial/start.md", "export PATH", "the tests have the program on their path"),
 ];
 
-/// Asserts that a test used all blocks of a page that have commands.
+/// Asserts that a test has used all blocks of a page that contain commands.
 #[track_caller]
 fn all_used(blocks: &Blocks, page: &str) {
     let left_out = |block: &&str| {
@@ -96,7 +96,7 @@ fn all_used(blocks: &Blocks, page: &str) {
     assert!(unused.is_empty(), "{page}: no test runs {unused:#?}");
 }
 
-/// The pages of docs/ with commands, by their paths there; decisions have none.
+/// Returns the pages of docs/ that contain commands, except decision records.
 fn pages_with_commands() -> BTreeSet<String> {
     let docs = repository().join("docs");
     let mut pages = BTreeSet::new();
@@ -113,7 +113,7 @@ fn pages_with_commands() -> BTreeSet<String> {
     pages
 }
 
-/// A page that no test runs would become wrong unnoticed.
+/// Every page with commands has a test, because otherwise mistakes in it would not be noticed.
 #[test]
 fn every_page_with_commands_runs_or_has_a_reason_not_to() {
     for page in pages_with_commands() {

@@ -1,4 +1,4 @@
-//! The commands of docs/how-to/runbook.md, run as written there, each in the situation of its section.
+//! The commands of docs/how-to/runbook.md, run as written, each in the situation that its section describes.
 
 use crate::support;
 
@@ -19,14 +19,14 @@ use crate::host::Host;
 
 const SERVICES: &str = "ou=services,dc=example,dc=com";
 
-/// Runs the commands of a section with the program of the test.
+/// Runs the commands of a section with the program under test.
 fn shell(scratch: &Scratch, commands: &str) -> String {
     let path = Path::new(PROGRAM).parent().unwrap().display();
     let commands = format!("PATH={path}:$PATH; cd {}; {commands}", scratch.path().display());
     run("bash", &["-euo", "pipefail", "-c", &commands], "").expect_code(0).stdout
 }
 
-/// Returns the names below ou=services, the deepest first.
+/// Returns the names below ou=services, deepest first.
 fn services(admin: &mut Connection) -> Vec<String> {
     let found = admin.search(SERVICES, Scope::WholeSubtree, "(objectClass=*)", &["1.1"]).unwrap();
     let mut names: Vec<String> = found.entries.into_iter().map(|entry| entry.dn).collect();
@@ -48,7 +48,7 @@ pub(crate) fn each_section_of_the_runbook_does_what_it_says() {
     let replaced = [
         ("/var/lib/pando", data.as_str()),
         ("/var/backups/pando", &backup),
-        // The backup of the test is younger.
+        // The backup of the test is not two hours old.
         (" --until 2h", ""),
     ];
     let page = Page::read("how-to/runbook.md", &replaced);
@@ -60,7 +60,7 @@ pub(crate) fn each_section_of_the_runbook_does_what_it_says() {
     let said = shell(&scratch, &block(password, 0));
     let mut admin = pando.connect();
     assert!(admin.bind("cn=admin", said.trim_end()).unwrap().is_success());
-    // A file of the redo log that ends meanwhile is an error of du.
+    // `du` exits with 1 if a file of the redo log disappears meanwhile.
     let sizes = format!("{} || [ $? = 1 ]", block(full, 0).trim_end());
     assert!(shell(&scratch, &sizes).contains("data.mdb"));
 
@@ -71,7 +71,8 @@ pub(crate) fn each_section_of_the_runbook_does_what_it_says() {
     let before = identity(&mut admin);
     let count = delete_services(&mut admin);
     assert!(count > 1);
-    // The entry at the top is deleted last, alone; those below it come back after it.
+    // The superior is deleted last and alone, so this command restores only it. The entries below it are restored
+    // afterwards.
     shell(&scratch, &block(deleted, 0));
     assert!(admin.entry(SERVICES, &["1.1"]).unwrap().is_some());
     delete_services(&mut admin);
@@ -88,7 +89,8 @@ pub(crate) fn each_section_of_the_runbook_does_what_it_says() {
     assert!(pando.stop().success());
 }
 
-/// The service manager for the unit of the package: `start` serves as its user, by its command, until it is stopped.
+/// Replacement for the service manager of the package's unit: `start` runs the unit's command as the unit's user, until
+/// `stop`.
 const SYSTEMCTL: &str = r#"
 systemctl() {
     test "$2" = pando
@@ -102,7 +104,7 @@ systemctl() {
 }
 "#;
 
-/// The new machine is the same host, without the folder of the data and as the package leaves a machine.
+/// The new machine is the same host without the data folder, in the state after the package's installation.
 #[test]
 pub(crate) fn the_service_of_a_new_machine_serves_what_a_lost_one_had() {
     if was_run_as_root(module_path!(), "the_service_of_a_new_machine_serves_what_a_lost_one_had") {
@@ -124,7 +126,7 @@ pub(crate) fn the_service_of_a_new_machine_serves_what_a_lost_one_had() {
     host.serve(&systemctl("systemctl start pando"));
     host.run("pando search --data /var/lib/pando --base '' --scope base | grep -c dc=example || true")
         .expect_output("0\n");
-    // From here on, as the section says: the copy of the node file names the backup.
+    // From here on, the node file names the backup, as the section requires.
     let folder = "#[backup]\n#folder";
     assert!(node.contains(folder));
     host.write("node.toml", &node.replace(folder, "[backup]\nfolder"));
@@ -133,7 +135,7 @@ pub(crate) fn the_service_of_a_new_machine_serves_what_a_lost_one_had() {
     let [commands] = section.blocks.as_slice() else { panic!("other blocks") };
     host.serve(&systemctl(commands));
     host.run("pando search --data /var/lib/pando '(uid=ahuber)' cn").expect_output("cn: Ana Huber");
-    // The server continues the backup, which begins with all entries.
+    // The server adds to the backup, beginning with all entries.
     let is_continued = || {
         let said = host.run("pando backup list --json /var/backups/pando").stdout;
         (said.matches("\"to_position\"").count() > 1).then_some(())

@@ -1,5 +1,5 @@
-//! Certificates of public keys (RFC 4523) and of attributes (X.509 clause 17, RFC 5755) as values: their return,
-//! and how filters and compares name one by its serial number and issuer.
+//! Public-key certificates (RFC 4523) and attribute certificates (X.509 clause 17, RFC 5755) as values. They are
+//! returned unchanged, and filters and compares can identify one by its serial number and issuer.
 
 use crate::support;
 
@@ -12,7 +12,7 @@ use support::pando::command;
 use support::tree::{person_dn, plant};
 use support::{Pando, SUFFIX, Scratch};
 
-/// Returns a certificate that `cn=CA,o=Example` has given itself with the serial number 4660.
+/// Returns a self-signed certificate of `cn=CA,o=Example` with the serial number 4660.
 fn certificate() -> Vec<u8> {
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
@@ -22,7 +22,7 @@ fn certificate() -> Vec<u8> {
     params.self_signed(&KeyPair::generate().unwrap()).unwrap().der().to_vec()
 }
 
-/// Writes general names with the directory name `cn=NAME`.
+/// Writes GeneralNames with the directory name `cn=NAME`.
 fn put_name(writer: &mut Writer<'_>, tag: Tag, name: &str) {
     let marks = [tag, Tag(0xa4), Tag::SEQUENCE, Tag::SET, Tag::SEQUENCE].map(|tag| writer.begin(tag));
     writer.element(Tag(0x06), &[0x55, 4, 3]);
@@ -30,7 +30,7 @@ fn put_name(writer: &mut Writer<'_>, tag: Tag, name: &str) {
     marks.into_iter().rev().for_each(|mark| writer.end(mark));
 }
 
-/// Returns a prescription: an attribute certificate of version 2 by `cn=Doctor`.
+/// Returns a prescription: an attribute certificate of version 2 issued by `cn=Doctor`.
 fn prescription(serial: i64) -> Vec<u8> {
     let mut out = Vec::new();
     let mut writer = Writer::new(&mut out);
@@ -83,7 +83,7 @@ fn certificates_are_found_by_serial_number_and_issuer() {
     let of_attributes = "attributeCertificateAttribute;binary";
     let values = prescriptions.each_ref().map(Vec::as_slice);
     assert_eq!(change(&mut admin, add, of_attributes, &values), ResultCode::SUCCESS);
-    // It is there already, and not every structure is one.
+    // The value exists already, and another structure is not an attribute certificate.
     let again = change(&mut admin, add, of_attributes, &values[..1]);
     assert_eq!(again, ResultCode::ATTRIBUTE_OR_VALUE_EXISTS);
     let wrong = change(&mut admin, add, of_attributes, &[&own]);
@@ -113,7 +113,7 @@ fn certificates_are_found_by_serial_number_and_issuer() {
     }
     let entry = admin.search(&anna, Scope::BaseObject, "(objectClass=*)", &["*"]).unwrap();
     assert_eq!(entry.entries[0].values(of_attributes).len(), 2);
-    // One of two is deleted by its value, and the index finds the other.
+    // One of two values is deleted, and the index still finds the other.
     let deleted = change(&mut admin, ChangeOperation::Delete, of_attributes, &values[..1]);
     assert_eq!(deleted, ResultCode::SUCCESS);
     assert!(pando.stop().success());

@@ -1,5 +1,5 @@
-//! The programs that people use, against the real server. A program that is missing fails its test: `./dev test`
-//! installs them all.
+//! Common client programs against the real server. If a program is missing, its test fails: `./dev test` installs all
+//! of them.
 
 use crate::support;
 
@@ -38,7 +38,7 @@ fn ldap_utils() {
     ldap_utility("ldapsearch", server, &["-b", "ou=nowhere,dc=example,dc=com"], "")
         .expect_code(32)
         .expect_error(&format!("Matched DN: {SUFFIX}"));
-    // Both of these tools' extensions to the search: all attributes of a class, and all operational ones.
+    // Extensions of search: `@person` selects all attributes of a class, and `+` all operational ones.
     ldap_utility("ldapsearch", server, &["-b", &person_dn("new"), "-s", "base", "@person", "+"], "")
         .expect_code(0)
         .expect_output("sn: New")
@@ -68,14 +68,14 @@ fn ldap_utils_with_unusual_wishes() {
     let (_scratch, pando) = planted("ldap-utils-more");
     let server = pando.address();
     let url = format!("ldap://{server}");
-    // Anonymous, the root DSE with everything that it says about the server.
+    // Anonymous clients can read the root DSE, with all features of the server.
     run("ldapsearch", &["-x", "-LLL", "-H", &url, "-s", "base", "-b", "", "+"], "")
         .expect_code(0)
         .expect_output("supportedLDAPVersion: 3")
         .expect_output("namingContexts: dc=example,dc=com");
-    // A wrong password, and a SASL mechanism that is not offered.
+    // A wrong password and a SASL mechanism that is not offered are refused.
     run("ldapwhoami", &["-x", "-H", &url, "-D", ADMIN_DN, "-w", "wrong"], "").expect_code(49);
-    // Size limits, ManageDsaIT and an unknown control of which the answer depends on its criticality.
+    // A size limit, ManageDsaIT, and an unknown control, which is refused only if it is critical.
     let all = ["-b", SUFFIX, "-z", "2", "(objectClass=*)", "1.1"];
     ldap_utility("ldapsearch", server, &all, "").expect_code(4).expect_error("Size limit exceeded");
     ldap_utility("ldapsearch", server, &["-M", "-b", SUFFIX, "-s", "base", "1.1"], "").expect_code(0);
@@ -168,7 +168,7 @@ fn unboundid_controls() {
     let title = pando.administrator().entry(&person_dn("anna"), &["title"]).unwrap().unwrap();
     assert_eq!(title.text("title").as_deref(), Some("Second"));
 
-    // All changes of a file in one transaction, of which the second one fails.
+    // All changes of a file are sent in one transaction, in which the second one fails.
     let person = |uid: &str| {
         let dn = person_dn(uid);
         format!("dn: {dn}\nchangetype: add\nobjectClass: inetOrgPerson\nuid: {uid}\ncn: New\nsn: New\n\n")
@@ -193,7 +193,7 @@ fn unboundid_controls() {
 #[test]
 fn unboundid_reads_the_schema() {
     let (scratch, pando) = planted("unboundid-schema");
-    // validate-ldif takes the schema from the server: every definition has to parse for it.
+    // validate-ldif reads the schema from the server, so every definition must be valid for it.
     let person = "objectClass: top\nobjectClass: person\nobjectClass: organizationalPerson\nobjectClass: inetOrgPerson";
     let good = format!("dn: {}\n{person}\nuid: x\ncn: X\nsn: X\n", person_dn("x"));
     let bad = format!("dn: {}\n{person}\nuid: y\ncn: Y\nsn: Y\nuidNumber: one\n", person_dn("y"));

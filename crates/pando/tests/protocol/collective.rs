@@ -1,4 +1,4 @@
-//! Collective attributes, as the clients of OpenLDAP see them (RFC 3671), and a copy of the data without them.
+//! Collective attributes (RFC 3671) as OpenLDAP's clients see them, and a copy of the data without them.
 
 use crate::support;
 
@@ -43,7 +43,7 @@ fn entries_have_the_values_of_a_subentry() {
     modify(&person_dn("anna"), "add: collectiveExclusions\ncollectiveExclusions: c-l").expect_code(0);
     assert_eq!(search(&["(uid=anna)", "c-l"]).trim(), format!("dn: {}", person_dn("anna")));
 
-    // An export from the server has the values in the subentry, so that it can be loaded again.
+    // An export over LDAP has the values only in the subentry, so that it can be imported again.
     let file = scratch.join("export.ldif");
     let url = format!("ldap://{}", pando.address());
     let password = scratch.write("password", ADMIN_PASSWORD);

@@ -1,4 +1,4 @@
-//! Small print of RFC 4511, 4512, 4514 and 4522 that clients rely on, over the wire.
+//! Details of RFC 4511, 4512, 4514 and 4522 that clients rely on, over the network.
 
 use crate::support;
 
@@ -6,14 +6,14 @@ use ldap::{MessageId, ResultCode, Scope};
 use support::tree::{person_dn, plant};
 use support::{Pando, SUFFIX, Scratch};
 
-/// Clients sent `02 04 00 00 00 01` as a message id and lost their connection: X.690 section 8.3.2 forbids octets that
-/// only repeat the sign, and the reader insisted. Every other server takes them.
+/// Regression test: clients that sent `02 04 00 00 00 01` as a message id lost their connection. X.690 section 8.3.2
+/// forbids such leading octets, but other servers accept them.
 #[test]
 fn numbers_may_have_leading_zero_octets() {
     let scratch = Scratch::new("leading-zeros");
     let pando = Pando::start(&scratch);
     let mut connection = pando.connect();
-    // An anonymous bind, version 3, and a search of the root DSE; all numbers in four octets.
+    // An anonymous bind with version 3, and a search of the root DSE, with all integers in four octets.
     let bind = b"\x30\x10\x02\x04\0\0\0\x01\x60\x08\x02\x02\0\x03\x04\0\x80\0";
     let search =
         b"\x30\x34\x02\x04\0\0\0\x02\x63\x2c\x04\0\x0a\x04\0\0\0\0\x0a\x04\0\0\0\0\x02\x04\0\0\0\x05\
@@ -25,7 +25,7 @@ fn numbers_may_have_leading_zero_octets() {
     assert!(reply.outcome.is_success(), "{:?}", reply.outcome);
 }
 
-/// Attribute descriptions with `;binary`: the option was ignored on types without a binary form.
+/// Regression test: in attribute descriptions, the option `;binary` was ignored for types without a binary form.
 #[test]
 fn binary_without_a_binary_form_is_unrecognized() {
     let scratch = Scratch::new("binary-option");
@@ -44,7 +44,7 @@ fn binary_without_a_binary_form_is_unrecognized() {
     assert!(refused.diagnostic.contains("no binary form"), "{refused:?}");
 }
 
-/// Clients that keep the schema ask whether it has changed (RFC 4512 section 4.2).
+/// Clients that cache the schema ask whether it has changed (RFC 4512 section 4.2).
 #[test]
 fn the_subschema_has_the_same_times_after_a_restart() {
     let scratch = Scratch::new("schema-times");

@@ -1,5 +1,5 @@
-//! The commands and programs of each section of docs/how-to/connect.md, run as written there, against a server with the
-//! sample organisation. `./dev test clients` runs all of it; other runs leave out what takes long or needs large
+//! The commands and programs in each section of docs/how-to/connect.md, run as written, against a server with the
+//! sample organisation. `./dev test clients` runs all of them; other runs leave out those that take long or need large
 //! downloads.
 
 use crate::sssd::Sssd;
@@ -15,7 +15,7 @@ use support::pando::{PROGRAM, Start};
 use support::root::was_run_as_root;
 use support::{Pando, SUFFIX, Scratch};
 
-/// A section's heading, and the test that runs it.
+/// Headings of sections, and the tests that run them.
 const SECTIONS: [(&str, fn()); 8] = [
     ("OpenLDAP's command line tools", openldap_s_command_line_tools),
     ("Without a password, on this machine", without_a_password_on_this_machine),
@@ -27,20 +27,21 @@ const SECTIONS: [(&str, fn()); 8] = [
     ("Your own client", your_own_client),
 ];
 
-/// The administrator, as the page has it.
+/// DN of the administrator on the page.
 const ADMIN: &str = "cn=admin";
 
-/// The administrator's password, which shells take as it is.
+/// Password of the administrator, which needs no quotes in a shell.
 const PASSWORD: &str = "s3cret-of-the-administrator";
 
-/// A section that no test runs would become wrong unnoticed.
+/// Every section has a test, because otherwise mistakes in it would not be noticed.
 #[test]
 fn every_section_has_a_test() {
     let page = Page::read("how-to/connect.md", &[]);
     assert_eq!(page.headings(), SECTIONS.map(|(heading, _)| heading));
 }
 
-/// A server with the sample, and a section with its names and addresses in the place of the examples'.
+/// Starts a server with the sample. Returns it and a section in which its names and addresses replace those of the
+/// examples.
 fn given(name: &str, heading: &str) -> (Scratch, Pando, Section) {
     let scratch = Scratch::new(name);
     let names = ["--suffix", SUFFIX, "--admin-dn", ADMIN];
@@ -75,7 +76,7 @@ fn administrator(pando: &Pando) -> client::Connection {
     connection
 }
 
-/// Runs commands in a shell, as a reader would who copies them. The first that fails ends it.
+/// Runs commands in a shell, as a reader would who copies them. Stops at the first that fails.
 fn shell(commands: &str) -> Run {
     let arguments = ["-u", "LDAPNOINIT", "bash", "-euo", "pipefail", "-c", commands];
     run("env", &arguments, "").expect_code(0)
@@ -105,7 +106,7 @@ fn python() {
     let [with_ldap3, with_python_ldap] = &section.blocks[..] else { panic!("{:?}", section.blocks) };
     let python = |script: &str| run("/usr/bin/python3", &["-c", script], "").expect_code(0);
     python(with_ldap3).expect_output("ahuber@example.com").expect_output("cn=all-staff,ou=groups");
-    // StartTLS by ldap3, as the text says.
+    // ldap3 with StartTLS, as the text describes it.
     let (_, rest) = with_ldap3.split_once("ldaps://localhost:").unwrap();
     let secure = rest.split('"').next().unwrap();
     let plain = pando.address().port().to_string();
@@ -139,7 +140,7 @@ fn sdk() -> String {
     repository().join(".dev/unboundid-ldapsdk.jar").display().to_string()
 }
 
-/// Needs a compiler of Java.
+/// Needs a Java compiler.
 #[test]
 #[ignore = "./dev test clients"]
 fn java() {
@@ -153,8 +154,8 @@ fn java() {
     shell(tools).expect_output("uid: ahuber");
 }
 
-/// The product is a desktop program. Its library, the Apache LDAP API, sends what its browser sends: StartTLS with the
-/// authority, a simple bind, the root DSE, the whole schema, children with their operational attributes.
+/// The product is a desktop program. Its library, the Apache LDAP API, sends the same requests as its browser: StartTLS
+/// with the authority, a simple bind, the root DSE, the whole schema, and children with their operational attributes.
 #[test]
 #[ignore = "./dev test clients"]
 fn apache_directory_studio() {
@@ -166,7 +167,7 @@ fn apache_directory_studio() {
     assert_eq!(section.rows.len(), 6);
     assert_eq!(setting("Encryption method"), "Use StartTLS extension");
     assert_eq!(setting("Authentication method"), "Simple Authentication");
-    // The table has the port by itself.
+    // In the table of the page, the port is separate from the host.
     assert_eq!((setting("Hostname").as_str(), setting("Port").as_str()), ("localhost", "1389"));
     let authority = Pando::data(&scratch).join("tls/authority.pem").display().to_string();
     let program = repository().join("crates/pando/tests/clients/Studio.java").display().to_string();
@@ -177,7 +178,8 @@ fn apache_directory_studio() {
     run("java", &words, "").expect_code(0).expect_output("everything as expected");
 }
 
-/// The commands of the section, the groups of the sample compared with the directory, logins, a new password, sudo.
+/// Runs the commands of the section, compares the groups of the sample with the directory, and tests logins, a new
+/// password and sudo.
 #[test]
 fn sssd() {
     if was_run_as_root(module_path!(), "sssd") {
@@ -212,14 +214,14 @@ fn sssd() {
     let dn = format!("uid=ahuber,ou=people,{SUFFIX}");
     assert!(pando.connect().bind(&dn, "Another-Secret-7").unwrap().is_success());
 
-    // A rule for ahuber's group, for one command and for no other user.
+    // The rule permits ahuber's group one command. It permits no other command, and no user of another group.
     sssd.run_as(ahuber, &["sudo", "-n", "/usr/bin/id", "-u"], "").expect_code(0).expect_output("0\n");
     sssd.run_as(ahuber, &["sudo", "-n", "/usr/bin/whoami"], "").expect_code(1);
     let other = sssd.run("id", &["-u", "vbernard"], "").expect_code(0).stdout.trim().parse().unwrap();
     sssd.run_as([other, 5_006], &["sudo", "-n", "/usr/bin/id", "-u"], "").expect_code(1);
 }
 
-/// The POSIX groups of a directory, each with the names of the people in it, or in a group in it.
+/// Returns the POSIX groups of a directory, each with the names of its direct and nested members.
 fn posix_groups(pando: &Pando) -> Vec<(String, BTreeSet<String>)> {
     let mut administrator = administrator(pando);
     let filter = "(|(objectClass=groupOfNames)(objectClass=posixAccount))";
@@ -245,7 +247,7 @@ fn posix_groups(pando: &Pando) -> Vec<(String, BTreeSet<String>)> {
     groups
 }
 
-/// The product itself, with the sample's people and groups.
+/// Keycloak itself, with the people and groups of the sample.
 #[test]
 #[ignore = "./dev test clients"]
 fn keycloak() {

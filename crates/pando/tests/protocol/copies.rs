@@ -1,4 +1,4 @@
-//! Changes that return the entry as it was and as it is, as OpenLDAP's tools ask for them (RFC 4527).
+//! Changes that return the entry before and after the change, as requested by OpenLDAP's tools (RFC 4527).
 
 use crate::support;
 
@@ -23,7 +23,7 @@ fn ldapmodify_gets_the_entry_before_and_after() {
     let (before, after) = (changed.stdout.find("sn: A").unwrap(), changed.stdout.find("sn: B").unwrap());
     assert!(before < after && changed.stdout.contains("modifiersName: "), "{changed}");
 
-    // The password operation does not take controls that fit only a modify.
+    // The Password Modify operation does not support controls that apply only to a modify.
     let options = ["-e", "!preread=sn", "-s", "other", &anna];
     run("ldappasswd", &options, "", 1).expect_output("Critical extension is unavailable");
     assert!(pando.connect().bind(&anna, "secret").unwrap().is_success(), "it is the one of before");

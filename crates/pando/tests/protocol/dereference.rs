@@ -25,7 +25,8 @@ fn ldapsearch_gets_members_with_their_names() {
     ldap_utility("ldapsearch", pando.address(), &search, "").expect_code(2);
 }
 
-/// A group with more than 2,000 members came without the control, with success: SSSD showed no members.
+/// Regression test: a group with more than 2,000 members was returned without the control and with success, so that
+/// SSSD showed no members.
 #[test]
 fn a_large_group_returns_every_member() {
     const NOBODIES: usize = 3_000;

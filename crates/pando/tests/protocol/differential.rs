@@ -1,14 +1,14 @@
 //! Compares Pando with Debian's slapd: the same operations, with the same schema, must return the same result codes,
 //! matched DNs and entries with attributes and values. After every change, the two trees must be equal.
 //!
-//! The operations are the files in `tests/differential`, described in the README there. If Pando differs on purpose
-//! the line before the operation explains it; if such a difference disappears, the test fails too.
+//! The operations are the files in `tests/differential`, described in the README there. If Pando differs on purpose,
+//! the line before the operation explains the difference. If such a difference disappears, the test fails too.
 //!
-//! Exceptions from comparison by octets:
-//! - The order of values and entries is undefined (RFC 4511 section 4.5.2), so both are sets.
-//! - slapd rewrites DNs into a spelling of its own and Pando keeps the one given, so DNs are compared as DNs; link
-//!   values (member, manager ...) without regard to case, because in Pando they show the current name of their entry.
-//! - slapd rewrites names of object classes into the schema's spelling, so those are compared without regard to case.
+//! Octets are compared, with these exceptions:
+//! - The order of values and entries is undefined (RFC 4511 section 4.5.2), so both are compared as sets.
+//! - slapd normalizes DNs and Pando keeps the given spelling, so they are compared as DNs. Links (member, manager ...)
+//!   are compared without regard to case, because Pando returns the present names of their entries.
+//! - slapd rewrites names of object classes to the schema's spelling, so they are compared without regard to case.
 //! - Pando stores a hash of a password that arrives in clear, so values of userPassword are only counted.
 
 use crate::support;
@@ -42,13 +42,13 @@ const DN_ATTRIBUTES: &[&str] = &[
 /// Number of random filters.
 const RANDOM_FILTER_COUNT: usize = 2000;
 
-/// One of this number of random filters is also requested in pages.
+/// One in this number of random filters is also requested in pages.
 const FILTERS_PER_PAGED: usize = 4;
 
 /// Number of random changes.
 const RANDOM_CHANGE_COUNT: usize = 1000;
 
-/// Least number of operations in the corpus, which may only grow.
+/// Minimum number of operations in the corpus, which may only grow.
 const OPERATION_COUNT_MIN: usize = 300;
 
 #[test]
@@ -78,7 +78,7 @@ fn answers_are_those_of_slapd() {
     );
 }
 
-/// The same with random filters, generated from the types and values of the tree.
+/// The same comparison for random filters, generated from the attribute types and values of the tree.
 #[test]
 fn random_filters_find_what_slapd_finds() {
     let scratch = Scratch::new("random-filters");
@@ -135,7 +135,7 @@ fn paged(side: &mut Side, filter: &str, size: u32) -> Entries {
     }
 }
 
-/// The same with random changes: both servers make a change or both refuse it, and the two trees stay equal.
+/// The same comparison for random changes: both servers make a change, or both refuse it, and the trees stay equal.
 #[test]
 fn random_changes_leave_what_slapd_has() {
     let scratch = Scratch::new("random-changes");
@@ -155,7 +155,7 @@ fn random_changes_leave_what_slapd_has() {
         let mut their_answer = theirs.run(operation);
         let both_refuse = our_answer.code != ResultCode::SUCCESS && their_answer.code != ResultCode::SUCCESS;
         if both_refuse {
-            // If several errors apply, either code is correct.
+            // If both servers refuse a change, several errors may apply, and either code is correct.
             their_answer.code = our_answer.code;
             their_answer.matched_dn.clone_from(&our_answer.matched_dn);
         }
@@ -191,11 +191,11 @@ struct Answer {
     diagnostic: String,
     entries: Entries,
     references: BTreeSet<String>,
-    /// The whole tree, after a change.
+    /// The whole tree after a change.
     tree: Option<Entries>,
 }
 
-/// Entries by DN, attributes by description, values.
+/// Values by attribute description, by DN.
 type Entries = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
 impl Side {
@@ -285,7 +285,7 @@ fn comparable_dn(text: &str) -> String {
 struct Report {
     failures: Vec<String>,
     justified: Vec<String>,
-    /// The last difference between the trees, so that one bad change is reported once.
+    /// The last difference between the trees, so that a change that causes one is reported only once.
     tree_difference: String,
 }
 
@@ -309,7 +309,8 @@ impl Report {
         }
     }
 
-    /// Returns the first difference (Pando's result code, or another part) and the description of all differences.
+    /// Returns the first difference, as Pando's result code or the part that differs, and a description of all
+    /// differences.
     fn difference(&mut self, ours: &Answer, theirs: &Answer) -> Option<(String, String)> {
         let mut detail = String::new();
         let mut answer = None;

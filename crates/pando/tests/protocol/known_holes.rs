@@ -1,5 +1,5 @@
-//! Vulnerabilities of other servers, tried on Pando: `docs/explanation/known-holes.md` lists each with the test that
-//! shows its absence. This file has the tests that belong to no other.
+//! Vulnerabilities of other servers, tried on Pando. `docs/explanation/known-holes.md` lists each with the test that
+//! shows its absence. This file has the tests that fit into no other file.
 
 use crate::support;
 
@@ -16,7 +16,7 @@ use support::pando::Start;
 use support::tree::{person_dn, plant, plant_policy, set_password};
 use support::{ADMIN_DN, Pando, SUFFIX, Scratch};
 
-/// A change of one attribute.
+/// Modifies one attribute, and returns the result code.
 fn change(
     connection: &mut Connection,
     dn: &str,
@@ -27,7 +27,7 @@ fn change(
     connection.modify(dn, &[(operation, name, values)]).unwrap().code
 }
 
-/// A server with anna and bert, whose passwords are stored as they came: what shows one anywhere shows it here.
+/// Starts a server with anna and bert, whose passwords are stored in clear, so that the tests detect any leak of one.
 fn start(scratch: &Scratch) -> Pando {
     let pando = Pando::start(scratch);
     let mut administrator = pando.administrator();
@@ -44,15 +44,15 @@ fn user(pando: &Pando, name: &str) -> Connection {
     connection
 }
 
-/// Checks that the server is well: a new client is served.
+/// Checks that the server still serves a new client.
 #[track_caller]
 fn is_well(pando: &Pando) {
     let found = user(pando, "bert").entry(&person_dn("anna"), &["cn"]).unwrap();
     assert_eq!(found.unwrap().texts("cn"), ["anna"]);
 }
 
-/// Filters that ask for an attribute by another way than its name: by a rule that fits any attribute, by OID, by a
-/// subtype or an option, by order (CVE-2013-2219, CVE-2022-1949 of 389 DS).
+/// Filters that refer to a hidden attribute without its name: by a rule that fits any attribute, by OID, by a subtype
+/// or an option, by ordering (CVE-2013-2219, CVE-2022-1949 of 389 DS).
 #[test]
 fn no_detour_reveals_passwords() {
     let scratch = Scratch::new("detours");
@@ -123,7 +123,7 @@ fn no_detour_reveals_passwords() {
     }
 }
 
-/// A replace or delete that brings no values asked for no right (CVE-2002-0045 of OpenLDAP).
+/// A replace or delete without values needed no right (CVE-2002-0045 of OpenLDAP).
 #[test]
 fn a_change_without_values_needs_the_right_too() {
     let scratch = Scratch::new("no-values");
@@ -141,7 +141,7 @@ fn a_change_without_values_needs_the_right_too() {
             }
         }
     }
-    // No change at all: an anonymous client does not learn from it whether the entry exists.
+    // An anonymous modify without changes does not reveal whether the entry exists.
     let mut anonymous = pando.connect();
     let [there, not] =
         [bert.as_str(), "uid=nobody,dc=example,dc=com"].map(|dn| anonymous.modify(dn, &[]).unwrap());
@@ -150,7 +150,7 @@ fn a_change_without_values_needs_the_right_too() {
     assert_eq!(kept.texts("description"), ["kept"]);
 }
 
-/// New names that are none, and old ones with values that their syntax does not have (CVE-2010-0211, CVE-2010-0212,
+/// Renames to invalid names, and of names whose values do not match their syntax (CVE-2010-0211, CVE-2010-0212,
 /// CVE-2011-1081, CVE-2020-25692 of OpenLDAP; CVE-2025-2487 of 389 DS).
 #[test]
 fn renames_to_what_is_no_name_are_refused() {
@@ -210,7 +210,7 @@ fn renames_to_what_is_no_name_are_refused() {
     is_well(&pando);
 }
 
-/// Assertions of the rules for certificates and lists of them, in all states of disrepair (CVE-2020-25709,
+/// Malformed assertion values of the matching rules for certificates and revocation lists (CVE-2020-25709,
 /// CVE-2020-25710, CVE-2020-36221, CVE-2020-36228, CVE-2020-36229, CVE-2020-36230, CVE-2021-27212 of OpenLDAP).
 #[test]
 fn broken_assertions_of_rules_match_nothing() {
@@ -256,8 +256,8 @@ fn broken_assertions_of_rules_match_nothing() {
     is_well(&pando);
 }
 
-/// Controls and extended operations that other servers fell over, with values that are none, critical or not: those
-/// that are here and those that are not.
+/// Controls and extended operations that crashed other servers, critical or not and with malformed values, whether
+/// Pando supports them or not.
 #[test]
 fn controls_and_operations_with_any_value_do_no_harm() {
     const CONTROLS: &[&str] = &[
@@ -338,7 +338,7 @@ fn controls_and_operations_with_any_value_do_no_harm() {
                 ask(Request::Search(search), controls.as_controls());
                 let delete = ldap::DeleteRequest { entry: "cn=nobody,dc=example,dc=com" };
                 ask(Request::Delete(delete), controls.as_controls());
-                // Twice the same, of which some servers kept one too few.
+                // The same control twice: some servers allocated space for only one.
                 let controls = ControlsBuf::from_iter([control, control]);
                 ask(Request::Search(search), controls.as_controls());
             }
@@ -351,7 +351,7 @@ fn controls_and_operations_with_any_value_do_no_harm() {
     is_well(&pando);
 }
 
-/// Aliases in circles, as the base and on the way (CVE-2025-27497 of OpenDJ).
+/// Circular aliases, as the base of a search and within its scope (CVE-2025-27497 of OpenDJ).
 #[test]
 fn aliases_in_circles_end() {
     let scratch = Scratch::new("circles");
@@ -395,8 +395,8 @@ fn aliases_in_circles_end() {
     is_well(&pando);
 }
 
-/// Stored values that lock an account elsewhere, or are malformed, match no password, least of all their own text
-/// (CVE-2004-0823 of OpenLDAP; CVE-2021-3652, CVE-2024-2199, CVE-2024-5953, CVE-2024-8445 of 389 DS).
+/// Stored values that lock an account on other servers, and malformed values, match no password, not even their own
+/// text (CVE-2004-0823 of OpenLDAP; CVE-2021-3652, CVE-2024-2199, CVE-2024-5953, CVE-2024-8445 of 389 DS).
 #[test]
 fn broken_stored_passwords_are_nobodys() {
     let scratch = Scratch::new("stored");
@@ -438,7 +438,7 @@ fn broken_stored_passwords_are_nobodys() {
     assert!(bert.is_some());
 }
 
-/// Octets that are somewhere in a file below this folder.
+/// Returns the file below a folder that contains these octets, if any.
 fn is_in_a_file(folder: &Path, octets: &[u8]) -> Option<String> {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -455,8 +455,8 @@ fn is_in_a_file(folder: &Path, octets: &[u8]) -> Option<String> {
     None
 }
 
-/// Clear passwords in change logs, operation logs and files of the data (CVE-2012-2678, CVE-2014-8112, CVE-2018-10871
-/// of 389 DS).
+/// Clear passwords in change logs, operation logs and data files (CVE-2012-2678, CVE-2014-8112, CVE-2018-10871 of 389
+/// DS).
 #[test]
 fn a_clear_password_is_in_no_file() {
     let scratch = Scratch::new("no-file");
@@ -485,7 +485,7 @@ fn a_clear_password_is_in_no_file() {
     assert!(is_in_a_file(scratch.path(), b"uid=anna").is_some(), "the search finds what is there");
 }
 
-/// No answer over UDP, by which others can be flooded: the one socket type is TCP.
+/// The server uses only TCP. Answers over UDP could be used to flood others.
 #[test]
 fn nothing_is_answered_over_udp() {
     let scratch = Scratch::new("udp");
@@ -507,8 +507,8 @@ fn nothing_is_answered_over_udp() {
     assert!(has("tcp") && !["udp", "udp6", "raw", "raw6", "packet"].into_iter().any(has));
 }
 
-/// A name without a password, and a password without a name, are no binds (RFC 4513 section 5.1.2). The latter is
-/// answered as a wrong password, so that a client does not take it for a successful bind.
+/// A bind with a name and no password is refused, and so is one with a password and no name (RFC 4513 section 5.1.2).
+/// The latter is answered like a wrong password, so that a client does not take it for a successful bind.
 #[test]
 fn half_a_bind_is_none() {
     let scratch = Scratch::new("half");

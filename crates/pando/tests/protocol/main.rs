@@ -1,6 +1,6 @@
-//! LDAP as clients speak it, and what no well-behaved client would say.
+//! LDAP as clients use it, and requests that no well-behaved client sends.
 //!
-//! One binary, so that it is linked once and tests that wait do so at the same time.
+//! These tests are one binary, so that it is linked once and tests that wait can run at the same time.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 #[path = "../support/mod.rs"]

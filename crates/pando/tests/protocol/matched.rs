@@ -1,4 +1,4 @@
-//! Of many values those that are asked for, as ldapsearch asks (RFC 3876).
+//! The matched values control, as ldapsearch sends it: of many values, only those that match are returned (RFC 3876).
 
 use crate::support;
 

@@ -1,5 +1,5 @@
-//! Every error has a message with its cause and place. Errors of settings and schema end the start with an exit code;
-//! those of names, filters and requests are answered with a result code and a diagnostic message.
+//! Every error has a message with its cause and place. Errors in settings and schema end the start with an exit code.
+//! Errors in names, filters and requests are answered with a result code and a diagnostic message.
 
 use crate::support;
 
@@ -10,13 +10,13 @@ use support::pando::{Start, command};
 use support::tree::{add_person, person_dn, plant};
 use support::{Pando, SUFFIX, Scratch};
 
-/// Exit codes, see docs/reference/errors.md.
+/// Exit codes, as listed in docs/reference/errors.md.
 const SETTINGS: i32 = 2;
 const IN_USE: i32 = 3;
 const DATA: i32 = 4;
 const LISTEN: i32 = 5;
 
-/// A start with these arguments ends with this exit code, and says this.
+/// Checks that a start with these arguments ends with this exit code, and that its message contains these parts.
 #[track_caller]
 fn refused(scratch: &Scratch, arguments: &[&str], code: i32, parts: &[&str]) {
     let (status, errors) = Start::bare(scratch, "data").arguments(arguments).refused();
@@ -168,7 +168,7 @@ fn bad_data_folders() {
     assert_eq!(status.code(), Some(IN_USE), "{errors}");
     assert!(errors.contains("is in use by") && errors.contains(&pando.id().to_string()), "{errors}");
     let data = Pando::data(&scratch);
-    // Looking needs no ownership.
+    // Verifying does not need the lock of the directory.
     support::pando::command(&["verify"], Some(&data)).expect_code(0).expect_output("nothing found");
     assert!(pando.stop().success());
     support::pando::command(&["verify"], Some(&data)).expect_code(0).expect_output("nothing found");
@@ -186,7 +186,7 @@ fn bad_names() {
     let pando = Pando::start(&scratch);
     let mut admin = pando.administrator();
     plant(&mut admin);
-    // A name, and what the diagnostic text says of it; the code is always invalidDNSyntax.
+    // Names, and parts of the diagnostic message. The code is always invalidDNSyntax.
     let cases: &[(&str, &str)] = &[
         ("nonsense", "octet 8"),
         ("uid=a,,dc=com", "octet 6"),
@@ -216,7 +216,7 @@ fn bad_names() {
 fn bad_filters() {
     let scratch = Scratch::new("filters");
     let pando = Pando::start(&scratch);
-    // The filter's octets, and what the answer says. The connection goes on after each.
+    // Encoded filters, and parts of the answer. The connection stays usable after each.
     let cases: &[(&str, &[u8], &str)] = &[
         ("no substrings at all", &[0xa4, 6, 4, 2, b'c', b'n', 0x30, 0], "substrings"),
         (
@@ -238,7 +238,7 @@ fn bad_filters() {
         assert_eq!(outcome.code, ResultCode::PROTOCOL_ERROR, "{what}: {outcome:?}");
         assert!(outcome.diagnostic.contains(part), "{part:?} is missing for {what}: {outcome:?}");
     }
-    // The text form is the client's: it says where.
+    // The client parses the text form of a filter, and its error contains the place.
     for (text, offset) in
         [("(cn=x", 5), ("cn=x)", 0), ("(&(cn=x)", 8), ("(cn~x)", 3), ("(cn=\\zz)", 4), ("", 0)]
     {
@@ -248,7 +248,7 @@ fn bad_filters() {
     }
 }
 
-/// A search request around a filter's octets, all lengths short.
+/// Encodes a search request with an encoded filter. All lengths are in the short form.
 fn search_around(id: u8, filter: &[u8]) -> Vec<u8> {
     let mut request = vec![4, 0, 10, 1, 2, 10, 1, 0, 2, 1, 0, 2, 1, 0, 1, 1, 0];
     request.extend_from_slice(filter);

@@ -1,4 +1,4 @@
-//! Paged results as ldapsearch asks for them: all entries, each once, whatever leads to them.
+//! Paged results, as ldapsearch requests them. They contain each entry once, whatever the plan of the search.
 
 use crate::support;
 
@@ -8,7 +8,7 @@ use support::clients::{Run, ldap_utility};
 use support::pando::command;
 use support::{Pando, SUFFIX, Scratch};
 
-/// Below one unit of two.
+/// Number of people below each of two units.
 const PEOPLE: usize = 1_200;
 
 fn people(scratch: &Scratch) -> Pando {
@@ -30,7 +30,7 @@ fn people(scratch: &Scratch) -> Pando {
     Pando::start(scratch)
 }
 
-/// The names in ldapsearch's output, sorted.
+/// Returns the names in ldapsearch's output, sorted.
 fn names(run: &Run) -> Vec<&str> {
     let mut names: Vec<&str> = run.stdout.lines().filter_map(|line| line.strip_prefix("dn: ")).collect();
     names.sort_unstable();
@@ -63,7 +63,7 @@ fn ldapsearch_gets_every_entry_once() {
             assert!(names(&run) == names(&whole), "{filter} with {page}: {run}");
         }
     }
-    // A size limit is of all pages.
+    // A size limit applies to all pages together.
     let limited = ["-z", "250", "-E", "pr=100/noprompt", "-b", SUFFIX, "(sn=third)", "1.1"];
     let run = ldap_utility("ldapsearch", server, &limited, "").expect_code(4);
     assert_eq!(names(&run).len(), 250);

@@ -1,4 +1,4 @@
-//! Persistent search (draft-ietf-ldapext-psearch) with clients that people use, and how it ends.
+//! Persistent search (draft-ietf-ldapext-psearch) with common clients, and the ways in which it ends.
 
 use crate::support;
 
@@ -27,7 +27,7 @@ fn listen(connection: &mut Connection, base: &str) -> MessageId {
     let filter = ldap::FilterBuf::parse("(objectClass=*)").unwrap();
     let all = ldap::AttributeSelection::default();
     let mut request = ldap::SearchRequest::new(base, Scope::WholeSubtree, filter.as_filter(), all);
-    // The limit is for what is there.
+    // The time limit applies only to existing entries, so it does not end the search.
     request.time_limit_seconds = 1;
     let asked = PersistentSearch {
         change_types: PersistentSearch::ALL_TYPES,
@@ -61,7 +61,7 @@ fn persistent_searches_end() {
     let mut admin = pando.administrator();
     plant(&mut admin);
     let mut first = pando.administrator();
-    // A later request on the connection is answered after the search has examined all entries.
+    // Once a later request on the connection is answered, the search has examined all existing entries.
     let id = listen(&mut first, SUFFIX);
     assert!(first.entry(SUFFIX, &["dc"]).unwrap().is_some());
     add_person(&mut admin, "one");
@@ -84,21 +84,21 @@ fn persistent_searches_end() {
     assert_eq!(receive_change(&mut first, id), Err(ResultCode::UNAVAILABLE));
 }
 
-/// `cn=NAME,cn=Persistent Searches,cn=monitor`.
+/// Returns the figure `cn=NAME,cn=Persistent Searches,cn=monitor`.
 fn figure(connection: &mut Connection, name: &str) -> u64 {
     let dn = format!("cn={name},cn=Persistent Searches,cn=monitor");
     let entry = connection.entry(&dn, &["monitorCounter"]).unwrap().unwrap();
     std::str::from_utf8(&entry.attributes[0].values[0]).unwrap().parse().unwrap()
 }
 
-/// Waits until so many searches listen.
+/// Waits until this number of persistent searches is active.
 fn until_listening(connection: &mut Connection, count: u64) {
     until("as many listen as should", || (figure(connection, "Current") == count).then_some(()));
 }
 
-/// The story: after a client closed, its connection and its search stayed until a change came, or for minutes (RFC 4511
-/// section 5.3). The same happened to requests that waited after persistent searches, and under TLS, whose end of data
-/// comes before that of the socket.
+/// Regression test: after a client had closed its connection, the connection and its search stayed until the next
+/// change, or for minutes (RFC 4511 section 5.3). The same happened to requests that waited after persistent searches,
+/// and with TLS, which ends its data before the socket is closed.
 #[test]
 fn the_end_of_input_ends_what_listens() {
     let scratch = Scratch::new("persistent-input-ends");
@@ -112,7 +112,7 @@ fn the_end_of_input_ends_what_listens() {
         until_listening(admin, count);
         (first, ids)
     };
-    // A client that closes its side receives the end of each search, and then that of the connection.
+    // A client that shuts down its sending side receives the end of each search, and then the end of the connection.
     let (mut half, ids) = begin(2, &mut admin);
     half.finish_sending().unwrap();
     for id in ids {
@@ -120,18 +120,19 @@ fn the_end_of_input_ends_what_listens() {
     }
     assert_eq!(half.closed().unwrap(), None);
     until_listening(&mut admin, 0);
-    // Both are outstanding, so the third request waits unread, and so does the end of input after it.
+    // Two searches are the maximum of outstanding requests, so the server reads neither the third request nor the end
+    // of input.
     let (mut full, ids) = begin(2, &mut admin);
     let third = listen(&mut full, SUFFIX);
     full.finish_sending().unwrap();
     for id in ids.into_iter().chain([third]) {
         assert_eq!(receive_change(&mut full, id), Err(ResultCode::CANCELED));
     }
-    // A client that closes its connection without a word.
+    // A client closes its connection without an unbind.
     let (gone, _) = begin(1, &mut admin);
     drop(gone);
     until_listening(&mut admin, 0);
-    // The end of the data of TLS, with the socket open on both sides.
+    // TLS ends its data, and the socket stays open on both sides.
     let tls = Tls::insecure().unwrap();
     for requests in [1, 3] {
         let stream = TcpStream::connect(pando.address()).unwrap();
@@ -147,13 +148,13 @@ fn the_end_of_input_ends_what_listens() {
         until_listening(&mut admin, 0);
         drop(kept);
     }
-    // Others still listen, and receive changes.
+    // Other clients still receive changes.
     let (mut first, ids) = begin(1, &mut admin);
     add_person(&mut admin, "one");
     assert_eq!(receive_change(&mut first, ids[0]), Ok((ChangeType::Add, person_dn("one"))));
 }
 
-/// One user took all the places that there are.
+/// Regression test: one user could use up all persistent searches.
 #[test]
 fn one_user_leaves_places_to_others() {
     let scratch = Scratch::new("persistent-places");
@@ -181,7 +182,7 @@ fn one_user_leaves_places_to_others() {
     for id in others {
         assert_eq!(receive_change(&mut other, id), Ok((ChangeType::Add, person_dn("one"))));
     }
-    // The administrator has all that is left, part of it a reserve.
+    // The administrator may use all remaining searches, including a reserve.
     let mut administrator = pando.administrator();
     let own: Vec<_> = (0..12).map(|_| listen(&mut administrator, SUFFIX)).collect();
     assert_eq!(receive_change(&mut administrator, own[11]), Err(ResultCode::BUSY));

@@ -1,5 +1,5 @@
-//! Positions of answers, and requests for at least a position, on a single server. It never lags, so a request waits
-//! only for a change that is still to come.
+//! Positions in answers, and requests that need at least a position, on a single server. Because a single server never
+//! lags, a request waits only for a future change.
 
 use crate::support;
 
@@ -18,7 +18,7 @@ fn unit(name: &str) -> String {
 #[test]
 fn answers_have_their_position_and_requests_wait_for_one() {
     let scratch = Scratch::new("positions");
-    // One event loop, so that a request that waits would be in the way of the others if it could.
+    // With one event loop, a waiting request would block all other requests if it could block any.
     scratch.write("node.toml", "threads = 1\n");
     let node_file = scratch.join("node.toml");
     let server = Start::new(&scratch).arguments(&["--node", node_file.to_str().unwrap()]).ready();
@@ -28,7 +28,7 @@ fn answers_have_their_position_and_requests_wait_for_one() {
     assert!([oids::POSITION, oids::AT_LEAST].iter().all(|oid| supported.contains(&(*oid).to_owned())));
     one.add(SUFFIX, &[("objectClass", "domain"), ("dc", "example")]).unwrap();
 
-    // Every kind of answer; changes move it, whether they are made or refused.
+    // Every kind of answer contains a position. A change moves it, even if the change is refused.
     let first = position_of(&add(&mut one, &unit("a"), None));
     let second = position_of(&add(&mut one, &unit("b"), None));
     assert_eq!((second.generation, second.position), (first.generation, first.position + 1));
@@ -53,7 +53,8 @@ fn answers_have_their_position_and_requests_wait_for_one() {
     let plain = one.search(&there, Scope::BaseObject, "(objectClass=*)", &["1.1"]).unwrap();
     assert_eq!(plain.position(), None, "no one asked");
 
-    // A future position is busy after the wait; the text has the missing number.
+    // A request for a future position is answered with busy after the wait. The message contains the number of missing
+    // changes.
     for (ahead, wait_ms) in [(1, 0), (7, 50)] {
         let reply = read(&mut one, &there, at_least(second, ahead, wait_ms));
         assert_eq!((reply.outcome.code, reply.entries.len()), (ResultCode::BUSY, 0), "{reply:?}");
@@ -63,7 +64,7 @@ fn answers_have_their_position_and_requests_wait_for_one() {
     let reply = add(&mut one, &unit("c"), at_least(second, 1, 0));
     assert_eq!(reply.outcome.code, ResultCode::BUSY, "a change too: {reply:?}");
 
-    // While one waits, with others after it, other connections are served. The awaited change wakes it.
+    // While a request waits, other connections are served. The awaited change ends the wait.
     let mut waiting = server.administrator();
     let found = send_read(&mut waiting, &unit("c"), at_least(second, 1, 29_000));
     let behind = send_read(&mut waiting, &there, None);
@@ -77,7 +78,7 @@ fn answers_have_their_position_and_requests_wait_for_one() {
     assert_eq!((reply.entries.len(), position_of(&reply)), (1, third), "{reply:?}");
     assert_eq!(waiting.reply(behind).unwrap().entries.len(), 1);
 
-    // Of other data; and no position at all.
+    // A position of other data, and a malformed one, are refused.
     let foreign = PositionToken { generation: [1; 16], position: 1 };
     let reply = read(&mut one, &there, at_least(foreign, 0, 0));
     assert_eq!(reply.outcome.code, ResultCode::UNWILLING_TO_PERFORM, "{reply:?}");
@@ -86,7 +87,7 @@ fn answers_have_their_position_and_requests_wait_for_one() {
     let reply = one.search_with("", Scope::BaseObject, "(ou=a)", &[], broken.as_controls()).unwrap();
     assert_eq!(reply.outcome.code, ResultCode::PROTOCOL_ERROR, "{reply:?}");
 
-    // A bind that does not reach its position leaves the connection anonymous.
+    // A bind that fails because of its position leaves the connection anonymous.
     let bind = Request::Bind(BindRequest {
         version: 3,
         name: ADMIN_DN,
@@ -97,7 +98,7 @@ fn answers_have_their_position_and_requests_wait_for_one() {
     let who = one.extended(oids::WHO_AM_I, None).unwrap().extended.value.unwrap();
     assert_eq!(who, b"");
 
-    // The data is the same after a restart.
+    // After a restart, positions belong to the same data.
     server.stop();
     let server = Start::new(&scratch).ready();
     let reply = read(&mut server.administrator(), &unit("c"), at_least(third, 0, 0));

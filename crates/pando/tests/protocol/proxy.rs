@@ -1,4 +1,4 @@
-//! The PROXY protocol: a trusted proxy names the client, and headers from other sources are refused.
+//! The PROXY protocol: a trusted proxy states the client's address, and headers from other sources are refused.
 
 use crate::support;
 
@@ -11,7 +11,7 @@ use support::pando::Start;
 use support::tree::{person_dn, plant};
 use support::{ADMIN_DN, ADMIN_PASSWORD, DEADLINE, Pando, Scratch};
 
-/// Returns a version 2 header for this client.
+/// Returns a header of version 2 for this client.
 fn header_for(client: &str) -> Vec<u8> {
     let client: SocketAddr = client.parse().unwrap();
     let SocketAddr::V4(client) = client else { panic!("{client}") };
@@ -25,7 +25,7 @@ fn header_for(client: &str) -> Vec<u8> {
 
 const LOCAL: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0";
 
-/// Starts a server whose trusted proxies are 127.0.0.0/25, which includes the client of these tests.
+/// Starts a server that trusts the proxies in 127.0.0.0/25, which includes the address of these tests.
 fn start(scratch: &Scratch, more: &str) -> Pando {
     let node = scratch.write("node.toml", format!("proxy_networks = [\"127.0.0.0/25\"]\n{more}"));
     let start = Start::new(scratch).arguments(&["--listen", "ldaps://127.0.0.1:0", "--log-level", "debug"]);
@@ -72,7 +72,7 @@ fn bind_code(connection: &mut Connection) -> ResultCode {
 fn a_trusted_proxy_names_the_client() {
     let scratch = Scratch::new("proxy-told");
     let pando = start(&scratch, "");
-    // A header with a local client, from a local proxy.
+    // The client in the header is on this machine.
     let here = b"PROXY TCP4 127.0.0.77 127.0.0.1 4711 389\r\n";
     for header in [&here[..], b"PROXY UNKNOWN\r\n", LOCAL, &header_for("127.9.9.9:5")] {
         assert_eq!(bind_code(&mut client_of(&pando, header)), ResultCode::SUCCESS);
@@ -85,7 +85,7 @@ fn a_trusted_proxy_names_the_client() {
         assert!(elsewhere.entry("", &[]).unwrap().is_some(), "it is served");
     }
     assert!(pando.log().contains("is of 192.0.2.7:4711 by the proxy 127.0.0.1:"), "{}", pando.log());
-    // The header one octet at a time, and together with a request.
+    // The header may arrive one octet at a time, or together with a request.
     let mut slow = connect(pando.address(), b"");
     slow.set_nodelay(true).unwrap();
     for octet in header_for("192.0.2.8:9") {
@@ -109,7 +109,7 @@ fn a_header_comes_before_tls() {
     let asked = client_of(&pando, &header_for("192.0.2.7:4711"));
     let mut asked = asked.start_tls(&tls, "localhost").unwrap();
     assert_eq!(bind_code(&mut asked), ResultCode::SUCCESS);
-    // A header inside of TLS is refused.
+    // A header within TLS is refused.
     assert!(Connection::open_tls(secure_address(&pando), &tls, "localhost").is_err());
 }
 
@@ -124,7 +124,7 @@ fn a_malformed_header_closes_the_connection_silently() {
     for start in [&bind[..], broken, &long, huge, b"\x16\x03\x01\x02\0"] {
         assert_eq!(rest_of(connect(pando.address(), start)), b"", "{}", start.escape_ascii());
     }
-    // Half of a header, then the end, or silence until the time limit of the first request.
+    // Half of a header, followed by the end of input, or by silence until the time limit of the first request.
     let half = connect(pando.address(), &header_for("192.0.2.7:1")[..20]);
     half.shutdown(std::net::Shutdown::Write).unwrap();
     assert_eq!(rest_of(half), b"");
@@ -150,7 +150,7 @@ fn headers_from_other_sources_are_refused() {
     assert_eq!(bind_code(&mut pando.connect()), ResultCode::SUCCESS);
 }
 
-/// Failed binds are counted by the client that the proxy names, so one client does not slow another.
+/// Failed binds count for the client that the proxy states, so one client does not delay another.
 #[test]
 fn failed_binds_count_for_the_named_client() {
     let scratch = Scratch::new("proxy-guesses");
@@ -164,7 +164,7 @@ fn failed_binds_count_for_the_named_client() {
     let guess = |client: &str| {
         connect(pando.address(), &[header_for(client), bind_message(&person_dn("anna"), "x")].concat())
     };
-    // More than the queue holds: the last ones are answered with busy.
+    // More binds than the queue holds: the last ones are answered with busy.
     let guesses: Vec<_> = (0..20).map(|_| guess("192.0.2.7:1")).collect();
     let first =
         |stream: TcpStream| Connection::over_tcp(stream).unwrap().reply(MessageId(1)).unwrap().outcome.code;

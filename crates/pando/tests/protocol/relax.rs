@@ -1,5 +1,5 @@
-//! Relax rules (draft-zeilenga-ldap-relax), as OpenLDAP's tools ask for them: a migration brings the identity and the
-//! history of entries, and nothing that the server could not have made itself.
+//! The relax rules control (draft-zeilenga-ldap-relax), as OpenLDAP's tools send it. A migration can set the identity
+//! and history of entries, but only to values that the server could have made itself.
 
 use crate::support;
 
@@ -24,7 +24,7 @@ fn a_migration_gives_identity_and_history() {
          createTimestamp: 20060101000000Z\nmodifiersName: cn=older\nmodifyTimestamp: 20070101000000Z\n",
         UUID.to_uppercase()
     );
-    // Without the control they are the server's.
+    // Without the control, these attributes cannot be set.
     ldap_utility("ldapadd", pando.address(), &[], &given).expect_code(19);
     run("ldapadd", &given, 0);
     let names =
@@ -52,7 +52,7 @@ fn a_migration_gives_identity_and_history() {
         run("ldapadd", &more, code);
     }
 
-    // A modify replaces them, except the identity; what it does not give is the server's.
+    // A modify can replace them, except the entryUUID. The server sets those that the client does not.
     let modify = |changes: &str| format!("dn: {unit}\nchangetype: modify\n{changes}\n");
     run("ldapmodify", &modify("replace: createTimestamp\ncreateTimestamp: 20050101000000Z"), 0);
     let after = read();
@@ -64,7 +64,7 @@ fn a_migration_gives_identity_and_history() {
     run("ldapmodify", &modify("delete: createTimestamp"), 19);
     run("ldapmodify", &modify(&format!("replace: entryUUID\nentryUUID: {UUID}")), 19);
 
-    // The structural class changes, if the attributes fit the new one.
+    // The structural class can be changed if the attributes fit the new class.
     let to_class =
         |class: &str, more: &str| modify(&format!("replace: objectClass\nobjectClass: {class}\n-\n{more}"));
     let locality = to_class("locality", "");

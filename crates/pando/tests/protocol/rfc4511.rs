@@ -1,4 +1,4 @@
-//! Conformance to RFC 4511, and requests of malformed or hostile clients.
+//! Conformance to RFC 4511, and requests from faulty or hostile clients.
 
 use crate::support;
 
@@ -24,7 +24,7 @@ fn who_am_i<'a>() -> Request<'a> {
     Request::Extended(ExtendedRequest { name: WHO_AM_I, value: None })
 }
 
-/// Returns a modification that sets a password.
+/// Returns a modification that replaces the password.
 fn password<'a>(values: &'a [&'a str]) -> (ldap::ChangeOperation, &'a str, &'a [&'a str]) {
     (ldap::ChangeOperation::Replace, "userPassword", values)
 }
@@ -95,7 +95,7 @@ fn who_am_i_follows_the_binds() {
     assert_eq!(identity(&mut connection), "");
     assert!(connection.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
     assert_eq!(identity(&mut connection), format!("dn:{ADMIN_DN}"));
-    // Another spelling of the DN identifies the same entry; the response has the entry's spelling.
+    // The DN in another spelling identifies the same entry. The response contains the spelling of the entry.
     assert!(connection.bind("UID=Anna, OU=people,dc=example,dc=com", "anna-secret").unwrap().is_success());
     assert_eq!(identity(&mut connection), format!("dn:{}", person_dn("anna")));
     // A failed bind leaves the connection anonymous (RFC 4513 section 4).
@@ -146,7 +146,7 @@ fn people_read_and_change_their_own_password_only() {
     let stored = pando.administrator().entry(&anna, &["userPassword"]).unwrap().unwrap();
     let stored = stored.text("userPassword").unwrap();
     assert!(stored.starts_with("{ARGON2}"), "stored as {}", &stored[..stored.len().min(9)]);
-    // Compare verifies a password against the stored hash.
+    // A compare verifies a password against the stored hash.
     let mut admin = pando.administrator();
     assert_eq!(admin.compare(&anna, "userPassword", "changed").unwrap().code, ResultCode::COMPARE_TRUE);
     assert_eq!(admin.compare(&anna, "userPassword", "else").unwrap().code, ResultCode::COMPARE_FALSE);
@@ -193,7 +193,7 @@ fn requests_after_a_bind_wait_for_it() {
     plant(&mut pando.administrator());
     let anna = person_dn("anna");
     let mut connection = pando.connect();
-    // In one write: an anonymous request, a bind that needs a slow hash, and another request.
+    // These requests are sent in one write: an anonymous request, a bind that needs a slow hash, and more requests.
     let mut bytes = encode(11, who_am_i());
     bytes.extend(encode(12, bind_request(&anna, "anna-secret")));
     bytes.extend(encode(13, who_am_i()));
@@ -221,7 +221,7 @@ fn an_abandoned_request_leaves_the_connection_well() {
     let mut bytes = search_message(20, "(description=*nothing*like*this*)");
     bytes.extend(search_message(21, "(objectClass=*)"));
     bytes.extend(encode(22, Request::Abandon(MessageId(21))));
-    // Abandoning what does not exist, and abandoning an abandon, are not errors and have no answer.
+    // An abandon of an unknown request, and of an abandon, is not an error and has no answer.
     bytes.extend(encode(23, Request::Abandon(MessageId(4711))));
     bytes.extend(encode(24, who_am_i()));
     admin.send_bytes(&bytes).unwrap();
@@ -230,7 +230,7 @@ fn an_abandoned_request_leaves_the_connection_well() {
     assert_eq!(identity(&mut admin), format!("dn:{ADMIN_DN}"));
 }
 
-/// RFC 3909.
+/// The Cancel operation (RFC 3909).
 #[test]
 fn a_request_to_cancel_is_answered() {
     let scratch = Scratch::new("cancel");
@@ -241,7 +241,7 @@ fn a_request_to_cancel_is_answered() {
         assert_eq!(cancel(value), ResultCode::PROTOCOL_ERROR, "{value:?}");
     }
     assert_eq!(cancel(Some(&ldap::encode_cancel(MessageId(4711)))), ResultCode::NO_SUCH_OPERATION);
-    // A change in the writer's queue is carried out; requests in one write may be answered in any order.
+    // A change in the writer's queue cannot be cancelled. Requests in one write may be answered in any order.
     let person = format!("uid=cancelled,{SUFFIX}");
     let mut attributes = AttributesBuf::new();
     for (name, value) in [("objectClass", "inetOrgPerson"), ("cn", "C"), ("sn", "C")] {
@@ -258,8 +258,8 @@ fn a_request_to_cancel_is_answered() {
     assert!(admin.entry(&person, &[]).unwrap().is_some());
 }
 
-/// A request in the queue of the hash pool is cancelled. A busy machine may finish the hash before it reads the next
-/// request; then Cancel is too late, and the change is made.
+/// A request in the queue of the hash pool can be cancelled. On a busy machine, the hash may be computed before Cancel
+/// is read. Then Cancel is too late, and the change is made.
 #[test]
 fn cancels_a_request_that_waits_for_a_hash() {
     let scratch = Scratch::new("cancel-hashes");
@@ -346,7 +346,7 @@ fn controls_are_refused_only_when_unknown_and_critical() {
         let reply = admin.request(compare, controls.as_controls()).unwrap();
         assert_eq!(reply.outcome.code, code, "{oid} {critical}: {:?}", reply.outcome);
     }
-    // Nothing is done when a critical control is refused.
+    // If a critical control is refused, the change is not made.
     let controls = ControlsBuf::from_iter([Control { oid: "1.2.3.4.5", critical: true, value: None }]);
     let delete = Request::Delete(ldap::DeleteRequest { entry: &anna });
     let reply = admin.request(delete, controls.as_controls()).unwrap();
@@ -393,7 +393,7 @@ fn other_protocols_end_the_connection_with_a_notice() {
     assert_eq!(identity(&mut pando.connect()), "", "the server goes on");
 }
 
-/// After messages with a few changed octets, the server responds or closes the connection, and continues.
+/// The server answers messages in which a few octets are changed, or closes the connection, and keeps running.
 #[test]
 fn mutated_messages_do_not_harm_the_server() {
     let scratch = Scratch::new("mutated");
@@ -423,7 +423,7 @@ fn mutated_messages_do_not_harm_the_server() {
             }
         }
         let mut connection = pando.connect();
-        // The server may close the connection during the write.
+        // The server may close the connection while the client writes.
         let _ = connection.send_bytes(&bytes).and_then(|()| connection.finish_sending());
         loop {
             match connection.receive_any() {
@@ -487,7 +487,8 @@ fn filters_beyond_the_limits_are_refused() {
     let pando = Pando::start(&scratch);
     let mut connection = pando.administrator();
     plant(&mut connection);
-    // Nested deeper than the text form allows, so encoded by hand: NOT of NOT of ... (objectClass=*).
+    // The filter is nested deeper than the text form allows, so it is encoded by hand: NOT of NOT of ...
+    // (objectClass=*).
     let mut filter = vec![0x87, 1, b'o'];
     for _ in 0..2000 {
         let mut outer = vec![0xa2];
@@ -546,7 +547,7 @@ fn users_have_limits_and_the_administrator_has_none() {
     let pando = Pando::start(&scratch);
     let mut admin = pando.administrator();
     plant(&mut admin);
-    // Pipelined, so that one group commit contains them.
+    // The changes are pipelined, so that one group commit contains them.
     let mut ids = Vec::new();
     for index in 0..1005 {
         let (dn, uid) = (person_dn(&format!("p{index}")), format!("p{index}"));
@@ -578,7 +579,7 @@ fn unbind_and_shutdown_close_connections() {
     pando.connect().unbind().unwrap();
     let mut idle = pando.administrator();
     assert!(pando.stop().success(), "SIGTERM is a regular end");
-    // An open connection receives a notice or is closed when the server ends.
+    // When the server ends, an open connection receives a notice or is closed.
     if let Some(notice) = idle.closed().unwrap() {
         assert!(notice.starts_with("unavailable"), "{notice}");
     }
@@ -603,7 +604,7 @@ fn a_password_is_changed_by_deleting_the_old_and_adding_the_new() {
     assert!(binds("anna-secret") && !binds("new-secret"));
     assert_eq!(change(&mut own, "anna-secret", "new-secret"), ResultCode::SUCCESS);
     assert!(binds("new-secret") && !binds("anna-secret"));
-    // The same with fast hashes among several values, and by the administrator.
+    // The same for fast hashes, with several values, and by the administrator.
     let several = ["{SSHA}AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "second", "third"];
     assert!(admin.modify(&anna, &[(Replace, "userPassword", &several)]).unwrap().is_success());
     assert_eq!(change(&mut admin, "second", "fourth"), ResultCode::SUCCESS);

@@ -1,4 +1,4 @@
-//! Small controls, as the clients send them that define them.
+//! Various controls, sent by the clients of the products that define them.
 
 use crate::support;
 
@@ -29,7 +29,7 @@ fn stored_and_computed_attributes() {
     let oid = |oid: &str| format!("{oid}:true");
     let both = [oid(oids::REAL_ATTRIBUTES_ONLY), oid(oids::VIRTUAL_ATTRIBUTES_ONLY)];
     search(&["--control", &both[0], "--control", &both[1]]).expect_code(2);
-    // Other entries ignore them, unless they are critical.
+    // For virtual entries, the control is ignored unless it is critical.
     let root = |critical: &str| {
         let control = format!("{critical}{}", oids::REAL_ATTRIBUTES_ONLY);
         ldap_utility("ldapsearch", pando.address(), &["-e", &control, "-s", "base", "-b", "", "+"], "")
@@ -76,7 +76,7 @@ fn subentries_copies_and_what_changes_nothing() {
     assert_eq!(with_value.outcome.code, ldap::ResultCode::PROTOCOL_ERROR);
 }
 
-/// The number is that of the results that the search would have, of this requester, whatever the plan.
+/// The control returns the number of results that the search would have for this requester, whatever the plan.
 #[test]
 fn searches_count_their_results() {
     let scratch = Scratch::new("counts");
@@ -118,7 +118,7 @@ fn searches_count_their_results() {
     unboundid_tool("unboundidds.tools.LDAPSearch", pando.address(), &words, "").expect_code(53);
 }
 
-/// Every operation says which of its critical controls is to blame, if the client asks.
+/// If the client asks, the answer names the critical controls that caused the refusal, for every operation.
 #[test]
 fn refusals_name_the_controls_that_failed() {
     let scratch = Scratch::new("what-failed");
@@ -151,7 +151,7 @@ fn refusals_name_the_controls_that_failed() {
     assert_eq!(ask(compare, true, &[("1.2.4", false)]), (ResultCode::COMPARE_TRUE, None));
 }
 
-/// A server that keeps deleted entries and lets entries be dynamic.
+/// Starts a server that keeps deleted entries and permits dynamic entries.
 fn lenient(name: &str) -> (Scratch, Pando) {
     let scratch = Scratch::new(name);
     let pando = Pando::start(&scratch);
@@ -171,14 +171,14 @@ fn expect_everything(run: Run) {
     run.expect_code(0).expect_output("everything as expected");
 }
 
-/// The classes of UnboundID's SDK for controls and extended operations, and its changes of the schema.
+/// Uses the classes of UnboundID's SDK for controls and extended operations, and for changes of the schema.
 #[test]
 fn the_classes_of_unboundid_call_every_control() {
     let (_scratch, pando) = lenient("unboundid-controls");
     expect_everything(unboundid_program("Controls.java", pando.address()));
 }
 
-/// Those of python-ldap and ldap3.
+/// Uses the classes of python-ldap and ldap3.
 #[test]
 fn the_classes_of_python_call_their_controls() {
     let (_scratch, pando) = lenient("python-controls");

@@ -1,4 +1,4 @@
-//! The main road, end to end: start the binary, add, search, change, compare, rename, delete, stop.
+//! The most common operations, end to end: start the binary, add, search, change, compare, rename, delete, stop.
 
 use crate::support;
 
@@ -86,7 +86,7 @@ fn the_sample_organisation_is_there() {
     drop(admin);
     assert!(pando.stop().success());
 
-    // Started again with --sample, it finds its entries and adds none.
+    // After a restart with --sample, the server keeps its entries and adds none.
     let pando = Start::new(&scratch).arguments(&["--sample"]).ready();
     let mut admin = pando.administrator();
     let again = admin.search(SUFFIX, Scope::WholeSubtree, "(objectClass=person)", &["1.1"]).unwrap();
@@ -108,7 +108,7 @@ fn several_suffixes_and_the_search_over_all_of_them() {
         admin.modify_dn(&person_dn("anna"), "uid=anna", Some("o=other")).unwrap().code,
         ResultCode::AFFECTS_MULTIPLE_DSAS
     );
-    // A suffix entry can go and come back.
+    // A suffix entry can be deleted and added again.
     assert!(admin.delete("o=other").unwrap().is_success());
     add(&mut admin, "o=other", &[("objectClass", "organization"), ("o", "other")]);
 }

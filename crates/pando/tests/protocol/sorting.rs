@@ -1,4 +1,4 @@
-//! Sorted results as ldapsearch asks for them (RFC 2891).
+//! Sorted results, as ldapsearch requests them (RFC 2891).
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use support::clients::{Run, ldap_utility};
 use support::pando::command;
 use support::{Pando, SUFFIX, Scratch};
 
-/// People whose surnames repeat and whose numbers do not; every tenth has no room number.
+/// Number of people. Surnames repeat, and numbers are unique; every tenth person has no room number.
 const PEOPLE: usize = 2_000;
 
 fn people(scratch: &Scratch) -> Pando {
@@ -17,7 +17,7 @@ fn people(scratch: &Scratch) -> Pando {
     people_with(scratch, &settings)
 }
 
-/// Imports the people into a directory with the settings of a file.
+/// Imports the people into a directory with the settings of a file, and starts a server.
 fn people_with(scratch: &Scratch, settings: &Path) -> Pando {
     use std::fmt::Write as _;
     let mut ldif = format!("dn: {SUFFIX}\nobjectClass: domain\ndc: example\n\n");
@@ -40,7 +40,7 @@ fn people_with(scratch: &Scratch, settings: &Path) -> Pando {
     Pando::start(scratch)
 }
 
-/// The values of an attribute in ldapsearch's output, in its order; `-` for an entry without.
+/// Returns the values of an attribute in the order of ldapsearch's output, with `-` for an entry without a value.
 fn values<'r>(run: &'r Run, attribute: &str) -> Vec<&'r str> {
     let entries = run.stdout.split("\n\n").filter(|entry| entry.contains("dn: uid="));
     let value = |entry: &'r str| {
@@ -68,7 +68,7 @@ fn ldapsearch_gets_the_order_it_asks_for() {
     let numbers = values(&run, "employeeNumber");
     assert!(numbers.len() == PEOPLE && is_sorted(&numbers), "{run}");
 
-    // Two keys in pages, one of them reversed.
+    // Sort by two keys, one of them reversed, in pages.
     let paged = search(&["-E", "!sss=sn/-employeeNumber", "-E", "pr=300/noprompt"], 0);
     let (names, mut numbers) = (values(&paged, "sn"), values(&paged, "employeeNumber"));
     assert!(names.len() == PEOPLE && is_sorted(&names));
@@ -79,7 +79,7 @@ fn ldapsearch_gets_the_order_it_asks_for() {
     numbers.dedup();
     assert_eq!(numbers.len(), PEOPLE);
 
-    // The greatest first is those without a value first.
+    // Missing values count as the greatest, so they come first in reverse order.
     let rooms = search(&["-E", "!sss=-roomNumber:caseIgnoreOrderingMatch", "-z", "250"], 4);
     let rooms = values(&rooms, "roomNumber");
     assert_eq!(rooms.len(), 250);
@@ -93,7 +93,8 @@ fn ldapsearch_gets_the_order_it_asks_for() {
     assert_eq!(values(&refused, "employeeNumber").len(), 0);
 }
 
-/// An import builds sort orders. They follow changes, also through a kill, and `pando verify` agrees.
+/// An import builds sort orders. Changes update them, even with kills in between, and `pando verify` finds no
+/// difference.
 #[test]
 fn list_views_come_from_sort_orders() {
     let scratch = Scratch::new("sort-orders");
@@ -105,7 +106,7 @@ fn list_views_come_from_sort_orders() {
         let window = format!("!vlv=1/1/{place}/0");
         let options = ["-E", "!sss=employeeNumber", "-E", &window, "-b", SUFFIX];
         let all = [&options[..], &["(objectClass=person)", "employeeNumber"]].concat();
-        // Without input it asks for all later parts, and then fails.
+        // Because it has no input, ldapsearch requests all later parts, and then fails.
         let run = ldap_utility("ldapsearch", pando.address(), &all, "");
         values(&run, "employeeNumber").into_iter().take(3).map(str::to_owned).collect::<Vec<_>>()
     };

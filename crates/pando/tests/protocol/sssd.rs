@@ -1,5 +1,5 @@
-//! SSSD, as hosts use it: names of users and groups, logins, new passwords and sudo's rules, in namespaces of its own,
-//! so that nothing of the machine changes. Another module runs the configuration that the documentation shows.
+//! SSSD as hosts use it: names of users and groups, logins, new passwords and sudo rules. It runs in separate
+//! namespaces, so that the machine is not changed. Another module tests the configuration in the documentation.
 
 use crate::support;
 
@@ -13,16 +13,16 @@ use support::pando::{Start, command};
 use support::root::was_run_as_root;
 use support::{Pando, SUFFIX, Scratch};
 
-/// A running SSSD and the namespaces that it is in, which end with this.
+/// A running SSSD in its namespaces, which end when this value is dropped.
 pub(crate) struct Sssd {
-    /// unshare, whose end is the end of what it started.
+    /// The process of unshare. When it ends, all processes in the namespaces end.
     child: Child,
-    /// The first process of the namespaces.
+    /// Process id of the first process in the namespaces.
     within: String,
 }
 
 impl Sssd {
-    /// Starts it with this configuration, and waits until it serves names, logins and sudo.
+    /// Starts SSSD with this configuration, and waits until it serves names, logins and sudo.
     #[track_caller]
     pub(crate) fn start(scratch: &Scratch, configuration: &str) -> Sssd {
         let configuration = scratch.write("sssd.conf", configuration);
@@ -54,24 +54,24 @@ impl Sssd {
         Sssd { child, within }
     }
 
-    /// Runs a program on the host that has this SSSD, as root.
+    /// Runs a program in the namespaces of this SSSD, as root.
     pub(crate) fn run(&self, program: &str, arguments: &[&str], input: &str) -> Run {
         let within = ["--target", &self.within, "--mount", "--pid", "--", program];
         run("nsenter", &[&within[..], arguments].concat(), input)
     }
 
-    /// The same as a user, by the numbers of the user and the group.
+    /// Runs a program as a user, given by the ids of the user and the group.
     pub(crate) fn run_as(&self, [user, group]: [u32; 2], words: &[&str], input: &str) -> Run {
         let (user, group) = (format!("--reuid={user}"), format!("--regid={group}"));
         self.run("setpriv", &[&[user.as_str(), &group, "--clear-groups"], words].concat(), input)
     }
 
-    /// A login of a user with a password.
+    /// Logs a user in with a password.
     pub(crate) fn log_in(&self, user: &str, password: &str) -> Run {
         self.run("pamtester", &["pando", user, "authenticate", "acct_mgmt"], &format!("{password}\n"))
     }
 
-    /// The members that a group has on the host.
+    /// Returns the members of a group on the host.
     #[track_caller]
     pub(crate) fn members(&self, group: &str) -> BTreeSet<String> {
         let shown = self.run("getent", &["group", group], "").expect_code(0).stdout;
@@ -91,13 +91,13 @@ impl Drop for Sssd {
     }
 }
 
-/// SSSD gives up after 6 seconds, and ends its own process if that works for 30 seconds on one group. Either may be a
-/// matter of what else the machine does.
+/// Longer timeouts. By default, SSSD gives up after 6 seconds, and kills a process that works on one group for 30
+/// seconds; both can happen on a busy machine.
 const PATIENCE: &str =
     "timeout = 120\nldap_search_timeout = 120\nldap_network_timeout = 120\nldap_opt_timeout = 120\n";
 
-/// The story: SSSD reads members with the dereference control. It was left out of results with more than 2,000 members,
-/// with success, and SSSD took the group for an empty one.
+/// Regression test: SSSD reads members with the dereference control. Results with more than 2,000 members came without
+/// the control and with success, so that SSSD took the group for empty.
 #[test]
 fn groups_of_every_size_have_all_their_members() {
     const PEOPLE: usize = 50_000;

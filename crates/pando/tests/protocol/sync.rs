@@ -32,7 +32,7 @@ fn ldapsearch_polls() {
     let mut admin = pando.administrator();
     plant(&mut admin);
     let poll = |mode: &str| {
-        // With comments, which show the controls.
+        // Comments in the output of ldapsearch show the controls.
         let url = format!("ldap://{}", pando.address());
         let requester = ["-x", "-H", &url, "-D", ADMIN_DN, "-w", ADMIN_PASSWORD, "-o", "ldif-wrap=no"];
         let search = ["-E", mode, "-b", SUFFIX, "(objectClass=person)", "uid"];
@@ -48,7 +48,7 @@ fn ldapsearch_polls() {
 
 type Entries = BTreeMap<String, BTreeMap<String, Vec<Vec<u8>>>>;
 
-/// Returns the entries that a consumer of the whole tree must have. Names are compared as text.
+/// Returns the entries that a consumer of the whole tree must have. Their names are compared as text.
 fn content(connection: &mut Connection) -> Entries {
     let wanted =
         ["*", "entryUUID", "entryCSN", "createTimestamp", "creatorsName", "modifyTimestamp", "modifiersName"];
@@ -64,14 +64,14 @@ fn content(connection: &mut Connection) -> Entries {
     found.entries.into_iter().map(entry).collect()
 }
 
-/// Access rules that let a replica of OpenLDAP copy everything except one attribute.
+/// Access rules by which a replica of OpenLDAP may read everything except one attribute.
 const REPLICA_RULES: [&str; 2] = [
     "copy: allow read of *, + to user 'uid=replica,ou=people,dc=example,dc=com'",
     "not all: deny read of title to user 'uid=replica,ou=people,dc=example,dc=com'",
 ];
 
-/// Checks that a replica of OpenLDAP, polling or listening, as the administrator or as a user under access rules, has
-/// the entries that Pando shows to that identity.
+/// Checks that a replica of OpenLDAP has the entries that Pando shows to its identity. It polls or listens, as the
+/// administrator or as a user under access rules.
 fn slapd_follows(name: &str, kind: &str, is_bound: bool) {
     let scratch = Scratch::new(name);
     let pando = Pando::start(&scratch);
@@ -113,14 +113,14 @@ fn slapd_follows(name: &str, kind: &str, is_bound: bool) {
     let (first, second) = (person_dn("anna"), person_dn("sync5"));
     add(&mut admin, &group, &[("objectClass", "groupOfNames"), ("member", &first), ("member", &second)]);
     follow("a group");
-    // The group is sent with the new name of its member. OpenLDAP ignores an entry with a known entryCSN, so it
-    // follows at the next change of the group itself.
+    // The group is sent with the new name of its member. OpenLDAP ignores an entry with a known entryCSN, so it gets
+    // the new name only after the next change of the group.
     assert!(admin.modify_dn(&second, "uid=member", None).unwrap().is_success());
     let change = (ChangeOperation::Delete, "member", &[first.as_str()][..]);
     assert!(admin.modify(&group, &[change]).unwrap().is_success());
     assert!(admin.delete(&person_dn("renamed")).unwrap().is_success());
     follow("a member less");
-    // A rename with subordinates sends each of them with its new name.
+    // When an entry with subordinates is renamed, each of them is sent with its new name.
     assert!(admin.modify_dn(&format!("ou=groups,{SUFFIX}"), "ou=teams", None).unwrap().is_success());
     follow("a unit with entries in it that is renamed");
 }
@@ -164,7 +164,7 @@ fn listen(connection: &mut Connection) -> MessageId {
     }
 }
 
-/// A persistent search ends by Cancel, Abandon, a bind, the end of the server, and a client that does not read.
+/// A refreshAndPersist search ends by Cancel, Abandon, a bind, the end of the server, and a client that does not read.
 #[test]
 fn persistent_searches_end() {
     let scratch = Scratch::new("sync-ends");
@@ -184,7 +184,7 @@ fn persistent_searches_end() {
     let cancel = ldap::ExtendedRequest { name: oids::CANCEL, value: Some(&value) };
     first.request(ldap::Request::Extended(cancel), ldap::Controls::NONE).unwrap();
     assert_eq!(ended(&mut first, id), ResultCode::CANCELED);
-    // A bind ends the search and is answered; later changes are not sent.
+    // A bind ends the search and is answered. Later changes are not sent.
     let id = listen(&mut first);
     assert!(first.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
     add_person(&mut admin, "two");

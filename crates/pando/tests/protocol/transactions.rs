@@ -1,4 +1,4 @@
-//! Transactions (RFC 5805): all changes or none, whatever goes wrong and however the client ends.
+//! Transactions (RFC 5805): all changes or none are made, whatever fails and however the client ends.
 
 use crate::support;
 
@@ -41,7 +41,7 @@ fn a_commit_makes_all_changes_or_none() {
     assert!(lists("supportedExtension", oids::END_TRANSACTION));
     assert!(lists("supportedControl", oids::TRANSACTION_SPECIFICATION));
 
-    // A change sees those before it; other clients see none of them before the commit.
+    // A change in a transaction sees the changes before it. Other clients see none of them before the commit.
     let identifier = start(&mut admin);
     assert_eq!(add_unit(&mut admin, &identifier, "one").1, SUCCESS);
     let below = format!("cn=below,ou=one,{SUFFIX}");
@@ -49,7 +49,7 @@ fn a_commit_makes_all_changes_or_none() {
     assert_eq!(added.1, SUCCESS);
     assert_eq!(change(&mut admin, &identifier, delete(&person_dn("bert"))).1, SUCCESS);
     assert!(!is_there(&mut admin, "one") && !is_there(&mut other, "one"));
-    // A change outside it is made at once.
+    // A change outside the transaction is made at once.
     assert!(admin.modify(&person_dn("anna"), &[]).is_ok());
     let reply = end(&mut admin, &identifier, true);
     assert_eq!((failure(&reply), reply.extended.value.as_deref()), ((SUCCESS, None), None));
@@ -57,7 +57,7 @@ fn a_commit_makes_all_changes_or_none() {
     assert!(other.entry(&person_dn("bert"), &["1.1"]).unwrap().is_none());
     assert_eq!(failure(&end(&mut admin, &identifier, true)).0, ResultCode::UNWILLING_TO_PERFORM, "used up");
 
-    // One that fails undoes those before it, and is named.
+    // If a change fails, none is made, and the response names the one that failed.
     let identifier = start(&mut admin);
     add_unit(&mut admin, &identifier, "two");
     let failing = add_unit(&mut admin, &identifier, "one").0;
@@ -66,7 +66,7 @@ fn a_commit_makes_all_changes_or_none() {
     assert_eq!(failure(&reply), (ResultCode::ENTRY_ALREADY_EXISTS, Some(failing)));
     assert!(!is_there(&mut other, "two") && !is_there(&mut other, "three"));
 
-    // The client may drop it, and a bind and the end of the connection do.
+    // The client can abort a transaction. A bind and the end of the connection abort it too.
     let identifier = start(&mut admin);
     add_unit(&mut admin, &identifier, "two");
     assert_eq!(failure(&end(&mut admin, &identifier, false)), (SUCCESS, None));
@@ -80,7 +80,7 @@ fn a_commit_makes_all_changes_or_none() {
     admin.unbind().unwrap();
     assert!(!is_there(&mut other, "two"));
 
-    // Without a change, and a second one at a time.
+    // A transaction may have no change. A connection can have only one transaction at a time.
     let identifier = start(&mut other);
     let second = other.extended(oids::START_TRANSACTION, None).unwrap();
     assert_eq!(second.outcome.code, ResultCode::BUSY);
@@ -94,8 +94,8 @@ fn a_commit_makes_all_changes_or_none() {
     assert_eq!(malformed.outcome.code, ResultCode::PROTOCOL_ERROR);
 }
 
-/// The copies of entries come with the end, each with the message id of its change; an assertion is evaluated in its
-/// turn.
+/// The response to the end contains the entry copies, each with the message id of its change. An assertion is evaluated
+/// in the sequence of the changes.
 #[test]
 fn controls_of_changes_apply_in_the_transaction() {
     let (_scratch, _pando, mut admin) = planted("transaction-controls");
@@ -171,7 +171,7 @@ fn a_refused_change_prevents_the_commit() {
         let answered = admin.reply(id).unwrap().outcome;
         let ended = failure(&end(&mut admin, &identifier, true));
         match oid {
-            // Decided with the others.
+            // The writer decides these controls at the commit.
             "1.2.3.4" | oids::TRANSACTION_SPECIFICATION => assert_eq!(ended, (code, Some(id)), "{oid}"),
             _ => {
                 assert_eq!(answered.code, code, "{oid}: {answered:?}");
@@ -180,7 +180,7 @@ fn a_refused_change_prevents_the_commit() {
         }
         assert!(!is_there(&mut admin, "first"), "{oid}");
     }
-    // The control goes with changes only.
+    // The control is supported for changes only.
     let identifier = start(&mut admin);
     let who = Request::Extended(ExtendedRequest { name: oids::WHO_AM_I, value: None });
     let code = ResultCode::UNAVAILABLE_CRITICAL_EXTENSION;
@@ -192,7 +192,7 @@ fn a_refused_change_prevents_the_commit() {
     assert_eq!(change(&mut admin, &identifier, Request::Search(search)).1, code);
     assert_eq!(failure(&end(&mut admin, &identifier, true)), (SUCCESS, None));
 
-    // Too many changes.
+    // A transaction with too many changes is refused.
     let identifier = start(&mut admin);
     let anna = person_dn("anna");
     let ids: Vec<_> = (0..1_001)
@@ -213,7 +213,7 @@ fn passwords_and_rights_are_those_of_each_change() {
     let (_scratch, pando, mut admin) = planted("transaction-passwords");
     let (anna, bert) = (person_dn("anna"), person_dn("bert"));
     let identifier = start(&mut admin);
-    // Pipelined: the end waits until the passwords are hashed.
+    // All requests are pipelined: the end waits until the passwords are hashed.
     let new = [("objectClass", "inetOrgPerson"), ("cn", "n"), ("sn", "n"), ("userPassword", "new-secret")];
     with_add(&person_dn("new"), &new, |add| send(&mut admin, &identifier, add, &[]));
     with_replace(&anna, "userPassword", "changed", |replace| send(&mut admin, &identifier, replace, &[]));
@@ -228,7 +228,7 @@ fn passwords_and_rights_are_those_of_each_change() {
     assert_eq!(bind(&pando, "anna", "changed"), SUCCESS);
     assert_eq!(bind(&pando, "bert", std::str::from_utf8(password).unwrap()), SUCCESS);
 
-    // A user may change its own entry's description, and no other's.
+    // A user may change only the description of the user's own entry.
     let mut user = pando.connect();
     assert!(user.bind(&anna, "changed").unwrap().is_success());
     let identifier = start(&mut user);
@@ -239,7 +239,7 @@ fn passwords_and_rights_are_those_of_each_change() {
     assert_eq!(failure(&reply), (ResultCode::INSUFFICIENT_ACCESS_RIGHTS, Some(failing)));
     assert_eq!((bind(&pando, "anna", "changed"), bind(&pando, "anna", "again").0 != 0), (SUCCESS, true));
 
-    // Under the identity of the start.
+    // The transaction uses the identity with which it was started.
     let mut proxied = ControlsBuf::new();
     let identity = format!("dn:{anna}");
     let oid = oids::PROXIED_AUTHORIZATION;

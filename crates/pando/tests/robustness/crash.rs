@@ -1,5 +1,4 @@
-//! Repeated kills under load: every acknowledged change is there, none is applied in part, and the check of all rows
-//! against all entries passes.
+//! Repeated kills under load. Every acknowledged change is kept, none is applied in part, and `pando verify` passes.
 
 use crate::support;
 
@@ -12,13 +11,13 @@ use support::{SUFFIX, Scratch};
 
 const WRITERS: u64 = 12;
 const ROUNDS: u64 = 12;
-/// Most acknowledgements in a round before the kill.
+/// Maximum number of acknowledgements in a round before the kill.
 const ACKNOWLEDGEMENTS_MAX: u64 = 400;
-/// Last of the writes and syncs at which the power may be cut.
+/// Maximum number of writes and syncs before the power is cut.
 const CALLS_MAX: u64 = 600;
-/// Number of the sync that fails.
+/// Number of the sync that fails, counted from the start.
 const SYNC_FAILING: u64 = 20;
-/// The system's number for an input or output error.
+/// Error number of an input/output error.
 const EIO: i32 = 5;
 
 #[test]
@@ -30,7 +29,7 @@ fn nothing_acknowledged_is_lost_by_kill_9() {
     {
         let pando = Pando::start(&scratch);
         writers = Writer::planted(WRITERS, &mut random, &mut pando.administrator());
-        // The first kill comes directly after these.
+        // The first kill comes directly after these entries are added.
         pando.kill();
     }
     for round in 0..ROUNDS {
@@ -46,7 +45,7 @@ fn nothing_acknowledged_is_lost_by_kill_9() {
     pando::command(&["verify"], Some(&Pando::data(&scratch))).expect_code(0);
 }
 
-/// Has the writers write, and kills the server once that many changes are acknowledged.
+/// Lets the writers write, and kills the server after this number of acknowledged changes.
 fn write_and_kill(writers: &mut [Writer], pando: Pando, acknowledgements: u64) {
     let address = pando.address();
     let (sender, receiver) = mpsc::channel();
@@ -68,7 +67,7 @@ fn check_all(writers: &mut [Writer], pando: &Pando) {
     writers.iter_mut().for_each(|writer| writer.check(&mut admin));
 }
 
-/// Cuts the power of the whole machine: all or any part of the unsynced writes is lost.
+/// Simulates a power failure of the machine: any part of the unsynced writes is lost.
 #[test]
 fn nothing_acknowledged_is_lost_by_a_power_cut() {
     let seed = support::seed();
@@ -98,7 +97,7 @@ fn nothing_acknowledged_is_lost_by_a_power_cut() {
     }
 }
 
-/// Has the writers write until the server loses its power.
+/// Lets the writers write until the server loses its power.
 fn write_until_the_cut(writers: &mut [Writer], mut pando: Pando) {
     let address = pando.address();
     let (sender, _receiver) = mpsc::channel();
@@ -111,8 +110,8 @@ fn write_until_the_cut(writers: &mut [Writer], mut pando: Pando) {
     assert_eq!(pando.exit().code(), Some(powercut::EXIT_STATUS));
 }
 
-/// After a failed sync the content of the disk is unknown: the change is not acknowledged and no other is accepted
-/// until a restart, while reading goes on.
+/// After a failed sync, the content of the disk is unknown. The change is not acknowledged, and no other is accepted
+/// until a restart. Reads are still answered.
 #[test]
 fn a_failed_sync_stops_writes_and_not_reads() {
     let scratch = Scratch::new("failed-sync");
@@ -122,7 +121,7 @@ fn a_failed_sync_stops_writes_and_not_reads() {
         assert!(pando.stop().success());
     }
     let data = Pando::data(&scratch).canonicalize().unwrap();
-    // Late enough that the server is up, and early enough that few changes come first.
+    // The failure comes after the start of the server, and after a few changes.
     let failure = PowerCut::new(&data, &scratch.join("journal")).fail_at(FailKind::Sync, SYNC_FAILING, EIO);
     let pando = Start::new(&scratch).with(&failure).ready();
     let mut admin = pando.administrator();

@@ -1,4 +1,4 @@
-//! Files of the data directory damaged while acknowledged changes are in the redo log: a start and `pando verify` name
+//! Damaged files of a data directory that has acknowledged changes in its redo log. The start and `pando verify` name
 //! the file, and change nothing.
 
 use crate::support;
@@ -14,7 +14,7 @@ use support::{SUFFIX, Scratch};
 
 const CHANGES: usize = 20;
 
-/// Returns a data directory of a killed server with changes in its redo log, and the log's last segment.
+/// Returns the data directory of a killed server, with changes in its redo log, and the last segment of that log.
 fn killed(scratch: &Scratch) -> (PathBuf, PathBuf) {
     let pando = Start::new(scratch).ready();
     let mut admin = pando.administrator();
@@ -33,7 +33,7 @@ fn killed(scratch: &Scratch) -> (PathBuf, PathBuf) {
     (data, segment)
 }
 
-/// Returns the files of a directory with their contents, without the lock and files derived from it.
+/// Returns the files of a directory with their contents, except the lock and files derived from it.
 fn files(directory: &Path) -> Vec<(String, Vec<u8>)> {
     let mut files = Vec::new();
     for entry in fs::read_dir(directory).unwrap() {
@@ -48,7 +48,7 @@ fn files(directory: &Path) -> Vec<(String, Vec<u8>)> {
     files
 }
 
-/// Starts and verifies a damaged directory, which must be refused with the name of `file` and left unchanged.
+/// Starts and verifies a damaged directory. Both must fail, name `file`, and leave the directory unchanged.
 fn check_refused(scratch: &Scratch, data: &Path, file: &str, about: &str) {
     let before = files(data);
     let (status, said) = Start::new(scratch).refused();
@@ -78,7 +78,7 @@ fn a_damaged_redo_log_is_named_and_refused() {
     fs::rename(&segment, &renamed).unwrap();
     check_refused(&scratch, &data, &name, "renamed");
     fs::rename(&renamed, &segment).unwrap();
-    // The payload of a group with others after it.
+    // Damage the payload of a group in the middle of the log.
     let at = 5 * 4096 + 50;
     writable().write_all_at(&[whole[at] ^ 1], at as u64).unwrap();
     check_refused(&scratch, &data, &name, "a byte in the middle");

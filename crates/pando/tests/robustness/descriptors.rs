@@ -1,4 +1,4 @@
-//! Connections that use up all file descriptors: the store still gets one, and so does the administrator.
+//! Connections that use up all file descriptors. The store and the administrator can still get one.
 
 use crate::support;
 
@@ -10,16 +10,16 @@ use support::pando::Start;
 use support::tree::plant;
 use support::{Pando, SUFFIX, Scratch};
 
-/// Open files that the server may have.
+/// Maximum number of open files of the server.
 const OPEN_FILES: u64 = 128;
-/// Longest wait for an answer: a server that took more connections than it can answer would be silent.
+/// Maximum wait for an answer. A server that accepts more connections than it can serve does not answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Changes that are made, and their size: together they fill several segments of the redo log, of 256 KiB, 512 KiB and
-/// so on.
+/// Number of changes. With values of [`VALUE_LEN`] octets, they fill several segments of the redo log (256 KiB, 512 KiB
+/// and so on).
 const CHANGES: usize = 60;
 const VALUE_LEN: usize = 100_000;
 
-/// Opens connections that are answered, until one is not; returns the reason.
+/// Opens connections until one is not answered. Returns them, and the reason.
 fn open_all(pando: &Pando) -> (Vec<Connection>, String) {
     let mut open = Vec::new();
     loop {
@@ -34,9 +34,9 @@ fn open_all(pando: &Pando) -> (Vec<Connection>, String) {
     }
 }
 
-/// Symptom: 1,024 connections without a bind, and the next segment of the redo log could not be made: all writes
-/// stopped until a restart, and the administrator's socket was not answered either. Cause: connections were accepted as
-/// long as there was a descriptor.
+/// Regression test: with 1,024 connections without a bind, the next segment of the redo log could not be created. All
+/// writes stopped until a restart, and the administrator's socket was not answered, because connections were accepted
+/// as long as there was a descriptor.
 #[test]
 fn connections_leave_descriptors_for_the_store_and_the_administrator() {
     let scratch = Scratch::new("descriptors");
@@ -57,20 +57,20 @@ fn connections_leave_descriptors_for_the_store_and_the_administrator() {
     assert!(local.bind_external(None).unwrap().is_success());
     let max = local.entry("cn=Max,cn=Connections,cn=monitor", &["monitorCounter"]).unwrap().unwrap();
     let max = max.text("monitorCounter").unwrap().parse::<usize>().unwrap();
-    // The exact number of other open files is unknown.
+    // The exact number of other open files is not known.
     assert!(max.abs_diff(open.len()) < 10 && open.len() > 40, "{max} {}", open.len());
     let log = pando.log();
     assert!(log.contains(&format!("WARN at most {max} connections instead of 100000")), "{log}");
     assert!(log.contains("connections are refused"), "{log}");
 
-    // When some are closed, others are accepted.
+    // When some connections are closed, others are accepted.
     drop(open);
     let (open, _) = open_all(&pando);
     assert!(open.len() > 40, "{}", open.len());
     assert!(pando.stop().success());
 }
 
-/// No message is logged if there are enough descriptors.
+/// If there are enough descriptors, no message is logged.
 #[test]
 fn a_limit_that_is_high_enough_is_not_worth_a_word() {
     let scratch = Scratch::new("descriptors-enough");

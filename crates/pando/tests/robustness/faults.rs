@@ -1,6 +1,6 @@
 //! Faults of the server are reported to its operator and not only to the affected client: in the log, to the service
-//! manager, below `cn=monitor`, by the exit code. Faults are injected into the real binary, most of them while the file
-//! `on` exists.
+//! manager, below `cn=monitor`, and by the exit code. Faults are injected into the real binary; most occur while the
+//! file `on` exists.
 
 use crate::support;
 
@@ -22,9 +22,9 @@ const EIO: i32 = 5;
 const EAGAIN: i32 = 11;
 const EMFILE: i32 = 24;
 
-/// Beginning of the log line when the server stops to accept changes.
+/// Beginning of the log line when the server stops accepting changes.
 const STOPPED: &str = "ERROR no more changes until a restart, reading goes on: ";
-/// Number of searches that meet damage: more than the log has lines for.
+/// Number of searches that find damage: more than the log reports.
 const FLOOD: usize = 200;
 
 struct Trial {
@@ -48,7 +48,7 @@ impl Trial {
         std::fs::write(self.switch(), b"").unwrap();
     }
 
-    /// Starts a server with the sample tree and a fault that occurs while the switch is on.
+    /// Starts a server with the sample tree. The fault occurs while the switch is on.
     fn start(&self, fault: Fault) -> (Pando, Connection) {
         let faults = [fault.only_while(&self.switch())];
         let node = self.scratch.write("node.toml", metrics::NODE_FILE);
@@ -61,7 +61,7 @@ impl Trial {
         (pando, admin)
     }
 
-    /// Waits until the service manager receives a state.
+    /// Waits until the service manager receives a certain state.
     fn wait_for(&self, what: &str) -> String {
         loop {
             let mut bytes = [0; 4_096];
@@ -86,7 +86,7 @@ fn code_of(status: std::process::ExitStatus) -> i32 {
     status.code().unwrap_or(-1)
 }
 
-/// Checks that only reading is left, and that it is reported everywhere.
+/// Checks that only reads are served, and that this is reported everywhere.
 fn check_stopped(trial: &Trial, pando: Pando, mut admin: Connection, cause: &str) {
     let heard = trial.wait_for("STATUS=reading only");
     assert!(heard.contains(cause), "{heard}");
@@ -116,7 +116,8 @@ fn check_stopped(trial: &Trial, pando: Pando, mut admin: Connection, cause: &str
     assert_eq!(code_of(pando.stop()), 0);
 }
 
-/// Symptom: a checkpoint failed, all changes were refused from then on, the log had no line, and SIGTERM ended with 0.
+/// Regression test: after a failed checkpoint, all changes were refused, the log had no line, and SIGTERM ended the
+/// server with exit code 0.
 #[test]
 fn a_failed_checkpoint_is_reported_without_a_request() {
     let trial = Trial::new("fold-eio");
@@ -134,7 +135,7 @@ fn a_hanging_event_loop_is_not_ready_within_five_seconds() {
     let (pando, _admin) = trial.start(Fault::new(FaultCall::Wait, EINTR).thread("pando-loop-0"));
     assert_eq!(metrics::page(&pando, "/ready").0, 200);
     trial.switch_on();
-    // Its next probe wakes the loop, which then waits again.
+    // The next health probe wakes the loop, and its next wait fails.
     until("the loop hangs", || (trial.came() > 0).then_some(()));
     metrics::expect_not_ready(&pando, Instant::now(), "event loop 0 has not answered for");
     assert_eq!(metrics::page(&pando, "/ready/read").0, 503);
@@ -183,7 +184,7 @@ fn descriptors_that_are_short_for_a_while_refuse_changes_meanwhile() {
 fn a_password_that_cannot_be_hashed_for_want_of_random_numbers_is_in_the_log() {
     let trial = Trial::new("no-random");
     let (pando, mut admin) = trial.start(Fault::new(FaultCall::Random, EIO).thread("pando-*"));
-    // The hash threads take their first random numbers now, which last a while.
+    // The hash threads have random numbers in stock, so the fault shows only after some hashes.
     trial.switch_on();
     let mut hash = || {
         let changes = [(ChangeOperation::Replace, "userPassword", &["fresh-and-secret"][..])];
@@ -198,7 +199,7 @@ fn a_password_that_cannot_be_hashed_for_want_of_random_numbers_is_in_the_log() {
     assert!(!log.contains("fresh-and-secret"), "{log}");
 }
 
-/// Overwrites the octets before each occurrence of `text` in the file.
+/// Overwrites `length` octets before each occurrence of `text` in the file.
 fn damage_before(file: &Path, text: &[u8], length: usize) -> usize {
     let mut bytes = std::fs::read(file).unwrap();
     let places: Vec<usize> =
@@ -210,7 +211,7 @@ fn damage_before(file: &Path, text: &[u8], length: usize) -> usize {
     places.len()
 }
 
-/// Symptom: searches were answered *other*, and the log, to which the documentation sends the operator, had nothing.
+/// Regression test: searches were answered with *other*, and the log, to which the documentation refers, had no line.
 #[test]
 fn damage_that_a_search_meets_is_in_the_log_and_does_not_flood_it() {
     let scratch = Scratch::new("damaged-row");
@@ -253,7 +254,7 @@ fn a_start_without_threads_or_descriptors_says_so_and_is_no_fault_of_the_data() 
         let (status, said) = Start::new(&scratch).with_faults(std::slice::from_ref(&fault), &log).refused();
         assert_eq!(code_of(status), 1, "{fault}: {said}");
         assert!(said.lines().any(|line| line.starts_with("pando: ")), "{fault}: {said}");
-        // Nothing is left that a start without the fault would reject.
+        // The data is intact, so a start without the fault succeeds.
         assert_eq!(code_of(Pando::start(&scratch).stop()), 0);
     }
 }

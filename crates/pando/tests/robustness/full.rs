@@ -1,5 +1,5 @@
-//! A server whose disk is full, or that is killed while it builds an index: only changes are refused, and all work goes
-//! on when there is room again, or after a start.
+//! A server whose disk is full, or that is killed while it builds an index. Only changes are refused, and all work
+//! continues once there is space, or after a start.
 
 use crate::support;
 
@@ -20,11 +20,11 @@ const WRITERS: u64 = 4;
 /// Number of times that the disk becomes full.
 const ROUNDS: u64 = 4;
 const ROOM_MAX: u64 = 200_000;
-/// Room for everything.
+/// Free space that is never used up, in bytes.
 const PLENTY: &str = "999999999999";
-/// Number of interruptions of an index, of each kind.
+/// Number of interruptions of each kind while indexes are built.
 const INDEX_ROUNDS: u64 = 4;
-/// Longest time for indexes: their thread has the lowest priority, and other tests use the processors meanwhile.
+/// Maximum duration of building indexes. Their thread has the lowest priority, and other tests use the processors.
 const INDEX_DEADLINE: Duration = DEADLINE.saturating_mul(5);
 /// Name of the writer.
 const WRITER: &str = "w";
@@ -49,7 +49,7 @@ fn a_full_disk_refuses_changes_and_nothing_else() {
     let data = Pando::data(&scratch).canonicalize().unwrap();
     let room = scratch.join("room");
     for round in 0..support::rounds(ROUNDS) {
-        // At the first start there is no room at all.
+        // At the first start, there is no free space.
         let bytes = if round == 0 { 0 } else { random.u64(..ROOM_MAX) };
         println!("round {round}: room for {bytes} bytes");
         std::fs::write(&room, bytes.to_string()).unwrap();
@@ -70,7 +70,7 @@ fn a_full_disk_refuses_changes_and_nothing_else() {
 
         metrics::expect_not_ready_now(&pando, "the disk is full");
         if random.bool() {
-            // Room is made, and changes go on.
+            // Free some space. Changes are accepted again.
             std::fs::write(&room, PLENTY).unwrap();
             write_some(&mut writers, &pando, 60);
             metrics::wait_for_ready(&pando, 200);
@@ -107,7 +107,7 @@ fn write_until_refused(writers: &mut [Writer], pando: &Pando) -> Vec<Outcome> {
     })
 }
 
-/// Has the writers write until that many changes are acknowledged.
+/// Lets the writers write until this number of changes is acknowledged.
 fn write_some(writers: &mut [Writer], pando: &Pando, acknowledgements: u64) {
     let address = pando.address();
     let (sender, receiver) = mpsc::channel();
@@ -128,7 +128,7 @@ fn check_all(writers: &mut [Writer], pando: &Pando) {
     writers.iter_mut().for_each(|writer| writer.check(&mut admin));
 }
 
-/// Creates the sample organisation, with the entries that a writer needs, and indexes that are defined and not built.
+/// Creates the sample organisation, the entries that a writer needs, and indexes that are defined but not built.
 fn with_indexes_to_make(scratch: &Scratch) -> PathBuf {
     let template = scratch.join("template");
     let server = Start::bare(scratch, "template").arguments(&["--sample", "--admin-dn", ADMIN_DN]).ready();
@@ -173,7 +173,7 @@ fn check_indexes(data: &Path) {
     must(&["explain", "--base", SUFFIX, "(mail=*son*)"], data).expect_output("by indexes:");
 }
 
-/// Counts the calls and bytes of a server that builds all of the indexes and does nothing else.
+/// Counts the calls and bytes of a server that only builds all of the indexes.
 fn whole_build(scratch: &Scratch, template: &Path) -> powercut::Counted {
     let (data, count) = (scratch.path().canonicalize().unwrap().join("data"), scratch.join("count"));
     copy(template, &data);
@@ -219,10 +219,10 @@ fn an_index_goes_on_after_kills() {
     }
 }
 
-/// Bytes written when existing data is opened: the engine's table of readers.
+/// Bytes written when existing data is opened, by LMDB's reader table.
 const OPENING_BYTES: i64 = 128 << 10;
 
-/// Searches until the disk is full for an index, and returns false if all indexes are complete before that.
+/// Sends searches until the disk is full. Returns false if all indexes are complete before that.
 fn build_until_full(pando: &Pando) -> bool {
     let mut admin = pando.administrator();
     let started = Instant::now();
@@ -235,7 +235,7 @@ fn build_until_full(pando: &Pando) -> bool {
             return false;
         }
         assert!(started.elapsed() < INDEX_DEADLINE, "{log}");
-        // An incomplete index is not used: answers are always the same.
+        // An incomplete index is not used, so answers are always the same.
         let found = admin.search(SUFFIX, Scope::WholeSubtree, "(cn=*ber*)", &["1.1"]).unwrap();
         let all = admin.search(SUFFIX, Scope::WholeSubtree, "(&(cn=*ber*)(!(cn=x)))", &["1.1"]).unwrap();
         assert_eq!(found.entries.len(), all.entries.len());
@@ -261,7 +261,8 @@ fn an_index_waits_for_room_on_the_disk() {
             if build_until_full(&pando) {
                 break pando;
             }
-            // Slices are cut by time, so one build grows the file by more than another.
+            // Slices end after a certain time, so each build writes a different number of bytes. Try again with less
+            // space.
             pando.kill();
             bytes = OPENING_BYTES + (bytes - OPENING_BYTES) / 2;
         };

@@ -1,5 +1,5 @@
-//! Commands that create data, killed or out of room at points spread over their run: either the old or the new data is
-//! there, complete and sound. The same command then completes, and nothing is left over.
+//! Commands that create data, killed or out of disk space at random points of their run. Either the old or the new data
+//! is there, complete and sound. The same command can then be completed, and leaves nothing else.
 
 use crate::support;
 
@@ -11,12 +11,12 @@ use support::interrupted::{Interruption, Stopped, must};
 use support::pando::Start;
 use support::{Pando, SUFFIX, Scratch};
 
-/// Kills, power cuts and full disks of each command.
+/// Number of kills, power cuts and full disks for each command.
 const ROUNDS: u64 = 3;
-/// Number of each for commands that take long.
+/// The same number for commands that take long.
 const ROUNDS_LARGE: u64 = 2;
 
-/// Creates the sample organisation as data, which no server has open, and as LDIF.
+/// Creates the sample organisation as data that no server has open, and as LDIF.
 fn sample(scratch: &Scratch) -> (PathBuf, PathBuf) {
     assert!(Start::new(scratch).arguments(&["--sample"]).ready().stop().success());
     let data = Pando::data(scratch);
@@ -25,13 +25,13 @@ fn sample(scratch: &Scratch) -> (PathBuf, PathBuf) {
     (data, file)
 }
 
-/// Stops a command at random points, by each kind of interruption.
+/// Interrupts a command in each way, at random points.
 fn interrupt(interruption: &Interruption<'_>, rounds: u64) {
     let mut random = fastrand::Rng::with_seed(support::seed());
     let mut stopped = Vec::new();
     let (calls, bytes) = (interruption.whole.calls, interruption.whole.grown_bytes);
     for _ in 0..support::rounds(rounds) {
-        // Some near the beginning and the end, because the outcome changes there.
+        // Some points are near the beginning and the end, because the outcome changes there.
         let range = match random.u8(..3) {
             0 => 1..=calls.min(24),
             1 => calls.saturating_sub(8).max(1)..=calls,
@@ -63,7 +63,7 @@ fn an_import_in_place_of_entries() {
     interrupt(&Interruption::of(&scratch, Some(&old), true, &arguments), ROUNDS);
 }
 
-/// With so much text that rows go through temporary files.
+/// The text is so large that rows are sorted in temporary files.
 #[test]
 fn an_import_that_sorts_on_the_disk() {
     const GROUPS: usize = 2_000;
@@ -79,7 +79,7 @@ fn an_import_that_sorts_on_the_disk() {
     }
     let (raw, first) = (scratch.join("raw"), scratch.write("raw.ldif", text));
     must(&["import", "--suffix", SUFFIX, first.to_str().unwrap()], &raw);
-    // With everything that would otherwise be new every time.
+    // The export contains all values that an import would otherwise generate anew each time.
     let file = scratch.join("all.ldif");
     let file = file.to_str().unwrap();
     must(&["export", "--operational", "-o", file], &raw);
@@ -104,7 +104,7 @@ fn a_repair() {
     interrupt(&Interruption::of(&scratch, Some(&data), false, &["verify", "--repair"]), ROUNDS);
 }
 
-/// Settings take effect all together or not at all. Rows of indexes then follow in slices, and missing ones are written
+/// Either all settings take effect or none. Afterwards, index rows are built in slices, and missing ones are added
 /// later.
 #[test]
 fn settings_that_are_applied() {
@@ -121,7 +121,7 @@ fn settings_that_are_applied() {
     interrupt(&apply, ROUNDS);
 }
 
-/// Removes every third row of data derived from the entries.
+/// Removes every third row of the data derived from entries.
 fn damage(data: &Path) {
     let (store, mut writer) = Store::open(data, MAPS, &Options::default()).unwrap();
     let view = store.view().unwrap();

@@ -1,4 +1,4 @@
-//! Limits for some clients: by identity, group, network and listener, and their precedence.
+//! Limits for selected clients, by identity, group, network and listener, and their precedence.
 
 use crate::support;
 
@@ -60,7 +60,7 @@ fn start_with(scratch: &Scratch, limits: &str) -> Pando {
         ];
         add(&mut administrator, &person_dn(uid), &attributes);
     }
-    // Carl is in the group through another one; so is Bert, who has a limit of his own.
+    // Carl belongs to the group through another group, and so does Bert, who has an individual limit.
     let group = |name: &str, members: &[&str]| {
         let dn = format!("cn={name},{SUFFIX}");
         let mut attributes = vec![("objectClass", "groupOfNames"), ("cn", name)];
@@ -79,7 +79,7 @@ fn bound(pando: &Pando, uid: &str) -> Connection {
     connection
 }
 
-/// Returns the number of entries, and the result code.
+/// Returns the number of entries found, and the result code.
 fn found(connection: &mut Connection) -> (usize, ResultCode) {
     let found = connection.search(SUFFIX, Scope::WholeSubtree, "(objectClass=*)", &["1.1"]).unwrap();
     (found.entries.len(), found.outcome.code)
@@ -99,12 +99,12 @@ fn limits_are_those_of_the_first_table_that_fits_and_states_them() {
     assert_eq!(found(&mut bound(&pando, "carl")), (all, ResultCode::SUCCESS), "a member, by way of a group");
     assert_eq!(found(&mut bound(&pando, "dora")), (3, size), "a user like others");
     let mut dora = bound(&pando, "dora");
-    // A limit follows the identity of the connection.
+    // A limit depends on the present identity of the connection.
     assert!(dora.bind("", "").unwrap().is_success());
     assert_eq!(found(&mut dora), (1, size));
     assert!(dora.bind(&person_dn("carl"), "carl-secret").unwrap().is_success());
     assert_eq!(found(&mut dora).0, all);
-    // Without an index, a member of the group may examine one entry; others have their own limit.
+    // Without an index, a member of the group may examine one entry. Other clients have a different limit.
     let unindexed = |connection: &mut Connection| {
         let filter = "(carLicense=nothing)";
         connection.search(SUFFIX, Scope::WholeSubtree, filter, &["1.1"]).unwrap().outcome.code
@@ -113,7 +113,7 @@ fn limits_are_those_of_the_first_table_that_fits_and_states_them() {
     assert_ne!(unindexed(&mut bound(&pando, "carl")), ResultCode::SUCCESS);
 }
 
-/// Returns the address of the listener in the settings.
+/// Returns the address of the listener to which a limit in the settings applies.
 fn second_listener(pando: &Pando) -> SocketAddr {
     let rest = pando.ready_line.split_once("ldap://127.0.0.2:").unwrap().1;
     SocketAddr::from(([127, 0, 0, 2], rest.split_whitespace().next().unwrap().parse().unwrap()))
@@ -150,7 +150,7 @@ for = ["listener ldap://127.0.0.2:0", "network 127.0.0.9/32"]
 connections = 2
 "#;
 
-/// Tries until there is a value: the place of a connection is free a moment after it is closed.
+/// Tries until `found` returns a value: a closed connection still counts for a moment.
 fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
     let started = Instant::now();
     loop {
@@ -186,14 +186,15 @@ fn an_identity_and_a_group_have_so_many_connections() {
         connection.extended("1.3.6.1.4.1.4203.1.11.3", None).unwrap().extended.value.unwrap_or_default()
     };
     assert_eq!(who(&mut third), b"", "it stays anonymous, and in use");
-    // A connection keeps its place after another bind.
+    // After another bind as the same user, a connection still counts once.
     assert!(bind(&mut first, "bert").is_success());
-    // The group's one place is counted separately; a connection that gets no place keeps its identity.
+    // The group's limit of one connection is counted separately. If a bind exceeds a limit, the connection keeps its
+    // identity.
     let mut carl = bound(&pando, "carl");
     assert_eq!(bind(&mut third, "carl").code, ResultCode::ADMIN_LIMIT_EXCEEDED);
     assert_eq!(bind(&mut first, "carl").code, ResultCode::ADMIN_LIMIT_EXCEEDED);
     assert_eq!(bind(&mut third, "bert").code, ResultCode::ADMIN_LIMIT_EXCEEDED);
-    // Others are not limited, and a client that becomes one of them frees its place.
+    // Other users are not limited. If a connection binds as one of them, it no longer counts for the group.
     let others: Vec<Connection> = (0..5).map(|_| bound(&pando, "dora")).collect();
     assert!(bind(&mut carl, "dora").is_success());
     assert!(bind(&mut third, "carl").is_success());
@@ -203,7 +204,7 @@ fn an_identity_and_a_group_have_so_many_connections() {
     drop(others);
 }
 
-/// Opens a connection from another address of this machine.
+/// Opens a connection from another loopback address.
 fn connect_from(source: Ipv4Addr, to: SocketAddr) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.bind(&SocketAddr::from((source, 0)).into()).unwrap();
@@ -226,7 +227,7 @@ fn a_listener_and_a_network_share_the_connections_of_their_table() {
     }
     assert_eq!(refusals(&pando), 1, "told once: {}", pando.log());
     found(&mut pando.connect());
-    // A reload permits one more; open connections still count.
+    // After a reload, one more connection is permitted. Open connections still count.
     scratch.write("node.toml", CONNECTIONS.replacen("/32\"]\nconnections = 2", "/32\"]\nconnections = 3", 1));
     pando.signal(Signal::HUP);
     let mut third = until("the new number is in force", || {
@@ -237,7 +238,7 @@ fn a_listener_and_a_network_share_the_connections_of_their_table() {
     assert_eq!(found(&mut third).1, ResultCode::SUCCESS);
 }
 
-/// Of two clients that request the same amount and read nothing, one may have fewer octets waiting.
+/// Two clients request the same amount and read nothing. One of them may have fewer octets waiting.
 #[test]
 fn a_slow_reader_has_so_many_bytes_waiting() {
     let limits = "[[limit]]\nfor = [\"uid=bert,ou=people,dc=example,dc=com\"]\nslow_reader_bytes = 1\n";
@@ -255,7 +256,7 @@ fn a_slow_reader_has_so_many_bytes_waiting() {
         let (filter, selection) = (FilterBuf::parse("(objectClass=*)").unwrap(), SelectionBuf::new());
         let request =
             SearchRequest::new(&big, Scope::BaseObject, filter.as_filter(), selection.as_selection());
-        // More than sockets take.
+        // More than the buffers of the sockets hold.
         for _ in 0..1_000 {
             slow.send(Request::Search(request), Controls::NONE).unwrap();
         }

@@ -1,6 +1,6 @@
-//! Crashes, power cuts, damage, and want of everything: disk, descriptors, threads, time.
+//! Crashes, power cuts, damage, and shortage of disk space, descriptors, threads and time.
 //!
-//! One binary, so that it is linked once and tests that wait do so at the same time.
+//! These tests are one binary, so that it is linked once and tests that wait can run at the same time.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 #[path = "../support/mod.rs"]

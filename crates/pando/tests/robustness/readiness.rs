@@ -1,5 +1,5 @@
-//! `/ready` is false within five seconds of its cause, and true again without one. `faults` has failed syncs and
-//! hanging loops, `full` disks that refuse to write.
+//! `/ready` becomes false within five seconds of a cause, and true again after it. The module `faults` tests failed
+//! syncs and hanging loops, and `full` tests full disks.
 
 use crate::support;
 
@@ -12,13 +12,13 @@ use support::pando::{SmallDisk, Start};
 use support::tree::plant;
 use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
-/// Starts a server with this node file and the metrics.
+/// Starts a server with this table in its node file, and with metrics.
 fn start(scratch: &Scratch, table: &str) -> Start {
     let node = scratch.write("node.toml", format!("{table}{}", metrics::NODE_FILE));
     Start::new(scratch).arguments(&["--node", node.to_str().unwrap()])
 }
 
-/// The free space shows it, before any change meets it.
+/// The server measures the free space, so it reports a full disk before any change fails.
 #[test]
 fn a_disk_below_its_reserve_is_full_until_it_has_room() {
     let scratch = Scratch::new("full-by-space");
@@ -42,7 +42,7 @@ fn a_disk_below_its_reserve_is_full_until_it_has_room() {
             assert_eq!(refused.code, ResultCode::UNWILLING_TO_PERFORM, "{refused:?}");
             expect_not_ready_now(&pando, "the disk is full");
         }
-        // It is ready before a change tries whether there is room: changes may go to another server until then.
+        // It becomes ready without a change, because clients may send changes to another server until then.
         disk.resize(1_000);
         metrics::wait_for_ready(&pando, 200);
         if is_changed {
@@ -52,7 +52,7 @@ fn a_disk_below_its_reserve_is_full_until_it_has_room() {
     assert!(pando.stop().success());
 }
 
-/// The supplier is halted: its connections stay, and nothing arrives.
+/// The supplier is suspended: its connections stay open, and nothing arrives.
 #[test]
 fn a_replica_that_lags_more_than_its_limit_is_not_ready() {
     let (of_supplier, of_replica) = (Scratch::new("lag-supplier"), Scratch::new("lag-replica"));

@@ -1,4 +1,4 @@
-//! Acknowledged changes are there after any end of the server.
+//! Acknowledged changes survive any end of the server.
 
 use crate::support;
 
@@ -85,7 +85,7 @@ fn a_generated_administrator_password_is_printed_once_and_stays() {
     assert!(pando.connect().bind(&name, &password).unwrap().is_success(), "and holds");
 }
 
-/// Returns name and password from the line that contains them: the words after "administrator" and "password".
+/// Returns the name and password in the line that contains them, as the words after "administrator" and "password".
 fn administrator_in(said: &str) -> Option<(String, String)> {
     let line = said.lines().find(|line| line.contains("password"))?;
     let name = line.split_whitespace().find(|word| word.contains('='))?;
@@ -103,6 +103,6 @@ fn a_start_after_many_changes_is_quick() {
     let started = Instant::now();
     let pando = Start::new(&scratch).ready();
     assert!(pando.administrator().entry(SUFFIX, &[]).unwrap().is_some());
-    // A loose bound, which a replay of the whole log would exceed.
+    // A generous bound, which a replay of the whole log would exceed.
     assert!(started.elapsed() < support::DEADLINE);
 }

@@ -1,5 +1,5 @@
-//! `pando verify --salvage`: a directory whose redo log is damaged in the middle is refused, and the message names this
-//! command. It saves every change before the gap and none after it, and lists the lost ones.
+//! `pando verify --salvage`: a directory whose redo log is damaged in the middle does not open, and the message names
+//! this command. It saves every change before the gap and none after it, and lists the lost ones.
 
 use crate::support;
 
@@ -13,17 +13,17 @@ use support::pando::{self, Start};
 use support::writers::plant_suffix;
 use support::{ADMIN_DN, Pando, SUFFIX, Scratch};
 
-/// Entries, each in a group of its own.
+/// Number of entries, each in a separate group.
 const ENTRIES: u64 = 48;
-/// Octets of an entry's value: a few entries fill the first segment, and more the next ones, each twice as large.
+/// Size of an entry's value in octets. A few entries fill the first segment; each further segment is twice as large.
 const VALUE_LEN: usize = 40_000;
 const BLOCK: u64 = 4096;
-/// Bytes before a group's payload.
+/// Size of a group's header in bytes, before its payload.
 const HEAD: u64 = 36;
-/// Most attempts to make changes without a checkpoint before the kill.
+/// Maximum number of attempts to kill the server after the changes and before a checkpoint.
 const TRIES_MAX: usize = 20;
 
-/// A data directory whose last changes are only in the redo log, over several segments.
+/// A data directory whose last changes are only in several segments of the redo log.
 struct Pending {
     scratch: Scratch,
     data: PathBuf,
@@ -32,7 +32,7 @@ struct Pending {
     position: u64,
 }
 
-/// A group in a segment.
+/// A group and its place in a segment.
 #[derive(Clone)]
 struct Frame {
     segment: PathBuf,
@@ -41,7 +41,7 @@ struct Frame {
 }
 
 impl Pending {
-    /// Adds entries and kills the server before they are checkpointed.
+    /// Adds entries, and kills the server before they are checkpointed.
     fn make(name: &str) -> Pending {
         for _ in 0..TRIES_MAX {
             let scratch = Scratch::new(name);
@@ -73,7 +73,7 @@ impl Pending {
         panic!("a checkpoint came first each of {TRIES_MAX} times");
     }
 
-    /// Copies the directory, to be damaged.
+    /// Copies the directory, so that the copy can be damaged.
     fn copy(&self, name: &str) -> PathBuf {
         let copy = self.scratch.join(name);
         fs::create_dir(&copy).unwrap();
@@ -93,14 +93,14 @@ impl Pending {
         self.position - (self.frames.last().unwrap().sequence - sequence)
     }
 
-    /// Returns the frames of the segment in the middle.
+    /// Returns the groups in the middle segment.
     fn middle_segment(&self) -> Vec<Frame> {
         let segments = segments_of(&self.frames);
         let middle = &segments[segments.len() / 2];
         self.frames.iter().filter(|frame| frame.segment == *middle).cloned().collect()
     }
 
-    /// Salvages a damaged copy from which the groups from `first` to `last` are lost.
+    /// Salvages a damaged copy in which the groups from `first` to `last` are lost, and checks the result.
     #[track_caller]
     fn check(&self, copy: &Path, first: u64, last: u64) {
         let start = Start::bare(&self.scratch, copy.file_name().unwrap().to_str().unwrap());
@@ -140,7 +140,8 @@ impl Pending {
         self.check_saved(&ldif, &settings, self.entry_of(first));
     }
 
-    /// A new directory can import the saved data: the entries before the gap with all their values, and no other.
+    /// Imports the saved data into a new directory, which must have all entries before the gap with their values, and
+    /// no others.
     #[track_caller]
     fn check_saved(&self, ldif: &Path, settings: &Path, entries: u64) {
         let fresh = ldif.with_extension("fresh");
@@ -175,7 +176,7 @@ fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     files.map(|file| (file.file_name().into_string().unwrap(), fs::read(file.path()).unwrap())).collect()
 }
 
-/// Returns the groups of a redo log in order, by the format of their heads in `store/src/redo/frame.rs`.
+/// Returns the groups of a redo log in order. The format of their headers is in `store/src/redo/frame.rs`.
 fn frames(data: &Path) -> Vec<Frame> {
     let mut frames = Vec::new();
     for (name, bytes) in contents(data) {
@@ -226,7 +227,7 @@ fn records_before_a_gap_are_saved_and_none_after_it() {
     segment.set_len(damaged.offset + BLOCK).unwrap();
     pending.check(&cut, damaged.sequence, last.sequence);
 
-    // Two gaps: the first one counts.
+    // If there are two gaps, the first one counts.
     let twice = pending.copy("twice");
     let later = pending.frames.iter().rev().nth(1).unwrap();
     flip(&twice.join(&first.segment), first.offset + HEAD);
@@ -237,7 +238,7 @@ fn records_before_a_gap_are_saved_and_none_after_it() {
     let lost = format!("add \"{}\"", dn(pending.entry_of(later.sequence)));
     assert!(!run.stdout.contains(&lost), "{run}");
 
-    // A header has no information that the groups lack.
+    // The header of a segment has no information that its groups lack.
     let headless = pending.copy("headless");
     flip(&headless.join(&first.segment), 9);
     let run = salvage(&headless, &headless.with_extension("ldif")).expect_code(0);

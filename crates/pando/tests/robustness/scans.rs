@@ -1,4 +1,4 @@
-//! Long searches together with short ones, with the real binary. `crates/server/tests/in_process/scans.rs` tests the
+//! Long and short searches at the same time, with the real binary. `crates/server/tests/in_process/scans.rs` tests the
 //! use of threads.
 
 use crate::support;
@@ -14,16 +14,16 @@ use support::cluster::until;
 use support::pando::{Start, command};
 use support::{Pando, SUFFIX, Scratch, positions};
 
-/// Enough for a search without an index to be a long one.
+/// Number of people, so large that a search without an index is a long one.
 const PEOPLE: usize = 6_000;
 
-/// Long searches sent at once.
+/// Number of long searches sent at once.
 const SCANS: usize = 50;
 
-/// Most attempts at the long searches: all may be answered before the test can look.
+/// Maximum number of attempts, because all long searches may be answered before the test can check.
 const ATTEMPTS: usize = 100;
 
-/// A server of one event loop and one scan thread over people with a description each.
+/// Starts a server with one event loop and one scan thread, and people with a description each.
 fn people(scratch: &Scratch) -> Pando {
     let mut ldif = format!("dn: {SUFFIX}\nobjectClass: domain\ndc: example\n\n");
     for number in 0..PEOPLE {
@@ -39,7 +39,7 @@ fn people(scratch: &Scratch) -> Pando {
     Start::new(scratch).arguments(&["--node", node_file.to_str().unwrap()]).ready()
 }
 
-/// A figure of `cn=monitor`.
+/// Returns a figure of `cn=monitor`.
 fn figure(connection: &mut Connection, dn: &str) -> u64 {
     let entry = connection.entry(dn, &["monitorCounter"]).unwrap().unwrap();
     entry.text("monitorCounter").unwrap().parse().unwrap()
@@ -65,7 +65,8 @@ fn short_searches_of_others_are_answered_while_long_ones_run() {
             Message { id, request: Request::Search(request), controls: Controls::NONE }.encode(&mut bytes);
         }
         long.send_bytes(&bytes).unwrap();
-        // A scan runs before and after the short search, so it runs while that is answered: on the same, only loop.
+        // A scan runs before and after the short search, so it also runs while the only event loop answers the short
+        // search.
         let before = running(&mut short);
         let found = short.search(SUFFIX, Scope::WholeSubtree, "(uid=p59)", &["description"]).unwrap();
         let after = running(&mut short);
@@ -101,7 +102,7 @@ fn an_explanation_names_scan_threads() {
         }
         entries += 1;
     };
-    // 59, 590 to 599, 5900 to 5999.
+    // The numbers 59, 590 to 599, and 5900 to 5999 match.
     assert_eq!(entries, 111);
     let message = done.message();
     let control = message.controls.iter().find(|control| control.oid == EXPLAIN).unwrap();
@@ -110,8 +111,8 @@ fn an_explanation_names_scan_threads() {
     assert!(text.contains("of them on scan threads"), "{text}");
 }
 
-/// The story: a persistent search outlived its client. No other long operation may: scans, unread sorted results,
-/// passwords that wait to be hashed, waits for a position.
+/// Regression test: a persistent search outlived its client. No other long operation may outlive it: scans, sorted
+/// results that are not read, passwords that wait to be hashed, waits for a position.
 #[test]
 fn nothing_outlives_its_connection() {
     let scratch = Scratch::new("outlives");

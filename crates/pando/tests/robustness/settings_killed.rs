@@ -1,5 +1,5 @@
-//! `pando apply` that is killed, loses its power or runs out of disk, anywhere: the old settings or the new, never
-//! half; the next one goes on.
+//! `pando apply`, killed, without power or out of disk space at any moment. The old or the new settings are in force as
+//! a whole, and the next run continues.
 
 use crate::support;
 
@@ -13,7 +13,7 @@ use support::{Pando, SUFFIX, Scratch};
 /// Number of kills in each test.
 const ROUNDS: u64 = 12;
 
-/// Two settings that differ in every part. A definition that was used stays in both.
+/// Returns two settings files that differ in every part, except for a definition that is in use.
 fn two_settings(scratch: &Scratch) -> [PathBuf; 2] {
     let colour = "attributetype ( 1.3.6.1.4.1.32473.1 NAME 'colour' EQUALITY caseIgnoreMatch \
                   SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )";
@@ -33,7 +33,7 @@ fn exported(data: &Path) -> String {
     command(&["export", "--settings-only"], Some(data)).expect_code(0).stdout
 }
 
-/// Returns the directory's content with each of the settings in force, from directories of their own.
+/// Returns the exported settings of two new directories, one for each settings file.
 fn expected(scratch: &Scratch, settings: &[PathBuf; 2]) -> [String; 2] {
     let mut number = 0;
     settings.each_ref().map(|file| {
@@ -44,7 +44,7 @@ fn expected(scratch: &Scratch, settings: &[PathBuf; 2]) -> [String; 2] {
     })
 }
 
-/// Returns the lines in order, with the suffixes in order, because their sequence does not matter.
+/// Returns the text with its lines and suffixes sorted, because their order does not matter.
 fn sorted(text: &str) -> String {
     let line = |line: &str| match line.strip_prefix("suffixes = [") {
         None => line.to_owned(),
@@ -58,7 +58,7 @@ fn sorted(text: &str) -> String {
     text.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Exactly one of the two is in force, and everything in the directory agrees with everything else.
+/// Checks that one of the two settings is in force, and that `pando verify` passes. Returns which one.
 #[track_caller]
 fn is_whole(data: &Path, expected: &[String; 2]) -> usize {
     let found = sorted(&exported(data));
@@ -84,7 +84,7 @@ fn a_killed_apply_has_changed_nothing_or_everything() {
         power.apply(&mut apply);
         apply.output().unwrap()
     };
-    // How many calls there are to be killed at.
+    // Count the calls of a whole run, at each of which it can be killed.
     let counted = run(&settings[1], PowerCut::new(&data, &journal).count(&counts));
     assert!(counted.status.success(), "{counted:?}");
     let whole = powercut::counted(&counts).unwrap();
@@ -99,7 +99,7 @@ fn a_killed_apply_has_changed_nothing_or_everything() {
             0 => power.kill_at(call),
             1 => power.cut_at(call),
             _ => {
-                // If the file does not grow, there is room for everything.
+                // If the file does not grow, the space is sufficient.
                 std::fs::write(&room, random.i64(0..=whole.grown_bytes.max(0)).to_string()).unwrap();
                 power.room(&room)
             }
@@ -110,7 +110,7 @@ fn a_killed_apply_has_changed_nothing_or_everything() {
         }
         killed += u64::from(!output.status.success());
         is_whole(&data, &expected);
-        // The next one goes on from there, and finishes the indexes.
+        // The next run continues from there, and completes the indexes.
         let again = command(&["apply", settings[target].to_str().unwrap()], Some(&data));
         again.expect_code(0);
         assert_eq!(is_whole(&data, &expected), target);
@@ -136,7 +136,7 @@ fn a_killed_first_apply_leaves_nothing_or_a_directory() {
         PowerCut::new(&data, &scratch.join("journal")).kill_at(random.u64(1..20)).apply(&mut apply);
         apply.stdout(Stdio::null()).stderr(Stdio::null());
         apply.status().unwrap();
-        // The remains are a directory, or do not prevent a new one.
+        // The remains are a complete directory, or do not prevent a new one.
         let planned = command(&["plan", settings[0].to_str().unwrap()], Some(&data)).expect_code(0);
         if planned.stdout.starts_with("no change") {
             assert_eq!(is_whole(&data, &expected), 0);
@@ -158,7 +158,7 @@ fn a_server_killed_while_it_takes_settings_has_all_of_them_or_none() {
     let expected = expected(&scratch, &settings);
     let data = Pando::data(&scratch).canonicalize().unwrap();
     let apply = |target: usize| command(&["apply", settings[target].to_str().unwrap()], Some(&data));
-    // How many calls a start and a stop take, and how many with a change of settings between.
+    // Count the calls of a start and a stop, without and with a change of the settings in between.
     let (journal, counts) = (scratch.join("journal"), scratch.join("counts"));
     let calls_with = |change: &dyn Fn()| {
         let pando =
@@ -167,18 +167,18 @@ fn a_server_killed_while_it_takes_settings_has_all_of_them_or_none() {
         assert!(pando.stop().success());
         powercut::counted(&counts).unwrap().calls
     };
-    // Without a server, it also completes pending work on indexes.
+    // Without a server, the command also completes pending work on indexes.
     apply(0).expect_code(0);
     let start = calls_with(&|| ());
     let all = calls_with(&|| drop(apply(1).expect_code(0)));
     let mut killed = 0;
     for round in 0..ROUNDS {
         let target = (round % 2) as usize;
-        // Most of them while the change itself is written; after that, index rows are.
+        // Most kills come while the change itself is written; the others come while index rows are written.
         let last = if random.u32(0..4) == 0 { all } else { start + 4 };
         let call = random.u64(start + 1..=last.min(all));
         let power = PowerCut::new(&data, &journal).kill_at(call);
-        // It may be killed while it starts.
+        // The server may be killed during its start.
         let Ok(pando) = Start::bare(&scratch, "data").with(&power).ready_or_ended() else { continue };
         let applied = apply(target);
         println!("killed at {call} of {start} to {all}: {:?}", applied.code);
@@ -188,7 +188,7 @@ fn a_server_killed_while_it_takes_settings_has_all_of_them_or_none() {
         assert!(applied.code != Some(0) || found == target, "what was answered is there: {applied}");
         apply(found).expect_code(0).expect_output("no change");
     }
-    // A restart goes on with the indexes, and a last apply finds nothing in the way.
+    // A restart continues to build the indexes, and a last apply succeeds.
     assert!(Start::bare(&scratch, "data").ready().stop().success());
     apply(1).expect_code(0);
     assert_eq!(is_whole(&data, &expected), 1);

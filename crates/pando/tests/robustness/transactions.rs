@@ -1,5 +1,5 @@
-//! The power is cut while clients commit transactions: of each, the data has all changes or none, and every one that
-//! was acknowledged.
+//! The power is cut while clients commit transactions. The data has all changes of a transaction or none, and it has
+//! every transaction that was acknowledged.
 
 use crate::support;
 
@@ -15,17 +15,17 @@ use support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
 
 const CLIENTS: usize = 4;
 const ROUNDS: u64 = 8;
-/// Entries that a transaction changes.
+/// Number of entries that a transaction changes.
 const ENTRIES: usize = 5;
-/// Last of the writes and syncs at which the power may be cut.
+/// Maximum number of writes and syncs before the power is cut.
 const CALLS_MAX: u64 = 300;
 
 fn unit(client: usize, entry: usize) -> String {
     format!("ou=unit-{client}-{entry},{SUFFIX}")
 }
 
-/// Commits transactions that give the entries of a client the next number, until the server has lost its power. Returns
-/// the last number that was acknowledged, and the last that was sent.
+/// Commits transactions that write the next number into the entries of a client, until the server has lost its power.
+/// Returns the last number that was acknowledged, and the last that was sent.
 fn commit_until_the_end(address: SocketAddr, client: usize, from: u64) -> (u64, u64) {
     let (mut acknowledged, mut sent) = (from, from);
     let mut commits = || -> Result<(), client::ClientError> {

@@ -1,4 +1,4 @@
-//! Groups: members are values.
+//! Groups, whose members are values.
 
 use serde_json::{Value, json};
 
@@ -99,7 +99,7 @@ fn a_large_group_is_changed_without_being_read() {
     let path = format!("/Groups/{}", id(&all));
     let add = json!([{ "op": "add", "path": "members", "value": [{ "value": anna["id"] }] }]);
     let answer = scim.patch(&path, &add);
-    // The group is too large to come with every change of it.
+    // The group is too large to be returned after every change.
     assert_eq!((answer.status, answer.body), (204, Value::Null));
     assert_eq!(answer.http.headers("etag").len(), 1);
     let shown = scim.ask(

@@ -46,7 +46,7 @@ fn malformed_bodies_are_refused() {
         let answer = post(body.as_bytes());
         let shown: String = body.chars().take(200).collect();
         if scim_type == "invalidValue" && shown.contains("xxxxx") {
-            // The directory has no limit for the size of a title, and no error either.
+            // The directory does not limit the size of a title, so the request may succeed.
             assert!(matches!(answer.status, 201 | 400), "{}", answer.status);
             continue;
         }
@@ -98,7 +98,7 @@ fn malformed_filters_are_refused() {
     ] {
         let answer = scim.get(&format!("/Users?count=1&filter={}", encoded(filter)));
         if filter.len() > 5000 {
-            // The head of a request is bounded too.
+            // The size of the request header is limited too.
             assert!(matches!(answer.status, 400 | 431), "{}", answer.status);
             continue;
         }

@@ -1,4 +1,4 @@
-//! Lists: pages by index and by cursor, order, selection, the documents.
+//! Lists: pages by index and by cursor, sorting, selection, and the documents of the service.
 
 use std::collections::BTreeSet;
 
@@ -35,7 +35,7 @@ fn pages_contain_every_user_once() {
         seen.extend(names(&page));
     }
     assert_eq!((seen.len(), seen.iter().collect::<BTreeSet<_>>().len()), (COUNT, COUNT));
-    // A place that was not requested before.
+    // An index at which no page has begun before.
     let page = scim.get("/Users?startIndex=54&count=7&attributes=userName").expect(200, None);
     assert_eq!((names(&page).as_slice(), &page["totalResults"]), (&seen[53..], &json!(COUNT)));
     for (query, listed) in
@@ -101,7 +101,7 @@ fn lists_are_sorted_and_selected() {
     assert_eq!((&all["totalResults"], names(&all).len()), (&json!(COUNT + 1), 2));
     let one =
         search("/.search", json!({ "filter": "displayName eq \"user team\" or userName eq \"user001\"" }));
-    // Groups have no userName: the comparison matches nothing there.
+    // Groups have no userName, so the comparison does not match them.
     assert_eq!(one.expect(200, None)["totalResults"], 2);
     search("/.search", json!({ "filter": "shoeSize pr" })).expect(400, Some("invalidFilter"));
 }

@@ -1,4 +1,4 @@
-//! SCIM, over HTTP with the real server.
+//! SCIM with the real server, over HTTP.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 #[path = "../support/mod.rs"]
@@ -28,7 +28,7 @@ const GROUP: &str = "urn:ietf:params:scim:schemas:core:2.0:Group";
 const ENTERPRISE: &str = "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User";
 const PATCH: &str = "urn:ietf:params:scim:api:messages:2.0:PatchOp";
 
-/// A server with SCIM, and no users.
+/// A server with SCIM and without users.
 struct Scim {
     scratch: Scratch,
     pando: Pando,
@@ -36,7 +36,7 @@ struct Scim {
     authorization: String,
 }
 
-/// An answer: status, head, and body, which is null if there is none.
+/// An answer: its status, header and body. The body is null if there is none.
 #[derive(Debug)]
 struct Answer {
     status: u16,
@@ -49,7 +49,7 @@ impl Scim {
         Scim::start_with(Scratch::new(name), "", false)
     }
 
-    /// Starts a server with this in its node file.
+    /// Starts a server with these additional lines in its node file.
     fn start_with(scratch: Scratch, more: &str, tls: bool) -> Scim {
         let node = format!(
             "{more}[console]\nlisten = [\"127.0.0.1:0\"]\ntls = {tls}\n\
@@ -83,7 +83,7 @@ impl Scim {
         self.pando.administrator()
     }
 
-    /// Sends a request with more lines of the head, each with its end.
+    /// Sends a request with additional header lines, each with its line end.
     #[track_caller]
     fn ask_with(&self, method: &str, path: &str, head: &str, body: &[u8]) -> Answer {
         exchange(self.at, method, path, head, body)
@@ -138,7 +138,7 @@ fn exchange(at: SocketAddr, method: &str, path: &str, head: &str, body: &[u8]) -
         body.len()
     );
     let http = send(at, &[start.as_bytes(), body].concat());
-    // A body that is too large for every page is refused before the service sees it.
+    // A body above the limit for all pages is refused before the SCIM service sees it.
     let is_json = !http.body.is_empty() && http.status != 413;
     let body = if is_json { serde_json::from_slice(&http.body).unwrap() } else { Value::Null };
     Answer { status: http.status, http, body }

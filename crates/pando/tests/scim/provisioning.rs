@@ -1,11 +1,11 @@
-//! Provisioning by a SCIM client of others.
+//! Provisioning by a SCIM client of another project.
 
 use crate::Scim;
 use crate::support::clients::{repository, run};
 use crate::support::{ADMIN_DN, ADMIN_PASSWORD};
 
-/// UnboundID's SCIM 2 SDK, which identity managers are built with: users, a group, filters, sorted pages, PATCH, ETags,
-/// conflicts, deletion. Needs a compiler of Java.
+/// UnboundID's SCIM 2 SDK, which identity managers use: users, a group, filters, sorted pages, PATCH, ETags, conflicts,
+/// deletion. Needs a Java compiler.
 #[test]
 #[ignore = "./dev test clients"]
 fn unboundid() {

@@ -44,7 +44,7 @@ fn credentials_are_those_of_the_directory() {
         assert_eq!((answer.status, answer.http.headers("www-authenticate").len()), (401, 2), "{bad}");
     }
 
-    // By default users read, and change nothing.
+    // By default, users can read but not change anything.
     let as_anna = format!("Authorization: {}\r\n", basic("anna", "geheim-1"));
     let body = json!({ "schemas": [USER], "userName": "bert" }).to_string();
     let refused = scim.ask_with("POST", "/Users", &as_anna, body.as_bytes());
@@ -91,7 +91,7 @@ fn a_lock_without_effect_is_refused() {
     assert_eq!(scim.get(&path).body["active"], true);
 }
 
-/// Prints the status of a request over TLS that trusts the server's certificate.
+/// Prints the status of a request over TLS that verifies the server's certificate.
 const ASK: &str = r"
 import ssl, sys, urllib.error, urllib.request
 url, authority, token = sys.argv[1:]

@@ -1,4 +1,4 @@
-//! Users: their life, and what LDAP sees of it.
+//! Users: their life cycle, and their entries over LDAP.
 
 use std::thread;
 
@@ -93,14 +93,14 @@ fn a_patch_changes_what_it_names() {
     let manager = scim.user("boss");
     let mut admin = scim.ldap();
     let dn = "uid=anna,ou=people,dc=example,dc=com";
-    // SCIM does not know of these, and leaves them.
+    // SCIM does not show these values, and keeps them.
     let more = [
         (ldap::ChangeOperation::Add, "cn", &["Annie"][..]),
         (ldap::ChangeOperation::Add, "uid", &["ah"][..]),
     ];
     assert!(admin.modify(dn, &more).unwrap().is_success());
 
-    // As Microsoft Entra ID writes it.
+    // A request in the form that Microsoft Entra ID sends.
     let answer = scim.patch(
         &path,
         &json!([
@@ -128,7 +128,7 @@ fn a_patch_changes_what_it_names() {
     let filter = format!("{ENTERPRISE}:manager.value eq \"{}\" and active eq false", id(&manager));
     assert_eq!(scim.found("/Users", &filter).len(), 1);
 
-    // A new name, together with other changes.
+    // A new name together with other changes.
     let renamed = scim.patch(
         &path,
         &json!([
