@@ -65,7 +65,7 @@ impl Draft {
         &self.attributes[..self.count]
     }
 
-    /// Returns the attribute at this place of the known ones, if the entry has it.
+    /// Returns the attribute with this place in `KnownAttributes`, if the entry has it.
     pub(super) fn find(&self, known: usize) -> Option<&DraftAttribute> {
         self.number(known).map(|number| &self.attributes[number])
     }
@@ -75,7 +75,7 @@ impl Draft {
         (entry == self.entry).then_some(number)
     }
 
-    /// Returns the number of an attribute within the entry, and adds it if the entry does not have it yet.
+    /// Returns the number of an attribute within the entry. Adds the attribute if the entry does not have it yet.
     pub(super) fn attribute(&mut self, known: usize) -> usize {
         if let Some(number) = self.number(known) {
             return number;
@@ -95,8 +95,8 @@ impl Draft {
         self.count - 1
     }
 
-    /// Adds a value to the attribute with this number. `normalize` appends the normal form; if it fails, no value is
-    /// added.
+    /// Adds a value to the attribute with this number. `normalize` appends the normal form; if it fails, the value is
+    /// not added.
     pub(super) fn add<E>(
         &mut self,
         number: usize,
@@ -118,7 +118,7 @@ impl Draft {
         self.attributes[number].lacks_normal = true;
     }
 
-    /// Computes the missing normal form of the attribute with this number, if any.
+    /// Computes the normal form of the attribute's only value, if it is missing.
     pub(super) fn complete_normal<E>(
         &mut self,
         number: usize,
@@ -150,7 +150,7 @@ impl Draft {
         values.iter().try_for_each(|value| self.add(number, value, &mut normalize))
     }
 
-    /// Counts a value of the attribute with this number whose rows are already made.
+    /// Counts a value of the attribute with this number whose rows have already been made.
     pub(super) fn add_streamed(&mut self, number: usize) {
         self.attributes[number].streamed_count += 1;
     }
@@ -171,7 +171,7 @@ impl Draft {
         attribute.values.iter().map(pair)
     }
 
-    /// Returns the place, counted from 1, of a value of an attribute that is given twice.
+    /// Returns the place of a value that repeats an earlier one of the attribute, counted from 1.
     pub(super) fn given_twice(&self, attribute: &DraftAttribute) -> Option<usize> {
         let normal = |place: usize| &self.normals[attribute.values[place].normal.clone()];
         let count = attribute.values.len();

@@ -1,19 +1,19 @@
-//! Replication state in dumps of 389 DS, and attributes that the schema defines without effect. See
+//! Replication state in dumps of 389 DS, and attributes that the schema defines but Pando ignores. See
 //! [`super::vendor`] for the attributes of other servers.
 
 use ldap::ldif::LdifValues;
 
-/// Options of 389 DS that name the change by which a value was added, deleted, or became part of the name. A change
-/// number of 20 hexadecimal digits follows each.
+/// Options of 389 DS that name the change that added or deleted a value, or made it part of the name. A change number
+/// of 20 hexadecimal digits follows each.
 const STATE: [&str; 4] = ["vucsn-", "vdcsn-", "adcsn-", "mdcsn-"];
 
-/// Further options of 389 DS: the value, or the whole attribute, is deleted.
+/// Further options of 389 DS, for a deleted value and a deleted attribute.
 const DELETED: [&str; 2] = ["deleted", "deletedattribute"];
 
-/// Hexadecimal digits of a change number.
+/// Number of hexadecimal digits in a change number.
 const CHANGE_DIGITS: usize = 20;
 
-/// Class of a deleted entry of 389 DS.
+/// Object class of a deleted entry of 389 DS.
 const TOMBSTONE: &[u8] = b"nsTombstone";
 
 /// OIDs of operational attributes that the schema defines and Pando ignores: entryTtl and dynamicSubtrees (RFC 2589).
@@ -24,7 +24,7 @@ const WITHOUT_EFFECT: [&str; 2] = ["1.3.6.1.4.1.1466.101.119.3", "1.3.6.1.4.1.14
 pub(super) enum State {
     /// No replication state.
     None,
-    /// The values are present, under this description.
+    /// The values exist. Contains the description without replication state.
     Present(String),
     /// The values are deleted.
     Deleted,
@@ -52,8 +52,8 @@ pub(super) fn without_state(text: &str) -> State {
     State::Present(kept.join(";"))
 }
 
-/// Removes the option `range=FIRST-LAST` of Active Directory, which gives many values in parts. Returns true with the
-/// description if the values are the last ones (`range=1500-*`).
+/// Removes the option `range=FIRST-LAST` of Active Directory, which returns large attributes in ranges. The flag is
+/// true if this is the last range (`range=1500-*`).
 pub(super) fn without_range(text: &str) -> Option<(String, bool)> {
     let range = |option: &str| {
         let (name, range) = option.split_once('=')?;
@@ -67,17 +67,17 @@ pub(super) fn without_range(text: &str) -> Option<(String, bool)> {
     Some((kept.join(";"), is_last))
 }
 
-/// Returns true if values of the attribute type with this OID would have no effect.
+/// Returns true if Pando ignores values of the attribute type with this OID.
 pub(super) fn has_no_effect(oid: &str) -> bool {
     WITHOUT_EFFECT.contains(&oid)
 }
 
-/// Returns true if 389 DS has deleted the entry and keeps it for replication.
+/// Returns true if the entry is a tombstone of 389 DS, which keeps deleted entries for replication.
 pub(super) fn is_deleted(values: LdifValues<'_>) -> bool {
     values.iter().any(|value| is_tombstone(value.description, value.value))
 }
 
-/// Returns true if a value marks a deleted entry of 389 DS.
+/// Returns true if a value marks a tombstone of 389 DS.
 pub(super) fn is_tombstone(description: &str, value: &[u8]) -> bool {
     value.eq_ignore_ascii_case(TOMBSTONE)
         && description.split(';').next().is_some_and(|name| name.eq_ignore_ascii_case("objectClass"))

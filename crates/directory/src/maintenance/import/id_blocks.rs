@@ -1,17 +1,16 @@
 //! Ids under frequent keys, collected before they are sorted.
 //!
 //! Most index rows add one entry to a key that thousands of entries share: a gram, a surname, a class set. A thread
-//! reads its entries by ascending id, so such ids need no sorting among themselves. [`IdCollector`] collects them in a
-//! table of limited size, and passes blocks of them under their key to the sorter:
+//! reads its entries by ascending id, so the ids that it collects under a key are already sorted. [`IdCollector`]
+//! collects them in a table of limited size, and passes blocks of them under their key to the sorter:
 //!
 //! ```text
 //!  first id (8, big-endian) | difference to the next (varint) | ...
 //! ```
 //!
-//! Frequent keys are found by use: a key that occurs again stays in the table, one that does not is evicted, and its
-//! id is passed on alone. Blocks sort by their first id. Those of several threads overlap, and [`IdMerger`] merges
-//! them into one ascending list. A block never spans more than [`SPAN_MAX`] ids, which limits how many can overlap
-//! anywhere.
+//! A key that occurs again stays in the table. A key that does not is evicted, and its id is passed on alone. Blocks
+//! are sorted by their first id. Blocks of several threads overlap; [`IdMerger`] merges them into one ascending list. A
+//! block never spans more than [`SPAN_MAX`] ids, which limits how many can overlap anywhere.
 
 #![expect(
     clippy::indexing_slicing,
@@ -31,19 +30,19 @@ const SPAN_MAX: u64 = 1 << 16;
 /// Maximum length of a key in the table.
 const KEY_MAX: usize = 46;
 
-/// Bytes of differences in a block.
+/// Maximum size of the differences in a block, in bytes.
 const DIFFERENCES_SIZE: usize = 184;
 
-/// Maximum size of a difference of up to [`SPAN_MAX`], in bytes.
+/// Maximum size of one difference, which is at most [`SPAN_MAX`], in bytes.
 const DIFFERENCE_SIZE_MAX: usize = 3;
 
-/// Places of a set: a key may be in any place of its set.
+/// Number of places in a set. A key may be in any place of its set.
 const ASSOCIATIVITY: usize = 4;
 
-/// Maximum number of sets in a table. More would not fit into the processor's caches.
+/// Maximum number of sets in a table. More sets would not fit into the processor's caches.
 const SETS_MAX: usize = 4_096;
 
-/// Maximum number of times that other keys must claim a place before they get it.
+/// Maximum number of times that other keys must claim a place before its key is evicted.
 const STRENGTH_MAX: u8 = 32;
 
 /// A key and the ids collected under it.
@@ -52,7 +51,7 @@ struct CollectedKey {
     first: u64,
     last: u64,
     key_len: u8,
-    /// Bytes of `differences` in use.
+    /// Number of bytes of `differences` in use.
     used: u8,
     key: [u8; KEY_MAX],
     differences: [u8; DIFFERENCES_SIZE],
@@ -67,33 +66,33 @@ const EMPTY: CollectedKey = CollectedKey {
     differences: [0; DIFFERENCES_SIZE],
 };
 
-/// Data on all places of a set. Keys that are not in the table, as most that occur once, need no access to the
-/// places.
+/// Summary of the places of a set. A key that is not in the table needs no access to the places. Most keys that occur
+/// only once are such keys.
 #[derive(Clone, Default)]
 struct Set {
-    /// Part of the hash of each place's key; 0 for no key.
+    /// Part of the hash of each place's key; 0 for an empty place.
     tags: [u32; ASSOCIATIVITY],
-    /// Number of times that other keys must claim each place before they get it.
+    /// Number of times that other keys must claim each place before its key is evicted.
     strengths: [u8; ASSOCIATIVITY],
 }
 
 /// A table of frequent keys.
 pub(super) struct IdCollector {
     sets: Vec<Set>,
-    /// [`ASSOCIATIVITY`] places for each set.
+    /// The places of all sets, [`ASSOCIATIVITY`] for each set.
     places: Vec<CollectedKey>,
     set_count_max: usize,
 }
 
 impl IdCollector {
-    /// Returns a table of up to `memory` bytes.
+    /// Returns a table that uses up to `memory` bytes.
     pub(super) fn new(memory: usize) -> IdCollector {
         let sets = memory / (ASSOCIATIVITY * size_of::<CollectedKey>());
         let set_count_max = if sets == 0 { 0 } else { 1 << sets.min(SETS_MAX).ilog2() };
         IdCollector { sets: Vec::new(), places: Vec::new(), set_count_max }
     }
 
-    /// Adds an id under a key. `out` receives evicted content: a key and a block of ids.
+    /// Adds an id under a key. `out` receives the content that is evicted: a key and a block of ids.
     pub(super) fn push(
         &mut self,
         key: &[u8],
@@ -189,14 +188,15 @@ impl CollectedKey {
 /// Merges blocks, sorted by their first id, into the ids under one key.
 #[derive(Default)]
 pub(in crate::maintenance) struct IdMerger {
-    /// Ascending.
+    /// The merged ids, ascending.
     ids: Vec<u64>,
-    /// Number of ids that no later block can precede.
+    /// Number of ids before which no later block can insert one.
     final_count: usize,
 }
 
 impl IdMerger {
-    /// Adds the next block, without ids that `is_refused` accepts. `None` if the bytes are not a block.
+    /// Adds the next block, without ids for which `is_refused` returns true. Returns `None` if the bytes are not a
+    /// block.
     pub(in crate::maintenance) fn take(
         &mut self,
         block: &[u8],
@@ -229,7 +229,7 @@ impl IdMerger {
         Some(())
     }
 
-    /// Sorts the overlap of blocks. It consists of ascending runs, which a stable sort uses.
+    /// Sorts the overlapping part of blocks. It consists of ascending runs, which a stable sort exploits.
     fn sort_tail(&mut self) {
         let tail = &mut self.ids[self.final_count..];
         tail.sort();
@@ -244,18 +244,18 @@ impl IdMerger {
         self.ids.truncate(length);
     }
 
-    /// Returns the ids whose place is final.
+    /// Returns the ids whose places are final.
     pub(in crate::maintenance) fn settled(&self) -> &[u64] {
         &self.ids[..self.final_count]
     }
 
-    /// Drops the ids whose place is final.
+    /// Drops the ids whose places are final.
     pub(in crate::maintenance) fn drop_settled(&mut self) {
         self.ids.drain(..self.final_count);
         self.final_count = 0;
     }
 
-    /// Returns all ids, when there are no more blocks.
+    /// Returns all ids. The caller has no more blocks.
     pub(in crate::maintenance) fn all(&self) -> &[u64] {
         &self.ids
     }

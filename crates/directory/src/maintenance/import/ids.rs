@@ -1,4 +1,4 @@
-//! A set of entry ids, sparse or dense: one bit per id, up to the highest.
+//! Set of entry ids with one bit per id, up to the highest.
 
 use crate::model::rows::EntryId;
 

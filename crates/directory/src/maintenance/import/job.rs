@@ -1,4 +1,4 @@
-//! State shared by all threads of an import: target, allocated numbers, and the growing catalogue.
+//! State shared by all threads of an import: target, allocated numbers, and the growing catalog.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,23 +17,24 @@ use crate::tree::child;
 /// Options of an import.
 #[derive(Clone, Debug, Default)]
 pub struct ImportOptions {
-    /// Naming contexts to load, which the directory must have; empty for all.
+    /// Naming contexts to import, which must exist in the directory; empty for all.
     pub suffixes: Vec<String>,
-    /// Whether existing entries of these are discarded; otherwise they must have none.
+    /// Whether to discard the existing entries of these naming contexts. Without it and `add`, there must be none.
     pub replace: bool,
-    /// Whether existing entries of these are kept, and those of the text added.
+    /// Whether to keep the existing entries of these naming contexts and add the imported ones.
     pub add: bool,
-    /// Whether clear passwords are stored unchanged instead of hashed.
+    /// Whether to store clear passwords unchanged instead of hashing them.
     pub keep_clear_passwords: bool,
-    /// creatorsName and modifiersName of entries without their own.
+    /// Value of creatorsName and modifiersName for entries without these attributes.
     pub creator: String,
-    /// Current time in microseconds since 1970, for entries without their own.
+    /// Current time in microseconds since 1970, for entries without timestamps.
     pub now_micros: u64,
     /// Attributes and object classes to leave out, by name.
     pub leave_out: Vec<String>,
-    /// Attributes to rename: their names in the text, and those of the schema.
+    /// Attributes to rename: their names in the text, and their names in the schema.
     pub renamed: Vec<(String, String)>,
-    /// Whether the schema has the other server's own definitions. Its attributes are still converted or left out.
+    /// Whether the schema contains the definitions of the other server. Attributes that [`super::vendor`] lists are
+    /// still converted or left out.
     pub has_foreign_schema: bool,
 }
 
@@ -55,7 +56,7 @@ pub enum ImportError {
         "the data directory is a node of a cluster: import into a separate directory, and create a new cluster from it"
     )]
     Node,
-    /// Another server decides the changes of the data.
+    /// Another server is the writer of the data.
     #[error(
         "another server decides the changes of this data: import at the supplier, then move this data directory away, \
          so that the next start copies it again"
@@ -64,12 +65,12 @@ pub enum ImportError {
     /// A naming context does not exist.
     #[error("the directory has no suffix {dn:?}; it has {known}")]
     UnknownSuffix {
-        /// DN as requested.
+        /// DN as given.
         dn: String,
         /// Existing naming contexts.
         known: String,
     },
-    /// An attribute of the schema that the options name does not exist.
+    /// The options rename an attribute to one that the schema does not define.
     #[error("the attribute type {name:?}, to which another is to be renamed, is not defined in the schema")]
     UnknownAttribute {
         /// Name as given.
@@ -81,7 +82,7 @@ pub enum ImportError {
         /// DN of the naming context.
         dn: String,
     },
-    /// The naming context to replace is ambiguous.
+    /// Several naming contexts could be replaced.
     #[error("use --suffix to choose which of these is to be replaced: {known}")]
     WhichSuffix {
         /// Existing naming contexts.
@@ -90,7 +91,7 @@ pub enum ImportError {
     /// A temporary file cannot be used.
     #[error("temporary file: {0}")]
     File(#[from] std::io::Error),
-    /// There are no random numbers.
+    /// The operating system returned no random numbers.
     #[error("no random numbers: {0}")]
     Random(String),
     /// Data read from a temporary file differs from what was written.
@@ -111,25 +112,25 @@ pub struct Job {
     /// Number of attributes and class sets before the import.
     pub(super) known_attributes: usize,
     pub(super) known_class_sets: usize,
-    /// Every naming context, and the places of those that are loaded.
+    /// All naming contexts, and the places of those to import.
     pub(super) suffixes: Vec<Suffix>,
     pub(super) targets: Vec<usize>,
     pub(super) replace: bool,
     pub(super) keep_clear_passwords: bool,
     pub(super) creator: String,
-    /// Names of what is left out: those of other servers, then the operator's.
+    /// Names of attributes and classes to leave out: those of other servers, then the operator's.
     left_out_names: Vec<String>,
-    /// Number of the names of other servers.
+    /// Number of names of other servers in `left_out_names`.
     vendor_count: usize,
-    /// Whether an object class can be among the operator's names.
+    /// Whether the operator's names may include an object class.
     pub(super) leaves_classes_out: bool,
     renamed: Vec<(String, String)>,
     has_foreign_schema: bool,
-    /// The last id in use before.
+    /// Highest entry id before the import.
     pub(super) last_old_id: EntryId,
-    /// Position of the import's record in the log.
+    /// Log position of the import's record.
     pub(super) position: u64,
-    /// CSN of the first entry; each further one has the next microsecond.
+    /// CSN of the first entry. Each further entry has the CSN of the next microsecond.
     pub(super) first_csn: Csn,
 }
 
@@ -184,17 +185,17 @@ impl Job {
         self.last_old_id.0 + 1
     }
 
-    /// Returns the DNs of the naming contexts that are loaded.
+    /// Returns the DNs of the naming contexts to import.
     pub fn target_suffixes(&self) -> impl Iterator<Item = &str> {
         self.target_list().map(|suffix| suffix.dn.as_str())
     }
 
-    /// Returns the name of what is left out, by its place.
+    /// Returns the name to leave out at this place of the list.
     pub fn left_out_name(&self, place: usize) -> &str {
         self.left_out_names.get(place).map_or("", String::as_str)
     }
 
-    /// Returns the place of a name that is left out.
+    /// Returns the place of a name to leave out.
     pub(super) fn left_out(&self, name: &str) -> Option<usize> {
         self.left_out_names.iter().position(|known| known.eq_ignore_ascii_case(name))
     }
@@ -212,8 +213,8 @@ impl Job {
         renamed.map(|(_, new)| new.as_str())
     }
 
-    /// Returns true if values of this name are stored as they are: the schema defines it, and not only because the
-    /// other server has it for itself.
+    /// Returns true if values of this name are stored unchanged: the schema defines it, and its definition is not
+    /// merely the other server's own.
     pub(super) fn defines(&self, name: &str) -> bool {
         let defined = self.schema.attribute_type(name);
         defined.is_some_and(|defined| !(self.has_foreign_schema && is_of_vendor(&defined.oid)))
@@ -223,18 +224,18 @@ impl Job {
         self.targets.iter().filter_map(|target| self.suffixes.get(*target))
     }
 
-    /// Returns the loaded suffix at or above a normal DN.
+    /// Returns the imported suffix that contains a normal DN.
     pub(super) fn target_above(&self, normal_dn: &[u8]) -> Option<&Suffix> {
         self.target_list().find(|suffix| normal_dn.starts_with(&suffix.key))
     }
 
-    /// Returns the CSN of an entry without its own.
+    /// Returns the CSN of an entry without entryCSN.
     pub(super) fn csn(&self, id: EntryId) -> Csn {
         let micros = self.first_csn.micros + id.0.saturating_sub(self.first_id());
         Csn { micros, ..self.first_csn }
     }
 
-    /// Returns the attribute of a description, and allocates a number if it has none.
+    /// Returns the attribute with this description. Allocates a number if it has none.
     pub(super) fn attribute(&self, description: &AttributeDescription) -> Result<AttributeDef, OpenError> {
         let mut catalog = self.catalog();
         let mut allocations = Allocations::new(&catalog);
@@ -244,7 +245,7 @@ impl Job {
         Ok(catalog.attribute(id).clone())
     }
 
-    /// Returns the number of a set of classes, and allocates one if it has none.
+    /// Returns the number of a set of classes. Allocates a number if it has none.
     pub(super) fn class_set(&self, classes: &[ClassId]) -> Result<ClassSetId, OpenError> {
         let mut catalog = self.catalog();
         let mut allocations = Allocations::new(&catalog);
@@ -254,13 +255,13 @@ impl Job {
         Ok(id)
     }
 
-    /// Returns the catalogue in its present state.
+    /// Returns the catalog in its present state.
     pub(super) fn catalog(&self) -> MutexGuard<'_, Catalog> {
         self.catalog.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Returns the places of the naming contexts to be loaded.
+/// Returns the places of the naming contexts to import.
 fn targets(catalog: &Catalog, options: &ImportOptions) -> Result<Vec<usize>, ImportError> {
     let known = || catalog.suffixes.iter().map(|suffix| suffix.dn.as_str()).collect::<Vec<_>>().join(", ");
     if options.suffixes.is_empty() {

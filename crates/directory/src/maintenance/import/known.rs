@@ -1,4 +1,4 @@
-//! Attributes by their spellings in the text, each looked up once.
+//! Attributes by the spellings of their descriptions in the text. Each spelling is looked up once.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,8 @@ use crate::model::index_definition::{IndexPart, IndexParts};
 use crate::model::outcome::OperationError;
 use crate::model::value_end::of_option;
 
-/// Maximum number of cached spellings, because a hostile text can have any number. Others are looked up every time.
+/// Maximum number of cached spellings, because a hostile text can contain any number. Further ones are looked up every
+/// time.
 const SPELLINGS_MAX: usize = 16_384;
 
 /// Number of lines of a record whose attributes are cached for the next record.
@@ -24,30 +25,32 @@ const RECENT_MAX: usize = 64;
 /// OID of objectClass.
 const OBJECT_CLASS: &str = "2.5.4.0";
 
-/// Handling of the values of a description.
+/// Handling of the values with a description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Named {
-    /// Dropped: the server computes them on demand.
+    /// Dropped, because the server computes the values on demand.
     Virtual,
-    /// Dropped: values of a password attribute with options that have no meaning.
+    /// Dropped: a password attribute with options that have no meaning.
     Meaningless,
-    /// Stored as values of this attribute, by its place in [`KnownAttributes`].
+    /// Stored as values of the attribute at this place in [`KnownAttributes`].
     Stored(usize),
-    /// Stored, under a description with options of 389 DS's replication state.
+    /// Stored. The description has options of 389 DS's replication state.
     State(usize),
-    /// Stored, under a description with the option `range` of Active Directory. True for the last values.
+    /// Stored. The description has the option `range` of Active Directory. The flag is true for the last range.
     Part(usize, bool),
     /// An attribute in which Active Directory repeats the name of the entry: stored if the classes allow it.
     Name(usize),
-    /// Stored, with this end of the value.
+    /// Stored with this end time.
     Ending(usize, u64),
-    /// Dropped: 389 DS has deleted them and keeps them for replication.
+    /// Dropped, because 389 DS has deleted the values and keeps them for replication.
     Deleted,
-    /// An attribute of another server that is converted; if the schema has it, the values are stored as well.
+    /// Converted from an attribute of another server. If the schema defines the attribute, the values are stored as
+    /// well.
     Converted(Vendor, Option<usize>),
-    /// Dropped: the schema defines it, and Pando ignores it.
+    /// Dropped. The schema defines the attribute, but Pando ignores it.
     Foreign,
-    /// Dropped: an attribute of another server, or one that the operator leaves out, by its place in the job's names.
+    /// Dropped: an attribute of another server, or one that the operator leaves out. Contains the place of its name in
+    /// the job.
     LeftOut(usize),
     /// Object classes of which the operator leaves some out.
     Classes(usize),
@@ -59,14 +62,14 @@ pub(super) struct KnownAttribute {
     pub(super) def: AttributeDef,
     pub(super) is_single_valued: bool,
     pub(super) is_user_password: bool,
-    /// Name of a secret that no bind uses.
+    /// Name of the attribute, if its values are secrets that no bind uses.
     pub(super) other_secret: Option<&'static str>,
     /// Whether normal values are indexed.
     pub(super) has_value_rows: bool,
-    /// Rule of normal forms that are needed only if an entry has several values. Set for attributes that are not
-    /// links and whose normal values are not indexed.
+    /// Rule of normal forms, if they are needed only for entries with several values. That is the case for attributes
+    /// that are not links and whose normal values are not indexed.
     spared_rule: Option<MatchingRule>,
-    /// Other indexed parts.
+    /// Indexed parts other than normal values.
     pub(super) other_parts: IndexParts,
 }
 
@@ -75,22 +78,23 @@ fn is_object_class(job: &Job, description: &AttributeDescription) -> bool {
 }
 
 impl KnownAttribute {
-    /// Returns true if the normal form of an entry's only value is not needed, and certainly exists.
+    /// Returns true if the normal form of an entry's only value need not be computed. The value certainly has one.
     pub(super) fn spares_normal(&self, value: &[u8]) -> bool {
         self.spared_rule.is_some_and(|rule| rule.surely_has_key(value))
     }
 
-    /// Returns true if the normal form of an entry's only value is not needed.
+    /// Returns true if normal forms of single values are not needed.
     pub(super) fn spares_normals(&self) -> bool {
         self.spared_rule.is_some()
     }
 }
 
-/// Attributes that one thread has seen.
+/// Attributes that one thread has met.
 #[derive(Default)]
 pub(super) struct KnownAttributes {
     by_spelling: HashMap<Box<str>, Named>,
-    /// Attributes of the previous record's lines, and the number of the current line: records are mostly alike.
+    /// Attributes of the previous record's lines, which the next record mostly repeats; then the number of the current
+    /// line.
     recent: Vec<(Box<str>, Named)>,
     line: usize,
     all: Vec<KnownAttribute>,
@@ -150,7 +154,7 @@ impl KnownAttributes {
         Ok(named)
     }
 
-    /// Returns the meaning of another server's description, if the schema alone does not determine it.
+    /// Returns the handling of another server's description, if the schema alone does not determine it.
     #[cold]
     fn foreign(&mut self, job: &Job, text: &str) -> Result<Option<Named>, OperationError> {
         match foreign::without_state(text) {
@@ -199,7 +203,7 @@ impl KnownAttributes {
         })
     }
 
-    /// Returns the meaning of a description with the option for the end of its values.
+    /// Returns the handling of a description with the option for an end time.
     fn ending(&mut self, job: &Job, text: &str) -> Result<Option<Named>, OperationError> {
         let Some(end) = text.split(';').skip(1).find_map(of_option) else { return Ok(None) };
         let refuse = |what: &str| {
@@ -218,7 +222,7 @@ impl KnownAttributes {
         }
     }
 
-    /// Returns the place of an attribute.
+    /// Returns the place of an attribute. Adds the attribute if it is new.
     pub(super) fn place(
         &mut self,
         job: &Job,

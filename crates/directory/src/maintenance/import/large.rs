@@ -1,9 +1,9 @@
-//! Records too long to be held in memory, such as a group with ten million members.
+//! Import of records too large for memory, such as a group with ten million members.
 //!
-//! The text is read twice, chunk by chunk. The first pass counts the values of each attribute. The second adds those
-//! of attributes with few values to the draft, and makes the rows of the others at once: an attribute with many
-//! values has one row per value anyway. A duplicate value of such an attribute is not refused but stored once,
-//! because only the sorted rows reveal it.
+//! The text is read twice, in chunks. The first pass counts the values of each attribute. The second pass adds the
+//! values of small attributes to the draft, and immediately makes the rows of the others: an attribute with many values
+//! has one row per value anyway. A duplicate value of a large attribute is not refused but stored once, because only
+//! the sorted rows reveal it.
 
 use std::io::{self, Read};
 
@@ -20,34 +20,34 @@ use crate::model::outcome::OperationError;
 use crate::model::rows::{EntryId, INDEX, VALUES, index_key, value_key};
 use crate::write::given_values::check_value;
 
-/// Size of a chunk, unless a value is longer.
+/// Size of a chunk in bytes, unless a value is longer.
 const PART_SIZE: usize = 1 << 20;
 
-/// Maximum length of a line after joining folded ones, in bytes.
+/// Maximum length of a line after unfolding, in bytes.
 const LINE_SIZE_MAX: usize = 64 << 20;
 
-/// A record too long to be held.
+/// A record too large for memory.
 #[derive(Clone, Copy)]
 pub struct LargeText<'t> {
     /// Number of the text that contains it.
     pub source: u32,
-    /// Bytes of that text before it.
+    /// Offset of the record in that text, in bytes.
     pub offset: u64,
-    /// Its bytes.
+    /// Length of the record, in bytes.
     pub length: u64,
-    /// Lines of that text before it.
+    /// Number of lines in that text before the record.
     pub line: u64,
     /// Id of the entry.
     pub id: u64,
-    /// Opens it for reading from its beginning.
+    /// Opens the record for reading from its beginning.
     pub open: &'t dyn Fn() -> Box<dyn Read + 't>,
 }
 
 impl Preparer<'_> {
-    /// Makes the rows of a record too long to be held.
+    /// Makes the rows of a record too large for memory.
     ///
     /// # Errors
-    /// An error that ends the import. A bad record does not.
+    /// An error that ends the import. A bad record does not end it.
     pub fn prepare_large(&mut self, text: &LargeText<'_>) -> Result<PreparedRows, ImportError> {
         let mut prepared = self.begin(0);
         self.problems.lines_before = 0;
@@ -72,7 +72,7 @@ impl Preparer<'_> {
             Err(Failure::LeftOut) => self.leave_out(id, &mut prepared),
             Err(Failure::Refused(..)) if self.foreign_state.is_deleted => self.leave_out(id, &mut prepared),
             Err(Failure::Refused(refusal, line, reason)) => {
-                // Some of its rows may already exist.
+                // Some rows of the record may already exist.
                 prepared.refused.push(id);
                 prepared.rejected.push(RejectedRecord {
                     place: RecordPlace { line, ..place },
@@ -85,13 +85,13 @@ impl Preparer<'_> {
         Ok(prepared)
     }
 
-    /// Drops a deleted entry. Some of its rows may already exist.
+    /// Drops an entry that the other server has deleted. Some of its rows may already exist.
     fn leave_out(&mut self, id: EntryId, prepared: &mut PreparedRows) {
         self.statistics.deleted_entries += 1;
         prepared.refused.push(id);
     }
 
-    /// Reads the record twice, into the draft and into rows. Returns its DN.
+    /// Reads the record twice: the second time into the draft and into rows. Returns its DN.
     fn read_large(&mut self, id: EntryId, text: &LargeText<'_>) -> Result<String, Failure> {
         let mut counts: Vec<usize> = Vec::new();
         self.for_each_value(text, &mut |preparer, description, _| {
@@ -174,7 +174,7 @@ impl Preparer<'_> {
         let (mut dn, mut part) = (None::<String>, Vec::new());
         loop {
             part.clear();
-            // A chunk is a record of its own, with the same name.
+            // Each chunk is read as a record of its own, with the same DN.
             if let Some(dn) = &dn {
                 part.extend_from_slice(format!("dn:: {}\n", STANDARD.encode(dn)).as_bytes());
             }
@@ -214,21 +214,22 @@ impl Preparer<'_> {
     }
 }
 
-/// Callback for a description and a value: refuses or accepts it, or fails.
+/// Callback for a description and a value. The inner result is an error that ends the import, the outer one a refusal
+/// of the record.
 type Each<'e, P> = dyn FnMut(&mut P, &str, &[u8]) -> Result<Result<(), ImportError>, OperationError> + 'e;
 
-/// A record, split at the beginnings of lines that continue no other.
+/// A record, split at line starts that are not continuations.
 struct Parts<'t> {
     input: Box<dyn Read + 't>,
-    /// Bytes that were read after the last chunk.
+    /// Bytes read after the last chunk.
     rest: Vec<u8>,
-    /// Lines before the next chunk.
+    /// Number of lines before the next chunk.
     line: u64,
     is_at_end: bool,
 }
 
 impl Parts<'_> {
-    /// Appends the next chunk; returns false at the end. A chunk longer than the longest allowed line may be split
+    /// Appends the next chunk. Returns false at the end. A chunk longer than the longest allowed line may be split
     /// anywhere.
     #[expect(clippy::indexing_slicing, reason = "begin and end lie within the part")]
     fn append_next(&mut self, part: &mut Vec<u8>) -> io::Result<bool> {
