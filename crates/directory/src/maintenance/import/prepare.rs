@@ -1,8 +1,8 @@
-//! Turns a chunk of text into entry rows, and puts everything else about its entries into the sorters.
+//! Converts a chunk of text into entry rows, and adds all other data of its entries to the sorters.
 //!
-//! A preparer belongs to one thread. It checks every entry like an add request, with the same functions. Whatever it
-//! cannot know yet (whether the superior exists, whether the name is free, which entries links name) is found by
-//! [`super::resolve()`]. Entries that fail are returned as [`RejectedRecord`], with a reason for the administrator.
+//! Each thread has a preparer. It checks every entry like an add request, with the same functions. [`super::resolve()`]
+//! checks the conditions that need all entries: whether the superior exists, whether the name is free, and which
+//! entries links name. Entries that fail are returned as [`RejectedRecord`]s, with a reason for the administrator.
 
 mod foreign_state;
 mod problems;
@@ -43,14 +43,14 @@ use foreign_state::ForeignState;
 pub(super) use problems::Problems;
 use server_values::{ServerValues, random};
 
-/// Maximum number of cached sets of attributes that are allowed.
+/// Maximum number of cached sets of attributes that a class set allows.
 const SHAPES_MAX: usize = 1_024;
 
-/// Reason why a change is not imported.
+/// Reason for rejecting a change record.
 pub(super) const IS_A_CHANGE: &str =
     "this is a change, and only entries are imported: apply it with ldapmodify afterwards";
 
-/// Source of sixteen random bytes, never the same again; or the reason why there are none.
+/// Source of sixteen random bytes, which are never repeated. The error is the reason why there are none.
 pub type RandomSource = Box<dyn FnMut() -> Result<[u8; 16], String> + Send>;
 
 /// Place of a record in the imported texts.
@@ -58,24 +58,24 @@ pub type RandomSource = Box<dyn FnMut() -> Result<[u8; 16], String> + Send>;
 pub struct RecordPlace {
     /// Number of the text, as the caller counts them.
     pub source: u32,
-    /// Bytes of that text before the record.
+    /// Number of bytes in that text before the record.
     pub offset: u64,
-    /// Bytes of the record, including comments and empty lines before it.
+    /// Length of the record in bytes, including comments and empty lines before it.
     pub length: u64,
-    /// Line of its `dn:`, counted from 1.
+    /// Number of the line with `dn:`, counted from 1.
     pub line: u64,
 }
 
-/// A chunk of text: whole records.
+/// A chunk of text that consists of whole records.
 #[derive(Clone, Copy, Debug)]
 pub struct Text<'t> {
     /// Number of the text that contains the chunk.
     pub source: u32,
-    /// Bytes of that text before the chunk.
+    /// Number of bytes in that text before the chunk.
     pub offset: u64,
-    /// Lines of that text before the chunk.
+    /// Number of lines in that text before the chunk.
     pub line: u64,
-    /// Id of its first record; it uses as many ids as there are records.
+    /// Entry id of the first record. Each record uses one id.
     pub first_id: u64,
     /// The bytes.
     pub bytes: &'t [u8],
@@ -88,7 +88,7 @@ pub enum Refusal {
     Malformed,
     /// The entry is invalid, or the kind of record is not supported.
     Bad,
-    /// The entry lies outside of the loaded naming contexts.
+    /// The entry is outside of the imported naming contexts.
     Outside,
     /// An earlier entry has the same name.
     Duplicate,
@@ -112,45 +112,45 @@ pub struct RejectedRecord {
 /// Counts of an import.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Records read, valid and invalid.
+    /// Number of records read, valid or not.
     pub records: u64,
-    /// Values dropped because the server computes them: memberOf and the like.
+    /// Values that were dropped, because the server computes them: memberOf and the like.
     pub virtual_values: u64,
-    /// Values of password attributes dropped because of their options: they would permit no bind.
+    /// Values of password attributes that were dropped, because their options would permit no bind.
     pub unusable_passwords: u64,
     /// Clear passwords that were hashed.
     pub hashed_passwords: u64,
-    /// Values that lost options of 389 DS's replication state.
+    /// Values whose options of 389 DS's replication state were removed.
     pub state_options: u64,
-    /// Values dropped that 389 DS has deleted and keeps for replication.
+    /// Values that were dropped, because 389 DS has deleted them and keeps them for replication.
     pub deleted_values: u64,
-    /// Entries dropped that 389 DS has deleted and keeps for replication.
+    /// Entries that were dropped, because 389 DS has deleted them and keeps them for replication.
     pub deleted_entries: u64,
-    /// Values that lost the option `range` of Active Directory.
+    /// Values whose option `range` of Active Directory was removed.
     pub range_options: u64,
-    /// Entries of which Active Directory gave only a part of the values of an attribute.
+    /// Entries for which Active Directory returned only some values of an attribute.
     pub partial_entries: u64,
-    /// Identifiers of other servers, such as nsUniqueId, that became entryUUID.
+    /// Identifiers of other servers, such as nsUniqueId, that were converted to entryUUID.
     pub unique_ids: u64,
-    /// Values dropped that are internal to another server.
+    /// Values that were dropped, because they are internal to another server.
     pub foreign_values: u64,
     /// Accounts locked because another server disabled them.
     pub disabled_accounts: u64,
-    /// Times of other servers that became createTimestamp, pwdLastSuccess and the like.
+    /// Times of other servers that were converted to createTimestamp, pwdLastSuccess and the like.
     pub converted_times: u64,
-    /// Groups without the member that RFC 4519 requires.
+    /// Groups without a member, although RFC 4519 requires one.
     pub empty_groups: u64,
 }
 
 impl PreparedRows {
-    /// Returns the buffer of its rows, after they have been written.
+    /// Returns the buffer of the rows, after they have been written.
     pub fn into_buffer(self) -> Vec<u8> {
         self.rows
     }
 }
 
 impl Statistics {
-    /// Adds the counts of another.
+    /// Adds the counts of `other`.
     pub fn add(&mut self, other: &Statistics) {
         self.records += other.records;
         self.virtual_values += other.virtual_values;
@@ -172,23 +172,23 @@ impl Statistics {
 /// Result of preparing a chunk.
 #[derive(Debug)]
 pub struct PreparedRows {
-    /// Entry rows one after another.
+    /// Concatenated entry rows.
     pub(super) rows: Vec<u8>,
-    /// Ids, ascending, and the ends of their rows in `rows`.
+    /// Ascending ids, each with the end of its row in `rows`.
     pub(super) ends: Vec<(EntryId, usize)>,
-    /// Fields of each for `nodes`, see [`super::emit`].
+    /// Fields of each entry for `nodes`, see [`super::emit`].
     pub(super) nodes: Vec<u8>,
-    /// Ids of records that are not imported although some of their rows exist.
+    /// Ids of records that were rejected, although some of their rows exist.
     pub(super) refused: Vec<EntryId>,
-    /// Records that are not imported, in their order.
+    /// Rejected records in their order.
     pub rejected: Vec<RejectedRecord>,
     /// Counts of the chunk.
     pub statistics: Statistics,
-    /// Numbers of values left out, by the place of the name in [`Job::left_out_name`].
+    /// Numbers of values left out, by the place of their name in [`Job::left_out_name`].
     pub left_out: BTreeMap<usize, u64>,
     /// Numbers of stored passwords that cannot be verified, by scheme and form.
     pub unverifiable: BTreeMap<String, u64>,
-    /// Numbers of secrets of other protocols, which no bind uses, by attribute.
+    /// Numbers of values with secrets of other protocols, which no bind uses, by attribute.
     pub other_secrets: BTreeMap<&'static str, u64>,
     /// Highest CSN in an entry.
     pub(super) latest_csn: Csn,
@@ -196,20 +196,20 @@ pub struct PreparedRows {
     pub(super) last_id: EntryId,
 }
 
-/// Makes rows of entries, on one thread.
+/// Converts text to entry rows on one thread.
 pub struct Preparer<'j> {
     pub(super) job: &'j Job,
     pub(super) sorters: Sorters,
     pub(super) known: KnownAttributes,
     pub(super) draft: Draft,
-    /// State of the current record in the attributes of another server.
+    /// State of the current record according to attributes of another server.
     pub(super) foreign_state: ForeignState,
-    /// Text of the last entry's superior, and its normal form.
+    /// Superior of the last entry, as text and in normal form.
     superior: Option<(String, NormalName)>,
     class_sets: HashMap<Vec<u8>, (ClassSetId, Arc<ClassSet>)>,
     object_class: TypeId,
-    /// Sets of attributes that a class set is known to allow, see [`Preparer::check_attributes`].
-    /// The value is true for groups without members.
+    /// Sets of attributes that a class set is known to allow, see [`Preparer::check_attributes`]. The value is true if
+    /// they belong to a group without members.
     shapes: HashMap<Vec<u32>, bool>,
     shape: Vec<u32>,
     server_values: Option<ServerValues>,
@@ -220,27 +220,28 @@ pub struct Preparer<'j> {
     left_out: BTreeMap<usize, u64>,
     unverifiable: BTreeMap<String, u64>,
     other_secrets: BTreeMap<&'static str, u64>,
-    /// Reasons to reject the current record, with the lines of values.
+    /// Reasons to reject the current record, with the lines of the values.
     pub(super) problems: Problems,
     pub(super) latest_csn: Csn,
-    /// Ends of values of the current record: by the place of the attribute, and of the value in the draft.
+    /// End times of values of the current record, by the places of the attribute and of the value in the draft.
     pub(super) ends: HashMap<(usize, usize), u64>,
-    /// Number of ends of the current record, including those whose rows are already made.
+    /// Number of end times in the current record, including those whose rows have already been made.
     end_count: usize,
 }
 
-/// Facts about an entry besides its values, after it has passed every check.
+/// Data of an entry that has passed every check, except its values.
 pub(super) struct CheckedEntry {
     pub(super) id: EntryId,
     pub(super) name: NormalName,
     pub(super) rdn: String,
     pub(super) class_set: ClassSetId,
     pub(super) flags: NodeFlags,
-    /// Facts on which its place depends, if the schema has name forms.
+    /// Data that structure rules require, if the schema has name forms.
     pub(super) placed: Option<Placed>,
 }
 
-/// A dropped entry that is only counted, a refusal, or an error that ends the import.
+/// Reason why a record is not imported: a dropped entry that is only counted, a refusal, or an error that ends the
+/// import.
 pub(super) enum Failure {
     LeftOut,
     Refused(Refusal, u64, String),
@@ -283,26 +284,26 @@ impl<'j> Preparer<'j> {
         })
     }
 
-    /// Returns the sorters, with the content of all prepared entries.
+    /// Returns the sorters with the data of all prepared entries.
     ///
     /// # Errors
-    /// The disk is full or fails.
+    /// The disk is full or failed.
     pub fn into_sorters(mut self) -> Result<Sorters, ImportError> {
         self.sorters.settle()?;
         Ok(self.sorters)
     }
 
-    /// Returns the buffer of written rows ([`PreparedRows::into_buffer`]) for the next text.
+    /// Provides the buffer of rows that were written ([`PreparedRows::into_buffer`]), for the next text.
     pub fn reuse_buffer(&mut self, buffer: Vec<u8>) {
         self.buffer = buffer;
     }
 
-    /// Makes rows of the records of a text.
+    /// Makes the rows of the records in a text.
     ///
     /// # Errors
-    /// An error that ends the import. A bad record does not.
+    /// An error that ends the import. A bad record does not end it.
     pub fn prepare(&mut self, text: &Text<'_>) -> Result<PreparedRows, ImportError> {
-        // As many bytes as the text has, and some for the attributes that the server adds.
+        // Rows take about as many bytes as the text, and more for attributes that the server adds.
         let mut prepared = self.begin(text.bytes.len() + text.bytes.len() / 4);
         self.problems.lines_before = text.line;
         let mut reader = LdifReader::with_record_size_max(Cursor::new(text.bytes), text.bytes.len());
@@ -310,7 +311,7 @@ impl<'j> Preparer<'j> {
         loop {
             let start = end;
             let record = reader.next_record();
-            // The record borrows the reader: its content is processed first, then its place.
+            // The record borrows the reader, so its content is processed before its place is determined.
             let id = EntryId(text.first_id + self.statistics.records);
             let outcome = match record {
                 Ok(None) => break,
@@ -385,7 +386,7 @@ impl<'j> Preparer<'j> {
         };
         let counted = self.statistics;
         let read = self.entry(id, record.dn, values);
-        // Other content of such an entry may be refused before its class is read.
+        // A tombstone of 389 DS may fail other checks before its class is read.
         if self.foreign_state.is_deleted || (read.is_err() && foreign::is_deleted(values)) {
             self.statistics = counted;
             return Err(Failure::LeftOut);
@@ -397,7 +398,7 @@ impl<'j> Preparer<'j> {
         }
     }
 
-    /// Reads an entry into the draft and checks it. Returns `None` if there are [`Self::problems`].
+    /// Reads an entry into the draft and checks it. Returns `None` if [`Self::problems`] is not empty.
     fn entry(
         &mut self,
         id: EntryId,
@@ -425,7 +426,7 @@ impl<'j> Preparer<'j> {
         }
     }
 
-    /// Counts a value with an end.
+    /// Counts a value with an end time, up to the limit.
     pub(super) fn count_end(&mut self) -> Result<(), OperationError> {
         self.end_count += 1;
         check_count(self.end_count)
@@ -450,7 +451,7 @@ impl<'j> Preparer<'j> {
         self.store(place, value)
     }
 
-    /// Adds a value of the attribute at this place to the draft.
+    /// Adds a value to the attribute at this place.
     fn store(&mut self, place: usize, value: &[u8]) -> Result<(), OperationError> {
         let Preparer { job, known, draft, .. } = self;
         let number = draft.attribute(place);
@@ -467,8 +468,8 @@ impl<'j> Preparer<'j> {
         })
     }
 
-    /// Checks the entry in the draft, and adds the values of its name and the server's attributes. Returns `None` if
-    /// there are [`Self::problems`].
+    /// Checks the entry in the draft. Adds the values of its RDN and the operational attributes that the server
+    /// maintains. Returns `None` if [`Self::problems`] is not empty.
     ///
     /// # Errors
     /// An error that ends the import.
@@ -481,7 +482,8 @@ impl<'j> Preparer<'j> {
         Ok(None)
     }
 
-    /// Checks the entry. Of several problems, the last is the error, or there is none and no entry.
+    /// Checks the entry. Returns an error for a problem that prevents further checks. Collects other problems in
+    /// [`Self::problems`], and returns `None` if there are any.
     fn checked(&mut self, id: EntryId, dn: &str) -> Result<Option<CheckedEntry>, OperationError> {
         let job = self.job;
         let dn = parse_dn(dn)?;
@@ -527,7 +529,7 @@ impl<'j> Preparer<'j> {
         Ok(Some(CheckedEntry { id, name, rdn, class_set, flags: classes.flags, placed }))
     }
 
-    /// Returns the normal form of a name. Adjacent entries mostly share the superior, whose normal form is cached.
+    /// Returns the normal form of a DN. Caches that of the superior, which adjacent entries mostly share.
     fn name(&mut self, dn: &Dn<'_>) -> NormalName {
         let schema = &self.job.schema;
         let Some(rdn) = dn.rdn() else { return NormalName::of(dn, schema) };
@@ -552,7 +554,7 @@ impl<'j> Preparer<'j> {
         Ok(())
     }
 
-    /// Adds the values of the name that the entry lacks.
+    /// Adds values of the RDN that the entry lacks.
     #[expect(clippy::indexing_slicing, reason = "the draft has just given out the number")]
     fn add_naming(&mut self, dn: &Dn<'_>) -> Result<(), OperationError> {
         for naming in naming_values(&self.job.schema, dn)? {
@@ -576,7 +578,7 @@ impl<'j> Preparer<'j> {
         Ok(())
     }
 
-    /// Returns the object classes. Entries with equal spellings of their classes share the result.
+    /// Returns the object classes. Caches the result by the spellings of the classes.
     fn classes(&mut self) -> Result<(ClassSetId, Arc<ClassSet>), OperationError> {
         let place = self.known.place(self.job, &AttributeDescription::of(self.object_class))?;
         let mut values = Vec::new();
@@ -596,7 +598,8 @@ impl<'j> Preparer<'j> {
         Ok((id, class_set))
     }
 
-    /// Checks that the classes allow the attributes. Entries mostly have the same ones, so allowed sets are cached.
+    /// Checks that the classes allow the attributes. Caches allowed sets, because most entries have the same
+    /// attributes.
     fn check_attributes(&mut self, class_set: ClassSetId, classes: &ClassSet) -> Result<(), OperationError> {
         self.shape.clear();
         self.shape.push(class_set.0);
@@ -627,7 +630,7 @@ impl<'j> Preparer<'j> {
         Ok(())
     }
 
-    /// Returns what the entry's place depends on. A name that follows no name form is a problem.
+    /// Returns the data on which the entry's place depends. A name that no name form permits is a problem.
     #[cold]
     fn placed(&mut self, classes: &ClassSet, rdn: &str, is_suffix: bool) -> Result<Placed, OperationError> {
         let schema = &self.job.schema;
@@ -646,7 +649,7 @@ impl<'j> Preparer<'j> {
         Ok(placed)
     }
 
-    /// Hashes clear passwords with a scheme that takes microseconds: a million of them must not take hours.
+    /// Hashes clear passwords with a fast scheme, because a slow one would take hours for a million of them.
     #[expect(clippy::indexing_slicing, reason = "the numbers run over the attributes of the draft")]
     fn hash_passwords(&mut self) -> Result<(), OperationError> {
         for attribute in self.draft.attributes() {
@@ -687,7 +690,7 @@ impl<'j> Preparer<'j> {
     }
 }
 
-/// Whether an entry is a group that RFC 4519 requires to have a member, and has none.
+/// Returns true if the entry is a group without members, although RFC 4519 requires one.
 fn is_empty_group(schema: &Schema, classes: &ClassSet, present: &[Present<'_>]) -> bool {
     [("groupOfNames", "member"), ("groupOfUniqueNames", "uniqueMember")].iter().any(|(class, member)| {
         let class = schema.object_class(class).is_some_and(|class| classes.closure.contains(&class.id));
@@ -696,7 +699,7 @@ fn is_empty_group(schema: &Schema, classes: &ClassSet, present: &[Present<'_>]) 
     })
 }
 
-/// Computes the missing normal form of an attribute of a draft, if any: from here on its values are compared.
+/// Computes the missing normal form of an attribute, if any. Required before its values are compared.
 #[expect(clippy::indexing_slicing, reason = "the number is of one of the attributes of the draft")]
 fn complete_normal(
     job: &Job,
@@ -712,7 +715,8 @@ fn fatal(error: crate::model::open_error::OpenError) -> OperationError {
     OperationError::Damaged(error.to_string())
 }
 
-/// A value given by URL is valid LDIF, but not supported; any other error means that the text is not LDIF.
+/// Returns the kind of refusal for an LDIF error. A value given by URL is valid LDIF, but not supported. All other
+/// errors mean that the text is not LDIF.
 pub(super) fn refusal_of(kind: &LdifErrorKind) -> Refusal {
     match kind {
         LdifErrorKind::UrlValue => Refusal::Bad,

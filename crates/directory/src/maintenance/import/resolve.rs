@@ -1,4 +1,5 @@
-//! Resolves sorted names to the tree: superiors, duplicates, orphans, targets of links, counts of subordinates.
+//! Resolves sorted names to places in the tree: superiors, duplicates, orphans, link targets and counts of
+//! subordinates.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,8 +17,8 @@ use crate::model::rows::{
 };
 use crate::model::value_end::EndingValue;
 
-/// Number of entries whose counterpart with the same entryUUID is recorded, so that both are reported. For further
-/// ones only the later entry is.
+/// Maximum number of entries for which the other entry with the same entryUUID is recorded, so that both are reported.
+/// Beyond it, only the later entry is reported.
 const SAME_UUID_NAMED_MAX: usize = 65_536;
 use crate::tree::structure::{GoverningRule, Misplaced, Placed};
 
@@ -25,24 +26,24 @@ type Result<T> = std::result::Result<T, ImportError>;
 
 /// Result of resolving names.
 pub struct Resolution {
-    /// Entries without a place in the tree.
+    /// Ids of entries without a place in the tree.
     pub(super) rejected: IdBits,
-    /// Superior or refusal of every entry, by id.
+    /// Superior or refusal of every entry, sorted by id.
     pub(super) outcomes: Sorter,
     /// Number of link values that name no entry.
     pub dangling: u64,
-    /// Entries with the entryUUID of an earlier one, and that one: for the first [`SAME_UUID_NAMED_MAX`].
+    /// Entries with the same entryUUID as an earlier entry, and that entry; at most [`SAME_UUID_NAMED_MAX`].
     pub(super) same_uuid: HashMap<EntryId, EntryId>,
     /// The schema, for the reasons of refusals.
     pub(super) schema: Arc<Schema>,
 }
 
-/// Outcome of an entry by its name.
+/// Place of an entry in the tree, or the reason why it has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NameOutcome {
     /// The superior of the entry.
     Parent(EntryId),
-    /// This earlier entry has the same name.
+    /// An earlier entry, which this is, has the same name.
     Duplicate(EntryId),
     /// The superior does not exist, or was refused.
     Orphan,
@@ -50,7 +51,7 @@ pub(super) enum NameOutcome {
     Leaf(NodeFlags),
     /// An earlier entry has the same entryUUID.
     SameUuid,
-    /// No structure rule of its class permits a superior with this governing rule.
+    /// No structure rule of this class permits a superior with this governing rule.
     Misplaced(ClassId, GoverningRule),
 }
 
@@ -89,11 +90,11 @@ impl NameOutcome {
 }
 
 /// Resolves the names of all entries and links, in the order of
-/// [`SortedRows::merge_names`](super::SortedRows::merge_names), and adds the resulting rows to `rows`. `outcomes` is
-/// an empty sorter; `progress` receives the number of names resolved so far.
+/// [`SortedRows::merge_names`](super::SortedRows::merge_names), and adds the resulting rows to `rows`. `outcomes` is an
+/// empty sorter. `progress` receives the number of names resolved so far.
 ///
 /// # Errors
-/// The first error among the blocks; the disk is full or fails.
+/// The first error in the blocks, or the disk is full or failed.
 pub fn resolve(
     job: &Job,
     names: impl Iterator<Item = Result<RowBlock>>,
@@ -130,18 +131,18 @@ pub fn resolve(
 
 /// An entry on the path from the root to the current name.
 struct PathEntry {
-    /// Length of its normal DN, in bytes.
+    /// Length of the entry's normal DN, in bytes.
     length: usize,
     id: EntryId,
     flags: NodeFlags,
     children: i64,
     subtree: i64,
-    /// The structure rule that governs it.
+    /// Structure rule that governs the entry.
     rule: GoverningRule,
 }
 
 impl PathEntry {
-    /// Returns the empty DN, which is the superior of the suffix entries.
+    /// Returns the empty DN, the superior of suffix entries.
     fn root() -> PathEntry {
         PathEntry { length: 0, id: EntryId::ROOT, flags: NodeFlags(0), children: 0, subtree: 0, rule: None }
     }
@@ -151,9 +152,9 @@ impl PathEntry {
 #[derive(Default)]
 struct CurrentName {
     key: Vec<u8>,
-    /// The first entry with this name.
+    /// First entry with the name.
     first: Option<EntryId>,
-    /// Owner of the name: the first entry, if it has a place.
+    /// Entry that owns the name: the first one, if it has a place in the tree.
     owner: Option<EntryId>,
     /// The previous link value.
     last_link: Option<(AttrId, EntryId)>,
@@ -163,12 +164,12 @@ struct Resolver<'a> {
     job: &'a Job,
     rows: &'a mut Rows,
     resolved: Resolution,
-    /// Normal DN of the last entry that has a place.
+    /// Normal DN of the last entry with a place in the tree.
     path: Vec<u8>,
-    /// The entries on it, from the root on; never empty.
+    /// Entries on the path, starting with the root; never empty.
     open: Vec<PathEntry>,
     at: CurrentName,
-    /// Entries with the entryUUID of an earlier one.
+    /// Ids of entries with the same entryUUID as an earlier entry.
     same_uuid: IdBits,
 }
 
@@ -189,10 +190,10 @@ impl Resolver<'_> {
         }
     }
 
-    /// Adds an entryUUID. All come before the first name, and equal ones in the order of their entries.
+    /// Processes an entryUUID. All entryUUIDs precede the first name; equal ones are in the order of entry ids.
     fn uuid(&mut self, id: EntryId) {
         let first = *self.at.first.get_or_insert(id);
-        // Existing entries stay, whatever is wrong with them.
+        // Existing entries are kept, even if they are invalid.
         if first == id || id <= self.job.last_old_id {
             return;
         }
@@ -212,7 +213,7 @@ impl Resolver<'_> {
                     let superior = self.open.last().and_then(|open| open.rule);
                     match self.governed(placed, superior)? {
                         Ok(governing) => rule = governing,
-                        // Existing entries stay, whatever is wrong with them.
+                        // Existing entries are kept, even if they are invalid.
                         Err(_) if id <= self.job.last_old_id => {}
                         Err(class) => return self.refuse(id, NameOutcome::Misplaced(class, superior)),
                     }
@@ -236,8 +237,8 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// Returns the structure rule that governs an entry below one that `superior` governs, or the class of one that
-    /// may not be there.
+    /// Returns the structure rule that governs an entry, if `superior` governs its superior. The error is the class of
+    /// an entry that is not permitted there.
     #[cold]
     fn governed(
         &self,
@@ -256,7 +257,7 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// Finds the superior of the current name, which is then the last on the path.
+    /// Finds the superior of the current name, and makes it the last entry on the path.
     fn superior(&mut self, rdn_start: usize) -> Result<NameOutcome> {
         let shared = self.path.iter().zip(&self.at.key).take_while(|(one, other)| one == other).count();
         self.close_down_to(shared)?;
@@ -275,7 +276,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Removes the entries with longer names from the path: no further entries come below them.
+    /// Removes entries with longer names from the path, because no further entries are below them.
     fn close_down_to(&mut self, length: usize) -> Result<()> {
         while self.open.len() > 1 && self.open.last().is_some_and(|open| open.length > length) {
             self.count_below()?;
@@ -296,8 +297,8 @@ impl Resolver<'_> {
     }
 
     fn link(&mut self, (source, attribute): (EntryId, AttrId), text: &[u8], until: u64) -> Result<()> {
-        // Spellings of one name in one attribute are one value. Only attributes too large for an earlier check
-        // contain any.
+        // Different spellings of a name in one attribute are the same value. They occur only in attributes too large
+        // for an earlier check.
         if self.at.last_link.replace((attribute, source)) == Some((attribute, source)) {
             self.rows.count(&value_counter(source, attribute), -1)?;
             return Ok(());

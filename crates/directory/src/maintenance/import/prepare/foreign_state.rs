@@ -1,4 +1,4 @@
-//! Attributes of other servers in a record: values that are converted, or dropped and counted.
+//! Attributes of other servers in a record, whose values are converted, or dropped and counted.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ const DISTINGUISHED_NAME: &str = "2.5.4.49";
 /// Value of pwdAccountLockedTime for a permanent lock (draft-behera-ldap-password-policy section 5.3.3).
 const PERMANENT_LOCK: &[u8] = b"000001010000Z";
 
-/// State of an entry in the attributes of another server.
+/// State of an entry according to the attributes of another server.
 #[derive(Debug, Default)]
 pub(in crate::maintenance::import) struct ForeignState {
     /// The entry is deleted.
@@ -32,18 +32,18 @@ pub(in crate::maintenance::import) struct ForeignState {
     is_disabled: bool,
     /// Identifier of the entry.
     unique_id: Option<Uuid>,
-    /// Times for attributes of these names.
+    /// Times to store, with the names of their attributes.
     times: Vec<(&'static str, Vec<u8>)>,
     /// Places of the names of values that are left out.
     left_out: Vec<usize>,
-    /// Values that may only repeat the name of the entry, by the places of their attributes.
+    /// Values that may only repeat the RDN of the entry, with the places of their attributes.
     names: Vec<(usize, Vec<u8>)>,
-    /// Places of attributes whose last values have not come.
+    /// Places of attributes whose last range of values has not been read.
     parts: Vec<usize>,
 }
 
 impl ForeignState {
-    /// Notes the meaning of a value. Returns false if it has none.
+    /// Stores the meaning of a value. Returns false if the value has none.
     fn convert(&mut self, vendor: Vendor, value: &[u8]) -> bool {
         match vendor {
             Vendor::Identifier => {
@@ -72,7 +72,8 @@ impl ForeignState {
 }
 
 impl Preparer<'_> {
-    /// Processes a value in the form of another server. Returns the attribute that it belongs to, if it is stored.
+    /// Processes a value in the form of another server. Returns the place of the attribute in which it is to be stored,
+    /// if any.
     #[cold]
     pub(super) fn foreign_value(&mut self, named: Named, value: &[u8]) -> Option<usize> {
         if let Named::Classes(place) = named {
@@ -108,7 +109,7 @@ impl Preparer<'_> {
         None
     }
 
-    /// Counts a value that came in a part of the attribute's values.
+    /// Records that a range of an attribute's values was read.
     pub(in crate::maintenance::import) fn note_part(&mut self, place: usize, is_last: bool) {
         self.statistics.range_options += 1;
         let parts = &mut self.foreign_state.parts;
@@ -119,14 +120,14 @@ impl Preparer<'_> {
         }
     }
 
-    /// Adds values in which Active Directory may repeat the name of the entry to the draft. Those that do, and that the
-    /// classes do not allow, are left out.
+    /// Adds values in which Active Directory may repeat the RDN of the entry to the draft. Omits those that do, if the
+    /// classes do not allow their attribute.
     pub(super) fn take_names(&mut self, dn: &Dn<'_>, name: &NormalName) -> Result<(), OperationError> {
         let names = std::mem::take(&mut self.foreign_state.names);
         if names.is_empty() {
             return Ok(());
         }
-        // A problem with the classes is reported later.
+        // Problems with the classes are reported later.
         let classes = self.classes().ok();
         let schema = &self.job.schema;
         for (place, value) in names {
@@ -152,7 +153,7 @@ impl Preparer<'_> {
         Ok(())
     }
 
-    /// Adds the state that another server expressed in its own form to the entry in the draft.
+    /// Adds the state that the other server expressed in its own attributes to the draft.
     pub(super) fn apply_foreign_state(&mut self) -> Result<(), OperationError> {
         let ForeignState { is_disabled, unique_id, times, left_out, parts, .. } = &self.foreign_state;
         match (is_disabled, unique_id, times.is_empty(), left_out.is_empty() && parts.is_empty()) {
@@ -183,8 +184,8 @@ impl Preparer<'_> {
         Ok(())
     }
 
-    /// Adds a value to an attribute: replaces its values, or adds it only if there are none. Returns true if the
-    /// entry now has the value.
+    /// Sets a value of an attribute. If `replaces` is true, it replaces other values; otherwise it is added only if
+    /// there are none. Returns true if the entry now has the value.
     fn set_value(&mut self, name: &str, value: &[u8], replaces: bool) -> Result<bool, OperationError> {
         let Some(known) = self.job.schema.attribute_type(name) else { return Ok(false) };
         let description = AttributeDescription::of(known.id);

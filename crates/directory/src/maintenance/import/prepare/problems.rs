@@ -1,20 +1,21 @@
-//! Reasons to reject a record: all of them, so that one attempt suffices to mend it.
+//! Reasons to reject a record. All of them are reported, so that the administrator can correct the record in one
+//! attempt.
 
 use ldap::ResultCode;
 
 use super::{Failure, Refusal};
 use crate::model::outcome::OperationError;
 
-/// Most reasons that are kept for one record.
+/// Maximum number of reasons stored for one record.
 const PROBLEMS_MAX: usize = 50;
 
 /// Reasons to reject the current record.
 #[derive(Debug, Default)]
 pub(in crate::maintenance::import) struct Problems {
-    /// Lines, if known, and refusals.
+    /// Refusals with their lines, if known.
     all: Vec<(Option<u64>, OperationError)>,
     more: usize,
-    /// Lines of the file before those that the lines count from.
+    /// Number of lines in the file before the chunk, whose lines are counted from 1.
     pub(in crate::maintenance::import) lines_before: u64,
 }
 
@@ -35,7 +36,7 @@ impl Problems {
     /// Adds a refusal.
     ///
     /// # Errors
-    /// An error that is none, and ends the import.
+    /// `error`, if it is not a refusal. It ends the import.
     #[cold]
     pub(in crate::maintenance::import) fn add(
         &mut self,
@@ -52,7 +53,7 @@ impl Problems {
         Ok(())
     }
 
-    /// Returns the refusal of a record that begins in this line: all reasons, in one line.
+    /// Returns the refusal of a record that begins in this line, with all reasons in one text.
     #[cold]
     pub(in crate::maintenance::import) fn refusal(&self, line: u64) -> Failure {
         let first = self.all.iter().find_map(|(line, _)| *line).unwrap_or(line);

@@ -1,7 +1,8 @@
-//! Operational attributes that the server adds if the text lacks them: entryUUID, creator, modifier and times.
+//! Operational attributes that the server adds if the text lacks them: entryUUID, entryCSN, creator, modifier and
+//! times.
 //!
 //! Four of the six values are equal for all entries of a second. They are formatted, checked and normalized once per
-//! second instead of once per entry; for the other two, normal forms are computed only if they are indexed.
+//! second instead of once per entry. The normal forms of the other two are computed only if they are indexed.
 
 #![expect(clippy::indexing_slicing, reason = "places are those of NAMES, and a UUID has sixteen bytes")]
 
@@ -17,20 +18,20 @@ use crate::model::rows::EntryId;
 use crate::write::deciding::{change_values, creation_values};
 use crate::write::given_values::check_value;
 
-/// In the order of [`creation_values`] and [`change_values`].
+/// Names of the attributes, in the order of [`creation_values`] and [`change_values`].
 const NAMES: [&str; 6] =
     ["entryUUID", "creatorsName", "createTimestamp", "entryCSN", "modifiersName", "modifyTimestamp"];
 
-/// Places of the two attributes that differ for every entry.
+/// Places in `NAMES` of the two attributes that differ for every entry.
 const UUID_PLACE: usize = 0;
 const CSN_PLACE: usize = 3;
 
 /// The current values.
 pub(super) struct ServerValues {
-    /// Places of the attributes; `None` if the schema lacks them.
+    /// Places of the attributes; `None` if the schema does not define them.
     places: [Option<usize>; NAMES.len()],
     values: [Value; NAMES.len()],
-    /// The second since 1970 that the values belong to.
+    /// The second since 1970 for which the values were formatted.
     second: Option<u64>,
 }
 
@@ -89,7 +90,7 @@ impl Preparer<'_> {
 }
 
 impl Preparer<'_> {
-    /// Notes the entryUUID in an entry of the text, by the place of the attribute.
+    /// Adds the entryUUID of an entry in the text to the sorter of names. `place` is that of the attribute.
     fn note_uuid(&mut self, place: usize, id: EntryId) -> Result<(), OperationError> {
         let Some(attribute) = self.draft.find(place) else { return Ok(()) };
         let uuid =
@@ -111,7 +112,7 @@ impl ServerValues {
         Ok(ServerValues { places, values: Default::default(), second: None })
     }
 
-    /// Formats the values of an entry.
+    /// Formats the values for an entry.
     fn make(&mut self, preparer: &mut Preparer<'_>, csn: Csn) -> Result<(), OperationError> {
         let uuid = Uuid::from_bytes(version_4(random(&mut preparer.random)?));
         let second = csn.micros / 1_000_000;
