@@ -1,9 +1,9 @@
 //! Builds the indexes of a directory that no server has open, in one pass.
 //!
-//! On a running server, rows are built in short slices, and each slice changes pages all over the index
-//! ([`crate::index::maintenance`]). Here the rows of all entries are sorted in bounded memory, as in an import, and
-//! then written to the data file in page order. The index is marked complete only after that. A process that ends
-//! before leaves an incomplete index, which a server or the next command completes: existing rows do no harm.
+//! A running server builds rows in short slices, each of which changes pages all over the index
+//! ([`crate::index::maintenance`]). Here, the rows of all entries are sorted in bounded memory, as in an import, and
+//! then written to the data file in page order. Only then is the index marked complete. If the process ends before, the
+//! index stays incomplete, and a server or the next command completes it. Existing rows do no harm.
 
 use std::ops::Bound;
 use std::path::Path;
@@ -19,19 +19,19 @@ use crate::snapshot::Snapshot;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Entries between two reports.
+/// Number of entries between two reports.
 const ENTRIES_PER_REPORT: usize = 100_000;
-/// Entries whose keys of sort orders are written at once.
+/// Number of entries whose sort keys are written in one slice.
 const ENTRIES_PER_SLICE: usize = 20_000;
 /// Approximate number of ids collected before they are written.
 const IDS_MAX: usize = 4_096;
 
-/// Does all index work of a directory: removes rows of dropped indexes and builds missing ones. Sorting uses up to
-/// `memory_bytes`; the rest goes to a temporary file in `folder`, the data directory. Calls `report` from time to
-/// time.
+/// Completes all index work of a directory: removes rows of dropped indexes and builds missing ones. Sorting uses up to
+/// `memory_bytes`; further rows are written to a temporary file in `folder`, the data directory. Calls `report` from
+/// time to time.
 ///
 /// # Errors
-/// The disk is nearly full or fails, or rows contradict each other. Work done until then does no harm.
+/// The disk is nearly full or failed, or rows contradict each other. Work done before the error does no harm.
 pub fn build_indexes(
     writer: &mut Writer,
     folder: &Path,

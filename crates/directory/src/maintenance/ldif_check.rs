@@ -1,6 +1,6 @@
-//! Checks a record of LDIF by itself: names, values, and the classes of entries, without any directory.
+//! Checks a record of LDIF on its own: names, values, and the classes of entries.
 //!
-//! Conditions that depend on a directory are not checked: whether the superior exists, or another entry has the
+//! Conditions that depend on a directory are not checked, such as whether the superior exists or another entry has the
 //! name.
 
 use std::borrow::Cow;
@@ -21,8 +21,8 @@ pub struct LdifFinding {
     pub text: String,
 }
 
-/// Checks a record: the syntax of names, and with a schema the attributes, their values, and an entry's classes.
-/// Returns the findings in the order of the lines.
+/// Checks a record: the syntax of names and, with a schema, the attributes, their values, and the classes of an entry.
+/// Returns the findings in the order of lines.
 pub fn check_record(schema: Option<&Schema>, record: &LdifRecord<'_>) -> Vec<LdifFinding> {
     let mut check = RecordCheck { schema, findings: Vec::new() };
     check.name(record.line, record.dn);
@@ -81,7 +81,7 @@ impl<'s> RecordCheck<'s> {
         }
     }
 
-    /// Checks values, and returns the attributes with their numbers of values.
+    /// Checks values. Returns the attributes with their numbers of values.
     fn values(&mut self, values: LdifValues<'_>) -> Vec<Present<'static>> {
         let Some(schema) = self.schema else { return Vec::new() };
         let mut present: Vec<Present<'static>> = Vec::new();

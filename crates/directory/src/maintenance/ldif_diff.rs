@@ -1,12 +1,12 @@
-//! Difference between two LDIF texts of entries, as change records that turn the first into the second.
+//! Difference between the entries of two LDIF texts, as change records that turn the first text into the second.
 //!
-//! Names and values are compared by the schema's matching rules, so differences in case or spaces may not count.
-//! Attributes that only the server writes (entryUUID, createTimestamp ...) are excluded, because no client could
-//! change them. A rename appears as a deletion and an addition.
+//! Names and values are compared by the schema's matching rules, which may ignore differences in case or spaces.
+//! Attributes that only the server writes (entryUUID, createTimestamp ...) are excluded, because no client could change
+//! them. A rename appears as a deletion and an addition.
 //!
-//! Both texts are first sorted by name, on disk if memory is not enough. Memory is therefore bounded: that of the
-//! sorters, and two entries at a time. Additions and modifications come first, superiors before their subordinates;
-//! deletions follow in reverse order.
+//! Both texts are first sorted by name, on disk if memory is not enough. Memory is therefore limited to that of the
+//! sorters and two entries. Additions and modifications come first, superiors before their subordinates. Deletions
+//! follow in reverse order.
 
 use std::io::{self, BufRead, Write};
 use std::path::Path;
@@ -18,19 +18,19 @@ use store::{Sorter, StoreError};
 
 use super::sorted_entries::{Compared, ComparedAttribute, EntryFault, EntrySorter, SortedEntries};
 
-/// Maximum size of a record of a text to compare, in bytes.
+/// Maximum size of a record in a text, in bytes.
 const RECORD_SIZE_MAX: usize = 4 << 30;
 
 /// Counts of a comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiffSummary {
-    /// Entries only in the second text.
+    /// Number of entries that only the second text has.
     pub added: u64,
-    /// Entries in both with different values.
+    /// Number of entries that both texts have, with different values.
     pub modified: u64,
-    /// Entries only in the first text.
+    /// Number of entries that only the first text has.
     pub deleted: u64,
-    /// Entries in both without a difference.
+    /// Number of entries that are equal in both texts.
     pub same: u64,
 }
 
@@ -43,7 +43,7 @@ pub enum DiffError {
     Ldif {
         /// Name of the text.
         text: &'static str,
-        /// Error and its line.
+        /// Error with its line.
         error: LdifError,
     },
     /// A record cannot be compared.
@@ -71,8 +71,8 @@ type Result<T> = std::result::Result<T, DiffError>;
 /// `scratch` is a folder for temporary files, `memory_bytes` the memory for sorting.
 ///
 /// # Errors
-/// A text is not LDIF, has change records, two entries with the same name, or names that the schema cannot compare;
-/// the disk failed.
+/// A text is not LDIF, or has change records, two entries with the same name, or names that the schema cannot compare;
+/// or the disk failed.
 pub fn diff(
     schema: &Schema,
     old: impl BufRead,
@@ -94,7 +94,7 @@ pub fn diff(
         check_name(&new, SECOND)?;
         match old.order(&new) {
             std::cmp::Ordering::Less => {
-                // Keys count down, to reverse the order.
+                // Descending keys reverse the order.
                 deletions.push(&(u64::MAX - summary.deleted).to_be_bytes(), old.dn().as_bytes())?;
                 summary.deleted += 1;
                 old.advance()?;
@@ -142,7 +142,7 @@ fn sort(input: impl BufRead, text: &'static str, mut sorter: EntrySorter<'_>) ->
     Ok(sorter.finish()?)
 }
 
-/// Refuses an entry with the name of the previous one.
+/// Checks that the current entry does not have the name of the previous one.
 fn check_name(entries: &SortedEntries, text: &'static str) -> Result<()> {
     if entries.is_at_end || !entries.is_repeated {
         return Ok(());
@@ -197,7 +197,8 @@ fn change_values<'e>(
     if gone.is_empty() && come.is_empty() {
         return;
     }
-    // If the type has no equality rule, a value cannot be removed by its value (RFC 4511 section 4.6).
+    // Without an equality rule, a modify cannot delete single values (RFC 4511 section 4.6), so all values are
+    // replaced.
     if before.is_single || before.equality.is_none() || gone.len() == before.values.len() {
         changes.push((ChangeOperation::Replace, name, after.values.clone()));
         return;

@@ -1,4 +1,4 @@
-//! Effects of proposed access rules before they are in force: changed rights by requester and entry. History of
+//! Rehearsal of proposed access rules: the rights that they would change, by requester and entry. Also the history of
 //! rules.
 
 mod explained;
@@ -33,23 +33,23 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Scope of a rehearsal.
 #[derive(Clone, Debug, Default)]
 pub struct Rehearsal {
-    /// Authorization identities (RFC 4513 section 5.2.1.8) of requesters, empty for anonymous. If there are none:
-    /// anonymous, and users among the sampled entries.
+    /// Authorization identities of requesters (RFC 4513 section 5.2.1.8); an empty one is anonymous. If the list is
+    /// empty, the requesters are anonymous and users among the sampled entries.
     pub requesters: Vec<String>,
-    /// Maximum number of users if none are named.
+    /// Maximum number of users in the sample, if `requesters` is empty.
     pub requesters_max: usize,
-    /// Maximum number of entries, evenly distributed.
+    /// Maximum number of entries, which are evenly distributed.
     pub entries_max: u64,
 }
 
 /// Changed rights of one requester to one entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessChange {
-    /// Authorization identity of the requester; `anonymous` for none.
+    /// Authorization identity of the requester; `anonymous` if there is none.
     pub requester: String,
     /// DN of the entry.
     pub dn: String,
-    /// Rights that the requester would gain: `browse`, `read mail`.
+    /// Rights that the requester would gain, such as `browse` or `read mail`.
     pub gained: Vec<String>,
     /// Rights that the requester would lose.
     pub lost: Vec<String>,
@@ -72,20 +72,20 @@ impl fmt::Display for AccessChange {
 /// Counts of a rehearsal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RehearsalSummary {
-    /// Number of requesters that were examined.
+    /// Number of requesters examined.
     pub requesters: usize,
-    /// Number of entries.
+    /// Number of entries examined.
     pub entries: u64,
-    /// Number of pairs of both with a change.
+    /// Number of pairs of requester and entry with a change.
     pub changes: u64,
 }
 
-/// Returns the authorization identities of a rehearsal's requesters: those that it names, or those of its sample.
+/// Returns the authorization identities of a rehearsal's requesters: the named ones, or those of its sample.
 ///
 /// # Errors
-/// A requester does not exist; the store failed.
+/// A requester does not exist, or the store failed.
 pub fn identities(state: TreeState<'_>, rehearsal: &Rehearsal) -> Result<Vec<String>> {
-    // The sample reads a row of every entry.
+    // A sample reads a row of every entry.
     let ids = match rehearsal.requesters.is_empty() {
         true => sampled(state, rehearsal.entries_max)?,
         false => Vec::new(),
@@ -93,11 +93,11 @@ pub fn identities(state: TreeState<'_>, rehearsal: &Rehearsal) -> Result<Vec<Str
     Ok(requesters(state, rehearsal, &ids)?.iter().map(Requester::authorization_id).collect())
 }
 
-/// Compares the proposed rules with those in force, at the existing entries, for one requester after another while
+/// Compares the proposed rules with the rules in force, on existing entries. Examines one requester after another while
 /// `goes_on` returns true.
 ///
 /// # Errors
-/// A requester does not exist; the store failed.
+/// A requester does not exist, or the store failed.
 pub fn rehearse(
     state: TreeState<'_>,
     proposal: &GeneralSettings,
@@ -130,7 +130,7 @@ pub fn rehearse(
                 before.at(state, walk_before, *id, node.parent)?,
                 after.at(state, walk_after, *id, node.parent)?,
             ) else {
-                // No rule applies to the administrator.
+                // Rules do not apply to the administrator.
                 break;
             };
             if Arc::ptr_eq(&old, &new) || old == new {
@@ -152,7 +152,7 @@ pub fn rehearse(
     Ok(rehearsed)
 }
 
-/// Returns entries evenly distributed over all.
+/// Returns entries that are evenly distributed over all entries.
 fn sampled(state: TreeState<'_>, count_max: u64) -> Result<Vec<EntryId>> {
     let stride = state.read.row_count(NODES)?.div_ceil(count_max.max(1)).max(1);
     let mut ids = Vec::new();
@@ -184,7 +184,7 @@ fn requesters(state: TreeState<'_>, rehearsal: &Rehearsal, ids: &[EntryId]) -> R
     Ok(requesters)
 }
 
-/// Returns the types that an entry has values of, except secrets.
+/// Returns the types of an entry's attributes, except secrets.
 fn types_of(state: TreeState<'_>, id: EntryId) -> Result<Vec<TypeId>> {
     let entry = entry_row(state.read, id)?;
     let types = entry.attributes().map(|row| state.catalog.attribute(row.id).description.type_id);
@@ -214,7 +214,7 @@ fn difference<'r>(
     ];
     let password = state.catalog.schema.attribute_type(USER_PASSWORD).map(|password| password.id);
     for (word, right, counts) in of_entry {
-        // The right to write a password implies its reset.
+        // Write rights to a password imply the right to reset it, which need not be listed.
         let is_said =
             word == "reset" && password.is_some_and(|id| with.may_write(id) && !without.may_write(id));
         if counts && !is_said && with.may(right) && !without.may(right) {
@@ -233,7 +233,7 @@ fn difference<'r>(
         for type_id in types {
             let may_show = Shown::AsRulesSay.includes(&state.catalog.secrets, *type_id);
             let counts = if is_write { may_change } else { may_show };
-            // The right to write implies join and leave.
+            // Write rights imply join and leave, which need not be listed.
             let is_said = matches!(word, "join" | "leave") && with.may_write(*type_id);
             let extent = |rights: &'r EntryRights| rights.extent(right, Some(*type_id));
             if let (true, false, Some(gain)) = (counts, is_said, gain(&extent(without), &extent(with))) {
@@ -244,7 +244,8 @@ fn difference<'r>(
     rights
 }
 
-/// Returns the extent of an attribute's values over which the right is gained, as a prefix of the attribute's name.
+/// Returns the values of an attribute for which the right is gained, as a prefix of the attribute's name. Returns
+/// `None` if nothing is gained.
 fn gain(without: &RightExtent<'_>, with: &RightExtent<'_>) -> Option<&'static str> {
     match (without, with) {
         (RightExtent::Nothing, RightExtent::All) => Some(""),
@@ -258,7 +259,7 @@ fn gain(without: &RightExtent<'_>, with: &RightExtent<'_>) -> Option<&'static st
 /// A version of the access rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RulesVersion {
-    /// Position in the log of the change.
+    /// Log position of the change.
     pub position: u64,
     /// Time of the change, in microseconds since 1970-01-01T00:00:00Z.
     pub micros: u64,
@@ -266,14 +267,14 @@ pub struct RulesVersion {
     pub requester: String,
     /// The access rules.
     pub rules: Vec<String>,
-    /// The last expectations while these rules were in force.
+    /// The last expectations that were set while these rules were in force.
     pub expectations: Vec<String>,
 }
 
-/// Returns the versions of the access rules in the log, oldest first: one for each change.
+/// Returns the versions of the access rules in the log, oldest first, one for each change.
 ///
 /// # Errors
-/// The store failed; a record cannot be read.
+/// The store failed, or a record cannot be read.
 pub fn rules_history(state: TreeState<'_>) -> Result<Vec<RulesVersion>> {
     let mut versions: Vec<RulesVersion> = Vec::new();
     let first = state.read.first_position()?.unwrap_or(0);

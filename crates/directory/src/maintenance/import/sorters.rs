@@ -1,11 +1,12 @@
-//! Sorters for rows, by map and key, and for names, by entry; and the form of their content.
+//! Sorters for rows (by map and key) and for names (by DN), and the encoding of their content.
 //!
-//! A key of the first sorter is the map's number followed by the row's key, so that one pass over all rows visits
-//! the maps one after the other. The value for an id set is a block of ids (see [`super::id_blocks`]); for a counter
-//! it is a difference, and all differences of one key are added.
+//! A key of the first sorter is the map's number followed by the row's key, so that one pass over all rows visits the
+//! maps one after another. The value for an id set is a block of ids (see [`super::id_blocks`]). The value for a
+//! counter is a difference; all differences of one key are added.
 //!
-//! Keys of the second sorter are normal DNs. Under each, the entries with that name come first, by id, then the
-//! links that name it. Before all names come the entryUUIDs of entries, so that duplicates are known in time.
+//! Keys of the second sorter are normal DNs. Under each DN, the entries with that name come first, by id, then the
+//! links that name it. The entryUUIDs of all entries precede all names, so that duplicates are known when the names are
+//! resolved.
 
 use std::path::Path;
 
@@ -19,17 +20,17 @@ use crate::tree::structure::Placed;
 
 type Result<T> = std::result::Result<T, store::StoreError>;
 
-/// Number that replaces a map's in the key of a counter: after all maps.
+/// Number used instead of a map number in the key of a counter. It is higher than all map numbers.
 const COUNTERS: u8 = u8::MAX;
 
-/// Bytes of rows passed on at once.
+/// Size of a block of sorted rows, in bytes.
 pub const ROW_BLOCK_SIZE: usize = 512 << 10;
 
-/// Share of a preparer's memory for names: a third. An entry has one name, and a few index rows that are not
-/// collected in blocks.
+/// Divisor for the share of a preparer's memory that names get: a third. An entry has one name, and only a few index
+/// rows that are not collected in blocks.
 const NAMES_SHARE: usize = 3;
 
-/// Share of the memory of rows for the table of frequent keys: an eighth.
+/// Divisor for the share of the row memory that the table of frequent keys gets: an eighth.
 const GATHERED_SHARE: usize = 8;
 
 /// The two sorters of a preparer.
@@ -47,17 +48,17 @@ impl Sorters {
         Sorters { rows: Rows::new(directory, memory - names), names: Names(Sorter::new(directory, names)) }
     }
 
-    /// Sorts their content, on this thread, when it is complete, so that merging is faster.
+    /// Sorts the complete content on this thread, which makes merging faster.
     ///
     /// # Errors
-    /// The disk is full or fails.
+    /// The disk is full or failed.
     pub fn settle(&mut self) -> Result<()> {
         self.rows.settle()?;
         self.names.0.settle()
     }
 }
 
-/// Rows by map and key.
+/// Sorter of rows by map and key.
 pub struct Rows {
     sorter: Sorter,
     collector: IdCollector,
@@ -100,7 +101,7 @@ impl Rows {
         self.push(map_number(map), key, value)
     }
 
-    /// Adds the rows of the end of a value, if `until` is not 0.
+    /// Adds the rows of the end time of a value. Does nothing if `until` is 0.
     pub(super) fn end(
         &mut self,
         (source, attribute): (EntryId, AttrId),
@@ -138,8 +139,8 @@ impl Rows {
     }
 }
 
-/// All rows, or all names, in order. Merging them takes as long as processing them, so each may run on its own
-/// thread.
+/// All rows, or all names, in order. Merging takes as long as processing the result, so both may run on separate
+/// threads.
 pub struct SortedRows {
     sorted: Sorted,
 }
@@ -148,7 +149,7 @@ impl SortedRows {
     /// Merges the rows of several sorters.
     ///
     /// # Errors
-    /// The disk is full or fails.
+    /// The disk is full or failed.
     pub fn merge(mut rows: Vec<Rows>) -> Result<SortedRows> {
         rows.iter_mut().try_for_each(Rows::settle)?;
         let sorted = Sorter::merge(rows.into_iter().map(|rows| rows.sorter).collect())?;
@@ -158,7 +159,7 @@ impl SortedRows {
     /// Merges the names of several sorters.
     ///
     /// # Errors
-    /// The disk is full or fails.
+    /// The disk is full or failed.
     pub fn merge_names(names: Vec<Names>) -> Result<SortedRows> {
         let sorted = Sorter::merge(names.into_iter().map(|names| names.0).collect())?;
         Ok(SortedRows { sorted })
@@ -167,7 +168,7 @@ impl SortedRows {
     /// Returns the next rows; `None` after the last.
     ///
     /// # Errors
-    /// The disk fails.
+    /// The disk failed.
     pub fn next_block(&mut self) -> Result<Option<RowBlock>> {
         let mut block = RowBlock { bytes: Vec::with_capacity(ROW_BLOCK_SIZE), ends: Vec::new() };
         while block.bytes.len() < ROW_BLOCK_SIZE {
@@ -181,15 +182,15 @@ impl SortedRows {
     }
 }
 
-/// A block of rows, one after the other.
+/// A block of concatenated rows.
 pub struct RowBlock {
     bytes: Vec<u8>,
-    /// End of each key and value.
+    /// Ends of each row's key and value.
     pub(super) ends: Vec<(usize, usize)>,
 }
 
 impl RowBlock {
-    /// Returns the rows as key and value.
+    /// Returns the rows as pairs of key and value.
     #[expect(clippy::indexing_slicing, reason = "the ends are those of the bytes, in their order")]
     pub(in crate::maintenance) fn rows(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let mut start = 0;
@@ -204,9 +205,9 @@ impl RowBlock {
 /// Destination of a sorted row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::maintenance) enum Destination {
-    /// This map.
+    /// A row of this map.
     Map(MapId),
-    /// The counters.
+    /// A counter.
     Counters,
 }
 
@@ -219,7 +220,7 @@ pub(in crate::maintenance) fn destination(key: &[u8]) -> Option<(Destination, &[
     }
 }
 
-/// Names by normal DN.
+/// Sorter of names by normal DN.
 pub struct Names(pub(super) Sorter);
 
 const ENTRY: u8 = 0;
@@ -227,14 +228,14 @@ const LINK: u8 = 1;
 const UUID: u8 = 2;
 const ENDING_LINK: u8 = 3;
 
-/// First byte of the key of an entryUUID. Normal DNs begin with the size of an OID, which is not zero, so UUIDs come
-/// before all names.
+/// First byte of the key of an entryUUID. Normal DNs begin with the size of an OID, which is not zero, so entryUUIDs
+/// precede all names.
 const UUID_KEY: u8 = 0;
 
-/// Meaning of a name in the sorter.
+/// Use of a name in the sorter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Named<'a> {
-    /// An entry has the name.
+    /// Name of an entry.
     Entry {
         /// Id of the entry.
         id: EntryId,
@@ -242,10 +243,10 @@ pub(super) enum Named<'a> {
         flags: NodeFlags,
         /// Start of the entry's own RDN in the normal DN.
         rdn_start: usize,
-        /// Its [`Placed`] in encoded form, if the schema has name forms.
+        /// The entry's [`Placed`] in encoded form, if the schema has name forms.
         placed: &'a [u8],
     },
-    /// A value of a link attribute is this name.
+    /// Name in a value of a link attribute.
     Link {
         /// The attribute.
         attribute: AttrId,
@@ -253,10 +254,10 @@ pub(super) enum Named<'a> {
         source: EntryId,
         /// The value.
         text: &'a [u8],
-        /// End of the value in seconds since 1970; 0 for none.
+        /// End time of the value in seconds since 1970; 0 for none.
         until: u64,
     },
-    /// An entry has this entryUUID, which is sorted with the names.
+    /// Not a name: the entryUUID of an entry, which is sorted with the names.
     Uuid {
         /// Id of the entry.
         id: EntryId,

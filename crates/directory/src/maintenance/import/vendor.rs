@@ -1,7 +1,7 @@
-//! Operational attributes of other servers: which are converted, and which are left out.
+//! Operational attributes of other servers, which are converted or left out.
 //!
-//! The table applies to attributes that the schema does not define, so that an operator who needs one defines it. An
-//! attribute that is neither defined nor listed may contain data of users, and the entry is rejected.
+//! The tables apply to attributes that the schema does not define; an operator who needs such an attribute defines it.
+//! An attribute that is neither defined nor listed may contain user data, so its entry is rejected.
 
 use schema::AttributeType;
 use uuid::Uuid;
@@ -11,22 +11,22 @@ use uuid::Uuid;
 pub(in crate::maintenance) enum Vendor {
     /// The identifier of the entry, used as entryUUID.
     Identifier,
-    /// Whether the account is disabled.
+    /// A value that says whether the account is disabled.
     Disabled(Disabled),
-    /// A time for the attribute of this name.
+    /// A time, stored in the attribute with this name.
     Time(&'static str),
-    /// A number of 100 nanoseconds since 1601 for the attribute of this name (Active Directory).
+    /// A time in units of 100 nanoseconds since 1601 (Active Directory), stored in the attribute with this name.
     FileTime(&'static str),
-    /// Without a meaning here.
+    /// An attribute without a meaning here.
     LeftOut,
 }
 
-/// Form in which a value says that an account is disabled.
+/// Form of a value that says whether an account is disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::maintenance) enum Disabled {
-    /// The value is TRUE.
+    /// `TRUE` means disabled.
     Boolean,
-    /// Bit 2 is set (userAccountControl).
+    /// A set bit 2 means disabled (userAccountControl).
     AccountControl,
 }
 
@@ -122,7 +122,7 @@ const LEFT_OUT: &[&str] = &[
      orclPwdAccountUnlock orclPwdIPFailureTime orclLastLoginTime orclUpdateTime orclConflict",
 ];
 
-/// OIDs below which the makers of other servers define their attributes: OpenLDAP, Netscape and 389 DS, Sun, OpenDJ and
+/// OIDs below which the vendors of other servers define attributes: OpenLDAP, Netscape and 389 DS, Sun, OpenDJ and
 /// ForgeRock, Microsoft, Novell, IBM, Oracle.
 const VENDOR_OIDS: [&str; 9] = [
     "1.3.6.1.4.1.4203.",
@@ -136,7 +136,7 @@ const VENDOR_OIDS: [&str; 9] = [
     "2.16.840.1.113894.",
 ];
 
-/// Attributes with passwords or keys in forms of other protocols, which no bind uses.
+/// Attributes with passwords or keys for other protocols, which no bind uses.
 const OTHER_SECRETS: [&str; 7] = [
     "sambaNTPassword",
     "sambaLMPassword",
@@ -153,13 +153,13 @@ pub(super) fn other_secret(attribute_type: &AttributeType) -> Option<&'static st
     OTHER_SECRETS.into_iter().find(is_named)
 }
 
-/// Attributes that the schema has under this other name, in another form.
+/// Attribute of other servers whose name an attribute of the schema also has, with another form of values.
 pub(super) const OTHER_FORM: &str = "passwordHistory";
 
-/// Attributes in which Active Directory repeats the name of an entry, and which classes of others do not allow.
+/// Attributes in which Active Directory repeats the RDN or DN of an entry. Classes of other servers do not allow them.
 const REPEATED: [&str; 2] = ["distinguishedName", "name"];
 
-/// Returns true if Active Directory repeats the name of an entry in this attribute.
+/// Returns true if Active Directory repeats the RDN or DN of an entry in this attribute.
 pub(super) fn repeats_name(name: &str) -> bool {
     REPEATED.iter().any(|repeated| repeated.eq_ignore_ascii_case(name))
 }
@@ -169,7 +169,7 @@ pub(super) fn left_out_names() -> impl Iterator<Item = &'static str> {
     LEFT_OUT.iter().flat_map(|names| names.split_ascii_whitespace()).chain([OTHER_FORM]).chain(REPEATED)
 }
 
-/// Returns true if the maker of another server has defined the type with this OID. 389 DS has words instead of OIDs.
+/// Returns true if the vendor of another server has defined the type with this OID. 389 DS has words instead of OIDs.
 pub(super) fn is_of_vendor(oid: &str) -> bool {
     oid.ends_with("-oid") || VENDOR_OIDS.iter().any(|arc| oid.starts_with(arc))
 }
@@ -180,7 +180,7 @@ pub(in crate::maintenance) fn vendor(name: &str) -> Option<Vendor> {
     converted.map(|(_, vendor)| *vendor).or_else(|| left_out_name(name).map(|_| Vendor::LeftOut))
 }
 
-/// Returns the listed name of an attribute that is left out.
+/// Returns the listed name of an attribute that is left out; `None` if it is not listed.
 pub(in crate::maintenance) fn left_out_name(name: &str) -> Option<&'static str> {
     left_out_names().find(|known| known.eq_ignore_ascii_case(name))
 }
@@ -194,8 +194,8 @@ pub(in crate::maintenance) fn is_disabled(form: Disabled, value: &[u8]) -> bool 
     }
 }
 
-/// Converts an identifier to a UUID: text in the usual forms or in that of nsUniqueId, four groups of eight digits,
-/// or the sixteen octets of a GUID, of which the first three numbers are little-endian.
+/// Converts an identifier to a UUID. Accepts text in the usual forms, text in the form of nsUniqueId (four groups of
+/// eight digits), and the sixteen octets of a GUID, whose first three numbers are little-endian.
 pub(in crate::maintenance) fn identifier(value: &[u8]) -> Option<Uuid> {
     if let Ok(octets) = <[u8; 16]>::try_from(value) {
         return Some(Uuid::from_bytes_le(octets));
@@ -210,7 +210,7 @@ pub(in crate::maintenance) fn identifier(value: &[u8]) -> Option<Uuid> {
     (groups.len() == 4 && groups.iter().all(is_group)).then(|| Uuid::try_parse_ascii(&digits).ok()).flatten()
 }
 
-/// Converts a file time to seconds since 1970. 0 and the largest number mean never.
+/// Converts a file time to seconds since 1970. Returns `None` for 0 and the largest number, which mean never.
 pub(super) fn file_time(value: &[u8]) -> Option<i64> {
     let number = number(value).filter(|number| *number > 0 && *number != i64::MAX)?;
     Some(number / 10_000_000 - FILE_TIME_OFFSET).filter(|seconds| *seconds >= 0)

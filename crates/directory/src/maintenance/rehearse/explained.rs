@@ -1,5 +1,6 @@
-//! Access rules that decided operations in the audit trail: evaluated with the rules of that time, as far as the log
-//! has them, on the present entries. It runs when a trail is read, so that no request waits for it.
+//! Explanation of recorded operations: the access rules that decided operations in the audit trail. It uses the rules
+//! of that time, as far as the log has them, and the present entries. Explanations are computed when a trail is read,
+//! so that no request waits for them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -26,13 +27,13 @@ use crate::tree::TreeState;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Limits for the entries of a search that are explained.
+/// Limits on the entries of a search that are explained.
 const EXTENT: Extent = Extent { matching_max: 100, examined_max: 10_000 };
 
 /// Explains which rules decided recorded operations.
 pub struct RecordedExplainer<'s> {
     state: TreeState<'s>,
-    /// Versions of the rules, each with its start in microseconds since 1970, oldest first.
+    /// Versions of the rules, oldest first, each with the time from which it was in force, in microseconds since 1970.
     versions: Vec<(u64, Arc<RulesInForce>)>,
     requesters: RequesterCache,
     rights: HashMap<RightsKey, EffectiveRights, RandomState>,
@@ -41,7 +42,7 @@ pub struct RecordedExplainer<'s> {
 /// Version, requester, and the rules that apply to the connection.
 type RightsKey = (usize, Option<EntryId>, Vec<u64>);
 
-/// Explanations by the word for the right and the deciding rules, with the attributes that they apply to.
+/// Explanations, grouped by the right and the deciding rules, with the attributes to which each applies.
 #[derive(Default)]
 struct Explanations {
     explanations: BTreeMap<(&'static str, String), BTreeSet<String>>,
@@ -79,10 +80,10 @@ impl Explanations {
 }
 
 impl<'s> RecordedExplainer<'s> {
-    /// Reads the versions of the rules.
+    /// Reads the versions of the rules from the log.
     ///
     /// # Errors
-    /// The store failed; a record cannot be read.
+    /// The store failed, or a record cannot be read.
     pub fn new(state: TreeState<'s>) -> std::result::Result<RecordedExplainer<'s>, Outcome> {
         let versions = versions(state).map_err(Outcome::from)?;
         Ok(RecordedExplainer {
@@ -93,7 +94,7 @@ impl<'s> RecordedExplainer<'s> {
         })
     }
 
-    /// Returns what decides an operation, one text per required right; empty if no rule is involved.
+    /// Returns the rules that decide an operation, one text for each required right. Empty if no rule is involved.
     ///
     /// # Errors
     /// The store failed.
@@ -119,7 +120,7 @@ impl<'s> RecordedExplainer<'s> {
         Ok(explanations.texts())
     }
 
-    /// Returns `None` for the administrator.
+    /// Returns the requester of an operation under the rules of that time; `None` for the administrator.
     fn operation_view<'a>(
         &mut self,
         version: usize,
@@ -201,7 +202,8 @@ impl OperationView<'_> {
         }
     }
 
-    /// Explains changed values: if the requester may not write them, the rules for its own name.
+    /// Explains a change of values. If the requester may not write them, explains the rules for adding and deleting its
+    /// own name.
     fn explain_change(
         &self,
         state: TreeState<'_>,
@@ -220,7 +222,7 @@ impl OperationView<'_> {
             .try_for_each(|right| self.explain_right(state, place, (right, Some(type_id)), explanations))
     }
 
-    /// Explains the entries that the search finds now, or would find if it were allowed.
+    /// Explains the entries that the search finds now, or would find if the requester were allowed to.
     fn explain_search(
         &self,
         state: TreeState<'_>,
@@ -231,7 +233,7 @@ impl OperationView<'_> {
         let request = SearchRequest::new(self.recorded.target, scope, filter, attributes);
         let mut again = SearchAgain::of(state, base, &request)?;
         let Some(mut sight) = Sight::of(self.rights.clone()) else { return Ok(()) };
-        // Rights determined by the same rules are explained once.
+        // Entries whose rights are decided by the same rules are explained once.
         let (mut known, mut kept, mut has_any) = (HashSet::new(), Vec::new(), false);
         again.look(state, EXTENT, &mut sight, &mut |candidate, rights, uses| {
             has_any = true;
@@ -272,7 +274,7 @@ impl OperationView<'_> {
     }
 }
 
-/// Returns the decision with the names of the rules.
+/// Returns the decision with the names of the deciding rules.
 fn verdict(why: &AccessExplanation) -> String {
     let names: Vec<&str> = why.rules.iter().map(DecidingRule::name).collect();
     match (why.is_allowed, names.is_empty()) {
@@ -284,7 +286,8 @@ fn verdict(why: &AccessExplanation) -> String {
     }
 }
 
-/// Returns the versions of the rules in the log, each with its start; without any change, those in force.
+/// Returns the versions of the rules in the log, each with its start. If the log contains no change, returns the rules
+/// in force.
 fn versions(state: TreeState<'_>) -> Result<Vec<(u64, Arc<RulesInForce>)>> {
     let types = (&*state.catalog.schema, &state.catalog.secrets);
     let in_force =

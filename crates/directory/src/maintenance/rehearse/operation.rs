@@ -1,4 +1,4 @@
-//! Operations recorded in an audit trail, and their entries in the present directory.
+//! Operations recorded in an audit trail, and the corresponding entries in the present directory.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,22 +18,21 @@ use crate::tree::{Found, TreeState, damaged_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Maximum number of cached requesters: their identities and their effective rights, which take up to a megabyte
-/// each.
+/// Maximum number of cached requesters, with their identities and effective rights. Each takes up to a megabyte.
 pub(super) const REQUESTERS_CACHED_MAX: usize = 128;
 
 /// An operation recorded in an audit trail.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordedOperation<'a> {
-    /// DN that the connection was bound as; empty for anonymous.
+    /// DN with which the client had bound; empty for anonymous.
     pub who: &'a str,
-    /// Authorization identity of the operation, if different.
+    /// Authorization identity of the operation, if it differs from `who`.
     pub acts_as: Option<&'a str>,
-    /// Connection of the client and time of the request.
+    /// Connection of the client, with the time of the request.
     pub link: ClientLink,
     /// Time of the request in microseconds since 1970-01-01T00:00:00Z.
     pub micros: u64,
-    /// DN of the entry, or base.
+    /// DN of the entry, or base of the search.
     pub target: &'a str,
     /// The operation.
     pub act: Act<'a>,
@@ -79,12 +78,12 @@ pub(super) struct EntryPlace<'a> {
 #[derive(Clone, Copy)]
 pub(super) enum At {
     Entry(EntryId),
-    /// An entry before its addition, known only as far as the present entry with its name.
+    /// An entry before its addition. Contains the present entry with its name, if there is one.
     New(Option<EntryId>),
 }
 
 impl<'a> EntryPlace<'a> {
-    /// Returns the question why a requester has, or does not have, a right here.
+    /// Returns the question why a requester has a right at this place, or does not have it.
     pub(super) fn question(
         self,
         (word, right, type_id): (&'a str, Rights, Option<TypeId>),
@@ -101,7 +100,7 @@ impl<'a> EntryPlace<'a> {
 /// Returns the base entry of a search; `None` if it is not in the tree.
 pub(super) fn base_of(state: TreeState<'_>, dn: &str, scope: Scope) -> Result<Option<EntryId>> {
     if dn.is_empty() {
-        // The empty DN itself is the root DSE.
+        // As a base object, the empty DN is the root DSE.
         return Ok((scope != Scope::BaseObject).then_some(EntryId::ROOT));
     }
     name_of(state, dn).map_or(Ok(None), |name| state.entry_of(&name))
@@ -112,7 +111,7 @@ pub(super) fn name_of(state: TreeState<'_>, dn: &str) -> Option<NormalName> {
     parse_dn(dn).ok().map(|dn| NormalName::of(&dn, &state.catalog.schema))
 }
 
-/// Returns the place of an entry, which may no longer exist; `None` if not even its superior exists.
+/// Returns the place of an entry, which may no longer exist; `None` if its superior does not exist either.
 pub(super) fn place_of<'a>(state: TreeState<'_>, dn: &'a str) -> Result<Option<EntryPlace<'a>>> {
     let Some(name) = name_of(state, dn) else { return Ok(None) };
     let (at, parent) = match state.find(&name)? {
@@ -128,7 +127,7 @@ pub(super) fn place_of<'a>(state: TreeState<'_>, dn: &'a str) -> Result<Option<E
     Ok(Some(EntryPlace { dn, at, parent }))
 }
 
-/// Returns the place of an added entry, whether it exists now or not.
+/// Returns the place of an added entry, whether or not it exists now.
 pub(super) fn new_place_of<'a>(state: TreeState<'_>, dn: &'a str) -> Result<Option<EntryPlace<'a>>> {
     let place = place_of(state, dn)?;
     Ok(place.map(|place| match place.at {
@@ -137,7 +136,7 @@ pub(super) fn new_place_of<'a>(state: TreeState<'_>, dn: &'a str) -> Result<Opti
     }))
 }
 
-/// Returns the DN that an entry was moved to; `None` if its superior did not change.
+/// Returns the DN to which an entry was moved; `None` if its superior did not change.
 pub(super) fn moved(state: TreeState<'_>, target: &str, rdn: &str, superior: Option<&str>) -> Option<String> {
     let superior = superior?;
     let (from, to) = (name_of(state, target)?, name_of(state, superior)?);
@@ -146,7 +145,7 @@ pub(super) fn moved(state: TreeState<'_>, target: &str, rdn: &str, superior: Opt
     has_moved.then(|| if superior.is_empty() { rdn.to_owned() } else { format!("{rdn},{superior}") })
 }
 
-/// Returns the rights at a place, under rules that apply to the requester.
+/// Returns the requester's rights at a place under these rules.
 pub(super) fn rights_at(
     state: TreeState<'_>,
     rights: &EffectiveRights,
@@ -166,14 +165,15 @@ pub(super) fn type_of(state: TreeState<'_>, attribute: &str) -> Option<TypeId> {
     state.catalog.schema.parse_description(attribute).ok().map(|known| known.type_id)
 }
 
-/// Present requesters for the identities of a trail.
+/// Present requesters with the identities in a trail.
 #[derive(Default)]
 pub(super) struct RequesterCache {
     known: HashMap<Box<str>, Option<Requester>, RandomState>,
 }
 
 impl RequesterCache {
-    /// Returns the requester of the connection and that of the operation; `None` for one that no longer exists.
+    /// Returns the requester of the connection and the requester of the operation; `None` if one of them no longer
+    /// exists.
     pub(super) fn of(
         &mut self,
         state: TreeState<'_>,
