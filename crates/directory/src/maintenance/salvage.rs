@@ -1,8 +1,7 @@
-//! Salvage of a damaged data directory: its entries up to the first gap, and a list of the changes lost after it.
+//! Salvage of a damaged data directory: exports its entries up to the first gap, and lists the changes lost after it.
 //!
-//! The store determines what is intact and returns the records that are not applied; this module turns them into
-//! changes with time and name. Their values are not included: a list of lost changes is for administrators, logs and
-//! tickets.
+//! The store determines which data is intact, and returns the records that were not applied. This module describes them
+//! as changes, with time and name but without values, because a list of lost changes ends up in logs and tickets.
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -20,10 +19,10 @@ use crate::model::rows::MAPS;
 use crate::model::settings::{NodeSettings, Settings};
 use crate::tree::TreeState;
 
-/// A data directory that is read to salvage its intact part. No other process may open it meanwhile.
+/// A damaged data directory, opened to salvage its intact data. No other process may open it meanwhile.
 pub struct SalvagedDirectory {
     salvage: Salvage,
-    /// Catalogue and settings of the rows, or the reason why they cannot be read.
+    /// Catalog and settings in the rows, or the reason why they cannot be read.
     meaning: Result<(Catalog, Settings), OpenError>,
 }
 
@@ -39,18 +38,18 @@ pub struct When {
 /// A change that was not salvaged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LostChange {
-    /// Number of its group in the redo log.
+    /// Number of the redo group that contains the change.
     pub group: u64,
-    /// The change, as far as its record can be read; `None` for a group that changes no entry, such as a slice of an
+    /// The change, as far as its record can be read. `None` for a group that changes no entry, such as a slice of an
     /// index.
     pub change: Option<(When, String)>,
 }
 
 impl SalvagedDirectory {
-    /// Reads the data directory `path`, which no process may have open. It changes nothing in it.
+    /// Reads the data directory `path`, which no other process may have open. Changes nothing in it.
     ///
     /// # Errors
-    /// Another process has it open, or it does not exist.
+    /// Another process has the directory open, or it does not exist.
     pub fn open(path: &Path) -> Result<SalvagedDirectory, OpenError> {
         let salvage = store::salvage(path, MAPS)?;
         let meaning = match salvage.read() {
@@ -62,16 +61,16 @@ impl SalvagedDirectory {
                 let settings = Settings::of(&NodeSettings::default(), &catalog.settings.general);
                 Ok((catalog, settings))
             }),
-            // The store reports the reason.
+            // The store reports the reason elsewhere.
             Err(_) => Err(OpenError::Empty),
         };
         Ok(SalvagedDirectory { salvage, meaning })
     }
 
-    /// Returns the intact part, for export.
+    /// Returns the intact data, for an export.
     ///
     /// # Errors
-    /// Reason why there is none: no data file, or one that cannot be read.
+    /// The reason why there is none: no data file, or one that cannot be read.
     pub fn state(&self) -> Result<TreeState<'_>, String> {
         let read = self.salvage.read().map_err(ToString::to_string)?;
         let (catalog, settings) = self.meaning.as_ref().map_err(ToString::to_string)?;
@@ -88,29 +87,29 @@ impl SalvagedDirectory {
         if position == 0 {
             return Ok(None);
         }
-        // The entries exist whether or not the record does.
+        // The entries exist even if the record is missing.
         let record = read.log_records(position).next().and_then(Result::ok);
         let csn = record.and_then(|(_, bytes)| Record::decode(bytes)).map(|record| record.csn);
         Ok(Some(When { position, csn }))
     }
 
-    /// Returns the numbers of the groups of the redo log that are in [`state`](SalvagedDirectory::state) but not in
-    /// the data file.
+    /// Returns the numbers of the redo groups that are in [`state`](SalvagedDirectory::state), but not in the data
+    /// file.
     pub fn applied(&self) -> Option<RangeInclusive<u64>> {
         self.salvage.applied()
     }
 
-    /// Returns the numbers of the lost groups.
+    /// Returns the numbers of the lost redo groups.
     pub fn missing(&self) -> &[RangeInclusive<u64>] {
         self.salvage.missing()
     }
 
-    /// Returns the last group if only its head exists, so that it may never have been acknowledged.
+    /// Returns the last redo group, if only its header exists. The client may never have received a response for it.
     pub fn in_doubt(&self) -> Option<u64> {
         self.salvage.in_doubt()
     }
 
-    /// Returns the faults of the files of the redo log.
+    /// Returns the faults in the files of the redo log.
     pub fn troubles(&self) -> &[Trouble] {
         self.salvage.troubles()
     }
@@ -120,7 +119,7 @@ impl SalvagedDirectory {
         self.salvage.has_redo_log()
     }
 
-    /// Returns true if nothing is missing, as far as data file and redo log can show.
+    /// Returns true if nothing is missing, as far as the data file and the redo log show.
     pub fn is_whole(&self) -> bool {
         self.salvage.is_whole() && self.meaning.is_ok()
     }
@@ -151,7 +150,7 @@ fn unreadable(damage: LogDamage) -> String {
     format!("a damaged record: {damage}")
 }
 
-/// Returns the kind of a change and the names in it, never a value.
+/// Returns the kind of a change and the DNs in it, but no values.
 fn describe(change: &Change) -> String {
     match change {
         Change::Add(add) => format!("add {}", Quoted(&add.dn)),
@@ -212,7 +211,7 @@ mod tests {
             flags: NodeFlags(0),
             changes: secret(),
         };
-        // A name cannot add a second line.
+        // A line break in a DN must not start another line.
         assert_eq!(text_of(Change::Modify(modify)), r#"modify "cn=a\nb,dc=example""#);
         let delete = Delete {
             id: EntryId(5),

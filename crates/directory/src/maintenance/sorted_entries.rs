@@ -1,4 +1,4 @@
-//! Entries in the order of their names, to be compared with others: sorted on disk if memory is not enough.
+//! Entries sorted by name for comparisons; sorted on disk if memory is not enough.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::model::codec::{Decoder, put_bytes, put_varint};
 /// Reason why an entry cannot be sorted.
 #[derive(Debug, thiserror::Error)]
 pub enum EntryFault {
-    /// Its name cannot be compared.
+    /// The name of the entry cannot be compared.
     #[error("{0}")]
     Name(String),
     /// The disk failed.
@@ -21,28 +21,28 @@ pub enum EntryFault {
     Sort(#[from] StoreError),
 }
 
-/// Attributes that count in a comparison.
+/// Attributes that are compared.
 #[derive(Clone, Debug)]
 pub struct Compared<'s> {
     schema: &'s Schema,
-    /// Whether attributes that only the server writes count, unless they are computed.
+    /// Whether to compare attributes that only the server writes, except computed ones.
     operational: bool,
     left_out: HashSet<TypeId>,
-    /// Names that the schema lacks, in lower case.
+    /// Names to ignore, in lower case. The schema need not define them.
     left_out_names: HashSet<String>,
 }
 
-/// Operational attributes that state the progress of one server, so that a copy has other values.
+/// Operational attributes about the progress of one server, which differ in a copy.
 const OF_ONE_SERVER: [&str; 2] = ["entryCSN", "contextCSN"];
 
 impl<'s> Compared<'s> {
-    /// Attributes that clients can write.
+    /// Compares the attributes that clients can write.
     pub fn user(schema: &'s Schema) -> Compared<'s> {
         Compared { schema, operational: false, left_out: HashSet::new(), left_out_names: HashSet::new() }
     }
 
-    /// Attributes that clients can write, and with `operational` those of the server too, except those that are
-    /// computed or state the progress of one server, and except `leave_out`.
+    /// Compares the attributes that clients can write. With `operational`, also compares those that the server writes,
+    /// except computed ones and those about the progress of one server. Ignores `leave_out`.
     pub fn stored(schema: &'s Schema, operational: bool, leave_out: &[String]) -> Compared<'s> {
         let mut compared = Compared { operational, ..Compared::user(schema) };
         for name in leave_out.iter().map(String::as_str).chain(OF_ONE_SERVER) {
@@ -56,7 +56,7 @@ impl<'s> Compared<'s> {
         compared
     }
 
-    /// Returns the name under which descriptions are equal; `None` for attributes that do not count.
+    /// Returns the name by which equal descriptions are recognized; `None` for attributes that are not compared.
     pub(super) fn name(&self, description: &str) -> Option<String> {
         match self.schema.parse_description(description) {
             Ok(known) if self.left_out.contains(&known.type_id) => None,
@@ -73,7 +73,7 @@ impl<'s> Compared<'s> {
     }
 }
 
-/// Accepts entries in any order.
+/// Sorter that accepts entries in any order.
 pub struct EntrySorter<'s> {
     schema: &'s Schema,
     sorter: Sorter,
@@ -89,7 +89,7 @@ impl<'s> EntrySorter<'s> {
         EntrySorter { schema, sorter, key: Vec::new(), row: Vec::new(), count: 0 }
     }
 
-    /// Adds an entry, with a number for messages about it, and its values by attribute.
+    /// Adds an entry with its values by attribute. Messages identify the entry by `number`.
     ///
     /// # Errors
     /// The schema cannot compare the name, or the disk failed.
@@ -135,13 +135,13 @@ impl<'s> EntrySorter<'s> {
     }
 }
 
-/// Entries in the order of their names, with a current one.
+/// Reader of entries in the order of their names. It has a current entry.
 pub(super) struct SortedEntries {
     sorted: Sorted,
     pub(super) key: Vec<u8>,
     row: Vec<u8>,
     pub(super) is_at_end: bool,
-    /// Whether the current entry has the name of the previous one.
+    /// Whether the current entry has the same name as the previous one.
     pub(super) is_repeated: bool,
 }
 
@@ -161,12 +161,12 @@ impl SortedEntries {
         Ok(())
     }
 
-    /// Compares the names of two current entries; an end is after every name.
+    /// Compares the names of the current entries. The end is after every name.
     pub(super) fn order(&self, other: &SortedEntries) -> std::cmp::Ordering {
         (self.is_at_end, &self.key).cmp(&(other.is_at_end, &other.key))
     }
 
-    /// Returns the number that the entry was added with.
+    /// Returns the number with which the entry was added.
     pub(super) fn number(&self) -> u64 {
         Decoder(&self.row).varint().unwrap_or(0)
     }
@@ -185,12 +185,12 @@ impl SortedEntries {
         std::iter::from_fn(move || Some((decoder.str()?, decoder.bytes()?)))
     }
 
-    /// Returns the attributes that count, by name.
+    /// Returns the attributes to compare, by name.
     pub(super) fn attributes(&self, compared: &Compared<'_>) -> BTreeMap<String, ComparedAttribute<'_>> {
         let mut attributes: BTreeMap<String, ComparedAttribute<'_>> = BTreeMap::new();
         let mut last: Option<(&str, Option<String>)> = None;
         for (description, value) in self.lines() {
-            // Mostly the same attribute as on the previous line.
+            // Usually the attribute of the previous line.
             if last.as_ref().is_none_or(|(known, _)| *known != description) {
                 last = Some((description, compared.name(description)));
             }
@@ -233,7 +233,7 @@ impl<'e> ComparedAttribute<'e> {
         }
     }
 
-    /// Returns the values that `other` does not have.
+    /// Returns the values that `other` lacks.
     pub(super) fn without(&self, compared: &Compared<'_>, other: &ComparedAttribute<'_>) -> Vec<&'e [u8]> {
         let schema = compared.schema;
         let others: HashSet<Vec<u8>> = other.values.iter().map(|value| other.key(schema, value)).collect();

@@ -1,7 +1,7 @@
-//! Existing entries that break rules of the settings: those that are older than a rule, and those of an import.
+//! Existing entries that violate rules of the settings, because they are older than a rule or were imported.
 //!
-//! `pando plan` shows them before a rule is put in force. Entries stay as they are; the rules of their classes and
-//! content rules refuse changes of such an entry that leave it so.
+//! `pando plan` shows them before a rule takes effect. The entries stay unchanged. If an entry violates its classes or
+//! content rule, changes that leave the violation are refused.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -30,22 +30,21 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Maximum number of entries that a text names.
 const EXAMPLES_MAX: usize = 3;
 
-/// Maximum number of different texts; further faults share one.
+/// Maximum number of different texts. Further faults share one text.
 const TEXTS_MAX: usize = 50;
 
-/// Maximum number of sets of attributes, and of superiors, whose result is cached.
+/// Maximum number of cached results, for sets of attributes and for superiors.
 const CACHED_MAX: usize = 100_000;
 
-/// Returns a text for each rule of `settings` that entries of a directory break: values that occur in several entries;
-/// if the schema has DIT content rules, contradictions to classes and content rules; names and places that name forms
-/// and structure rules do not permit; values beyond limits. All but the first are counted for each reason, with
-/// examples, in one pass over all entries.
+/// Returns a text for each rule of `settings` that entries violate. It checks uniqueness rules; classes and content
+/// rules, if the schema has DIT content rules; name forms and structure rules; and value limits. Except for uniqueness,
+/// faults are counted by reason, with examples, in one pass over all entries.
 ///
 /// # Errors
 /// The store failed.
 pub fn violations(state: TreeState<'_>, settings: &DirectorySettings) -> Result<Vec<String>> {
     let mut texts = duplicates(state, settings)?;
-    // Problems of the settings, and definitions in use that are missing, are reported as such.
+    // Problems of the settings, and missing definitions, are reported elsewhere.
     let Ok(checked) = check(settings) else { return Ok(texts) };
     let schema = &checked.schema;
     let limits = &checked.settings.general.value_limits;
@@ -61,8 +60,8 @@ pub fn violations(state: TreeState<'_>, settings: &DirectorySettings) -> Result<
     Ok(texts)
 }
 
-/// Like [`violations`], in a bounded time: entries of a larger directory than `entries_max` are not examined, which a
-/// text says.
+/// Like [`violations`], in a limited time. If a directory has more than `entries_max` entries, they are not examined,
+/// and a text says so.
 ///
 /// # Errors
 /// The store failed.
@@ -80,7 +79,7 @@ pub fn violations_of_few(
     }
 }
 
-/// Faults by their texts.
+/// Faults, grouped by text.
 #[derive(Default)]
 struct Found(BTreeMap<Cow<'static, str>, Fault>);
 
@@ -114,15 +113,15 @@ impl Found {
     }
 }
 
-/// One pass over all entries.
+/// State of the pass over all entries.
 struct Pass<'a> {
     state: TreeState<'a>,
     found: Found,
-    /// Limits of values, with the entries that each covers.
+    /// Limits of values, with the entries that each limit covers.
     limits: Vec<(&'a ValueLimit, Covering)>,
-    /// Faults of a class set with attributes.
+    /// Cached faults of a class set with a set of attributes.
     shapes: HashMap<(ClassSetId, Vec<AttrId>), Vec<String>>,
-    /// Governing rules of superiors.
+    /// Cached governing structure rules of superiors.
     superiors: HashMap<EntryId, GoverningRule>,
 }
 
@@ -216,7 +215,7 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// Returns the reasons why entries with these classes and attributes do not conform to their classes and content rule.
+/// Returns the reasons why an entry with these classes and attributes does not conform to its classes and content rule.
 fn faults_of(catalog: &Catalog, class_set: &ClassSet, attributes: &[AttrId]) -> Result<Vec<String>> {
     let present: Vec<Present<'_>> = attributes
         .iter()

@@ -1,9 +1,9 @@
-//! Effects of proposed access rules on the operations in an audit trail: each operation is decided under the rules
-//! in force and under the proposed ones, on the present entries.
+//! Rehearsal on an audit trail: decides each recorded operation under the rules in force and under the proposed rules,
+//! on the present entries.
 //!
-//! Differences are aggregated by requester, entry and right, with a count and the last time, so that memory is
-//! bounded however long the trail is. Rights of a requester and results of searches are cached between operations,
-//! because clients repeat the same requests.
+//! Differences are aggregated by requester, entry and right, with a count and the last time, so that memory is bounded
+//! for any length of the trail. Rights of requesters and results of searches are cached between operations, because
+//! clients repeat the same requests.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hash};
@@ -35,13 +35,13 @@ use crate::tree::{TreeState, damaged_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Size of cached searches with their results, in octets.
+/// Maximum size of cached searches with their results, in octets.
 const SEARCHES_KEPT_BYTES: usize = 16 << 20;
 
-/// Number of differences that are counted exactly but not listed.
+/// Maximum number of unlisted differences that are counted exactly.
 const UNLISTED_MAX: usize = 1_000_000;
 
-/// Maximum number of rules named as deciding.
+/// Maximum number of deciding rules that a reason names.
 const RULES_NAMED_MAX: usize = 3;
 
 /// Limits of a rehearsal.
@@ -49,20 +49,20 @@ const RULES_NAMED_MAX: usize = 3;
 pub struct RecordedLimits {
     /// Maximum number of listed differences.
     pub lines_max: usize,
-    /// Maximum number of examined entries of a search among those that match its filter.
+    /// Maximum number of entries matching a search's filter that are examined.
     pub matching_max: u64,
-    /// Maximum number of examined entries of a search in all.
+    /// Maximum number of entries that are examined for a search.
     pub examined_max: u64,
 }
 
-/// A changed decision.
+/// A decision that the proposed rules change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecisionChange {
     /// Authorization identity of the requester; `anonymous` for none.
     pub requester: String,
     /// DN of the entry.
     pub dn: String,
-    /// Required right: `browse`, `read mail`.
+    /// Required right, such as `browse` or `read mail`.
     pub right: String,
     /// True if it would be newly allowed, false if newly denied.
     pub is_gained: bool,
@@ -70,38 +70,38 @@ pub struct DecisionChange {
     pub count: u64,
     /// Time of the last operation.
     pub last_micros: u64,
-    /// Present reason for the decision.
+    /// Reason for the decision under the rules in force.
     pub before: String,
-    /// Reason under the proposed rules.
+    /// Reason for the decision under the proposed rules.
     pub after: String,
 }
 
-/// Counts of operations that were decided, and of those that could not be.
+/// Counts of the operations of a rehearsal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordedTally {
-    /// Operations that were decided.
+    /// Number of operations that were decided.
     pub decided: u64,
     /// Times of the first and the last operation.
     pub times: Option<(u64, u64)>,
-    /// Operations with a changed decision.
+    /// Number of operations with a changed decision.
     pub changed: u64,
-    /// Operations of the administrator, to whom no rule applies.
+    /// Number of operations of the administrator, to whom no rule applies.
     pub of_administrator: u64,
-    /// Operations of requesters that no longer exist.
+    /// Number of operations that could not be decided, because the requester no longer exists.
     pub requester_gone: u64,
-    /// Operations on entries that no longer exist.
+    /// Number of operations that could not be decided, because the entry no longer exists.
     pub entry_gone: u64,
-    /// Changes of entries that no longer exist, decided by their place.
+    /// Number of changes of entries that no longer exist, decided by the place of the entry.
     pub by_place: u64,
-    /// Searches of which not all entries were examined.
+    /// Number of searches of which not all entries were examined.
     pub cut: u64,
-    /// Differences that are not listed.
+    /// Number of differences that are not listed.
     pub unlisted: usize,
-    /// Whether there are even more unlisted differences, which were not counted.
+    /// Whether there are further unlisted differences, which were not counted.
     pub has_more_unlisted: bool,
 }
 
-/// A rehearsal that receives operations one by one.
+/// A rehearsal, which receives the operations one by one.
 pub struct RecordedRehearsal<'s> {
     state: TreeState<'s>,
     rules: [RulesInForce; 2],
@@ -116,10 +116,10 @@ pub struct RecordedRehearsal<'s> {
     tally: RecordedTally,
 }
 
-/// Requester, entry, right, and whether it is gained.
+/// Requester, entry, right, and whether the right is gained.
 type LineKey = (Box<str>, Box<str>, Box<str>, bool);
 
-/// A requester, and the rules that apply to the connection: of those in force, and of the proposed ones.
+/// A requester, and the rules that apply to the connection: those in force, then the proposed ones.
 type PairKey = (Option<EntryId>, Vec<u64>, Vec<u64>);
 
 /// View of a requester under both sets of rules.
@@ -131,14 +131,14 @@ struct Pair {
 /// Cached result of a search.
 #[derive(Clone, Debug, Default)]
 struct Effect {
-    /// Listed differences that it contributes to.
+    /// Listed differences to which the search contributes.
     lines: Vec<usize>,
-    /// Whether it contributes to unlisted differences.
+    /// Whether the search contributes to unlisted differences.
     has_unlisted: bool,
     is_cut: bool,
 }
 
-/// An operation while it is decided.
+/// An operation that is being decided.
 struct Deciding<'a> {
     requester: &'a Requester,
     link: ClientLink,
@@ -172,12 +172,12 @@ impl<'s> RecordedRehearsal<'s> {
         }
     }
 
-    /// Returns true if rules of either set depend on the connection or the time of a request.
+    /// Returns true if a rule of either set depends on the connection or the time of a request.
     pub fn asks_link(&self) -> bool {
         self.rules.iter().any(|rules| rules.rules.ask_link())
     }
 
-    /// Returns true if rules of either set depend on the listener, which no trail records.
+    /// Returns true if a rule of either set depends on the listener, which trails do not record.
     pub fn asks_listener(&self) -> bool {
         self.rules.iter().any(|rules| rules.rules.ask_listener())
     }
@@ -218,7 +218,7 @@ impl<'s> RecordedRehearsal<'s> {
         Ok(())
     }
 
-    /// Returns the changed decisions, by requester, entry and right, and the counts.
+    /// Returns the changed decisions, sorted by requester, entry and right, and the counts.
     pub fn finish(mut self) -> (Vec<DecisionChange>, RecordedTally) {
         self.lines.sort_by(|one, other| {
             (&one.requester, &one.dn, &one.right, one.is_gained).cmp(&(
@@ -265,7 +265,7 @@ impl<'s> RecordedRehearsal<'s> {
         Ok(deciding.effect)
     }
 
-    /// Returns false if the entry is not in the tree.
+    /// Decides the operation itself. Returns false if the entry is not in the tree.
     fn decide_act(&mut self, recorded: &RecordedOperation<'_>, deciding: &mut Deciding<'_>) -> Result<bool> {
         let (key, pair) = self.pair(deciding)?;
         let Some(mut pair) = pair else { return Ok(true) };
@@ -276,7 +276,7 @@ impl<'s> RecordedRehearsal<'s> {
                 self.decide_search(&mut pair, deciding, &key, &request)?
             }
             Act::Compare(attribute) => self.decide_compare(&pair, deciding, recorded.target, attribute)?,
-            // Anonymous requesters change nothing, whatever the rules say.
+            // Anonymous requesters may change nothing under any rules.
             _ if !may_change => true,
             Act::Modify(attributes) => self.decide_modify(&pair, deciding, recorded.target, attributes)?,
             Act::Add => self.decide_add(&pair, deciding, recorded.target)?,
@@ -313,7 +313,7 @@ impl<'s> RecordedRehearsal<'s> {
             Extent { examined_max: self.limits.examined_max, matching_max: self.limits.matching_max };
         let mut own = Deciding { effect: Effect::default(), ..*deciding };
         let mut again = SearchAgain::of(state, base, request)?;
-        // At most as many as the examined entries have attributes.
+        // There are at most as many as the attributes of the examined entries.
         let mut shifts = Vec::new();
         let is_whole =
             again.compare(state, extent, (&mut pair.before, &mut pair.after), &mut |candidate, shift| {
@@ -352,7 +352,7 @@ impl<'s> RecordedRehearsal<'s> {
             Shift::Browse => (at, (BROWSE, None)),
             Shift::Search(type_id) => (at, (SEARCH, Some(type_id))),
             Shift::Read(type_id) => (at, (READ, Some(type_id))),
-            // The decision about the group's member changes: it makes the group visible in memberOf.
+            // For a group, memberOf depends on the decision about its member attribute.
             Shift::Group { group, member, in_filter } => {
                 let Some(node) = self.state.node(group)? else { return Ok(()) };
                 let type_id = self.state.catalog.attribute(member).description.type_id;
@@ -361,7 +361,7 @@ impl<'s> RecordedRehearsal<'s> {
         };
         let dn = self.state.dn(at.0)?.unwrap_or_default();
         let place = EntryPlace { dn: &dn, at: At::Entry(at.0), parent: at.1 };
-        // Rights lost because the entry is no longer visible are reported as that.
+        // If the entry is no longer visible, all lost rights are reported as the loss of `browse`.
         let (old, new) = self.rights_at(pair, place)?;
         let asked = if old.may_browse() != new.may_browse() { (BROWSE, None) } else { asked };
         self.hold(pair, deciding, place, asked)
@@ -407,8 +407,8 @@ impl<'s> RecordedRehearsal<'s> {
                 self.hold(pair, deciding, place, password)?;
                 continue;
             }
-            // The trail does not record whether a value was the requester's own name: if only that may be changed,
-            // both rights count.
+            // The trail does not record whether a value was the requester's own name. If the requester may only write
+            // that one, join and leave both count.
             let writes = |rights: &EntryRights| rights.extent(WRITE, Some(type_id)) != RightExtent::Nothing;
             let rights = match writes(&old) || writes(&new) {
                 true => [WRITE].as_slice(),
@@ -447,13 +447,13 @@ impl<'s> RecordedRehearsal<'s> {
         Ok(place)
     }
 
-    /// Returns the rights at a place before and after.
+    /// Returns the rights at a place under the rules in force and under the proposed rules.
     fn rights_at(&self, pair: &Pair, place: EntryPlace<'_>) -> Result<(Arc<EntryRights>, Arc<EntryRights>)> {
         let at = |sight: &Sight| rights_at(self.state, &sight.rights, place);
         Ok((at(&pair.before)?, at(&pair.after)?))
     }
 
-    /// Notes a difference in whether the entry is visible. Returns true if nothing else is to be noted.
+    /// Records a difference in whether the entry is visible. Returns true if no other right has to be compared.
     fn hold_browse(
         &mut self,
         pair: &Pair,
@@ -465,7 +465,7 @@ impl<'s> RecordedRehearsal<'s> {
         Ok(!old.may_browse() || !new.may_browse())
     }
 
-    /// Notes a difference in a right.
+    /// Records a difference in a right.
     fn hold(
         &mut self,
         pair: &Pair,
@@ -534,8 +534,8 @@ impl<'s> RecordedRehearsal<'s> {
         }
     }
 
-    /// Takes the view of a requester out of the cache; [`keep_pair`](RecordedRehearsal::keep_pair) puts it back.
-    /// `None` for the administrator.
+    /// Takes a requester's view out of the cache, or creates it; [`keep_pair`](RecordedRehearsal::keep_pair) puts it
+    /// back. The view is `None` for the administrator.
     fn pair(&mut self, deciding: &Deciding<'_>) -> Result<(PairKey, Option<Pair>)> {
         let own = match deciding.requester {
             Requester::User { id, .. } => Some(*id),
@@ -562,7 +562,7 @@ impl<'s> RecordedRehearsal<'s> {
     }
 }
 
-/// Returns a key that identifies a search of a requester.
+/// Returns the cache key of a requester's search.
 fn search_key((own, before, after): &PairKey, base: EntryId, request: &SearchRequest<'_>) -> Box<[u8]> {
     let mut key = Vec::new();
     let own = own.map_or(0, |own| own.0);
@@ -581,7 +581,7 @@ fn search_key((own, before, after): &PairKey, base: EntryId, request: &SearchReq
     key.into()
 }
 
-/// Describes the decision in one line.
+/// Describes the deciding rules in one line.
 fn deciding_text(why: &AccessExplanation) -> String {
     let mut texts: Vec<String> = why.rules.iter().take(RULES_NAMED_MAX).map(ToString::to_string).collect();
     if let Some(more @ 1..) = why.rules.len().checked_sub(RULES_NAMED_MAX) {
