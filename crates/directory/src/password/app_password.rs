@@ -1,4 +1,5 @@
-//! Application passwords: in addition to a user's own password, each for a program that must not know that one.
+//! Application passwords, which a user has in addition to their own password. Each is for a program that must not know
+//! the user's own password.
 //!
 //! They are random and long enough that a fast digest protects them, so trying all of them takes microseconds. They
 //! need no time-based code, and rules about the age and change of the user's own password do not apply to them.
@@ -8,36 +9,36 @@ use super::{Stored, is_slow, parse, verify};
 /// An application password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AppPassword {
-    /// Options of its attributes, which name the application.
+    /// Attribute options that name the application.
     pub options: String,
     /// Stored form.
     pub stored: Vec<u8>,
     /// Expiry time.
     pub end: Option<i64>,
-    /// Time of the last use, as far as it is recorded.
+    /// Time of the last recorded use.
     pub last_used: Option<i64>,
 }
 
-/// Does not format the password.
+/// Formats the password without its stored form.
 impl std::fmt::Debug for AppPassword {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("AppPassword").field("options", &self.options).finish_non_exhaustive()
     }
 }
 
-/// Returns true if an application password may have this stored form: a salted digest, which is fast.
+/// Returns true if an application password may have this stored form: a salted digest, which is fast to verify.
 pub fn is_fit(stored: &[u8]) -> bool {
     matches!(parse(stored), Stored::Hashed(..)) && !is_slow(stored)
 }
 
-/// Returns the password that matches and has not expired at this time.
+/// Returns the application password that matches `asserted` and has not expired at this time.
 pub fn matching_password<'a>(
     passwords: &'a [AppPassword],
     asserted: &[u8],
     now: i64,
 ) -> Option<&'a AppPassword> {
     let mut found = None;
-    // All of them are tried, so that the time does not reveal the place of the match.
+    // All of them are tried, so that the duration does not reveal the place of the match.
     for password in passwords.iter().filter(|password| is_fit(&password.stored)) {
         if verify(&password.stored, asserted) && password.end.is_none_or(|end| now < end) {
             found = Some(password);

@@ -5,7 +5,7 @@ use ::argon2::{Algorithm, Argon2, Params, PasswordHasher as _, PasswordVerifier 
 
 use super::limits;
 
-/// Memory in KiB, passes, lanes and output size in bytes of new hashes: OWASP's first choice for Argon2id.
+/// Memory in KiB, passes, lanes, and output size in bytes of new hashes: OWASP's first choice for Argon2id.
 const MEMORY_KIB: u32 = 19 * 1024;
 const PASSES: u32 = 2;
 const LANES: u32 = 1;
@@ -13,7 +13,7 @@ const OUTPUT_SIZE: usize = 32;
 
 pub(super) fn verify(encoded: &[u8], asserted: &[u8]) -> Option<bool> {
     let mut hash = PasswordHash::new(std::str::from_utf8(encoded).ok()?).ok()?;
-    // No `v=` means the first version, as in libargon2; the crate would assume the current one.
+    // A missing `v=` means the first version, as in libargon2. The crate would assume the current version.
     hash.version = hash.version.or(Some(Version::V0x10.into()));
     if !is_in_bounds(&Params::try_from(&hash).ok()?) {
         return None;
@@ -21,7 +21,7 @@ pub(super) fn verify(encoded: &[u8], asserted: &[u8]) -> Option<bool> {
     Some(Argon2::default().verify_password(asserted, &hash).is_ok())
 }
 
-/// Returns whether a value announces work within the limits; `None` if it cannot be read.
+/// Returns true if the work that a value announces is within the limits; `None` if the value cannot be read.
 pub(super) fn in_bounds(encoded: &[u8]) -> Option<bool> {
     let hash = PasswordHash::new(std::str::from_utf8(encoded).ok()?).ok()?;
     Some(is_in_bounds(&Params::try_from(&hash).ok()?))
@@ -33,14 +33,15 @@ fn is_in_bounds(params: &Params) -> bool {
         && memory_kib * u64::from(params.t_cost()) <= limits::ARGON2_WORK_KIB_MAX
 }
 
-/// Returns the memory in KiB that verifying a value fills over all passes.
+/// Returns the memory that verifying a value fills in all passes, in KiB.
 pub(super) fn work_kib(encoded: &[u8]) -> Option<u64> {
     let hash = PasswordHash::new(std::str::from_utf8(encoded).ok()?).ok()?;
     let params = Params::try_from(&hash).ok()?;
     Some(u64::from(params.m_cost()).saturating_mul(u64::from(params.t_cost())))
 }
 
-/// Returns true if verifying a value costs as much as verifying one of [`hash`]. The variant does not matter.
+/// Returns true if verifying a value costs the same as verifying a result of [`hash`]. The variant of Argon2 does not
+/// matter.
 pub(super) fn costs_like_ours(encoded: &[u8]) -> bool {
     let Some(hash) = std::str::from_utf8(encoded).ok().and_then(|text| PasswordHash::new(text).ok()) else {
         return false;
@@ -50,7 +51,7 @@ pub(super) fn costs_like_ours(encoded: &[u8]) -> bool {
     })
 }
 
-/// Returns `None` if the memory cannot be allocated.
+/// Hashes a clear password. Returns `None` if the memory cannot be allocated.
 pub(super) fn hash(clear: &[u8], salt: &[u8]) -> Option<Vec<u8>> {
     let params = Params::new(MEMORY_KIB, PASSES, LANES, Some(OUTPUT_SIZE)).ok()?;
     let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);

@@ -1,7 +1,8 @@
-//! {CRYPT}: the strings of crypt(3): `$5$` and `$6$` (SHA-crypt), `$2a$`, `$2b$`, `$2y$` (bcrypt), `$y$` (yescrypt, of
-//! Debian's and Fedora's passwd), and the old ones of other servers: `$1$`, `$apr1$` (MD5), and those of DES.
+//! {CRYPT}: the strings of crypt(3). These are `$5$` and `$6$` (SHA-crypt), `$2a$`, `$2b$`, `$2y$` (bcrypt), `$y$`
+//! (yescrypt, in passwd of Debian and Fedora), and the old forms of other servers: `$1$`, `$apr1$` (MD5), and those of
+//! DES.
 //!
-//! The cost is checked here before the library is called, because none of the libraries limits it.
+//! The cost is checked here before a library is called, because none of the libraries limits it.
 
 use sha_crypt::{PasswordVerifier as _, ShaCrypt};
 use yescrypt::Yescrypt;
@@ -9,16 +10,17 @@ use yescrypt::Yescrypt;
 use super::md5_crypt::{APR1, MD5};
 use super::{des_crypt, limits, md5_crypt};
 
-/// Characters of a 32-byte hash at the end of a `$y$` string.
+/// Number of characters of a 32-byte hash at the end of a `$y$` string.
 const YESCRYPT_HASH_LENGTH: usize = 43;
-/// Rounds of a SHA-crypt string that does not specify them.
+/// Number of rounds of a SHA-crypt string that does not specify it.
 const SHA_CRYPT_ROUNDS: u64 = 5_000;
 /// `$2b$`, two digits, `$`, 22 characters of salt, 31 of hash.
 const BCRYPT_LENGTH: usize = 60;
 
 pub(super) fn verify(encoded: &[u8], asserted: &[u8]) -> Option<bool> {
     let encoded = std::str::from_utf8(encoded).ok().filter(|text| text.is_ascii())?;
-    // crypt(3) ends a password at its first NUL, so that many passwords would match; slapd refuses them too.
+    // crypt(3) ends a password at its first NUL, so that different passwords would match. slapd refuses such passwords
+    // too.
     if asserted.len() > limits::CRYPT_PASSWORD_SIZE_MAX || asserted.contains(&0) {
         return None;
     }
@@ -50,7 +52,7 @@ pub(super) fn verify(encoded: &[u8], asserted: &[u8]) -> Option<bool> {
 pub(super) enum Work {
     /// Encryptions with DES.
     DesRounds(u64),
-    /// The fixed and small work of an MD5 form, or of the older form with DES.
+    /// Fixed small work of a form with MD5, or of the older form with DES.
     Fixed,
     /// Rounds of SHA-crypt.
     ShaRounds(u64),
@@ -73,13 +75,13 @@ impl Work {
     }
 }
 
-/// Returns true if a string begins like one of a form that is not supported.
+/// Returns true if a string has the prefix of a form that is not supported.
 pub(super) fn is_other_form(encoded: &[u8]) -> bool {
     const FORMS: [&[u8]; 6] = [b"$5$", b"$6$", b"$2a$", b"$2b$", b"$2y$", b"$y$"];
     encoded.starts_with(b"$") && !FORMS.iter().any(|form| encoded.starts_with(form)) && !is_obsolete(encoded)
 }
 
-/// Returns true if a string has a form of DES or MD5, which is as weak as an unsalted digest today.
+/// Returns true if a string has a form with DES or MD5, which today is as weak as an unsalted digest.
 pub(super) fn is_obsolete(encoded: &[u8]) -> bool {
     !encoded.starts_with(b"$") || encoded.starts_with(MD5) || encoded.starts_with(APR1)
 }
@@ -124,8 +126,8 @@ fn bcrypt_in_bounds(encoded: &str, settings: &str) -> bool {
         && bcrypt_cost(settings).is_some_and(|cost| cost <= limits::BCRYPT_COST_MAX)
 }
 
-/// Checks `jNr$salt$hash`: only the native mode `j` with one character each for N and r, as crypt(3)'s gensalt
-/// always writes. The format's optional fields (parallelism, extra time) are refused.
+/// Checks `jNr$salt$hash`. Accepts only the native mode `j` with one character each for N and r, which crypt(3)'s
+/// gensalt always writes. Refuses the optional fields of the format (parallelism, extra time).
 fn yescrypt_in_bounds(settings: &str) -> bool {
     let is_whole = settings.split('$').nth(2).is_some_and(|hash| hash.len() == YESCRYPT_HASH_LENGTH);
     is_whole && yescrypt_memory_kib(settings).is_some_and(|kib| kib <= limits::MEMORY_KIB_MAX)
@@ -139,11 +141,12 @@ fn yescrypt_memory_kib(settings: &str) -> Option<u64> {
         return None;
     };
     let &[b'j', n, r] = parameters.as_bytes() else { return None };
-    // 128 bytes a block row; N is a power of two, at least 2.
+    // A block row has 128 bytes. N is a power of two, at least 2.
     Some((u64::from(yescrypt_digit(r)?) << yescrypt_digit(n)?) * 128 / 1024)
 }
 
-/// Returns the number, from 1, that a single character encodes; `None` for one that begins a longer number.
+/// Returns the number that a single character encodes; the first character encodes 1. Returns `None` for a character
+/// that begins a longer number.
 fn yescrypt_digit(byte: u8) -> Option<u32> {
     const DIGITS: &[u8; 48] = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghij";
     DIGITS.iter().zip(1..).find(|(digit, _)| **digit == byte).map(|(_, number)| number)

@@ -1,25 +1,25 @@
-//! The crypt(3) strings that are based on DES (FIPS 46-3): two characters of salt and eleven of hash (Unix, 1979), and
-//! `_`, four characters of rounds, four of salt, eleven of hash (BSDi).
+//! The crypt(3) strings that are based on DES (FIPS 46-3). The older form (Unix, 1979) has two characters of salt and
+//! eleven of hash. BSDi's form has `_`, four characters of rounds, four of salt and eleven of hash.
 //!
-//! DES encrypts a block of zeros with the password as the key; the salt exchanges bits of the expansion. Of each octet
-//! of the password, DES ignores the highest bit; the older form ignores all octets after the eighth.
+//! DES encrypts a block of zeros with the password as the key; the salt exchanges bits of the expansion. DES ignores
+//! the highest bit of each octet of the password. The older form ignores all octets after the eighth.
 //!
-//! The tables number bits as the standard does: from 1, beginning with the most significant one.
+//! The tables number bits as the standard does: 1 is the most significant bit.
 
 use subtle::ConstantTimeEq as _;
 
-/// Characters of the older form.
+/// Number of characters of the older form.
 pub(super) const LENGTH: usize = 13;
-/// Characters of BSDi's form.
+/// Number of characters of BSDi's form.
 const EXTENDED_LENGTH: usize = 20;
-/// Characters before the hash of BSDi's form.
+/// Number of characters before the hash in BSDi's form.
 const EXTENDED_SETTINGS: usize = 9;
-/// Encryptions of the older form.
+/// Number of encryptions of the older form.
 const ROUNDS: u32 = 25;
-/// Octets of a password that make one key.
+/// Number of octets of a password that make one key.
 const KEY_SIZE: usize = 8;
 
-/// Digits of crypt(3), each six bits.
+/// Digits of crypt(3), six bits each.
 pub(super) const DIGITS: &[u8; 64] = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 const INITIAL: [u8; 64] = [
@@ -89,7 +89,7 @@ const SUBSTITUTIONS: [[u8; 64]; 8] = [
     ],
 ];
 
-/// Substitution and permutation of each group of six bits.
+/// Substitution followed by permutation, for each group of six bits.
 static ROUND_TABLES: [[u32; 64]; 8] = round_tables();
 
 /// Verifies a string of the older form.
@@ -101,7 +101,7 @@ pub(super) fn verify(encoded: &[u8], asserted: &[u8]) -> Option<bool> {
     Some(digits(hash).ct_eq(expected).into())
 }
 
-/// Verifies a string of BSDi's form, whose rounds the caller has checked.
+/// Verifies a string of BSDi's form. The caller has checked the number of rounds.
 pub(super) fn verify_extended(encoded: &[u8], asserted: &[u8]) -> Option<bool> {
     let rounds = extended_rounds(encoded)?;
     let salt = number(encoded.get(5..EXTENDED_SETTINGS)?)?;
@@ -126,7 +126,7 @@ fn number(encoded: &[u8]) -> Option<u32> {
     encoded.iter().rev().try_fold(0_u32, |number, byte| Some(number << 6 | digit(byte)?))
 }
 
-/// Returns the eleven digits of a hash, the most significant one first, with two zero bits at the end.
+/// Encodes a hash as eleven digits, the most significant one first, with two zero bits at the end.
 #[expect(clippy::indexing_slicing, reason = "six bits are a valid index of 64 digits")]
 fn digits(hash: u64) -> [u8; 11] {
     let mut encoded = [0; 11];
@@ -137,13 +137,13 @@ fn digits(hash: u64) -> [u8; 11] {
     encoded
 }
 
-/// Returns the key in the first eight octets of a password: seven bits each, and a parity bit that DES ignores.
+/// Returns the key in the first eight octets of a password: seven bits of each, and a parity bit that DES ignores.
 fn key(password: &[u8]) -> u64 {
     let octets = password.iter().copied().chain(std::iter::repeat(0)).take(KEY_SIZE);
     octets.fold(0, |key, octet| key << 8 | u64::from(octet << 1))
 }
 
-/// The keys of the sixteen rounds of one encryption, 48 bits each.
+/// Round keys of one encryption: sixteen keys of 48 bits each.
 struct Keys([u64; 16]);
 
 impl Keys {
@@ -159,7 +159,7 @@ impl Keys {
     }
 }
 
-/// Encrypts a block `rounds` times, with 24 bits of salt.
+/// Encrypts a block `rounds` times with 24 bits of salt.
 #[expect(clippy::cast_possible_truncation, reason = "the lower half of a block is meant")]
 fn encrypt(keys: &Keys, salt: u32, rounds: u32, block: u64) -> u64 {
     // The least significant bit of the salt exchanges the first bits of the two halves of the expansion.
@@ -170,20 +170,21 @@ fn encrypt(keys: &Keys, salt: u32, rounds: u32, block: u64) -> u64 {
         for key in &keys.0 {
             (left, right) = (right, left ^ mix(right, *key, exchanged));
         }
-        // The last round of the standard exchanges no halves, and neither does the next first permutation.
+        // The last round of the standard does not exchange the halves, and the next initial permutation does not
+        // either.
         (left, right) = (right, left);
     }
     permute(u64::from(left) << 32 | u64::from(right), 64, &FINAL)
 }
 
-/// One round of DES on half a block.
+/// Applies one round of DES to half a block.
 #[expect(
     clippy::indexing_slicing,
     clippy::cast_possible_truncation,
     reason = "only six bits count, and they are a valid index of 64 entries"
 )]
 fn mix(half: u32, key: u64, exchanged: u64) -> u32 {
-    // Each group of four bits is expanded by its two neighbors.
+    // Each group of four bits is extended by the bits next to it.
     let groups = (0..8)
         .fold(0_u64, |bits, group: u32| bits << 6 | u64::from(half.rotate_left((4 * group + 31) % 32) >> 26));
     let exchange = (groups >> 24 ^ groups) & exchanged;
@@ -193,7 +194,7 @@ fn mix(half: u32, key: u64, exchanged: u64) -> u32 {
     looked_up.fold(0, |all, one| all | one)
 }
 
-/// Returns the bits of the lowest `width` bits of `input` that a table names, in its order.
+/// Returns the bits of `input` that a table lists, in its order. `input` has `width` bits.
 #[expect(clippy::indexing_slicing, reason = "the loop ends with the table")]
 const fn permute(input: u64, width: u32, table: &[u8]) -> u64 {
     let (mut output, mut place) = (0, 0);

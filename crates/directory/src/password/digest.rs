@@ -1,5 +1,5 @@
-//! The one-round digests: {SHA}, {SSHA} and their relatives. Fast to verify and as fast to guess; supported because
-//! most existing directories contain them.
+//! The schemes with a single digest: {SHA}, {SSHA} and their relatives. They are fast to verify and as fast to guess.
+//! They are supported because most existing directories contain them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +10,7 @@ use subtle::ConstantTimeEq as _;
 
 use super::decode_base64;
 
-/// Digests of the one-round schemes.
+/// Digest algorithms of these schemes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DigestAlgorithm {
     /// MD5, 16 bytes.
@@ -39,7 +39,7 @@ impl DigestAlgorithm {
         }
     }
 
-    /// Returns the strength of a salted value compared with other schemes: see [`super::Verification::has_weaker`].
+    /// Returns the strength of a salted value relative to other schemes: see [`super::Verification::has_weaker`].
     pub(super) fn strength(self) -> u8 {
         match self {
             DigestAlgorithm::Md5 => 1,
@@ -60,8 +60,8 @@ impl DigestAlgorithm {
     }
 }
 
-/// A salted value must have a salt and an unsalted one must not, as in slapd: a truncated value of one kind must not
-/// be accepted as the other.
+/// Verifies a value. As in slapd, a salted value must have a salt, and an unsalted one must not, so that a truncated
+/// value of one kind is not accepted as the other.
 pub(super) fn verify(
     algorithm: DigestAlgorithm,
     salted: bool,
@@ -73,7 +73,7 @@ pub(super) fn verify(
     Some(algorithm.digest(asserted, salt).ct_eq(expected).into())
 }
 
-/// Returns true if a stored value can match a password.
+/// Returns true if a stored value has the right length, so that it can match a password.
 pub(super) fn is_whole(algorithm: DigestAlgorithm, salted: bool, encoded: &[u8]) -> bool {
     decode_base64(encoded).is_some_and(|decoded| split(algorithm, salted, &decoded).is_some())
 }

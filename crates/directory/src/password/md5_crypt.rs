@@ -1,4 +1,4 @@
-//! The MD5 forms of crypt(3): `$1$salt$hash`, and Apache's `$apr1$salt$hash`, which differs only in its name.
+//! The MD5 forms of crypt(3): `$1$salt$hash`, and Apache's `$apr1$salt$hash`. They differ only in the name.
 
 use md5::{Digest as _, Md5};
 use subtle::ConstantTimeEq as _;
@@ -6,30 +6,30 @@ use subtle::ConstantTimeEq as _;
 use super::decode_base64;
 use super::des_crypt::DIGITS;
 
-/// Beginnings of strings of crypt(3).
+/// Prefixes of the strings of crypt(3).
 pub(super) const MD5: &[u8] = b"$1$";
 pub(super) const APR1: &[u8] = b"$apr1$";
 
 /// Form of crypt(3) with MD5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Md5CryptForm {
-    /// `$1$`, of FreeBSD and glibc.
+    /// `$1$` of FreeBSD and glibc.
     Bsd,
-    /// `$apr1$`, of Apache.
+    /// `$apr1$` of Apache.
     Apache,
 }
 
-/// Characters of the hash.
+/// Number of characters of the hash.
 const HASH_LENGTH: usize = 22;
-/// Maximum characters of the salt.
+/// Maximum number of characters of the salt.
 const SALT_LENGTH_MAX: usize = 8;
-/// Rounds after the first digest.
+/// Number of rounds after the first digest.
 const ROUNDS: usize = 1_000;
-/// Octets of the digest in the order of the digits: groups of three, and the last one.
+/// Places of the octets of the digest in the order of the digits: groups of three. The last octet follows.
 const GROUPS: [[usize; 3]; 5] = [[0, 6, 12], [1, 7, 13], [2, 8, 14], [3, 9, 15], [4, 10, 5]];
 const LAST: usize = 11;
 
-/// Verifies `salt$hash`. `name` is the beginning of the string, with both `$`.
+/// Verifies `salt$hash`. `name` is the prefix of the string, with both `$`.
 pub(super) fn verify(name: &[u8], settings: &str, asserted: &[u8]) -> Option<bool> {
     let (salt, expected) = settings.split_once('$')?;
     if salt.len() > SALT_LENGTH_MAX || expected.len() != HASH_LENGTH {
