@@ -1,13 +1,13 @@
 //! PBKDF2 (RFC 8018 section 5.2) in the forms in use.
 //!
-//! - Text, OpenLDAP's pw-pbkdf2 and 389 DS 2.x: `iterations$salt$hash`. OpenLDAP writes passlib's "adapted" base64
+//! - Text of OpenLDAP's pw-pbkdf2 and of 389 DS 2.x: `iterations$salt$hash`. OpenLDAP writes passlib's "adapted" base64
 //!   (`.` for `+`, no padding), 389 DS standard base64 with padding; both are accepted for every scheme name.
-//! - Text of OpenDJ: `iterations:` and base64 over the hash followed by the salt.
-//! - Binary, Atlassian's {PKCS5S2}, which OpenDJ knows: base64 over 16 bytes of salt and 32 of hash with HMAC-SHA-1.
-//! - Binary, 389 DS 1.3 to 2.x as {PBKDF2_SHA256}: base64 over 4 bytes of iterations, 64 of salt and 256 of hash.
+//! - Text of OpenDJ: `iterations:` and base64 of the hash followed by the salt.
+//! - Atlassian's {PKCS5S2}, also used by OpenDJ: base64 of 16 bytes of salt and 32 of hash with HMAC-SHA-1.
+//! - {PBKDF2_SHA256} of 389 DS 1.3 to 2.x: base64 of 4 bytes of iterations, 64 of salt and 256 of hash.
 //!
-//! HMAC pads a short key with NULs (RFC 2104 section 2), so a password and the same with trailing NULs are one
-//! password here, as in every implementation of PBKDF2.
+//! HMAC pads a short key with NULs (RFC 2104 section 2), so adding NULs to the end of a password makes no difference,
+//! as in every implementation of PBKDF2.
 
 use ::pbkdf2::pbkdf2_hmac;
 use base64::Engine as _;
@@ -24,12 +24,12 @@ const ITERATIONS: u32 = 600_000;
 const BINARY_SALT_SIZE: usize = 64;
 const BINARY_HASH_SIZE: usize = 256;
 
-/// {PKCS5S2}: iterations, and bytes of salt and hash.
+/// {PKCS5S2}: iterations, bytes of salt, and bytes of hash.
 const PKCS5S2_ITERATIONS: u32 = 10_000;
 const PKCS5S2_SALT_SIZE: usize = 16;
 const PKCS5S2_HASH_SIZE: usize = 32;
 
-/// Digest inside the HMAC.
+/// Digest algorithm in the HMAC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prf {
     /// HMAC-SHA-1.
@@ -58,7 +58,7 @@ impl Prf {
     }
 }
 
-/// A stored value, decoded.
+/// A decoded stored value.
 pub(super) struct Decoded {
     prf: Prf,
     iterations: u32,
@@ -67,7 +67,7 @@ pub(super) struct Decoded {
 }
 
 impl Decoded {
-    /// Reads a text value.
+    /// Decodes a text value.
     pub(super) fn text(prf: Prf, encoded: &[u8]) -> Option<Decoded> {
         let encoded = std::str::from_utf8(encoded).ok()?;
         let (iterations, salt, hash) = if let Some((iterations, decoded)) = encoded.split_once(':') {
@@ -82,13 +82,13 @@ impl Decoded {
             }
             (iterations, decode_adapted(salt)?, decode_adapted(hash)?)
         };
-        // Every writer uses one block. Accepting a shorter hash would make a truncated value easier to match.
+        // All writers use one block. Accepting a shorter hash would make a truncated value easier to match.
         let is_whole = hash.len() == prf.block_size() && !salt.is_empty();
         let iterations = parse_iterations(iterations).filter(|iterations| *iterations > 0)?;
         is_whole.then_some(Decoded { prf, iterations, salt, hash })
     }
 
-    /// Reads a binary value of 389 DS.
+    /// Decodes a binary value of 389 DS.
     pub(super) fn binary(encoded: &[u8]) -> Option<Decoded> {
         let decoded = decode_base64(encoded)?;
         let (iterations, rest) = decoded.split_first_chunk::<4>()?;
@@ -98,7 +98,7 @@ impl Decoded {
         is_whole.then(|| Decoded { prf: Prf::Sha256, iterations, salt, hash: hash.to_vec() })
     }
 
-    /// Reads a value of {PKCS5S2}.
+    /// Decodes a value of {PKCS5S2}.
     pub(super) fn pkcs5s2(encoded: &[u8]) -> Option<Decoded> {
         let decoded = decode_base64(encoded)?;
         let (salt, hash) = decoded.split_at_checked(PKCS5S2_SALT_SIZE)?;
@@ -113,7 +113,7 @@ impl Decoded {
         u64::from(self.iterations) * blocks <= limits::PBKDF2_ROUNDS_MAX
     }
 
-    /// Compares the password; `None` if that would take too much work.
+    /// Returns true if the password matches; `None` if verifying it would take too much work.
     pub(super) fn verify(&self, asserted: &[u8]) -> Option<bool> {
         self.is_in_bounds().then(|| {
             let mut computed = vec![0; self.hash.len()];
@@ -123,23 +123,23 @@ impl Decoded {
     }
 }
 
-/// Reads digits without a sign.
+/// Parses digits without a sign.
 fn parse_iterations(text: &str) -> Option<u32> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 
-/// Returns the runs of the inner HMAC that verifying a text value takes.
+/// Returns the number of runs of the inner HMAC for verifying a text value.
 pub(super) fn rounds(encoded: &[u8]) -> Option<u64> {
     let iterations = encoded.split(|byte| matches!(byte, b'$' | b':')).next()?;
     std::str::from_utf8(iterations).ok()?.parse().ok()
 }
 
-/// Returns the runs of the inner HMAC that verifying a value of {PKCS5S2} takes.
+/// Returns the number of runs of the inner HMAC for verifying a value of {PKCS5S2}.
 pub(super) fn rounds_pkcs5s2() -> u64 {
     u64::from(PKCS5S2_ITERATIONS) * PKCS5S2_HASH_SIZE.div_ceil(Prf::Sha1.block_size()) as u64
 }
 
-/// Returns the runs of the inner HMAC that verifying a binary value takes.
+/// Returns the number of runs of the inner HMAC for verifying a binary value.
 pub(super) fn rounds_binary(encoded: &[u8]) -> Option<u64> {
     let decoded = decode_base64(encoded)?;
     let (iterations, _) = decoded.split_first_chunk::<4>()?;
@@ -147,7 +147,7 @@ pub(super) fn rounds_binary(encoded: &[u8]) -> Option<u64> {
     Some(u64::from(u32::from_be_bytes(*iterations)) * blocks)
 }
 
-/// Returns true if verifying a value costs as much as verifying one of [`hash`].
+/// Returns true if verifying a value costs the same as verifying a result of [`hash`].
 pub(super) fn costs_like_ours(prf: Prf, encoded: &[u8]) -> bool {
     prf == Prf::Sha256 && rounds(encoded) == Some(ITERATIONS.into())
 }

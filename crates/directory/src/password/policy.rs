@@ -1,8 +1,8 @@
-//! Rules of a password policy (draft-behera-ldap-password-policy sections 7 and 8): results of binds, requirements
-//! on new passwords, and the state to be recorded. They read no store and no clock.
+//! Rules of a password policy (draft-behera-ldap-password-policy sections 7 and 8): results of binds, requirements on
+//! new passwords, and the state to record. This module reads no store and no clock.
 //!
-//! Times are microseconds since 1970. Failures are recorded to the microsecond, most other times in whole seconds,
-//! as in OpenLDAP. A time that was stored in whole seconds is read as the last microsecond of its second
+//! Times are microseconds since 1970. Failures are recorded to the microsecond, most other times in whole seconds, as
+//! in OpenLDAP. A time in whole seconds is read as the last microsecond of its second
 //! ([`moment`](crate::accounts::moment)), so that no rule takes effect early.
 
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub struct Account {
     pub id: EntryId,
     /// Policy of the entry.
     pub policy: Arc<PasswordPolicy>,
-    /// pwdChangedTime: the last moment that it can mean.
+    /// pwdChangedTime, as the last microsecond that it can mean.
     pub changed: Option<i64>,
     /// pwdAccountLockedTime.
     pub locked: Option<Lock>,
@@ -39,42 +39,42 @@ pub struct Account {
     pub start: Option<i64>,
     /// pwdEndTime.
     pub end: Option<i64>,
-    /// pwdLastSuccess: the last moment that it can mean.
+    /// pwdLastSuccess, as the last microsecond that it can mean.
     pub last_success: Option<i64>,
-    /// State of time-based codes, if they are required.
+    /// State of time-based codes, if the policy requires them.
     pub totp: Option<Box<Totp>>,
     /// Application passwords.
     pub apps: Vec<AppPassword>,
-    /// Keys of the policy that the entry lacks. The names are listed even if their keys exist.
+    /// Keys that the policy requires and the entry lacks. Lists the names for DIGEST-MD5 even if their keys exist.
     pub missing_keys: SaslKeyRules,
 }
 
 /// Lock in pwdAccountLockedTime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lock {
-    /// Locked since this time: that of the failure that locked the account, if it is recorded.
+    /// Locked since this time, which is that of the failure that locked the account, if it is recorded.
     Since(i64),
-    /// Until an administrator unlocks the account: `000001010000Z`.
+    /// Locked until an administrator unlocks the account: `000001010000Z`.
     Permanent,
 }
 
 /// State to record after a bind or compare.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AttemptRecord {
-    /// Failures and a lock that has passed are cleared.
+    /// Clear the failures, and the lock if it has passed.
     pub clears_failures: bool,
-    /// The time is recorded as that of the last success.
+    /// Record the time as that of the last success.
     pub success: bool,
-    /// A grace login is used. The response waits until that is durable.
+    /// Record a grace login. The response waits until the record is durable.
     pub grace: bool,
 }
 
-/// Result of the policy for a verified password.
+/// Result of applying the policy to a verified password.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Judgement {
     /// Whether the bind succeeds.
     pub succeeds: bool,
-    /// Control for the response.
+    /// Password policy response control.
     pub response: PolicyResponse,
     /// Whether the user has to change the password before anything else.
     pub must_change: bool,
@@ -86,7 +86,7 @@ fn seconds(number: u32) -> i64 {
     i64::from(number) * SECOND
 }
 
-/// Returns the whole seconds from one time to another, 0 if that has passed.
+/// Returns the whole seconds between two times; 0 if `to` is before `from`.
 pub(crate) fn seconds_between(from: i64, to: i64) -> u32 {
     u32::try_from(to.saturating_sub(from).max(0) / SECOND).unwrap_or(u32::MAX)
 }
@@ -97,9 +97,8 @@ impl Account {
         self.is_unavailable(now) || self.is_failure_locked(now) || self.is_idle_locked(now)
     }
 
-    /// Returns true if the account cannot be used now, whatever the proof: an administrator locked it, or it is
-    /// before its start or after its end. Locks by wrong passwords or by idleness do not count, because others can
-    /// cause them.
+    /// Returns true if no proof is accepted now: an administrator has locked the account, or the time is before its
+    /// start or after its end. Locks by wrong passwords or by idleness do not count, because others can cause them.
     pub fn is_unavailable(&self, now: i64) -> bool {
         self.is_disabled() || self.is_before_start(now) || self.is_past_end(now)
     }
@@ -117,7 +116,7 @@ impl Account {
         }
     }
 
-    /// Returns the time at which a lock by wrong passwords ends by itself.
+    /// Returns the time at which a lock by wrong passwords ends without an administrator.
     pub fn unlocks_at(&self) -> Option<i64> {
         match self.locked {
             Some(Lock::Since(since)) if self.policy.lockout_duration > 0 => {
@@ -127,7 +126,7 @@ impl Account {
         }
     }
 
-    /// Returns true if the account is locked because it was not used for too long.
+    /// Returns true if the account is locked because it has not been used for too long.
     pub fn is_idle_locked(&self, now: i64) -> bool {
         self.idle_at().is_some_and(|end| now >= end)
     }
@@ -148,7 +147,7 @@ impl Account {
         self.end.is_some_and(|end| now >= end)
     }
 
-    /// Returns the expiry time: the last moment at which the password needs no grace login.
+    /// Returns the expiry time: the last microsecond at which the password needs no grace login.
     pub fn expires_at(&self) -> Option<i64> {
         let changed = self.changed.filter(|_| self.policy.max_age > 0);
         changed.map(|changed| changed.saturating_add(seconds(self.policy.max_age)))
@@ -159,7 +158,7 @@ impl Account {
         self.expires_at().is_some_and(|end| now > end)
     }
 
-    /// Returns the number of grace logins that are left.
+    /// Returns the number of remaining grace logins.
     pub fn grace_left(&self, now: i64) -> u32 {
         let policy = &self.policy;
         let last = self.expires_at().map(|end| end.saturating_add(seconds(policy.grace_expiry)));
@@ -172,7 +171,7 @@ impl Account {
         self.policy.must_change && self.is_reset
     }
 
-    /// Returns whether a bind with the right password would succeed, and if not, why.
+    /// Returns whether a bind with the right password would succeed, and the reason if not.
     pub fn usability(&self, now: i64) -> AccountUsability {
         let why = Unusable {
             is_inactive: self.is_unavailable(now),
@@ -196,8 +195,8 @@ impl Account {
         self.counting_failures(now).count()
     }
 
-    /// Returns the times of the failures that still count (draft section 7.6): those younger than the interval. A
-    /// lock that has passed ends every failure up to its end, whatever the precision of the stored times.
+    /// Returns the times of the failures that still count (draft section 7.6): those younger than the interval. When a
+    /// lock has passed, failures up to its end no longer count, regardless of the precision of the stored times.
     pub fn counting_failures(&self, now: i64) -> impl Iterator<Item = i64> {
         let interval = seconds(self.policy.failure_interval);
         let passed = self.unlocks_at().filter(|end| now >= *end).unwrap_or(i64::MIN);
@@ -206,18 +205,18 @@ impl Account {
         self.failures.iter().copied().filter(counts)
     }
 
-    /// Applies attempts that are not recorded yet: a success that ended the failures before it, then failures in the
-    /// order in which they occurred. Recording them later has the same result.
+    /// Applies attempts that are not recorded yet: first a success, if any, which ends the recorded failures; then
+    /// failures in the order in which they occurred. Recording them later has the same result.
     pub fn apply_attempts(&mut self, ends_recorded: bool, failures: &[i64]) {
         if ends_recorded {
             self.failures.clear();
-            // An administrator may have locked the account meanwhile.
+            // An administrator may have locked the account meanwhile, and that lock stays.
             self.locked = self.locked.filter(|lock| *lock == Lock::Permanent);
         }
         failures.iter().for_each(|time| self.apply_failure(*time));
     }
 
-    /// Draft section 8.1.3. A time that is already recorded is the same failure.
+    /// Applies a failure (draft section 8.1.3). A time that is already recorded is the same failure.
     fn apply_failure(&mut self, time: i64) {
         if self.failures.contains(&time) || self.is_disabled() || self.is_failure_locked(time) {
             return;
@@ -226,7 +225,7 @@ impl Account {
         self.locked = None;
         if self.locks_at(self.failures.len()) {
             self.locked = Some(Lock::Since(time));
-            // Failures from before the clock was set back would outlive the lock that they led to.
+            // Drops failures from before the clock was set back, which would outlive the lock that they caused.
             self.failures.retain(|failure| *failure <= time);
         }
         self.failures.sort_unstable();
@@ -246,8 +245,8 @@ impl Account {
         Judgement { response: PolicyResponse { warning: None, error }, ..Judgement::default() }
     }
 
-    /// Returns true if a success now is to be recorded as the last. A recorded later time is from before the clock
-    /// was set back.
+    /// Returns true if a success at this time has to be recorded as the last one. A later recorded time is from before
+    /// the clock was set back.
     pub fn records_success_at(&self, now: i64) -> bool {
         let precision = seconds(self.policy.last_success_precision);
         let is_fresh = |last: i64| {
@@ -256,7 +255,7 @@ impl Account {
         self.policy.records_success() && !self.last_success.is_some_and(is_fresh)
     }
 
-    /// Returns the result of a right password for an account that is not locked (draft section 8.1.2).
+    /// Returns the result for a right password, if the account is not locked (draft section 8.1.2).
     pub fn verified(&self, now: i64) -> Judgement {
         let policy = &self.policy;
         let recorded = AttemptRecord {
@@ -277,7 +276,7 @@ impl Account {
                     let recorded = AttemptRecord { grace: true, ..recorded };
                     Judgement { response: PolicyResponse { warning, error: None }, recorded, ..good }
                 }
-                // A success that is refused does not count, and the failures stay.
+                // A success that the policy refuses does not count, and the failures stay.
                 None => Judgement {
                     response: PolicyResponse::error(PolicyError::PasswordExpired),
                     ..Judgement::default()
@@ -291,8 +290,8 @@ impl Account {
         Judgement { response: PolicyResponse { warning, error: None }, ..good }
     }
 
-    /// Returns why the user may not change the password now (draft section 8.2); `with_old` is true if the old one
-    /// was sent.
+    /// Returns the reason why the user may not change the password now (draft section 8.2). `with_old` is true if the
+    /// request contains the old password.
     pub fn change_refused(&self, now: i64, has_password: bool, with_old: bool) -> Option<PolicyError> {
         let policy = &self.policy;
         let is_young = || {
@@ -311,8 +310,8 @@ impl Account {
         }
     }
 
-    /// Returns true if the user may set a new password by a link that was sent by mail. A lock by wrong passwords does
-    /// not prevent that, because others can cause it; the change ends it.
+    /// Returns true if the user may set a new password with a link sent by mail. A lock by wrong passwords does not
+    /// prevent that, because others can cause it. The change ends the lock.
     pub fn may_be_reset_by_mail(&self, now: i64) -> bool {
         self.policy.reset_by_mail
             && !self.is_unavailable(now)
@@ -320,7 +319,7 @@ impl Account {
             && self.change_refused(now, true, true).is_none()
     }
 
-    /// Returns the delay in seconds of the response to a failure, after this many failures (draft section 7.7).
+    /// Returns the delay of the response to a failure in seconds, after this number of failures (draft section 7.7).
     pub fn delay(&self, failures: usize) -> u32 {
         let doublings = u32::try_from(failures.saturating_sub(1)).unwrap_or(u32::MAX).min(31);
         self.policy.min_delay.saturating_mul(1 << doublings).min(self.policy.max_delay)
@@ -328,7 +327,7 @@ impl Account {
 }
 
 impl PasswordPolicy {
-    /// Returns the error of a new password (draft section 8.2.5). `clear` is `None` if it was sent hashed.
+    /// Returns the error that a new password causes (draft section 8.2.5). `clear` is `None` if it was sent hashed.
     pub fn quality(&self, clear: Option<&[u8]>) -> Option<PolicyError> {
         if self.check_quality == 0 {
             return None;
@@ -336,7 +335,7 @@ impl PasswordPolicy {
         let Some(clear) = clear else {
             return (self.check_quality == 2).then_some(PolicyError::InsufficientQuality);
         };
-        // Characters, or octets if it is not UTF-8.
+        // The length in characters, or in octets if the password is not UTF-8.
         let length = std::str::from_utf8(clear).map_or(clear.len(), |text| text.chars().count());
         let is = |limit: u32, holds: fn(usize, usize) -> bool| {
             limit > 0 && holds(length, usize::try_from(limit).unwrap_or(usize::MAX))
@@ -353,7 +352,7 @@ impl PasswordPolicy {
     }
 }
 
-/// Returns how many of the classes small letters, capital letters, digits and others a password has.
+/// Returns the number of character classes in a password: lowercase letters, uppercase letters, digits and others.
 fn character_classes(clear: &[u8]) -> u32 {
     let text = String::from_utf8_lossy(clear);
     let has = |is: fn(char) -> bool| u32::from(text.chars().any(is));
@@ -426,7 +425,7 @@ mod tests {
         account.locked = Some(Lock::Since(3 * SECOND));
         assert_eq!(account.failure_count(4 * SECOND), 3);
         assert_eq!(account.failure_count(8 * SECOND), 0);
-        // Within the second of a lock whose time is stored without its fraction.
+        // Within the second of a lock, whose time is stored without its fraction.
         account.failures = vec![3 * SECOND + 1, 3 * SECOND + 2, 4 * SECOND - 1];
         assert_eq!(account.failure_count(8 * SECOND), 0);
     }
@@ -501,7 +500,7 @@ mod tests {
             change(&mut account);
             let told = account.usability(second * SECOND);
             assert_eq!(told, expected, "{account:?} at {second}");
-            // A bind has the same result.
+            // A bind agrees with the usability.
             let is_good = !account.is_locked(second * SECOND) && account.verified(second * SECOND).succeeds;
             let good = matches!(
                 told,

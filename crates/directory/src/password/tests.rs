@@ -1,8 +1,9 @@
-//! Tests with values of other tools, and with hostile values.
+//! Tests with values from other tools, and with malicious values.
 
 use super::*;
 
-/// Each is "secret" hashed by the tool named above it; tools that use a salt produce another value every time.
+/// Each value is "secret", hashed by the tool in the comment above it. Tools that use a salt produce another value
+/// every time.
 const SECRET: &[&str] = &[
     // slappasswd -h '{SSHA}' -s secret (and so on; OpenLDAP 2.5)
     "{SSHA}SiFwmLuStANxZXs3YztqjoVuyg9M42h0",
@@ -37,7 +38,7 @@ const SECRET: &[&str] = &[
     "{ARGON2}$argon2d$v=19$m=512,t=1,p=1$c29tZXNhbHQxMjM0NTY3OA$YZAHw5bN8Q7QiWVY4wnOsRJB8/6+FNeP",
     "{ARGON2}$argon2i$v=19$m=1024,t=3,p=2$c29tZXNhbHQxMjM0NTY3OA$9L+LV5u6UucxL+LSigXdmwnVJcg4Qaf9yhxE3FMc034",
     "{ARGON2}$argon2i$v=16$m=256,t=2,p=1$c29tZXNhbHQxMjM0NTY3OA$i0U9nuOOiWml9CUs/uMe41rx60e7mzlAGoGOQlMpmuI",
-    // The same value without its version, as early versions of libargon2 wrote it.
+    // The first value without its version, as early versions of libargon2 wrote it.
     "{ARGON2}$argon2i$m=256,t=2,p=1$c29tZXNhbHQxMjM0NTY3OA$i0U9nuOOiWml9CUs/uMe41rx60e7mzlAGoGOQlMpmuI",
     // openssl passwd -6 secret; openssl passwd -5 secret; mkpasswd -m sha512crypt -R 10000 -S saltstring secret
     "{CRYPT}$6$mtVgmKBkLLP0hSRm$NC2eBuQwKnhSj42xoXAi/y4F2bcfcruikqY8eM1l5iRByxUv0.tsIIVY98VBe4Oj8MlFuD67mW9y4o5uYCwRq1",
@@ -51,7 +52,7 @@ const SECRET: &[&str] = &[
     "{CRYPT}$y$j9T$eutPncJA9KmBq7z9OVqSd0$EhVYVBTbiSySDK6UYfz5.W2jqf3kjaOG6.LOm34KwV0",
     "{CRYPT}$y$j75$b.u45HAmT5SESg6fmIbsN.$ZpNE8CLvG.dyHsx2/edKAzRgeW23JA0CzaOC4JEimx/",
     "{CRYPT}$y$j7T$bz.ltahawLI/QfnDMWQgN1$lLZP9lwifkR6CEsHbWDJxk83L9.fkjaVmTE1CHSskc8",
-    // perl -e 'print crypt("secret", "ab")', and with "./" and "zZ"; then as an older version of this test had one
+    // perl -e 'print crypt("secret", "ab")', and with "./" and "zZ"; then a value from an older version of this test
     "{CRYPT}abNANd1rDfiNc",
     "{CRYPT}./17m29LFAflg",
     "{CRYPT}zZ5x4y8hS4SZE",
@@ -147,7 +148,8 @@ fn only_the_deliberately_slow_schemes_are_slow() {
     }
 }
 
-/// perl -e 'print crypt("a longer password than eight", "_J9..rasm")', and so on. DES ignores the highest bits.
+/// perl -e 'print crypt("a longer password than eight", "_J9..rasm")', and so on. DES ignores the highest bit of each
+/// octet.
 #[test]
 fn crypt_has_the_limits_of_its_forms() {
     let long = b"a longer password than eight";
@@ -187,11 +189,12 @@ fn names_the_forms_that_no_password_matches() {
     ] {
         assert_eq!(unverifiable_form(stored.as_bytes()).as_deref(), Some(form), "{stored}");
     }
-    // They are verified elsewhere.
+    // Another service verifies these.
     assert_eq!(unverifiable_form(b"{SASL}anna@EXAMPLE.COM"), None);
 }
 
-/// Every prefix of every valid value, and every valid value with one character changed or added: no panic, no match.
+/// Every prefix of every valid value, and every valid value with one character changed or added, matches nothing and
+/// causes no panic.
 #[test]
 fn damaged_values_never_match() {
     let cheap = |stored: &&&str| {
@@ -199,7 +202,7 @@ fn damaged_values_never_match() {
     };
     for stored in SECRET.iter().filter(cheap).filter(|stored| is_hashed(stored.as_bytes())) {
         let body = stored.find('}').unwrap() + 1;
-        // The padding of base64 carries no data, so losing it is no damage.
+        // The padding of base64 carries no data, so the value is still valid without it.
         let end = stored.trim_end_matches('=').len();
         for cut in body..end {
             assert!(!verify(&stored.as_bytes()[..cut], b"secret"), "{}", &stored[..cut]);
@@ -222,7 +225,7 @@ fn malformed_values_never_match() {
         "{SSHA}",
         "{SSHA}=",
         "{SSHA}!!!!",
-        // A digest of "secret" without its salt, and an unsalted scheme with one.
+        // A salted scheme with a digest without salt, and an unsalted scheme with a salt.
         "{SSHA}5en6G6MezRroT3XKqkdPOmY/BfQ=",
         "{SHA}SiFwmLuStANxZXs3YztqjoVuyg9M42h0",
         "{MD5}5en6G6MezRroT3XKqkdPOmY/BfQ=",
@@ -269,7 +272,7 @@ fn malformed_values_never_match() {
         "{CRYPT}$y$j9T$$",
         "{CRYPT}$y$z$salt$hash",
         "{CRYPT}$y$j9T$salt$",
-        // Too long a salt; a form of DES without salt, with a bad digit, and too short; no rounds.
+        // A salt that is too long; a form of DES without salt, with a bad digit, and too short; no rounds.
         "{CRYPT}$1$saltsalts$9xy1btjgzLYfb7hivXtC//",
         "{CRYPT}$1$saltsalt$9xy1btjgzLYfb7hivXtC/",
         "{CRYPT}$1$saltsalt",
@@ -279,7 +282,7 @@ fn malformed_values_never_match() {
         "{CRYPT}_",
         "{CRYPT}_....rasmz0.F/jqjWck",
         "{CRYPT}_J9..rasmz0.F/jqjWc",
-        // Of OpenDJ: no salt, no iterations, a sign.
+        // Forms of OpenDJ: no salt, no iterations, a sign.
         "{PBKDF2}1000:MxyLECjv+NZvrg4BqPhPPWDs2K4=",
         "{PBKDF2}0:MxyLECjv+NZvrg4BqPhPPWDs2K4AAQIDBAUGBw==",
         "{PBKDF2}:MxyLECjv+NZvrg4BqPhPPWDs2K4AAQIDBAUGBw==",
@@ -292,7 +295,7 @@ fn malformed_values_never_match() {
     }
 }
 
-/// Values that announce hours of work or all memory are refused at once; otherwise the test would not end.
+/// Values that announce hours of work or all memory are refused immediately; otherwise this test would not end.
 #[test]
 fn refuses_values_that_require_too_much_before_any_work() {
     let pbkdf2 = "$AAECAwQFBgcICQoLDA0ODxAREhMUFRYX$x2ce9C8Piw9fv2t65Cc0g4XtSFMcnOsKncJQTOTPCGw=";
@@ -333,7 +336,7 @@ fn refuses_values_that_require_too_much_before_any_work() {
     assert!(!verify(sha512_crypt.as_bytes(), &vec![b'x'; 4 << 20]));
 }
 
-/// Every small N and r within the limit: the library computes or refuses, and does not panic.
+/// For every small N and r within the limit, the library computes a result or refuses, and does not panic.
 #[test]
 fn small_yescrypt_parameters_are_harmless() {
     for n in "./01234".chars() {
@@ -367,7 +370,7 @@ fn verifies_every_form_that_it_writes() {
     assert_ne!(hash(StorageScheme::Ssha, b"secret", SALT), hash(StorageScheme::Ssha, b"secret", &[0; 16]));
 }
 
-/// Checked against the tools: `printf secret | argon2 0123456789abcdef -id -t 2 -k 19456 -p 1 -e`, and python3:
+/// Checked with the tools: `printf secret | argon2 0123456789abcdef -id -t 2 -k 19456 -p 1 -e`, and python3:
 /// `b64encode(hashlib.sha1(b"secret" + salt).digest() + salt)`.
 #[test]
 fn writes_the_forms_of_other_tools() {

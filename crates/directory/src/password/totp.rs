@@ -1,14 +1,14 @@
 //! Time-based codes (RFC 6238): six digits that a device and the server compute from a secret and the time step.
 //!
-//! A step takes 30 seconds. Codes of some steps before and after are accepted too, because clocks differ and typing
-//! takes time (section 5.2). A code that was used is not accepted again, nor is an older one.
+//! A step takes 30 seconds. Codes of some earlier and later steps are accepted too, because clocks differ and typing
+//! takes time (section 5.2). After a code is used, this code and all older ones are refused.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha1::Sha1;
 use subtle::ConstantTimeEq as _;
 use zeroize::Zeroizing;
 
-/// Number of digits of a code.
+/// Number of digits in a code.
 pub const CODE_SIZE: usize = 6;
 
 /// Microseconds per step.
@@ -17,18 +17,18 @@ const STEP: i64 = 30_000_000;
 /// Minimum size of a secret, in octets (RFC 4226 section 4, R6).
 pub const SECRET_SIZE_MIN: usize = 16;
 
-/// Recorded state of a user's codes.
+/// Recorded state of a user's time-based codes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Totp {
     /// Secret in base32, as stored.
     pub secret: Vec<u8>,
-    /// Time step of the last code that was used.
+    /// Time step of the last code used.
     pub last_step: Option<i64>,
-    /// Number of steps before and after the current one whose codes are accepted, according to the policy.
+    /// Number of time steps before and after the current one whose codes the policy accepts.
     pub window: u32,
 }
 
-/// Does not format the secret.
+/// Formats the state without the secret.
 impl std::fmt::Debug for Totp {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Totp").field("last_step", &self.last_step).finish_non_exhaustive()
@@ -36,13 +36,13 @@ impl std::fmt::Debug for Totp {
 }
 
 impl Totp {
-    /// Returns the time step of a code, if it is valid at this time in microseconds since 1970. An unreadable secret
-    /// has no valid code.
+    /// Returns the time step of a code that is valid at this time, in microseconds since 1970. No code is valid if the
+    /// secret is unreadable.
     pub fn step_of(&self, code: &[u8], now: i64) -> Option<i64> {
         let secret = Zeroizing::new(secret_of(&self.secret)?);
         let (present, window) = (now.div_euclid(STEP), i64::from(self.window));
         let mut found = None;
-        // All of them are tried, so that the time does not reveal which one matches.
+        // All of them are tried, so that the duration does not reveal which one matches.
         for step in present - window..=present + window {
             let is_right: bool = code_of(&secret, step).ct_eq(code).into();
             if is_right && self.last_step.is_none_or(|last| step > last) {
@@ -53,7 +53,7 @@ impl Totp {
     }
 }
 
-/// Returns the code of a step (RFC 4226 section 5.3).
+/// Returns the code of a time step (RFC 4226 section 5.3).
 fn code_of(secret: &[u8], step: i64) -> [u8; CODE_SIZE] {
     let Ok(mac) = Hmac::<Sha1>::new_from_slice(secret) else { return [0; CODE_SIZE] };
     let digest = mac.chain_update(step.to_be_bytes()).finalize().into_bytes();
@@ -68,8 +68,8 @@ fn code_of(secret: &[u8], step: i64) -> [u8; CODE_SIZE] {
     code
 }
 
-/// Decodes a secret in base32 (RFC 4648 section 6), in any case, with or without padding; `None` if it is invalid or
-/// too short.
+/// Decodes a base32 secret (RFC 4648 section 6). Case is ignored and padding is optional. Returns `None` if the secret
+/// is invalid or too short.
 pub fn secret_of(text: &[u8]) -> Option<Vec<u8>> {
     let (mut bits, mut bit_count) = (0u32, 0);
     let mut secret = Vec::with_capacity(text.len() * 5 / 8);
@@ -117,7 +117,7 @@ pub fn secret_text(secret: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    /// RFC 6238 appendix B, the last six of its eight digits.
+    /// Test vectors of RFC 6238 appendix B: the last six of the eight digits.
     #[test]
     fn computes_the_codes_of_the_rfc() {
         let secret = b"12345678901234567890";
@@ -141,7 +141,7 @@ mod tests {
         let at = |last_step, second: i64| {
             Totp { secret: secret.clone(), last_step, window: 1 }.step_of(b"287082", second * 1_000_000)
         };
-        // The code of second 59 belongs to the step from 30 to 60.
+        // The time step of second 59 is that from 30 to 60.
         assert_eq!([-1, 0, 59, 89].map(|second| at(None, second)), [None, Some(1), Some(1), Some(1)]);
         assert_eq!(at(None, 90), None);
         assert_eq!([Some(0), Some(1), Some(2)].map(|last| at(last, 59)), [Some(1), None, None]);

@@ -1,14 +1,14 @@
-//! Verification of an asserted password, at a cost that does not reveal why it is wrong.
+//! Verification of an asserted password, with a cost that does not reveal why the password is wrong.
 //!
-//! A right password costs as much as its stored form. A wrong one costs one verification of the settings' scheme,
-//! whatever is stored: nothing (an unknown name, an entry without a password), a fast digest, or a value of that
-//! scheme, which then is this one verification. The time of a failing bind therefore does not reveal whether a name
-//! exists (RFC 4513 section 6.3.3 is about guessing, which starts with existing names).
+//! A right password costs as much as its stored form. A wrong password costs one verification of the settings' scheme,
+//! regardless of what is stored: nothing (an unknown name, or an entry without a password), a fast digest, or a value
+//! of that scheme, whose verification is the one counted. The duration of a failing bind therefore does not reveal
+//! whether a name exists (RFC 4513 section 6.3.3 is about guessing, which starts with existing names).
 //!
-//! Limitation: every slow value of an entry has to be tried before the result is negative. An entry whose values
-//! cost more than one verification of the settings' scheme (several values, or one that another server made with
-//! other costs) fails later than others. Setting the password again corrects this. If the settings' scheme is itself
-//! fast, only fast digests are hidden.
+//! Limitation: every slow value of an entry has to be tried before the result is negative. Binds to an entry fail later
+//! than others if its values cost more than one verification of the settings' scheme: if there are several, or if
+//! another server made them with a higher cost. Setting the password again corrects this. If the settings' scheme is
+//! itself fast, only fast digests are hidden.
 
 use super::cost::decoy;
 use super::{
@@ -16,11 +16,11 @@ use super::{
     verify,
 };
 
-/// Schemes of a value that delegates verification elsewhere: Pando's, and that of OpenLDAP for migrated data. They
-/// match no password.
+/// Schemes of values that delegate verification to another service: Pando's, and that of OpenLDAP for migrated data.
+/// They match no password.
 pub(super) const PASS_THROUGH: [&[u8]; 2] = [b"PASSTHROUGH", b"SASL"];
 
-/// Stored values that decide about an asserted password.
+/// Stored values against which an asserted password is verified.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Verification {
     stored: Vec<Vec<u8>>,
@@ -32,11 +32,11 @@ pub struct Verification {
 pub struct VerificationResult {
     /// Whether the password matches.
     pub is_right: bool,
-    /// Number of slow hashes that were computed.
+    /// Number of slow hashes computed.
     pub hash_count: u32,
 }
 
-/// Formats the number of stored values, never the values.
+/// Formats only the number of stored values.
 impl std::fmt::Debug for Verification {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut shown = f.debug_struct("Verification");
@@ -45,23 +45,23 @@ impl std::fmt::Debug for Verification {
 }
 
 impl Verification {
-    /// Creates a verification in which one of `stored` has to match. A failure costs as much as `scheme`, that of
-    /// the settings.
+    /// Creates a verification that succeeds if one of `stored` matches. A failure costs as much as `scheme`, the scheme
+    /// of the settings.
     pub fn new(stored: Vec<Vec<u8>>, scheme: StorageScheme) -> Verification {
         Verification { stored, scheme }
     }
 
-    /// Drops the stored values: no password matches, at the cost of any wrong one.
+    /// Drops the stored values, so that no password matches. The cost is that of any wrong password.
     pub fn verify_nothing(&mut self) {
         self.stored.clear();
     }
 
-    /// Returns true if a stored value is weaker than those of `scheme`.
+    /// Returns true if a stored value is weaker than values of `scheme`.
     pub fn has_weaker(&self, scheme: StorageScheme) -> bool {
         self.stored.iter().any(|stored| is_weaker(stored, scheme))
     }
 
-    /// Returns the stored value that is weaker than those of `scheme` and that `asserted` matches.
+    /// Returns the stored value that is weaker than values of `scheme` and matches `asserted`.
     pub fn weaker_match(&self, asserted: &[u8], scheme: StorageScheme) -> Option<&[u8]> {
         let mut weaker = self.stored.iter().filter(|stored| is_weaker(stored, scheme));
         weaker.find(|stored| verify(stored, asserted)).map(Vec::as_slice)
@@ -72,7 +72,7 @@ impl Verification {
         &self.stored
     }
 
-    /// Returns the value that delegates verification elsewhere, and the name to bind with there.
+    /// Returns the value that delegates verification to another service, and the name with which to bind there.
     pub fn elsewhere(&self) -> Option<(&[u8], &str)> {
         self.stored.iter().find_map(|stored| match super::split_scheme(stored) {
             Some((scheme, name))
@@ -85,13 +85,13 @@ impl Verification {
         })
     }
 
-    /// Returns the stored value that `asserted` matches.
+    /// Returns the stored value that matches `asserted`.
     pub fn matching(&self, asserted: &[u8]) -> Option<&[u8]> {
         self.stored.iter().find(|stored| verify(stored, asserted)).map(Vec::as_slice)
     }
 
-    /// Returns the maximum cost of [`run`](Verification::run), in units of [`cost`](super::cost()): every slow
-    /// value, and one of the settings' scheme.
+    /// Returns the maximum cost of [`run`](Verification::run), in units of [`cost`](super::cost()): all slow values,
+    /// and one of the settings' scheme.
     pub fn cost(&self) -> u32 {
         let stored = self.stored.iter().map(|stored| cost(stored));
         stored.fold(0, u32::saturating_add).max(cost_of_scheme(self.scheme)).max(1)
@@ -102,10 +102,10 @@ impl Verification {
         self.stored.iter().map(Vec::len).sum()
     }
 
-    /// Decides within microseconds, if possible: a fast value matches, or none does and no slow one is involved.
-    /// `None` if [`run`](Verification::run) must decide, on a pool.
+    /// Decides within microseconds if possible: if a fast value matches, or if no value matches and none is slow.
+    /// Returns `None` if [`run`](Verification::run) must decide on the hash pool.
     pub fn run_quick(&self, asserted: &[u8]) -> Option<bool> {
-        // All of them are tried, so that the time does not reveal the place of the match.
+        // All of them are tried, so that the duration does not reveal the place of the match.
         let mut is_right = false;
         for stored in self.stored.iter().filter(|stored| !is_slow(stored)) {
             is_right |= verify(stored, asserted);
@@ -123,13 +123,13 @@ impl Verification {
         }
     }
 
-    /// Decides what [`run_quick`](Verification::run_quick) could not: by the slow values. If none of them matches
-    /// and none had the cost of the settings' scheme, it verifies a value of that scheme that no password matches.
+    /// Verifies the slow values, after [`run_quick`](Verification::run_quick) could not decide. If none of them matches
+    /// and none has the cost of the settings' scheme, verifies a value of that scheme that no password matches.
     pub fn run(&self, asserted: &[u8]) -> VerificationResult {
         let mut verified = VerificationResult { is_right: false, hash_count: 0 };
         let mut is_paid = !self.scheme.is_slow();
         for stored in self.stored.iter().filter(|stored| is_slow(stored)) {
-            // Malformed values and values beyond a limit cost nothing.
+            // Malformed values and values beyond a limit cost no time.
             let Some(is_right) = try_verify(stored, asserted) else { continue };
             verified.hash_count += 1;
             if is_right {
@@ -145,7 +145,7 @@ impl Verification {
     }
 }
 
-/// Returns true if a stored value is easier to crack than one of `scheme`. A value of an unknown scheme is not.
+/// Returns true if a stored value is easier to crack than one of `scheme`. False for a value of an unknown scheme.
 fn is_weaker(stored: &[u8], scheme: StorageScheme) -> bool {
     let strength = |scheme| match scheme {
         StorageScheme::Clear => 0,
@@ -169,7 +169,7 @@ fn is_weaker(stored: &[u8], scheme: StorageScheme) -> bool {
     stored < strength(scheme)
 }
 
-/// Returns true if verifying a stored value costs as much as verifying a value of `scheme`.
+/// Returns true if verifying a stored value costs the same as verifying a value of `scheme`.
 fn costs_like(stored: &[u8], scheme: StorageScheme) -> bool {
     match (scheme, parse(stored)) {
         (StorageScheme::Argon2id, Stored::Hashed(Scheme::Argon2, encoded)) => {
@@ -208,7 +208,8 @@ mod tests {
         }
     }
 
-    /// Bug: a wrong password of a user with {SSHA} was answered in microseconds, an unknown name in 16 ms.
+    /// Regression test: the response to a wrong password of a user with {SSHA} took microseconds, that to an unknown
+    /// name 16 ms.
     #[test]
     fn every_failure_costs_one_hash_of_the_configured_scheme() {
         for scheme in SLOW {
@@ -227,13 +228,13 @@ mod tests {
             }
             check(vec![stored(scheme)], b"wrong", 1);
             check(vec![b"{UNKNOWN}x".to_vec()], b"wrong", 1);
-            // Slow by name, but without any work in it.
+            // The schemes are slow, but the values require no work.
             check(vec![b"{ARGON2}nonsense".to_vec(), b"{PBKDF2}0$AA$AA".to_vec()], b"wrong", 1);
             check(vec![stored(scheme), stored(StorageScheme::Ssha)], b"wrong", 1);
-            // More octets than any password has: no digest runs over them.
+            // A password longer than the limit is not hashed.
             let long = vec![b'x'; super::super::limits::PASSWORD_SIZE_MAX + 1];
             check(vec![stored(StorageScheme::Ssha)], &long, 1);
-            // The limitation: other costs are added, and several values of this one.
+            // The limitation: values of other costs, and several values, take additional time.
             check(
                 vec![b"{CRYPT}$2b$04$......................7uPgSUoZ3oqIbdBMdTZFGnbpMPbXfWC".to_vec()],
                 b"wrong",
