@@ -1,14 +1,14 @@
-//! Directory-wide settings: shared by all nodes of a directory, and part of its backup.
+//! Directory-wide settings, which are shared by all nodes of a directory and part of its backup.
 //!
-//! [`DirectorySettings`] contains all of them as an administrator writes them: suffixes, indexes, schema texts and
-//! the [`GeneralSettings`] (limits, access, passwords, links). They arrive as a text file of `pando apply` or as
-//! operations on the entries below `cn=config` ([`entries`], [`change_entries`]), and are then processed alike:
-//! [`check`](mod@check) makes the proposal canonical or reports problems with their places, [`decide`](mod@decide)
-//! makes one record of the difference, and [`apply`](mod@apply) updates the rows and the catalogue. [`Difference`]s
-//! describe the same to an administrator, with the cost of each.
+//! [`DirectorySettings`] contains them as an administrator writes them: suffixes, indexes, schema texts and the
+//! [`GeneralSettings`] (limits, access, passwords, links). They arrive in a file for `pando apply`, or as requests for
+//! the entries below `cn=config` ([`entries`], [`change_entries`]). From then on they are processed in the same way.
+//! [`check`](mod@check) makes the proposal canonical or reports problems with their places. [`decide`](mod@decide)
+//! makes one record of the difference. [`apply`](mod@apply) updates the rows and the catalog. [`Difference`]s describe
+//! the changes to an administrator, with the cost of each.
 //!
 //! Settings of one machine (listeners, threads, the administrator's name and password) are in [`NodeSettings`] or
-//! belong to the server. [`Settings`] combines both as they are in force, for operations.
+//! belong to the server. [`Settings`] combines both for operations.
 
 pub mod apply;
 pub mod change_entries;
@@ -48,9 +48,9 @@ pub const DEFAULT_SUFFIX: &str = "dc=example,dc=com";
 pub struct DirectorySettings {
     /// DNs of the naming contexts, in any order.
     pub suffixes: Vec<String>,
-    /// Indexes by attribute type; there are no others.
+    /// Indexes by attribute type. Other types have no index.
     pub indexes: BTreeMap<String, IndexKinds>,
-    /// Schema definitions in addition to the shipped ones: texts by name, read in the order of their names.
+    /// Schema definitions in addition to the shipped ones: texts by name, read in the order of the names.
     pub schema: BTreeMap<String, String>,
     /// All other settings.
     pub general: GeneralSettings,
@@ -82,7 +82,7 @@ pub fn default_indexes() -> BTreeMap<String, IndexKinds> {
     types.map(|known| (known.name().to_owned(), possible_kinds(known, &schema, kinds))).collect()
 }
 
-/// Returns the version of a directory's settings: the position of their last change in the log.
+/// Returns the version of a directory's settings: the log position of their last change.
 pub fn version(catalog: &Catalog) -> u64 {
     catalog.settings.position
 }
@@ -94,7 +94,8 @@ impl DirectorySettings {
             catalog.attributes().iter().filter(|def| def.id == def.base && !def.index.kinds.is_none());
         let indexes = indexed.map(|def| {
             let attribute_type = catalog.schema.type_by_id(def.description.type_id);
-            // The first version of the program requested both kinds even for types without an ordering rule.
+            // The first version of the program requested both equality and ordering, even for types without an ordering
+            // rule.
             (def.name.clone(), possible_kinds(attribute_type, &catalog.schema, def.index.kinds))
         });
         DirectorySettings {

@@ -1,4 +1,4 @@
-//! Applies settings records to rows and catalogue. See [`SettingsRecord`] for why an old record changes nothing.
+//! Applies settings records to rows and catalog. [`SettingsRecord`] explains why an old record changes nothing.
 
 use std::sync::Arc;
 
@@ -20,11 +20,11 @@ use crate::model::schema_times::SchemaTimes;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Applies the record's schema. It comes before the record's allocations, which may be of types that the schema
-/// adds.
+/// Applies the record's schema. Must precede the record's allocations, whose types the schema may add.
 ///
 /// # Errors
-/// The store failed. The schema cannot be built: this program ships another than the one that decided the record.
+/// The store failed, or the schema cannot be built, because this program ships a different schema than the one that
+/// decided the record.
 pub(crate) fn apply_schema(
     batch: &mut Batch<'_>,
     catalog: &mut Arc<Catalog>,
@@ -65,8 +65,8 @@ pub(crate) fn apply_schema(
     maintenance::follow_schema(batch, catalog, &changed)
 }
 
-/// Updates the times of the schema: at the first settings record, which creates a directory, and at each record that
-/// changes definitions. They depend only on the log.
+/// Updates the times of the schema, at the first settings record (which creates a directory) and at each record that
+/// changes definitions. The times depend only on the log.
 ///
 /// # Errors
 /// The store failed.

@@ -1,8 +1,8 @@
-//! Changes of the entries below `cn=config`, and of `cn=subschema`: the settings that a request proposes.
+//! Settings that a request for an entry below `cn=config` or for `cn=subschema` proposes.
 //!
-//! An add, delete or modify request is applied to the entry in memory, checked against its object class like any
-//! other, and parsed as settings, which are then decided like those of a settings file. An index is therefore
-//! defined by an add, changed by a modify and dropped by a delete, with one record each.
+//! An add, delete or modify request is applied to the entry in memory, checked against the entry's object class like
+//! any other, and parsed as settings. The settings are then decided like those of a settings file. An add therefore
+//! defines an index, a modify changes it and a delete drops it, with one record each.
 
 use ldap::{AddRequest, ChangeOperation, ModifyRequest, Request, ResultCode, Values};
 use schema::{AttributeType, Schema};
@@ -20,18 +20,18 @@ use crate::tree::TreeState;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Returns the settings that a request of the administrator proposes; `None` if it does not concern `cn=config` or
-/// `cn=subschema`, or for any other requester, who may not change them.
+/// Returns the settings that a request proposes. Returns `None` if the request does not concern `cn=config` or
+/// `cn=subschema`, or if the requester is not the administrator.
 ///
 /// # Errors
-/// What is wrong with the request itself.
+/// A fault of the request itself.
 pub(crate) fn proposal(
     state: TreeState<'_>,
     requester: &Requester,
     request: &Request<'_>,
 ) -> Result<Option<DirectorySettings>> {
     let (Some(text), true) = (target(request), requester.is_administrator()) else { return Ok(None) };
-    // Runs for every change: most names are excluded by their last characters.
+    // Runs for every change. The last characters of a name exclude most requests.
     let tail = text.trim_end().as_bytes();
     let ends_with =
         |word: &[u8; 6]| tail.last_chunk().is_some_and(|end: &[u8; 6]| end.eq_ignore_ascii_case(word));
@@ -88,7 +88,7 @@ pub(crate) fn proposal(
     Ok(Some(settings))
 }
 
-/// Returns the name of the entry that a request changes.
+/// Returns the DN of the entry that a request changes.
 fn target<'r>(request: &Request<'r>) -> Option<&'r str> {
     match request {
         Request::Add(request) => Some(request.entry),
@@ -111,7 +111,7 @@ fn key_of(schema: &Schema, dn: &str) -> Result<Vec<u8>> {
     Ok(NormalName::of(&parse_dn(dn)?, schema).key)
 }
 
-/// Converts the reasons against a change of settings to a result for an LDAP client.
+/// Converts the reasons against a change of settings to the error for an LDAP client.
 pub(crate) fn refusal(error: SettingsError) -> OperationError {
     match error {
         SettingsError::Operation(error) => error,
@@ -129,7 +129,7 @@ impl From<SettingsError> for Outcome {
     }
 }
 
-/// An entry in memory while a request changes it: attribute types with their values.
+/// An entry in memory to which a request is applied: attribute types with their values.
 struct Draft<'s> {
     schema: &'s Schema,
     attributes: Vec<(&'s AttributeType, Vec<Vec<u8>>)>,
@@ -164,7 +164,7 @@ impl<'s> Draft<'s> {
         &mut self.attributes[place].1
     }
 
-    /// Returns a key that equal values share.
+    /// Returns a key that is the same for equal values.
     fn key(&self, of: &AttributeType, value: &[u8]) -> Vec<u8> {
         let mut key = Vec::new();
         match of.equality.map(|rule| rule.normalize(self.schema, value, &mut key)) {
@@ -211,7 +211,7 @@ impl<'s> Draft<'s> {
         Ok(())
     }
 
-    /// Checks the entry against its one object class.
+    /// Checks the entry against its only object class.
     fn check(&self, class: &str) -> Result<()> {
         let violation = |what: String| Err(refused(ResultCode::OBJECT_CLASS_VIOLATION, what));
         let Some(class) = self.schema.object_class(class) else {
@@ -332,7 +332,7 @@ fn add(
     }
     let names = draft.texts("cn");
     match names.as_slice() {
-        // As for other entries, the naming value may be omitted.
+        // The naming value may be omitted, as for other entries.
         [] => {
             if let Some(of) = schema.attribute_type("cn") {
                 draft.values(of).push(named.into_bytes());

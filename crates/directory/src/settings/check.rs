@@ -1,7 +1,8 @@
-//! Checks settings by themselves: names that the schema defines, values within bounds, no duplicates.
+//! Checks of settings that need no entries: names are defined by the schema, values are within limits, and there are no
+//! duplicates.
 //!
-//! [`decide`](mod@super::decide) checks conditions that depend on entries: a suffix that has some, a definition in
-//! use.
+//! [`decide`](mod@super::decide) checks conditions that depend on entries, such as whether a removed suffix has entries
+//! or a removed definition is in use.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -29,21 +30,21 @@ use crate::tree::operational::EXPIRE_TIME;
 /// OID of objectClass.
 const OBJECT_CLASS: &str = "2.5.4.0";
 
-/// Settings in canonical form: names in the schema's spelling, DNs as rendered, lists without duplicates.
+/// Settings in canonical form: names in the schema's spelling, rendered DNs, lists without duplicates.
 #[derive(Clone, Debug)]
 pub struct CheckedSettings {
     /// The settings.
     pub settings: DirectorySettings,
     /// The schema under these settings.
     pub schema: Arc<Schema>,
-    /// The secret types of the schema.
+    /// Secret attribute types of the schema.
     pub(crate) secrets: Secrets,
 }
 
 /// Checks settings.
 ///
 /// # Errors
-/// All problems. If the schema is unusable, nothing else is checked, because names have no meaning then.
+/// All problems. If the schema is unusable, nothing else is checked, because names would have no meaning.
 pub fn check(proposal: &DirectorySettings) -> Result<CheckedSettings, Vec<SettingsProblem>> {
     check_schema_names(&proposal.schema)?;
     let schema = schema_of(&proposal.schema)?;
@@ -78,7 +79,7 @@ pub fn check(proposal: &DirectorySettings) -> Result<CheckedSettings, Vec<Settin
     if problems.is_empty() { Ok(CheckedSettings { settings, schema, secrets }) } else { Err(problems) }
 }
 
-/// Checks the settings of dynamic entries. The indexes are already checked.
+/// Checks the settings of dynamic entries. The indexes must have been checked before.
 fn check_lifetimes(settings: &DirectorySettings, problems: &mut Vec<SettingsProblem>) {
     let general = &settings.general;
     let (min, max) = (general.dynamic_ttl_min_seconds, general.dynamic_ttl_max_seconds);
@@ -147,7 +148,7 @@ fn check_schema_names(texts: &BTreeMap<String, String>) -> Result<(), Vec<Settin
 }
 
 fn check_suffixes(dns: &[String], schema: &Arc<Schema>, problems: &mut Vec<SettingsProblem>) -> Vec<String> {
-    // An empty catalogue checks the rules among suffixes.
+    // Suffixes are added to an empty catalog, which checks that they do not conflict.
     let mut catalog = Catalog::new(Arc::clone(schema));
     for (number, dn) in dns.iter().enumerate() {
         let mut refuse = |what| problems.push(SettingsProblem::member("suffixes", number, what));
@@ -164,7 +165,7 @@ fn check_suffixes(dns: &[String], schema: &Arc<Schema>, problems: &mut Vec<Setti
     catalog.suffixes.into_iter().map(|suffix| suffix.dn).collect()
 }
 
-/// Returns the server's own tree that would contain the suffix, if any.
+/// Returns the name of the server's own tree that would contain the suffix; `None` if there is none.
 fn reserved(catalog: &Catalog, dn: &str) -> Option<&'static str> {
     let key = |dn: &str| catalog.suffix_of(dn).ok().map(|suffix| suffix.key);
     let asked = key(dn)?;
@@ -214,7 +215,7 @@ fn check_links(names: &[String], schema: &Schema, problems: &mut Vec<SettingsPro
     canonical
 }
 
-/// Checks SASL mechanisms, in the order in which they are offered.
+/// Checks SASL mechanisms. Returns them in the order in which they are offered.
 fn check_mechanisms(names: &[String], problems: &mut Vec<SettingsProblem>) -> Vec<String> {
     let is = |known: &str, name: &String| known.eq_ignore_ascii_case(name);
     for (number, name) in names.iter().enumerate() {
@@ -227,7 +228,7 @@ fn check_mechanisms(names: &[String], problems: &mut Vec<SettingsProblem>) -> Ve
     named.map(|known| (*known).to_owned()).collect()
 }
 
-/// Checks the realm of DIGEST-MD5: only characters that need no escape in messages and in keys.
+/// Checks the realm of DIGEST-MD5. It may contain only characters that need no escape in messages and keys.
 fn check_realm(realm: &str, mechanisms: &[String], problems: &mut Vec<SettingsProblem>) {
     let is_fit = |letter: char| letter.is_ascii_alphanumeric() || "-._@".contains(letter);
     if realm.len() > REALM_SIZE_MAX || !realm.chars().all(is_fit) {
@@ -269,7 +270,7 @@ fn check_identities(
     canonical
 }
 
-/// Checks secret attribute types. They are kept as written, because a schema may define some later.
+/// Checks secret attribute types. Keeps them as written, because a schema may define some later.
 fn check_secrets(names: &[String], schema: &Schema, problems: &mut Vec<SettingsProblem>) -> Vec<String> {
     let mut canonical: Vec<String> = Vec::new();
     for (number, name) in names.iter().enumerate() {
@@ -300,7 +301,7 @@ fn check_secrets(names: &[String], schema: &Schema, problems: &mut Vec<SettingsP
     canonical
 }
 
-/// Checks a name, which may be empty. The entry need not exist yet.
+/// Checks a DN, which may be empty. The entry need not exist yet.
 fn check_name(key: &str, text: &str, schema: &Schema, problems: &mut Vec<SettingsProblem>) {
     if !text.is_empty()
         && let Err(what) = entry_name(text, schema)
@@ -309,7 +310,7 @@ fn check_name(key: &str, text: &str, schema: &Schema, problems: &mut Vec<Setting
     }
 }
 
-/// Checks DNs, and keeps the first spelling of each. The entries need not exist yet.
+/// Checks DNs. Keeps the first spelling of each. The entries need not exist yet.
 fn check_names(
     key: &str,
     dns: &[String],
@@ -331,7 +332,7 @@ fn check_names(
     canonical.into_values().collect()
 }
 
-/// Checks the clients that receive memberOf with `*`.
+/// Checks the setting `member_of_clients`.
 fn check_clients(texts: &[String], schema: &Schema, problems: &mut Vec<SettingsProblem>) {
     for (number, text) in texts.iter().enumerate() {
         let parsed = ClientPattern::parse(text);
@@ -347,7 +348,7 @@ fn check_clients(texts: &[String], schema: &Schema, problems: &mut Vec<SettingsP
     }
 }
 
-/// Checks templates of users.
+/// Checks the templates of users.
 fn check_templates(texts: &[String], schema: &Schema, problems: &mut Vec<SettingsProblem>) {
     let mut names = HashSet::new();
     for (number, text) in texts.iter().enumerate() {
@@ -390,7 +391,7 @@ fn check_capabilities(oids: &[String], problems: &mut Vec<SettingsProblem>) {
     }
 }
 
-/// Parses the name of an entry, or returns why it is not one.
+/// Parses the DN of an entry. The error is the reason why it is not one.
 fn entry_name(text: &str, schema: &Schema) -> Result<NormalName, String> {
     let dn = parse_dn(text).map_err(|error| error.to_string())?;
     let name = NormalName::of(&dn, schema);

@@ -1,4 +1,4 @@
-//! Turns proposed settings into the record of the changes, or into the reasons against them.
+//! Decides proposed settings: makes the record of the changes, or returns the reasons against them.
 
 use schema::AttributeDescription;
 
@@ -18,13 +18,13 @@ use crate::tree::{TreeState, child};
 pub struct SettingsDecision {
     /// The changes.
     pub record: SettingsRecord,
-    /// Attributes that no entry had before and that are now indexed.
+    /// Allocations for attributes that no entry had before and that are now indexed.
     pub attributes: Vec<AttributeAllocation>,
-    /// The changes as described to an administrator.
+    /// The changes, described for an administrator.
     pub differences: Vec<Difference>,
 }
 
-/// Reasons why settings are not changed.
+/// Reasons why settings cannot be changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingsError {
@@ -48,10 +48,10 @@ impl From<store::StoreError> for SettingsError {
     }
 }
 
-/// Decides the changes that lead to `proposal`. Nothing is written.
+/// Decides the changes that lead to `proposal`. Writes nothing.
 ///
 /// # Errors
-/// The settings are not valid; existing entries prevent them; the store failed.
+/// The settings are invalid, existing entries prevent them, or the store failed.
 pub fn decide(state: TreeState<'_>, proposal: &DirectorySettings) -> Result<SettingsDecision, SettingsError> {
     let checked = check(proposal)?;
     let unfulfilled = expectations::unfulfilled(state, &checked.settings)?;
@@ -59,7 +59,7 @@ pub fn decide(state: TreeState<'_>, proposal: &DirectorySettings) -> Result<Sett
         return Err(unfulfilled.into());
     }
     let before = DirectorySettings::of(state.catalog);
-    // An existing fault of the default policy prevents no other change; `notes` reports it.
+    // An existing fault of the default policy does not prevent other changes; `notes` reports it.
     if checked.settings.general.password_policy != before.general.password_policy {
         notes(state, &checked.settings)?;
     }
@@ -98,11 +98,11 @@ pub fn decide(state: TreeState<'_>, proposal: &DirectorySettings) -> Result<Sett
     Ok(SettingsDecision { record, attributes, differences })
 }
 
-/// Returns notices about settings in addition to their differences: values that a new definition compares otherwise;
-/// the default policy, or a group that entries join, does not exist yet.
+/// Returns notices about the settings, in addition to their differences. They report values that a new definition
+/// compares by other rules, and a default policy or a group of `auto_members` that does not exist yet.
 ///
 /// # Errors
-/// The default policy that they name will not come to exist without another change, or is not a policy; the store
+/// The default policy is not a policy, or can come into existence only by another change of the settings; or the store
 /// failed.
 pub fn notes(state: TreeState<'_>, settings: &DirectorySettings) -> Result<Vec<String>, SettingsError> {
     let name = &settings.general.password_policy;
@@ -122,8 +122,8 @@ pub fn notes_of_new(checked: &CheckedSettings) -> Result<Vec<String>, SettingsEr
     notes_of(accounts::named_policy_of_new(schema, name, &settings.suffixes)?)
 }
 
-/// Returns the parts of existing password policies that cannot be applied as written, except the setting that names a
-/// policy.
+/// Returns the rules of existing password policies that cannot be applied as written. Does not check the setting that
+/// names a policy.
 ///
 /// # Errors
 /// The store failed.

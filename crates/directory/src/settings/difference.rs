@@ -1,4 +1,4 @@
-//! Differences between settings and the cost of the change, for administrators.
+//! Differences between settings, and the cost of each change, for administrators.
 
 use super::{DirectorySettings, GENERAL, SettingValue};
 use crate::catalog::Catalog;
@@ -18,27 +18,27 @@ pub enum Difference {
     Schema {
         /// Name of the text.
         name: String,
-        /// Number of lines before; `None` if it is added.
+        /// Number of lines before the change; `None` if the text is added.
         before: Option<usize>,
-        /// Number of lines after; `None` if it is removed.
+        /// Number of lines after the change; `None` if the text is removed.
         after: Option<usize>,
     },
     /// The kinds of an index change.
     Index {
         /// Name of the attribute type.
         attribute: String,
-        /// Kinds before.
+        /// Kinds before the change.
         before: IndexKinds,
-        /// Kinds after.
+        /// Kinds after the change.
         after: IndexKinds,
     },
-    /// A value changes.
+    /// The value of a general setting changes.
     General {
         /// Key of the setting.
         key: &'static str,
-        /// Value before.
+        /// Value before the change.
         before: SettingValue,
-        /// Value after.
+        /// Value after the change.
         after: SettingValue,
     },
 }
@@ -79,8 +79,8 @@ impl Difference {
         found
     }
 
-    /// Describes the difference and its cost, one line each. `state` is the directory to be changed, `None` for one
-    /// to be created. With `counts_rows`, index rows that would be removed are counted, which traverses their keys.
+    /// Describes the difference and its cost, one line each. `state` is the directory to change, or `None` for one to
+    /// create. With `counts_rows`, counts the index rows that would be removed, which traverses their keys.
     ///
     /// # Errors
     /// The store failed.
@@ -114,7 +114,7 @@ impl Difference {
     }
 }
 
-/// Describes the members that a list loses and gains, each on a line of its own.
+/// Describes the members that a list loses and gains, one per line.
 fn describe_list(key: &str, before: &[String], after: &[String]) -> Vec<String> {
     let removed: Vec<&String> = before.iter().filter(|word| !after.contains(word)).collect();
     let added: Vec<&String> = after.iter().filter(|word| !before.contains(word)).collect();
@@ -122,13 +122,13 @@ fn describe_list(key: &str, before: &[String], after: &[String]) -> Vec<String> 
         return vec![format!("changes the order of {key}, or repeated members")];
     }
     let mut lines = vec![format!("changes {key}: removes {}, adds {}", removed.len(), added.len())];
-    // As Rust quotes texts, because a member may have several lines.
+    // Quoted as in Rust, because a member may have several lines.
     lines.extend(removed.iter().map(|word| format!("  - {word:?}")));
     lines.extend(added.iter().map(|word| format!("  + {word:?}")));
     lines
 }
 
-/// Returns the names of both, without duplicates, sorted.
+/// Returns the sorted names of both, without duplicates.
 fn union<'a>(
     one: impl Iterator<Item = &'a String>,
     other: impl Iterator<Item = &'a String>,
@@ -143,7 +143,7 @@ fn lines(count: usize) -> String {
     if count == 1 { "1 line".to_owned() } else { format!("{} lines", grouped(count as u64)) }
 }
 
-/// Formats a number with commas.
+/// Formats a number with commas between thousands.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -190,7 +190,7 @@ fn describe_index(
         texts.push(text);
     }
     if texts.is_empty() {
-        // Equality and ordering share their rows.
+        // Equality and ordering use the same rows.
         texts.push(format!("changes the index on {attribute} from {before} to {after}, without new rows"));
     }
     Ok(texts)

@@ -8,8 +8,8 @@
 //!     cn=NAME,cn=schema,...        pandoSchema: a text of definitions
 //! ```
 //!
-//! Only the administrator sees them; for other requesters the names do not exist. [`super::change_entries`] changes
-//! them.
+//! Only the administrator sees these entries; for other requesters they do not exist. [`super::change_entries`] changes
+//! the settings.
 
 use super::{DirectorySettings, GENERAL};
 use crate::model::virtual_entries::{CONFIG_DN, VirtualEntry};
@@ -27,7 +27,7 @@ pub(crate) const INDEX_KIND: &str = "pandoIndexKind";
 /// Attribute type of the definitions of a schema text.
 pub(crate) const SCHEMA_TEXT: &str = "pandoSchemaText";
 
-/// Subject of an entry of `cn=config`.
+/// Kind of an entry at or below `cn=config`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ConfigEntry {
     /// `cn=config` itself.
@@ -38,7 +38,7 @@ pub(crate) enum ConfigEntry {
     Index(String),
     /// The container of schema texts.
     Schema,
-    /// The schema text of this name.
+    /// The schema text with this name.
     SchemaText(String),
 }
 

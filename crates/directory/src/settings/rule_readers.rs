@@ -13,8 +13,8 @@ use crate::tree::TreeState;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Returns the problem of rules that take the right to query rules from everyone who has it. The first rules of a
-/// directory are never refused, and without rules there is nothing to query.
+/// Returns a problem if the rules take the right to query access rules from all requesters who have it. The first rules
+/// of a directory are never refused, and without rules there is nothing to query.
 ///
 /// # Errors
 /// The store failed.
@@ -36,7 +36,7 @@ pub(super) fn lost_rule_readers(
     Ok(vec![SettingsProblem::key("access_rules", what.to_owned())])
 }
 
-/// Returns true if a rule allows `explain` to a requester that may exist, and no other rule denies it to everyone.
+/// Returns true if a rule allows `explain` to a requester that may exist, and no rule denies it to everyone.
 fn has_rule_reader(state: TreeState<'_>, rules: &AccessRules) -> Result<bool> {
     if rules.rules.iter().any(denies_all) {
         return Ok(false);

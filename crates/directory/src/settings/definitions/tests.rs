@@ -1,4 +1,4 @@
-//! Tests of schema changes while there are entries.
+//! Tests of schema changes in a directory with entries.
 
 use ldap::ChangeOperation::{Add, Delete, Replace};
 use ldap::{ResultCode, Scope};
@@ -6,7 +6,7 @@ use ldap::{ResultCode, Scope};
 use crate::settings::notes;
 use crate::testing::{SUFFIX, TestDirectory, ok};
 
-/// Returns the definition of `badge`, and of a class that allows it.
+/// Returns the definitions of `badge` and of a class that allows it.
 fn definition(syntax: u8, rules: &str) -> String {
     format!(
         "attributetype ( 1.3.6.1.4.1.32473.1 NAME 'badge' {rules} SYNTAX 1.3.6.1.4.1.1466.115.121.1.{syntax} )\n\
@@ -34,7 +34,7 @@ fn directory(a: &[&str], b: &[&str]) -> TestDirectory {
     directory
 }
 
-/// Replaces the schema text, or returns the refusal.
+/// Replaces the schema text. The error is the refusal.
 fn set(directory: &mut TestDirectory, text: &str) -> Result<(), String> {
     let changed = directory
         .try_change_settings(|settings| drop(settings.schema.insert("own".to_owned(), text.to_owned())));
@@ -64,7 +64,7 @@ fn other_rules_are_accepted_if_all_values_fit_and_rebuild_the_indexes() {
         ["badge gets another syntax or other rules: looks at 3 entries, and builds its index again"]
     );
     set(&mut directory, &definition(15, EXACT)).unwrap();
-    // At once, without the index, and with the one that is built.
+    // First without the index, then with the index that is built.
     for _ in 0..2 {
         assert_eq!(found(&mut directory, "(badge=RED 7)"), 0);
         assert_eq!(found(&mut directory, "(badge=Red 7)"), 1);
@@ -77,7 +77,7 @@ fn other_rules_are_accepted_if_all_values_fit_and_rebuild_the_indexes() {
     }
     assert!(!crate::index::maintenance::is_pending(directory.snapshot.state().catalog));
     ok(directory.modify(&name("b"), &[(Add, "badge", &["BLUE"])]));
-    // Two values that the former rule treats as one.
+    // The former rule treats the two values as one.
     let refused = set(&mut directory, &definition(15, IGNORE)).unwrap_err();
     let text = format!("badge is used by an entry (\"{}\"), whose values do not fit", name("b"));
     assert!(refused.contains(&text), "{refused}");
@@ -118,7 +118,7 @@ fn a_name_keeps_its_form() {
     check(&directory);
 }
 
-/// Symptom: after a new NAME, names of entries with the old one could not be parsed, and verify found damage.
+/// Regression test: after a type got a new NAME, DNs with the old one could not be parsed, and verify reported damage.
 #[test]
 fn a_type_keeps_the_names_that_names_of_entries_contain() {
     let mut directory = directory(&["1"], &["2"]);
@@ -136,8 +136,8 @@ fn a_type_keeps_the_names_that_names_of_entries_contain() {
     check(&directory);
 }
 
-/// Symptom: a member that names no entry, by a type that was then removed or got another rule, could not be removed,
-/// and the removal of its entry never ended.
+/// Regression test: after a type was removed or got another rule, a member that named no entry by that type could not
+/// be removed, and the removal of its entry never ended.
 #[test]
 fn a_type_keeps_its_rules_while_values_contain_its_name() {
     let mut directory = directory(&["1"], &["2"]);
@@ -151,7 +151,7 @@ fn a_type_keeps_its_rules_while_values_contain_its_name() {
     ok(directory.modify(&group, &[(Add, "member", &[&name("a")]), (Delete, "member", &[&member])]));
     set(&mut directory, &definition(15, EXACT)).unwrap();
     check(&directory);
-    // A definition that comes later changes the normal form of the value.
+    // A definition that is added later changes the normal form of the value.
     let later = format!("later=Seven,{SUFFIX}");
     ok(directory.modify(&group, &[(Add, "member", &[&later])]));
     let added = definition(15, EXACT) + "attributetype ( 1.3.6.1.4.1.32473.7 NAME 'later' SUP name )\n";
@@ -179,7 +179,7 @@ fn a_definition_is_removed_when_no_entry_uses_it() {
     directory.define_index("badge", "equality");
     directory.finish_indexes();
     let only_class = "objectclass ( 1.3.6.1.4.1.32473.2 NAME 'badgeHolder' AUXILIARY )";
-    // The rows of the index are removed when the definition is gone already.
+    // The definition is already gone when the rows of its index are removed.
     directory.change_settings(|settings| {
         settings.indexes.remove("badge");
     });
@@ -203,7 +203,7 @@ fn a_definition_is_removed_when_no_entry_uses_it() {
     assert_eq!(found(&mut directory, "(badge=*)"), 0);
     let class: &[&str] = &["device", "badgeHolder"];
     assert_ne!(directory.add(&name("c"), &[("objectClass", class)]).code, ResultCode::SUCCESS);
-    // The same OIDs come back with other rules, and take up the numbers.
+    // The same OIDs return with other rules, and reuse the numbers.
     let numbers = directory.snapshot.state().catalog.attributes().len();
     set(&mut directory, &definition(27, INTEGER)).unwrap();
     ok(directory.add(&name("c"), &[("objectClass", class), ("badge", &["3"])]));
@@ -228,8 +228,8 @@ fn a_deleted_entry_keeps_its_definitions_until_it_is_purged() {
     assert_eq!(found(&mut directory, "(badge=1)"), 1);
 }
 
-/// Regression test: a definition that was added later gave values that contain its name another form, under which
-/// their rows were not found, so that such a value could only be removed with all others of its attribute.
+/// Regression test: a definition that was added later changed the normal form of values that contain its name. Their
+/// rows were then not found, so such a value could only be removed together with all others of its attribute.
 #[test]
 fn values_that_name_a_definition_before_it_exists_can_be_named_alone() {
     let mut directory = TestDirectory::with_suffix_entry();
@@ -250,7 +250,7 @@ fn values_that_name_a_definition_before_it_exists_can_be_named_alone() {
 
     set(&mut directory, &format!("{boss}{}", definition(15, IGNORE))).unwrap();
     check(&directory);
-    // Two texts that are equal by now are one value.
+    // Two texts that have become equal are one value.
     assert_eq!(directory.read(&name("g")).unwrap().texts("member").len(), 3);
     let other = format!("(boss=badge=RED 7,{SUFFIX})");
     assert_eq!(found(&mut directory, &other), 1);
@@ -260,7 +260,7 @@ fn values_that_name_a_definition_before_it_exists_can_be_named_alone() {
     ok(directory.modify(&name("g"), &[(Delete, "member", &[&format!("badge=RED 7,{SUFFIX}")])]));
     ok(directory.modify(&name("d"), &[(Delete, "boss", &[&red])]));
     check(&directory);
-    // The other one becomes a link when an entry has the name.
+    // The other text becomes a link when an entry with its name is added.
     let class: &[&str] = &["device", "badgeHolder"];
     ok(directory.add(&plain, &[("objectClass", class), ("cn", &["x"]), ("badge", &["x"])]));
     assert_eq!(found(&mut directory, &format!("(memberOf={})", name("g"))), 2);
@@ -269,7 +269,7 @@ fn values_that_name_a_definition_before_it_exists_can_be_named_alone() {
     check(&directory);
 }
 
-/// Regression test: a member by a name that a type got later stayed text, although an entry had the name.
+/// Regression test: a member whose DN used a name that the type got later stayed text, although the entry existed.
 #[test]
 fn values_that_name_an_entry_by_a_later_name_become_links() {
     let mut directory = directory(&["1"], &["2"]);
