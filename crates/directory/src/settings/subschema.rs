@@ -1,10 +1,10 @@
-//! Changes of the schema through the subschema subentry, as clients of 389 Directory Server and OpenDJ make them:
-//! values of attributeTypes, objectClasses and so on are added and deleted (RFC 4512 section 4.2).
+//! Changes of the schema through the subschema subentry: clients add and delete values of attributeTypes, objectClasses
+//! and so on (RFC 4512 section 4.2), as with 389 Directory Server and OpenDJ.
 //!
-//! An added definition becomes a line of the schema text `online`; a deleted one is removed from whatever text has it.
-//! The result is decided like any other change of the settings, so definitions in use stay.
+//! An added definition becomes a line of the schema text `online`. A deleted definition is removed from the text that
+//! contains it. The result is decided like any other change of the settings, so a definition in use cannot be deleted.
 //!
-//! The schema entries of OpenLDAP's `cn=config` can be added as they are, and become schema texts.
+//! The schema entries of OpenLDAP's `cn=config` can be added unchanged, and become schema texts.
 
 use ldap::{AddRequest, Change, ChangeOperation, ModifyRequest, ResultCode};
 use schema::{DefinitionRef, DefinitionSet, Schema};
@@ -15,7 +15,7 @@ use crate::model::quoted::Quoted;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Name of the schema text for definitions that were added online.
+/// Name of the schema text for definitions that clients add to the subschema subentry.
 const ONLINE: &str = "online";
 
 /// Attributes whose values can be added and deleted. Matching rules are part of the program.
@@ -48,13 +48,13 @@ pub(super) fn modify(
     Ok(())
 }
 
-/// Changes of a request, which are made together in one pass over the texts.
+/// Changes of a request, which one pass over the texts applies.
 #[derive(Default)]
 struct Changes {
-    /// The definitions of the texts after the changes so far.
+    /// Definitions of the texts after the changes so far.
     known: DefinitionSet,
     removed: DefinitionSet,
-    /// New definitions, with their attributes.
+    /// New definitions with the attributes that contain them.
     added: Vec<(&'static str, DefinitionRef)>,
 }
 
@@ -127,15 +127,15 @@ fn remove(changes: &mut Changes, attribute: &str, definition: &DefinitionRef) ->
     Err(OperationError::refused(code, format!("{what} {attribute} {}", definition.oid())))
 }
 
-/// Class of a schema entry of OpenLDAP.
+/// Object class of OpenLDAP's schema entries.
 const OPENLDAP_CLASS: &[u8] = b"olcSchemaConfig";
-/// Its attribute with macros, which come before the definitions that use them.
+/// Attribute of these entries that contains macros. Macros precede the definitions that use them.
 const OPENLDAP_MACROS: &str = "olcObjectIdentifier";
-/// Its attributes with definitions.
+/// Attributes of these entries that contain definitions.
 const OPENLDAP_DEFINITIONS: [&str; 4] =
     ["olcAttributeTypes", "olcObjectClasses", "olcLdapSyntaxes", "olcDitContentRules"];
 
-/// Returns the schema text of an entry of OpenLDAP; `None` for another entry.
+/// Returns the schema text in a schema entry of OpenLDAP; `None` for another entry.
 ///
 /// # Errors
 /// The entry has an attribute that is not part of a schema.
@@ -170,7 +170,7 @@ pub(super) fn text_of_openldap(request: &AddRequest<'_>) -> Result<Option<String
     Ok(Some(macros + &definitions))
 }
 
-/// Returns the name of an entry of OpenLDAP without the number that keeps its order: `{4}inetorgperson`.
+/// Removes the ordering prefix from a value of OpenLDAP, such as `{4}inetorgperson`.
 pub(super) fn without_order(name: &str) -> &str {
     let rest = name.strip_prefix('{').and_then(|rest| rest.split_once('}'));
     rest.filter(|(number, _)| number.bytes().all(|digit| digit.is_ascii_digit()))

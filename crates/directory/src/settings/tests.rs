@@ -37,7 +37,7 @@ fn only_the_administrator_sees_settings_as_entries() {
         directory.search("cn=nope,cn=config", Scope::BaseObject, "(objectClass=*)", &[]).code,
         Code::NO_SUCH_OBJECT
     );
-    // Every entry conforms to its class, because clients may check that.
+    // Every entry conforms to its object class, because clients may check that.
     for entry in &found.entries {
         for name in entry.attributes.keys() {
             assert!(directory.directory.attribute_name(name).is_some(), "{name} of {}", entry.dn);
@@ -444,7 +444,8 @@ fn definitions_are_added_and_deleted_through_the_subschema() {
         assert_eq!(outcome.code, *code, "{attribute} {value}: {}", outcome.diagnostic);
         assert!(outcome.diagnostic.contains(text), "{attribute} {value}: {}", outcome.diagnostic);
     }
-    // A definition changes by a delete and an add in one request; what is written elsewhere is deleted there.
+    // A delete and an add in one request change a definition. A deleted definition is removed from the text that
+    // contains it.
     let own = "# kept\nattributetype ( 1.3.6.1.4.1.32473.3 NAME 'size'\n  SUP name )\n# kept too\n";
     directory.change_settings(|settings| drop(settings.schema.insert("own".to_owned(), own.to_owned())));
     let (before, after) =

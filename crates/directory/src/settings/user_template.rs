@@ -1,4 +1,4 @@
-//! Templates of users for `pando user add`: attributes that new entries get, by the name of the template.
+//! User templates for `pando user add`: attributes that new entries get, by the name of the template.
 //!
 //! ```text
 //! staff: objectClass=posixAccount, mail={uid}@example.com, homeDirectory='/home/{uid}' in 'ou=staff,dc=example,dc=com'
@@ -6,7 +6,7 @@
 
 use ldap::Dn;
 
-/// Most attributes of a template.
+/// Maximum number of attributes in a template.
 const ATTRIBUTES_MAX: usize = 64;
 
 /// Placeholders in values.
@@ -15,15 +15,15 @@ const PLACEHOLDERS: [&str; 5] = ["uid", "full_name", "first_name", "last_name", 
 /// A parsed template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserTemplate {
-    /// Its name.
+    /// Name of the template.
     pub name: String,
     /// Attributes and values, with placeholders such as `{uid}`.
     pub attributes: Vec<(String, String)>,
-    /// Entry below which the users are added.
+    /// DN of the entry below which the users are added.
     pub parent: Option<String>,
 }
 
-/// Facts about a new user.
+/// Data of a new user.
 #[derive(Clone, Copy, Debug)]
 pub struct NewUser<'a> {
     /// The short name.
@@ -33,7 +33,7 @@ pub struct NewUser<'a> {
 }
 
 impl UserTemplate {
-    /// Parses `NAME: ATTRIBUTE=VALUE, ... [in 'DN']`. A value with a comma, a space or a quote is quoted.
+    /// Parses `NAME: ATTRIBUTE=VALUE, ... [in 'DN']`. Values with a comma, a space or a quote are quoted.
     ///
     /// # Errors
     /// Description of the first problem.
@@ -79,7 +79,7 @@ impl UserTemplate {
         }
     }
 
-    /// Returns the attributes of a user.
+    /// Returns the attributes of a user, with placeholders replaced.
     pub fn attributes_of(&self, user: NewUser<'_>) -> Vec<(String, String)> {
         let NewUser { uid, full_name } = user;
         let (first, last) = full_name.rsplit_once(char::is_whitespace).unwrap_or(("", full_name));
@@ -88,14 +88,14 @@ impl UserTemplate {
             "full_name" => Some(full_name),
             "first_name" => Some(first.trim()),
             "last_name" => Some(last),
-            // The server replaces it.
+            // The server replaces this placeholder.
             _ => None,
         };
         self.attributes.iter().map(|(name, value)| (name.clone(), filled(value, value_of))).collect()
     }
 }
 
-/// Replaces placeholders that have a value, each once.
+/// Replaces the placeholders for which `value_of` returns a value. Does not replace placeholders in these values.
 fn filled<'v>(value: &str, value_of: impl Fn(&str) -> Option<&'v str>) -> String {
     let (mut text, mut rest) = (String::new(), value);
     while let Some((before, after)) = rest.split_once('{') {
@@ -114,7 +114,8 @@ fn filled<'v>(value: &str, value_of: impl Fn(&str) -> Option<&'v str>) -> String
     text + rest
 }
 
-/// Splits a value off: up to the next comma or space, or in single quotes, which are doubled inside.
+/// Splits off a value, which ends at the next comma or space. Otherwise it is in single quotes, and quotes within it
+/// are doubled.
 fn value(text: &str) -> Result<(String, &str), String> {
     if text.starts_with('\'') {
         return value_of_quotes(text);

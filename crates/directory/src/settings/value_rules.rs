@@ -1,5 +1,5 @@
-//! Checks of the settings with rules about values, members, and names to bind with. Each rule has a name, and most need
-//! equality indexes.
+//! Checks of the settings with rules about values, memberships, and bind names. Each rule has a name, and most rules
+//! need equality indexes.
 
 use schema::{Schema, TypeId};
 
@@ -19,16 +19,16 @@ use crate::model::quoted::Quoted;
 use crate::model::rows::NODES;
 use crate::tree::TreeState;
 
-/// Name of a rule, and the types that need an index; or a problem of its text.
+/// Name of a rule, and the types that need an index. The error is a problem of the rule's text.
 type RuleNeeds = Result<(String, Vec<TypeId>), String>;
 
-/// A setting with rules about values.
+/// A setting that contains such rules.
 struct RuleSetting {
     key: &'static str,
-    /// Name of one rule.
+    /// Noun for one rule in messages.
     noun: &'static str,
     texts: fn(&GeneralSettings) -> &[String],
-    /// Returns the name of a rule, and the types that need an index.
+    /// Parses a rule.
     read: fn(&str, &Schema, &Secrets) -> RuleNeeds,
     count_max: usize,
 }
@@ -101,7 +101,7 @@ pub(super) fn missing_groups(
 ) -> Result<Vec<String>, OperationError> {
     let mut notices = Vec::new();
     for text in &settings.general.auto_members {
-        // A rule that needs a new schema is read when that is in force.
+        // A rule that depends on a new schema is checked when the schema is in force.
         let Ok(rule) = AutoMemberRule::read(text, &state.catalog.schema, &state.catalog.secrets) else {
             continue;
         };
@@ -116,8 +116,8 @@ pub(super) fn missing_groups(
     Ok(notices)
 }
 
-/// Returns the rules by which existing entries have yet to join their group, if other settings change them: rules that
-/// are new, or differ in any way, and those that were pending before and stay.
+/// Returns the rules for which existing entries have still to be added to their group, if the new settings change this
+/// list. It contains rules that are new or changed, and rules that were pending before and remain.
 ///
 /// # Errors
 /// The store failed.
@@ -138,7 +138,7 @@ pub(super) fn joins(
     Ok((joins != pending).then_some(joins))
 }
 
-/// Checks the rules by themselves. The indexes of `settings` are already checked.
+/// Checks the rules without entries. The indexes of `settings` must have been checked before.
 pub(super) fn check(
     settings: &DirectorySettings,
     types: (&Schema, &Secrets),
@@ -183,7 +183,7 @@ fn check_setting(
     }
 }
 
-/// Finds rules among the new ones that need an index which does not have all rows yet. Without entries there is none.
+/// Finds new rules that need an index whose rows are not complete. Does nothing in a directory without entries.
 ///
 /// # Errors
 /// The store failed.
