@@ -1,4 +1,4 @@
-//! Reads of a directory at one position.
+//! Snapshots: readers of a directory at one position.
 
 mod directory;
 pub(crate) mod known_names;
@@ -28,31 +28,32 @@ use shared::SharedOf;
 /// The directory at one position of the log.
 pub struct Snapshot {
     view: View,
-    /// Meaning of numbers and indexes in this view.
+    /// Catalog with the numbers and indexes of this view.
     catalog: Arc<Catalog>,
-    /// The newest published catalogue at the last renewal.
+    /// Newest published catalog at the last renewal.
     published: Arc<Catalog>,
     settings: Arc<Settings>,
     directory: Arc<Directory>,
     names: RefCell<NameCache>,
     pub(crate) rights_cache: RefCell<RightsCache>,
-    /// Boxed, because few snapshots have one.
+    /// Boxed, because most snapshots have none.
     shared: RefCell<Option<Box<SharedOf>>>,
 }
 
 impl Snapshot {
-    /// Moves to the newest durable position. It takes a few nanoseconds if nothing has changed.
+    /// Moves to the newest durable position. Takes a few nanoseconds if nothing has changed.
     ///
     /// # Errors
-    /// The engine failed; the snapshot is parked then.
+    /// The store failed. The snapshot is parked then.
     pub fn renew(&mut self) -> Result<(), StoreError> {
         let version = self.view.version();
         self.view.renew()?;
         if self.view.version() != version {
             self.names.get_mut().forget();
         }
-        // Load the catalogue after the view: it is published before its commit, so it knows every number in the
-        // view. It may be too new for the indexes: one that it marks complete may be complete only in a later view.
+        // The catalog is loaded after the view. Because it is published before its commit, it then contains every
+        // number in the view. It may be too new for the indexes: an index that it marks as complete may only be
+        // complete in a later view.
         let published = self.directory.catalog.load();
         let is_new = !Arc::ptr_eq(&published, &self.published);
         if is_new || self.view.version() != version {
@@ -69,15 +70,15 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Sets the memory for caching the locations of rows (see [`View::cache_rows`]) to `bytes_max` bytes. A
-    /// sixteenth of it caches the entries of DNs.
+    /// Sets the memory for the row cache (see [`View::cache_rows`]) to `bytes_max` bytes. A sixteenth of it caches the
+    /// entries of DNs.
     pub fn cache_rows(&mut self, bytes_max: usize) {
         let names_bytes_max = bytes_max / 16;
         self.names.get_mut().known = KnownNames::new(names_bytes_max);
         self.view.cache_rows(bytes_max - names_bytes_max);
     }
 
-    /// Releases the position until the next renewal, so that its pages can be reused while the thread waits.
+    /// Releases the position until the next renewal, so that its pages can be reused while the thread is idle.
     pub fn park(&mut self) {
         self.view.park();
     }
@@ -88,8 +89,8 @@ impl Snapshot {
         self.names.borrow_mut()
     }
 
-    /// Drops cached effective rights that are no longer valid. With another catalogue all are dropped: numbers in it
-    /// may mean more than before.
+    /// Drops cached effective rights that are no longer valid. With another catalog, drops all of them, because its
+    /// numbers may have a different meaning.
     fn renew_rights(&mut self, has_new_catalog: bool) -> Result<(), StoreError> {
         let rights_cache = self.rights_cache.get_mut();
         match has_new_catalog {
@@ -99,8 +100,8 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Returns the effective rights of a requester. Those under access rules are cached until a record touches one of
-    /// their sources, so that a revoked right ends with the change that revokes it.
+    /// Returns the effective rights of a requester. Rights under access rules are cached until a record changes one of
+    /// their sources, so that a revocation takes effect with its own change.
     ///
     /// # Errors
     /// See [`EffectiveRights::of`].
@@ -112,7 +113,7 @@ impl Snapshot {
         }
     }
 
-    /// Returns true if entries may be dynamic (RFC 2589), so that results depend on the clock.
+    /// Returns true if entries may be dynamic (RFC 2589), so that results depend on the time.
     pub fn has_dynamic_entries(&self) -> bool {
         self.catalog.has_dynamic_entries
     }
@@ -130,7 +131,7 @@ impl Snapshot {
     /// Returns true if a requester may use a control or an extended operation.
     ///
     /// # Errors
-    /// adminLimitExceeded for a user in too many groups; the store failed.
+    /// adminLimitExceeded for a user in too many groups, or the store failed.
     pub fn may_use(&self, context: &RequestContext<'_>, oid: &str) -> Result<bool, OperationError> {
         Ok(self.rights(context)?.may_use(Uses::of_oid(oid)))
     }
@@ -143,12 +144,12 @@ impl Snapshot {
         Ok(catalog::is_node(self.state().read)?)
     }
 
-    /// Returns a number that changes exactly when the snapshot moves. Costs nothing.
+    /// Returns a number that changes if and only if the snapshot moves.
     pub fn version(&self) -> u64 {
         self.view.version()
     }
 
-    /// Returns the position of the last record seen.
+    /// Returns the position of the last record in the snapshot.
     ///
     /// # Errors
     /// The store failed.
@@ -166,17 +167,17 @@ impl Snapshot {
         &self.directory
     }
 
-    /// Returns a handle to the directory, for taking another snapshot.
+    /// Returns a shared reference to the directory, for creating another snapshot.
     pub(crate) fn directory_handle(&self) -> &Arc<Directory> {
         &self.directory
     }
 }
 
 impl Directory {
-    /// Returns a reader at the newest durable position. Each reading thread needs one.
+    /// Returns a snapshot at the newest durable position. Each reading thread needs one.
     ///
     /// # Errors
-    /// All view slots are taken, or the engine failed.
+    /// All view slots are in use, or the store failed.
     pub fn snapshot(self: &Arc<Self>) -> Result<Snapshot, StoreError> {
         let view = self.store.view()?;
         let published = self.catalog.load_full();
@@ -194,8 +195,8 @@ impl Directory {
     }
 }
 
-/// Returns the catalogue that describes the rows in `view`: the published one, unless the indexes have another state
-/// there.
+/// Returns the catalog that describes the rows in `view`: the published one, unless the indexes have another state in
+/// the view.
 fn catalog_of(view: &View, published: &Arc<Catalog>) -> Result<Arc<Catalog>, StoreError> {
     let damaged = StoreError::DamagedRow { map: map_spec(META).name };
     let found = match catalog::index_version(view) {

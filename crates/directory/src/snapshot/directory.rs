@@ -1,4 +1,5 @@
-//! An open data directory as its threads share it: the store, catalogue, settings, and queries about the whole.
+//! An open data directory, shared by all threads: the store, the catalog, the settings, and queries about the whole
+//! directory.
 
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -31,11 +32,11 @@ pub struct Directory {
     pub(crate) store: Store,
     pub(crate) catalog: ArcSwap<Catalog>,
     pub(crate) settings: ArcSwap<Settings>,
-    /// The node's part of the settings. Locked while the settings in force are recomputed.
+    /// Settings of the node. Locked while the settings in force are recomputed.
     pub(crate) node: Mutex<NodeSettings>,
     pub(crate) monitor: Arc<dyn MonitorSource>,
     pub(crate) vendor_version: String,
-    /// Entries that are being sent as streams.
+    /// Number of entries that are being sent as streams.
     pub(crate) streams: AtomicUsize,
     /// Number of shared snapshots that persistent searches keep.
     pub(crate) shared_snapshots: AtomicUsize,
@@ -44,18 +45,18 @@ pub struct Directory {
     pub(crate) page_key: PageKey,
     /// See [`keep_log_from`](Directory::keep_log_from).
     pub(crate) log_floor: AtomicU64,
-    /// Whether the tree was a copy of another server's and was promoted.
+    /// Promoted copies of other servers' trees.
     pub(crate) promoted: ArcSwap<CopyStates>,
 }
 
 impl Directory {
-    /// Returns a secret of this data directory: the same at every call, different for each purpose.
+    /// Returns a secret of this data directory. It is the same at every call, and differs for each purpose.
     pub fn secret(&self, purpose: &[u8]) -> [u8; 32] {
         self.page_key.secret(purpose)
     }
 
-    /// Keeps the log's records from this position on, however many there are, because a reader still needs them.
-    /// `u64::MAX`, the initial value, keeps only those that the settings keep.
+    /// Keeps the log's records from this position on, regardless of their number, because a reader still needs them.
+    /// With `u64::MAX`, the initial value, only the settings determine which records are kept.
     pub fn keep_log_from(&self, position: u64) {
         self.log_floor.store(position, Ordering::Release);
     }
@@ -74,7 +75,7 @@ impl Directory {
         self.settings.load_full()
     }
 
-    /// Applies new settings of this node; snapshots take them at their next renewal.
+    /// Applies new settings of this node. Snapshots use them after their next renewal.
     ///
     /// # Errors
     /// A setting is invalid.
@@ -85,7 +86,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Recomputes the settings in force from those of the directory and of the node.
+    /// Recomputes the settings in force from the settings of the directory and of the node.
     pub(crate) fn refresh_settings(&self) {
         let node = self.lock_node();
         let mut settings = Settings::of(&node, &self.catalog.load().settings.general);
@@ -109,24 +110,27 @@ impl Directory {
         self.catalog.load().policies.entries.len()
     }
 
-    /// Returns what cannot be applied as written of password policies and of the setting that names one.
+    /// Returns notices about password policies, and about the setting that names one, that cannot be applied as
+    /// written.
     pub fn policy_notices(&self) -> Vec<String> {
         self.catalog.load().policies.all_notices()
     }
 
-    /// Returns the number of groups that describe their members by a search, and what does not work of them as written.
+    /// Returns the number of dynamic groups, and notices about those that cannot be applied as written.
     pub fn dynamic_groups(&self) -> (usize, Vec<String>) {
         let catalog = self.catalog.load();
         (catalog.dynamic_groups.len(), catalog.dynamic_groups.notices())
     }
 
-    /// Returns the number of collective attribute subentries, and what does not work of them as written.
+    /// Returns the number of collective attribute subentries, and notices about those that cannot be applied as
+    /// written.
     pub fn collective_subentries(&self) -> (usize, Vec<String>) {
         let catalog = self.catalog.load();
         catalog.collective.as_ref().map_or_else(Default::default, |all| (all.len(), all.notices()))
     }
 
-    /// Returns the progress of values that become links, and the names of their attributes while any is pending.
+    /// Returns the progress of the conversion of values to links. While it is pending, also returns the names of the
+    /// attributes.
     ///
     /// # Errors
     /// The store failed.
@@ -139,8 +143,8 @@ impl Directory {
         Ok((progress, names))
     }
 
-    /// Returns the rules of `auto_members` by which existing entries have yet to join a group, and the id of the newest
-    /// entry, up to which they are examined.
+    /// Returns the rules of `auto_members` for which existing entries have still to be added to a group, and the id of
+    /// the newest entry, at which their examination ends.
     ///
     /// # Errors
     /// The store failed.
@@ -158,12 +162,12 @@ impl Directory {
         Ok((pending, newest))
     }
 
-    /// Returns true if the administrator can bind: the node or the data directory has a password.
+    /// Returns true if the administrator can bind, because the node or the data directory has a password.
     pub fn has_administrator_password(&self) -> bool {
         self.settings.load().node.admin_password.is_some() || self.catalog.load().administrator.is_some()
     }
 
-    /// Returns true if there are no entries.
+    /// Returns true if the directory has no entries.
     ///
     /// # Errors
     /// The store failed.
@@ -181,12 +185,12 @@ impl Directory {
     /// # Errors
     /// The store failed.
     pub fn index_progress(&self) -> Result<Vec<IndexProgress>, OperationError> {
-        // Load the catalogue after the view: see `Snapshot::renew`.
+        // The catalog is loaded after the view: see `Snapshot::renew`.
         let view = self.store.view()?;
         maintenance::progress(&view, &self.catalog.load())
     }
 
-    /// Returns the sizes of the indexes whose rows are complete, from a sample of the entries.
+    /// Estimates the sizes of the complete indexes from a sample of the entries.
     ///
     /// # Errors
     /// The store failed.
@@ -201,7 +205,7 @@ impl Directory {
         catalog.schema.attribute_type(name_or_oid).map(|known| known.name().to_owned())
     }
 
-    /// Returns the indexed attribute types, by name, with the kinds of their indexes.
+    /// Returns the indexed attribute types by name, with the kinds of their indexes.
     pub fn indexes(&self) -> Vec<(String, IndexKinds)> {
         self.catalog.load().indexes()
     }
@@ -214,7 +218,7 @@ impl Directory {
         self.store.view()?.position()
     }
 
-    /// Returns the random identifier of this data, which differs even from that of its replacement.
+    /// Returns the generation of this data, a random identifier. Data that replaces this data has a different one.
     ///
     /// # Errors
     /// The store failed, or the row is damaged.
@@ -223,7 +227,7 @@ impl Directory {
         crate::catalog::generation(&view)
     }
 
-    /// Returns figures of the store for monitoring.
+    /// Returns statistics of the store, for monitoring.
     ///
     /// # Errors
     /// The store failed.
@@ -244,7 +248,7 @@ impl Directory {
         self.store.warm_up(bytes_max, go_on)
     }
 
-    /// See [`Store::checkpoint`]: for measuring the data file.
+    /// See [`Store::checkpoint`]. Required before measuring the data file.
     ///
     /// # Errors
     /// See [`Store::checkpoint`].
@@ -253,13 +257,13 @@ impl Directory {
     }
 }
 
-/// Returns true if the entry of this name is in one of these copies.
+/// Returns true if the entry with this name is in one of these copies.
 pub(crate) fn is_in(copies: &CopyStates, schema: &Schema, name: &str) -> bool {
     !copies.0.is_empty()
         && ldap::Dn::parse(name).is_ok_and(|dn| copies.of(&NormalName::of(&dn, schema).key).is_some())
 }
 
-/// Checks that the administrator's name is a DN.
+/// Checks that the administrator's name is a DN, and that the copied trees are valid.
 pub(crate) fn check_node(node: &NodeSettings, schema: &Schema) -> Result<(), OpenError> {
     let bad = |reason: String| Err(OpenError::Setting { setting: "admin_dn".to_owned(), reason });
     match ldap::Dn::parse(&node.admin_dn) {
@@ -272,7 +276,8 @@ pub(crate) fn check_node(node: &NodeSettings, schema: &Schema) -> Result<(), Ope
     }
 }
 
-/// Returns the normal form of the base of a copy. Without one, its beginning would stand for other entries.
+/// Returns the normal form of the base of a copy. Refuses a base without a normal form, because the part of it that has
+/// one would name other entries.
 fn check_base(setting: &str, base: &str, schema: &Schema) -> Result<Vec<u8>, OpenError> {
     let bad = |reason| OpenError::Setting { setting: setting.to_owned(), reason };
     let dn = ldap::Dn::parse(base).map_err(|error| bad(format!("{base:?}: {error}")))?;

@@ -1,12 +1,11 @@
-//! Cache of the entries that DNs named. A DN in the same spelling then costs one lookup in a table, instead of being
-//! parsed, normalized and looked up RDN by RDN.
+//! Cache from DNs to entries. Resolving a DN in the same spelling again costs one table lookup, instead of parsing,
+//! normalizing, and looking up each RDN.
 //!
-//! The table contains no names: each DN takes eight bytes, with a part of its hash and the entry's id; a cache line
-//! holds eight of them. A hit is therefore only a guess, and
-//! [`Snapshot::known_entry`](crate::snapshot::Snapshot::known_entry) compares the entry's current DN with the
-//! requested one. That costs nothing more than the row of `nodes` that every result needs. For the same reason
-//! nothing is ever invalidated: not when entries are renamed, moved or deleted, nor when the snapshot moves. The
-//! size is bounded; names that map to the same line evict each other.
+//! The table contains no names. Each DN takes eight bytes, with a part of its hash and the entry id; a cache line holds
+//! eight DNs. A hit is therefore only a hint: [`Snapshot::known_entry`](crate::snapshot::Snapshot::known_entry)
+//! compares the entry's current DN with the requested one. That needs only the row of `nodes`, which every result needs
+//! anyway. Because hints are verified, nothing is ever invalidated, neither when entries are renamed, moved or deleted,
+//! nor when the snapshot moves. The size is limited; names that map to the same line evict each other.
 
 use std::hash::BuildHasher;
 
@@ -20,17 +19,17 @@ use crate::model::rows::{EntryId, NodeFlags, NodeRow};
 use crate::snapshot::Snapshot;
 use crate::tree::{TreeState, damaged_row, node};
 
-/// Names in a line: the associativity of the cache.
+/// Number of names in a line: the associativity of the cache.
 const ASSOCIATIVITY: usize = 8;
 
-/// Lines of the smallest table.
+/// Number of lines in the smallest table.
 const LINES_MIN: usize = 64;
 
-/// Bits of an id in a word; the rest is a part of the hash. A directory that adds 1,000 entries a second needs 34
-/// years to exceed them.
+/// Number of bits of an entry id in a word. The other bits are a part of the hash. A directory that adds 1,000 entries
+/// a second needs 34 years to exceed them.
 const ID_BITS: u32 = 40;
 
-/// Words in one cache line: names that are requested more often move to the front. 0 is a free place.
+/// The words of one cache line. Names that are requested more often move to the front. 0 is a free place.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Line([u64; ASSOCIATIVITY]);
@@ -38,7 +37,7 @@ struct Line([u64; ASSOCIATIVITY]);
 /// Table of known names.
 #[derive(Debug, Default)]
 pub(crate) struct KnownNames {
-    /// A power of two, or zero.
+    /// The lines. Their number is a power of two, or zero.
     lines: Vec<Line>,
     line_count_max: usize,
     taken: usize,
@@ -59,13 +58,13 @@ impl KnownNames {
         KnownNames { line_count_max, ..KnownNames::default() }
     }
 
-    /// Returns the hash under which a DN is looked up and inserted.
+    /// Returns the hash of a DN.
     #[inline]
     pub(crate) fn hash(&self, dn: &str) -> NameHash {
         NameHash(self.hasher.hash_one(dn.as_bytes()))
     }
 
-    /// Returns the entries that the DN may name, mostly one or none.
+    /// Returns the entries that the DN may name: usually one or none.
     #[inline]
     pub(crate) fn find(&self, hash: NameHash) -> impl Iterator<Item = EntryId> + use<> {
         let line = match self.lines.len() {
@@ -92,13 +91,13 @@ impl KnownNames {
         }
         let free = words.iter().position(|kept| *kept == 0);
         self.taken += usize::from(free.is_some());
-        // A new name replaces the last one of a line: names requested once do not evict names requested often.
+        // A new name replaces the last one of a line, so that names requested once do not evict names requested often.
         if let Some(slot) = words.get_mut(free.unwrap_or(ASSOCIATIVITY - 1)) {
             *slot = word;
         }
     }
 
-    /// Enlarges the table, dropping all names, when three quarters of the places are taken.
+    /// Enlarges the table and drops all names, if three quarters of the places are in use.
     fn grow_if_full(&mut self) {
         let count = self.lines.len();
         if (count == 0 || self.taken > count * ASSOCIATIVITY / 4 * 3) && count < self.line_count_max {
@@ -118,7 +117,7 @@ fn line_of(hash: NameHash, line_count: usize) -> usize {
     hash.0 as usize & (line_count - 1)
 }
 
-/// Returns the part of a hash that is stored: not the part that selects the line.
+/// Returns the stored part of a hash, which differs from the part that selects the line.
 #[inline]
 fn tag(hash: NameHash) -> u64 {
     hash.0 & !ID_MASK
@@ -139,7 +138,7 @@ impl Names for Snapshot {
 }
 
 impl Snapshot {
-    /// Returns the entry whose DN has exactly this spelling, of any kind, if it was requested before.
+    /// Returns the entry, of any kind, whose DN has exactly this spelling, if it was requested before.
     #[inline]
     pub(crate) fn known_entry(&self, dn: &str) -> Result<Option<(EntryId, NodeRow<'_>)>, OperationError> {
         let state = self.state();
@@ -164,7 +163,7 @@ impl Snapshot {
         Ok(None)
     }
 
-    /// Returns the entry of a DN, of any kind, if its superior was looked up before. Only one RDN then needs a
+    /// Returns the entry, of any kind, with this DN, if its superior was requested before. Only one RDN then needs a
     /// lookup.
     pub(crate) fn entry_below_known(
         &self,
@@ -190,7 +189,7 @@ impl Snapshot {
         names.known.keep(hash, id);
     }
 
-    /// Caches the entry that a DN names, found without following an alias, and its superior.
+    /// Caches the entry that a DN names, and its superior. The entry must have been found without following an alias.
     pub(crate) fn keep_entry(&self, dn: &Dn<'_>, id: EntryId) -> Result<(), OperationError> {
         let state = self.state();
         let row = node(state.read, id)?.ok_or_else(|| damaged_row("nodes", id))?;
@@ -203,7 +202,7 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Returns the entry with the administrator's DN, if there is one.
+    /// Returns the entry with the administrator's DN; `None` if it does not exist.
     pub(crate) fn administrator_entry(&self) -> Result<Option<EntryId>, OperationError> {
         let state = self.state();
         if let Some((dn, entry)) = &self.names().administrator
@@ -243,7 +242,7 @@ mod tests {
     fn requested_names_move_to_the_front() {
         let mut names = KnownNames::new(1 << 20);
         names.keep(names.hash("cn=7"), EntryId(7));
-        // An entry that took over the name comes second.
+        // An entry that takes over the name is second.
         let hash = names.hash("cn=7");
         names.keep(hash, EntryId(700));
         assert_eq!(found(&names, "cn=7"), [7, 700]);

@@ -1,9 +1,9 @@
 //! Cache of names that searches need repeatedly: the DNs of containers, and the entries of search bases.
 //!
-//! Most results lie below a few containers and most searches start at a few bases, so each
+//! Most results are below a few containers, and most searches start at a few bases, so each
 //! [`Snapshot`](crate::snapshot::Snapshot) caches these. A search by an indexed value then costs two lookups in the
-//! store instead of five. The size is bounded. A snapshot that moves to another position drops the cache: a few
-//! lookups fill it again, and commits come in groups.
+//! store instead of five. The size is limited. A snapshot that moves to another position drops the cache. A few lookups
+//! fill it again, and commits are batched.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use crate::model::rows::{EntryId, NodeFlags};
 use crate::snapshot::known_names::KnownNames;
 use crate::tree::{TreeState, damaged_row, node};
 
-/// Facts about an entry with entries below it.
+/// Cached data of an entry with subordinates.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Container {
     /// Superior of the container.
@@ -24,7 +24,7 @@ pub(crate) struct Container {
     pub(crate) flags: NodeFlags,
     /// Highest entry id among the container and its superiors.
     pub(crate) highest: EntryId,
-    /// Range of its DN in [`NameCache::texts`].
+    /// Range of the DN in [`NameCache::texts`].
     start: usize,
     end: usize,
 }
@@ -41,12 +41,12 @@ pub(crate) struct NameCache {
     bases: HashMap<Box<str>, (EntryId, NodeFlags), RandomState>,
     /// The administrator's DN and the entry that has it, after the first lookup.
     pub(crate) administrator: Option<(Box<str>, Option<EntryId>)>,
-    /// Entries that DNs named at any earlier position.
+    /// Entries that DNs named at this or an earlier position.
     pub(crate) known: KnownNames,
 }
 
 impl NameCache {
-    /// Drops entries that may differ at another position.
+    /// Drops the data that may differ at another position.
     pub(crate) fn forget(&mut self) {
         self.bases.clear();
         self.administrator = None;
@@ -58,13 +58,14 @@ impl NameCache {
         self.texts.clear();
     }
 
-    /// Returns the DN of a container (UTF-8); empty for the root. Call it before the next container is looked up.
+    /// Returns the DN of a container (UTF-8), empty for the root. Must be called before the next container is looked
+    /// up.
     #[inline]
     pub(crate) fn dn(&self, container: Container) -> &[u8] {
         self.texts.get(container.start..container.end).unwrap_or_default()
     }
 
-    /// Returns the facts about the container `id`.
+    /// Returns the cached data of the container `id`. Reads it if necessary.
     #[inline]
     pub(crate) fn container(
         &mut self,
@@ -114,13 +115,13 @@ impl NameCache {
         Ok(container)
     }
 
-    /// Returns the entry that a DN in exactly this spelling was found to name.
+    /// Returns the entry that a DN in exactly this spelling named before.
     #[inline]
     pub(crate) fn base(&self, dn: &str) -> Option<(EntryId, NodeFlags)> {
         self.bases.get(dn).copied()
     }
 
-    /// Caches the entry that a DN in exactly this spelling names, found without following aliases.
+    /// Caches the entry that a DN in exactly this spelling names. It must have been found without following an alias.
     pub(crate) fn keep_base(&mut self, dn: &str, found: (EntryId, NodeFlags)) {
         if self.bases.len() >= BASES_CACHED_MAX {
             self.bases.clear();

@@ -3,7 +3,7 @@
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// Key that seals the cookies of a data directory.
+/// Key that authenticates the cookies of a data directory.
 pub(crate) struct PageKey(pub(crate) Hmac<Sha256>);
 
 impl PageKey {
@@ -16,7 +16,7 @@ impl PageKey {
         PageKey(Hmac::new((&key).into()))
     }
 
-    /// Derives a secret for another purpose than cookies, which never begin with this prefix.
+    /// Derives a secret for a purpose other than cookies. Cookies never begin with the prefix used here.
     pub(crate) fn secret(&self, purpose: &[u8]) -> [u8; 32] {
         self.0.clone().chain_update(b"secret for ").chain_update(purpose).finalize().into_bytes().into()
     }

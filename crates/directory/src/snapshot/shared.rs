@@ -1,7 +1,7 @@
-//! Snapshots that many searches share.
+//! Snapshots that several searches share.
 //!
-//! A persistent search keeps the directory in the state that its client knows. Each snapshot takes one of the
-//! store's views, of which there are few. All searches of a thread that begin at the same state therefore share one.
+//! A persistent search keeps a snapshot with the state that its client has received. Each snapshot uses one of the
+//! store's few views. Therefore all searches of a thread that begin at the same state share a snapshot.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -12,24 +12,24 @@ use super::{Directory, Snapshot};
 use crate::catalog::Catalog;
 use crate::model::settings::Settings;
 
-/// A snapshot that does not move, with several owners. Freed with the last of them.
+/// A snapshot that does not move and has several owners. Dropped with the last of them.
 pub(crate) struct SharedSnapshot {
-    /// Ascending in the order in which shared snapshots are taken.
+    /// Number in the order in which shared snapshots are created.
     number: u64,
     snapshot: Mutex<Snapshot>,
     directory: Arc<Directory>,
 }
 
 impl SharedSnapshot {
-    /// Returns its number. A snapshot with a higher number shows the same state or a later one.
+    /// Returns the number of the snapshot. A snapshot with a higher number has the same state or a later one.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
-    /// Locks the snapshot for one slice of work. A thread never waits here, because only searches of one thread
-    /// share a snapshot.
+    /// Locks the snapshot for one slice of work. The lock is never contended, because only searches of one thread share
+    /// a snapshot.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Snapshot> {
-        // Caches in a snapshot are dropped when in doubt, so a poisoned lock can be used.
+        // A poisoned lock can be used, because a snapshot drops its caches when in doubt.
         self.snapshot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -40,7 +40,7 @@ impl Drop for SharedSnapshot {
     }
 }
 
-/// The shared snapshot of a thread's current position, after the first request for one.
+/// The shared snapshot at a thread's current position, after it was first requested.
 pub(crate) struct SharedOf {
     version: u64,
     published: Arc<Catalog>,
@@ -49,8 +49,7 @@ pub(crate) struct SharedOf {
 }
 
 impl Snapshot {
-    /// Returns a snapshot of the same state or a later one, to be kept. It is the same one while this snapshot has
-    /// not moved.
+    /// Returns a shared snapshot of the same state or a later one. Returns the same one until this snapshot moves.
     ///
     /// # Errors
     /// See [`Directory::snapshot`].
@@ -78,7 +77,7 @@ impl Snapshot {
         Ok(shared)
     }
 
-    /// Returns true if under the settings of both the same requesters may read the same data.
+    /// Returns true if the same requesters may read the same data under the settings of both snapshots.
     pub(crate) fn has_reading_rules_of(&self, other: &Snapshot) -> bool {
         let of = |snapshot: &Snapshot| {
             let (kept, in_force) = (&snapshot.catalog.settings.general, &snapshot.settings);
