@@ -1,5 +1,5 @@
-//! A directory in a temporary folder, for this crate's unit tests (`mod testing`) and, by `#[path]`, for its
-//! integration tests. Time is a counter and UUIDs are numbers, so a run depends only on its requests.
+//! A directory in a temporary folder, for this crate's unit tests (`mod testing`) and, by `#[path]`, its integration
+//! tests. Time is a counter and UUIDs are numbers, so a run depends only on its requests.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -24,7 +24,7 @@ use ldap::{
     ResultCode, Scope, SearchRequest, SelectionBuf, UndeleteAnswer, UndeleteRequest,
 };
 
-/// Suffix of the directories made here.
+/// Suffix of the test directories.
 pub(crate) const SUFFIX: &str = "dc=example,dc=com";
 
 /// First time of the test clock: 2023-11-14T22:13:20Z.
@@ -43,7 +43,8 @@ pub(crate) fn no_monitor() -> Arc<dyn MonitorSource> {
     Arc::new(NoMonitor)
 }
 
-/// Folder of a test, removed at its end. It is in memory if the system has such a folder: syncs cost nothing there.
+/// Folder of a test, removed at the end of the test. It is in memory if the system has such a folder, because syncs are
+/// fast there.
 pub(crate) struct TemporaryFolder(PathBuf);
 
 impl TemporaryFolder {
@@ -94,7 +95,7 @@ pub(crate) struct Found {
     pub(crate) references: Vec<String>,
 }
 
-/// Result of a refused search.
+/// Converts the outcome of a refused search.
 impl From<Outcome> for Found {
     fn from(outcome: Outcome) -> Found {
         Found {
@@ -113,7 +114,7 @@ impl Found {
     }
 }
 
-/// Returns the entryUUID of the newest deleted entry that had a DN; zeroes if there is none.
+/// Returns the entryUUID of the newest tombstone with this DN; zeroes if there is none.
 pub(crate) fn deleted_uuid(state: TreeState<'_>, dn: &str) -> [u8; 16] {
     let mut from = Vec::new();
     loop {
@@ -126,12 +127,12 @@ pub(crate) fn deleted_uuid(state: TreeState<'_>, dn: &str) -> [u8; 16] {
     }
 }
 
-/// An open directory with everything that requests need.
+/// An open directory with all that requests need.
 pub(crate) struct TestDirectory {
     pub(crate) directory: Arc<Directory>,
     pub(crate) writer: Writer,
     pub(crate) snapshot: Snapshot,
-    /// Requester of the operations; initially the administrator.
+    /// Requester of the operations; by default the administrator.
     pub(crate) requester: Requester,
     /// Connection of the operations.
     pub(crate) link: Option<ClientLink>,
@@ -141,7 +142,7 @@ pub(crate) struct TestDirectory {
     pub(crate) omits_delete_traces: bool,
     clock: u64,
     settings: Settings,
-    // Last, so that the files are closed before the folder is removed.
+    // The last field, so that the files are closed before the folder is removed.
     folder: Arc<TemporaryFolder>,
 }
 
@@ -164,7 +165,7 @@ impl TestDirectory {
         directory
     }
 
-    /// Creates an empty directory whose `cn=monitor` comes from `monitor`.
+    /// Creates an empty directory whose `cn=monitor` is provided by `monitor`.
     pub(crate) fn with_monitor(monitor: Arc<dyn MonitorSource>) -> TestDirectory {
         let folder = Arc::new(TemporaryFolder::new());
         TestDirectory::open_with(folder, Settings::default(), &[SUFFIX], 0, monitor).unwrap()
@@ -243,7 +244,7 @@ impl TestDirectory {
         Stamp { now_micros: EPOCH_MICROS + self.clock * 1_000, uuid, ..Stamp::default() }
     }
 
-    /// Carries out a change in a batch of its own.
+    /// Executes a change in its own batch.
     pub(crate) fn execute(&mut self, request: &Request<'_>) -> Outcome {
         let stamp = self.stamp();
         self.execute_with(request, &RequestControls::default(), &stamp)
@@ -292,13 +293,13 @@ impl TestDirectory {
         self.execute(&Request::Delete(DeleteRequest { entry: dn }))
     }
 
-    /// Deletes an entry with everything below.
+    /// Deletes an entry and everything below it.
     pub(crate) fn delete_tree(&mut self, dn: &str) -> Outcome {
         let stamp = self.stamp();
         self.execute_with(&Request::Delete(DeleteRequest { entry: dn }), &tree_delete(), &stamp)
     }
 
-    /// Brings the newest deleted entry with a DN back.
+    /// Restores the newest deleted entry with this DN.
     pub(crate) fn undelete(&mut self, dn: &str, superior: Option<&str>) -> Result<UndeleteAnswer, Outcome> {
         let stamp = self.stamp();
         let mut batch = self.writer.begin().unwrap();
@@ -310,7 +311,7 @@ impl TestDirectory {
         outcome
     }
 
-    /// Makes changes that are due some seconds from now. Returns whether there were any.
+    /// Makes the changes that are due in this number of seconds from now. Returns true if there were any.
     pub(crate) fn make_due_changes(&mut self, seconds: u64) -> bool {
         let mut stamp = self.stamp();
         stamp.now_micros += seconds * 1_000_000;
@@ -339,8 +340,8 @@ impl TestDirectory {
         self.execute(&Request::ModifyDn(ModifyDnRequest { entry: dn, new_rdn, delete_old_rdn, new_superior }))
     }
 
-    /// Defines the index of an attribute: its kinds as text, or `none`. The rows of existing entries are built
-    /// later.
+    /// Defines the index of an attribute. `kinds` is the text of its kinds, or `none`. The rows of existing entries are
+    /// built later.
     pub(crate) fn define_index(&mut self, attribute: &str, kinds: &str) {
         let kinds = if kinds == "none" { IndexKinds::NONE } else { kinds.parse().unwrap() };
         let stamp = self.stamp();
@@ -353,7 +354,7 @@ impl TestDirectory {
         self.try_change_settings(change).unwrap();
     }
 
-    /// Changes the directory-wide settings, or returns the reasons against it.
+    /// Changes the directory-wide settings. The error contains the reasons against the change.
     pub(crate) fn try_change_settings(
         &mut self,
         change: impl FnOnce(&mut DirectorySettings),
@@ -366,7 +367,7 @@ impl TestDirectory {
         changed
     }
 
-    /// Builds index rows of some entries, or removes some rows. Returns whether more remains to be done.
+    /// Builds or removes index rows of some entries. Returns true if more rows remain.
     pub(crate) fn run_index_slice(&mut self, entries_max: usize) -> bool {
         let budget = SliceBudget { entries_max, rows_max: entries_max * 8 };
         let more = self.writer.run_maintenance_slice(&budget, &mut || ()).unwrap();
@@ -410,7 +411,7 @@ impl TestDirectory {
         ) {
             Err(outcome) => outcome.into(),
             Ok(mut search) => {
-                // Small slices, so that every test also covers their borders.
+                // Small slices, so that every test also covers the limits of slices.
                 let budget = Budget { entries_examined_max: 7, out_bytes_max: 2_000 };
                 while matches!(search.run(&self.snapshot, &mut out, &budget), Step::More) {}
                 received(&out)
@@ -418,46 +419,46 @@ impl TestDirectory {
         }
     }
 
-    /// Returns the entry with this name with all its attributes, if it exists.
+    /// Returns the entry with this DN and all its attributes; `None` if it does not exist.
     pub(crate) fn read(&mut self, dn: &str) -> Option<Entry> {
         self.search(dn, Scope::BaseObject, "(objectClass=*)", &["*", "+"]).entries.pop()
     }
 }
 
-/// Expects success.
+/// Asserts success.
 #[track_caller]
 pub(crate) fn ok(outcome: Outcome) {
     assert_eq!(outcome, Outcome::success());
 }
 
-/// Expects a refusal with this code and without a matched DN, whose diagnostic contains a text.
+/// Asserts a refusal with this code, no matched DN, and a diagnostic that contains this text.
 #[track_caller]
 pub(crate) fn refused(outcome: Outcome, code: ResultCode, text: &str) {
     refused_at(outcome, code, "", text);
 }
 
-/// Expects a refusal with this code and matched DN, whose diagnostic contains a text.
+/// Asserts a refusal with this code and matched DN, and a diagnostic that contains this text.
 #[track_caller]
 pub(crate) fn refused_at(outcome: Outcome, code: ResultCode, matched_dn: &str, text: &str) {
     assert_eq!((outcome.code, outcome.matched_dn.as_str()), (code, matched_dn), "{}", outcome.diagnostic);
     assert!(outcome.diagnostic.contains(text), "{:?} does not say {text:?}", outcome.diagnostic);
 }
 
-/// Returns the control that deletes an entry with everything below.
+/// Returns the tree delete control.
 pub(crate) fn tree_delete() -> RequestControls {
     let seldom = SeldomControls { tree_delete: true, ..SeldomControls::default() };
     RequestControls { seldom: Some(Box::new(seldom)), ..RequestControls::default() }
 }
 
-/// Adds the control that has a change decided and not applied.
+/// Adds the no-op control.
 pub(crate) fn no_operation(controls: &RequestControls) -> RequestControls {
     let mut asking = controls.clone();
     asking.seldom.get_or_insert_default().no_operation = true;
     asking
 }
 
-/// Returns an equivalent filter that no index answers: a double negation (RFC 4511 section 4.5.1.7). `bytes` is its
-/// buffer.
+/// Returns an equivalent filter that no index answers: a double negation (RFC 4511 section 4.5.1.7). It is stored in
+/// `bytes`.
 pub(crate) fn without_index<'b>(filter: Filter<'_>, bytes: &'b mut Vec<u8>) -> Filter<'b> {
     let not = |inner: &[u8]| {
         let mut outer = Vec::with_capacity(inner.len() + 8);
@@ -469,7 +470,7 @@ pub(crate) fn without_index<'b>(filter: Filter<'_>, bytes: &'b mut Vec<u8>) -> F
     Filter::from_bytes(bytes, &DecodeLimits::default()).unwrap()
 }
 
-/// Parses the messages of a search.
+/// Parses the response messages of a search.
 pub(crate) fn received(mut bytes: &[u8]) -> Found {
     let mut found = Found {
         code: ResultCode::OTHER,
