@@ -1,5 +1,5 @@
-//! Changes of entries: `decide`, with one file per operation, turns a request into a record; `apply` turns a record
-//! into rows.
+//! Changes of entries. `decide`, with one file per operation, converts a request to a record. `apply` converts a record
+//! to rows.
 
 pub mod account_update;
 pub(crate) mod add;

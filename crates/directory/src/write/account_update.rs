@@ -1,7 +1,8 @@
-//! Recording of binds and of compares of passwords (draft-behera-ldap-password-policy section 8.1). It is decided
-//! like any change: a record, made from the entry's state at that time.
+//! Recording of binds and of password compares (draft-behera-ldap-password-policy section 8.1). An update is decided
+//! like any change: its record is based on the entry's state at that time.
 //!
-//! It does not change modifyTimestamp, modifiersName and entryCSN, as in OpenLDAP: the user changed nothing.
+//! An update does not change modifyTimestamp, modifiersName and entryCSN, as in OpenLDAP, because the user changed
+//! nothing.
 
 use ldap::ResultCode;
 use schema::{AttributeDescription, generalized_micros};
@@ -25,35 +26,34 @@ use crate::write::working_entry::WorkingEntry;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Events of an entry's password since the last recorded ones. Times are microseconds since 1970.
+/// Events concerning an entry's password since the last recorded ones. Times are microseconds since 1970.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccountUpdate {
-    /// Times of failed attempts, all different, in the order in which they occurred.
+    /// Distinct times of failed attempts, in the order in which they occurred.
     pub failures: Vec<i64>,
-    /// Time of the last success, if it is to be recorded.
+    /// Time of the last success, if it has to be recorded.
     pub success: Option<i64>,
     /// Whether a success ended the failures before it.
     pub clears_failures: bool,
-    /// Time at which an expired password was used as a grace login.
+    /// Time of a grace login with an expired password.
     pub grace: Option<i64>,
-    /// Application passwords that were used, by their options, with the time.
+    /// Uses of application passwords: the options of the password, and the time.
     pub app_uses: Vec<(String, i64)>,
     /// Time step of a time-based code that was used.
     pub totp_step: Option<i64>,
-    /// Stored form that a successful bind verified, and keys of the same password for SCRAM, CRAM-MD5 and
-    /// DIGEST-MD5.
+    /// Stored form that a successful bind verified, and keys for SCRAM, CRAM-MD5 and DIGEST-MD5 of the same password.
     pub keys: Option<(Vec<u8>, Vec<String>)>,
     /// Stored form that a successful bind verified, and a stronger form of the same password.
     pub rehashed: Option<(Vec<u8>, Vec<u8>)>,
 }
 
-/// Requester of changes that the server makes by itself.
+/// Requester of changes that the server makes on its own.
 static SERVER: Requester = Requester::Anonymous;
 
-/// Decides what to record; `None` for nothing.
+/// Decides what to record; `None` if there is nothing.
 ///
 /// # Errors
-/// invalidCredentials if another bind used the last grace login, or the time-based code; the store failed.
+/// invalidCredentials if another bind has used the last grace login or the time-based code; or the store failed.
 pub(crate) fn decide(
     state: TreeState<'_>,
     id: EntryId,
@@ -61,7 +61,7 @@ pub(crate) fn decide(
     stamp: &Stamp,
     csn: Csn,
 ) -> Result<Option<Record>> {
-    // The entry may have been deleted by now.
+    // The entry may have been deleted meanwhile.
     if state.node(id)?.is_none() {
         return Ok(None);
     }
@@ -101,7 +101,7 @@ pub(crate) fn decide(
     }
     if let Some((verified, keys)) = &update.keys {
         let passwords = entry.values(&description(catalog, USER_PASSWORD)?)?;
-        // Keys of another password would let that password bind.
+        // Keys of a former password would permit binds with that password.
         if passwords.iter().any(|stored| stored == verified) {
             let known = description(catalog, SCRAM_KEYS)?;
             let mut all = entry.values(&known)?;
@@ -131,7 +131,7 @@ pub(crate) fn decide(
     Ok(Some(deciding.record(allocations, Change::Modify(modify))))
 }
 
-/// Records failures and the lock that follows from them.
+/// Records failures, and a lock if they cause one.
 fn record_failures(
     entry: &mut WorkingEntry<'_>,
     catalog: &Catalog,
@@ -218,7 +218,7 @@ mod tests {
         for kept in ["modifyTimestamp", "entryCSN", "pwdChangedTime"] {
             assert_eq!(before.texts(kept), after.texts(kept), "{kept}");
         }
-        // A new password replaces the keys too.
+        // A new password also replaces the keys.
         let set: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "userPassword", &["{SSHA}two"])];
         assert_eq!(directory.modify(ADA, set).code, ResultCode::SUCCESS);
         assert!(directory.read(ADA).unwrap().texts("pandoScramKeys").is_empty());
@@ -239,7 +239,7 @@ mod tests {
             record(directory, id, &AccountUpdate { failures, ..AccountUpdate::default() });
             directory.read(ADA).unwrap().texts("pwdAccountLockedTime")
         };
-        // The first two failures no longer count when the next two come.
+        // The first two failures no longer count at the time of the next two.
         assert!(fail(&mut directory, &[1_000, 1_001]).is_empty());
         assert!(fail(&mut directory, &[1_101, 1_102]).is_empty());
         assert_eq!(fail(&mut directory, &[1_103]), ["19700101001823Z"]);
@@ -255,7 +255,7 @@ mod tests {
         assert!(!account(&directory).is_locked(second(1_104)));
     }
 
-    /// Of two binds with the last grace login, or with one code, only one succeeds.
+    /// Two binds use the last grace login, or the same code: only one succeeds.
     #[test]
     fn accepts_a_grace_login_and_a_code_only_once() {
         let (mut directory, id) = sample(&[("pwdGraceAuthNLimit", &["1"]), ("pandoPwdTotp", &["TRUE"])]);

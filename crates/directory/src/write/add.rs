@@ -1,11 +1,11 @@
 //! Add (RFC 4511 section 4.7).
 //!
-//! A request may contain an attribute several times; the values are combined. Values of the RDN that the entry lacks
-//! are added, as on other servers; another value of a single-valued type contradicts the name. Naming attributes must
-//! satisfy the schema like others. Operational attributes, links and passwords cannot name an entry: the first two
-//! change without a request, and a password must not appear in a name.
+//! If a request contains an attribute several times, the values are combined. Values of the RDN that the entry lacks
+//! are added, as on other servers. A single-valued attribute must not have another value than in the RDN. Naming
+//! attributes must satisfy the schema like others. Operational attributes, links and passwords cannot name an entry:
+//! the first two can change without a request for the entry, and a password must not appear in a DN.
 //!
-//! The order of checks follows slapd: first the entry itself, then its place.
+//! As in slapd, the entry itself is checked before its place.
 
 use ldap::{AddRequest, Dn, ResultCode};
 use schema::{AttributeDescription, AttributeType, Schema};
@@ -118,7 +118,7 @@ fn check_permitted(
     permitted::check_new(state, rights, request.entry, place, access::Newcomer::Given(&given))
 }
 
-/// Returns all values that a request gives an entry, including those of its name. Invalid ones are reported later,
+/// Returns all values that a request gives an entry, including those of its RDN. Invalid values are reported later, and
 /// only to requesters that may add the entry.
 fn given_values(
     schema: &Schema,
@@ -189,7 +189,7 @@ pub(crate) struct NamingValue {
     pub(crate) value: KeyedValue,
 }
 
-/// Like [`naming_values`], for a name that an entry gets now. Secrets are refused, because names are visible.
+/// Like [`naming_values`], for a name that a request gives to an entry. Refuses secrets, because names are visible.
 ///
 /// # Errors
 /// See [`naming_values`]; also namingViolation for a secret.
@@ -205,10 +205,10 @@ pub(crate) fn new_naming_values(catalog: &Catalog, dn: &Dn<'_>) -> Result<Vec<Na
     }
 }
 
-/// Returns the values of the first RDN of an entry's DN.
+/// Returns the values of the first RDN in an entry's DN.
 ///
 /// # Errors
-/// invalidDNSyntax for a type that is not defined or a value that its syntax does not allow (RFC 4511 section
+/// invalidDNSyntax for a type that is not defined, or for a value that its syntax does not allow (RFC 4511 section
 /// 4.1.9); namingViolation for an attribute that cannot name an entry.
 pub(crate) fn naming_values(schema: &Schema, dn: &Dn<'_>) -> Result<Vec<NamingValue>> {
     let mut values = Vec::new();
@@ -259,7 +259,7 @@ fn add_naming(entry: &mut NewEntry<'_>, naming: NamingValue, schema: &Schema) ->
     Ok(())
 }
 
-/// Returns the refusal of a single-valued attribute with another value than in the name.
+/// Returns the error for a single-valued attribute whose value differs from that in the RDN.
 pub(crate) fn contradicts_name(attribute_type: &AttributeType) -> OperationError {
     OperationError::refused(
         ResultCode::NAMING_VIOLATION,
@@ -277,8 +277,7 @@ struct NewEntryPlace {
     dn: String,
 }
 
-/// Returns the parent of an entry with this name, if it exists, and the nearest existing entry at or above that
-/// place.
+/// Returns the parent of an entry with this name, if it exists; and the nearest existing entry at or above that place.
 fn place_of(state: TreeState<'_>, name: &NormalName) -> Result<(Option<EntryId>, Option<EntryId>)> {
     let suffix = state.catalog.suffix_above(&name.key);
     if suffix.is_some_and(|suffix| suffix.key == name.key) {
@@ -329,7 +328,7 @@ fn find_place(
         return rights.permitted(state, dn.text(), Err(missing(state, dn, name, nearest)?));
     };
     if let Err(error) = check_superior(state, parent) {
-        // The refusal must not reveal what kind of entry it is if the requester may not see it.
+        // The error must not reveal the kind of the entry to a requester that may not see it.
         rights.at_visible(state, parent, dn.text())?;
         return Err(error);
     }

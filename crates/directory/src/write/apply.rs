@@ -1,11 +1,11 @@
-//! `apply`: turns a record into rows. Idempotent, and never refused.
+//! `apply`: converts a record to rows. It is idempotent and cannot refuse a record.
 //!
 //! Every entry row contains the position of the last record that changed it. A record is applied to an entry only if
-//! its own position is later. Its effects on other entries (a name that becomes a link, a link that becomes text)
-//! follow the same rule for each of them. A record that is applied twice, or old records applied again on top of
-//! later ones, therefore leave the same rows at the end of the log. An entry that a later record deleted reappears
-//! for a while, but never takes a name that another entry has by now. An entry that was deleted and brought back is
-//! newer than the delete, which then does nothing.
+//! the record's position is later. The same rule decides about its effects on other entries, such as a name that
+//! becomes a link or a link that becomes text. Therefore, if a record is applied twice, or old records are applied
+//! again on top of later ones, the rows at the end of the log are the same. An entry that a later record deleted
+//! reappears temporarily, but never takes a name that another entry has now. An entry that was deleted and restored is
+//! newer than the delete, which then has no effect.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Applies the record at `position` of the log to the rows.
 ///
 /// # Errors
-/// The store failed, or rows contradict each other; the batch can only be dropped then.
+/// The store failed, or rows contradict each other. The caller must drop the batch then.
 pub fn apply(
     batch: &mut Batch<'_>,
     catalog: &mut Arc<Catalog>,
@@ -128,9 +128,9 @@ fn changes_policies(catalog: &Catalog, change: &Change) -> bool {
     }
 }
 
-/// Adds the record's allocations to the catalogue.
+/// Adds the record's allocations to the catalog.
 fn allocate(batch: &mut Batch<'_>, catalog: &mut Arc<Catalog>, record: &Record) -> Result<()> {
-    // Existing numbers are skipped: a later schema may have changed their meaning.
+    // Existing numbers are skipped, because a later schema may have changed their meaning.
     let (attributes, class_sets) = (catalog.attributes().len(), catalog.class_sets().len());
     for allocation in record.attributes.iter().filter(|new| new.id.0 as usize >= attributes) {
         let mut bytes = Vec::new();
@@ -147,12 +147,14 @@ fn allocate(batch: &mut Batch<'_>, catalog: &mut Arc<Catalog>, record: &Record) 
     Ok(())
 }
 
-/// Error of a record that refers to a definition missing in this server's schema: nothing can be applied then.
+/// Returns the error for a record that refers to a definition missing in this server's schema. Nothing can be applied
+/// then.
 fn undefined(error: OpenError) -> OperationError {
     OperationError::Damaged(error.to_string())
 }
 
-/// Applies a new suffix as the first version of the program recorded it. An import still records existing suffixes.
+/// Applies a record of a naming context. The first version of the program wrote it to add one. An import still writes
+/// it for an existing one.
 fn apply_suffix(batch: &mut Batch<'_>, catalog: &mut Arc<Catalog>, position: u64, dn: &str) -> Result<()> {
     if position <= catalog.settings.position
         || catalog.suffix_of(dn).is_ok_and(|new| catalog.has_suffix(&new.key))
@@ -166,14 +168,14 @@ fn apply_suffix(batch: &mut Batch<'_>, catalog: &mut Arc<Catalog>, position: u64
     apply_rest(batch, catalog, position, &record)
 }
 
-/// Sets the log's last CSN, and the context CSN of the suffix in which the change was made (draft-ietf-ldup-model;
-/// OpenLDAP's contextCSN).
+/// Sets the log's last CSN, and the contextCSN of the suffix that contains the change (draft-ietf-ldup-model; as in
+/// OpenLDAP).
 fn stamp(batch: &mut Batch<'_>, catalog: &Catalog, record: &Record) -> Result<()> {
     if record.csn <= last_csn(batch)? {
         return Ok(());
     }
     let csn = record.csn.text();
-    // Every record writes these rows again: only the commit stores them.
+    // Every record of a batch writes these rows again. They are stored with the commit.
     batch.put_buffered(META, META_LAST_CSN, csn.as_bytes())?;
     let dn = match &record.change {
         Change::Add(add) => &add.dn,
@@ -191,7 +193,7 @@ fn stamp(batch: &mut Batch<'_>, catalog: &Catalog, record: &Record) -> Result<()
             return Ok(());
         }
     };
-    // With a single suffix, the normal case, the DN need not be parsed.
+    // With a single suffix, as usual, the DN need not be parsed.
     let number = match catalog.suffixes.as_slice() {
         [suffix] => Some(suffix.number),
         _ => {
@@ -222,7 +224,7 @@ fn apply_add(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, add: &Add)
     if batch.row_count(DANGLING)? == 0 {
         return Ok(());
     }
-    // Names are stored root first, so an entry's RDN follows its parent's name.
+    // Normal names start at the root, so an entry's RDN follows its parent's name.
     let mut name = normal_dn(batch, catalog, add.parent)?;
     name.extend_from_slice(&own_name);
     links::attach(batch, catalog, position, add.id, &name)
@@ -272,7 +274,7 @@ fn apply_delete(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, delete:
         Removal::Missing => {}
         Removal::CameBack => return Ok(()),
     }
-    // Even if the entry is missing: replay may have restored links to it from before its deletion.
+    // Needed even if the entry is missing, because replay may have restored links to it from before its deletion.
     links::detach(batch, catalog, position, delete)
 }
 
@@ -285,7 +287,7 @@ fn apply_delete_tree(
     let entries = tree.entries();
     if tree.is_kept {
         let kept = Kept { position, record, vanishing: &tree.vanishing };
-        // Before the first is deleted, which changes those that name it.
+        // Done before the first entry is deleted, because that changes the entries that name it.
         for (id, dn) in &entries {
             tombstones::keep(batch, catalog, kept, (*id, dn))?;
         }
@@ -326,7 +328,7 @@ fn apply_undelete(
         apply_add(batch, catalog, position, &add)?;
     }
     for id in &undelete.entries {
-        // An entry may have come before the base of an order.
+        // Entries may have been added before the base of an order.
         let places = sort_orders::places(batch, catalog, *id, Cause::Place)?;
         sort_orders::follow(batch, catalog, *id, places)?;
     }
@@ -354,7 +356,7 @@ fn change_values(
     save(batch, id, &entry)
 }
 
-/// Place and kind of an entry: its node row before encoding.
+/// Place and kind of an entry, from which its node row is encoded.
 struct EntryNode<'a> {
     parent: EntryId,
     rdn: &'a str,
@@ -362,7 +364,7 @@ struct EntryNode<'a> {
     flags: NodeFlags,
 }
 
-/// Earlier place and kind of an entry.
+/// Former place and kind of an entry.
 struct OldNode {
     parent: EntryId,
     rdn: String,
@@ -376,7 +378,7 @@ impl OldNode {
     }
 }
 
-/// Writes the node row and everything derived from it: name, class posting, counters of the superiors. `old` is the
+/// Writes the node row and all rows derived from it: name, class posting, counters of the superiors. `old` is the
 /// present row, `own_name` the normal form of the new RDN.
 fn put_node(
     batch: &mut Batch<'_>,
@@ -430,7 +432,7 @@ fn remove_node(batch: &mut Batch<'_>, catalog: &Catalog, id: EntryId) -> Result<
     let name = normal_rdn(catalog, parent, rdn)?;
     remove_name(batch, parent, &name, id)?;
     batch.remove_id(CLASSES, &class_key(class_set), id.0)?;
-    // An entry without children has nothing below it, and `decide` has just checked for children.
+    // An entry without children has nothing below it. `decide` has just read the counter of children.
     let below = match batch.count(&children_counter(id))? {
         0 => 0,
         _ => batch.count(&subtree_counter(id))?,
@@ -440,7 +442,7 @@ fn remove_node(batch: &mut Batch<'_>, catalog: &Catalog, id: EntryId) -> Result<
     Ok(())
 }
 
-/// Removes a name, unless another entry has it by now.
+/// Removes a name, unless it now belongs to another entry.
 fn remove_name(batch: &mut Batch<'_>, parent: EntryId, normal_rdn: &[u8], id: EntryId) -> Result<()> {
     if child(batch, parent, normal_rdn)?.is_some_and(|(owner, _)| owner == id) {
         batch.delete(NAMES, &name_key(parent, normal_rdn))?;

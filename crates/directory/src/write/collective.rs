@@ -1,4 +1,4 @@
-//! Checks of collective attribute subentries (RFC 3671 section 2.1): what is accepted has an effect.
+//! Checks of collective attribute subentries (RFC 3671 section 2.1), so that every accepted subentry has an effect.
 
 use ldap::ResultCode;
 use schema::AttributeDescription;
@@ -12,7 +12,7 @@ use crate::write::schema_check::Present;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Returns the attributes that a subentry gives to other entries, and subtreeSpecification.
+/// Returns the collective attributes of a subentry, and subtreeSpecification.
 pub(crate) fn checked(catalog: &Catalog, present: &[Present<'_>]) -> Vec<AttributeDescription> {
     let present = present.iter().map(|present| present.description.as_ref());
     present.filter(|of| is_collective(catalog, of) || is_subtree(catalog, of)).cloned().collect()
@@ -21,7 +21,7 @@ pub(crate) fn checked(catalog: &Catalog, present: &[Present<'_>]) -> Vec<Attribu
 /// Checks the values of the attributes that [`checked`] returned.
 ///
 /// # Errors
-/// constraintViolation for a subtree that cannot be applied, adminLimitExceeded for too many octets of values.
+/// constraintViolation for a subtree that cannot be applied, adminLimitExceeded for values that are too long in total.
 pub(crate) fn check(
     catalog: &Catalog,
     attributes: &[AttributeDescription],

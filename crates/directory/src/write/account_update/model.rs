@@ -1,8 +1,9 @@
-//! Random attempts, changes and clock values, compared with a plain model of draft-behera-ldap-password-policy
-//! sections 5 to 8 that knows every time exactly.
+//! Random attempts, changes and times, compared with a simple model of draft-behera-ldap-password-policy sections 5 to
+//! 8 that stores every time exactly.
 //!
-//! Locks by failures, pwdStartTime and pwdEndTime must be exact to the microsecond. pwdChangedTime and
-//! pwdLastSuccess are stored in whole seconds: their consequences never come early, and at most one second late.
+//! Locks by failures, pwdStartTime and pwdEndTime must take effect at the exact microsecond. pwdChangedTime and
+//! pwdLastSuccess are stored in whole seconds. Their consequences may take effect up to one second late, but never
+//! early.
 //!
 //! A failure prints its seed; `PANDO_TEST_SEED=n` runs only that seed.
 
@@ -47,12 +48,12 @@ fn accounts_behave_as_the_draft_specifies() {
 enum Holds {
     Yes,
     No,
-    /// The time has come, but no more than a second ago.
+    /// Both results are acceptable: the time was reached, but no more than a second ago.
     Either,
 }
 
 impl Holds {
-    /// The condition becomes true when `end` has passed.
+    /// Returns the truth of a condition that becomes true after `end`.
     fn after(end: Option<i64>, now: i64) -> Holds {
         match end {
             Some(end) if now >= end + SECOND => Holds::Yes,
@@ -72,7 +73,7 @@ impl From<bool> for Holds {
     }
 }
 
-/// Values of a policy, and the state of an account under it according to the draft.
+/// Values of a policy, and the state of an account as the draft defines it.
 #[derive(Default)]
 struct Model {
     rules: BTreeMap<&'static str, i64>,
@@ -127,12 +128,12 @@ impl Model {
         self.rules.get(name).copied().unwrap_or(0)
     }
 
-    /// Returns a rule that is a time, in microseconds; `None` if the rule is off.
+    /// Returns the value of a rule that is a duration, in microseconds; `None` if the rule is off.
     fn time(&self, name: &str) -> Option<i64> {
         Some(self.rule(name) * SECOND).filter(|time| *time > 0)
     }
 
-    /// Section 7.1, pwdLockoutDuration; without it a lock has no end.
+    /// Section 7.1, pwdLockoutDuration. Without it a lock does not end.
     fn is_failure_locked(&self, now: i64) -> bool {
         let end = |since| self.time("pwdLockoutDuration").map(|time| since + time);
         self.locked.is_some_and(|since| end(since).is_none_or(|end| now < end))
@@ -162,7 +163,7 @@ impl Model {
         }
     }
 
-    /// Section 8.1.3. A lock that has passed has ended the failures before it. Returns the delay of the response.
+    /// Section 8.1.3. A lock that has passed ends the failures before it. Returns the delay of the response.
     fn fail(&mut self, now: i64) -> i64 {
         if self.locked.take().is_some() {
             self.failures.clear();
@@ -174,7 +175,7 @@ impl Model {
         let is_over = self.rule("pwdLockout") == 1 && most > 0 && self.failures.len() as i64 >= most;
         if is_over {
             self.locked = Some(now);
-            // A lock ends all failures that led to it; if the clock was set back, later ones at once.
+            // A lock ends all failures that caused it. If the clock was set back, later failures end immediately.
             self.failures.retain(|failure| *failure <= now);
         }
         self.delay()
@@ -187,7 +188,7 @@ impl Model {
     }
 }
 
-/// The account as a session sees it: the recorded state, and events that the writer does not have yet.
+/// The account as a session sees it: the recorded state, and events that the writer has not received yet.
 struct Session<'d> {
     directory: &'d mut TestDirectory,
     id: EntryId,
@@ -206,7 +207,7 @@ impl Session<'_> {
         account
     }
 
-    /// Records the waiting events, which must not change the account's state.
+    /// Records the waiting events. This must not change the account's state.
     fn commit(&mut self, now: i64) {
         let before = self.account();
         let update = std::mem::take(&mut self.waiting);
@@ -274,7 +275,7 @@ fn run(seed: u64, directory: &mut TestDirectory, id: EntryId) {
                     model.failures.clear();
                     model.is_reset = model.rule("pwdMustChange") == 1 && !is_own;
                     if is_own {
-                        // The lock stays, but without the failure that gave its exact microsecond.
+                        // The lock stays, but the failure with its exact microsecond is gone.
                         model.locked = model.locked.map(|since| since / SECOND * SECOND + SECOND - 1);
                     } else {
                         (model.locked, model.is_disabled) = (None, false);
@@ -309,7 +310,7 @@ fn run(seed: u64, directory: &mut TestDirectory, id: EntryId) {
     }
 }
 
-/// Applies the policy, and gives the account a new password and nothing else.
+/// Applies the policy, and sets a new password without changing anything else.
 fn begin(session: &mut Session<'_>, administrator: &Requester, model: &Model, now: i64) {
     let mut values: Vec<(&str, String)> = Vec::new();
     for name in crate::model::password_policy::PasswordPolicy::attributes() {
@@ -339,7 +340,7 @@ fn begin(session: &mut Session<'_>, administrator: &Requester, model: &Model, no
     assert_eq!(session.modify(administrator, now, ADA, clean), Ok(()));
 }
 
-/// Advances the clock, keeps it, sets it back, or moves it to a moment at which something changes.
+/// Advances the clock, stops it, sets it back, or moves it to a time at which the state changes.
 fn next_time(rng: &mut Rng, model: &Model, now: i64) -> i64 {
     let ends = [
         model.locked.map(|since| since + model.rule("pwdLockoutDuration") * SECOND),
@@ -364,7 +365,7 @@ fn next_time(rng: &mut Rng, model: &Model, now: i64) -> i64 {
     }
 }
 
-/// Tries a wrong password. Returns its time, which differs from those of other failures.
+/// Tries a wrong password. Returns the time of the attempt, which differs from those of other failures.
 fn wrong(session: &mut Session<'_>, model: &mut Model, now: i64) -> i64 {
     let account = session.account();
     let is_locked = account.is_locked(now);
@@ -377,7 +378,7 @@ fn wrong(session: &mut Session<'_>, model: &mut Model, now: i64) -> i64 {
     after.apply_attempts(false, &[now]);
     session.waiting.failures.push(now);
     let delay = model.fail(now);
-    // The delay counts the failure that locks.
+    // The delay includes the failure that locks the account.
     let failures = after.failure_count(now);
     assert_eq!(i64::from(after.delay(failures)), delay, "{after:?}");
     assert_eq!(after.is_failure_locked(now), model.is_failure_locked(now), "{after:?}");
@@ -395,7 +396,7 @@ fn right(session: &mut Session<'_>, model: &mut Model, now: i64) {
     let must_change = model.rule("pwdMustChange") == 1 && model.is_reset;
     assert_eq!(judged.must_change, must_change);
     let is_expired = account.is_expired(now);
-    // The password is still valid at its last moment.
+    // The password is still valid at its last microsecond.
     assert!(Holds::after(model.expires().map(|end| end + 1), now).allows(is_expired), "{account:?} at {now}");
     if !must_change && is_expired {
         let grace_end = model.expires().zip(model.time("pwdGraceExpire")).map(|(end, time)| end + time + 1);
@@ -444,7 +445,7 @@ fn right(session: &mut Session<'_>, model: &mut Model, now: i64) {
     }
 }
 
-/// Compares the recorded state with the draft's.
+/// Compares the recorded state with the state of the draft.
 fn check_state(session: &Session<'_>, model: &Model, now: i64) {
     let account = session.account();
     let locked = match model.is_disabled {

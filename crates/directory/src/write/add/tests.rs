@@ -1,4 +1,4 @@
-//! Tests of add: accepted requests, stored values, and each refusal with its code and text.
+//! Tests of add: accepted requests, stored values, and each error with its code and text.
 
 use ldap::{AddRequest, AttributesBuf, Request, ResultCode as Code};
 
@@ -117,7 +117,7 @@ fn refuses_a_name_that_an_entry_or_a_referral_has() {
     assert_eq!(below.referrals, ["ldap://other/cn=a,cn=b,ou=there"]);
     let at = directory.add(there, &[("objectClass", &["device"]), ("cn", &["there"])]);
     assert_eq!((at.code, at.referrals), (Code::REFERRAL, vec!["ldap://other/ou=there".to_owned()]));
-    // With ManageDsaIT the referral is an ordinary entry, but entries below it are still held elsewhere.
+    // With ManageDsaIT the referral is an ordinary entry, but the entries below it are still on another server.
     let manage = RequestControls { manage_dsa_it: true, ..RequestControls::default() };
     for (dn, code) in
         [(there, Code::ENTRY_ALREADY_EXISTS), ("cn=a,cn=there,dc=example,dc=com", Code::REFERRAL)]
@@ -171,7 +171,7 @@ fn checks_attributes_and_values() {
     check(&[("objectClass", &["device"])], Code::OBJECT_CLASS_VIOLATION, "neither is a subclass");
     check(&[("objectClass", &["posixAccount"])], Code::OBJECT_CLASS_VIOLATION, "posixAccount requires uid, ");
     assert_eq!(directory.read(dn), None);
-    // Refusals leave no trace, not even a number.
+    // Refused requests have no effect; not even an entry id is allocated.
     assert_eq!(crate::catalog::last_entry_id(directory.snapshot.state().read).unwrap(), EntryId(4));
 }
 
@@ -253,7 +253,7 @@ fn stores_links_as_ids_and_names_without_an_entry_as_text() {
         Code::ATTRIBUTE_OR_VALUE_EXISTS,
         "member: value 2",
     );
-    // A UID makes a different value of the same name (RFC 4517 section 3.3.21).
+    // A UID makes a different value, even with the same DN (RFC 4517 section 3.3.21).
     let unique = ["cn=a,dc=example,dc=com", "cn=a,dc=example,dc=com#'01'B"];
     ok(directory.add(
         "cn=u,dc=example,dc=com",
@@ -288,7 +288,7 @@ fn stores_passwords_by_the_configured_scheme() {
 fn only_the_administrator_adds() {
     let mut directory = directory();
     directory.requester = Requester::Anonymous;
-    // The name is not resolved: a refusal reveals nothing about entries.
+    // The name is not resolved, so the error reveals nothing about entries.
     for dn in ["cn=a,dc=example,dc=com", SUFFIX, "cn=a,cn=there,dc=example,dc=com"] {
         refused(directory.add(dn, PERSON), Code::STRONGER_AUTH_REQUIRED, "bind first");
     }
