@@ -1,8 +1,8 @@
 //! The thread that copies another server's tree and keeps the copy up to date, by content synchronization (RFC 4533).
 //!
-//! The cookie of the other server is stored in the commit of the changes that lead to it. After a crash of either
-//! server the copy continues from there: what is sent again changes nothing, because entries are compared by entryUUID.
-//! A cookie belongs to the source and the content; with another one everything is compared again.
+//! The cookie of the other server is stored in the same commit as the changes up to it. After a crash of either server
+//! the copy continues from the cookie. Changes that are sent again have no effect, because entries are compared by
+//! entryUUID. A cookie belongs to the source and the content; if either changes, everything is compared again.
 
 pub(crate) mod changes;
 mod cookie;
@@ -31,7 +31,7 @@ use crate::workers::service::Service;
 use crate::workers::source_connection::SourceError;
 use crate::workers::writer::WriteQueue;
 
-/// Nothing is deleted because the source hides everything.
+/// If the source hides everything, nothing is deleted.
 const NO_ENTRY: &str =
     "the source shows no entry at all: may the bind's identity read them? Nothing is deleted here";
 
@@ -44,7 +44,7 @@ pub(crate) enum FollowError {
     /// The copy was promoted.
     #[error("the copy was promoted")]
     Promoted,
-    /// The other server wants a new connection, with the cookie or without.
+    /// The other server requires a new connection, with or without the cookie.
     #[error("the source asks to begin again")]
     Again,
     /// The list of changes no longer begins at the cookie.
@@ -81,7 +81,7 @@ struct Follow {
     is_stopping: Arc<AtomicBool>,
 }
 
-/// Starts the thread. It submits changes, so the writer must stop after it.
+/// Starts the thread. It submits changes, so it must be stopped before the writer.
 ///
 /// # Errors
 /// The system cannot start one.

@@ -1,9 +1,9 @@
-//! Sources without content synchronization: their list of changes names entries, which are then read.
+//! Sources without content synchronization. They have a list of changes, which names the entries to read.
 //!
-//! The list is asked again and again: the external change log of OpenDJ by its cookie, the retro change log of 389 DS
-//! and of Sun's servers by change numbers, the access log of slapd by CSNs, and Active Directory by DirSync. What a
-//! change did is not repeated from the list: the entry is read as it is now, so nothing depends on the form in which a
-//! server describes changes. An entry that is no longer found is gone, or has left the content.
+//! The list is polled: the external change log of OpenDJ by its cookie, the retro change log of 389 DS and of Sun's
+//! servers by change numbers, the access log of slapd by CSNs, and Active Directory by DirSync. The content of a change
+//! is not used. Instead the entry is read as it is now, so nothing depends on the form in which a server describes
+//! changes. An entry that is not found was deleted or has left the content.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -37,30 +37,30 @@ enum Kind {
 /// The list of changes of a source.
 pub(crate) struct ChangeList {
     kind: Kind,
-    /// The entry at which the list is asked.
+    /// Base DN of searches in the list.
     base: String,
-    /// Cookie of the last change, unless only the list itself names it.
+    /// Cookie of the newest change, unless only the list itself contains it.
     newest: Vec<u8>,
 }
 
-/// A change.
+/// A change in the list.
 pub(super) struct Change {
     pub(super) uuid: SyncUuid,
-    /// Whether the entry may have come from elsewhere, with others below it that no change names.
+    /// Whether the entry may have moved into the content, with entries below it that no change names.
     pub(super) may_be_moved: bool,
 }
 
-/// An answer to a question for changes.
+/// Result of one poll.
 #[derive(Default)]
 pub(super) struct Polled {
     pub(super) changes: Vec<Change>,
-    /// Cookie of the state after them; `None` if it is as before.
+    /// Cookie of the state after these changes; `None` if there are none.
     pub(super) cookie: Option<Vec<u8>>,
-    /// Whether there are more.
+    /// Whether the list has more changes.
     pub(super) has_more: bool,
 }
 
-/// A connection for searches that end when the server stops.
+/// A connection for searches that are aborted when the server stops.
 pub(crate) struct Exchange<'e> {
     pub(crate) connection: &'e mut Connection,
     pub(crate) is_stopping: &'e AtomicBool,
@@ -69,7 +69,7 @@ pub(crate) struct Exchange<'e> {
 type Each<'e> = &'e mut dyn FnMut(&SearchEntry<'_>) -> Result<()>;
 
 impl Kind {
-    /// Word at the beginning of stored cookies, which no cookie of content synchronization begins with.
+    /// Prefix of stored cookies of this kind. No cookie of content synchronization begins with it.
     fn word(self) -> &'static str {
         match self {
             Kind::Cookie => "opendj ",
@@ -79,7 +79,7 @@ impl Kind {
         }
     }
 
-    /// Attribute with the identifier of an entry.
+    /// Returns the attribute that identifies an entry of the source.
     fn identifier(self) -> &'static str {
         match self {
             Kind::Cookie | Kind::AccessLog => "entryUUID",
@@ -88,7 +88,7 @@ impl Kind {
         }
     }
 
-    /// Attributes of a change: the identifier of its entry, its cookie, and the kind of change.
+    /// Returns the attributes of a change: the identifier of its entry, its cookie, and the kind of change.
     fn attributes(self) -> [&'static str; 3] {
         match self {
             Kind::Cookie => ["targetEntryUUID", "changeLogCookie", "changeType"],
@@ -97,7 +97,7 @@ impl Kind {
         }
     }
 
-    /// Text for a change without an identifier.
+    /// Returns the error for a change without an identifier.
     fn names_no_entry(self) -> FollowError {
         FollowError::Source(match self {
             Kind::AccessLog => {
@@ -112,7 +112,8 @@ impl Kind {
 }
 
 impl ChangeList {
-    /// Returns the list of a source that has no content synchronization; `None` if it has, or has no list either.
+    /// Returns the list of changes of a source. Returns `None` if the source has content synchronization, or no list
+    /// either.
     pub(crate) fn find(connection: &mut Connection) -> Result<Option<ChangeList>> {
         let names = [
             "supportedControl",
@@ -144,29 +145,30 @@ impl ChangeList {
         Ok(Some(ChangeList { kind, base, newest }))
     }
 
-    /// Returns true if a stored cookie is one of such a list.
+    /// Returns true if a stored cookie belongs to a list of changes.
     pub(super) fn is_cookie(stored: &[u8]) -> bool {
         [Kind::Cookie, Kind::Number, Kind::AccessLog, Kind::DirSync]
             .iter()
             .any(|kind| stored.starts_with(kind.word().as_bytes()))
     }
 
-    /// Returns the cookie to store for one of the list.
+    /// Returns the form in which a cookie of the list is stored.
     pub(crate) fn stored(&self, cookie: &[u8]) -> Vec<u8> {
         [self.kind.word().as_bytes(), cookie].concat()
     }
 
-    /// Returns the cookie of the list in a stored one.
+    /// Returns the cookie of the list that a stored cookie contains.
     pub(super) fn own<'c>(&self, stored: &'c [u8]) -> Option<&'c [u8]> {
         stored.strip_prefix(self.kind.word().as_bytes())
     }
 
-    /// Returns true if entries that another change makes wrong are to be read again, as those of slapd.
+    /// Returns true if the source may change entries without a message, so that they must be read again. Only slapd
+    /// does.
     pub(super) fn rechecks(stored: &[u8]) -> bool {
         [Kind::Cookie, Kind::AccessLog].iter().any(|kind| stored.starts_with(kind.word().as_bytes()))
     }
 
-    /// Returns a cookie of the present, to be asked for before the entries are read.
+    /// Returns a cookie of the current state. Call it before reading the entries.
     pub(crate) fn newest(&self, exchange: &mut Exchange<'_>) -> Result<Vec<u8>> {
         if !matches!(self.kind, Kind::DirSync | Kind::AccessLog) {
             return Ok(self.newest.clone());
@@ -181,7 +183,7 @@ impl ChangeList {
         }
     }
 
-    /// Asks for changes after a cookie.
+    /// Requests the changes after a cookie.
     pub(super) fn poll(&self, exchange: &mut Exchange<'_>, cookie: &[u8]) -> Result<Polled> {
         match self.kind {
             Kind::Cookie => self.poll_log(exchange, cookie, "(objectClass=changeLogEntry)", Some(cookie)),
@@ -206,7 +208,7 @@ impl ChangeList {
         }
     }
 
-    /// Checks that the access log still has all changes after a CSN, once it was polled.
+    /// Checks, after a poll, that the access log still has all changes after the CSN `seen`.
     fn check_least_csn(&self, exchange: &mut Exchange<'_>, seen: &[u8], polled: &Polled) -> Result<()> {
         let mut least = None;
         exchange.entry(&self.base, &["minCSN"], &mut |log| {
@@ -217,7 +219,7 @@ impl ChangeList {
                 "the access log shows no minCSN, so that a lack of changes would not be noticed: let the identity \
                  read it",
             )),
-            // An empty log: slapd created it after the cookie.
+            // The log is empty: slapd created it after the cookie.
             None if !seen.is_empty() => Err(FollowError::CookieRefused),
             Some(least) if !seen.is_empty() && *least > *seen => Err(FollowError::CookieRefused),
             _ => Ok(()),
@@ -246,7 +248,7 @@ impl ChangeList {
         let mut polled = Polled::default();
         let controls = ControlsBuf::from_iter(control);
         let last = exchange.search(request, controls.as_controls(), &mut |entry| {
-            // The entry of the list itself has no cookie.
+            // The entry at the base of the list has no cookie.
             let Some(own) = value(entry, cookie) else { return Ok(()) };
             if self.kind == Kind::AccessLog {
                 check_provider(polled.cookie.as_deref().unwrap_or(before), own)?;
@@ -260,7 +262,7 @@ impl ChangeList {
             let kind = value(entry, change_type).unwrap_or_default();
             let may_be_moved = kind.eq_ignore_ascii_case(b"modrdn") || kind.eq_ignore_ascii_case(b"moddn");
             polled.changes.push(Change { uuid: id, may_be_moved });
-            // CSNs compare as texts. Each other list is in order.
+            // CSNs compare as texts. The other kinds of list are sorted.
             if self.kind != Kind::AccessLog || polled.cookie.as_deref().is_none_or(|last| last < own) {
                 polled.cookie = Some(own.to_vec());
             }
@@ -271,7 +273,7 @@ impl ChangeList {
         polled.has_more = is_limit && !polled.changes.is_empty();
         match code == ResultCode::SUCCESS || polled.has_more {
             true => Ok(polled),
-            // A log that was trimmed says so, or has no such change any longer.
+            // The log was trimmed and reports it, or it does not have the change of the cookie any more.
             false if !before.is_empty() && refuses_cookie(code) => Err(FollowError::CookieRefused),
             false => Err(FollowError::Refused { what: "the search for changes", code, diagnostic }),
         }
@@ -315,7 +317,7 @@ impl ChangeList {
         Ok(source::entry(entry, uuid.ok_or(FollowError::Source(text))?))
     }
 
-    /// Returns true if the source has sent only some of the values of an entry that has many.
+    /// Returns true if the source has sent only part of the values of an attribute.
     pub(crate) fn is_in_part(&self, entry: &SourceEntry) -> bool {
         self.kind == Kind::DirSync
             && entry.attributes.iter().any(|attribute| attribute.description.contains(";range="))
@@ -346,7 +348,8 @@ impl ChangeList {
         Ok(found)
     }
 
-    /// Checks that the source shows the top entry of the content, so that an entry that is not found is gone.
+    /// Checks that the source shows the top entry of the content, so that an entry that is not found was deleted and is
+    /// not just hidden.
     pub(super) fn check_base(&self, exchange: &mut Exchange<'_>, settings: &FollowSettings) -> Result<()> {
         match exchange.entry(settings.source_base(), &["1.1"], &mut |_| ())? {
             true => Ok(()),
@@ -354,7 +357,7 @@ impl ChangeList {
         }
     }
 
-    /// Reads the entries at and below one, page by page.
+    /// Reads the entries at and below `base`, page by page.
     pub(crate) fn content(
         &self,
         exchange: &mut Exchange<'_>,
@@ -391,7 +394,7 @@ impl ChangeList {
 }
 
 impl Exchange<'_> {
-    /// Reads one entry. Returns false if the source shows none.
+    /// Reads one entry. Returns false if the source shows no such entry.
     fn entry(&mut self, dn: &str, names: &[&str], each: &mut dyn FnMut(&SearchEntry<'_>)) -> Result<bool> {
         let selection = SelectionBuf::from_iter(names.iter().copied());
         let filter = FilterBuf::parse("(objectClass=*)").map_err(ClientError::Filter)?;
@@ -411,7 +414,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// Searches, and passes on each entry. Returns the message that ends the search.
+    /// Searches and passes each entry to `each`. Returns the message that ends the search.
     fn search(
         &mut self,
         request: SearchRequest<'_>,
@@ -443,7 +446,7 @@ impl Exchange<'_> {
     }
 }
 
-/// Returns the base of slapd's access log if one of these naming contexts is one.
+/// Returns the base of slapd's access log, if one of these naming contexts contains it.
 fn access_log(connection: &mut Connection, contexts: &[String]) -> Result<Option<String>> {
     for context in contexts {
         let Some(entry) = connection.entry(context, &["objectClass"])? else { continue };
@@ -454,7 +457,8 @@ fn access_log(connection: &mut Connection, contexts: &[String]) -> Result<Option
     Ok(None)
 }
 
-/// Checks that a change has the provider of the last one: CSNs of several do not ascend in the log.
+/// Checks that a change has the same provider as the last one. CSNs of different providers are not in ascending order
+/// in the log.
 fn check_provider(last: &[u8], csn: &[u8]) -> Result<()> {
     let provider = |csn| std::str::from_utf8(csn).ok().and_then(cookie::sid);
     match last.is_empty() || provider(last) == provider(csn) {
@@ -465,8 +469,8 @@ fn check_provider(last: &[u8], csn: &[u8]) -> Result<()> {
     }
 }
 
-/// Checks that the retro change log still has the change after the number `seen`. If the log was
-/// trimmed or recreated, a search succeeds and finds the changes that are there.
+/// Checks that the retro change log still has the change after the number `seen`. A search in a log that was trimmed or
+/// recreated succeeds and returns the remaining changes.
 fn check_numbers(exchange: &mut Exchange<'_>, seen: u64) -> Result<()> {
     let number = |entry: &SearchEntry<'_>, name: &str| -> Option<u64> {
         String::from_utf8_lossy(value(entry, name)?).trim().parse().ok()
@@ -482,7 +486,7 @@ fn check_numbers(exchange: &mut Exchange<'_>, seen: u64) -> Result<()> {
     }
 }
 
-/// Reads the values that Active Directory leaves out of long lists (`member;range=0-1499`).
+/// Reads the values that Active Directory omits from large attributes (`member;range=0-1499`).
 fn complete_ranges(exchange: &mut Exchange<'_>, entry: &mut SourceEntry) -> Result<()> {
     for attribute in &mut entry.attributes {
         while let Some((name, next)) = rest_of_range(&attribute.description) {
@@ -514,21 +518,21 @@ fn complete_ranges(exchange: &mut Exchange<'_>, entry: &mut SourceEntry) -> Resu
     Ok(())
 }
 
-/// Returns the name of an attribute of which only the first values are there, and the number of the next one.
+/// Returns the name of an attribute of which only the first values were sent, and the index of the next value.
 fn rest_of_range(description: &str) -> Option<(&str, u64)> {
     let (name, range) = description.split_once(";range=")?;
     let (_, last) = range.split_once('-')?;
     Some((name, last.parse::<u64>().ok()?.checked_add(1)?))
 }
 
-/// Returns an nsUniqueId: four groups of hexadecimal digits.
+/// Formats an nsUniqueId: four groups of hexadecimal digits.
 fn in_groups(uuid: &SyncUuid) -> String {
     let groups =
         uuid.chunks(4).map(|group| group.iter().map(|octet| format!("{octet:02x}")).collect::<String>());
     groups.collect::<Vec<_>>().join("-")
 }
 
-/// Returns the octets of an objectGUID, of which the first three fields are in little-endian order.
+/// Returns the octets of an objectGUID, whose first three fields are little-endian.
 fn little_endian(uuid: &SyncUuid) -> SyncUuid {
     let mut octets = *uuid;
     for field in [0..4, 4..6, 6..8] {
@@ -543,7 +547,7 @@ fn value<'e>(entry: &SearchEntry<'e>, name: &str) -> Option<&'e [u8]> {
     attribute.values.iter().next()
 }
 
-/// Returns true if a source answers so that a cookie is of no use.
+/// Returns true if a source rejects a cookie with this result code.
 fn refuses_cookie(code: ResultCode) -> bool {
     code == ResultCode::UNWILLING_TO_PERFORM
         || code == ResultCode::NO_SUCH_OBJECT

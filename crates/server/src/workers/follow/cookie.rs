@@ -1,8 +1,8 @@
-//! Cookies of OpenLDAP: `rid=001,sid=001,csn=CSN;CSN`, with the last change of each server by its sid.
+//! Cookies of OpenLDAP: `rid=001,sid=001,csn=CSN;CSN`, with the CSN of the last change of each server.
 //!
-//! After the refresh, slapd sends the changes that were made meanwhile. Each message has the CSN of its own change
-//! alone, which may be older than what the refresh contained. A message may have no CSN at all. So such cookies are
-//! combined. Cookies of any other form replace each other.
+//! After the refresh, slapd sends the changes that were made meanwhile. Each message has only the CSN of its own
+//! change, which may be older than the content that the refresh sent. A message may have no CSN at all. So such cookies
+//! are combined. A cookie of any other form replaces the previous one.
 
 /// CSNs of a cookie of OpenLDAP.
 struct Csns<'c> {
@@ -27,12 +27,12 @@ impl<'c> Csns<'c> {
     }
 }
 
-/// Returns the server of a CSN: `TIME#COUNT#SID#MOD`.
+/// Returns the server id in a CSN: `TIME#COUNT#SID#MOD`.
 pub(super) fn sid(csn: &str) -> Option<&str> {
     csn.split('#').nth(2)
 }
 
-/// Returns the cookie of the content after a message with the cookie `new`; `None` if it is still the one before.
+/// Returns the cookie of the content after a message with the cookie `new`; `None` if it has not changed.
 pub(super) fn combined(before: &[u8], new: &[u8]) -> Option<Vec<u8>> {
     let Some(added) = Csns::parse(new) else { return Some(new.to_vec()) };
     if added.csns.is_empty() {
@@ -59,7 +59,7 @@ pub(super) fn contains(known: &[u8], new: &[u8]) -> bool {
     !new.csns.is_empty() && new.csns.iter().all(is_known)
 }
 
-/// Returns true for a cookie of OpenLDAP.
+/// Returns true if a cookie is of OpenLDAP's form.
 pub(super) fn is_openldap(cookie: &[u8]) -> bool {
     Csns::parse(cookie).is_some_and(|parsed| !parsed.csns.is_empty())
 }

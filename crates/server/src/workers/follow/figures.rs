@@ -7,7 +7,7 @@ use schema::generalized_micros;
 
 use crate::stamp::now_micros;
 
-/// Stage of a copy, in order.
+/// Stage of a copy. The stages are in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum FollowStage {
     /// There is no connection to the source.
@@ -36,11 +36,11 @@ impl FollowStage {
 /// Figures of the copy.
 #[derive(Debug, Default)]
 pub(crate) struct FollowFigures {
-    /// Changes received and made.
+    /// Number of changes received and made.
     pub(crate) changes: AtomicU64,
-    /// Entries of the source that are not copied.
+    /// Number of entries of the source that are not copied.
     pub(crate) rejected: AtomicU64,
-    /// Connections to the source.
+    /// Number of connections made to the source.
     pub(crate) connections: AtomicU64,
     state: Mutex<FollowState>,
 }
@@ -49,13 +49,14 @@ pub(crate) struct FollowFigures {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FollowState {
     pub(crate) stage: FollowStage,
-    /// Reason of the end of the last connection, until the next one is complete.
+    /// Reason why the last connection ended, until the next one is complete.
     pub(crate) error: Option<String>,
-    /// The cookie of the last commit.
+    /// Cookie of the last commit.
     pub(crate) cookie: Vec<u8>,
     /// Time of the last commit, in seconds since 1970; 0 before the first.
     pub(crate) committed: u64,
-    /// Microseconds from the newest change of the source until it was durable here, by both clocks.
+    /// Microseconds from the newest change at the source until it was durable here. Compares the clocks of both
+    /// servers.
     pub(crate) delay_micros: u64,
 }
 
@@ -72,7 +73,7 @@ impl FollowFigures {
         }
     }
 
-    /// Notes the end of a connection. Returns true if the reason differs from that of the previous one.
+    /// Records the end of a connection. Returns true if the reason differs from the previous one.
     pub(super) fn failed(&self, text: &str) -> bool {
         let mut state = self.lock();
         state.stage = FollowStage::Disconnected;
@@ -81,7 +82,7 @@ impl FollowFigures {
         is_new
     }
 
-    /// Notes a commit, which leads to the cookie if there is one.
+    /// Records a commit, with the cookie that it stored, if any.
     pub(super) fn committed(&self, changes: u64, cookie: Option<&[u8]>, rejected: u64) {
         self.changes.fetch_add(changes, Ordering::Relaxed);
         self.rejected.store(rejected, Ordering::Relaxed);
@@ -100,8 +101,8 @@ impl FollowFigures {
     }
 }
 
-/// Returns the time of the newest CSN in a cookie of OpenLDAP's or Pando's form, or of slapd's access log, in
-/// microseconds since 1970.
+/// Returns the time of the newest CSN in a cookie, in microseconds since 1970. The cookie has the form of OpenLDAP,
+/// Pando, or slapd's access log.
 fn newest_change(cookie: &[u8]) -> Option<i64> {
     let text = std::str::from_utf8(cookie).ok()?;
     let csns = text.split(',').find_map(|field| field.strip_prefix("csn="));

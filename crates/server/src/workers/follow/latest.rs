@@ -1,8 +1,8 @@
 //! The latest change of each entry, in the order of arrival.
 //!
-//! Changes are kept here to be made later. A later change of an entry replaces an earlier one, because each contains
-//! the whole entry. An earlier one that is made after a later one would undo it: an entry that was added and deleted
-//! would stay.
+//! The changes here are made later. A later change of an entry replaces an earlier one, because each contains the whole
+//! entry. If an earlier one were made after a later one, it would undo the later one: an entry that was added and then
+//! deleted would remain.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use ldap::SyncUuid;
 
 use crate::workers::writer::change_bytes;
 
-/// At most one change of each entry.
+/// Changes, at most one per entry.
 #[derive(Default)]
 pub(super) struct Latest {
-    /// In the order of arrival; `None` in the places of replaced changes.
+    /// The changes in the order of arrival; `None` for each replaced change.
     changes: Vec<Option<Arc<SourceChange>>>,
     places: HashMap<SyncUuid, usize>,
     bytes: usize,
 }
 
 impl Latest {
-    /// Number of changes.
+    /// Returns the number of changes.
     pub(super) fn len(&self) -> usize {
         self.places.len()
     }
@@ -31,12 +31,12 @@ impl Latest {
         self.places.is_empty()
     }
 
-    /// Octets that the changes take in memory, about.
+    /// Returns the approximate size of the changes in memory, in octets.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Adds a change after the others, in place of an earlier one of the same entry.
+    /// Adds a change at the end, and removes an earlier one of the same entry.
     pub(super) fn push(&mut self, change: Arc<SourceChange>) {
         self.remove(change.uuid());
         self.bytes += change_bytes(&change);

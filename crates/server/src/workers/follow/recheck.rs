@@ -1,10 +1,11 @@
-//! Reads entries of the source again that it may have changed without a message.
+//! Reads again entries that the source may have changed without a message.
 //!
 //! slapd's overlay refint changes values that name a renamed or deleted entry, after the rename or delete, and sends no
-//! message. Here such values follow the entry, or are removed with it. They differ if a client changed the entry before
-//! refint did, so that it was sent with the old name, if refint replaces a last value, or if refint loses a repair,
-//! because the entry was itself renamed meanwhile. So entries that received a value that names no entry, and those that
-//! named a deleted or renamed one, are read again: twice soon, and twice later, because a busy slapd takes its time.
+//! message. In the copy such values follow the renamed entry, or are removed with the deleted one. The copy can still
+//! differ: a client may change an entry before refint does, so that it is sent with the old name; refint may replace a
+//! last value; and refint loses a change if the entry itself is renamed meanwhile. So entries that received a value
+//! that names no entry, and entries that named a deleted or renamed one, are read again: twice soon, and twice later,
+//! because a busy slapd may take long.
 
 use std::time::{Duration, Instant};
 
@@ -15,15 +16,15 @@ use ldap::{Control, ControlsBuf, Scope, SyncUuid, oids};
 use super::{Follow, FollowError, source};
 use crate::limits::follow::{FOLLOW_RECHECK, FOLLOW_RECHECK_LATE, FOLLOW_RECHECKED_MAX};
 
-/// Checks at an interval. Each reads what was in doubt since the check before the last one.
+/// Checks at one interval. Each reads the entries that became doubtful since the check before the last one.
 struct Series {
-    /// Positions of the log here at the check before the last one, and at the last one.
+    /// Positions of this server's log at the check before the last one, and at the last one.
     positions: [u64; 2],
     at: Instant,
     interval: Duration,
 }
 
-/// Progress of the checks: soon, and later.
+/// Progress of the two series of checks: soon, and later.
 pub(super) struct Recheck([Series; 2]);
 
 impl Default for Recheck {
@@ -44,7 +45,7 @@ impl Recheck {
         self.0.iter().any(Series::is_due)
     }
 
-    /// Begins a check: returns the entries to read.
+    /// Begins the checks that are due. Returns the entries to read.
     pub(super) fn begin(&mut self, follow: &Follow) -> Result<Vec<(SyncUuid, String)>, FollowError> {
         let snapshot = follow.directory.snapshot()?;
         let mut all: Vec<(SyncUuid, String)> = Vec::new();
@@ -62,8 +63,8 @@ impl Recheck {
     }
 }
 
-/// Reads an entry on a connection of its own, so that it is not older than what was received before. Returns `None` if
-/// the source has no such entry under this name: then it has sent, or will send, a message.
+/// Reads an entry on a separate connection, so that it is not older than the messages received before. Returns `None`
+/// if the source has no such entry under this name; then it has sent, or will send, a message.
 pub(super) fn read(
     connection: &mut Connection,
     follow: &Follow,
@@ -86,7 +87,7 @@ pub(super) fn read(
     Ok(entry.has_uuid().then_some(entry))
 }
 
-/// Connects to read entries. A failure does not end the copy: they are read again with the next ones.
+/// Connects to read entries. A failure does not end the copy: the entries are read with the next check.
 pub(super) fn connect(follow: &Follow) -> Option<Connection> {
     let connected = source::connect(&follow.settings);
     connected.inspect_err(|error| tracing::warn!("entries of the source cannot be read again: {error}")).ok()

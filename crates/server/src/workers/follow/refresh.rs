@@ -1,8 +1,8 @@
 //! Entries that a refresh has sent.
 //!
-//! slapd sends the changes that were made during the refresh after it, in the state that each entry had at that time.
-//! The refresh may have sent a later state already, so such messages are recognized by their entryCSN and left out. An
-//! older one may not even be possible any longer, because the superior of its name was renamed.
+//! After the refresh, slapd sends the changes that were made during the refresh, each with the entry as it was then.
+//! The refresh may have sent a later state already, so such messages are recognized by their entryCSN and skipped. The
+//! older state may even be impossible, because the superior of its name was renamed.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
@@ -12,16 +12,16 @@ use ldap::SyncUuid;
 use super::cookie;
 use crate::limits::follow::FOLLOW_NEWEST_MAX;
 
-/// The entries that were sent or named.
+/// Entries that were sent or named as unchanged.
 #[derive(Default)]
 pub(super) struct Refresh {
     seen: HashSet<SyncUuid>,
-    /// The entries with the greatest entryCSN among those that were sent.
+    /// The entries with the greatest entryCSNs among those that were sent.
     newest: BinaryHeap<Reverse<(String, SyncUuid)>>,
 }
 
 impl Refresh {
-    /// Notes an entry that was sent, with its entryCSN.
+    /// Records an entry that was sent, with its entryCSN.
     pub(super) fn sent(&mut self, uuid: SyncUuid, csn: Option<String>) {
         self.seen.insert(uuid);
         let Some(csn) = csn else { return };
@@ -31,12 +31,12 @@ impl Refresh {
         }
     }
 
-    /// Notes entries that are as they were.
+    /// Records entries that were named as unchanged.
     pub(super) fn named(&mut self, uuids: &[SyncUuid]) {
         self.seen.extend(uuids);
     }
 
-    /// Notes an entry that was deleted after it was sent.
+    /// Removes an entry that was deleted after it was sent.
     pub(super) fn deleted(&mut self, uuid: &SyncUuid) {
         self.seen.remove(uuid);
     }

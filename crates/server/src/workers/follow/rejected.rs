@@ -8,11 +8,11 @@ use ldap::SyncUuid;
 
 use crate::limits::follow::FOLLOW_REJECTED_MAX;
 
-/// Entries that are not copied, which are logged once each.
+/// Entries that are not copied. Each is logged once.
 #[derive(Default)]
 pub(super) struct Rejected {
     uuids: HashSet<SyncUuid>,
-    /// Number of those that are not in the set.
+    /// Number of further entries, which are not in the set.
     more: u64,
 }
 
@@ -21,7 +21,7 @@ impl Rejected {
         self.uuids.len() as u64 + self.more
     }
 
-    /// Returns true if the entry is one of those that are remembered.
+    /// Returns true if the set contains the entry.
     pub(super) fn contains(&self, uuid: &SyncUuid) -> bool {
         self.uuids.contains(uuid)
     }
@@ -31,12 +31,12 @@ impl Rejected {
         self.more = self.more.max(1);
     }
 
-    /// Notes that a change was made.
+    /// Records that a change of the entry was made.
     pub(super) fn remove(&mut self, uuid: &SyncUuid) {
         self.uuids.remove(uuid);
     }
 
-    /// Notes that a change was refused.
+    /// Records that a change of the entry was refused.
     pub(super) fn add(&mut self, change: &SourceChange, outcome: &Outcome) {
         if self.uuids.len() >= FOLLOW_REJECTED_MAX {
             self.more += 1;

@@ -1,11 +1,11 @@
-//! One connection to the other server: connects, searches, and turns its messages into batches of changes.
+//! One connection to the other server: connects, searches, and converts the received messages to batches of changes.
 //!
-//! During the refresh, the entries that the other server sends or names as unchanged are noted. If it does not report
-//! deletes itself, or received no cookie and so cannot, all others are deleted at the end (RFC 4533 section 3.3.2).
-//! Only then is its cookie stored. Changes that wait for others, such as an entry that comes before its superior, are
-//! tried again at the end of the refresh, and later with the next changes, unless a later change of the same entry was
-//! made. No cookie is stored while some wait, so that the source sends them again after the earlier one. A change that
-//! has waited for some cookies is given up.
+//! The session records which entries the other server sends or names as unchanged during the refresh. If the server
+//! does not report deletes itself, or cannot because it received no cookie, all other entries are deleted at the end
+//! (RFC 4533 section 3.3.2). Only then is the cookie stored. Some changes wait for others, for example an entry that
+//! arrives before its superior. They are tried again at the end of the refresh, and later with the next changes, unless
+//! a later change of the same entry was made. No cookie is stored while changes wait, so that the source sends them
+//! again after the stored cookie. A change that has waited for some cookies is given up.
 
 mod polls;
 
@@ -44,38 +44,38 @@ type Result<T> = std::result::Result<T, FollowError>;
 pub(super) struct Session<'f> {
     follow: &'f Follow,
     random: Random,
-    /// The entries that were sent or named, until the refresh is complete.
+    /// Entries that the refresh has sent or named; `None` once the refresh is complete.
     refresh: Option<Refresh>,
-    /// Entries that the refresh has sent with changes that are sent again, and their entryCSNs.
+    /// entryCSNs of the entries that the refresh sent in a state that is sent again as a change.
     newer: HashMap<SyncUuid, String>,
-    /// Cookie of the request, if it had one.
+    /// Cookie in the search request, if it had one.
     sent_cookie: Option<Vec<u8>>,
-    /// Changes received and not made yet.
+    /// Changes that were received and not made yet.
     pending: Vec<Arc<SourceChange>>,
     pending_bytes: usize,
-    /// Changes that wait for others.
+    /// Changes that wait for other changes.
     waiting: Latest,
-    /// Number of cookies, or polls of a list, during which each entry has waited.
+    /// Number of cookies or polls for which the change of each entry has waited.
     waits: HashMap<SyncUuid, u32>,
-    /// Entries since the last stored cookie with values that name others.
+    /// Entries since the last stored cookie whose values name other entries.
     with_links: Latest,
-    /// Whether those were too many to keep.
+    /// Whether these entries were too many to retain.
     lacks_links: bool,
-    /// Whether an entry was renamed since then.
+    /// Whether an entry was renamed since the last stored cookie.
     has_renames: bool,
-    /// Position of the log here when the refresh began, or when entries were last read again.
+    /// Position of this server's log when the refresh began, or when entries were last read again.
     reread: u64,
-    /// Cookie of the end of the refresh.
+    /// Cookie at the end of the refresh.
     refreshed: Vec<u8>,
-    /// Cookie of the last changes received, and whether it is not stored yet.
+    /// Cookie of the last received changes, and whether it is not stored yet.
     cookie: Vec<u8>,
     has_new_cookie: bool,
     /// Entries that are not copied.
     rejected: Rejected,
-    /// Numbers of values received that have no meaning here, by attribute.
+    /// Number of received values that have no meaning in this server, by attribute.
     left_out: BTreeMap<&'static str, u64>,
     recheck: Recheck,
-    /// Entries of the last check that are yet to be read.
+    /// Entries of the last recheck that remain to be read.
     doubtful: Vec<(SyncUuid, String)>,
     /// Connection that reads them.
     reader: Option<Connection>,
@@ -84,12 +84,12 @@ pub(super) struct Session<'f> {
     probe: Option<MessageId>,
 }
 
-/// Outcome of changes that were made together.
+/// Outcome of a batch of changes.
 #[derive(Clone, Copy)]
 enum Settled {
     /// All were made.
     All,
-    /// Some wait for others, and none was refused.
+    /// Some wait for other changes, and none was refused.
     SomeWait,
     /// Some were refused.
     SomeRefused,
@@ -125,7 +125,7 @@ impl<'f> Session<'f> {
         }
     }
 
-    /// Returns true if the refresh was complete.
+    /// Returns true if the refresh was completed.
     pub(super) fn was_complete(&self) -> bool {
         self.was_complete
     }
@@ -134,7 +134,7 @@ impl<'f> Session<'f> {
     pub(super) fn run(&mut self) -> Result<()> {
         let stored = self.follow.directory.follow_state(self.follow.settings.base())?;
         let state = stored.and_then(|bytes| CopyState::decode(&bytes, &self.follow.settings));
-        // An entry that was refused may be accepted now.
+        // If an entry was refused, everything is sent again, because the entry may be accepted now.
         let usable = state.filter(|state| state.rejected == 0 && !state.cookie.is_empty());
         self.sent_cookie = usable.map(|state| state.cookie);
         self.reread = self.follow.directory.snapshot()?.position()?;
@@ -146,7 +146,7 @@ impl<'f> Session<'f> {
         if let Some(list) = list {
             return self.follow_list(&mut connection, &list);
         }
-        // A cookie of a list means nothing to content synchronization.
+        // A cookie of a list of changes is invalid for content synchronization.
         self.sent_cookie.take_if(|cookie| ChangeList::is_cookie(cookie));
         let search =
             source::search(&self.follow.settings, &mut connection, (true, self.sent_cookie.as_deref()))?;
@@ -156,7 +156,7 @@ impl<'f> Session<'f> {
             if self.refresh.is_none() && !connection.has_message() {
                 self.flush()?;
                 self.recheck()?;
-                // Entries that remain are read as soon as no message waits.
+                // The remaining entries are read as soon as no message waits.
                 let wait = if self.doubtful.is_empty() { FOLLOW_LOOK } else { FOLLOW_RECHECK_WAIT };
                 connection.set_timeout(wait)?;
             }
@@ -185,7 +185,7 @@ impl<'f> Session<'f> {
         }
     }
 
-    /// Asks a silent server for a sign of life, and ends the connection if it gives none.
+    /// Probes a silent server, and ends the connection if it does not answer.
     fn check_silence(&mut self, connection: &mut Connection) -> Result<()> {
         if self.heard.elapsed() < FOLLOW_SILENCE {
             return Ok(());
@@ -199,7 +199,7 @@ impl<'f> Session<'f> {
         Ok(())
     }
 
-    /// Takes a message of the search.
+    /// Handles a message of the search.
     fn take(&mut self, received: &Received) -> Result<()> {
         let message = received.message();
         match message.response {
@@ -220,11 +220,11 @@ impl<'f> Session<'f> {
         }
     }
 
-    /// Returns the reason of the end of the search.
+    /// Returns the reason why the search ended.
     fn ended(&mut self, code: ResultCode, diagnostic: &str) -> FollowError {
         if code == ResultCode::E_SYNC_REFRESH_REQUIRED {
             if self.refresh.is_some() && self.sent_cookie.is_some() {
-                // The cookie is of no use any longer.
+                // The cookie is not usable any longer.
                 if let Err(error) = self.forget_cookie() {
                     return error;
                 }
@@ -239,7 +239,7 @@ impl<'f> Session<'f> {
         let Some(SyncStateValue { state, uuid, cookie }) = control.and_then(SyncStateValue::decode) else {
             return Err(FollowError::Source("an entry has no sync state: is the source's provider enabled?"));
         };
-        // A delete is always made, because slapd may report one that is older than its cookie for the first time.
+        // A delete is always made: slapd may report a delete late, with a CSN that its cookie already includes.
         let is_known = match (&mut self.refresh, state) {
             (Some(refresh), SyncState::Delete) => {
                 refresh.deleted(&uuid);
@@ -268,7 +268,7 @@ impl<'f> Session<'f> {
         Ok(())
     }
 
-    /// Adds the change that makes an entry equal.
+    /// Adds the change that makes the copied entry equal to the source's.
     fn push_entry(&mut self, mut entry: SourceEntry) -> Result<()> {
         let snapshot = self.follow.directory.snapshot()?;
         source::map(&mut entry, &snapshot.state().catalog.schema, &self.follow.settings);
@@ -291,8 +291,8 @@ impl<'f> Session<'f> {
         Ok(())
     }
 
-    /// Reads entries again whose values may name other entries than at the source, if too many were received to keep
-    /// them until the end of the refresh. If that is not possible, the end of the group finds it, and the whole content
+    /// Reads entries again whose values may name other entries than at the source, if they were too many to retain
+    /// until the end of the refresh. If they cannot be read, the end of the group detects that, and the whole content
     /// is compared again.
     fn reread_links(&mut self) -> Result<()> {
         for _ in 0..FOLLOW_REREADS_MAX {
@@ -313,8 +313,8 @@ impl<'f> Session<'f> {
         Ok(())
     }
 
-    /// Makes some entries equal that the source may have changed without a message. The others remain for later calls,
-    /// so that reading them does not delay changes.
+    /// Reads entries again that the source may have changed without a message. Each call reads only some of them, so
+    /// that changes are not delayed.
     fn recheck(&mut self) -> Result<()> {
         if self.doubtful.is_empty() {
             self.reader = None;
@@ -329,7 +329,7 @@ impl<'f> Session<'f> {
         self.read_again(entries).map(drop)
     }
 
-    /// Makes entries equal to those that the source has now. Returns false if there is no connection to read them.
+    /// Updates these entries of the copy from the source. Returns false if there is no connection to read them.
     fn read_again(&mut self, entries: Vec<(SyncUuid, String)>) -> Result<bool> {
         if entries.is_empty() {
             return Ok(true);
@@ -361,7 +361,7 @@ impl<'f> Session<'f> {
             }
             SyncInfo::IdSet(set) => self.refresh.iter_mut().for_each(|seen| seen.named(&set.uuids)),
             SyncInfo::Refreshed { deletes, cookie, is_done } => {
-                // Without a cookie the whole content was sent, whatever the source calls the phase.
+                // Without a cookie the source has sent the whole content, whatever it calls the phase.
                 if !deletes || (is_done && self.sent_cookie.is_none()) {
                     self.delete_others()?;
                 }
@@ -373,7 +373,7 @@ impl<'f> Session<'f> {
         Ok(())
     }
 
-    /// Keeps a cookie of the time after the refresh: until then it says nothing of the copy.
+    /// Records a cookie that arrives after the refresh. An earlier one does not describe the state of the copy.
     fn note_cookie(&mut self, cookie: Option<&[u8]>) {
         if self.refresh.is_none()
             && let Some(cookie) = cookie.and_then(|cookie| cookie::combined(&self.cookie, cookie))
@@ -383,11 +383,11 @@ impl<'f> Session<'f> {
         }
     }
 
-    /// Adds a change. Earlier ones of the same entry are still made if they come before it, because other entries may
+    /// Adds a change. Pending earlier changes of the same entry are still made before it, because other entries may
     /// have to be placed below the names that the entry had in between.
     fn push(&mut self, change: Arc<SourceChange>) {
         if self.refresh.is_some() {
-            // Waiting changes of the entry are made after this one.
+            // Otherwise a waiting change of the entry would be made after this one.
             self.waiting.remove(change.uuid());
         }
         self.with_links.remove(change.uuid());
@@ -395,8 +395,8 @@ impl<'f> Session<'f> {
         self.pending.push(change);
     }
 
-    /// Keeps an entry that has to be made equal again if others are renamed. If there are too many, the content is read
-    /// again after a rename instead.
+    /// Retains an entry that must be updated again if an entry that it names is renamed. If there are too many, the
+    /// entries are read again after a rename instead.
     fn keep_links(&mut self, change: Arc<SourceChange>) {
         if self.lacks_links {
             return;
@@ -429,7 +429,7 @@ impl<'f> Session<'f> {
     fn finish_refresh(&mut self, cookie: Option<&[u8]>) -> Result<()> {
         self.flush()?;
         self.retry_waiting()?;
-        // Without one, the source has the state of the cookie of the request.
+        // Without a cookie in the message, the source is in the state of the request's cookie.
         let cookie = cookie.or(self.sent_cookie.as_deref()).unwrap_or_default().to_vec();
         if cookie::is_openldap(&cookie) {
             self.reread_links()?;
@@ -448,7 +448,7 @@ impl<'f> Session<'f> {
         Ok(())
     }
 
-    /// Tries the changes that wait, until those that remain wait for nothing that is to come.
+    /// Tries the waiting changes again, until no more of them can be made.
     fn retry_waiting(&mut self) -> Result<()> {
         loop {
             let before = self.waiting.len();
@@ -466,7 +466,7 @@ impl<'f> Session<'f> {
         }
     }
 
-    /// Makes the pending changes, and stores the cookie if there is one.
+    /// Makes the pending changes, and stores the cookie if there is a new one.
     fn flush(&mut self) -> Result<()> {
         if self.pending.is_empty() && !self.has_new_cookie {
             return Ok(());
@@ -508,20 +508,20 @@ impl<'f> Session<'f> {
         let Some(cookie) = cookie else { return Ok(()) };
         let is_stored = match settled {
             Settled::All => self.lacking() == rejected,
-            // The state is still that of an earlier cookie.
+            // The stored state is still that of an earlier cookie.
             Settled::SomeWait if self.was_complete && !cookie.is_empty() => self.rejected.count() == rejected,
             Settled::SomeWait | Settled::SomeRefused => self.lacking() == lacking.max(1),
         };
         self.end_group(is_stored)
     }
 
-    /// Returns the number of entries that are not copied, with those that wait for others.
+    /// Returns the number of entries that are not copied, including those whose changes wait.
     fn lacking(&self) -> u64 {
         self.rejected.count() + self.waiting.len() as u64
     }
 
-    /// Begins the next group of changes, after a cookie. `is_stored` says that the stored state has the number of
-    /// entries that are not copied.
+    /// Begins the next group of changes after a cookie. If `is_stored` is false, the stored state does not contain the
+    /// number of entries that are not copied, and is written again.
     fn end_group(&mut self, is_stored: bool) -> Result<()> {
         let lacks_links = std::mem::take(&mut self.lacks_links);
         if std::mem::take(&mut self.has_renames) && lacks_links {
@@ -546,7 +546,7 @@ impl<'f> Session<'f> {
             if self.follow.is_stopping.load(Ordering::Relaxed) {
                 return Err(FollowError::Stopping);
             }
-            // The queue is full of clients' changes.
+            // The queue is full of changes from clients.
             std::thread::sleep(FOLLOW_LOOK / 25);
         }
     }
@@ -561,7 +561,7 @@ impl<'f> Session<'f> {
         }
     }
 
-    /// Keeps the changes that wait, and notes those that were refused or made.
+    /// Retains the changes that wait, and records which were refused and which were made.
     fn settle(&mut self, made: &FollowedChanges) -> Settled {
         let leftovers = made.take_leftovers();
         let settled = match (leftovers.is_empty(), leftovers.refused.is_empty()) {
@@ -587,8 +587,8 @@ impl<'f> Session<'f> {
         settled
     }
 
-    /// Refuses entries whose superiors have not come after some cookies, or polls to the end of a list, and at once
-    /// those that were refused before: the filter excludes their superiors.
+    /// Gives up entries whose superiors have not arrived after some cookies or polls. Entries that were given up before
+    /// are refused at once: the filter excludes their superiors.
     fn give_up(&mut self) {
         let waiting = self.waiting.take();
         let uuids: HashSet<&SyncUuid> = waiting.iter().map(|change| change.uuid()).collect();
@@ -609,7 +609,7 @@ impl<'f> Session<'f> {
         }
     }
 
-    /// Makes the next connection begin without a cookie.
+    /// Makes the next connection start without a cookie.
     fn forget_cookie(&mut self) -> Result<()> {
         self.refresh = None;
         self.rejected.add_unknown();
@@ -618,7 +618,7 @@ impl<'f> Session<'f> {
     }
 }
 
-/// Returns numbers of values by attribute, as messages show them.
+/// Formats numbers of values by attribute for messages.
 pub(crate) fn counts_text<N: std::fmt::Display>(counts: &BTreeMap<N, u64>) -> String {
     let counts: Vec<String> = counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
     counts.join(", ")

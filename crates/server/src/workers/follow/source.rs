@@ -21,7 +21,7 @@ pub(crate) fn connect(settings: &FollowSettings) -> Result<Connection> {
     Ok(source_connection::connect("follow", url, authorities.as_ref(), identity, FOLLOW_CONNECT)?)
 }
 
-/// Sends the request for the content: `persists` asks for later changes too.
+/// Sends the search request for the content. With `persists` it also requests later changes.
 pub(crate) fn search(
     settings: &FollowSettings,
     connection: &mut Connection,
@@ -39,7 +39,7 @@ pub(crate) fn search(
     Ok(connection.send(Request::Search(request), controls.as_controls())?)
 }
 
-/// Returns an entry that the other server has sent.
+/// Converts an entry that the other server has sent.
 pub(crate) fn entry(entry: &SearchEntry<'_>, uuid: SyncUuid) -> SourceEntry {
     let attributes = entry.attributes.iter().map(|attribute| SourceAttribute {
         description: attribute.description.to_owned(),
@@ -49,7 +49,7 @@ pub(crate) fn entry(entry: &SearchEntry<'_>, uuid: SyncUuid) -> SourceEntry {
     SourceEntry { uuid, dn: entry.object_name.to_owned(), attributes }
 }
 
-/// Gives an entry the names that it has here.
+/// Renames an entry and its attributes as the mapping says.
 pub(crate) fn map(entry: &mut SourceEntry, schema: &Schema, settings: &FollowSettings) {
     let left_out = entry.map(schema, &settings.mapping, &settings.leave_out);
     if left_out > 0 {

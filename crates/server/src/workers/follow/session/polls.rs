@@ -1,9 +1,8 @@
-//! A connection to a source with a list of changes, which is asked again and again.
+//! A connection to a source with a list of changes, which is polled.
 //!
-//! An entry is read as it is when its change is read, which may be after later changes. So it may have a name below a
-//! superior that the list names only later, and that may have another name by then: such entries wait, and are read
-//! again after the next changes. The cookie is stored when none waits; an entry that has waited for some polls is given
-//! up.
+//! An entry is read after its change is received, and may include later changes by then. So its superior may be an
+//! entry that the list names only later, or under another name. Such entries wait, and are read again after the next
+//! changes. The cookie is stored when no entry waits. An entry that has waited for some polls is given up.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -16,12 +15,12 @@ use crate::limits::follow::{FOLLOW_PATIENCE, FOLLOW_POLL};
 use crate::workers::follow::changes::{Change, ChangeList, Exchange};
 
 impl Session<'_> {
-    /// Follows the source until the connection ends.
+    /// Polls the source until the connection ends.
     pub(super) fn follow_list(&mut self, connection: &mut Connection, list: &ChangeList) -> Result<()> {
         let follow = self.follow;
         let mut exchange = Exchange { connection, is_stopping: &follow.is_stopping };
         let known = self.sent_cookie.as_deref().and_then(|cookie| list.own(cookie));
-        // A list that had no change yet may have been trimmed since.
+        // An empty cookie is not used: the list had no change at that time, but may have been trimmed since.
         let known = known.filter(|cookie| !cookie.is_empty()).map(<[u8]>::to_vec);
         let mut cookie = match known {
             Some(cookie) => {
@@ -64,20 +63,20 @@ impl Session<'_> {
         }
     }
 
-    /// Continues after a stored cookie.
+    /// Continues from a stored cookie.
     fn resume(&mut self, cookie: Vec<u8>) {
         (self.refresh, self.cookie, self.was_complete) = (None, cookie, true);
         self.follow.figures.set_stage(FollowStage::Following);
     }
 
-    /// Compares the whole content. Returns a cookie of a time before it was read.
+    /// Compares the whole content. Returns a cookie of the state before it was read.
     fn read_all(&mut self, exchange: &mut Exchange<'_>, list: &ChangeList) -> Result<Vec<u8>> {
         let settings = &self.follow.settings;
         let newest = list.newest(exchange)?;
         self.take_content(exchange, list, settings.source_base())?;
         self.flush()?;
         self.retry_waiting()?;
-        // Entries that were added or renamed meanwhile.
+        // Reads entries that were added or renamed meanwhile.
         let mut patience = FOLLOW_PATIENCE;
         while patience > 0 && !self.waiting.is_empty() {
             for change in list.poll(exchange, &newest)?.changes {
@@ -92,7 +91,7 @@ impl Session<'_> {
         Ok(newest)
     }
 
-    /// Makes the entries at and below one as they are at the source, those last that it sends in part.
+    /// Updates the entries at and below `base` from the source. Entries that the source sends only in part come last.
     fn take_content(&mut self, exchange: &mut Exchange<'_>, list: &ChangeList, base: &str) -> Result<()> {
         let mut in_part = Vec::new();
         list.content(exchange, (base, &self.follow.settings.filter), &mut |entry| {
@@ -110,7 +109,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Reads entries again that wait for others.
+    /// Reads the waiting entries again.
     fn read_waiting(&mut self, exchange: &mut Exchange<'_>, list: &ChangeList) -> Result<()> {
         for waiting in self.waiting.take() {
             let change = Change { uuid: *waiting.uuid(), may_be_moved: false };
@@ -119,12 +118,12 @@ impl Session<'_> {
         self.flush()
     }
 
-    /// Makes the entry of a change as it is at the source now.
+    /// Updates the entry of a change from the source.
     fn take_change(&mut self, exchange: &mut Exchange<'_>, list: &ChangeList, change: &Change) -> Result<()> {
         let (settings, uuid) = (&self.follow.settings, &change.uuid);
         let found = list.read(exchange, settings, uuid)?;
         if found.is_none() {
-            // The source may hide its content just now, while its access rules are changed.
+            // The source may hide its content for a moment while its access rules are changed.
             list.check_base(exchange, settings)?;
         }
         let snapshot = self.follow.directory.snapshot()?;
@@ -152,7 +151,7 @@ impl Session<'_> {
         if self.is_batch_full() { self.flush() } else { Ok(()) }
     }
 
-    /// Waits until the list is asked again.
+    /// Waits until the next poll is due.
     fn pause(&self) -> Result<()> {
         let begun = Instant::now();
         while begun.elapsed() < FOLLOW_POLL {
