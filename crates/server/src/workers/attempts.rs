@@ -1,11 +1,11 @@
-//! Results of password attempts that are not recorded in the directory yet: failures, last logins ([the gathered
-//! ones](super::logins) when they are due), stronger hashes.
+//! Results of password attempts that are not recorded in the directory yet: failures, stronger hashes, and last logins
+//! ([gathered ones](super::logins) once they are due).
 //!
 //! Every attempt counts at once, for all event loops. The writer receives one request per account, however many
-//! attempts follow meanwhile, so a storm of attempts costs one record per commit. A kill loses at most what the last
-//! commit did not contain; a stop writes everything.
+//! attempts follow before it handles the request, so a flood of attempts costs one record per commit. A stop writes
+//! everything. A crash loses the attempts since the last commit.
 //!
-//! An account is removed once it is recorded, so the size of the table is bounded by the writer's delay.
+//! An account is removed once its attempts are recorded, so the size of the table is bounded by the writer's delay.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -26,7 +26,7 @@ pub(crate) struct Attempts {
 pub(crate) struct UnrecordedAttempts {
     /// Times of the failures.
     pub(crate) times: Vec<i64>,
-    /// Whether a success followed the recorded failures.
+    /// Whether a success ended the failures that are recorded.
     pub(crate) ends_recorded: bool,
     /// The last success, if it must be recorded.
     pub(crate) success: Option<i64>,
@@ -34,23 +34,23 @@ pub(crate) struct UnrecordedAttempts {
 
 #[derive(Default)]
 struct Unrecorded {
-    /// Update that the writer has not taken yet.
+    /// Update that the writer has not received yet.
     waiting: AccountUpdate,
-    /// Update in the writer's present batch.
+    /// Update in the writer's current batch.
     writing: Option<AccountUpdate>,
-    /// Whether a request for it waits at the writer.
+    /// Whether the writer's queue contains a request for this account.
     is_queued: bool,
 }
 
 impl Attempts {
-    /// Returns the account's attempts that are not recorded yet. A caller that adds them to the recorded ones calls
-    /// this first and then reads the entry on a snapshot with every commit, so that none is missed.
+    /// Returns the account's unrecorded attempts. A caller that combines them with the recorded ones must call this
+    /// first and then read the entry on a snapshot with every commit, or it may miss attempts.
     pub(crate) fn unrecorded(&self, id: EntryId) -> UnrecordedAttempts {
         self.lock().get(&id).map(Unrecorded::attempts).unwrap_or_default()
     }
 
-    /// Notes something. Returns true if the caller must submit a request to the writer, because none waits for the
-    /// account.
+    /// Adds to the unrecorded attempts of an account. Returns true if the caller must submit a request to the writer,
+    /// because the queue contains none for the account.
     pub(crate) fn note(&self, id: EntryId, note: impl FnOnce(&mut AccountUpdate)) -> bool {
         let mut accounts = self.lock();
         if accounts.len() >= UNWRITTEN_ACCOUNTS_MAX && !accounts.contains_key(&id) {
@@ -61,9 +61,9 @@ impl Attempts {
         !std::mem::replace(&mut account.is_queued, true)
     }
 
-    /// Notes a failure, like [`note`](Attempts::note). `known` are the times of other failures; this one gets a
-    /// different time, because failures are identified by their time. If the writer is slow or cannot write, only as
-    /// many failures are kept as are enough to lock.
+    /// Adds a failure, like [`note`](Attempts::note). Failures are identified by their time, so this one gets a time
+    /// that differs from those of the other failures, of which `known` are recorded. If the writer is slow or cannot
+    /// write, only as many failures are retained as suffice to lock the account.
     pub(crate) fn note_failure(&self, id: EntryId, now: i64, known: &[i64]) -> bool {
         let mut accounts = self.lock();
         let account = match accounts.len() >= UNWRITTEN_ACCOUNTS_MAX {
@@ -80,28 +80,28 @@ impl Attempts {
         !std::mem::replace(is_queued, true)
     }
 
-    /// Notes that the writer's queue was full: the next note submits a request again.
+    /// Reports that the writer's queue was full, so that the next attempt submits a request again.
     pub(crate) fn not_queued(&self, id: EntryId) {
         if let Some(account) = self.lock().get_mut(&id) {
             account.is_queued = false;
         }
     }
 
-    /// Takes the update of an account, for the writer.
+    /// Moves the waiting update of an account to the writer's batch and returns it.
     pub(crate) fn take(&self, id: EntryId) -> AccountUpdate {
         let mut accounts = self.lock();
         let Some(account) = accounts.get_mut(&id) else { return AccountUpdate::default() };
         account.is_queued = false;
         let taken = std::mem::take(&mut account.waiting);
         match &mut account.writing {
-            // Twice in a batch: both count until it is committed.
+            // The account occurs twice in a batch: both updates count until it is committed.
             Some(writing) => *writing = after(std::mem::take(writing), taken.clone()),
             None => account.writing = Some(taken.clone()),
         }
         taken
     }
 
-    /// Ends the update that [`take`](Attempts::take) returned: it was committed, or it was not.
+    /// Ends the update that [`take`](Attempts::take) returned. If it was not committed, it waits again.
     pub(crate) fn settle(&self, id: EntryId, is_committed: bool) {
         let mut accounts = self.lock();
         let Some(account) = accounts.get_mut(&id) else { return };
@@ -114,12 +114,12 @@ impl Attempts {
         }
     }
 
-    /// Returns every account with a waiting update, for a stop.
+    /// Returns every account with unrecorded attempts, for a stop.
     pub(crate) fn all(&self) -> Vec<EntryId> {
         self.lock().keys().copied().collect()
     }
 
-    /// Notes are consistent before and after each step, so a poisoned lock is usable.
+    /// The table is consistent before and after each step, so a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, HashMap<EntryId, Unrecorded>> {
         self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -180,7 +180,7 @@ mod tests {
         assert!(attempts.all().is_empty(), "nothing stays");
     }
 
-    /// A clock may stand still, or be set back.
+    /// The clock may stand still or be set back.
     #[test]
     fn distinguishes_failures_of_the_same_time() {
         let attempts = Attempts::default();
@@ -237,7 +237,7 @@ mod tests {
         let attempts = Attempts::default();
         attempts.note(ID, succeed);
         attempts.take(ID);
-        // Twice in a batch.
+        // The account occurs twice in a batch.
         attempts.note(ID, |update| update.failures.push(1));
         attempts.take(ID);
         attempts.settle(ID, false);

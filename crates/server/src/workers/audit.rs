@@ -1,8 +1,8 @@
 //! The thread that writes the audit trail.
 //!
-//! It takes the events from the event loops, and reads the directory's log from the trail's position. Events of changes
-//! are made from their records, which survive a crash. So every change has its event, and no event needs a sync of its
-//! own. The log is kept until the trail contains it durably.
+//! The thread receives events from the event loops. It makes the events of changes from the records of the directory's
+//! log, starting at the trail's position. Records survive a crash, so every change has its event, and no event needs a
+//! separate sync. The log retains records until the trail contains their events durably.
 
 use std::io;
 use std::path::Path;
@@ -26,13 +26,13 @@ use crate::telemetry::operation_event::put_tracking;
 use crate::workers::audit_feed::{AuditFeed, Choice, Chunk};
 use crate::workers::service::Service;
 
-/// The file of the node's key, in the data directory.
+/// File of the node's signing key, in the data directory.
 const KEY_FILE: &str = "audit.key";
 
-/// Longest sleep of the thread while an anchor is due.
+/// Maximum time that the thread sleeps while an anchor is due.
 const ANCHOR_WAIT: Duration = Duration::from_secs(5);
 
-/// Attributes that the server sets with every change. Events omit them.
+/// Attributes that the server sets with every change, which events omit.
 const STAMPS: [&str; 7] = [
     "modifyTimestamp",
     "modifiersName",
@@ -43,8 +43,8 @@ const STAMPS: [&str; 7] = [
     "structuralObjectClass",
 ];
 
-/// Opens the trail of the settings, with the queue of its events; returns `None` without one. From here on the log is
-/// kept for it.
+/// Opens the trail that the settings describe and the queue of its events. Returns `None` if there is no trail. From
+/// now on the log retains records for the trail.
 ///
 /// # Errors
 /// The trail cannot be written or continued.
@@ -67,7 +67,7 @@ pub(crate) fn open(
     let (mut trail, opening) = Trail::open(options, position, now_micros())?;
     report(folder, &trail, opening);
     if trail.position() > position {
-        // A backup was restored. Positions repeat, and the changes at them must be audited again.
+        // A backup was restored, so positions repeat. The changes at the repeated positions must be audited again.
         tracing::warn!(
             "the audit trail has changes up to position {}, the data ends at {position}: it goes on from there",
             trail.position()
@@ -104,7 +104,7 @@ fn report(folder: &Path, trail: &Trail, opening: Opening) {
     }
 }
 
-/// Starts the thread. It writes all events before it stops, so the threads that send it events must stop before it.
+/// Starts the thread. It writes all events before it stops, so the threads that send events must be stopped before.
 ///
 /// # Errors
 /// The system cannot start one.
@@ -144,7 +144,7 @@ struct Scribe<'a> {
     snapshot: Snapshot,
     choice: Choice,
     unwritten: Vec<Chunk>,
-    /// Lost events that the trail must still report.
+    /// Number of lost events that the trail must still report.
     lost: u64,
     synced: Instant,
     is_synced: bool,
@@ -173,7 +173,7 @@ impl Scribe<'_> {
         }
     }
 
-    /// Returns how long the thread may wait if nothing arrives.
+    /// Returns the maximum time that the thread waits if no event arrives; `None` for no limit.
     fn patience(&self) -> Option<Duration> {
         if self.is_failing {
             Some(AUDIT_RETRY)
@@ -232,7 +232,7 @@ impl Scribe<'_> {
         Ok(())
     }
 
-    /// Writes the changes of the log that the trail does not have.
+    /// Writes the events of the changes in the log that the trail does not have.
     fn write_changes(&mut self) -> Result<(), ScribeError> {
         self.snapshot.renew().map_err(|error| ScribeError::Log(error.to_string()))?;
         loop {
@@ -260,12 +260,12 @@ impl Scribe<'_> {
                 count += self.describe(change, &mut bytes);
             }
             match count {
-                // These changes have no events: the position is written with the next block.
+                // These changes have no events: the next block records the position.
                 0 if last == self.snapshot.position().unwrap_or(last) && last - from < 64 => break,
                 _ => self.append(&bytes, count, last)?,
             }
         }
-        // Between two passes an idle trail pins no old pages.
+        // An idle trail must pin no old pages.
         self.snapshot.park();
         Ok(())
     }
@@ -289,7 +289,7 @@ impl Scribe<'_> {
         Ok(())
     }
 
-    /// Notes that the trail cannot be written. Requests are held back or events are lost, as the settings say.
+    /// Handles a failure to write the trail. As the settings say, requests are held back or events are lost.
     fn failed(&mut self, error: &ScribeError, is_closed: bool) {
         if !std::mem::replace(&mut self.is_failing, true) {
             let what = match self.feed.settings.overload {
@@ -305,7 +305,7 @@ impl Scribe<'_> {
         let is_far_behind = behind > AUDIT_LAG_CHANGES_MAX;
         self.feed.set_lagging(is_far_behind);
         if is_far_behind && self.feed.settings.overload == Overload::Count {
-            // Releases the log: the trail will report the changes that it misses as a gap.
+            // The log may drop these records. The trail will report the missing changes as a gap.
             self.directory.keep_log_from(position + 1 - AUDIT_LAG_CHANGES_MAX);
         }
         if self.feed.must_hold() && !std::mem::replace(&mut self.is_holding, true) {
@@ -326,7 +326,7 @@ impl Scribe<'_> {
         figures.position.store(self.trail.position(), Ordering::Relaxed);
     }
 
-    /// Ends the trail.
+    /// Closes the trail.
     fn close(self) {
         if let Err(error) = self.trail.close(now_micros()) {
             tracing::error!(%error, "the audit trail could not be ended: its last blocks are not signed");
@@ -461,7 +461,7 @@ impl Scribe<'_> {
         }
     }
 
-    /// Appends the values of an attribute, with the end that they get, unless they are secret.
+    /// Appends the values of an attribute and their expiry, unless they are secret.
     fn put_values(
         &self,
         (id, until): (AttrId, Option<u64>),
@@ -486,7 +486,7 @@ impl Scribe<'_> {
 struct Described<'r> {
     id: AttrId,
     fate: ValueFate,
-    /// End that the values get; 0 for none.
+    /// Expiry of the values; 0 for none.
     until: Option<u64>,
     values: &'r [Value],
 }
@@ -501,12 +501,12 @@ fn fate_of(change: &ValueChange) -> Described<'_> {
     Described { id: change.attribute, fate, until, values: &change.values }
 }
 
-/// Whether the change is the server's own, such as the update of an account's state.
+/// Returns true if the server itself made the change, such as an update of an account's state.
 fn is_own(record: &Record) -> bool {
     record.requester.is_empty() && record.origin.connection.is_none()
 }
 
-/// Returns the kind of a change, and its entry.
+/// Returns the kind of a change and its target entry.
 fn change_target(record: &Record) -> (Kind, &str) {
     match &record.change {
         Change::Add(add) => (Kind::Add, &add.dn),
@@ -525,7 +525,7 @@ fn change_target(record: &Record) -> (Kind, &str) {
     }
 }
 
-/// Error that kept events from being written.
+/// Error that prevented events from being written.
 #[derive(Debug, thiserror::Error)]
 enum ScribeError {
     #[error(transparent)]

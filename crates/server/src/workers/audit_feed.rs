@@ -1,8 +1,8 @@
 //! Queue of events between the event loops and the thread that writes the audit trail.
 //!
-//! Each event loop gathers its events in a buffer of its own. It hands the buffer over when it is large or old, or when
-//! the loop has nothing else to do, so an event costs its loop a copy. The queue is bounded in bytes. If it is full,
-//! either requests are held back or events are lost and counted, as the settings say.
+//! Each event loop gathers its events in a buffer. It hands over the buffer when it is large or old, or when the loop
+//! is idle, so an event costs the loop only a copy. The queue is bounded in bytes. If it is full, either requests are
+//! held back or events are lost and counted, as the settings say.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ use crate::limits::{
 };
 use crate::stamp::now_micros;
 
-/// Events of one loop.
+/// Events of one event loop.
 #[derive(Debug, Default)]
 pub(crate) struct Chunk {
     pub(crate) bytes: Vec<u8>,
@@ -31,40 +31,40 @@ pub(crate) struct AuditFeed {
     pub(crate) settings: AuditSettings,
     waiting: Mutex<Waiting>,
     arrived: Condvar,
-    /// Bytes of the chunks that are not written yet.
+    /// Octets of the chunks that are not written yet.
     waiting_bytes: AtomicUsize,
-    /// Whether the trail lags so far that requests wait.
+    /// Whether the trail lags so far that requests must wait.
     holds: AtomicBool,
     pub(crate) figures: AuditFigures,
 }
 
-/// For the monitor.
+/// Figures of the trail, for the monitor.
 #[derive(Debug, Default)]
 pub(crate) struct AuditFigures {
-    /// Events written.
+    /// Number of written events.
     pub(crate) events: AtomicU64,
-    /// Blocks written.
+    /// Number of written blocks.
     pub(crate) blocks: AtomicU64,
-    /// Bytes of the trail.
+    /// Size of the trail in octets.
     pub(crate) bytes: AtomicU64,
-    /// Position of the log up to which changes are in the trail.
+    /// Position of the last change in the trail.
     pub(crate) position: AtomicU64,
-    /// Events lost.
+    /// Number of lost events.
     pub(crate) lost: AtomicU64,
     /// Whether the trail cannot be written now.
     pub(crate) is_failing: AtomicBool,
-    /// Requests that were held back.
+    /// Number of times that requests were held back.
     pub(crate) held: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct Waiting {
     chunks: Vec<Chunk>,
-    /// Bytes of the chunks.
+    /// Octets of the chunks.
     bytes: usize,
-    /// The log has grown.
+    /// Whether the log has grown.
     has_changes: bool,
-    /// Lost events that the trail has not reported yet.
+    /// Number of lost events that the trail has not reported yet.
     lost: u64,
     is_closed: bool,
 }
@@ -89,7 +89,7 @@ impl AuditFeed {
         }
     }
 
-    /// Whether requests have to wait.
+    /// Returns true if requests must wait.
     #[inline]
     pub(crate) fn must_hold(&self) -> bool {
         let is_full = self.waiting_bytes.load(Ordering::Relaxed) >= AUDIT_WAITING_BYTES_MAX;
@@ -101,7 +101,7 @@ impl AuditFeed {
         self.holds.store(is_lagging, Ordering::Relaxed);
     }
 
-    /// The log has grown.
+    /// Reports that the log has grown.
     pub(crate) fn changed(&self) {
         let was_idle = {
             let mut waiting = self.lock();
@@ -141,7 +141,8 @@ impl AuditFeed {
         self.arrived.notify_one();
     }
 
-    /// Waits for events or changes, for at most `patience` if that is given, then a little for more of them.
+    /// Waits for events or changes, for at most `patience` if given, and then for up to [`AUDIT_GATHER`] for more of
+    /// them.
     pub(crate) fn fetch(&self, patience: Option<Duration>) -> Fetched {
         let is_idle = |waiting: &mut Waiting| {
             waiting.chunks.is_empty() && !waiting.has_changes && waiting.lost == 0 && !waiting.is_closed
@@ -164,7 +165,7 @@ impl AuditFeed {
         Fetched { chunks: std::mem::take(chunks), lost: std::mem::take(lost), is_closed: *is_closed }
     }
 
-    /// Notes that a chunk is in the trail.
+    /// Reports that a chunk is in the trail.
     pub(crate) fn written(&self, bytes: usize) {
         self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
@@ -175,7 +176,7 @@ impl AuditFeed {
     }
 }
 
-/// Rules for the events to keep, with names in normal form.
+/// Rules that select the events to record, with names in normal form.
 pub(crate) struct Choice {
     what: Kinds,
     except: Vec<Exception>,
@@ -202,7 +203,7 @@ impl Choice {
         Choice { what: settings.what, except: except.collect() }
     }
 
-    /// Whether an event of this kind is kept.
+    /// Returns true if an event of this kind is recorded.
     pub(crate) fn keeps(&self, snapshot: &Snapshot, kind: Kind, who: &str, target: &str) -> bool {
         self.what.contains(kind)
             && (self.except.is_empty()
@@ -221,7 +222,7 @@ impl Exception {
 fn is_below(snapshot: &Snapshot, name: &str, superiors: &[NormalName]) -> bool {
     let Ok(dn) = parse_dn(name) else { return false };
     let name = NormalName::of(&dn, &snapshot.state().catalog.schema);
-    // The key of a superior is a prefix, and ends where one of the RDNs does.
+    // The key of a superior is a prefix that ends where an RDN ends.
     superiors.iter().any(|superior| {
         superior.failure.is_none()
             && name.key.starts_with(&superior.key)
@@ -229,7 +230,7 @@ fn is_below(snapshot: &Snapshot, name: &str, superiors: &[NormalName]) -> bool {
     })
 }
 
-/// The buffer of an event loop, if there is a trail.
+/// Event buffer of an event loop; empty if there is no trail.
 pub(crate) struct AuditBuffer {
     trail: Option<(Arc<AuditFeed>, Choice)>,
     gathered: RefCell<Gathered>,
@@ -239,7 +240,8 @@ struct Gathered {
     chunk: Chunk,
     /// Arrival of the oldest event.
     since: Instant,
-    /// The system's clock and the monotonic one at the same time: one is cheaper to ask than two.
+    /// A reading of the monotonic clock and of the system's clock at the same time, so that most events need only the
+    /// monotonic one.
     clock: (Instant, u64),
 }
 
@@ -257,13 +259,13 @@ impl AuditBuffer {
         AuditBuffer { trail, gathered: RefCell::new(gathered) }
     }
 
-    /// Whether there is a trail.
+    /// Returns true if there is a trail.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.trail.is_some()
     }
 
-    /// Whether requests have to wait for it.
+    /// Returns true if requests must wait for the trail.
     #[inline]
     pub(crate) fn must_hold(&self) -> bool {
         self.trail.as_ref().is_some_and(|(feed, _)| {
@@ -275,7 +277,7 @@ impl AuditBuffer {
         })
     }
 
-    /// Whether old values of changes are kept.
+    /// Returns true if events contain the old values of changes.
     pub(crate) fn keeps_old_values(&self) -> bool {
         self.trail
             .as_ref()
@@ -287,7 +289,7 @@ impl AuditBuffer {
         self.trail.as_ref().is_some_and(|(_, choice)| choice.keeps(snapshot, kind, who, target))
     }
 
-    /// Microseconds since 1970 at `instant`.
+    /// Returns the microseconds since 1970 at `instant`.
     pub(crate) fn micros_at(&self, instant: Instant) -> u64 {
         let mut gathered = self.gathered.borrow_mut();
         if instant.saturating_duration_since(gathered.clock.0) > CLOCK_GOOD {
@@ -300,7 +302,7 @@ impl AuditBuffer {
         micros.saturating_add(since(instant, at)).saturating_sub(since(at, instant))
     }
 
-    /// Adds an event with these fields.
+    /// Adds an event that consists of these fields.
     pub(crate) fn push(&self, fields: &[&[u8]]) {
         let mut gathered = self.gathered.borrow_mut();
         if gathered.chunk.bytes.is_empty() {
@@ -336,7 +338,7 @@ impl AuditBuffer {
         self.push(&[&fields]);
     }
 
-    /// Hands the events over if they are old by `now`.
+    /// Hands over the events if the oldest one is too old at `now`.
     #[inline]
     pub(crate) fn hand_over_old(&self, now: Instant) {
         if self.is_on() {
@@ -347,7 +349,7 @@ impl AuditBuffer {
         }
     }
 
-    /// Hands all events over: the loop waits, or ends.
+    /// Hands over all events, because the loop becomes idle or ends.
     pub(crate) fn hand_over(&self) {
         self.hand_over_of(&mut self.gathered.borrow_mut());
     }

@@ -1,9 +1,9 @@
 //! The threads that read entries and small trees of the server's backup for the administrator.
 //!
-//! A moment of the backup is restored into a folder of its own, by a thread of its own. As long as that
-//! lasts, questions are answered busy. The copy serves questions about the same moment, and is removed when none has
-//! come for a while. There is one copy at most. While changes are applied, it takes twice the room of the data, so no
-//! restore begins if less is free, besides the reserve. What a killed process left is removed at the next start.
+//! A separate thread restores a moment of the backup into a separate folder. Until the copy is ready, requests are
+//! answered `busy`. The copy serves requests for the same moment, and is removed when none has arrived for a while.
+//! There is at most one copy. While changes are applied to it, it may occupy twice the size of the data. So no restore
+//! begins if less than this and the reserve is free. The next start removes the copy that a killed process left.
 
 use std::fs;
 use std::io::{self, Write};
@@ -32,13 +32,13 @@ use crate::stamp::{Random, new_stamp};
 use crate::unfinished::TemporaryFolder;
 use crate::workers::jobs::Jobs;
 
-/// Folder of the copy: in that of the backup, or in the data directory if the backup is in a bucket.
+/// Folder of the copy: in the folder of the backup, or in the data directory if the backup is in a bucket.
 const FOLDER: &str = "moment-for-clients";
 
-/// The thread that takes requests. A job is the value of one.
+/// The thread that handles requests. A job is the value of a request.
 pub(crate) type BackupReader = Jobs<Vec<u8>>;
 
-/// Removes the copy that a process left that was killed. It has all passwords.
+/// Removes the copy that a killed process left. It contains all passwords.
 pub(crate) fn remove_left(backup: Option<&BackupPlace>, data: &Path) {
     for folder in backup.and_then(BackupPlace::folder).into_iter().chain([data]) {
         let folder = folder.join(FOLDER);
@@ -73,7 +73,7 @@ pub(crate) fn start(
 
 type Answer = Result<BackupAnswer, Outcome>;
 
-/// A question about an entry, by its DN, or about the tree below it too.
+/// A request for an entry, named by its DN, or for the tree at and below it.
 struct Question {
     entry: String,
     is_tree: bool,
@@ -84,16 +84,16 @@ struct Reader {
     backup: BackupPlace,
     /// Folder of the copy.
     folder: PathBuf,
-    /// The served data.
+    /// The data that the server serves.
     directory: Arc<Directory>,
     copy: Option<Copy>,
 }
 
-/// A moment, and the thread that has the copy of it.
+/// A restored moment, and the thread that has its copy.
 struct Copy {
     micros: u64,
     begun: Instant,
-    /// The restored moment, or `None` if it cannot be restored, as soon as that is known.
+    /// The restored moment, once the restore has ended; `None` if it failed.
     restored: Arc<OnceLock<Option<Restored>>>,
     questions: Option<Sender<Question>>,
     thread: Option<JoinHandle<()>>,
@@ -128,7 +128,7 @@ impl Reader {
         copy.ask(entry, is_tree)
     }
 
-    /// Refuses if the disk has too little room for a copy.
+    /// Returns an error if the disk has too little room for a copy.
     fn check_room(&self) -> Result<(), Outcome> {
         let failed = |error: &dyn std::fmt::Display| {
             tracing::error!("no moment of the backup is restored, the free space is unknown: {error}");
@@ -154,7 +154,7 @@ impl Reader {
     }
 }
 
-/// Returns the bytes that must be free to restore a moment of data of this size.
+/// Returns the free space in octets that a restore of data of this size needs.
 fn room_needed(used: u64, reserve: u64) -> u64 {
     used.saturating_mul(2).saturating_add(reserve)
 }
@@ -169,12 +169,13 @@ impl Copy {
         Ok(Copy { micros, begun: Instant::now(), restored, questions: Some(questions), thread: Some(thread) })
     }
 
-    /// Whether the restore has ended, with or without success.
+    /// Returns true if the restore has ended, with or without success.
     fn has_ended(&self) -> bool {
         self.restored.get().is_some() || self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Whether the copy is of this moment, and will be or is there. The newest moment of a backup changes.
+    /// Returns true if the copy is, or will be, of this moment. The newest moment of a backup changes as the backup
+    /// grows.
     fn serves(&self, micros: u64) -> bool {
         if self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
             return false;
@@ -183,7 +184,7 @@ impl Copy {
             None => micros == self.micros,
             Some(None) => false,
             Some(Some(Restored { micros: last, has_later, .. })) => {
-                // There is no change between the last one and the moment that was asked for first.
+                // There is no change between the last restored one and the moment of the first request.
                 (*last..=self.micros).contains(&micros)
                     && (*has_later || self.begun.elapsed() < BACKUP_COPY_FRESH)
             }
@@ -213,7 +214,7 @@ impl Copy {
 impl Drop for Copy {
     fn drop(&mut self) {
         self.questions = None;
-        // A restore is not waited for: its folder is removed by the next one.
+        // A restore in progress is not awaited: the next one removes its folder.
         if let Some(thread) = self.thread.take()
             && self.restored.get().is_some()
         {
@@ -233,7 +234,7 @@ fn serve(
 ) {
     lower_priority(BACKUP_NICENESS, "the restore of a moment for clients has no low priority");
     let copied = restored(backup, folder, micros);
-    // Nothing else sets it.
+    // No other code sets it.
     let _ = made.set(copied.as_ref().ok().map(|(restored, ..)| *restored));
     while let Ok(Question { entry, is_tree, answer }) = asked.recv_timeout(BACKUP_COPY_KEPT) {
         let found = match &copied {
@@ -248,7 +249,7 @@ fn serve(
     }
 }
 
-/// Restores a moment. The folder is removed with the last member.
+/// Restores a moment. When the folder is dropped, it is removed.
 fn restored(
     backup: &BackupPlace,
     folder: &Path,
@@ -317,7 +318,7 @@ fn read(directory: &ReadOnlyDirectory, restored: Restored, entry: &str, is_tree:
     Ok(BackupAnswer { position, micros, ldif: ldif.text, referrers: referrers.text })
 }
 
-/// Text of entries, up to a bound.
+/// Text of entries, up to a maximum size.
 struct Bounded {
     text: Vec<u8>,
     bytes_max: usize,

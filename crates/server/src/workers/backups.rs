@@ -30,16 +30,16 @@ pub(crate) struct BackupFigures(Mutex<BackupState>);
 /// See [`BackupFigures`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BackupState {
-    /// Time of the last complete backup, in seconds since 1970, and its position. `None` before the first since the
-    /// start.
+    /// Time of the last complete backup since the start, in seconds since 1970, and its position; `None` before the
+    /// first.
     pub(crate) last: Option<(u64, u64)>,
-    /// Error since then.
+    /// Error of the last attempt, if it failed.
     pub(crate) error: Option<String>,
     /// Interval of backups in seconds.
     pub(crate) interval_seconds: u64,
-    /// The place; empty until the thread has started.
+    /// Place of the backup; empty until the thread has started.
     pub(crate) place: String,
-    /// The moments that the backup covers, as they were listed last, the oldest first.
+    /// The moments that the backup covers when it was last listed, the oldest first.
     pub(crate) chains: Arc<[BackupChain]>,
 }
 
@@ -63,7 +63,7 @@ impl BackupFigures {
         }
     }
 
-    /// Lists the place again. A place that cannot be read is an error of the next backup.
+    /// Lists the backup's place again. If the place cannot be read, the next backup reports the error.
     fn list(&self, settings: &BackupSettings, pace: &Pace) {
         let listed = crate::backup::open(&settings.place, pace.is_stopping.clone())
             .and_then(|storage| list(&*storage));
@@ -73,7 +73,7 @@ impl BackupFigures {
     }
 }
 
-/// Starts the thread. A stop ends a backup that is being written.
+/// Starts the thread. A stop interrupts a backup in progress.
 ///
 /// # Errors
 /// The system cannot start one.
@@ -93,7 +93,7 @@ pub(crate) fn start(
     })
 }
 
-/// Backs up until the other end of `stop` is dropped; then `is_stopping` is set.
+/// Makes backups until the other end of `stop` is dropped. `is_stopping` is set by then.
 fn run(
     settings: &BackupSettings,
     directory: &Arc<Directory>,
@@ -135,7 +135,7 @@ fn run(
             next = Instant::now() + wait;
             next_list = Instant::now();
         }
-        // Another process may have verified the backup.
+        // Another process may have changed the backup.
         if Instant::now() >= next_list {
             figures.list(settings, &pace);
             next_list = Instant::now() + BACKUP_LIST;
@@ -157,8 +157,9 @@ fn back_up(
     make(&*storage, now_micros(), rules, &source, pace)
 }
 
-/// Whether half of the records in the log are newer than the last backup: if the log dropped them, all entries would
-/// have to be written again. False while backups fail; those are retried at their own interval.
+/// Returns true if more than half of the records that the log retains are newer than the last backup. If the log
+/// dropped them, all entries would have to be written again. False while backups fail, because those are retried at
+/// their own interval.
 fn forgets_soon(directory: &Directory, figures: &BackupFigures) -> bool {
     let BackupState { last: Some((_, position)), error: None, .. } = figures.get() else { return false };
     let kept = directory.settings().general.log_records_kept.max(BACKUP_RECORDS_MIN);

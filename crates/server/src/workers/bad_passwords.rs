@@ -1,8 +1,9 @@
 //! Lists of passwords that attackers try first: words, and passwords from breaches.
 //!
-//! Nothing leaves the machine. Words are kept in memory, without regard to case. Breached passwords are a file of SHA-1
-//! digests in ascending order, in the format of haveibeenpwned.com ("ordered by hash"): each line has 40 hexadecimal
-//! digits, a colon and a count. Such a file has tens of gigabytes, so it is searched on the disk, in about forty reads.
+//! No data leaves the machine. Words are held in memory and compared without regard to case. Breached passwords are a
+//! file of SHA-1 digests in ascending order, in the format of haveibeenpwned.com ("ordered by hash"): each line has 40
+//! hexadecimal digits, a colon and a count. Such a file has tens of gigabytes, so a binary search on the disk finds a
+//! digest, with about forty reads.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -16,7 +17,7 @@ use sha1::{Digest, Sha1};
 
 use crate::limits::{BAD_WORDS_SIZE_MAX, BREACHED_LINE_MAX};
 
-/// The lists of this node.
+/// The lists of a node.
 #[derive(Default)]
 pub(crate) struct BadPasswords {
     words: HashSet<Box<str>>,
@@ -34,7 +35,7 @@ pub struct BadPasswordsError {
 }
 
 impl BadPasswords {
-    /// Reads the words, and checks that the breached passwords can be searched.
+    /// Reads the words, and checks that the file of breached passwords can be searched.
     ///
     /// # Errors
     /// A file cannot be read, or has another format.
@@ -64,8 +65,8 @@ impl BadPasswords {
         Ok(lists)
     }
 
-    /// Whether a password, as a client sent it, is on a list. If a list cannot be read any more, that is logged, and
-    /// the list counts as empty.
+    /// Returns true if a list contains a password, given as the client sent it. A list that cannot be read any more
+    /// counts as empty; the error is logged.
     pub(crate) fn have(&self, sent: &[u8]) -> bool {
         let clear = password::clear_of(sent);
         let word = String::from_utf8_lossy(clear).to_lowercase();
@@ -96,11 +97,11 @@ impl BadPasswords {
     }
 }
 
-/// Returns the first line that begins at or after `offset`: its offset and digest. `None` after the last.
+/// Returns offset and digest of the first line that begins at or after `offset`; `None` if there is none.
 fn line_from(file: &File, offset: u64) -> io::Result<Option<(u64, String)>> {
     let malformed =
         || io::Error::new(io::ErrorKind::InvalidData, "a line is not 40 hexadecimal digits and a count");
-    // One octet before, because that may be the end of the line before.
+    // Starts one octet earlier, which may be the end of the previous line.
     let from = offset.saturating_sub(1);
     let mut bytes = [0; 2 * BREACHED_LINE_MAX];
     let mut count = 0;
@@ -179,7 +180,7 @@ mod tests {
             }
             assert!(!lists.have(b"other"));
         }
-        // Without an end of the last line.
+        // The last line has no newline.
         let file = folder.write("one.txt", &format!("{}:3", digest("bad")));
         assert!(BadPasswords::open(None, Some(&file)).unwrap().have(b"{CLEARTEXT}bad"));
     }

@@ -1,7 +1,7 @@
 //! The certificates of the server, and the thread that watches their files for changes and renews its own certificate.
 //!
-//! The thread compares contents, not times: renewing a certificate may move files, links or whole folders. A reload of
-//! the settings checks at once.
+//! The thread compares contents, not modification times, because renewing a certificate may move files, links or whole
+//! folders. A reload of the settings checks at once.
 
 use std::io;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::net::certificate::{Certificates, TlsError, own_hosts};
 use crate::stamp::now_seconds;
 use crate::workers::service::Service;
 
-/// Opens the certificate that the settings name, or the server's own.
+/// Opens the certificate that the settings name, or else the server's own one.
 ///
 /// # Errors
 /// The files cannot be used.
@@ -41,7 +41,7 @@ pub(crate) fn start(certificates: &Arc<Certificates>) -> io::Result<Service> {
     Service::start("pando-certificates", move || run(&certificates, &stopped), move || drop(stop))
 }
 
-/// Checks at intervals, until the other end of `stop` is dropped.
+/// Checks the files at intervals, until the other end of `stop` is dropped.
 fn run(certificates: &Arc<Certificates>, stop: &Receiver<()>) {
     let mut told = None;
     let mut since_warning = std::time::Duration::ZERO;
@@ -56,7 +56,7 @@ fn run(certificates: &Arc<Certificates>, stop: &Receiver<()>) {
                     tracing::info!("new certificate files are in force");
                 }
             }
-            // Logged once: an operator may be in the middle of replacing them.
+            // Logged only once, because an operator may be replacing the files just now.
             Err(error) => {
                 let error = error.to_string();
                 if told.as_ref() != Some(&error) {

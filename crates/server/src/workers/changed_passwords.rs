@@ -1,7 +1,7 @@
-//! The clear passwords of a change, hashed one at a time.
+//! Preparation of the clear passwords of a change, one hash at a time.
 //!
-//! A change may cost many hashes, because a new password is compared with the history of old ones. So its preparation
-//! can pause after each hash, and other jobs have their turns meanwhile.
+//! A change may cost many hashes, because a new password is compared with the history of old ones. So the preparation
+//! can pause after each hash, and other jobs have their turns.
 
 use directory::password::{self, StorageScheme};
 use directory::{HistoryChecks, SaslKeyRules};
@@ -38,7 +38,7 @@ impl ChangedPasswords {
         self.new.len() + self.old.iter().map(|(_, stored)| stored.len()).sum::<usize>()
     }
 
-    /// Whether the preparation is slow enough for the pool.
+    /// Returns true if the preparation is so slow that the hash pool must do it.
     pub(crate) fn is_slow(&self) -> bool {
         let old = self.old.iter().flat_map(|(_, stored)| stored);
         let former = self.former.iter().filter(|_| !self.new.is_empty());
@@ -78,7 +78,7 @@ enum Task {
 /// Passwords that are being prepared.
 pub(crate) struct Preparation {
     passwords: ChangedPasswords,
-    /// Remaining tasks, the next at the end, each with its cost in hashes.
+    /// Remaining tasks with their costs in hashes. The next task is the last of the list.
     tasks: Vec<(Task, u32)>,
     cost_left: u32,
     is_begun: bool,
@@ -111,16 +111,17 @@ impl Preparation {
         tasks.reverse();
         let cost = tasks.iter().fold(0_u32, |sum, (_, cost)| sum.saturating_add(*cost));
         let prepared = PreparedPasswords::default();
-        // Free tasks run together with the next one that has a cost; after the last of those, free tasks may remain.
+        // Tasks without cost run together with the next task that has one. Even if no task has a cost, one step is
+        // left.
         Preparation { passwords, tasks, cost_left: cost.max(1), is_begun: false, used: None, prepared }
     }
 
-    /// Returns the maximum number of hashes left; 0 when all is done.
+    /// Returns the maximum number of hashes left; 0 when the preparation is complete.
     pub(crate) fn cost_left(&self) -> u32 {
         self.cost_left
     }
 
-    /// Whether some of the work was done.
+    /// Returns true if some of the work has been done.
     pub(crate) fn is_begun(&self) -> bool {
         self.is_begun
     }
@@ -146,7 +147,7 @@ impl Preparation {
         Ok(1)
     }
 
-    /// Carries out a task. Returns false if there was nothing to compute.
+    /// Performs a task. Returns false if it needed no computation.
     fn run(
         &mut self,
         task: Task,
@@ -180,7 +181,8 @@ impl Preparation {
             }
             Task::Old { old, stored } => {
                 let Some((clear, forms)) = passwords.old.get(old) else { return Ok(false) };
-                // The matching form was found: the tasks of a deleted password follow each other.
+                // A form that matches this deleted password was already found. The tasks of a deleted password follow
+                // each other.
                 if stored > 0 && prepared.matched.last().is_some_and(|(found, _)| found == clear) {
                     return Ok(false);
                 }
@@ -192,7 +194,7 @@ impl Preparation {
         Ok(true)
     }
 
-    /// Returns what was prepared, when nothing is left to do.
+    /// Returns the prepared passwords, once no task is left.
     pub(crate) fn end(self) -> PreparedPasswords {
         let Preparation { passwords, mut prepared, .. } = self;
         prepared.history = HistoryChecks { forms: passwords.former, ..prepared.history };
@@ -200,8 +202,8 @@ impl Preparation {
     }
 }
 
-/// Returns clear passwords with the text forms of their keys: for SCRAM, each with its own salt; for CRAM-MD5; and for
-/// DIGEST-MD5, one per name. A password that is not UTF-8 has no keys.
+/// Returns clear passwords with the text forms of their SASL keys: for SCRAM, each with a separate salt; for CRAM-MD5;
+/// and for DIGEST-MD5, one per name. A password that is not UTF-8 has no keys.
 ///
 /// # Errors
 /// The system gave no random salt.
@@ -253,7 +255,7 @@ mod tests {
             preparation.step(&mut random, &BadPasswords::default()).unwrap();
             steps.push(preparation.cost_left());
         }
-        // The last form of the deleted password is not tried, because the one before it was right.
+        // The last form of the deleted password is not compared, because the previous one matched.
         assert_eq!(steps, [7, 6, 5, 4, 3, 2, 1, 0]);
         let check = |prepared: PreparedPasswords| {
             assert_eq!(prepared.history.matching, std::slice::from_ref(&former));

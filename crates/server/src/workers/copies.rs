@@ -1,8 +1,8 @@
-//! The thread that serves copies of the data to new replicas, in parts that they ask for one after another.
+//! The thread that serves copies of the data to new replicas, which request them part by part.
 //!
-//! A copy is a file in the data directory, as of one position. It is made on request, serves all replicas that ask for
-//! one meanwhile, and is removed when none has asked for a while. A replica whose connection breaks continues with the
-//! next part. The thread starts with the first request.
+//! A copy is a file in the data directory that contains the data at one position. It is made on request, serves all
+//! replicas that request a copy meanwhile, and is removed after a while without requests. A replica whose connection
+//! breaks continues with the next part. The thread starts with the first request.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -50,12 +50,12 @@ struct Inner {
 #[derive(Default)]
 struct Waiting {
     reads: VecDeque<CopyRead>,
-    /// Result of making a copy.
+    /// Result of making a copy, once it is made or has failed.
     finished: Option<Result<CopyFile, String>>,
     is_closed: bool,
 }
 
-/// A copy.
+/// A complete copy.
 struct CopyFile {
     file: File,
     bytes: u64,
@@ -64,10 +64,10 @@ struct CopyFile {
     sha256: [u8; 32],
 }
 
-/// State of the thread.
+/// State of the copy.
 enum Present {
     Nothing,
-    /// A thread makes the copy of this name.
+    /// Another thread is making the copy with this name.
     Making([u8; 16]),
     Ready {
         name: [u8; 16],
@@ -77,7 +77,7 @@ enum Present {
 }
 
 impl Copies {
-    /// Makes the server of copies of a directory in the folder `data`.
+    /// Creates a server of copies of a directory, which are stored in the folder `data`.
     pub(crate) fn new(directory: &Arc<Directory>, data: &Path, mailboxes: &Arc<[Mailbox]>) -> Copies {
         let inner = Inner {
             directory: Arc::downgrade(directory),
@@ -86,7 +86,7 @@ impl Copies {
             waiting: Mutex::default(),
             arrived: Condvar::new(),
         };
-        // An earlier process may have been killed.
+        // A killed process may have left a copy.
         let _ = fs::remove_dir_all(&inner.folder);
         Copies { inner: Arc::new(inner), thread: Mutex::default() }
     }
@@ -130,7 +130,7 @@ impl Drop for Copies {
 enum Next {
     Read(CopyRead),
     Made(Result<CopyFile, String>),
-    /// Nothing has happened for a while.
+    /// No request has arrived for a while.
     Idle,
     Closed,
 }
@@ -138,7 +138,7 @@ enum Next {
 impl Inner {
     fn work(self: &Arc<Self>) {
         let mut present = Present::Nothing;
-        // Requests that wait while a copy is made. Each is answered at its time even if the copy is not ready.
+        // Requests that wait for a copy to be made. Each is answered at its time even if the copy is not ready.
         let mut later: Vec<(Instant, CopyRead)> = Vec::new();
         loop {
             match self.next(later.iter().map(|(until, _)| *until).min()) {
@@ -190,7 +190,7 @@ impl Inner {
         }
     }
 
-    /// Takes a copy that was made, or refuses those that wait for it.
+    /// Takes over a finished copy, or refuses the requests that wait for it if making it failed.
     fn take_finished(
         &self,
         present: Present,
@@ -219,7 +219,7 @@ impl Inner {
         if let Present::Ready { made, .. } = present
             && !self.log_reaches(made.position)
         {
-            // A replica that begins with this copy would lack records.
+            // The log has dropped records after this copy, so a replica that begins with it would lack them.
             *present = Present::Nothing;
         }
         match present {
@@ -261,7 +261,7 @@ impl Inner {
         first.is_ok_and(|first| first.is_none_or(|first| first <= position + 1))
     }
 
-    /// Starts making a copy, and returns its name.
+    /// Begins to make a copy and returns its name.
     fn begin(self: &Arc<Self>) -> Result<[u8; 16], String> {
         let name: [u8; 16] = Random::default().bytes().map_err(|error| error.to_string())?;
         let inner = Arc::clone(self);

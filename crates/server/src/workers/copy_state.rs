@@ -1,14 +1,14 @@
-//! State of the copy, as the directory stores it: a version (1 octet), the number of entries that are not copied (8),
-//! the length of the description of the content (4), the description, and the cookie.
+//! State of the copy of another server, as the directory stores it: a version (1 octet), the number of entries that
+//! could not be copied (8), the length of the description of the content (4), the description, and the cookie.
 
 use crate::config::FollowSettings;
 
 const VERSION: u8 = 1;
 
-/// State of the copy.
+/// State of the copy of another server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CopyState {
-    /// Source and content that the cookie belongs to.
+    /// Description of the source and the content that the cookie belongs to.
     content: String,
     /// Entries of the source that could not be copied.
     pub(crate) rejected: u64,
@@ -31,7 +31,7 @@ impl CopyState {
         bytes
     }
 
-    /// Decodes a stored state. Returns `None` for one of another content or version.
+    /// Decodes a stored state. Returns `None` if it belongs to another content or has another version.
     pub(crate) fn decode(bytes: &[u8], settings: &FollowSettings) -> Option<CopyState> {
         let (version, rest) = bytes.split_first()?;
         let (rejected, rest) = rest.split_first_chunk()?;

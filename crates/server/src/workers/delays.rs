@@ -1,4 +1,4 @@
-//! Delayed answers: a thread that notifies event loops when an answer is due.
+//! The thread that notifies event loops when a delayed answer is due.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use crate::net::mailbox::{Address, LoopMessage, Mailbox};
 
-/// The thread and its queue. Dropping it ends the thread without notifications for waiting answers.
+/// The thread and its queue. Dropping it ends the thread; answers that still wait get no notification.
 pub(crate) struct Delays {
     queue: Arc<Queue>,
     thread: Option<JoinHandle<()>>,
@@ -22,7 +22,7 @@ struct Queue {
 
 #[derive(Default)]
 struct Waiting {
-    /// By time, and for equal times in the order of arrival.
+    /// Ordered by time, and by arrival for equal times.
     answers: BinaryHeap<Reverse<(Instant, u64)>>,
     addresses: std::collections::HashMap<u64, Address>,
     next: u64,
@@ -42,7 +42,7 @@ impl Delays {
         Ok(Delays { queue, thread: Some(thread) })
     }
 
-    /// Posts [`LoopMessage::Delayed`] at that time.
+    /// Posts [`LoopMessage::Delayed`] at the time `at`.
     pub(crate) fn post_at(&self, at: Instant, address: Address) {
         let mut waiting = self.queue.lock();
         let number = waiting.next;

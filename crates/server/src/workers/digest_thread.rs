@@ -8,7 +8,7 @@ use system::lower_priority;
 
 use crate::limits::DIGEST_NICENESS;
 
-/// The thread. Dropping it ends the thread, which shares the directory through its snapshot.
+/// The thread. Dropping it ends the thread, because the thread's snapshot keeps the directory open.
 #[derive(Default)]
 pub(crate) struct DigestThread {
     alive: Arc<()>,
@@ -21,7 +21,8 @@ impl DigestThread {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    /// Starts the work, which ends when its argument is no longer alive. The last work is done.
+    /// Starts `work`, which must end soon after its argument can no longer be upgraded. No earlier work may be in
+    /// progress.
     ///
     /// # Errors
     /// The system gives no thread.

@@ -1,8 +1,7 @@
-//! Changes that time makes due: values and dynamic entries whose end has come, deleted entries that were kept for long
-//! enough.
+//! Changes that become due with time: the removal of expired values, dynamic entries and deleted entries.
 //!
-//! Each node looks whether any are due, and then asks the writer, in a cluster the cluster's, to make them. Only the
-//! writer's clock decides.
+//! Each node checks whether any are due and then requests them from the writer, which in a cluster may be another node.
+//! Only the writer's clock decides.
 
 use std::sync::Arc;
 
@@ -15,7 +14,7 @@ use ldap::{Controls, ExtendedRequest, Message, MessageId, Request};
 use crate::stamp::now_micros;
 use crate::workers::writer::{ToWrite, WriteQueue};
 
-/// Asks the writer for the changes that are due, if there are any.
+/// Requests the changes that are due from the writer, if there are any.
 pub(crate) fn look(queue: &Arc<WriteQueue>, directory: &Arc<Directory>, anonymous: &Arc<Requester>) {
     match is_any_due(directory) {
         Ok(false) => {}
@@ -24,7 +23,7 @@ pub(crate) fn look(queue: &Arc<WriteQueue>, directory: &Arc<Directory>, anonymou
             let mut message = Vec::new();
             let request = Request::Extended(request);
             Message { id: MessageId(1), request, controls: Controls::default() }.encode(&mut message);
-            // A full queue has room later.
+            // If the queue is full, the next check submits the request.
             let change = ToWrite::Message(message.into());
             queue.submit(&mut queue.own_request(change, anonymous).into_iter().collect());
         }
@@ -41,14 +40,14 @@ fn is_any_due(directory: &Arc<Directory>) -> Result<bool, OperationError> {
         || deleted::is_one_expired(snapshot.state(), now)?)
 }
 
-/// Rules of `auto_members` by which existing entries join their group, as they were logged.
+/// Rules of `auto_members` by which existing entries are joining their group, as they were last logged.
 #[derive(Debug, Default)]
 pub(crate) struct JoinWatch {
     logged: Vec<PendingJoin>,
 }
 
 impl JoinWatch {
-    /// Logs what has changed: rules that begin, go on, end, or are refused.
+    /// Logs changes since the last call: rules that begin, continue, end, or are refused.
     pub(crate) fn look(&mut self, directory: &Arc<Directory>) {
         match directory.snapshot().map_err(OperationError::from).and_then(|now| joins::pending(now.state())) {
             Ok(pending) => self.changed(pending).iter().for_each(|line| tracing::info!("{line}")),
@@ -75,14 +74,14 @@ impl JoinWatch {
     }
 }
 
-/// Values that become links, as they were logged.
+/// Conversions of values to links, as they were last logged.
 #[derive(Debug, Default)]
 pub(crate) struct LinkWatch {
     logged: LinkProgress,
 }
 
 impl LinkWatch {
-    /// Logs the progress, and the end.
+    /// Logs the progress and the end of conversions.
     pub(crate) fn look(&mut self, directory: &Arc<Directory>) {
         match directory
             .snapshot()

@@ -1,9 +1,9 @@
-//! Password guesses, counted by account and source: the more of them fail, the longer the next answer takes.
+//! Counts of failed password guesses by account and source. The more guesses fail, the longer the next answer takes.
 //!
-//! So attackers cannot lock a user out: a right password is answered at once, and other sources have their own count. A
+//! So attackers cannot lock a user out: a right password is answered at once, and other sources have separate counts. A
 //! source that serves many users (a web application) is slowed only for the account whose password was wrong.
 //!
-//! The table is bounded. When it is full, old entries are dropped; if none is old, new guesses are not delayed.
+//! The table is bounded. If it is full, old entries are dropped; if none is old, new guesses are not delayed.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -18,7 +18,7 @@ use crate::limits::{
 };
 use crate::net::request_memory::Source;
 
-/// Account that a bind names, and source of the guess.
+/// The account that a bind names, and the source of the bind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct GuessKey {
     account: u64,
@@ -26,14 +26,14 @@ pub(crate) struct GuessKey {
 }
 
 impl GuessKey {
-    /// Returns the key of a bind of `name` that would give the session `requester`. An unknown name counts like a known
-    /// one, so that timing reveals nothing.
+    /// Returns the key for a bind of `name` whose success would give the session the identity `requester`. An unknown
+    /// name counts like a known one, so that timing reveals nothing.
     pub(crate) fn of(requester: &Requester, name: &str, source: Source) -> GuessKey {
         GuessKey { account: account_number(requester, name), source }
     }
 }
 
-/// Returns a number for an account: that of its entry, or one derived from the name if there is no entry.
+/// Returns a number for an account: the id of its entry, or one derived from the name if there is no entry.
 pub(crate) fn account_number(requester: &Requester, name: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     match requester {
@@ -43,7 +43,7 @@ pub(crate) fn account_number(requester: &Requester, name: &str) -> u64 {
     hasher.finish()
 }
 
-/// All guesses that are remembered.
+/// The table of failed guesses.
 #[derive(Default)]
 pub(crate) struct Guesses {
     table: Mutex<HashMap<GuessKey, Failures>>,
@@ -52,23 +52,24 @@ pub(crate) struct Guesses {
 struct Failures {
     count: u32,
     last: Instant,
-    /// Number of delayed answers.
+    /// Number of answers that are being delayed.
     delayed: u32,
 }
 
-/// A delayed answer. While there are too many, further guesses are refused without verification.
+/// A delayed answer, which counts until it is dropped. While there are too many, further guesses are refused without
+/// verification.
 pub(crate) struct Delayed {
     guesses: Arc<Guesses>,
     key: GuessKey,
 }
 
 impl Guesses {
-    /// Whether so many answers are delayed that further guesses are refused.
+    /// Returns true if so many answers are being delayed that further guesses are refused.
     pub(crate) fn are_too_many(&self, key: &GuessKey) -> bool {
         self.lock().get(key).is_some_and(|failures| failures.delayed >= GUESSES_DELAYED_MAX)
     }
 
-    /// Counts a failure. Returns the delay of its answer; `None` while there are few.
+    /// Counts a failure. Returns the delay of the answer; `None` if there are few failures.
     pub(crate) fn failed(self: &Arc<Self>, key: GuessKey, now: Instant) -> Option<(Duration, Delayed)> {
         let mut table = self.lock();
         if table.len() >= GUESSES_MAX && !table.contains_key(&key) {
@@ -96,7 +97,7 @@ impl Guesses {
         }
     }
 
-    /// Counts are consistent after every step, so a poisoned lock is usable.
+    /// The counts are consistent after every step, so a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, HashMap<GuessKey, Failures>> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,16 +1,16 @@
-//! A bounded pool of threads that verify and make password hashes, which are slow on purpose.
+//! A bounded pool of threads that verify and compute password hashes, which are slow on purpose.
 //!
-//! Argon2id takes about 20 ms and 19 MiB for a password, and would stop an event loop for that time. The number of
-//! threads bounds memory and processor time. The length of the queue bounds waiting; beyond it the answer is busy. A
-//! right password that is stored as a fast salted digest never comes here. A wrong one does, so that every failure
-//! costs the same.
+//! Argon2id takes about 20 ms and 19 MiB for a password, and would block an event loop for that time. The number of
+//! threads bounds memory and processor time. The length of the queue bounds the waiting time; if the queue is full, the
+//! answer is `busy`. A right password that is stored as a fast salted digest never needs the pool. A wrong one uses it,
+//! so that every failure costs the same.
 //!
-//! `hash_queue` chooses the next job, so that the clients that cause a flood wait themselves. The passwords of a change
-//! are prepared one hash at a time, and other jobs have their turns in between (`changed_passwords`). A password that
-//! was verified a moment ago needs no job: see `verified_binds`.
+//! `hash_queue` chooses the next job such that clients that cause a flood delay mainly themselves. The passwords of a
+//! change are prepared one hash at a time, with turns of other jobs in between (`changed_passwords`). A recently
+//! verified password needs no job: see `verified_binds`.
 //!
-//! An operation holds a [`HashClaim`] while it waits for its job. A thread skips a job without its claim, also between
-//! two hashes, and a full queue drops such jobs. So no client waits for the jobs of clients that disconnected.
+//! An operation holds a [`HashClaim`] while it waits for its job. A thread skips a job whose claim was dropped, also
+//! between two hashes, and a full queue drops such jobs. So no client waits for jobs of disconnected clients.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,22 +35,22 @@ use crate::workers::verified_binds::{VerifiedBinds, VerifiedKey};
 
 /// Work for the pool. No `Debug`: it carries passwords.
 struct HashJob {
-    /// The operation that gets the result.
+    /// The operation that receives the result.
     address: Address,
     work: HashWork,
-    /// Key under which a right password is kept in the cache of verified binds, and for how long.
+    /// Key under which a right password is cached as a verified bind, and the lifetime of that entry.
     known: Option<(VerifiedKey, Duration)>,
-    /// Dead when the [`HashClaim`] is dropped.
+    /// Expires when the [`HashClaim`] is dropped.
     claim: Weak<()>,
-    /// Time of the submission; `None` once the wait is counted.
+    /// Time of the submission; `None` once the waiting time is counted.
     since: Option<Instant>,
 }
 
 /// An operation's claim on the result of a job. Dropping it cancels the job.
 pub(crate) struct HashClaim {
     alive: Arc<()>,
-    /// Counts claims that were dropped before their jobs were taken. If a drop is missed, the job is discarded at its
-    /// turn at the latest.
+    /// Number of claims that were dropped before a thread took their jobs. If the count misses one, its job is
+    /// discarded when a thread takes it.
     given_up: Arc<AtomicU64>,
 }
 
@@ -65,19 +65,19 @@ impl Drop for HashClaim {
 /// Counts of the pool's work.
 #[derive(Debug, Default)]
 pub(crate) struct HashFigures {
-    /// Jobs that were taken.
+    /// Number of accepted jobs.
     pub(crate) submitted: AtomicU64,
-    /// Jobs that were refused or evicted because the queue was full.
+    /// Number of jobs that were refused or evicted because the queue was full.
     pub(crate) refused: AtomicU64,
-    /// Passwords that were verified a moment before.
+    /// Number of passwords that were in the cache of verified binds.
     pub(crate) known: AtomicU64,
-    /// Jobs that were dropped because their claims were.
+    /// Number of jobs that were dropped because their claims were.
     pub(crate) dropped: AtomicU64,
-    /// Slow hashes computed to verify passwords.
+    /// Number of slow hashes computed to verify passwords.
     pub(crate) verified: AtomicU64,
-    /// Hashes that the waiting jobs cost.
+    /// Cost of the waiting jobs in hashes.
     pub(crate) waiting: AtomicU64,
-    /// Microseconds that jobs waited for their first turn.
+    /// Total time in microseconds that jobs waited for their first turn.
     pub(crate) waited_micros: AtomicU64,
 }
 
@@ -88,7 +88,7 @@ impl HashFigures {
     }
 }
 
-/// The work of a job.
+/// Work of a job.
 pub(crate) enum HashWork {
     /// Verify that `asserted` is the password, and derive what the policy requires in addition.
     Verify { verification: Verification, asserted: Zeroizing<Vec<u8>>, wanted: Wanted },
@@ -98,19 +98,19 @@ pub(crate) enum HashWork {
     Kerberos(Box<KerberosJob>),
 }
 
-/// Submitter of a job.
+/// Submitter of a job, for fair queuing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Submitter {
     pub(crate) source: Source,
-    /// Number of an entry or name: for a proof, the account of the password; for a change, the requester.
+    /// Number of an entry or name: the account for a proof, the requester for a change.
     pub(crate) identity: u64,
-    /// Whether the identity has no share of its own, as for administrators.
+    /// Whether no share limits the identity, as for administrators.
     pub(crate) is_unshared: bool,
     pub(crate) now: Instant,
 }
 
 impl HashWork {
-    /// Returns the maximum number of hashes.
+    /// Returns the maximum cost in hashes.
     fn cost(&self) -> u32 {
         match self {
             HashWork::Verify { verification, wanted, .. } => {
@@ -130,7 +130,7 @@ impl HashWork {
         }
     }
 
-    /// Whether some of the work was done.
+    /// Returns true if some of the work has been done.
     fn is_begun(&self) -> bool {
         matches!(self, HashWork::Prepare(preparation) if preparation.is_begun())
     }
@@ -139,14 +139,14 @@ impl HashWork {
 /// Values to derive from a right password.
 #[derive(Default)]
 pub(crate) struct Wanted {
-    /// Scheme for rehashing, if the stored one is weaker.
+    /// Scheme for rehashing if the stored hash is weaker.
     pub(crate) stronger: Option<StorageScheme>,
     /// SASL keys to derive.
     pub(crate) keys: SaslKeyRules,
 }
 
 impl Wanted {
-    /// Whether nothing must be derived.
+    /// Returns true if nothing must be derived.
     pub(crate) fn is_nothing(&self) -> bool {
         self.stronger.is_none() && self.keys.mechanisms.is_empty()
     }
@@ -156,7 +156,7 @@ impl Wanted {
 pub(crate) struct HashPool {
     queue: Arc<Queue>,
     threads: Vec<JoinHandle<()>>,
-    /// Maximum cost in hashes of each lane's waiting jobs.
+    /// Maximum cost of the waiting jobs in each lane, in hashes.
     cost_max: u64,
     mailboxes: Arc<[Mailbox]>,
 }
@@ -166,7 +166,7 @@ struct Queue {
     work_arrived: Condvar,
     figures: Arc<HashFigures>,
     verified: VerifiedBinds,
-    /// Claims dropped since the last search for jobs without claims, which scans the whole queue.
+    /// Claims that were dropped since the last search for jobs without claims. The search scans the whole queue.
     given_up: Arc<AtomicU64>,
 }
 
@@ -214,8 +214,8 @@ impl HashPool {
         Ok(pool)
     }
 
-    /// Whether this password was verified by the same stored values within `lifetime`. If not, returns a key under
-    /// which [`submit`](HashPool::submit) caches the verification.
+    /// Returns `Ok` if this password was verified against the same stored values within `lifetime`. Otherwise the error
+    /// is a key under which [`submit`](HashPool::submit) caches the verification.
     pub(crate) fn is_known(
         &self,
         verification: &Verification,
