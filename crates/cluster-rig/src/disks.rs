@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::Result;
 
-/// Bytes of each disk.
+/// Size of each disk in bytes.
 const BYTES: u64 = 256 << 20;
 /// Name of the file that fills a disk.
 const FILLER: &str = "filler";
@@ -18,7 +18,7 @@ const FILLER: &str = "filler";
 pub(crate) struct Disks(Mutex<Vec<PathBuf>>);
 
 impl Disks {
-    /// Mounts a disk on an empty folder. If mounting is not permitted, the folder stays an ordinary one.
+    /// Mounts a disk on an empty folder. If mounting is not permitted, the folder remains an ordinary one.
     pub(crate) fn make(&self, folder: &Path) -> io::Result<()> {
         let options = format!("size={BYTES},mode=700");
         let mount = Command::new("mount")
@@ -37,7 +37,7 @@ impl Disks {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|disk| disk == folder)
     }
 
-    /// Keeps the disks mounted when this is dropped. Returns their paths.
+    /// Returns the paths of the disks, and leaves them mounted when this is dropped.
     pub(crate) fn keep(&self) -> Vec<String> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.drain(..).map(|folder| folder.display().to_string()).collect()
@@ -60,7 +60,7 @@ impl Disks {
         }
     }
 
-    /// Removes the filler.
+    /// Removes the file that fills a disk.
     pub(crate) fn clear(&self, folder: &Path) -> Result<()> {
         Ok(std::fs::remove_file(folder.join(FILLER))?)
     }

@@ -1,8 +1,8 @@
 //! `./dev cluster`: three brokers and three nodes on loopback under load, and a menu of faults.
 //!
-//! Rounds run without the menu: in each, a process is killed or halted, a connection cut or a disk filled under load.
-//! Then all nodes are compared with each other and with every answer that a client received. The smoke has five
-//! rounds; it is also a test of `pando`, so that CI builds nothing more for it.
+//! Rounds run without the menu. Each round kills or halts a process, cuts a connection or fills a disk under load. Then
+//! all nodes are compared with each other and with every answer that a client received. The smoke test has five rounds.
+//! It is also a test of `pando`, so CI needs no further build for it.
 
 mod disks;
 mod load;
@@ -38,20 +38,20 @@ pub use measure::Measure;
 /// Task of the rig.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Run {
-    /// A menu, until its user quits.
+    /// A menu, until the user quits.
     Menu,
     /// Five rounds, always the same.
     Smoke,
     /// A number of rounds with all kinds of faults, chosen by a seed.
     Rounds(u64, u64),
-    /// Measurement of cost and speed.
+    /// Measurement of costs and rates.
     Measure(Measure),
 }
 
 /// Starts brokers and nodes of this program, and runs a task with them.
 ///
 /// # Errors
-/// A process does not start, or an acknowledged change is lost or doubled.
+/// A process does not start, or an acknowledged change is lost or made twice.
 pub fn run(program: PathBuf, what: Run) -> Result<()> {
     let folder = std::env::temp_dir().join(format!("pando-cluster-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
@@ -70,7 +70,7 @@ pub fn run(program: PathBuf, what: Run) -> Result<()> {
         Run::Rounds(count, seed) => rounds::run(&mut rig, count, seed),
         Run::Measure(_) => Ok(()),
     };
-    // After a failure, everything is kept for inspection.
+    // After a failure, all data is kept for inspection.
     if let Err(error) = done {
         rig.keep();
         eprintln!("cluster: logs and data are kept in {}", folder.display());
@@ -149,7 +149,7 @@ fn menu(rig: &mut Rig) -> Result<()> {
     Ok(())
 }
 
-/// Repeats `ask` until it returns a value, up to a time limit.
+/// Repeats `ask` until it returns a value. Fails after a time limit.
 fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> Result<T> {
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(90) {

@@ -14,10 +14,10 @@ use ldap::{AtLeast, Control, ControlsBuf, ResultCode, Scope, oids};
 use crate::nodes::{Content, SUFFIX, connect};
 use crate::{Result, until};
 
-/// Clients per node.
+/// Number of clients per node.
 const CLIENTS: usize = 2;
 
-/// Clients that add and delete entries, each on a node of its own, until this is stopped.
+/// Clients that add and delete entries until this is stopped. Each uses one node.
 pub(crate) struct Load {
     counts: Arc<Counts>,
     clients: Vec<JoinHandle<Answers>>,
@@ -41,7 +41,7 @@ pub(crate) struct Answers {
     deleted: HashSet<String>,
     /// Entries whose state is unknown.
     doubtful: HashSet<String>,
-    /// Entries of changes that were refused with the assurance that nothing was done.
+    /// Entries of changes that were refused with the assurance that nothing was changed.
     refused: HashSet<String>,
     /// Answers that must not occur.
     wrong: Vec<String>,
@@ -69,7 +69,7 @@ impl Load {
         self.counts.refused.load(Ordering::Relaxed)
     }
 
-    /// Waits until a number of changes is acknowledged.
+    /// Waits until `count` changes are acknowledged.
     pub(crate) fn wait_for(&self, count: u64) -> Result<()> {
         until("changes that are acknowledged", || (self.acknowledged() >= count).then_some(()))
     }
@@ -135,7 +135,7 @@ fn change(
             return Some(());
         }
         code => {
-            // Names are new, so an entry that exists already was added twice.
+            // Every name is new, so "entry already exists" means that the entry was added twice.
             answers.wrong.push(format!("{name}: {code} {}", outcome.diagnostic));
             return Some(());
         }
@@ -173,8 +173,8 @@ fn change(
     Some(())
 }
 
-/// Searches for an entry on another node, with the position of an answer of this one. Returns a description if the
-/// entry is missing. A node that does not answer, or reports that it lags, is not an error.
+/// Searches for an entry on another node, passing the position from an answer of this one. Returns a description if the
+/// entry is missing. It is not an error if a node does not answer or reports that it lags.
 fn look_elsewhere(connection: &mut Connection, other: SocketAddr, name: &str) -> Option<String> {
     let mut controls = ControlsBuf::new();
     controls.push(Control { oid: oids::POSITION, critical: true, value: None });
@@ -202,7 +202,7 @@ impl Answers {
         self.wrong.extend(other.wrong);
     }
 
-    /// Returns the answers that are wrong on a node.
+    /// Returns a description of each difference between the answers and the content of a node.
     pub(crate) fn compare(&self, content: &Content) -> Vec<String> {
         let Content { node, names, .. } = content;
         let lost = self.added.difference(names).filter(|name| !self.doubtful.contains(*name));

@@ -1,8 +1,8 @@
-//! `./dev cluster --measure DIR`: cost and speed of a cluster, compared with one server alone on the same machine.
+//! `./dev cluster --measure DIR`: costs and rates of a cluster, compared with a single server on the same machine.
 //!
-//! `pando bench run` measures searches and rates of changes; its results are kept. This module measures what happens
-//! between nodes. Other replicating servers are measured afterwards, one group at a time. Everything shares one
-//! machine: see the page that this writes.
+//! `pando bench run` measures searches and rates of changes; its results are kept. This module measures the
+//! communication between nodes. Other replicating servers are measured afterwards, one group at a time. All processes
+//! share one machine: see the page that this writes.
 
 mod clients;
 mod driver;
@@ -34,25 +34,25 @@ pub struct Measure {
     pub seconds: u64,
 }
 
-/// Clients that search, and clients that make changes at the same time.
+/// Number of clients that search, and of clients that make changes at the same time.
 const SEARCHING: u64 = 16;
 const CHANGING: u64 = 256;
-/// Changes a second during searches.
+/// Rate of changes per second during searches.
 const CHANGES: u64 = 2_000;
 /// Clients of the steps at the highest rate of changes.
 const CLIENTS: [u64; 3] = [10, 50, 500];
-/// Number of turns of searches at the node and at the server alone, and of kills of the writer.
+/// Number of repetitions: of searches at the node and at the single server, and of kills of the writer.
 const ROUNDS: usize = 3;
-/// Result from which machine and program of the whole measurement are taken.
+/// Step whose result describes the machine and the program of the whole measurement.
 const FIRST_KEPT: &str = "search-alone-round-1";
-/// Changes a second during a join and during lookups on other nodes, the number of their connections, and lookups a
-/// second.
+/// Rate of changes per second during a join and during lookups on other nodes. Also the number of connections, and the
+/// rate of lookups per second.
 const LOAD: u64 = 200;
 const LOADING: usize = 16;
 const LOOKUPS_PER_SECOND: u64 = 20;
-/// Seconds of processor time after which an idle node counts as busy.
+/// Seconds of processor time from which on a node without clients counts as busy.
 const BEGUN: f64 = 0.3;
-/// Records that a node may lack and still count as up to date, because they are in flight.
+/// Number of records that a node may lack and still count as up to date, because they are in flight.
 const IN_FLIGHT: u64 = 50;
 
 /// Servers and results of a measurement.
@@ -99,7 +99,7 @@ pub(crate) fn run(program: PathBuf, folder: &Path, what: &Measure) -> Result<()>
 }
 
 impl<'m> Stand<'m> {
-    /// Starts two nodes, and one server alone, with the same data.
+    /// Starts two nodes and one single server with the same data.
     fn start(program: PathBuf, folder: &Path, what: &'m Measure) -> Result<Stand<'m>> {
         let alone = folder.join("alone");
         std::fs::create_dir_all(&alone)?;
@@ -118,7 +118,7 @@ impl<'m> Stand<'m> {
         Ok(Stand { what, driver, brokers, nodes, alone, steps: Vec::new() })
     }
 
-    /// Returns all processes whose CPU is measured.
+    /// Returns all processes whose processor time is measured.
     fn processes(&self) -> Processes {
         let nodes = self.nodes.processes().into_iter().map(|(node, id)| (format!("node {node}"), id));
         let brokers = (0..self.brokers.count())
@@ -127,7 +127,7 @@ impl<'m> Stand<'m> {
         Processes::begin(nodes.chain(brokers).chain(alone).collect())
     }
 
-    /// Records the figures of a step, with the processor time of each process during it.
+    /// Records the figures of a step, and the processor time that each process used during it.
     fn note(&mut self, name: &str, cost: &Processes, figures: Value) {
         println!("{name}: {figures}");
         self.steps.push(json!({ "step": name, "figures": figures, "cores": cost.cores() }));
@@ -182,7 +182,7 @@ impl<'m> Stand<'m> {
         Ok(())
     }
 
-    /// Measures searches at a following node and at the server alone, in turns, without changes.
+    /// Measures searches at a following node and at the single server, in turns, without changes.
     fn searches(&mut self) -> Result<()> {
         let node = self.follower()?;
         for round in 1..=ROUNDS {
@@ -194,7 +194,7 @@ impl<'m> Stand<'m> {
         Ok(())
     }
 
-    /// Measures the cost of a following node, and searches during changes, at that node and at the server alone.
+    /// Measures the cost of a following node, and searches during changes at that node and at the single server.
     fn measure_searches_with_changes(&mut self) -> Result<()> {
         let writer = self.writing()?;
         let (rate, changing) = (CHANGES.to_string(), CHANGING.to_string());
@@ -223,8 +223,8 @@ impl<'m> Stand<'m> {
         Ok(())
     }
 
-    /// Measures the cost of a comparison of the nodes' data, which follows a start of a node: processor time, and
-    /// searches meanwhile.
+    /// Measures the cost of comparing the nodes' data, which follows a start of a node: the processor time, and
+    /// searches during the comparison.
     fn comparison(&mut self) -> Result<()> {
         self.settle()?;
         let (writer, (_, url, searched)) = (self.nodes.writer()?, self.follower()?);
@@ -234,7 +234,7 @@ impl<'m> Stand<'m> {
         let before = figure(at, "Digest");
         self.nodes.kill(third)?;
         self.nodes.start(third)?;
-        // Nothing else runs there, so the load of the writer is this comparison.
+        // Nothing else runs on the writer, so its load is the comparison.
         let cost = self.processes();
         let own = format!("node {writer}");
         let is_done = || figure(at, "Digest") != before;
@@ -263,7 +263,7 @@ impl<'m> Stand<'m> {
         Ok(())
     }
 
-    /// Measures the highest rate of changes: at the server alone, at the writer, and at another node.
+    /// Measures the highest rate of changes at the single server, at the writer, and at another node.
     fn changes(&mut self) -> Result<()> {
         let places = [self.server_alone(), self.writing()?, self.follower()?];
         let sizes = |stand: &Stand<'_>| -> Result<[u64; 3]> {
@@ -292,7 +292,7 @@ impl<'m> Stand<'m> {
         Ok(())
     }
 
-    /// Measures the time until a change that the writer has acknowledged is visible on all nodes.
+    /// Measures the time from the writer's acknowledgement of a change until all nodes show it.
     fn visible(&mut self) -> Result<()> {
         let writer = self.nodes.writer()?;
         let at = self.nodes.address(writer)?;
@@ -314,7 +314,7 @@ impl<'m> Stand<'m> {
         Ok(())
     }
 
-    /// Measures the time without changes at the other nodes after the writer is killed.
+    /// Measures how long the other nodes accept no changes after the writer is killed.
     fn failover(&mut self) -> Result<()> {
         let mut gaps = Times::default();
         let cost = self.processes();
@@ -366,7 +366,7 @@ impl<'m> Stand<'m> {
     }
 }
 
-/// Generates and imports data of a number of people into `to`.
+/// Generates data with `entries` people and imports it into `to`.
 fn make_data(program: &Path, folder: &Path, to: &Path, entries: u64) -> Result<PathBuf> {
     let (ldif, settings, data) = (folder.join("people.ldif"), folder.join("settings.toml"), to.join("data"));
     let text =
@@ -384,7 +384,7 @@ fn make_data(program: &Path, folder: &Path, to: &Path, entries: u64) -> Result<P
     Ok(data)
 }
 
-/// Copies a folder and keeps holes in its files.
+/// Copies a folder, preserving holes in its files.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     let mut command = std::process::Command::new("cp");
     command.args(["-r", "--sparse=always"]).arg(from).arg(to);

@@ -1,8 +1,8 @@
 //! Network between nodes and brokers: a proxy before each of their ports, and cuts between them.
 //!
-//! A cut loses nothing and closes nothing: data in flight waits until the cut is mended, as with TCP. Until then the
-//! ends receive nothing from each other. The owner of a connection is found by its socket, which the process has
-//! open.
+//! A cut loses no data and closes no connection: data in flight waits until the cut is repaired, as with TCP. Until
+//! then the ends receive nothing from each other. The proxy finds the owner of a connection by the socket that the
+//! process has open.
 
 use std::collections::HashMap;
 use std::fs;
@@ -11,7 +11,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Bytes that are forwarded at once.
+/// Maximum number of bytes forwarded at a time.
 const PART: usize = 64 << 10;
 
 /// Process at an end of a connection.
@@ -30,7 +30,7 @@ pub(crate) enum Cut {
     NodeAndNodes(usize),
     /// Between a node and all brokers.
     NodeAndBrokers(usize),
-    /// Between a broker and the other brokers; nodes reach it.
+    /// Between a broker and the other brokers; nodes still reach it.
     BrokerAndBrokers(usize),
 }
 
@@ -65,19 +65,19 @@ struct Shared {
 struct State {
     processes: HashMap<Party, u32>,
     cuts: Vec<Cut>,
-    /// Number of delays since the cuts were last mended.
+    /// Number of delays since the cuts were last repaired.
     delayed: u64,
 }
 
 struct Connection {
-    /// Ports of the client's end and of the proxy.
+    /// Port of the client's end, and port of the proxy.
     ports: (u16, u16),
     from: OnceLock<Option<Party>>,
     to: Party,
 }
 
 impl Net {
-    /// Starts a proxy before a port of `party`. Returns its address for others.
+    /// Starts a proxy before a port of `party`. Returns the address that others must use.
     pub(crate) fn before(&self, party: Party, to: SocketAddr) -> io::Result<SocketAddr> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
@@ -92,7 +92,7 @@ impl Net {
         Ok(address)
     }
 
-    /// Sets the process of `party`.
+    /// Records which process runs as `party`.
     pub(crate) fn runs(&self, party: Party, process: u32) {
         self.0.lock().processes.insert(party, process);
     }
@@ -103,12 +103,12 @@ impl Net {
         self.0.is_cut.store(true, Ordering::SeqCst);
     }
 
-    /// Returns the number of delays by the present cuts.
+    /// Returns the number of delays caused by the present cuts.
     pub(crate) fn delayed(&self) -> u64 {
         self.0.lock().delayed
     }
 
-    /// Mends all cuts.
+    /// Repairs all cuts.
     pub(crate) fn mend(&self) {
         let mut state = self.0.lock();
         state.cuts.clear();
@@ -195,8 +195,8 @@ impl State {
     }
 }
 
-/// Finds the inode of the socket from one port to another in a table of the kernel: `sl local remote st queues tr
-/// retrnsmt uid timeout inode`.
+/// Finds the inode of the socket between two ports in a table of the kernel, whose columns are `sl local remote st
+/// queues tr retrnsmt uid timeout inode`.
 fn inode_of(table: &str, (local, remote): (u16, u16)) -> Option<&str> {
     let port = |address: &str| u16::from_str_radix(address.rsplit(':').next()?, 16).ok();
     table.lines().skip(1).find_map(|line| {
@@ -232,7 +232,7 @@ mod tests {
         served.read_exact(&mut got).unwrap();
         assert_eq!(&got, b"two.");
 
-        // Both directions wait until the cut is mended; then nothing is missing, and new connections work.
+        // Both directions wait until the cut is repaired. Then no data is missing, and new connections work.
         net.cut(Cut::NodeAndBrokers(1));
         let wait = |stream: &TcpStream| stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
         client.write_all(b"three").unwrap();

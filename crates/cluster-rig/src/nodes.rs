@@ -20,7 +20,8 @@ pub(crate) const SUFFIX: &str = "dc=example,dc=com";
 pub(crate) const ADMIN_DN: &str = "cn=admin";
 pub(crate) const PASSWORD: &str = "cluster";
 
-/// Lets the server leave core dumps; without that, only root can read its /proc files.
+/// Environment variable that allows the server to leave core dumps. Without it, only root can read the server's /proc
+/// files.
 const READABLE: &str = "PANDO_CORE_DUMPS";
 
 /// Opens a connection bound as the administrator.
@@ -30,7 +31,7 @@ pub(crate) fn connect(address: SocketAddr) -> Result<Connection> {
     if outcome.is_success() { Ok(connection) } else { Err(format!("bind: {outcome:?}").into()) }
 }
 
-/// All nodes. Running nodes are killed when this is dropped.
+/// All nodes. Dropping this kills the running nodes.
 pub(crate) struct Nodes {
     program: PathBuf,
     folder: PathBuf,
@@ -43,11 +44,11 @@ pub(crate) struct Nodes {
 struct Node {
     process: Option<Child>,
     address: SocketAddr,
-    /// Address for other nodes.
+    /// Address at which other nodes reach this one.
     for_nodes: SocketAddr,
 }
 
-/// Returns an address that is free now and unlikely to be taken soon.
+/// Returns an address that is free at present and unlikely to be taken soon.
 fn free_address() -> Result<SocketAddr> {
     Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }
@@ -104,7 +105,7 @@ impl Nodes {
         Ok((node, invitation))
     }
 
-    /// Creates the folder and the node file of one more node.
+    /// Creates the folder and the node file of one more node. Returns its number.
     fn place(&mut self) -> Result<usize> {
         // Fixed ports, so that clients find the node again after a restart.
         let (free, for_nodes) = (free_address()?, free_address()?);
@@ -125,7 +126,7 @@ impl Nodes {
         Ok(node)
     }
 
-    /// Returns the folder of a node's data, which has nothing else.
+    /// Returns the folder that contains only a node's data.
     pub(crate) fn disk(&self, node: usize) -> PathBuf {
         self.file(node, "disk")
     }
@@ -174,7 +175,7 @@ impl Nodes {
         if is_ready { Ok(()) } else { Err(format!("node {node} does not start").into()) }
     }
 
-    /// Kills a node, as a power cut would.
+    /// Kills a node without warning, as a power failure would.
     pub(crate) fn kill(&mut self, node: usize) -> Result<()> {
         let mut child = self.node(node)?.process.take().ok_or("it does not run")?;
         child.kill()?;
@@ -182,7 +183,7 @@ impl Nodes {
         Ok(())
     }
 
-    /// Halts a node, or continues it.
+    /// Halts a node, or lets it continue.
     pub(crate) fn halt(&mut self, node: usize, is_halted: bool) -> Result<()> {
         let child = self.node(node)?.process.as_ref().ok_or("it does not run")?;
         let signal = if is_halted { Signal::STOP } else { Signal::CONT };
@@ -195,13 +196,13 @@ impl Nodes {
         Ok(place.ok_or("no such node")?.address)
     }
 
-    /// Returns the address of a node for other nodes.
+    /// Returns the address at which other nodes reach a node.
     pub(crate) fn address_for_nodes(&self, node: usize) -> Result<SocketAddr> {
         let place = node.checked_sub(1).and_then(|index| self.nodes.get(index));
         Ok(place.ok_or("no such node")?.for_nodes)
     }
 
-    /// Returns the process of each running node.
+    /// Returns the process id of each running node, with its number.
     pub(crate) fn processes(&self) -> Vec<(usize, u32)> {
         self.running().filter_map(|(number, node)| Some((number, node.process.as_ref()?.id()))).collect()
     }
@@ -227,7 +228,7 @@ impl Nodes {
         })
     }
 
-    /// Waits until another node than `former` is the writer.
+    /// Waits until a node other than `former` is the writer.
     pub(crate) fn writer_after(&self, former: usize) -> Result<usize> {
         let others: Vec<_> = self.running().filter(|(number, _)| *number != former).collect();
         until("another node that writes", || {
@@ -236,7 +237,7 @@ impl Nodes {
         })
     }
 
-    /// Waits until a node lacks this many records that another one has.
+    /// Waits until a node lacks `records` records that another node has.
     pub(crate) fn wait_for_lag(&self, node: usize, records: u64) -> Result<()> {
         until("a node that lags", || {
             let positions = self.running().filter_map(|(number, of)| Some((number, position(of.address)?)));
@@ -289,7 +290,7 @@ impl Drop for Nodes {
     }
 }
 
-/// Server that is not a node.
+/// A single server that is not a node.
 pub(crate) struct Alone {
     process: Child,
     address: SocketAddr,
@@ -325,7 +326,7 @@ impl Drop for Alone {
     }
 }
 
-/// Starts a server and waits until it serves clients. Returns whether it does.
+/// Starts a server and waits until it serves clients. Returns false with the process if it does not.
 fn serve(mut command: Command, log: &Path) -> Result<(Child, bool)> {
     let log = std::fs::OpenOptions::new().create(true).append(true).open(log)?;
     let mut child = command.stdout(Stdio::piped()).stderr(log).spawn()?;

@@ -40,7 +40,7 @@ pub(crate) struct Rig {
 }
 
 impl Rig {
-    /// Starts brokers, and nodes of a program on new data.
+    /// Starts brokers, and nodes that run `program` on new data.
     pub(crate) fn start(program: PathBuf, folder: &Path) -> Result<Rig> {
         let around = Arc::<Around>::default();
         let brokers = Brokers::start_in(BROKERS, folder, &*around)?;
@@ -66,7 +66,7 @@ impl Rig {
         Ok(())
     }
 
-    /// Adds a cut for the duration of `done`.
+    /// Runs `done` during a cut.
     pub(crate) fn cut_while(&self, cut: Cut, done: impl FnOnce() -> Result<()>) -> Result<()> {
         let net = &self.around.net;
         net.cut(cut);
@@ -77,7 +77,7 @@ impl Rig {
         if delayed == 0 { Err(format!("{cut:?} held nothing up").into()) } else { Ok(()) }
     }
 
-    /// Keeps all processes' data for inspection.
+    /// Keeps the data of all processes for inspection.
     pub(crate) fn keep(self) {
         let disks = self.around.disks.keep();
         if !disks.is_empty() {
@@ -90,7 +90,7 @@ impl Rig {
         self.around.disks.has(&self.nodes.disk(1))
     }
 
-    /// Fills the disk of a node or of a broker for the duration of `done`.
+    /// Runs `done` while the disk of a node or broker is full.
     pub(crate) fn fill_while(&self, whose: Party, done: impl FnOnce() -> Result<()>) -> Result<()> {
         let disk = match whose {
             Party::Node(node) => self.nodes.disk(node),

@@ -1,4 +1,4 @@
-//! Rounds of faults: each round causes a fault under load and repairs it. Then every node is compared with the others
+//! Rounds of faults: each round causes a fault under load and repairs it. Then it compares every node with the others
 //! and with every answer that a client received.
 
 use std::fmt;
@@ -9,11 +9,11 @@ use crate::net::{Cut, Party};
 use crate::rig::{BROKERS, NODES, Rig};
 use crate::{Result, verify};
 
-/// Changes that must be acknowledged before a fault, and after its repair.
+/// Number of changes that must be acknowledged before a fault, and after its repair.
 const CHANGES: u64 = 60;
-/// Records that a node lacks before its cut is mended.
+/// Number of records that a node must lack before its cut is repaired.
 const LAG: u64 = 20;
-/// Duration of each fault of the smoke, in addition to the events it waits for.
+/// Duration of each fault of the smoke test, in addition to the events that it waits for.
 const SMOKE: Duration = Duration::from_millis(2_500);
 
 /// Kind of fault.
@@ -23,7 +23,7 @@ enum Trouble {
     KillNode(usize),
     /// Halts a node (SIGSTOP) for longer than the session timeout.
     HaltNode(usize),
-    /// Cuts a node off from the other nodes; clients and brokers reach it.
+    /// Cuts a node off from the other nodes; clients and brokers still reach it.
     CutNode(usize),
     /// Cuts a node off from the brokers.
     CutNodeFromBrokers(usize),
@@ -36,11 +36,11 @@ enum Trouble {
     FillWriter,
     KillBroker(usize),
     HaltBroker(usize),
-    /// Cuts a broker off from the other brokers; nodes reach it.
+    /// Cuts a broker off from the other brokers; nodes still reach it.
     CutBroker(usize),
-    /// Fills the disk of a broker, which ends, and is restarted when there is room.
+    /// Fills the disk of a broker. The broker ends, and is restarted once there is room.
     FillBroker(usize),
-    /// Halts two brokers; changes are refused meanwhile.
+    /// Halts two brokers. Changes are refused until they continue.
     HaltTwoBrokers(usize),
     KillWriterAndBroker(usize),
 }
@@ -103,7 +103,7 @@ pub(crate) fn run(rig: &mut Rig, count: u64, seed: u64) -> Result<()> {
     Ok(())
 }
 
-/// Runs five rounds, one of each group of faults.
+/// Runs five rounds, one for each group of faults.
 pub(crate) fn smoke(rig: &mut Rig) -> Result<()> {
     let all = [
         Trouble::KillWriter,
@@ -136,7 +136,7 @@ fn one(rig: &mut Rig, name: &str, trouble: Trouble, long: Duration) -> Result<()
     Ok(())
 }
 
-/// Causes a fault for a duration, and repairs it.
+/// Causes a fault for a duration, and then repairs it.
 fn happen(trouble: Trouble, rig: &mut Rig, long: Duration) -> Result<()> {
     let last = || std::thread::sleep(long);
     let nodes = &mut rig.nodes;

@@ -1,4 +1,4 @@
-//! Measurements by clients: changes at a rate, lookups of changes on other nodes, and results of `pando bench`.
+//! Measurements by clients: changes at a given rate, lookups of changes on other nodes, and results of `pando bench`.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::Result;
 use crate::nodes::{SUFFIX, connect};
 
-/// Time limit of a node to show a change, in milliseconds.
+/// Time limit for a node to show a change, in milliseconds.
 const PATIENCE_MS: u32 = 30_000;
 
 /// Start and duration of each operation.
@@ -29,13 +29,13 @@ impl Times {
         self.0.push((begun, took));
     }
 
-    /// Returns the operations that ended in a time span.
+    /// Returns the operations that ended in a time range.
     pub(super) fn between(&self, from: Instant, to: Instant) -> Times {
         let is_in = |(begun, took): &&(Instant, Duration)| (from..to).contains(&(*begun + *took));
         Times(self.0.iter().filter(is_in).copied().collect())
     }
 
-    /// Returns the longest time without the end of an operation, from a moment on.
+    /// Returns the longest time after `from` in which no operation ended.
     pub(super) fn longest_gap(&self, from: Instant) -> Duration {
         let mut ends: Vec<Instant> = self.0.iter().map(|(begun, took)| *begun + *took).collect();
         ends.retain(|end| *end >= from);
@@ -63,8 +63,8 @@ pub(super) struct Adding {
 }
 
 impl Adding {
-    /// Starts one client for each address. `rate` is that of all together, by intended starts, or 0 for the highest
-    /// possible.
+    /// Starts one client for each address. `rate` is the total rate, by intended start times; 0 is the highest possible
+    /// rate.
     pub(super) fn start(name: &str, addresses: &[SocketAddr], rate: u64) -> Adding {
         let is_stopping = Arc::<AtomicBool>::default();
         let pause = (rate > 0).then(|| Duration::from_secs_f64(addresses.len() as f64 / rate as f64));
@@ -79,7 +79,7 @@ impl Adding {
         Adding { is_stopping, clients }
     }
 
-    /// Stops the clients. Returns the changes, each with its intended start.
+    /// Stops the clients. Returns the changes, each with its intended start time.
     pub(super) fn stop(self) -> Result<Times> {
         self.is_stopping.store(true, Ordering::Relaxed);
         let mut all = Times::default();
@@ -115,8 +115,8 @@ fn add_all(name: &str, address: SocketAddr, pause: Option<Duration>, stop: &Atom
     Ok(times)
 }
 
-/// Adds entries at a node, and searches for each on all others. Returns the times until all show it, from the request
-/// and from its answer.
+/// Adds entries at a node, and searches for each of them on all others. Returns the times until all nodes show an
+/// entry, counted from the request and from its answer.
 pub(super) fn see_everywhere(
     at: SocketAddr,
     others: &[SocketAddr],
@@ -177,7 +177,7 @@ pub(super) fn read_circumstances(file: &Path) -> Result<Value> {
     Ok(json!({ "environment": result["environment"], "tool": result["tool"], "started": result["started"] }))
 }
 
-/// Reads the main figures from a result of `pando bench run` with one kind of operation.
+/// Reads the main figures from a result of `pando bench run` for one kind of operation.
 pub(super) fn read_result(file: &Path) -> Result<Value> {
     let result = read_kept(file)?;
     let of = |path: &str| result.pointer(path).cloned().unwrap_or(Value::Null);

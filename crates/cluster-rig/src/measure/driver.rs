@@ -32,7 +32,7 @@ impl Driver<'_> {
             .args(["bench", "run", workload, "--target", target, "-D", &self.user, "--no-limit", "-y"])
             .arg(&self.password)
             .args(["--entries", &self.what.entries.to_string(), "--server-pid", &process.to_string()])
-            // Each step has another seed: a change to a value that is there already needs no record.
+            // Each step has another seed, because a change to an existing value would need no record.
             .args(["--seed", &fastrand::u64(1..1 << 32).to_string(), "--warmup", "1s", "-o"])
             .arg(to)
             .stdout(Stdio::null());

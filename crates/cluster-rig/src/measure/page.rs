@@ -1,15 +1,15 @@
-//! Page of a run: tables of its figures, and notes on them.
+//! Page of a measurement: tables of its figures, and notes on them.
 
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-/// Most columns of a line of text.
+/// Maximum number of columns of a line of text.
 const COLUMNS_MAX: usize = 120;
-/// Title of the table that also has the replicated peers.
+/// Title of the table that includes the replicated peers.
 const CHANGES: &str = "As many changes as it goes";
 
-/// Promise of an answer to a change, for the servers that the results do not describe.
+/// Guarantee of an answer to a change, for the servers whose results do not contain it.
 const PROMISES: [(&str, &str); 2] = [
     ("alone", "Pando alone answers when the change is synced to its own disk."),
     (
@@ -112,7 +112,7 @@ fn clients(step: &str) -> Option<u64> {
     step.strip_prefix("changes of ")?.split(' ').next()?.parse().ok()
 }
 
-/// Returns the promises of the answers in each row of a table, without which rates cannot be compared.
+/// Returns the guarantee of the answers in each row of a table. Rates can be compared only with it.
 fn promises(all: &Value) -> String {
     let mut page = "\n`cpu_micros` is the CPU of the process that was asked, for each change; the last tables of this \
                     page have the others.\n`wrong` counts answers that are errors. `others_behind_ms`: so long after \

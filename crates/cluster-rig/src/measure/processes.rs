@@ -10,7 +10,7 @@ const TICKS: f64 = 100.0;
 /// Unit of `st_blocks`.
 const BLOCK: u64 = 512;
 
-/// Processor time of processes since a moment.
+/// Processor time of processes since a starting time.
 pub(super) struct Processes {
     since: Instant,
     all: Vec<(String, u32, f64)>,
@@ -22,12 +22,12 @@ impl Processes {
         Processes { since: Instant::now(), all }
     }
 
-    /// Returns the processor time in seconds that the process of this name has used since then; 0 if it has ended.
+    /// Returns the processor time in seconds that the process with this name has used since then; 0 if it has ended.
     pub(super) fn seconds(&self, name: &str) -> f64 {
         self.all.iter().find(|(known, ..)| known == name).and_then(used).unwrap_or(0.0)
     }
 
-    /// Returns the average number of processors that each process has used since then, without processes that have
+    /// Returns the average number of processors that each process has used since then. Leaves out processes that have
     /// ended.
     pub(super) fn cores(&self) -> Value {
         let elapsed = self.since.elapsed().as_secs_f64().max(0.001);
@@ -39,7 +39,7 @@ impl Processes {
     }
 }
 
-/// Returns the processor time of a process since it was noted, or `None` if it has ended.
+/// Returns the processor time that a process has used since it was recorded, or `None` if it has ended.
 fn used((_, id, before): &(String, u32, f64)) -> Option<f64> {
     Some(seconds(*id)? - before)
 }
@@ -52,7 +52,7 @@ fn seconds(id: u32) -> Option<f64> {
     Some((ticks.next()?? + ticks.next()??) / TICKS)
 }
 
-/// Returns the bytes of the disk that the files below a folder occupy.
+/// Returns the disk space in bytes that the files in a folder occupy.
 pub(super) fn disk_bytes(folder: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();

@@ -1,5 +1,5 @@
-//! Other replicating servers, compared with the cluster: the same changes of the same people by the same driver, one
-//! group of servers at a time.
+//! Other replicating servers, compared with the cluster: the same driver makes the same changes of the same people, at
+//! one group of servers at a time.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,11 +14,11 @@ use super::{CLIENTS, Measure};
 use crate::Result;
 use crate::nodes::SUFFIX;
 
-/// Time limit of the other servers to receive all changes of a step.
+/// Time limit for the other servers to receive all changes of a step.
 const CATCH_UP_MAX: Duration = Duration::from_secs(300);
 /// Warm-up of servers that compile at run time, before they are measured.
 const JAVA_WARM_UP: &str = "10s";
-/// Seed of `pando generate`, so that the people are those of the cluster.
+/// Seed of `pando generate`. It gives the same people as in the cluster.
 const SEED: u64 = 1;
 
 /// Other servers that are installed on this machine.
@@ -32,7 +32,7 @@ pub(super) struct Peers {
 pub(super) struct Measured {
     /// Steps, like those of the cluster.
     pub(super) steps: Vec<Value>,
-    /// Product, settings and promise of each group.
+    /// Product, settings and guarantee of each group.
     pub(super) groups: Vec<Value>,
 }
 
@@ -83,7 +83,8 @@ impl Peers {
 }
 
 impl Measured {
-    /// Measures the highest rate of changes at the first server of a group, and the time until the others have them.
+    /// Measures the highest rate of changes at the first server of a group, and the time until the other servers have
+    /// them.
     fn measure(&mut self, driver: &Driver<'_>, name: &str, group: &Replicas) -> Result<()> {
         println!("{name}: loaded in {:.0} s", group.load().cost.wall.as_secs_f64());
         let (_, served) = group.processes().next().ok_or("a group without servers")?;
