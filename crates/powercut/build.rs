@@ -1,4 +1,4 @@
-//! Compiles the preloaded library next to the crate's other output, and sets its path for the crate.
+//! Compiles the library to preload next to the crate's other output, and passes its path to the crate.
 
 use std::path::PathBuf;
 use std::process::exit;
@@ -12,7 +12,7 @@ fn main() {
         exit(1);
     };
     let library = PathBuf::from(out).join("libpowercut.so");
-    // `cc` finds the compiler and its flags; making a shared library is left to us.
+    // `cc` finds the compiler and its flags, but does not link shared libraries.
     let mut command =
         cc::Build::new().pic(true).warnings(true).extra_warnings(true).get_compiler().to_command();
     command.arg("-shared").arg("-o").arg(&library).args(["src/interpose.c", "src/faults.c"]);

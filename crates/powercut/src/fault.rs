@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::library;
 
-/// The calls that can be made to fail.
+/// Kind of system call that can be made to fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FaultCall {
     /// Opening or creating a file.
@@ -18,19 +18,19 @@ pub enum FaultCall {
     Sync,
     /// Renaming; the path is the new one.
     Rename,
-    /// Mapping memory, that of a file or none.
+    /// Mapping memory, with or without a file.
     Mmap,
     /// Accepting a connection.
     Accept,
-    /// Creating a thread; the thread is the one that creates it.
+    /// Creating a thread. The rule's thread pattern applies to the creating thread.
     Thread,
-    /// Asking for random numbers.
+    /// Reading random numbers.
     Random,
-    /// Waiting for events. It hangs as long as the rule matches, and then fails.
+    /// Waiting for events. The call blocks while the rule matches, and then fails.
     Wait,
 }
 
-/// A rule: which calls fail, and how. One that names only a call fails all of them.
+/// A rule: which calls fail, and how. A rule without further conditions applies to all calls of its kind.
 #[derive(Debug, Clone)]
 pub struct Fault {
     call: FaultCall,
@@ -43,36 +43,36 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// Every such call fails with a system error number.
+    /// Creates a rule by which every call of a kind fails with a system error number.
     pub fn new(call: FaultCall, errno: i32) -> Fault {
         Fault { call, errno, thread: None, path: None, from: None, times: None, only_while: None }
     }
 
-    /// Only in threads whose name fits a pattern.
+    /// Limits the rule to threads whose name matches a pattern.
     pub fn thread(mut self, pattern: &str) -> Fault {
         self.thread = Some(pattern.to_owned());
         self
     }
 
-    /// Only on files whose path fits a pattern.
+    /// Limits the rule to files whose path matches a pattern.
     pub fn path(mut self, pattern: &str) -> Fault {
         self.path = Some(pattern.to_owned());
         self
     }
 
-    /// Only from the `call`th of the calls that match, counted from 1.
+    /// Lets the first `call` - 1 matching calls succeed.
     pub fn from(mut self, call: u64) -> Fault {
         self.from = Some(call);
         self
     }
 
-    /// Only so many times, at least once.
+    /// Limits the rule to the first `times` calls that would fail; at least 1.
     pub fn times(mut self, times: u64) -> Fault {
         self.times = Some(times);
         self
     }
 
-    /// Only while `file` is there. Calls meanwhile are not counted.
+    /// Limits the rule to the time while `file` exists. Other calls are not counted.
     pub fn only_while(mut self, file: &Path) -> Fault {
         self.only_while = Some(file.to_owned());
         self
@@ -110,13 +110,13 @@ impl Display for Fault {
     }
 }
 
-/// Sets the environment of a process to be started, in which calls are to fail.
+/// Sets the environment of a process to be started, so that calls in it fail.
 pub fn inject(command: &mut Command, faults: &[Fault]) {
     let rules: Vec<String> = faults.iter().map(ToString::to_string).collect();
     command.env("LD_PRELOAD", library()).env("POWERCUT_FAULTS", OsString::from(rules.join(";")));
 }
 
-/// The same, and each fault appends a line to `log`.
+/// Does the same, and each fault appends a line to `log`.
 pub fn inject_logged(command: &mut Command, faults: &[Fault], log: &Path) {
     inject(command, faults);
     command.env("POWERCUT_FAULTS_LOG", log);

@@ -1,4 +1,4 @@
-//! The journal of a cut, and what the disk makes of it.
+//! The journal of a power cut, and its application to the files.
 //!
 //! ```text
 //! "PWRCUT1\n", then for each file, all numbers u64 in the machine's byte order:
@@ -19,20 +19,20 @@ const SECTORS_PER_PAGE: u64 = 8;
 /// Result of [`discard_unsynced`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Discarded {
-    /// Sectors that were not synced when the power went.
+    /// Number of sectors that were not synced at the power cut.
     pub unsynced_sectors: usize,
-    /// Number of sectors that have their old bytes again.
+    /// Number of sectors that were reverted to their old bytes.
     pub discarded_sectors: usize,
 }
 
 struct Unsynced<'a> {
     path: PathBuf,
     durable_size: u64,
-    /// Index and old bytes.
+    /// Index and old bytes of each sector.
     sectors: Vec<(u64, &'a [u8])>,
 }
 
-/// Takes back writes that were not synced at the power cut: all of them, none, or some, chosen by `seed`. The same
+/// Reverts writes that were not synced at the power cut: all of them, none, or some, chosen by `seed`. The same
 /// journal, files and seed give the same result.
 ///
 /// # Errors
@@ -50,7 +50,7 @@ pub fn discard_unsynced(journal: &Path, seed: u64) -> io::Result<Discarded> {
     Ok(discarded)
 }
 
-/// The fate of one page.
+/// What the disk retains of one page.
 #[derive(Clone, Copy)]
 enum Fate {
     Lost,
@@ -68,7 +68,7 @@ fn discard(file: &Unsynced<'_>, random: &mut fastrand::Rng) -> io::Result<usize>
         _ => &[Fate::Lost, Fate::Written, Fate::Torn],
     };
     if size < file.durable_size {
-        // A truncation is not torn: it happened or it did not.
+        // A truncation is atomic: it either happened or did not.
         if !random.bool() {
             return Ok(0);
         }
@@ -77,7 +77,8 @@ fn discard(file: &Unsynced<'_>, random: &mut fastrand::Rng) -> io::Result<usize>
     }
     let seed = random.u64(..);
     let restored = restore(&on_disk, &file.sectors, |index| {
-        // By page and not in the order of the sectors, so that all sectors of a page ask alike.
+        // Decided once per page, whatever the order of the sectors, so that all sectors of a page get the same
+        // decision.
         let mut of_page =
             fastrand::Rng::with_seed(seed ^ (index / SECTORS_PER_PAGE).wrapping_mul(0x9E37_79B9_7F4A_7C15));
         match fates[of_page.usize(..fates.len())] {
@@ -86,7 +87,7 @@ fn discard(file: &Unsynced<'_>, random: &mut fastrand::Rng) -> io::Result<usize>
             Fate::Torn => random.bool(),
         }
     })?;
-    // The size was not synced either, if it is new.
+    // A new size was not synced either.
     on_disk.set_len(match random.u32(0..4) {
         0 => file.durable_size,
         1 => random.u64(file.durable_size..=size),
@@ -96,7 +97,7 @@ fn discard(file: &Unsynced<'_>, random: &mut fastrand::Rng) -> io::Result<usize>
     Ok(restored)
 }
 
-/// Writes the old bytes of the sectors that `lost` names.
+/// Restores the old bytes of the sectors for which `lost` returns true.
 fn restore(file: &File, sectors: &[(u64, &[u8])], mut lost: impl FnMut(u64) -> bool) -> io::Result<usize> {
     let mut restored = 0;
     for (index, before) in sectors {

@@ -1,14 +1,14 @@
 //! For tests: cuts the power under a process, and discards what it had not synced.
 //!
-//! Killing a process proves little about durability: what it wrote stays in the page cache and reaches the disk after
-//! all. This crate loses it. A small library (src/interpose.c, built by this crate's build script) is preloaded into
-//! the process under test. It passes every file call on, and remembers for each 512-byte sector written below one
-//! directory what the disk held when the file was last synced. At a chosen call it writes that down in a journal and
-//! ends the process. [`discard_unsynced`] then takes back what was not synced, or any part of it, as a disk may: whole
-//! files, single pages, or sectors of a page. What the process may rely on is what is left.
+//! Killing a process proves little about durability: its writes remain in the page cache and reach the disk later. This
+//! crate discards them. A small library (src/interpose.c, built by this crate's build script) is preloaded into the
+//! process under test. It forwards every file call. For each 512-byte sector written below one directory, it stores the
+//! content that the disk had when the file was last synced. At a chosen call it saves these contents in a journal and
+//! ends the process. [`discard_unsynced`] then reverts all unsynced writes or a part of them, as a disk may: whole
+//! files, single pages, or sectors of a page. A process may rely only on the rest.
 //!
-//! The same library makes the Nth write or sync fail with an error of choice, kills the process at the Nth call, or
-//! gives it a disk with so much room and no more.
+//! The same library can make the Nth write or sync fail with a chosen error, kill the process at the Nth call, or
+//! simulate a disk with limited space.
 //!
 //! ```no_run
 //! use powercut::PowerCut;
@@ -25,8 +25,8 @@
 //! // Start it again on the same data and see what it has.
 //! ```
 //!
-//! [`Fault`]s are plainer: system calls that fail without having done anything, chosen by thread, path and number, and
-//! switched on and off by a file. They need no directory and no journal, and go together with all of the above.
+//! [`Fault`]s are simpler: system calls that fail without any effect, selected by thread, path and number, and switched
+//! on and off by a file. They need no directory and no journal, and can be combined with all of the above.
 //!
 //! To use it from another crate, add `powercut` to the dev-dependencies; nothing else needs building. The environment
 //! variables are:
@@ -36,10 +36,12 @@
 //! - `POWERCUT_JOURNAL`: file to write at the cut, not below the directory
 //! - `POWERCUT_AT`: number of the call at which the power goes, from 1; writes, truncations and syncs of watched files
 //!   count
-//! - `POWERCUT_KILL_AT`: number of the call after which the process is killed by SIGKILL, from 1; what it wrote stays
-//! - `POWERCUT_ROOM`: file with the number of bytes by which watched files may grow in all; read anew at every growth
-//! - `POWERCUT_COUNT`: file to write, at a regular end, the number of calls and of bytes grown to
-//! - `POWERCUT_FAIL_KIND`, `_AT`, `_ERRNO`: `write` or `sync`, the number of such a call, and the error it gives
+//! - `POWERCUT_KILL_AT`: number of the call after which the process is killed by SIGKILL, from 1; its writes are
+//!   retained
+//! - `POWERCUT_ROOM`: file with the number of bytes by which watched files may grow in total; read again at every
+//!   growth
+//! - `POWERCUT_COUNT`: file to which a process that ends regularly writes the number of calls and of bytes grown
+//! - `POWERCUT_FAIL_KIND`, `_AT`, `_ERRNO`: `write` or `sync`, the number of the call that fails, and its error
 //! - `POWERCUT_FAULTS`: rules for faults, separated by `;`, at most 16
 //! - `POWERCUT_FAULTS_LOG`: file to which each fault appends a line: call, error number, thread, path
 //!
@@ -47,25 +49,26 @@
 //! `call=sync,thread=pando-writer,path=*/redo-*,from=3,times=1,errno=EIO`:
 //!
 //! - `call`: `open` (and creating), `write` (and truncating, allocating), `sync` (and writes with `O_DSYNC`), `rename`,
-//!   `mmap`, `accept`, `thread` (creating one), `random` (getrandom), `wait` (epoll_wait, which hangs as long as the
-//!   rule matches)
+//!   `mmap`, `accept`, `thread` (creating one), `random` (getrandom), `wait` (epoll_wait, which blocks while the rule
+//!   matches)
 //! - `errno`: a number, or `EIO`, `ENOSPC`, `EDQUOT`, `EMFILE`, `ENFILE`, `ENOMEM`, `EAGAIN`, `EINTR`, `EACCES`,
 //!   `EROFS`
-//! - `thread`: pattern (fnmatch, `*` matches `/` too) for the calling thread's name, of which Linux keeps 15 bytes; any
-//!   if left out
-//! - `path`: pattern for the file's path, of a rename the new one; a socket's is `socket:[N]`; any if left out
-//! - `from`, `times`: the first call that fails, of those that match, from 1; and how many fail, all if left out
-//! - `while`: a file: the rule matches, and counts, only as long as it is there
+//! - `thread`: pattern (fnmatch, `*` matches `/` too) for the calling thread's name, which Linux truncates to 15 bytes;
+//!   default any
+//! - `path`: pattern for the file's path; for a rename, the new path; for a socket, `socket:[N]`; default any
+//! - `from`, `times`: the number of the first matching call that fails, from 1, and the number of calls that fail;
+//!   default all
+//! - `while`: a file: the rule matches and counts calls only while it exists
 //!
-//! The rules apply to processes that the process starts, too. One that is not understood ends the process by SIGABRT.
+//! The rules also apply to child processes. An invalid rule ends the process by SIGABRT.
 //!
-//! A write at the cut is carried out and not synced; a sync at the cut does nothing. A write through a descriptor
-//! opened with `O_DSYNC` counts as a write and as a sync. If there is no room, nothing is written, and no file can
-//! be made. After a failed sync the sectors that it left unsynced are lost to later syncs, as under Linux.
+//! A write at the cut is executed but not synced; a sync at the cut has no effect. A write through a descriptor opened
+//! with `O_DSYNC` counts as a write and as a sync. If there is no room, nothing is written and no file can be created.
+//! Later syncs do not write the sectors that a failed sync left unsynced, as under Linux.
 //!
-//! What it does not see: stores through a shared mapping (LMDB makes none without `MDB_WRITEMAP`), system calls that
-//! bypass the C library (rustix makes such), `O_TRUNC`. Renaming and removing files counts as durable at once, so it
-//! finds no missing sync of a directory.
+//! The library does not detect stores through a shared mapping (LMDB has none without `MDB_WRITEMAP`), system calls
+//! that bypass the C library (rustix has such calls), and `O_TRUNC`. Renaming and removing files counts as durable at
+//! once, so a missing sync of a directory is not found.
 
 #![forbid(unsafe_code)]
 
@@ -79,28 +82,29 @@ use std::process::Command;
 pub use fault::{Fault, FaultCall, inject, inject_logged};
 pub use journal::{Discarded, discard_unsynced};
 
-/// Exit status of a process that lost its power.
+/// Exit status of a process whose power was cut.
 pub const EXIT_STATUS: i32 = 86;
 
-/// The library to preload.
+/// Returns the path of the library to preload.
 pub fn library() -> &'static Path {
     Path::new(env!("POWERCUT_LIBRARY"))
 }
 
-/// A kind of call that can be made to fail.
+/// Kind of file call that can be made to fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailKind {
-    /// A write, truncation or allocation. With `EIO` the bytes are in memory and never reach the disk; with other
-    /// errors nothing happens.
+    /// A write, truncation or allocation. If it fails with `EIO`, the bytes are in memory but never reach the disk;
+    /// other errors have no effect.
     Write,
     /// A sync, or a write through a descriptor opened with `O_DSYNC`.
     Sync,
 }
 
-/// Returns the folder for files of tests that need no disk: one in memory, or the temporary folder if there is none.
+/// Returns the folder for files of tests that need no disk: a folder in memory, or the temporary folder if there is
+/// none.
 ///
-/// Syncs there cost nothing. A process under [`PowerCut`] loses unsynced data there as well: the journal decides what
-/// is lost, not the disk.
+/// Syncs are free there. A process under [`PowerCut`] loses unsynced data there as well, because the journal and not
+/// the disk determines the loss.
 pub fn memory_folder() -> PathBuf {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
@@ -118,19 +122,19 @@ pub struct PowerCut {
     count: Option<PathBuf>,
 }
 
-/// Calls and growth of a process that ended regularly: the places at which another run can be stopped.
+/// Calls and growth of a process that ended regularly. Another run can be stopped at any of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
-    /// Calls, as [`PowerCut::cut_at`] and [`PowerCut::kill_at`] count them.
+    /// Number of calls, counted like those of [`PowerCut::cut_at`] and [`PowerCut::kill_at`].
     pub calls: u64,
-    /// Bytes by which files grew, less those by which they were cut short.
+    /// Bytes by which files grew, less the bytes by which they were truncated.
     pub grown_bytes: i64,
 }
 
-/// Reads what [`PowerCut::count`] has left.
+/// Reads the file of [`PowerCut::count`].
 ///
 /// # Errors
-/// Of reading the file; `InvalidData` for one that is none of ours.
+/// The file cannot be read; `InvalidData` if it has another format.
 pub fn counted(file: &Path) -> io::Result<Counted> {
     let text = std::fs::read_to_string(file)?;
     let numbers = text.split_once(' ').and_then(|(calls, grown)| {
@@ -140,8 +144,8 @@ pub fn counted(file: &Path) -> io::Result<Counted> {
 }
 
 impl PowerCut {
-    /// Watches the files below `directory`; at the cut writes `journal`, which lies elsewhere. Both exist or can be
-    /// created at these paths, and `directory` is absolute and without symbolic links.
+    /// Creates a plan that watches the files below `directory` and writes `journal`, which lies elsewhere, at the cut.
+    /// Both exist or can be created at these paths; `directory` is absolute and contains no symbolic link.
     pub fn new(directory: &Path, journal: &Path) -> PowerCut {
         PowerCut {
             directory: directory.to_owned(),
@@ -160,7 +164,7 @@ impl PowerCut {
         self
     }
 
-    /// Makes the `call`th call of a kind, counted from 1, fail with a system error number, and only that one.
+    /// Makes only the `call`th call of a kind, counted from 1, fail with a system error number.
     pub fn fail_at(mut self, kind: FailKind, call: u64, errno: i32) -> PowerCut {
         self.failure = Some((kind, call, errno));
         self
@@ -172,14 +176,14 @@ impl PowerCut {
         self
     }
 
-    /// Lets files grow by as many bytes in all as the text of `file` says, in decimal. Another number there counts from
-    /// the next growth on.
+    /// Limits the total growth of files to the number of bytes in the text of `file`, in decimal. A new number in it
+    /// applies from the next growth on.
     pub fn room(mut self, file: &Path) -> PowerCut {
         self.room = Some(file.to_owned());
         self
     }
 
-    /// Has `file` written when the process ends by itself, for [`counted`].
+    /// Makes the process write `file` when it ends by itself; [`counted`] reads it.
     pub fn count(mut self, file: &Path) -> PowerCut {
         self.count = Some(file.to_owned());
         self

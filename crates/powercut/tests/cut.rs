@@ -1,4 +1,4 @@
-//! Tests of the library: synced data stays, other data may be lost, and errors come at the chosen calls.
+//! Tests of the library: synced data is retained, other data may be lost, and errors occur at the chosen calls.
 //!
 //! The process under test is this binary again, with [`SCRIPT`] set.
 
@@ -17,7 +17,7 @@ const SCRIPT: &str = "POWERCUT_TEST_SCRIPT";
 const O_DSYNC: i32 = 0o10000;
 const EIO: i32 = 5;
 
-/// Runs as the process under test, or not at all.
+/// Runs as the process under test. Otherwise does nothing.
 #[test]
 fn script() {
     let Some(file) = std::env::var_os(SCRIPT) else { return };
@@ -68,7 +68,8 @@ impl Drop for Scratch {
     }
 }
 
-/// Every content that the file can have after a cut at `call`, over many seeds, as the first letter of each sector.
+/// Returns all contents that the file can have after a cut at `call`, over many seeds, as the first letter of each
+/// sector.
 fn contents(call: u64) -> (Vec<String>, Discarded) {
     let scratch = Scratch::new(&format!("contents-{call}"));
     let output = scratch.run(|plan| plan.cut_at(call));
@@ -96,7 +97,7 @@ fn letters(file: &Path) -> String {
 
 #[test]
 fn synced_bytes_stay_and_unsynced_ones_may_go() {
-    // A sync at the cut does nothing: all is still open.
+    // The sync at the cut has no effect, so all sectors are undecided.
     let (found, discarded) = contents(2);
     assert_eq!(discarded.unsynced_sectors, 16);
     assert!(
@@ -113,7 +114,7 @@ fn synced_bytes_stay_and_unsynced_ones_may_go() {
         "torn: {found:?}"
     );
 
-    // The sector written through O_DSYNC is there in every case from the next call on.
+    // From the next call on, the sector written through O_DSYNC is always retained.
     let (found, discarded) = contents(5);
     assert_eq!(discarded.unsynced_sectors, 7 + 15);
     assert!(found.iter().all(|content| content.as_bytes()[1] == b'c'), "{found:?}");
@@ -121,7 +122,7 @@ fn synced_bytes_stay_and_unsynced_ones_may_go() {
         found.iter().any(|content| content.len() < 24) && found.iter().any(|content| content.len() == 24)
     );
 
-    // Everything is synced; the truncation happened or it did not.
+    // All data is synced; the truncation happened or did not.
     let (found, _) = contents(7);
     assert_eq!(found, ["bcbbbbbb", "bcbbbbbbaddddddddddddddd"]);
 }
@@ -142,10 +143,10 @@ fn only_the_chosen_call_fails() {
 #[test]
 fn a_failed_sync_loses_its_sectors_to_later_syncs() {
     let scratch = Scratch::new("lost");
-    // The first sync fails. All it left is written again before the second, but for sector 8.
+    // The first sync fails. All sectors that it left except sector 8 are written again before the second sync.
     let output = scratch.run(|plan| plan.fail_at(FailKind::Sync, 1, EIO).cut_at(7));
     assert_eq!(output.status.code(), Some(powercut::EXIT_STATUS), "{output:?}");
-    // Some seed undoes the truncation, and shows what the disk has of sector 8.
+    // Some seed reverts the truncation, which reveals the disk's content of sector 8.
     let restored = (0..50).any(|seed| {
         discard_unsynced(&scratch.journal(), seed).unwrap();
         letters(&scratch.file()) == "bcbbbbbb.ddddddddddddddd"

@@ -1,4 +1,4 @@
-//! Faults by rules: those that match come, as often as asked for, and nothing else does.
+//! Faults by rules: matching calls fail, as often as requested, and no other call fails.
 //!
 //! The process under test is this binary again, with [`SCRIPT`] set.
 
@@ -21,7 +21,7 @@ const ENOMEM: i32 = 12;
 const EMFILE: i32 = 24;
 const ENOSPC: i32 = 28;
 
-/// Runs as the process under test, or not at all.
+/// Runs as the process under test. Otherwise does nothing.
 #[test]
 fn script() {
     let Some(folder) = std::env::var_os(SCRIPT).map(PathBuf::from) else { return };
