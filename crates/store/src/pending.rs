@@ -1,4 +1,4 @@
-//! [`Pending`]: changes that are durable in the redo log and not in the data file yet, and the thread that checkpoints
+//! [`Pending`]: changes that are durable in the redo log but not in the data file yet, and the thread that checkpoints
 //! them.
 //!
 //! ```text
@@ -7,14 +7,14 @@
 //!                   --> redo log trimmed
 //! ```
 //!
-//! A reader takes the [`Published`] state without a lock, and only after a publication. It is consistent with an
-//! earlier snapshot of the data file, if that has seen [`Published::base_txn`]: the frozen layer covers all that a
-//! checkpoint under way has written. Without such a layer no transaction writes to the data file, except
-//! [`write_through`](Pending::write_through), when there is no overlay at all.
+//! A reader takes the [`Published`] state without a lock, and only after a publication. That state is consistent with
+//! an earlier snapshot of the data file if the snapshot contains the transaction [`Published::base_txn`]: the frozen
+//! layer covers everything that the checkpoint in progress has written. While there is no frozen layer, only
+//! [`write_through`](Pending::write_through) writes to the data file, when there is no overlay at all.
 //!
-//! Batches wait when the limit of pending changes is reached. A checkpoint that finds the disk full, or no memory to
-//! begin with, is tried again; pending changes stay readable, and durable, meanwhile. Any other failure of a checkpoint
-//! stops the writes. The [`Observer`] is notified of each.
+//! Batches wait when the limit of pending changes is reached. A checkpoint that finds the disk full, or too little
+//! memory to begin, is retried; until then pending changes stay readable and durable. Any other failure of a checkpoint
+//! stops writes. The [`Observer`] is notified of each.
 //!
 //! Locks: `state` is never held while waiting for the disk.
 
@@ -35,16 +35,16 @@ use crate::{Event, Observer, Options, Result, StoreError, meta};
 use checkpoint::Pace;
 use system::CooperativeYield;
 
-/// Pending bytes at which a checkpoint begins, as a part of those at which batches wait. The larger a checkpoint, the
-/// more of its changes share a page.
+/// Divisor of the limit of pending bytes: a checkpoint begins at that part of the limit. The larger a checkpoint is,
+/// the more of its changes share a page.
 const CHECKPOINT_PARTS: usize = 4;
 /// Delay from the first pending change to the checkpoint.
 const CHECKPOINT_AFTER: Duration = Duration::from_secs(2);
-/// Interval of checks whether a checkpoint is due, and whether checkpointed layers can be dropped.
+/// Interval of checks whether a checkpoint is due and whether checkpointed layers can be dropped.
 const LOOK_EVERY: Duration = Duration::from_millis(125);
-/// Delay before a checkpoint that found the disk full is tried again.
+/// Delay before a checkpoint that found the disk full is retried.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// Longest pause between slices of a checkpoint that no thread waits for.
+/// Maximum pause between slices of a checkpoint that no thread waits for.
 const PAUSE_MAX: Duration = Duration::from_millis(50);
 
 pub(crate) struct Pending {
@@ -55,26 +55,26 @@ pub(crate) struct Pending {
     /// Pending bytes at which batches wait.
     bytes_max: usize,
     state: Mutex<PendingState>,
-    /// Signalled when anything changes that the checkpointer, or a thread that waits for it, reacts to.
+    /// Signalled when anything changes that the checkpointer, or a thread that waits for it, depends on.
     changed: Condvar,
     /// State that readers see. Replaced with the lock of `state` held.
     published: ArcSwap<Published>,
-    /// Number of the published state, which is cheaper to read.
+    /// Number of the published state. Cheaper to read than the state itself.
     publication: AtomicU64,
-    /// Cause of the failure that stopped the writes. Set once.
+    /// Cause of the failure that stopped writes. Set once.
     stopped: OnceLock<String>,
     observer: Option<Arc<dyn Observer>>,
 }
 
-/// Changes that are durable and not in the data file yet, as readers see them.
+/// Changes that are durable but not in the data file yet, as readers see them.
 #[derive(Clone)]
 pub(crate) struct Published {
     overlay: Arc<Overlay>,
     /// Number of publications.
     pub(crate) number: u64,
-    /// Number of commits that changed anything, through the redo log or not.
+    /// Number of commits with changes, through the redo log or not.
     version: u64,
-    /// Number of the engine's transaction that a snapshot must have seen to be consistent with the overlay.
+    /// Number of the engine's transaction that a snapshot must contain to be consistent with the overlay.
     pub(crate) base_txn: u64,
 }
 
@@ -84,8 +84,8 @@ impl Published {
         (!self.overlay.is_empty()).then(|| Arc::clone(&self.overlay))
     }
 
-    /// Returns the version that a snapshot of the engine's transaction `txn_id` shows, taken before this was. A batch
-    /// that is written through is visible a moment before it is published.
+    /// Returns the version that a snapshot shows that was taken before this state; it contains the engine's
+    /// transactions up to `txn_id`. A batch that is written through is visible a moment before it is published.
     pub(crate) fn version(&self, txn_id: u64) -> u64 {
         let is_ahead = self.overlay.frozen.is_none() && txn_id > self.base_txn;
         self.version + u64::from(is_ahead)
@@ -104,13 +104,13 @@ pub(crate) struct PendingState {
     checkpointed: u64,
     /// Time when the first change of the active layer was published.
     pending_since: Option<Instant>,
-    /// The next active layer, created beforehand because clearing its filter takes a while.
+    /// The next active layer, created in advance because clearing its filter takes time.
     fresh: Option<Layer>,
-    /// Whether a batch is under way: the layers stay as they are until it ends.
+    /// Whether a batch is open. The layers do not change until it ends.
     batch_open: bool,
     /// Number of threads that wait for a checkpoint to end.
     waiting: u32,
-    /// Whether the checkpointer is to end.
+    /// Whether the checkpointer has to end.
     closing: bool,
     /// Failure of the last checkpoint.
     failed: Option<StoreError>,
@@ -128,7 +128,7 @@ impl PendingState {
 }
 
 impl Pending {
-    /// Creates the state. `overlay` contains the groups of the redo log above `checkpointed`, up to its last group.
+    /// Creates the state. `overlay` contains the redo groups after `checkpointed`, up to the last one.
     pub(crate) fn new(
         env: Arc<Env>,
         room: Room,
@@ -168,7 +168,7 @@ impl Pending {
         })
     }
 
-    /// The guarded state changes in single steps, so a panic elsewhere leaves nothing half done.
+    /// Locks the state. It changes in single steps, so a panic of another thread leaves it consistent.
     pub(crate) fn lock(&self) -> MutexGuard<'_, PendingState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -185,18 +185,18 @@ impl Pending {
         self.changed.wait_timeout(state, limit).unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Returns a number that changes whenever a view has a newer state to move to.
+    /// Returns a number that changes whenever there is a newer state for views.
     #[inline]
     pub(crate) fn publication(&self) -> u64 {
         self.publication.load(Ordering::Acquire)
     }
 
-    /// Returns the state that a view shows. Its snapshot of the data file must be older than this call.
+    /// Returns the state for a view. The view's snapshot of the data file must be older than this call.
     pub(crate) fn published(&self) -> Guard<Arc<Published>> {
         self.published.load()
     }
 
-    /// Publishes an overlay, with the other changes that `change` makes.
+    /// Publishes an overlay together with the changes made by `change`.
     fn publish(&self, state: &mut PendingState, overlay: Overlay, change: impl FnOnce(&mut Published)) {
         state.overlay = Arc::new(overlay);
         let mut published = Published::clone(&self.published.load());
@@ -208,12 +208,12 @@ impl Pending {
         self.publication.store(number, Ordering::Release);
     }
 
-    /// Returns the bytes that are pending.
+    /// Returns the number of pending bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.lock().overlay.bytes()
     }
 
-    /// Waits for room, and keeps the layers unchanged until [`end_batch`](Pending::end_batch).
+    /// Waits for room and prevents changes of the layers until [`end_batch`](Pending::end_batch).
     pub(crate) fn begin_batch(&self) -> Result<MutexGuard<'_, PendingState>> {
         let mut state = self.lock();
         while state.overlay.bytes() >= self.bytes_max {
@@ -233,7 +233,7 @@ impl Pending {
         self.begin_checkpoint_if_due(&mut state);
     }
 
-    /// Has the checkpointer begin a checkpoint if one is due and none is under way.
+    /// Begins a checkpoint if one is due and none is in progress.
     fn begin_checkpoint_if_due(&self, state: &mut PendingState) {
         if !state.batch_open
             && state.overlay.frozen.is_none()
@@ -248,8 +248,8 @@ impl Pending {
         }
     }
 
-    /// Makes the changes of a batch durable and then visible: those in `group`, which `active` contains in addition to
-    /// earlier pending changes.
+    /// Makes the changes of a batch durable and then visible: `group` contains them, and `active` contains them
+    /// together with earlier pending changes.
     pub(crate) fn commit(&self, active: &Layer, group: &mut Group) -> Result<()> {
         self.check_writes()?;
         let sequence = self.redo.last_sequence() + 1;
@@ -265,7 +265,7 @@ impl Pending {
         state.sequence = sequence;
         if state.pending_since.is_none() {
             state.pending_since = Some(Instant::now());
-            // The checkpointer begins to count.
+            // The checkpointer starts its timer.
             self.changed.notify_all();
         }
         Ok(())
@@ -282,7 +282,7 @@ impl Pending {
         self.written_through()
     }
 
-    /// Moves views on after a transaction that wrote to the data file while nothing was pending.
+    /// Publishes a new base transaction after one that wrote to the data file while nothing was pending.
     pub(crate) fn written_through(&self) -> Result<()> {
         let base_txn = self.env.facts()?.last_txn_id;
         let mut state = self.lock();
@@ -293,7 +293,7 @@ impl Pending {
         Ok(())
     }
 
-    /// Brings all changes that are pending at the call into the data file, and waits until they are there.
+    /// Writes all changes that are pending at the time of the call to the data file, and waits until they are there.
     pub(crate) fn checkpoint_all(&self) -> Result<()> {
         let mut state = self.lock();
         let target = state.sequence;
@@ -308,7 +308,7 @@ impl Pending {
         Ok(())
     }
 
-    /// Begins a checkpoint, unless one is under way or a batch is open.
+    /// Begins a checkpoint, unless one is in progress or a batch is open.
     #[cfg(test)]
     pub(crate) fn freeze_now(&self) {
         let mut state = self.lock();
@@ -317,7 +317,7 @@ impl Pending {
         state.waiting -= 1;
     }
 
-    /// Waits until the checkpointer signals progress; it does not pause meanwhile.
+    /// Waits until the checkpointer signals progress. The checkpointer does not pause in the meantime.
     fn wait_for_checkpoint<'s>(
         &'s self,
         mut state: MutexGuard<'s, PendingState>,
@@ -336,7 +336,7 @@ impl Pending {
         thread::Builder::new().name("store-fold".to_owned()).spawn(move || pending.run())
     }
 
-    /// Has the thread checkpoint all pending changes and end.
+    /// Makes the thread checkpoint all pending changes and end.
     pub(crate) fn close(&self) {
         self.lock().closing = true;
         self.changed.notify_all();
@@ -359,7 +359,7 @@ impl Pending {
 
     fn run(&self) {
         let _guard = StopsIfPanicking(self);
-        // Layers that are in the data file. They are let go of here when no view has them any more, and without the
+        // Layers that are in the data file. They are dropped here, when no view uses them any more, and without the
         // lock, because freeing a hundred thousand rows takes milliseconds.
         let mut retired: Vec<Arc<Layer>> = Vec::new();
         let mut has_failed = false;
@@ -385,8 +385,8 @@ impl Pending {
             };
             let checkpointed = state.frozen_sequence;
             drop(state);
-            // Views have to move on to the transaction that has the layer. If the engine does not say which that is,
-            // no later layer could be published, so the writes stop; the layer stays in sight of readers.
+            // Views must move to the transaction that contains the layer. If the engine does not return its number, no
+            // later layer could be published, so writes stop; readers still see the layer.
             let outcome = self.checkpoint(&frozen, checkpointed).and_then(|()| {
                 let facts = self.env.facts().map_err(|failure| self.stop_writes(failure))?;
                 Ok(facts.last_txn_id)
@@ -406,7 +406,7 @@ impl Pending {
                     if std::mem::take(&mut has_failed) {
                         self.notice(&Event::CheckpointRecovered);
                     }
-                    // A remaining segment is merely not reused yet.
+                    // If this fails, a segment is not reused yet.
                     for outcome in [self.redo.trim(checkpointed), self.redo.prepare_spare()] {
                         self.notice_segment(outcome);
                     }
@@ -445,7 +445,7 @@ impl Pending {
             .map_err(|failure| self.write_failed(failure))
     }
 
-    /// Returns true if a checkpoint has to run at full speed: a thread waits for it, or soon will.
+    /// Returns true if a checkpoint must run at full speed because a thread waits for it, or soon will.
     fn is_urgent(&self) -> bool {
         let state = self.lock();
         state.waiting > 0 || state.closing || state.overlay.bytes() >= self.bytes_max / 2
@@ -457,8 +457,8 @@ impl Pending {
         }
     }
 
-    /// Reports a failed segment to the observer. A full disk is not reported here, because the batches that need the
-    /// space return the error.
+    /// Reports a failure with a segment to the observer. Does not report a full disk, because the batches that need the
+    /// space return that error.
     fn notice_segment(&self, outcome: Result<()>) {
         match outcome {
             Ok(()) | Err(StoreError::DiskFull { .. }) => {}
@@ -466,13 +466,12 @@ impl Pending {
         }
     }
 
-    /// Returns the error of a failed write to the data file. Stops the writes unless the failure certainly changed
-    /// nothing.
+    /// Returns the error of a failed write to the data file. Stops writes unless the failure certainly changed nothing.
     ///
-    /// A full disk changes nothing, and neither does a lack of memory before the commit. The pages of a transaction are
-    /// new ones, which are not referenced before the root is written after the sync; the next transaction writes every
-    /// page that it refers to itself. So the failed pages do not matter, as long as the root was not touched: a failure
-    /// in writing the root leaves the environment unusable, which the next transaction detects.
+    /// A full disk changes nothing, and neither does a lack of memory before the commit. A transaction writes new
+    /// pages, which are referenced only once the root is written after the sync; the next transaction itself writes
+    /// every page that it refers to. So the failed pages do not matter as long as the root was not touched. A failure
+    /// in writing the root makes the environment unusable, which the next transaction detects.
     pub(crate) fn write_failed(&self, failure: Failure) -> StoreError {
         let is_exhausted = failure.is_before_commit() && failure.is_exhausted();
         let is_usable = match Txn::begin(&self.env, TxnKind::Read) {
@@ -486,7 +485,7 @@ impl Pending {
         }
     }
 
-    /// Gives `WritesStopped` once writes have.
+    /// Returns the error `WritesStopped` if writes are stopped.
     pub(crate) fn check_writes(&self) -> Result<()> {
         match self.stopped.get() {
             Some(cause) => Err(StoreError::WritesStopped { cause: cause.clone() }),
@@ -498,7 +497,7 @@ impl Pending {
         self.stop_writes_by(&failure.into())
     }
 
-    /// The lock must not be held.
+    /// Stops writes because of `error`. The caller must not hold the lock.
     fn stop_writes_by(&self, error: &StoreError) -> StoreError {
         let mut is_first = false;
         let cause = self.stopped.get_or_init(|| {
@@ -511,7 +510,7 @@ impl Pending {
         if is_first {
             self.notice(&Event::WritesStopped { cause });
         }
-        // A thread that has checked before this, and is about to wait, holds the lock.
+        // A thread that has checked before this and is about to wait holds the lock.
         drop(self.lock());
         self.changed.notify_all();
         StoreError::WritesStopped { cause: cause.clone() }
@@ -521,14 +520,13 @@ impl Pending {
         self.stopped.get().is_some()
     }
 
-    /// Returns the bytes of a group above which it bypasses the redo log.
+    /// Returns the size in bytes above which a group bypasses the redo log.
     pub(crate) fn group_bytes_max(&self) -> usize {
         self.bytes_max / 2
     }
 
-    /// Returns true if a commit of so many bytes should rather be [written through](Pending::write_through), because
-    /// there is little room left on the disk or in the map. `has_reserve`: whether the reserve is free, if that is
-    /// known.
+    /// Returns true if a commit of so many bytes should be [written through](Pending::write_through), because there is
+    /// little room left on the disk or in the map. `has_reserve` is whether the reserve is free, if known.
     pub(crate) fn prefers_write_through(
         &self,
         group_bytes: usize,
@@ -541,7 +539,7 @@ impl Pending {
     }
 }
 
-/// The pace of the checkpointer: half of the disk's time, and at most half of a core that other threads want.
+/// Pace of the checkpointer: at most half of the disk's time, and at most half of a core that other threads need.
 struct Pacing<'p> {
     pending: &'p Pending,
     /// Urgency at the last slice.
@@ -566,7 +564,7 @@ impl Pace for Pacing<'_> {
     }
 }
 
-/// Stops the writes if the checkpointer panics: otherwise batches would wait for ever.
+/// Stops writes if the checkpointer panics; otherwise batches would wait for ever.
 struct StopsIfPanicking<'p>(&'p Pending);
 
 impl Drop for StopsIfPanicking<'_> {

@@ -1,7 +1,7 @@
-//! Sorted sets of keys with ranks: the key at a place, and the place of a key, in a number of steps that grows with the
-//! logarithm of the set.
+//! Sorted sets of keys with ranks. Finding the key with a given rank, or the rank of a key, takes a number of steps
+//! logarithmic in the size of the set.
 //!
-//! A set lies in a plain map, below a prefix. Its rows are:
+//! A set is stored in a plain map, below a prefix. Its rows are:
 //!
 //! ```text
 //! key                            value
@@ -9,36 +9,38 @@
 //! prefix, level, first member    count (8), children (4): a segment
 //! ```
 //!
-//! Integers are big-endian. A segment of level 1 consists of members, one of a higher level of segments of the level
-//! below: `children` is their number, and `count` that of the members in all of them. It begins at the member in its
-//! key, which need not be in the set any more, and ends before the next one of its level. The first segment of each
-//! level has an empty member in its key. Each beginning of a segment is one of a segment of every lower level, too.
+//! Integers are big-endian. The children of a segment of level 1 are members; the children of a higher segment are
+//! segments of the level below. `children` is their number, and `count` is the number of members in all of them. A
+//! segment begins at the member in its key, which need not be in the set any more, and ends before the next segment of
+//! its level. The first segment of each level has an empty member in its key. The beginning of a segment is also the
+//! beginning of a segment of every lower level.
 //!
-//! A segment that has more than [`CHILDREN_MAX`] children is split, and one that has few is merged with a neighbor
-//! below the same segment. A change therefore writes one row for the member and one for each level, and a few more if
-//! segments change. The segments depend on the history of the set; its members and their ranks do not.
+//! A segment with more than [`CHILDREN_MAX`] children is split, and one with few is merged with a neighbor below the
+//! same parent. A change therefore writes one row for the member and one for each level, and a few more if segments
+//! change. The segments depend on the history of the set; its members and their ranks do not.
 
 use std::ops::Bound;
 
 use crate::maps::{Direction, MapId};
 use crate::{Batch, Read, Result, StoreError};
 
-/// Levels of segments. Three hold a hundred million members before the highest has more than a few hundred rows.
+/// Number of levels of segments. Three suffice for a hundred million members before the highest level has more than a
+/// few hundred rows.
 const LEVELS: u8 = 3;
 
 /// Maximum number of children of a segment.
 const CHILDREN_MAX: u32 = if cfg!(test) { 6 } else { 256 };
 
-/// With fewer children, a segment is merged with a neighbor if it has one.
+/// Number of children below which a segment is merged with a neighbor, if it has one.
 const CHILDREN_MIN: u32 = CHILDREN_MAX / 4;
 
 /// Maximum number of children of a merged segment, so that it is not split again at once.
 const MERGED_MAX: u32 = CHILDREN_MAX / 4 * 3;
 
-/// Octets of a segment's row.
+/// Size of a segment's value in bytes.
 const SEGMENT_SIZE: usize = 12;
 
-/// A sorted set of keys in a plain map. The octets of a member, the prefix and one more fit into a key of the map.
+/// A sorted set of keys in a plain map. A member, the prefix and one more byte must fit into a key of the map.
 #[derive(Clone, Debug)]
 pub struct RankedKeys {
     map: MapId,
@@ -72,7 +74,7 @@ impl Segment {
 }
 
 impl RankedKeys {
-    /// Returns the set below `prefix`, which is not the beginning of the prefix of another set.
+    /// Returns the set below `prefix`. It must not be a prefix of another set's prefix, or the reverse.
     pub fn new(map: MapId, prefix: &[u8]) -> RankedKeys {
         RankedKeys { map, prefix: prefix.to_vec() }
     }
@@ -119,7 +121,7 @@ impl RankedKeys {
         Ok(rank)
     }
 
-    /// Returns the member that has `rank` members before it; `None` if there are no more than that.
+    /// Returns the member with the given rank, counted from 0; `None` if there is none.
     ///
     /// # Errors
     /// The store failed.
@@ -235,7 +237,7 @@ impl RankedKeys {
         Ok(!rows.is_empty())
     }
 
-    /// Returns what is wrong with the counts; `None` if they are those of the members.
+    /// Returns the first error in the counts; `None` if they agree with the members.
     ///
     /// # Errors
     /// The store failed.
@@ -281,7 +283,7 @@ impl RankedKeys {
         Ok(None)
     }
 
-    /// Merges the segment of `member` with a neighbor below the same segment, if it has few children.
+    /// Merges the segment of `member` with a neighbor below the same parent, if it has few children.
     fn merge_at(&self, batch: &mut Batch<'_>, level: u8, member: &[u8]) -> Result<()> {
         let (first, segment) = self.segment(batch, level, member)?;
         if segment.children >= CHILDREN_MIN {
@@ -313,12 +315,12 @@ impl RankedKeys {
         Ok(())
     }
 
-    /// Returns true if no segment of the next level begins at `first`.
+    /// Returns true if no segment of the next higher level begins at `first`.
     fn is_inner(&self, read: &Read, level: u8, first: &[u8]) -> Result<bool> {
         Ok(level == LEVELS || read.get(self.map, &self.row(level + 1, first))?.is_none())
     }
 
-    /// Returns where the upper half of a segment begins, and the lower half.
+    /// Returns the first member of the upper half of a segment, and the segment that is its lower half.
     fn halve(&self, read: &Read, level: u8, first: &[u8], segment: Segment) -> Result<(Vec<u8>, Segment)> {
         let children = segment.children / 2;
         let half = usize::try_from(children).unwrap_or(usize::MAX);
@@ -338,7 +340,8 @@ impl RankedKeys {
         Err(self.damaged(read))
     }
 
-    /// Returns the segment of a level to which `member` belongs, with its beginning: an empty one if there is none yet.
+    /// Returns the segment of a level to which `member` belongs, with the member at which it begins. If there is none
+    /// yet, it is empty.
     fn segment(&self, read: &Read, level: u8, member: &[u8]) -> Result<(Vec<u8>, Segment)> {
         self.segment_near(read, level, Bound::Included(member))
     }
@@ -352,7 +355,7 @@ impl RankedKeys {
         let (low, high) = (self.row(level, &[]), near.map(|member| self.row(level, member)));
         let range = (Bound::Included(low.as_slice()), high.as_ref().map(Vec::as_slice));
         match read.scan(self.map, range, Direction::Backward).next() {
-            // A segment of segments begins with the one of the level below that is there already.
+            // A new segment of a higher level has one child already: the first segment of the level below.
             None => Ok((Vec::new(), Segment { count: 0, children: u32::from(level > 1) })),
             Some(row) => self.decoded(read, row?).map(|(first, segment)| (first.to_vec(), segment)),
         }

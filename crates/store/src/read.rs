@@ -24,12 +24,12 @@ pub struct Read {
     pub(crate) txn: Txn,
     pub(crate) maps: &'static [MapSpec],
     pub(crate) parked: bool,
-    /// Pending changes, which take precedence over the data file. `None` if there are none, so that reading them costs
-    /// nothing.
+    /// Pending changes, which take precedence over the data file. `None` if there are none, so that they cost nothing
+    /// then.
     pub(crate) overlay: Option<Arc<Overlay>>,
-    /// Counters that a batch has moved and not written yet. Empty in a view.
+    /// Counters that a batch has changed but not written yet. Empty in a view.
     pub(crate) moved_counts: BTreeMap<Vec<u8>, i64>,
-    /// Rows that a batch has set and not written yet: a few. Empty in a view.
+    /// The few rows that a batch has set but not written yet. Empty in a view.
     pub(crate) buffered_rows: Vec<BufferedRow>,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct BufferedRow {
 }
 
 impl BufferedRow {
-    /// Returns true if it is the row of this key.
+    /// Returns true if this is the row of this key.
     #[inline]
     pub(crate) fn is(&self, map: Map, key: &[u8]) -> bool {
         self.map.index == map.index && self.key == key
@@ -69,14 +69,15 @@ impl Read {
         self.value(self.map(map).of_kind(MapKind::Plain)?, key)
     }
 
-    /// Prefetches the value of the number `key` (8 bytes, big-endian) in a plain map into the processor's cache: call
-    /// it before a read of that value. Cheap, and changes no answer; see [`View::cache_rows`](crate::View::cache_rows).
+    /// Prefetches the value of the row with numeric key `key` (8 bytes, big-endian) in a plain map into the processor's
+    /// cache. Call it before a read of that value. Cheap, and changes no result; see
+    /// [`View::cache_rows`](crate::View::cache_rows).
     #[inline]
     pub fn prefetch(&self, map: MapId, key: u64) {
         self.txn.prefetch(self.map(map).index, key);
     }
 
-    /// Does the same for what [`View::cache_rows`](crate::View::cache_rows) knows of a key of an id set map.
+    /// Prefetches the cache slot of a key in an id set map; see [`View::cache_rows`](crate::View::cache_rows).
     #[inline]
     pub fn prefetch_ids(&self, map: MapId, key: &[u8]) {
         self.txn.prefetch_id(self.map(map).index, key);
@@ -130,8 +131,8 @@ impl Read {
         }
     }
 
-    /// Returns the keys of an id set map that lie in `range`, each with the number of its ids, at a cost that does not
-    /// depend on the numbers.
+    /// Returns the keys of an id set map that lie in `range`, each with the number of its ids. The cost does not depend
+    /// on these numbers.
     pub fn scan_keys(&self, map: MapId, range: KeyRange<'_>, direction: Direction) -> KeyScan<'_> {
         KeyScan::new(self, self.map(map), range, direction)
     }
@@ -146,7 +147,7 @@ impl Read {
         keys.take_while(move |key| key.as_ref().map_or(true, |(key, _)| key.starts_with(prefix)))
     }
 
-    /// Returns the number of rows of a plain map, or of ids under all keys together of an id set map. Constant cost.
+    /// Returns the number of rows of a plain map, or the total number of ids in an id set map. Constant cost.
     ///
     /// # Errors
     /// `Parked`, `Engine`.
@@ -161,8 +162,7 @@ impl Read {
         self.txn.row_count(map.index).map_err(|failure| self.error(failure))
     }
 
-    /// Returns the value of a counter; 0 if it was never bumped. Counters have a key space of their own, apart from
-    /// every map.
+    /// Returns the value of a counter; 0 if it was never bumped. Counters have a separate key space.
     ///
     /// # Errors
     /// `EmptyKey`, `KeyTooLong`, `DamagedRow`, `Parked`, `Engine`.
@@ -177,7 +177,8 @@ impl Read {
         }
     }
 
-    /// Returns all counters that are not 0, ascending by key; in a batch some may have their values from before it.
+    /// Returns all counters that are not 0, ascending by key. In a batch, some may have their values from before the
+    /// batch.
     pub fn counters(&self) -> impl Iterator<Item = Result<(&[u8], i64)>> {
         let rows = Scan::new(self, Map::COUNTS, (Bound::Unbounded, Bound::Unbounded), Direction::Forward);
         rows.map(|row| {
@@ -192,7 +193,7 @@ impl Read {
     /// # Errors
     /// `DamagedRow`, `Parked`, `Engine`.
     pub fn position(&self) -> Result<Position> {
-        // The last record is never trimmed, so the last row is it, wherever it is.
+        // The last record is never trimmed, so it is the last row of the log, pending or in the data file.
         let changed = self.changed_log_end(Bound::Unbounded, Direction::Backward)?;
         Ok(changed.max(self.log_end_in_file(Step::Last)?).unwrap_or(0))
     }
@@ -211,15 +212,15 @@ impl Read {
         }
     }
 
-    /// Returns the log's records from position `from` (or the oldest kept, if that is later) to the end, as `(position,
-    /// bytes)`. Each is checked against its checksum, and a missing one is an error.
+    /// Returns the log's records from position `from` (or the oldest existing one, if that is later) to the end, as
+    /// `(position, bytes)`. Each is checked against its checksum, and a missing one is an error.
     pub fn log_records(&self, from: Position) -> LogScan<'_> {
         let low = from.max(self.log_start()).to_be_bytes();
         let range = (Bound::Included(&low[..]), Bound::Unbounded);
         LogScan::new(self, Scan::new(self, Map::LOG, range, Direction::Forward), from)
     }
 
-    /// Returns the position up to which the log was trimmed, if that is not in the data file yet; else 0.
+    /// Returns the position before which the log was trimmed, if that trim is not in the data file yet; else 0.
     fn log_start(&self) -> Position {
         self.overlay.as_ref().map_or(0, |overlay| overlay.log_start())
     }
@@ -229,7 +230,7 @@ impl Read {
         row.map(|(key, _)| log::position_of(key)).transpose()
     }
 
-    /// Returns the position of the first pending record, seen from one end.
+    /// Returns the position of the first pending record from `near` on in a direction.
     fn changed_log_end(&self, near: Bound<&[u8]>, direction: Direction) -> Result<Option<Position>> {
         let changes = self.overlay.as_ref().and_then(|overlay| overlay.rows(Map::LOG.index));
         let Some(mut changes) = changes else { return Ok(None) };
@@ -237,9 +238,9 @@ impl Read {
         changes.item().map(|(key, _)| log::position_of(key.bytes())).transpose()
     }
 
-    /// Calls `look`, whose reads here do not wait for the disk: a read of a page that is not in memory fails with
-    /// [`NotInMemory`](StoreError::NotInMemory), and the page is returned. Scans and sets of many ids fail as well,
-    /// because their pages are not known before they are read. A page of unknown residency counts as resident.
+    /// Calls `look`, whose reads through this do not wait for the disk. A read of a page that is not in memory fails
+    /// with [`NotInMemory`](StoreError::NotInMemory), and the page is returned. Scans and sets of many ids fail as
+    /// well, because their pages are not known in advance. A page of unknown residency counts as resident.
     pub fn without_waiting<T>(&self, look: impl FnOnce() -> T) -> (T, Absent) {
         self.txn.without_waiting(look)
     }
@@ -253,13 +254,13 @@ impl Read {
         self.txn.bring_in(pages).map_err(StoreError::from)
     }
 
-    /// Records that another thread has just [brought pages in](Read::bring_in): for a while
-    /// [`without_waiting`](Read::without_waiting) takes them to be in memory.
+    /// Records that another thread has just [brought pages in](Read::bring_in). For a while
+    /// [`without_waiting`](Read::without_waiting) treats them as resident.
     pub fn has_brought_in(&self, pages: &[PageNumber]) {
         self.txn.has_brought_in(pages);
     }
 
-    /// Returns the names of all maps in the data file, known to this program or not.
+    /// Returns the names of all maps in the data file, whether or not this program knows them.
     pub(crate) fn map_names(&self) -> Result<Vec<Vec<u8>>> {
         self.txn.map_names().map_err(|failure| self.error(failure))
     }
@@ -271,7 +272,7 @@ impl Read {
     pub(crate) fn value(&self, map: Map, key: &[u8]) -> Result<Option<&[u8]>> {
         map.check_key(key)?;
         if let Some(overlay) = &self.overlay {
-            // A batch has an overlay always.
+            // A batch always has an overlay.
             let mut buffered_rows = self.buffered_rows.iter();
             if let Some(held) = buffered_rows.find(|held| held.is(map, key)) {
                 return Ok(Some(&held.value));

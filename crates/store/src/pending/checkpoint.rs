@@ -1,10 +1,10 @@
 //! Checkpoints: writing a layer of the overlay into the data file, in the order of its pages.
 //!
 //! A layer contains only the newest change of each row, and rows of one page are next to each other. So a page is
-//! written once for all changes to it since the checkpoint before, whereas writing each commit through would write it
-//! every time. The rows go in slices, each an ordinary durable transaction, so that few pages are in memory at once and
-//! no transaction keeps disk or core for long. The last slice records in `store.meta` how far the redo log is
-//! checkpointed. A checkpoint that ends before that leaves rows that replaying the log will set again.
+//! written once for all its changes since the previous checkpoint, and not once per commit. The rows are written in
+//! slices, each an ordinary durable transaction, so that few pages are in memory at once and no transaction occupies
+//! the disk or a core for long. The last slice records in `store.meta` how far the redo log is checkpointed. If a
+//! checkpoint ends before that, replaying the log sets its rows again.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use crate::snapshot_map::SnapshotMap;
 
 type Result<T> = crate::Result<T, Failure>;
 
-/// Rows after which a slice ends. Each may change a page of its own, so that a commit writes up to some 16 MiB, and a
-/// sync of the redo log waits for that long at the disk. Smaller slices cost more: each commit has two syncs, for which
-/// the system scans all cached pages of the file.
+/// Rows after which a slice ends. Each may change another page, so a commit writes up to about 16 MiB, and a sync of
+/// the redo log waits for that long at the disk. Smaller slices cost more: each commit has two syncs, for which the
+/// system scans all cached pages of the file.
 const SLICE_ROWS: usize = 4 << 10;
 /// Bytes of rows after which a slice ends.
 const SLICE_BYTES: usize = 8 << 20;
@@ -43,8 +43,7 @@ impl Pace for () {
     fn rest(&mut self) {}
 }
 
-/// Writes a layer into the data file, which then contains the redo log up to the group `checkpointed`. Durable when it
-/// returns.
+/// Writes a layer to the data file, which then contains the redo log up to the group `checkpointed`. Durable on return.
 pub(crate) fn checkpoint(
     env: &Arc<Env>,
     layer: &Layer,
@@ -57,7 +56,7 @@ pub(crate) fn checkpoint(
     slices.commit()
 }
 
-/// Writes a layer into the data file in one transaction, completely or not at all.
+/// Writes a layer to the data file in one transaction, completely or not at all.
 pub(crate) fn write_through(env: &Arc<Env>, layer: &Layer) -> Result<()> {
     let mut slices = Slices { env, txn: None, pace: None, rows: 0, bytes: 0 };
     slices.write(layer)?;
@@ -65,8 +64,8 @@ pub(crate) fn write_through(env: &Arc<Env>, layer: &Layer) -> Result<()> {
     slices.commit()
 }
 
-/// Counts in a transaction a change of the data file that is not in the redo log. The count reveals an older data file
-/// next to the same redo log.
+/// Counts a change of the data file that is not in the redo log, as part of its transaction. The count reveals an older
+/// data file next to the same redo log.
 pub(crate) fn count_write_through(txn: &mut Txn) -> Result<()> {
     let before = txn.get(Map::META.index, THROUGH_KEY)?.and_then(|bytes| bytes.try_into().ok());
     let count = before.map_or(0, u64::from_be_bytes) + 1;
@@ -99,7 +98,7 @@ impl Slices<'_> {
         Ok(())
     }
 
-    /// Writes the rows whose keys are at least `low`.
+    /// Writes the rows whose keys are `low` or higher.
     fn put_rows(&mut self, map: usize, rows: &SnapshotMap<Key, RowChange>, low: &[u8]) -> Result<()> {
         let mut cursor = rows.cursor();
         cursor.seek(Bound::Included(low));
@@ -139,7 +138,7 @@ impl Slices<'_> {
         Ok(())
     }
 
-    /// Removes the records of the log below a position.
+    /// Removes the log records below a position.
     fn trim_log(&mut self, start: Position) -> Result<()> {
         let start = start.to_be_bytes();
         loop {
@@ -152,7 +151,7 @@ impl Slices<'_> {
         }
     }
 
-    /// Counts a written row; ends the slice when it has become large.
+    /// Counts a written row. Ends the slice if it has become large.
     fn written(&mut self, row_len: usize) -> Result<()> {
         self.rows += 1;
         self.bytes += row_len;
@@ -183,8 +182,8 @@ impl Slices<'_> {
     }
 }
 
-/// Appends a row after all others, which fills pages instead of splitting them, unless an unfinished checkpoint has put
-/// it there already.
+/// Appends a row after all others, which fills pages and does not split them. Sets the row if an unfinished checkpoint
+/// has already written it.
 fn append(txn: &mut Txn, map: usize, key: &[u8], value: &[u8]) -> Result<()> {
     match txn.put(map, key, value, PutKind::Append) {
         Err(Failure { code: Failure::KEY_EXISTS, .. }) => txn.put(map, key, value, PutKind::Set).map(drop),

@@ -1,8 +1,8 @@
 //! Changes of the overlay of a [`Read`], made by a [`Batch`](crate::Batch) and by replaying the redo log.
 //!
 //! Each change reads the present state, in the overlay or else the data file, because the counts of rows and ids that
-//! it stores are absolute. That makes the size of a set a constant-time query however much of it is not in the data
-//! file yet.
+//! it stores are absolute. So the size of a set takes constant time to query, no matter how much of the set is still
+//! pending.
 
 use std::sync::Arc;
 
@@ -21,8 +21,7 @@ impl Read {
         &mut Arc::make_mut(overlay).active
     }
 
-    /// Sets the row of a plain map, or removes it; returns whether there was one. Removing a missing row changes
-    /// nothing.
+    /// Sets or removes the row of a plain map. Returns true if the row existed. Removing a missing row changes nothing.
     #[expect(clippy::indexing_slicing, reason = "every open map has changes")]
     pub(crate) fn change_row(&mut self, map: Map, key: &[u8], value: Option<&[u8]>) -> Result<bool> {
         let existed = self.value(map, key)?.is_some();
@@ -37,12 +36,12 @@ impl Read {
         Ok(existed)
     }
 
-    /// Sets the row of a map of the store's own, or removes it. Such rows are not counted.
+    /// Sets or removes a row of one of the store's own maps. Such rows are not counted.
     pub(crate) fn change_own_row(&mut self, map: Map, key: &[u8], value: Option<&[u8]>) {
         self.active().set_row(map.index, key, value);
     }
 
-    /// Sets whether an id of a key is present from now on; returns whether that is a change.
+    /// Sets whether an id is present under a key. Returns true if that is a change.
     pub(crate) fn change_id(&mut self, map: Map, key: &[u8], id: u64, present: bool) -> Result<bool> {
         let (was_present, count) = self.id_and_count(map, key, id, present)?;
         if was_present == present {
@@ -52,7 +51,7 @@ impl Read {
         Ok(true)
     }
 
-    /// Adds an id that is not under the key in the data file, without a look-up there; returns whether that is a
+    /// Adds an id without a look-up in the data file, which must not have it under the key. Returns true if that is a
     /// change.
     pub(crate) fn add_new_id(&mut self, map: Map, key: &[u8], id: u64) -> Result<bool> {
         let changes = self.overlay.as_ref().and_then(|overlay| overlay.set(map.index, key));
@@ -65,7 +64,7 @@ impl Read {
         Ok(true)
     }
 
-    /// Sets whether an id is present. `count` is how many ids the key has so far.
+    /// Sets whether an id is present. `count` is the number of ids of the key before that.
     #[expect(clippy::indexing_slicing, reason = "every open map has changes")]
     fn set_present(&mut self, map: Map, key: &[u8], id: u64, present: bool, count: u64) -> Result<()> {
         let of_map = self.rows_of(map)?;
@@ -76,8 +75,8 @@ impl Read {
         Ok(())
     }
 
-    /// Returns whether a key has an id, and how many it has. `wanted` is whether it is to have it: if that is so
-    /// already, the caller does not need the count, and it may be wrong.
+    /// Returns whether a key has an id, and the number of its ids. `wanted` is whether the key is to have the id. If
+    /// that is so already, the count may be wrong, because the caller does not need it.
     fn id_and_count(&self, map: Map, key: &[u8], id: u64, wanted: bool) -> Result<(bool, u64)> {
         let id_bytes = id.to_be_bytes();
         let changes = self.overlay.as_ref().and_then(|overlay| overlay.set(map.index, key));
@@ -100,7 +99,7 @@ impl Read {
                 return Ok((cursor.has_value(key, &id_bytes)?, changes.count()));
             }
             if !wanted {
-                // It is to go, so it is there as a rule, and the cursor stands at its key then.
+                // An id that is to be removed usually exists, and then the cursor is at its key.
                 return Ok(match cursor.has_value(key, &id_bytes)? {
                     true => (true, cursor.value_count()?),
                     false => (false, 0),
@@ -116,7 +115,7 @@ impl Read {
         asked().map_err(|failure| self.error(failure))
     }
 
-    /// Returns how many ids a key has, given its `changes` in the overlay.
+    /// Returns the number of ids of a key, given its `changes` in the overlay.
     fn id_count(&self, map: Map, key: &[u8], changes: Option<SetChanges<'_>>) -> Result<u64> {
         if let Some(changes) = changes {
             return Ok(changes.count());
@@ -134,7 +133,7 @@ impl Read {
         count().map_err(|failure| self.error(failure))
     }
 
-    /// Removes a key with all its ids; returns whether it had any.
+    /// Removes a key with all its ids. Returns true if it had any.
     #[expect(clippy::indexing_slicing, reason = "every open map has changes")]
     pub(crate) fn clear_set(&mut self, map: Map, key: &[u8]) -> Result<bool> {
         let changes = self.overlay.as_ref().and_then(|overlay| overlay.set(map.index, key));
@@ -149,7 +148,7 @@ impl Read {
         Ok(true)
     }
 
-    /// Removes the records of the log below a position, which is at most that of the last.
+    /// Removes the log records below a position, which is at most the position of the last record.
     pub(crate) fn trim_log_to(&mut self, start: Position) {
         let active = self.active();
         active.log_start = active.log_start.max(start);
@@ -190,7 +189,7 @@ impl Read {
     }
 }
 
-/// Returns the error for a redo log that names a map which this program does not have.
+/// Returns the error for a redo log that names a map unknown to this program.
 pub(crate) fn unknown_map(number: u16) -> StoreError {
     StoreError::Engine {
         operation: "replay the redo log",

@@ -1,10 +1,10 @@
-//! [`IdCursor`]: the ids under one key, a page of them at a time.
+//! [`IdCursor`]: the ids under one key, read a page at a time.
 //!
-//! Ids are 8 bytes big-endian, so that the engine's byte order is theirs. The engine returns a page of ids as one slice
-//! (up to 510); the cursor keeps that slice and its place in it, so that most seeks and all copying cost no call. A key
-//! with a few ids has them all in the first slice.
+//! Ids are 8 bytes big-endian, so the engine's byte order is their numeric order. The engine returns a page of up to
+//! 510 ids as one slice. The cursor stores that slice and its place in it, so most seeks and all copying need no call.
+//! If a key has few ids, the first slice contains all of them.
 //!
-//! If ids of the key have pending changes, these are merged in as the cursor moves.
+//! Pending changes to the ids of the key are merged in as the cursor moves.
 
 use super::Read;
 use crate::Result;
@@ -22,7 +22,7 @@ pub struct IdCursor<'r> {
 }
 
 impl<'r> IdCursor<'r> {
-    /// Returns the ids under `key` of the id set map numbered `map`.
+    /// Returns a cursor over the ids under `key` of the id set map with index `map`.
     pub(crate) fn open(read: &'r Read, map: usize, key: &[u8]) -> Result<IdCursor<'r>> {
         if let Some(overlay) = &read.overlay
             && let Some(changes) = overlay.set(map, key)
@@ -52,8 +52,8 @@ impl<'r> IdCursor<'r> {
         }
     }
 
-    /// Appends the next ids to `out`, at most `limit`, and returns how many. Fewer than `limit` means that the end is
-    /// reached.
+    /// Appends up to `limit` following ids to `out`, and returns their number. A smaller number than `limit` means that
+    /// the end is reached.
     ///
     /// # Errors
     /// `Engine`.
@@ -65,15 +65,15 @@ impl<'r> IdCursor<'r> {
         }
     }
 
-    /// Returns how many ids the key has, wherever the cursor is: exact, at constant cost.
+    /// Returns the exact number of ids of the key, at constant cost, wherever the cursor is.
     pub fn estimate(&self) -> u64 {
         self.count
     }
 }
 
-/// Pending changes to the ids of a key, merged with a cursor over those in the data file.
+/// Pending changes to the ids of a key, merged with a cursor over its ids in the data file.
 struct Merge<'r> {
-    /// The newest first.
+    /// Cursors over the layers' changes, the newest first.
     layers: [Option<IdChangeCursor<'r>>; 2],
 }
 
@@ -95,13 +95,13 @@ impl<'r> Merge<'r> {
         self.settle(file)
     }
 
-    /// Returns the lowest change to come. If two layers change one id, the newest counts.
+    /// Returns the lowest change ahead. If two layers change one id, the newest counts.
     fn change(&self) -> Option<(u64, bool)> {
         let changes = self.layers.iter().flatten().filter_map(IdChangeCursor::item);
         changes.reduce(|best, change| if change.0 < best.0 { change } else { best })
     }
 
-    /// Returns the next id that is present, skipping those that are not.
+    /// Returns the next id that is present, skipping removed ones.
     fn settle(&mut self, file: &mut FileIds<'_>) -> Result<Option<u64>> {
         loop {
             let in_file = file.peek()?;
@@ -114,7 +114,7 @@ impl<'r> Merge<'r> {
         }
     }
 
-    /// Moves past an id, which is the next.
+    /// Moves past the next id, which is `id`.
     fn pass(&mut self, file: &mut FileIds<'_>, id: u64) -> Result<()> {
         for layer in self.layers.iter_mut().flatten() {
             if layer.item().is_some_and(|(changed, _)| changed == id) {
@@ -148,10 +148,10 @@ impl<'r> Merge<'r> {
 /// The ids under a key in the data file.
 struct FileIds<'r> {
     read: &'r Read,
-    /// `None` if the page holds all ids.
+    /// `None` if the page contains all ids.
     pages: Option<Pages<'r>>,
     page: Page<'r>,
-    /// Number of ids of `page` that the cursor has passed, at most all.
+    /// Number of ids of `page` that the cursor has passed.
     passed: usize,
     count: u64,
 }
@@ -238,7 +238,7 @@ impl<'r> FileIds<'r> {
         Ok(id_at(self.page.ids(), self.passed))
     }
 
-    /// Returns true if the result of a seek is on the current page whatever is on the others.
+    /// Returns true if the result of a seek is certainly on the current page.
     fn on_page(&self, at_least: u64) -> bool {
         match self.page.ids() {
             [] => false,
@@ -305,7 +305,7 @@ impl<'r> FileIds<'r> {
 }
 
 impl<'r> Pages<'r> {
-    /// Returns the page with the lowest id that is at least `at_least`; empty if there is none.
+    /// Returns the page that contains the lowest id of at least `at_least`; empty if there is none.
     fn page_with(&mut self, at_least: u64) -> Result<&'r [IdBytes], Failure> {
         if self.cursor.at_value_or_after(self.key, &at_least.to_be_bytes())? {
             self.cursor.block().map(ids_of)
@@ -323,8 +323,8 @@ fn id_at(page: &[IdBytes], index: usize) -> Option<u64> {
     page.get(index).map(|id| u64::from_be_bytes(*id))
 }
 
-/// Returns the index of the first id of `page` that is at least `at_least`. Found at once if it is `near`, as it often
-/// is in forward seeks.
+/// Returns the index of the first id of `page` that is at least `at_least`. Fast if that is close to `near`, as it
+/// often is in forward seeks.
 fn first_at_least(page: &[IdBytes], near: usize, at_least: u64) -> usize {
     let below = |index| id_at(page, index).is_some_and(|there| there < at_least);
     let (mut low, mut high) = (0, page.len());

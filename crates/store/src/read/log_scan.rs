@@ -11,13 +11,13 @@ pub struct LogScan<'r> {
     read: &'r Read,
     rows: Scan<'r>,
     from: Position,
-    /// Required next position, once a record has been returned.
+    /// Next position that the log must have; `None` before the first record.
     expected: Option<Position>,
     ended: bool,
 }
 
 impl<'r> LogScan<'r> {
-    /// Creates the scan. `rows` are those of the log from position `from` on.
+    /// Creates the scan. `rows` are the rows of the log from position `from` on.
     pub(crate) fn new(read: &'r Read, rows: Scan<'r>, from: Position) -> LogScan<'r> {
         LogScan { read, rows, from, expected: None, ended: false }
     }
@@ -27,7 +27,7 @@ impl<'r> LogScan<'r> {
         let damaged = |damage| StoreError::DamagedLog { position, damage };
         let missing = match self.expected {
             Some(expected) => position != expected,
-            // The log may begin after `from`, but then there is nothing before it either.
+            // The log may begin after `from`, but then this must be its first record.
             None => position != self.from && self.read.first_position()? != Some(position),
         };
         if missing {

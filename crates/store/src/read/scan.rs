@@ -10,15 +10,16 @@ use crate::maps::{Direction, KeyRange, Map, MapKind};
 use crate::overlay::{IdChanges, Key, LayerCursor, Overlay, RowChange, SetChange};
 use crate::{Result, StoreError};
 
-/// Traversal of the data file under both kinds of scan: from the near bound, which the cursor finds once, to the far
-/// one, with which every key is compared.
+/// Traversal of the data file for both kinds of scan. The cursor finds the near bound once; each key is compared with
+/// the far bound.
 struct Walk<'r> {
     cursor: Cursor<'r>,
     direction: Direction,
     near: Bound<Key>,
     far: Bound<Key>,
     started: bool,
-    /// Whether only moving to the next row is left: it has started, forward and without a far bound.
+    /// Whether the remaining steps only move to the next row: the traversal has started, is forward, and has no far
+    /// bound.
     goes_on: bool,
 }
 
@@ -32,7 +33,7 @@ impl<'r> Walk<'r> {
         Walk { cursor, direction, near, far, started: false, goes_on: false }
     }
 
-    /// Returns the next row, if it is at hand.
+    /// Returns the next row if it is on the current page.
     #[inline(always)]
     fn next_at_hand(&mut self) -> Option<Row<'r>> {
         if self.goes_on { self.cursor.next_at_hand() } else { None }
@@ -93,7 +94,7 @@ impl<'r> Walk<'r> {
 /// Traversal of the data file merged with pending changes. If a key is in both, the change counts.
 struct Merge<'r, V> {
     walk: Walk<'r>,
-    /// Row of the data file at the cursor, if it was not returned yet.
+    /// Row of the data file at the cursor, if not returned yet.
     row: Option<Row<'r>>,
     row_due: bool,
     changes: LayerCursor<'r, V>,
@@ -129,7 +130,7 @@ impl<'r, V> Merge<'r, V> {
         Ok(Some(Found::Change(change)))
     }
 
-    /// Takes the current row. Once there is none there is none for good.
+    /// Takes the current row. After `None` it always returns `None`.
     fn take_row(&mut self) -> Option<Row<'r>> {
         let row = self.row.take();
         self.row_due = row.is_some();
@@ -137,7 +138,7 @@ impl<'r, V> Merge<'r, V> {
     }
 }
 
-/// Traversal that may have failed to begin, that ends with an error, and that ends for good.
+/// Traversal of a scan. It may have failed to begin; an error ends it, and nothing follows its end.
 struct Steps<'r, V> {
     read: &'r Read,
     state: StepState<'r, V>,
@@ -151,7 +152,7 @@ enum StepState<'r, V> {
 }
 
 impl<'r, V> Steps<'r, V> {
-    /// Creates the traversal. `changes` are those of the map, if it has any.
+    /// Creates the traversal. `changes` are the pending changes of the map, if any.
     fn new(
         read: &'r Read,
         map: Result<Map>,
@@ -193,7 +194,7 @@ impl<'r, V> Steps<'r, V> {
         self.next_merged(of_file, of_change)
     }
 
-    /// Does the same as [`next`](Steps::next), if there are changes, and past the end.
+    /// Does the same as [`next`](Steps::next) if there are pending changes or the end is passed.
     #[inline(never)]
     fn next_merged<T>(
         &mut self,
@@ -226,7 +227,7 @@ impl<'r, V> Steps<'r, V> {
     }
 }
 
-/// Returns the cursor at the first change in the range of a traversal, if there is one.
+/// Returns the cursor at the first change within a traversal's range, if there is one.
 fn in_range<'r, V>(mut changes: LayerCursor<'r, V>, walk: &Walk<'_>) -> Option<LayerCursor<'r, V>> {
     changes.seek(walk.near.as_ref().map(Key::bytes), walk.direction);
     let is_within = changes.item().is_some_and(|(key, _)| walk.within_far_bound(key.bytes()));
@@ -247,7 +248,7 @@ impl<'r> Iterator for Scan<'r> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        // Through no result in memory: nearly all rows of a long scan come so.
+        // Fast path for nearly all rows of a long scan: returns the row without storing a result in memory.
         if let StepState::Walking(walk) = &mut self.0.state
             && let Some(row) = walk.next_at_hand()
         {
@@ -271,7 +272,7 @@ impl<'r> KeyScan<'r> {
         KeyScan { steps, map: map.index, direction, first_id: None }
     }
 
-    /// Returns the lowest id of the key returned last by a forward scan: for a key with one id, that id.
+    /// Returns the lowest id of the key that a forward scan returned last. For a key with one id, it is that id.
     pub fn first_id(&self) -> Option<u64> {
         self.first_id
     }
