@@ -50,7 +50,7 @@ pub fn discard_unsynced(journal: &Path, seed: u64) -> io::Result<Discarded> {
     Ok(discarded)
 }
 
-/// What the disk retains of one page.
+/// Fate of one page on the disk.
 #[derive(Clone, Copy)]
 enum Fate {
     Lost,
