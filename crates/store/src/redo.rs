@@ -14,35 +14,35 @@
 //!
 //! **Segments** are files whose every block has been written and synced before their first group, with zeroes or with
 //! the frames of an earlier life. So an append changes no size and allocates nothing, and its `fdatasync` writes the
-//! group's blocks and no metadata. A segment's number is used once: a file used again gets another, which is in its
-//! frames, so old frames are never taken for new ones. The first segment is small; as long as segments fill up before
-//! those before them are checkpointed, each is twice as large as the one before, up to 32 MiB: so one holds about what
-//! is written between two checkpoints. A group that needs more gets a segment of its own.
+//! group's blocks and no metadata. A segment's number is used once. A reused file gets another number, which its frames
+//! contain, so old frames are never mistaken for new ones. The first segment is small. As long as segments fill up
+//! before earlier ones are checkpointed, each is twice as large as the previous one, up to 32 MiB. So a segment holds
+//! about the changes between two checkpoints. A group that needs more gets a separate segment.
 //!
 //! **A block holds one group's bytes only.** A power cut may tear the sectors of 512 bytes or 4 KiB that are being
-//! written, and some disks leave such a sector unreadable. So a block in which a group was acknowledged is not written
-//! again before it is trimmed: frames begin at multiples of 4,096 bytes. That costs no writing, since the system writes
-//! whole pages anyway, and saves reading a page that is written in part; it costs room in the log, which a checkpoint
-//! frees.
+//! written, and some disks leave such a sector unreadable. So a block that contains an acknowledged group is not
+//! written again before it is trimmed: frames begin at multiples of 4,096 bytes. This causes no additional writing,
+//! since the system writes whole pages anyway, and it avoids reading a page that is written in part. It costs space in
+//! the log, which a checkpoint frees.
 //!
-//! **Valid groups** are determined by sequence numbers alone; see the module `replay`. Bytes that are no complete frame
-//! were left by a crash, of a group that was never acknowledged, and are overwritten by the next one. A frame whose
-//! predecessor is missing is damage, and the log is refused.
+//! **Valid groups** are determined by sequence numbers alone; see the module `replay`. Bytes that are not a complete
+//! frame belong to a group that was never acknowledged because of a crash; the next group overwrites them. If the
+//! predecessor of a frame is missing, the log is damaged and is refused.
 //!
-//! **A write that fails** leaves part of a frame: the disk is full, which blocks that were written before should
-//! exclude, but some file systems move blocks when they are rewritten. The frame's head is erased and synced before
-//! `DiskFull` is returned, so the group cannot reappear, whatever is written in its place. **A sync that fails**, or
-//! any other failure, leaves the contents of the disk in doubt. The system may show bytes that the disk does not have,
-//! and forgets the error once it has reported it. So the log accepts no more groups. The next open, which cannot know
-//! about the error, rewrites the last group after itself before any reader relies on it. No other group can be in
-//! doubt: each was written after the one before was synced.
+//! **A write that fails** because the disk is full leaves part of a frame. Blocks that were written before should
+//! exclude this, but some file systems move blocks when they are rewritten. The frame's head is erased and synced
+//! before `DiskFull` is returned, so the group cannot reappear, whatever is written in its place. **A sync that
+//! fails**, or any other failure, leaves the contents of the disk in doubt. The system may return bytes that the disk
+//! does not have, and reports the error only once. So the log accepts no more groups. The next open, which cannot know
+//! about the error, appends a copy of the last group before any reader relies on that group. No other group can be in
+//! doubt: each was written after the previous one was synced.
 //!
-//! **The mark** records, apart from the segments, which of them must be there, with how many bytes, and the last group
-//! that is known to be durable. A log that lacks any of it is refused. See the module `mark`.
+//! **The mark**, a separate file, records which segments must exist, their sizes, and the last group that is known to
+//! be durable. A log that does not meet these requirements is refused. See the module `mark`.
 //!
-//! Left out: the log knows no maps and no rows, starts no thread and does not decide when to checkpoint. A damaged last
-//! group cannot be distinguished from one that was being written when the power failed. Nor are the newest groups
-//! missed if they were erased altogether after the last mark.
+//! Limits: the log does not interpret maps and rows, starts no thread and does not decide when to checkpoint. A damaged
+//! last group cannot be distinguished from one that was being written when the power failed. If the newest groups,
+//! written after the last mark, are erased completely, their loss is not detected.
 
 mod frame;
 mod group;
@@ -76,13 +76,13 @@ use mark::{Mark, Marked};
 use replay::{Survey, Surveyed};
 use segment::Segment;
 
-/// Sizes of segments in bytes: that of a log's first, small, so that a small directory stays small; and the largest
-/// regular size, which holds 8,191 of the smallest groups.
+/// Sizes of segments in bytes. The first segment of a log is small, so that a small directory remains small. The
+/// largest regular size has room for 8,191 of the smallest groups.
 const SEGMENT_LENS: RangeInclusive<u64> = 256 << 10..=32 << 20;
-/// Empty segments that are kept; a checkpoint frees several at once.
+/// Maximum number of empty segments that are retained; a checkpoint frees several at once.
 const SPARES_MAX: usize = 4;
 
-/// The data file's record of the log that belongs to it.
+/// The data file's record of its redo log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Owner {
     /// Identity that the log's segments must carry.
@@ -91,23 +91,23 @@ pub(crate) struct Owner {
     pub(crate) replaced: Option<Identity>,
     /// Sequence of the last group that is in the data file.
     pub(crate) checkpointed: u64,
-    /// Whether there must be a mark.
+    /// Whether the log is required to have a mark.
     pub(crate) is_marked: bool,
 }
 
-/// A redo log open for writing. One thread appends; others may trim and create segments meanwhile.
+/// A redo log open for writing. One thread appends; other threads may trim and create segments at the same time.
 pub(crate) struct RedoLog {
     directory: PathBuf,
     room: Room,
     identity: Identity,
-    /// New paths of segments of other data, which opening set aside.
+    /// New paths of segments of other data, which opening moved out of the data directory.
     set_aside: Vec<PathBuf>,
     /// Held while a segment is created, reused or removed. Taken before `chain`, never while `chain` is held.
     making: Mutex<()>,
     chain: Mutex<Chain>,
 }
 
-/// The segments. Their numbers ascend from the older ones to the active one and on to the spares.
+/// The segments. Their numbers ascend: first the older segments, then the active one, then the spares.
 struct Chain {
     older: VecDeque<Older>,
     active: Option<Active>,
@@ -118,27 +118,27 @@ struct Chain {
     lengths: RangeInclusive<u64>,
     /// Sequence of the last group.
     last: u64,
-    /// Sequence of the last group that is certain to be durable: in a log that was just opened the last group may be in
-    /// memory only.
+    /// Sequence of the last group that is certainly durable. In a log that was just opened, the last group may not have
+    /// been synced.
     durable: u64,
     /// Sequence up to which groups are checkpointed, as far as the log knows.
     checkpointed: u64,
     /// `None` if the disk had no room for a mark when the log was opened.
     mark: Option<Mark>,
-    /// Number of the active segment according to the mark: it may be written to.
+    /// Number of the active segment according to the mark. Only that segment may be written to.
     marked_number: Option<u64>,
     /// Reason why the log accepts no more groups.
     stopped: Option<String>,
 }
 
-/// A segment that takes no more groups.
+/// A segment that accepts no more groups.
 struct Older {
     segment: Segment,
     /// Sequence of its last group, 0 if it has none.
     last: u64,
 }
 
-/// The segment that takes the next group, if there is room for it.
+/// The segment that receives the next group if it has room.
 struct Active {
     segment: Segment,
     /// Offset of the next frame.
@@ -149,8 +149,8 @@ struct Active {
 impl RedoLog {
     /// Opens the log in `directory`, whose lock the caller holds, for the data of `owner`.
     ///
-    /// The returned groups are durable. Removes unfinished segments, and those of the data that `owner` has replaced;
-    /// sets segments of other data aside.
+    /// The returned groups are durable. Removes unfinished segments, and segments of the data that `owner` has
+    /// replaced. Sets segments of other data aside.
     ///
     /// # Errors
     /// `DamagedRedo`, `RedoContradicted`: nothing was changed. `DiskFull`, `Exhausted`, `Engine`.
@@ -176,14 +176,14 @@ impl RedoLog {
         let strangers: Vec<_> = strangers.map(|(path, _)| path.clone()).collect();
         let set_aside = set_aside::set_aside(directory, &room, &strangers).map_err(failed)?;
         if !survey.segments.is_empty() {
-            // A process that was killed may have left a name that is not durable.
+            // A process that was killed may have left a file whose name is not durable.
             room.sync_directory().map_err(failed)?;
         }
         let mark = match &marked {
             Some(marked) => Some(Mark::open(directory, identity, marked).map_err(failed)?),
             None => match Mark::create(directory, &room, identity).map_err(failed) {
                 Ok(mark) => Some(mark),
-                // It goes on as it would without one.
+                // The log continues without a mark.
                 Err(StoreError::DiskFull { .. }) => None,
                 Err(error) => return Err(error),
             },
@@ -198,7 +198,7 @@ impl RedoLog {
         let written = chain.write_mark().map_err(failed);
         match written {
             Ok(()) => {}
-            // The old mark's requirements are met, and stay so until the next mark.
+            // The old mark's requirements are met and remain so until the next mark.
             Err(StoreError::DiskFull { .. }) if marked.is_some() => {}
             Err(StoreError::DiskFull { .. }) => chain.mark = None,
             Err(error) => return Err(error),
@@ -215,8 +215,8 @@ impl RedoLog {
         Ok((log, replay))
     }
 
-    /// Rewrites the last group after itself: it is the only group that may be in memory only. If the disk is full, it
-    /// is written over itself, which is better than a directory that cannot be opened.
+    /// Appends a copy of the last group, the only group that may not have been synced. If the disk is full, overwrites
+    /// the group itself: that is less safe, but the directory can be opened.
     fn write_last_again(&self, replay: &Replay) -> Result<()> {
         let Some((segment, found, payload)) = replay.last_group()? else { return Ok(()) };
         let mut group = Group::of_payload(&payload);
@@ -231,20 +231,20 @@ impl RedoLog {
         }
     }
 
-    /// Reads the groups that are not checkpointed, of a log that another process may be writing. Changes nothing, but
-    /// syncs the groups that it returns.
+    /// Reads the groups that are not checkpointed. Another process may be writing the log. Changes nothing, but syncs
+    /// the groups that it returns.
     ///
     /// # Errors
-    /// `Engine`, `DamagedRedo` and `RedoContradicted`, also if the log is trimmed meanwhile: the data file then has a
-    /// higher `checkpointed`.
+    /// `Engine`, `DamagedRedo` and `RedoContradicted`, also if the log is trimmed during the call: the data file then
+    /// has a higher `checkpointed`.
     pub(crate) fn read(directory: &Path, room: &Room, owner: &Owner) -> Result<Replay> {
         let failed = |error: io::Error| room.io_error("read the redo log", &error);
         let mut before = None;
         let survey = loop {
             match look(directory, room, owner, false) {
                 Ok((survey, _)) => break survey,
-                // A group that was not there yet when its place was read may be followed by one that is there by now.
-                // What is damage is so when it is looked at again.
+                // While a group is being written, the reader may miss it and then see the next one. Real damage is
+                // found again by a second look.
                 Err(error) if before.as_ref() != Some(&error) => before = Some(error),
                 Err(error) => return Err(error),
             }
@@ -256,7 +256,7 @@ impl RedoLog {
         Ok(replay)
     }
 
-    /// Returns the new paths of segments of other data, which opening set aside.
+    /// Returns the new paths of segments of other data, which opening moved out of the data directory.
     pub(crate) fn set_aside(&self) -> &[PathBuf] {
         &self.set_aside
     }
@@ -290,9 +290,9 @@ impl RedoLog {
     /// Writes a group and makes it durable. `sequence` is the next one.
     ///
     /// # Errors
-    /// `DiskFull`, `Exhausted`: the log is as it was, and the number may be given to another group. After any other
-    /// error it is unknown whether the group is durable until the log is opened again, and every further one is refused
-    /// with `WritesStopped`.
+    /// `DiskFull`, `Exhausted`: the log is unchanged, and another group may get the number. After any other error it is
+    /// unknown until the next open whether the group is durable, and all further groups are refused with
+    /// `WritesStopped`.
     pub(crate) fn append(&self, sequence: u64, group: &mut Group) -> Result<()> {
         let last = self.last_sequence();
         assert!(sequence == last + 1, "group {sequence} cannot follow group {last}");
@@ -329,7 +329,7 @@ impl RedoLog {
         Ok(())
     }
 
-    /// Returns the chain, with room for a frame of `frame_len` bytes in its active segment.
+    /// Returns the chain, once its active segment has room for a frame of `frame_len` bytes.
     fn chain_with_room_for(&self, frame_len: u64) -> Result<MutexGuard<'_, Chain>> {
         loop {
             let mut chain = self.chain();
@@ -342,8 +342,8 @@ impl RedoLog {
             }
             let length = chain.next_len(true).max(BLOCK_LEN as u64 + frame_len);
             drop(chain);
-            // Nothing of the group is written yet. But a write or sync that fails for a new file says that the disk
-            // cannot be relied on.
+            // Nothing of the group is written yet. But if a write or sync of a new file fails, the disk cannot be
+            // relied on.
             self.make_spare(length, frame_len).map_err(|error| match error {
                 StoreError::DiskFull { .. } | StoreError::Exhausted { .. } => error,
                 _ => stop(&mut self.chain().stopped, &error),
@@ -351,7 +351,7 @@ impl RedoLog {
         }
     }
 
-    /// Creates a segment, unless there is one by now that has room for a frame of so many bytes.
+    /// Creates a segment, unless there is one by now with room for a frame of `frame_len` bytes.
     fn make_spare(&self, length: u64, frame_len: u64) -> Result<()> {
         let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         if self.chain().spares.iter().any(|spare| has_room(spare, frame_len)) {
@@ -363,7 +363,7 @@ impl RedoLog {
         Ok(())
     }
 
-    /// Creates the next segment if the active one is half full and there is none. Call it on a background thread.
+    /// Creates the next segment if the active one is half full and there is no spare. Call it on a background thread.
     ///
     /// # Errors
     /// `DiskFull`, also while less than the reserve is free; `Exhausted`; `Engine`. The log stays usable.
@@ -380,8 +380,8 @@ impl RedoLog {
         self.make_spare(length, 0)
     }
 
-    /// Releases the segments that have no group above `checkpointed`: some become spares, the others are removed. The
-    /// data file with the checkpointed groups is durable.
+    /// Releases the segments that have no group after `checkpointed`: some become spares, the others are removed. The
+    /// caller ensures that the checkpointed groups are durable in the data file.
     ///
     /// # Errors
     /// `DiskFull`, `Engine`: the next open releases the remaining segments. The log stays usable.
@@ -458,8 +458,8 @@ impl Chain {
         chain
     }
 
-    /// Writes the requirements from now on. Segments that the mark no longer names may be removed when this has
-    /// returned, and the active one may be written to.
+    /// Writes the present requirements to the mark. After that, segments that the mark no longer names may be removed,
+    /// and the active one may be written to.
     fn write_mark(&mut self) -> io::Result<()> {
         let checkpointed = self.checkpointed;
         let older = self.older.iter().filter(|older| older.last > checkpointed);
@@ -479,8 +479,8 @@ impl Chain {
         }
     }
 
-    /// Activates the next spare that has room for a frame of so many bytes; returns whether there is one. Skips smaller
-    /// ones.
+    /// Activates the next spare that has room for a frame of `frame_len` bytes, skipping smaller ones. Returns true if
+    /// there is one.
     fn activate_spare(&mut self, frame_len: u64) -> bool {
         let Some(index) = self.spares.iter().position(|spare| has_room(spare, frame_len)) else {
             return false;
@@ -494,14 +494,14 @@ impl Chain {
         true
     }
 
-    /// Returns the size of the next segment: that of the active one, twice as much if it `grows`.
+    /// Returns the size of the next segment: the size of the active one, or twice that if it `grows`.
     fn next_len(&self, grows: bool) -> u64 {
         let active_len = self.active.as_ref().map_or(0, |active| active.segment.length);
         let length = if grows { active_len.saturating_mul(2) } else { active_len };
         length.clamp(*self.lengths.start(), *self.lengths.end())
     }
 
-    /// Returns true if a segment is to be reused.
+    /// Returns true if a released segment should be reused.
     fn is_worth_keeping(&self, segment: &Segment) -> bool {
         let active_len = self.active.as_ref().map_or(0, |active| active.segment.length);
         let most = *self.lengths.end();
@@ -514,7 +514,7 @@ impl Chain {
     }
 }
 
-/// Reads the log, and checks it against the mark, if there must be one.
+/// Reads the log, and checks it against the mark if one is required.
 fn look(directory: &Path, room: &Room, owner: &Owner, write: bool) -> Result<(Survey, Option<Marked>)> {
     let Owner { identity, checkpointed, is_marked, .. } = *owner;
     let failed = |error: io::Error| room.io_error("read the redo log's mark", &error);
@@ -551,7 +551,7 @@ fn has_room(spare: &Segment, frame_len: u64) -> bool {
     spare.length >= BLOCK_LEN as u64 + frame_len
 }
 
-/// Refuses all further groups.
+/// Makes the log refuse all further groups.
 fn stop(stopped: &mut Option<String>, error: &StoreError) -> StoreError {
     let cause = stopped.get_or_insert_with(|| error.to_string());
     StoreError::WritesStopped { cause: cause.clone() }

@@ -1,12 +1,12 @@
 //! [`salvage`]: recovery of readable data from a directory whose redo log, or data file, is damaged.
 //!
-//! The data file is read as it is. On top of it, in memory only, are the groups of the redo log that are proven to
-//! follow it without a gap. Groups that can be read after a gap are returned as the records that they contain, and not
-//! applied: their rows are absolute, so each gives the value of a row and not what it depends on. An entry would appear
-//! without its superior, a count without the rows that it counts.
+//! The data file is read as it is. The groups of the redo log that provably follow it without a gap are applied to it
+//! in memory. Readable groups after a gap are not applied; only the records in them are returned. Their rows are
+//! absolute, so a row contains its value and not what it depends on: an entry could appear without its superior, and a
+//! count without the rows that it counts.
 //!
-//! Nothing in the directory is changed, not even the process id in its lock file or the engine's table of readers: the
-//! lock keeps writers away, so the file can be read without that table.
+//! Nothing in the directory is changed, not even the process id in its lock file or the engine's table of readers. The
+//! lock excludes writers, so the file can be read without that table.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -26,21 +26,21 @@ use crate::open::{self, MissingMaps, Opening};
 use crate::redo::{Change, Findings, Trouble};
 use crate::{OpenError, Options, Position, Read, Result, StoreError};
 
-/// Readable contents of a damaged data directory. Its lock is held as long as this lives.
+/// Readable contents of a damaged data directory. The directory is locked while this lives.
 pub struct Salvage {
-    /// The data file with the groups that may be added to it, or the error of reading it.
+    /// The data file with the groups that may be applied to it, or the error of reading it.
     read: Result<Read, OpenError>,
     findings: Findings,
     room: Room,
     _lock: Arc<Locks>,
 }
 
-/// A record of the log that follows a gap.
+/// A log record after a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeftOut<'a> {
-    /// Number of the group that it is in.
+    /// Number of its group.
     pub group: u64,
-    /// Its position, and its bytes or their damage; `None` for a group without records.
+    /// Position of the record, and its bytes or their damage. `None` for a group without records.
     pub record: Option<(Position, Result<&'a [u8], LogDamage>)>,
 }
 
@@ -69,7 +69,7 @@ pub fn salvage(directory: &Path, maps: &'static [MapSpec]) -> Result<Salvage, Op
     Ok(Salvage { read, findings, room, _lock: lock })
 }
 
-/// Locks that keep writers away: those on the directory, the lock file, and the data file.
+/// Locks that exclude writers: on the directory, the lock file, and the data file.
 struct Locks {
     _directory: Option<File>,
     _file: Option<File>,
@@ -80,7 +80,7 @@ impl Locks {
     fn take(directory: &Path) -> Result<Locks, OpenError> {
         let locked = disk::lock_directory(directory)?;
         let file = lock(directory)?;
-        // Without a data file, or one that cannot be read, what is left of the redo log is saved.
+        // If the data file is missing or unreadable, the contents of the redo log can still be saved.
         let data = match disk::lock_data_file(directory, false) {
             Err(OpenError::File { .. }) => None,
             locked => Some(locked?),
@@ -89,7 +89,8 @@ impl Locks {
     }
 }
 
-/// Takes the lock and leaves the process id in it as it is. `None` if no process can write, so that no lock is needed.
+/// Locks the lock file without changing the process id in it. `None` if no process can write the directory, so that no
+/// lock is needed.
 fn lock(directory: &Path) -> Result<Option<File>, OpenError> {
     let path = directory.join(LOCK_FILE);
     let opened = match File::open(&path) {
@@ -148,8 +149,8 @@ impl Salvage {
         &self.findings.missing
     }
 
-    /// Returns the number of the unreadable group that may or may not have been durable: the last, of which only the
-    /// head is there.
+    /// Returns the number of the unreadable group that may or may not have been durable. It is the last group, and only
+    /// its head or tail is valid.
     pub fn in_doubt(&self) -> Option<u64> {
         self.findings.in_doubt
     }
@@ -164,13 +165,13 @@ impl Salvage {
         self.findings.has_segments()
     }
 
-    /// Returns true if nothing is missing, as far as data file and log can show.
+    /// Returns true if nothing is missing as far as the data file and the log show.
     pub fn is_whole(&self) -> bool {
         self.read.is_ok() && self.findings.is_whole()
     }
 
-    /// Calls `each` with the records after the gap, or all of the redo log if there is no data file, in the order of
-    /// their groups; also for a group without records.
+    /// Calls `each` with the records after the gap, or with all records of the redo log if there is no data file, in
+    /// the order of their groups. Also calls it for each group without records.
     ///
     /// # Errors
     /// `Engine`: the log can no longer be read.

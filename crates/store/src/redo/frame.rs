@@ -17,19 +17,19 @@
 //!              20   4  crc32c of: identity (16), bytes 0 to 19
 //! ```
 //!
-//! Numbers are big-endian, checksums little-endian. The head has a checksum of its own, so that a length is believed
-//! only if it was written. The identity, which is random and secret, is part of it, so that values that a client stores
-//! in the directory cannot be made to look like a frame.
+//! Numbers are big-endian, checksums little-endian. The head has a separate checksum, so that a length is used only if
+//! it was written as such. The checksum covers the identity, which is random and secret, so clients cannot store values
+//! that look like a frame.
 //!
-//! The tail repeats the sequence at the other end of the frame. If damage hits the head of the last group and the group
-//! before, the tail still shows that the group before was durable. Programs of earlier versions ignore it. A frame
-//! without a tail is valid, because the head has a checksum of the payload: all its changes are there.
+//! The tail repeats the sequence at the end of the frame. If the head of the last group and the previous group are
+//! damaged, the tail still proves that the previous group was durable. Programs of earlier versions ignore the tail. A
+//! frame without a tail is valid: the head's checksum of the payload proves that all its changes are present.
 
 use std::io;
 
-/// Alignment of frames: the unit in which the page cache writes and in which current disks do, at most.
+/// Alignment of frames. The page cache writes in units of this size, and current disks in units of at most this size.
 pub(crate) const BLOCK_LEN: usize = 4096;
-/// A frame's bytes before the payload.
+/// Number of bytes of a frame before its payload.
 pub(crate) const HEAD_LEN: usize = 36;
 
 const HEADER_MAGIC: &[u8; 8] = b"pandoRDO";
@@ -39,17 +39,17 @@ const TAIL_MAGIC: [u8; 4] = *b"end\x01";
 const TAIL_LEN: usize = 24;
 const HEAD_CRC_AT: usize = HEAD_LEN - CRC_LEN;
 const CRC_LEN: usize = size_of::<u32>();
-/// Bytes of a long payload that are read at once for checking.
+/// Number of bytes of a long payload that are read at a time to verify it.
 const CHUNK_LEN: usize = 64 << 10;
 
-/// Version of the segments' layout.
+/// Format version of segments.
 pub(crate) const VERSION: u32 = 1;
 
 /// Identity of a data file, unique among all that ever existed.
 pub(crate) type Identity = [u8; 16];
 
-/// Segment life that a frame belongs to. A file that is used again gets another number, so its old frames do not belong
-/// to the new life.
+/// Life of a segment file, to which its frames belong. A reused file gets another number, so its old frames do not
+/// belong to the new life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Life {
     pub(crate) identity: Identity,
@@ -60,7 +60,7 @@ pub(crate) struct Life {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Header {
     Of(Life),
-    /// Complete, but of an unknown version.
+    /// Complete, but in an unknown version.
     Version(u32),
 }
 
@@ -140,9 +140,9 @@ fn identified_crc(life: &Life, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&life.identity), bytes)
 }
 
-/// Returns the first complete frame of `life` that begins at or after `from`, the start of a block. The segment has
-/// `length` bytes; `read` fills a buffer from an offset on. `torn` receives the sequence in each earlier head or tail
-/// that is whole and belongs to no whole frame. Memory: one chunk, whatever the bytes contain.
+/// Returns the first complete frame of `life` at or after `from`, the start of a block. The segment has `length` bytes;
+/// `read` fills a buffer from an offset on. `torn` receives the sequence of each earlier valid head or tail without a
+/// complete frame. Memory: one chunk, whatever the bytes contain.
 pub(crate) fn next_frame(
     life: &Life,
     from: u64,
@@ -184,7 +184,7 @@ pub(super) fn parse_head(life: &Life, block: &[u8], offset: u64) -> Option<Found
     intact.then_some(Found { sequence, offset, payload_len, payload_crc })
 }
 
-/// Returns the sequence of the frame that ends with `block`, if its tail is whole.
+/// Returns the sequence of the frame that ends with `block`, if its tail is valid.
 pub(super) fn parse_tail(life: &Life, block: &[u8; BLOCK_LEN]) -> Option<u64> {
     let mut rest: &[u8] = block.last_chunk::<TAIL_LEN>()?;
     let covered = rest.get(..TAIL_LEN - CRC_LEN)?;

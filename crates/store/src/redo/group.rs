@@ -12,10 +12,10 @@
 
 use super::frame::{self, BLOCK_LEN, HEAD_LEN, Life, take};
 
-/// Memory that a buffer keeps for the next group.
+/// Maximum memory that a buffer retains for the next group.
 const KEPT_LEN: usize = 4 << 20;
 
-/// One change of a row. `map` is the engine's index of the map.
+/// A change of one row. `map` is the engine's index of the map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change<'a> {
     /// Sets the value of a key in a plain map.
@@ -38,7 +38,7 @@ const CHANGE_HEAD_LEN: usize = 5;
 
 /// Buffer of a group, to be reused for the next one.
 ///
-/// The buffer begins with room for the frame's head, so that the whole is written at once.
+/// The buffer begins with room for the frame's head, so that the whole frame is written at once.
 #[derive(Debug)]
 pub(crate) struct Group {
     buffer: Vec<u8>,
@@ -51,7 +51,7 @@ impl Group {
         Group { buffer: vec![0; HEAD_LEN], end: HEAD_LEN }
     }
 
-    /// Creates a group of its bytes.
+    /// Creates a group with this payload.
     pub(crate) fn of_payload(payload: &[u8]) -> Group {
         let mut group = Group::new();
         group.buffer.extend_from_slice(payload);
@@ -68,7 +68,7 @@ impl Group {
     /// Adds a change.
     ///
     /// # Panics
-    /// If the key or the value is longer than the store allows, which is checked on entry.
+    /// If the key or the value is longer than the store allows; callers have checked that.
     #[expect(
         clippy::expect_used,
         clippy::indexing_slicing,
@@ -82,7 +82,8 @@ impl Group {
             Change::InsertId { map, key, .. } => (INSERT_ID, map, key),
             Change::RemoveId { map, key, .. } => (REMOVE_ID, map, key),
         };
-        // In one piece: a change is made of many small parts otherwise, and there is one for each row of an operation.
+        // Appended at once: otherwise each change would need many small appends, and every row of an operation is a
+        // change.
         let mut head = [0; CHANGE_HEAD_LEN + 8];
         head[0] = kind;
         head[1..3].copy_from_slice(&map.to_be_bytes());
@@ -112,13 +113,13 @@ impl Group {
         self.end == HEAD_LEN
     }
 
-    /// Removes all changes after the first `byte_count` bytes.
+    /// Removes all changes beyond the first `byte_count` bytes.
     pub(crate) fn truncate(&mut self, byte_count: usize) {
         self.end = self.end.min(HEAD_LEN + byte_count);
         self.buffer.truncate(self.end);
     }
 
-    /// Returns the bytes of the changes.
+    /// Returns the size of the changes in bytes.
     pub(crate) fn byte_count(&self) -> usize {
         self.end - HEAD_LEN
     }
@@ -133,7 +134,7 @@ impl Group {
         decode(self.payload())
     }
 
-    /// Returns the size of the group in a segment.
+    /// Returns the size of the group's frame in bytes.
     pub(crate) fn frame_len(&self) -> u64 {
         self.end.next_multiple_of(BLOCK_LEN) as u64
     }

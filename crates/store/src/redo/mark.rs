@@ -1,20 +1,4 @@
-//! The mark: a manifest of the redo log, stored apart from it, so that a missing segment is detected.
-//!
-//! ```text
-//!   redo.mark:  slot (4,096 bytes) | slot              written in turn, each synced; the valid one with the higher
-//!                                                      count is the mark
-//!
-//!     slot      0   8  "pandoMRK"                     36   8  sequence of the last group
-//!               8   4  version, 1                     44   4  count of segments, n
-//!              12  16  identity of the data           48 24 n  segments: number (8), length (8), sequence of the
-//!                                                              last group (8)
-//!              28   8  count of marks written      48+24n   4  crc32c, little-endian, of all before
-//! ```
-//!
-//! The mark is written before the first group of a segment, when groups are checkpointed and before any segment is
-//! released, and when the log is closed. It names the segments with groups that are not checkpointed, and the active
-//! one. So all that it names always exists: a new requirement is met before the mark is written, and a segment is
-//! removed only after the mark no longer requires it.
+//! The mark: a manifest of the redo log in a separate file, so that a missing segment is detected.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -32,10 +16,10 @@ const SLOT_LEN: usize = BLOCK_LEN;
 const HEAD_LEN: usize = 48;
 const LISTED_LEN: usize = 24;
 const CRC_LEN: usize = 4;
-/// Segments that a slot has room for. If there are more, the newest are named.
+/// Number of segments that fit into a slot. If there are more, the newest are named.
 const SEGMENTS_MAX: usize = (SLOT_LEN - HEAD_LEN - CRC_LEN) / LISTED_LEN;
 
-/// A segment that must be there.
+/// A segment that must exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Listed {
     pub(crate) number: u64,
@@ -67,7 +51,7 @@ pub(crate) fn path(directory: &Path) -> PathBuf {
     directory.join(MARK_FILE)
 }
 
-/// Reads the mark for the data of `identity`. The error is a system's, or the damage of the mark.
+/// Reads the mark for the data of `identity`. The outer error is the system's; the inner one is damage of the mark.
 pub(crate) fn read(directory: &Path, identity: Identity) -> io::Result<Result<Marked, RedoDamage>> {
     let bytes = match fs::read(path(directory)) {
         Ok(bytes) => bytes,
@@ -79,13 +63,14 @@ pub(crate) fn read(directory: &Path, identity: Identity) -> io::Result<Result<Ma
 }
 
 impl Mark {
-    /// Opens the file, whose newest slot contains `marked`.
+    /// Opens the file for writing; its newest slot contains `marked`.
     pub(crate) fn open(directory: &Path, identity: Identity, marked: &Marked) -> io::Result<Mark> {
         let file = OpenOptions::new().read(true).write(true).open(path(directory))?;
         Ok(Mark { file, identity, count: marked.count })
     }
 
-    /// Creates the file, or empties it: for a data file that does not require it yet. Durable with its name.
+    /// Creates the file, or empties it, for a data file that does not require it yet. The file and its name are durable
+    /// on return.
     pub(crate) fn create(directory: &Path, room: &Room, identity: Identity) -> io::Result<Mark> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
@@ -96,8 +81,8 @@ impl Mark {
         Ok(Mark { file, identity, count: 0 })
     }
 
-    /// Overwrites the older slot. Durable when it returns; after an error either mark may be read, and the next one
-    /// goes to the same slot.
+    /// Overwrites the older slot. Durable on return. After an error, a reader may find either mark, and the next one is
+    /// written to the same slot.
     pub(crate) fn write(&mut self, last: u64, segments: &[Listed]) -> io::Result<()> {
         let count = self.count + 1;
         let newest = segments.last_chunk::<SEGMENTS_MAX>().map_or(segments, |last| &last[..]);
@@ -151,8 +136,8 @@ fn parse(slot: &[u8], identity: Identity) -> Option<Marked> {
 }
 
 impl Marked {
-    /// Returns all contradictions between the files of the log and the mark, if all groups up to `checkpointed` are in
-    /// the data file. Does not read the contents of segments.
+    /// Returns all contradictions between the log's files and the mark, given that all groups up to `checkpointed` are
+    /// in the data file. Does not read the contents of segments.
     pub(crate) fn contradictions(
         &self,
         directory: &Path,
@@ -194,7 +179,7 @@ impl Listed {
             Some(Header::Of(life)) if life.identity == identity => {
                 Some(RedoDamage::Misnamed { number: life.number })
             }
-            // Reported when the segment is read.
+            // Reported when the contents of the segment are read.
             Some(Header::Version(_)) => None,
             Some(Header::Of(_)) | None => Some(RedoDamage::Header),
         })

@@ -1,13 +1,13 @@
-//! Reading the log from end to end: its contents, whether it is whole, and then its groups in order.
+//! Reads the log from end to end: checks that it is complete, then returns its groups in order.
 //!
-//! The sequence numbers alone prove that the log is whole. A place without a complete frame was left by a power cut or
-//! a full disk, from a group that was never acknowledged, as long as the next frame, wherever it is, has the next
-//! number. If that frame has a higher number, the group in between was acknowledged and is lost: damage. Groups that
-//! are checkpointed may be missing.
+//! The sequence numbers alone prove that the log is complete. An area without a complete frame was left by a power cut
+//! or a full disk and belongs to a group that was never acknowledged, provided that the next frame, wherever it is, has
+//! the next number. If that frame has a higher number, the group in between was acknowledged and is lost: the log is
+//! damaged. Checkpointed groups may be missing.
 //!
-//! A head or a tail that is whole proves the same without its payload: a group is written when the one before it is
-//! durable. So only the group after the last whole one may be torn. A torn group whose number was given to another
-//! group later, after a crash, proves no more than that group.
+//! A valid head or tail proves the same without its payload, because a group is written only when the previous one is
+//! durable. So only the group after the last complete one may be torn. If the number of a torn group was given to
+//! another group after a crash, the torn group proves no more than that group.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -23,7 +23,7 @@ use crate::{Result, StoreError};
 
 const FIRST_FRAME_AT: u64 = BLOCK_LEN as u64;
 
-/// A segment with its findings.
+/// A segment and the findings of reading it.
 pub(crate) struct Surveyed {
     pub(crate) segment: Segment,
     /// Sequence of its last group, `None` if it has none.
@@ -42,13 +42,13 @@ pub(crate) struct Survey {
     pub(crate) foreign: Vec<(PathBuf, Identity)>,
     /// The highest number in a name.
     pub(crate) highest_number: u64,
-    /// Sequence of the last group, or that up to which all are checkpointed, if that is higher.
+    /// Sequence of the last group; `checkpointed` if that is higher.
     pub(crate) last: u64,
-    /// Groups above `checkpointed`: the index of their segment, and their place.
+    /// Groups after `checkpointed`: the index of the segment, and the frame.
     groups: Vec<(usize, Found)>,
     checkpointed: u64,
-    /// Torn group with the highest sequence, whose head or tail is whole and whose payload is not: its segment and
-    /// sequence.
+    /// Torn group with the highest sequence, whose head or tail is valid and whose payload is not: the path of its
+    /// segment, and its sequence.
     torn: Option<(PathBuf, u64)>,
     /// Misnamed segment with the last group: its path, the number in its header, and the group's sequence.
     misnamed: Option<(PathBuf, u64, u64)>,
@@ -57,7 +57,7 @@ pub(crate) struct Survey {
 }
 
 impl Survey {
-    /// Reads the segments in `directory`, and changes nothing.
+    /// Reads the segments in `directory`. Changes nothing.
     pub(crate) fn of(
         directory: &Path,
         room: &Room,
@@ -101,7 +101,7 @@ impl Survey {
         Ok(survey)
     }
 
-    /// Checks that the group before each torn one is there.
+    /// Checks that the predecessor of each torn group exists.
     fn check_torn(&self) -> Result<()> {
         match &self.torn {
             Some((path, sequence)) if sequence.saturating_sub(1) > self.last => {
@@ -123,7 +123,7 @@ impl Survey {
         while let Some(found) = frame_in(&surveyed.segment, surveyed.end, &mut note).map_err(&failed)? {
             self.check_order(&surveyed, &found)?;
             surveyed.end = found.end();
-            // A group that is there twice was written once more after a restart: the same.
+            // A group that occurs twice was copied at a restart; both are equal.
             if surveyed.last.max(self.last_found()) != Some(found.sequence)
                 && found.sequence > self.checkpointed
             {
@@ -140,7 +140,7 @@ impl Survey {
         Ok(())
     }
 
-    /// Checks that a frame may follow those found so far.
+    /// Checks that a frame may follow the frames found so far.
     fn check_order(&self, surveyed: &Surveyed, found: &Found) -> Result<()> {
         let path = &surveyed.segment.path;
         if let Some(last) = surveyed.last.max(self.last_found()).filter(|last| *last > found.sequence) {
@@ -150,7 +150,8 @@ impl Survey {
         if found.sequence.saturating_sub(1) > self.last {
             let damage = RedoDamage::Missing { first: self.last + 1, last: found.sequence - 1 };
             return Err(match &self.after_last {
-                // Nothing is missing in this segment before the frame, so it was at the end of the one before.
+                // Nothing is missing in this segment before the frame, so the gap is at the end of the previous
+                // segment.
                 Some((path, offset)) if found.offset == FIRST_FRAME_AT || surveyed.last.is_some() => {
                     damaged(path, *offset, damage)
                 }
@@ -160,14 +161,14 @@ impl Survey {
         Ok(())
     }
 
-    /// Returns the sequence of the last group in the segments before.
+    /// Returns the sequence of the last group in the previous segments.
     fn last_found(&self) -> Option<u64> {
         self.segments.iter().rev().find_map(|surveyed| surveyed.last)
     }
 
     /// Adds a segment whose header has another number than its name. A segment that was about to be reused contains
     /// only checkpointed groups; one with groups that are nowhere else was renamed. Torn groups do not count: a skipped
-    /// segment may have such a group, whose number another group has got.
+    /// segment may have such a group, and another group may have its number.
     fn add_misnamed(&mut self, segment: &Segment, life: Life, room: &Room) -> Result<()> {
         let named = Segment { life, ..segment.clone() };
         let mut from = FIRST_FRAME_AT;
@@ -189,8 +190,8 @@ impl Survey {
         }
     }
 
-    /// Adds a file whose header and name do not agree. If it has frames of the number in its name it has been a
-    /// segment, otherwise it was to become one.
+    /// Adds a file whose header and name disagree. If it has frames with the number in its name, it has been a segment;
+    /// otherwise it was about to become one.
     fn add_unfinished(&mut self, segment: Segment, room: &Room) -> Result<()> {
         let (mut from, mut highest) = (FIRST_FRAME_AT, 0);
         loop {
@@ -206,12 +207,12 @@ impl Survey {
         Ok(())
     }
 
-    /// Returns the file of the last group found, or else the mark of the log in `directory`.
+    /// Returns the file of the last group found, or the mark in `directory` if there is none.
     pub(crate) fn last_file(&self, directory: &Path) -> PathBuf {
         self.after_last.as_ref().map_or_else(|| mark::path(directory), |(path, _)| path.clone())
     }
 
-    /// Returns a replay of the groups above `checkpointed`.
+    /// Returns a replay of the groups after `checkpointed`.
     pub(crate) fn replay(&self, room: Room) -> Replay {
         let segments = self.segments.iter().map(|surveyed| surveyed.segment.clone()).collect();
         Replay::of_groups(segments, self.groups.clone(), room)
@@ -240,7 +241,7 @@ fn damaged(file: &Path, offset: u64, damage: RedoDamage) -> StoreError {
     StoreError::DamagedRedo { file: file.to_owned(), offset, damage }
 }
 
-/// Groups of a log above the checkpointed one, in order. Drop it before the log is trimmed.
+/// Groups of a log after the checkpointed one, in order. Drop it before the log is trimmed.
 pub(crate) struct Replay {
     segments: Vec<Segment>,
     groups: Vec<(usize, Found)>,
@@ -269,7 +270,7 @@ impl Replay {
         self.groups.len()
     }
 
-    /// Returns the next group. Memory: that group.
+    /// Returns the next group. Only that group is in memory.
     ///
     /// # Errors
     /// `Engine` if it cannot be read, `DamagedRedo` if it no longer exists.
@@ -289,7 +290,7 @@ impl Replay {
         }))
     }
 
-    /// Reads the last group: its location and its payload.
+    /// Reads the last group: its segment, its frame and its payload.
     #[expect(clippy::indexing_slicing, reason = "a group was found in one of these segments")]
     pub(super) fn last_group(&self) -> Result<Option<(&Segment, &Found, Vec<u8>)>> {
         let Some((index, found)) = self.groups.last() else { return Ok(None) };
@@ -319,7 +320,7 @@ impl<'r> ReplayedGroup<'r> {
         self.payload
     }
 
-    /// Returns its changes. An error ends them.
+    /// Returns the changes of the group. An error ends the iteration.
     pub(crate) fn changes(&self) -> impl Iterator<Item = Result<Change<'r>>> {
         let no_change = |_| damaged(self.file, self.offset, RedoDamage::NotAChange);
         decode(self.payload).map(move |change| change.map_err(no_change))

@@ -1,19 +1,20 @@
 //! Reading a damaged log, to save its intact groups.
 //!
-//! If opening by [`Survey`](super::replay::Survey) fails, salvage continues, and reports separately:
+//! If opening by [`Survey`](super::replay::Survey) fails, salvage still classifies the groups:
 //!
 //! ```text
 //!   checkpointed | 41 42 43 | 44 and 45 missing | 46 47    | 48 torn
 //!                  whole      missing             detached   in doubt
 //! ```
 //!
-//! A group is *whole* when its checksums fit and it has the next number, so it is proven that nothing is missing before
-//! it. All groups that follow the first gap are *detached*: they can be read, but not applied, since rows are absolute
-//! and do not record what they depend on. An intact head or tail without its payload proves that the groups before it
-//! were durable; the highest such group is in doubt, because the power may have failed while it was being written.
+//! A group is *whole* if its checksums are correct and it has the next number, which proves that nothing is missing
+//! before it. All groups after the first gap are *detached*: they can be read but not applied, because rows are
+//! absolute and do not record what they depend on. A valid head or tail without its payload proves that the groups
+//! before it were durable; the highest such group is *in doubt*, because the power may have failed while it was being
+//! written.
 //!
-//! Salvage does not detect deliberate changes. Unreadable bytes count as zeroes, and the frames, which carry their
-//! segment's number and the identity themselves, take precedence over a header.
+//! Salvage does not detect deliberate changes. Unreadable bytes count as zeroes. Frames contain their segment's number
+//! and the identity, and take precedence over a header.
 
 #![expect(
     clippy::indexing_slicing,
@@ -39,7 +40,7 @@ use crate::layout;
 
 const FIRST_FRAME_AT: u64 = BLOCK_LEN as u64;
 
-/// Damage, and its place.
+/// Damage of a file and its offset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trouble {
     /// The segment.
@@ -50,24 +51,24 @@ pub struct Trouble {
     pub what: TroubleKind,
 }
 
-/// Kind of damage at a place of a redo log.
+/// Kind of damage in a file of the redo log.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TroubleKind {
     /// Groups follow an invalid header.
     #[error("the segment's header is damaged; its groups are read nevertheless")]
     Header,
-    /// The file's name has another number than its header.
+    /// The file's name has a different number than its header.
     #[error("the header is that of segment {0}; its groups are read nevertheless")]
     Renamed(u64),
     /// The segment has another identity than the data file.
     #[error("the segment belongs to other data and is not read")]
     Foreign,
-    /// The header is of a format that this program does not read.
+    /// The header has a format version that this program does not read.
     #[error("format version {0} is unknown, the segment is not read")]
     Version(u32),
-    /// The mark, which names the required segments, is missing or damaged: the newest segments may be missing without a
-    /// trace.
+    /// The mark, which names the required segments, is missing or damaged. The newest segments may then be missing
+    /// without a trace.
     #[error("{0}; without it, missing newest segments cannot be detected")]
     Mark(String),
     /// A required segment is missing or truncated.
@@ -76,16 +77,16 @@ pub enum TroubleKind {
     /// The file cannot be read.
     #[error("cannot be read: {0}")]
     Unreadable(String),
-    /// The head or the tail of a group is intact, its payload is not.
+    /// The head or the tail of a group is valid, its payload is not.
     #[error("group {0} is not whole")]
     NotWhole(u64),
-    /// The bytes of a group are those that were written, but are not valid changes.
+    /// The group's checksum is correct, but its bytes are not valid changes.
     #[error("group {0} contains an invalid change")]
     NotAChange(u64),
-    /// A group follows a later one and differs from the group with the same number.
+    /// A group follows one with a higher number, and differs from the other group with its number.
     #[error("redo group {found} follows group {last}; expected {}", last + 1)]
     Order {
-        /// The later one.
+        /// Number of the preceding group.
         last: u64,
         /// Number of the group that follows.
         found: u64,
@@ -93,7 +94,7 @@ pub enum TroubleKind {
 }
 
 impl TroubleKind {
-    /// Returns true if the damage may hide groups that are not counted.
+    /// Returns true if the damage may hide groups that are not counted as missing.
     fn hides_groups(&self) -> bool {
         matches!(
             self,
@@ -108,13 +109,13 @@ impl TroubleKind {
 /// Location of a group: the index of its segment, and its frame.
 type GroupLocation = (usize, Found);
 
-/// Contents of a log, damaged or not.
+/// Contents of a log, which may be damaged.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     segments: Vec<Segment>,
-    /// The groups above the checkpointed one that follow each other without a gap.
+    /// The groups after the checkpointed one, up to the first gap.
     whole: Vec<GroupLocation>,
-    /// Detached groups, which follow the gap, in the order of their numbers.
+    /// Detached groups, which follow the gap, by number.
     detached: Vec<GroupLocation>,
     /// Numbers of groups that were durable and cannot be read.
     pub(crate) missing: Vec<RangeInclusive<u64>>,
@@ -123,24 +124,25 @@ pub(crate) struct Findings {
     pub(crate) troubles: Vec<Trouble>,
 }
 
-/// A segment in which a life's frames may be.
+/// A segment that may contain the frames of a life.
 struct Candidate {
     index: usize,
     life: Life,
-    /// Damage to report for the file if it contains groups.
+    /// Damage to report if the file contains groups.
     trouble: Option<TroubleKind>,
 }
 
 /// Groups of one identity in the order in which they were written.
 #[derive(Default)]
 struct Scanned {
-    /// Groups, and whether their payload decodes as changes.
+    /// Groups, each with whether its payload decodes as changes.
     groups: Vec<(GroupLocation, bool)>,
     /// Heads and tails without an intact payload.
     torn: Vec<Torn>,
 }
 
-/// A head or a tail without its payload: the index of its segment, the offset of its block, and the group's sequence.
+/// A valid head or tail without its payload: the index of its segment, the offset of its block, and the group's
+/// sequence.
 struct Torn {
     index: usize,
     offset: u64,
@@ -162,7 +164,7 @@ impl Findings {
         Ok(findings)
     }
 
-    /// Adds the groups that were durable according to the mark and are missing: the newest segments leave no other
+    /// Adds the groups that were durable according to the mark and are missing. Missing newest segments leave no other
     /// trace.
     fn add_marked(&mut self, directory: &Path, owner: &Owner, headers: &[Option<Header>]) {
         let marked = match mark::read(directory, owner.identity) {
@@ -183,7 +185,7 @@ impl Findings {
                         .clone()
                         .any(|header| matches!(header, Header::Of(life) if Some(life.number) == number))
                 };
-                // The contents of other segments were read.
+                // Other findings are ignored, because the contents of those segments were read.
                 let is_lost = |damage: &RedoDamage| {
                     matches!(damage, RedoDamage::SegmentMissing { .. } | RedoDamage::SegmentShort { .. })
                 };
@@ -205,8 +207,7 @@ impl Findings {
         }
     }
 
-    /// Reads all segments in `directory`, if there is no data file to which they could be added: all groups are
-    /// detached.
+    /// Reads all segments in `directory` if there is no data file to apply them to. All groups are detached.
     ///
     /// # Errors
     /// `Engine`: the directory cannot be read.
@@ -227,7 +228,7 @@ impl Findings {
         Ok(findings)
     }
 
-    /// Opens the files with a segment's name, and reads their headers.
+    /// Opens the files that have a segment's name, and reads their headers.
     fn open_all(
         directory: &Path,
         room: &Room,
@@ -246,7 +247,7 @@ impl Findings {
             let mut block = [0; BLOCK_LEN];
             let header = match segment.file.read_exact_at(&mut block, 0) {
                 Ok(()) => frame::parse_header(&block),
-                // The damage is reported with the blocks that follow.
+                // The damage is reported when the blocks are read.
                 Err(_) => None,
             };
             match header {
@@ -380,7 +381,7 @@ impl Findings {
         self.detached.append(&mut detached);
     }
 
-    /// Finds the numbers of missing groups. `last` is the number of the last whole group, `None` if the first number is
+    /// Finds the numbers of missing groups. `last` is the number of the last whole group; `None` if the first number is
     /// unknown.
     fn count_missing(
         &mut self,
@@ -408,7 +409,7 @@ impl Findings {
         let start = last.unwrap_or(0);
         let mut in_doubt = None;
         for Torn { index, offset, sequence } in torn {
-            // A number is reported once, also if both ends of its group are there.
+            // A number is reported once, even if both the head and the tail of its group are valid.
             if *sequence <= start || !named.insert(*sequence) {
                 continue;
             }
@@ -417,13 +418,13 @@ impl Findings {
             in_doubt = in_doubt.max(Some(*sequence).filter(|sequence| *sequence >= next));
         }
         if let Some(in_doubt) = in_doubt {
-            // A group is written after those before it are durable.
+            // A group is written only after the earlier groups are durable.
             self.miss(next, in_doubt);
             self.in_doubt = Some(in_doubt);
         }
     }
 
-    /// Records that the groups from `next` up to the one before `found` are missing.
+    /// Records that the groups from `next` to `found` - 1 are missing.
     fn miss(&mut self, next: u64, found: u64) {
         if next < found {
             self.missing.push(next..=found - 1);
@@ -441,7 +442,7 @@ impl Findings {
         Some(first.1.sequence..=last.1.sequence)
     }
 
-    /// Returns true if nothing is missing, as far as the log shows.
+    /// Returns true if nothing is missing as far as the log shows.
     pub(crate) fn is_whole(&self) -> bool {
         self.detached.is_empty()
             && self.missing.is_empty()
@@ -454,7 +455,7 @@ impl Findings {
         Replay::of_groups(self.segments.clone(), self.whole.clone(), room)
     }
 
-    /// Calls `each` with the changes of each detached group and its number. Memory: one group.
+    /// Calls `each` with the changes and the number of each detached group. One group at a time is in memory.
     ///
     /// # Errors
     /// `Engine`: the log can no longer be read.
@@ -474,9 +475,9 @@ impl Findings {
     }
 }
 
-/// Reads the payload of a frame whose head is intact; returns whether it is the one that was written.
+/// Reads the payload of a frame whose head is valid. Returns true if its checksum is correct.
 fn read_payload(segment: &Segment, found: &Found, payload: &mut Vec<u8>) -> io::Result<bool> {
-    // Also what keeps a length that cannot be from asking for memory.
+    // This also avoids allocating an impossible length.
     if found.payload_len > segment.length.saturating_sub(found.payload_at()) {
         return Ok(false);
     }

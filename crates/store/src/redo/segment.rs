@@ -1,4 +1,4 @@
-//! A segment's file: creating, reusing and writing it.
+//! Files of segments: creating, reusing and writing them.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -11,7 +11,8 @@ use super::mark::Listed;
 use crate::disk::{self, Room};
 use crate::{Result, layout};
 
-/// Zeroes that are written, and synced, at once: few, because groups that are being appended wait for them at the disk.
+/// Number of zeroes that are written and synced at a time. Small, because groups that are being appended wait for them
+/// at the disk.
 const ZEROES_LEN: usize = 1 << 20;
 
 /// A file of the log. All its blocks are allocated, so that writing within it changes no metadata.
@@ -25,8 +26,8 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Creates a segment of `length` bytes, or a little more, durable with its name. After an error nothing of it is
-    /// left.
+    /// Creates a segment of at least `length` bytes, durable together with its name. After an error nothing of it
+    /// remains.
     ///
     /// # Errors
     /// `Exhausted`: there is no descriptor or memory for another file. `DiskFull`, `Engine`.
@@ -45,10 +46,10 @@ impl Segment {
     }
 
     /// Reuses the file as a segment of another number, durable with its name. Its old frames do not belong to the new
-    /// life, so they may stay. After an error the file is gone.
+    /// life, so they are not erased. After an error the file is gone.
     ///
-    /// The power may fail between any two of the steps, or the steps may reach the disk in another order: as long as
-    /// name and header disagree the file is no segment, and the next open removes it.
+    /// The power may fail between any two steps, and the steps may reach the disk in another order. As long as name and
+    /// header disagree, the file is not a segment, and the next open removes it.
     pub(crate) fn reuse(self, room: &Room, number: u64) -> io::Result<Segment> {
         let life = Life { identity: self.life.identity, number };
         let path = self.path.with_file_name(layout::redo_file(number));
@@ -62,26 +63,27 @@ impl Segment {
         Ok(Segment { path, life, ..self })
     }
 
-    /// Opens a possible segment without reading its header.
+    /// Opens a file that may be a segment, without reading its header.
     pub(crate) fn open(path: PathBuf, identity: Identity, number: u64, write: bool) -> io::Result<Segment> {
         let file = OpenOptions::new().read(true).write(write).open(&path)?;
         let length = file.metadata()?.len();
         Ok(Segment { path, file: Arc::new(file), life: Life { identity, number }, length })
     }
 
-    /// Returns the segment's row in the mark, with groups up to `last`.
+    /// Returns the segment's entry for the mark, with groups up to `last`.
     pub(crate) fn listed(&self, last: u64) -> Listed {
         Listed { number: self.life.number, length: self.length, last }
     }
 
-    /// Writes at `offset` and makes it durable.
+    /// Writes `bytes` at `offset`, durably.
     pub(crate) fn overwrite(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.file.write_all_at(bytes, offset)?;
         self.file.sync_data()
     }
 }
 
-/// Writes every block, the header's last, so that a file that a killed process left has all of them or no header.
+/// Writes every block, the header's last. So a file that a killed process left either has all its blocks or has no
+/// header.
 fn fill(file: &File, life: &Life, length: u64) -> io::Result<()> {
     let zeroes = vec![0; usize::try_from(length).unwrap_or(usize::MAX).min(ZEROES_LEN)];
     let mut offset = BLOCK_LEN as u64;

@@ -1,5 +1,5 @@
-//! Segments of other data: removed if the data file has replaced that data, otherwise set aside, since they may be the
-//! only copy of acknowledged changes.
+//! Segments of other data. They are removed if the data file has replaced that data. Otherwise they are set aside,
+//! because they may be the only copy of acknowledged changes.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -11,8 +11,8 @@ use super::segment;
 use crate::disk::{self, Room};
 use crate::layout::SET_ASIDE_DIRECTORY;
 
-/// Moves files into the directory for files set aside, in the data directory `directory`, and returns their new paths.
-/// Durable when it returns. Overwrites nothing.
+/// Moves files to the directory for files set aside, below the data directory `directory`, and returns their new paths.
+/// Durable on return. Overwrites nothing.
 pub(crate) fn set_aside(directory: &Path, room: &Room, files: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
     if files.is_empty() {
         return Ok(Vec::new());
@@ -29,7 +29,7 @@ pub(crate) fn set_aside(directory: &Path, room: &Room, files: &[PathBuf]) -> io:
         fs::rename(file, &target)?;
         moved.push(target);
     }
-    // First where the files are, so that the power cannot take both names.
+    // The new names are synced first, so that a power cut cannot remove both names.
     File::open(&aside)?.sync_all()?;
     room.sync_directory()?;
     Ok(moved)

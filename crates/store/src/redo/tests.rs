@@ -1,5 +1,5 @@
-//! The log against plain lists of groups, with bytes flipped, torn and taken away. [`power_cut`] runs it in processes
-//! that lose their power.
+//! The log compared with plain lists of groups, with flipped, torn and removed bytes. [`power_cut`] runs it in
+//! processes whose power is cut.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -52,7 +52,7 @@ impl Scratch {
         RedoLog::open_with(&self.0, room(&self.0), &owner(checkpointed), LEN_MIN..=LEN_MAX)
     }
 
-    /// The groups above `checkpointed` by sequence, the log left as it is.
+    /// Returns the groups after `checkpointed` by sequence, without changing the log.
     fn read(&self, checkpointed: u64) -> Result<Groups> {
         groups_of(RedoLog::read(&self.0, &room(&self.0), &owner(checkpointed))?)
     }
@@ -72,7 +72,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Returns the record of a data file whose log need have no mark.
+/// Returns the record of a data file that does not require a mark of its log.
 fn owner(checkpointed: u64) -> Owner {
     Owner { identity: IDENTITY, replaced: None, checkpointed, is_marked: false }
 }
@@ -90,14 +90,14 @@ fn groups_of(mut replay: Replay) -> Result<Groups> {
     Ok(groups)
 }
 
-/// A group of one row with a value of so many bytes.
+/// Creates a group of one row with a value of `value_len` bytes.
 fn group(fill: u8, value_len: usize) -> Group {
     let mut group = Group::new();
     group.push(Change::Put { map: 3, key: &[fill], value: &vec![fill; value_len] });
     group
 }
 
-/// Appends a group and remembers it.
+/// Appends a group to the log and to the model.
 fn append(log: &RedoLog, model: &mut Groups, group: &mut Group) {
     let sequence = log.last_sequence() + 1;
     log.append(sequence, group).unwrap();
@@ -105,7 +105,7 @@ fn append(log: &RedoLog, model: &mut Groups, group: &mut Group) {
     model.push((sequence, group.payload().to_vec()));
 }
 
-/// A log of so many groups in its first segment.
+/// Creates a log with these groups in its first segment.
 fn small_log(scratch: &Scratch, value_lens: &[usize]) -> Groups {
     let (log, _) = scratch.open(0);
     let mut model = Vec::new();
@@ -122,7 +122,7 @@ fn damage(outcome: Result<Groups>) -> (PathBuf, u64, RedoDamage) {
     }
 }
 
-/// Changes the bytes at an offset, has a look, and puts them back.
+/// Changes the bytes at an offset, calls `look`, and restores the bytes.
 fn with_bytes<T>(file: &File, offset: u64, bytes: &[u8], look: impl FnOnce() -> T) -> T {
     let mut before = vec![0; bytes.len()];
     file.read_exact_at(&mut before, offset).unwrap();
@@ -154,7 +154,7 @@ fn changes_come_back_as_they_were_pushed() {
         let read: Vec<_> = group.changes().map(|change| change.unwrap()).collect();
         assert_eq!(read, CHANGES);
         assert_eq!(group.byte_count(), group.payload().len());
-        // Framing must not get in the way of going on.
+        // Framing must not prevent further use of the group.
         assert_eq!(group.framed(&Life { identity: IDENTITY, number: 1 }, 1).len() as u64, group.frame_len());
         group.clear();
         assert!(group.is_empty());
@@ -241,7 +241,7 @@ fn replay_returns_groups_in_order_without_checkpointed_ones() {
         assert_eq!(log.last_sequence(), 4);
         assert_eq!(groups_of(replay).unwrap(), model[checkpointed as usize..]);
     }
-    // More is checkpointed than there is: the log is older than the data.
+    // More groups are checkpointed than the log contains: the log is older than the data.
     let (log, replay) = scratch.open(9);
     assert_eq!((log.last_sequence(), replay.group_count()), (9, 0));
     log.append(10, &mut group(10, 10)).unwrap();
@@ -260,7 +260,7 @@ fn a_replayed_group_gives_its_changes_or_says_where_it_has_none() {
     let (_, mut replay) = scratch.open(0);
     let group = replay.next_group().unwrap().unwrap();
     assert_eq!(group.changes().collect::<Result<Vec<_>>>().unwrap(), CHANGES);
-    // The first was too large for others to be in its segment.
+    // The first group filled its segment.
     let (file, offset) = (scratch.segment(2), BLOCK);
     let nonsense = replay.next_group().unwrap().unwrap();
     let damage = RedoDamage::NotAChange;
@@ -268,7 +268,7 @@ fn a_replayed_group_gives_its_changes_or_says_where_it_has_none() {
     assert_eq!(nonsense.changes().next(), Some(Err(expected)));
 }
 
-/// Every length of a payload around the place at which the tail has no room.
+/// Every length of a payload around the length at which the tail has no room.
 #[test]
 fn frames_of_every_length_around_a_block_come_back() {
     let scratch = Scratch::new();
@@ -280,8 +280,6 @@ fn frames_of_every_length_around_a_block_come_back() {
     drop(log);
     assert_eq!(scratch.read(0).unwrap(), model);
 }
-
-/// A torn group that found no room in one segment stays in the next when its number is given to a smaller one in the
 
 #[test]
 #[should_panic(expected = "group 3 cannot follow group 1")]

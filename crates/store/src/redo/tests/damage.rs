@@ -1,4 +1,4 @@
-//! Flipped bits, torn groups, missing and misnamed segments, marks that demand more than there is.
+//! Flipped bits, torn groups, missing and misnamed segments, and marks that require more than exists.
 
 use super::*;
 
@@ -37,15 +37,15 @@ fn every_flipped_bit_is_noticed_or_ends_the_log() {
     assert_eq!(scratch.read(0).unwrap(), model);
 }
 
-/// Symptom: damage to the last several groups dropped all of them in silence. Cause: a head whose payload is damaged
-/// was skipped, though it proves that the groups before it were durable.
+/// Symptom: damage to several of the last groups dropped all of them silently. Cause: a head whose payload is damaged
+/// was skipped, although it proves that the groups before it were durable.
 #[test]
 fn only_the_last_group_may_be_torn() {
     let scratch = Scratch::new();
     let model = small_log(&scratch, &[10, 5_000, 30, 9_000]);
     let path = scratch.segment(1);
     let file = writable(&path);
-    // Their blocks: 1, 2 and 3, 4, 5 to 7.
+    // The groups occupy the blocks 1, 2 and 3, 4, 5 to 7.
     let payload_of = |block: u64| block * BLOCK + HEAD_LEN as u64 + 4;
     let missing = |first, last| RedoDamage::Missing { first, last };
     let flip = |blocks: &[u64]| {
@@ -65,22 +65,23 @@ fn only_the_last_group_may_be_torn() {
         assert!(scratch.try_open(0).is_err());
         flip(blocks);
     }
-    // Checkpointed groups need not be whole.
+    // Checkpointed groups need not be intact.
     flip(&[2, 4, 5]);
     assert!(scratch.read(3).unwrap().is_empty());
     flip(&[2, 4]);
     assert_eq!(scratch.read(0).unwrap(), model[..3], "the last one alone");
 }
 
-/// Symptom: random octets over the end of one group and the head of the next, the last one, dropped both in silence.
-/// Cause: only its head showed that the last one existed.
+/// Symptom: random bytes over the end of one group and the head of the next and last one dropped both silently. Cause:
+/// only its head proved that the last group existed.
 #[test]
 fn the_tail_of_the_last_group_shows_that_the_one_before_was_durable() {
     let scratch = Scratch::new();
     let model = small_log(&scratch, &[10, 5_000, 9_000]);
     let path = scratch.segment(1);
     let file = writable(&path);
-    // Their blocks: 1, 2 and 3, 4 to 6. The damage leaves the head of the second one, and the tail of the third.
+    // The groups occupy the blocks 1, 2 and 3, 4 to 6. The damage leaves the head of the second group and the tail of
+    // the third.
     let damage_of = |len: u64| vec![0xA5; len as usize];
     let missing = (path.clone(), 2 * BLOCK, RedoDamage::Missing { first: 2, last: 2 });
     with_bytes(&file, 2 * BLOCK + 100, &damage_of(3 * BLOCK), || {
@@ -88,7 +89,7 @@ fn the_tail_of_the_last_group_shows_that_the_one_before_was_durable() {
         assert!(scratch.try_open(0).is_err());
         assert!(scratch.read(2).unwrap().is_empty(), "what is checkpointed need not be whole");
     });
-    // Of one block, so that both are in it.
+    // A payload that leaves room for head and tail in one block.
     with_bytes(&file, BLOCK, &damage_of(100), || {
         let missing = RedoDamage::Missing { first: 1, last: 1 };
         assert_eq!(damage(scratch.read(0)), (path.clone(), BLOCK, missing));
@@ -99,9 +100,10 @@ fn the_tail_of_the_last_group_shows_that_the_one_before_was_durable() {
     assert_eq!(scratch.read(0).unwrap(), model);
 }
 
-/// first.
+/// A torn group that did not fit into the first segment remains in the second one, while a smaller group in the first
+/// segment gets its number.
 #[test]
-fn a_torn_group_whose_number_another_has_got_is_none() {
+fn ignores_a_torn_group_whose_number_another_group_has() {
     let scratch = Scratch::new();
     let mut model = small_log(&scratch, &[10]);
     let (log, _) = scratch.open(0);
@@ -130,7 +132,8 @@ fn reports_a_segment_with_the_name_of_another() {
     assert_eq!(scratch.read(0).unwrap(), model);
 }
 
-/// Symptom: a pending segment that was removed, emptied, renamed or cut off was not missed. Now the mark demands it.
+/// Symptom: a pending segment that was removed, emptied, renamed or truncated was not reported. Now the mark requires
+/// it.
 #[test]
 fn reports_what_the_mark_requires_and_the_log_lacks() {
     let scratch = Scratch::new();
@@ -177,12 +180,12 @@ fn reports_what_the_mark_requires_and_the_log_lacks() {
         with_bytes(&writable(&path), 3, b"X", || assert_eq!(only(0), (path.clone(), RedoDamage::Header)));
         assert_eq!(look(0).unwrap(), model);
     }
-    // Several at once are all named.
+    // If several are missing, all are named.
     let aside = [1, 2].map(|number| (scratch.segment(number), fs::read(scratch.segment(number)).unwrap()));
     aside.iter().for_each(|(path, _)| fs::remove_file(path).unwrap());
     assert_eq!(findings(0).len(), 2);
     aside.iter().for_each(|(path, bytes)| fs::write(path, bytes).unwrap());
-    // Without the mark, and with one that cannot be read.
+    // The mark is missing, or cannot be read.
     let mark = super::super::mark::path(&scratch.0);
     let bytes = fs::read(&mark).unwrap();
     fs::remove_file(&mark).unwrap();
@@ -192,7 +195,7 @@ fn reports_what_the_mark_requires_and_the_log_lacks() {
         assert_eq!(only(0), (mark.clone(), RedoDamage::Mark));
     }
     fs::write(&mark, &bytes).unwrap();
-    // The last groups known to be durable, erased head and all.
+    // The last groups that are known to be durable, erased completely.
     let (log, _) = RedoLog::open_with(&scratch.0, room(&scratch.0), &marked(0), LEN_MIN..=LEN_MAX).unwrap();
     let last = log.last_sequence();
     log.trim(0).unwrap();
@@ -210,7 +213,7 @@ fn reports_what_the_mark_requires_and_the_log_lacks() {
     assert_eq!(only(0).0, scratch.segment(1));
     let (log, _) =
         RedoLog::open_with(&scratch.0, room(&scratch.0), &marked(last - 1), LEN_MIN..=LEN_MAX).unwrap();
-    // Closed, nothing need be there.
+    // After closing, no segment is required.
     log.trim(last).unwrap();
     log.close().unwrap();
     fs::remove_file(scratch.segment(3)).unwrap();
@@ -269,7 +272,7 @@ fn a_last_group_torn_anywhere_is_none_and_another_takes_its_place() {
             assert_eq!(scratch.read(0).unwrap(), model[..2], "{whole_len} bytes of it");
         });
     }
-    // The first block of the two is lost; the next write leaves the second one after it for a while.
+    // The first of the two blocks is lost. The next write leaves the second one after it for a while.
     file.write_all_at(&[0; BLOCK_LEN], offset).unwrap();
     let (log, replay) = scratch.open(0);
     assert_eq!(replay.group_count(), 2);
@@ -295,7 +298,7 @@ fn bytes_that_look_like_a_frame_in_a_torn_group_are_none() {
     group.push(Change::Put { map: 0, key: b"k", value: &value });
     log.append(2, &mut group).unwrap();
     let bytes = fs::read(scratch.segment(1)).unwrap();
-    // Opening has written group 1 again, so group 2 begins at the third block.
+    // Opening has copied group 1, so group 2 begins at the third block.
     let at = 3 * BLOCK_LEN;
     assert_eq!(bytes[at + BLOCK_LEN..at + BLOCK_LEN + fake.len()], fake, "the test puts it there");
     writable(&scratch.segment(1)).write_all_at(&[0; HEAD_LEN], at as u64).unwrap();

@@ -1,9 +1,9 @@
-//! The power goes, the process is killed, the disk fails or is full at one call after the other while groups are
-//! appended, segments made, used again and given up, and while the log is opened. The process under test is this binary
-//! again, running [`child`].
+//! The power fails, the process is killed, the disk fails or is full at each call in turn, while groups are appended,
+//! segments are created, reused and released, and while the log is opened. The process under test is this binary again,
+//! running [`child`].
 //!
-//! What a group holds is known from its sequence and from which attempt at it this is, so nothing has to be remembered.
-//! The checkpointed sequence stands in a file that is not watched, as the data file has it.
+//! The content of a group follows from its sequence and the number of the attempt, so nothing has to be stored for the
+//! comparison. The checkpointed sequence is in a file that is not watched, as if it were in the data file.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -22,12 +22,12 @@ const CHILD_DIRECTORY: &str = "STORE_REDO_DIRECTORY";
 const CHILD_ROLE: &str = "STORE_REDO_ROLE";
 const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
-/// Groups in a child's life: they fill some segments.
+/// Number of groups in a child's life. They fill several segments.
 const GROUPS: u64 = 20;
-/// Attempts to write a group, the later ones smaller.
+/// Maximum number of attempts to write a group. Later attempts are smaller.
 const ATTEMPTS: u64 = 5;
 
-/// The group of a sequence. A later attempt, after the disk was full, is another group, and smaller.
+/// Returns the group of a sequence. A later attempt, after the disk was full, is a different and smaller group.
 fn group(sequence: u64, attempt: u64) -> Group {
     let mut random = Rng::with_seed(sequence * 1_000 + attempt);
     let value_len = match random.u32(0..10) {
@@ -58,7 +58,7 @@ fn open(directory: &Path) -> Result<(RedoLog, Groups)> {
 
 fn open_in(directory: &Path, room: Room) -> Result<(RedoLog, Groups)> {
     let lengths = LEN_MIN..=LEN_MAX;
-    // The data file demands a mark once it was opened with one.
+    // The data file requires a mark once it was opened with one.
     let marked_file = checkpointed_file(directory).with_extension("marked");
     let is_marked = marked_file.exists();
     let owner = Owner { is_marked, ..owner(checkpointed(directory)) };
@@ -69,7 +69,7 @@ fn open_in(directory: &Path, room: Room) -> Result<(RedoLog, Groups)> {
     Ok((log, groups_of(replay)?))
 }
 
-/// Runs as the process under test, or not at all.
+/// Runs as the process under test. Otherwise does nothing.
 #[test]
 fn child() {
     let Some(directory) = std::env::var_os(CHILD_DIRECTORY) else { return };
@@ -78,7 +78,7 @@ fn child() {
         "write" => write(&open(directory).unwrap().0, directory),
         "fail" => write_on_a_failing_disk(directory),
         "full" => write_on_a_full_disk(directory),
-        // With less than the reserve free, a write that fails for no reason of its own is taken for one cut short.
+        // With less than the reserve free, a write that fails for another reason is treated as a short write.
         "cut short" => {
             let opened = File::open(directory).unwrap();
             write_until_refused(directory, Room::new(opened, directory, u64::MAX));
@@ -92,7 +92,7 @@ fn attempt_of(sequence: u64, payload: &[u8]) -> Option<u64> {
     (0..ATTEMPTS).find(|attempt| group(sequence, *attempt).payload() == payload)
 }
 
-/// Appends one group; says which attempt of it was acknowledged.
+/// Appends one group, and prints which attempt was acknowledged.
 fn append(log: &RedoLog) -> Result<()> {
     let sequence = log.last_sequence() + 1;
     let mut attempt = 0;
@@ -111,7 +111,7 @@ fn append(log: &RedoLog) -> Result<()> {
 }
 
 fn checkpoint(log: &RedoLog, directory: &Path, sequence: u64) -> Result<()> {
-    // One write and a rename, so that it is there as a whole.
+    // One write and a rename, so that the file is always complete.
     let new = checkpointed_file(directory).with_extension("new");
     fs::write(&new, sequence.to_string()).unwrap();
     fs::rename(&new, checkpointed_file(directory)).unwrap();
@@ -130,7 +130,7 @@ fn write(log: &RedoLog, directory: &Path) {
     }
 }
 
-/// Writes until a sync fails, which must stop the log, opens it anew and writes on.
+/// Writes until a sync fails, which must stop the log; then opens the log again and continues.
 fn write_on_a_failing_disk(directory: &Path) {
     for _ in 0..2 {
         let Ok((log, groups)) = open(directory) else { continue };
@@ -146,7 +146,7 @@ fn write_on_a_failing_disk(directory: &Path) {
                 println!("stopped");
                 break;
             }
-            // A failure in making segments or giving them up leaves the log as it is.
+            // A failure to create or release segments leaves the log unchanged.
             let _ = log.prepare_spare();
             if log.last_sequence().is_multiple_of(6) {
                 let _ = checkpoint(&log, directory, log.last_sequence() - 2);
@@ -155,7 +155,7 @@ fn write_on_a_failing_disk(directory: &Path) {
     }
 }
 
-/// Writes as long as there is room, gives up what it can, and tries again.
+/// Writes as long as there is room, releases segments, and tries again.
 fn write_on_a_full_disk(directory: &Path) {
     let (log, _) = open(directory).unwrap();
     for _ in 0..GROUPS {
@@ -216,7 +216,7 @@ impl Trial {
         plan(PowerCut::new(&self.data, &self.file("journal"))).apply(&mut command);
         let output = command.output().unwrap();
         for line in String::from_utf8_lossy(&output.stdout).lines() {
-            // The test harness may have begun the line.
+            // The test harness may have written the beginning of the line.
             let numbers = |head| {
                 let (_, numbers) = line.split_once(head)?;
                 let (sequence, attempt) = numbers.split_once(' ')?;
@@ -228,19 +228,19 @@ impl Trial {
         output
     }
 
-    /// If the power went, lets chance decide about what was not synced; says whether anything is lost.
+    /// If the power was cut, discards a random part of the unsynced data. Returns true if anything is lost.
     fn after(&self, output: &Output, seed: u64) -> bool {
         match output.status.code() {
             Some(powercut::EXIT_STATUS) => {
                 discard_unsynced(&self.file("journal"), seed).unwrap().discarded_sectors > 0
             }
-            // It came to an end, or was killed.
+            // It ended by itself, or was killed.
             Some(0) | None => false,
             Some(_) => panic!("{}", String::from_utf8_lossy(&output.stderr)),
         }
     }
 
-    /// Opens the log: every group acknowledged is there, perhaps the next one too, and none that was refused.
+    /// Opens the log and checks it: every acknowledged group is there, perhaps the next one, too, and no refused one.
     fn check(&mut self, context: &str) {
         let (log, groups) = open(&self.data).unwrap_or_else(|error| panic!("{context}: {error}"));
         let checkpointed = checkpointed(&self.data);
@@ -259,7 +259,7 @@ impl Trial {
             let acknowledged = *self.acknowledged.entry(sequence).or_insert(attempt);
             assert_eq!(attempt, acknowledged, "{context}: group {sequence}");
         }
-        // It can be written to, also with a group as large as what was lost.
+        // It can be written to, even with a group as large as the lost one.
         for _ in 0..2 {
             append(&log).unwrap();
             self.acknowledged.insert(log.last_sequence(), 0);
@@ -267,7 +267,7 @@ impl Trial {
     }
 }
 
-/// The calls that a process makes in a life that nothing ends, from a log of so many lives.
+/// Returns the number of calls of a process in a life without failures, on a log of `lives_before` earlier lives.
 fn calls_in_life(role: &str, lives_before: u64) -> u64 {
     let mut trial = Trial::new();
     for _ in 0..lives_before {
@@ -286,7 +286,7 @@ fn the_power_goes_at_every_call() {
     for call in 1..=first.max(second) {
         let mut trial = Trial::new();
         for life in 0..2 {
-            // The second life begins with a log, which it opens, and with segments that are used again.
+            // The second life opens an existing log and reuses segments.
             let output = trial.run("write", |plan| plan.cut_at(call));
             losses += u64::from(trial.after(&output, call * 10 + life));
             trial.check(&format!("call {call}, life {life}"));
@@ -311,7 +311,7 @@ fn a_failed_sync_stops_the_log_and_what_is_acknowledged_after_a_restart_stays() 
     let mut random = Rng::with_seed(17);
     for sync in 1..60 {
         let mut trial = Trial::new();
-        // The power goes some calls later, when the log has been opened again and written to.
+        // The power fails some calls later, when the log has been opened again and written to.
         let call = 3 * sync + random.u64(1..40);
         let output = trial.run("fail", |plan| plan.fail_at(FailKind::Sync, sync, EIO).cut_at(call));
         trial.after(&output, sync);
@@ -319,8 +319,8 @@ fn a_failed_sync_stops_the_log_and_what_is_acknowledged_after_a_restart_stays() 
     }
 }
 
-/// The last group may be in memory only when the log is opened: a mark that demanded it before it was written once more
-/// would have a healthy log refused after a power cut between the two.
+/// When the log is opened, the last group may not be durable. If a mark required it before it is written again, a power
+/// cut between the two would leave a log that is refused although it is intact.
 #[test]
 fn a_power_cut_in_the_opening_after_a_failed_sync_leaves_a_log_that_opens() {
     for sync in (4..30).step_by(5) {
@@ -381,7 +381,7 @@ fn a_log_without_room_for_another_segment_goes_on_when_there_is_room() {
         let output = trial.run("full", |plan| plan.room(&limit));
         trial.after(&output, 0);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        // Also opened without any room there is all that was acknowledged.
+        // If the log is opened without any room, all acknowledged groups are there, too.
         fs::write(&limit, "0").unwrap();
         let output = trial.run("full", |plan| plan.room(&limit));
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

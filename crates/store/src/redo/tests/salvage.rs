@@ -1,4 +1,4 @@
-//! Findings in damaged logs, compared with the plain list of written groups.
+//! Findings in damaged logs, compared with the list of written groups.
 
 use super::super::salvage::{Findings, TroubleKind};
 use super::*;
@@ -8,7 +8,7 @@ impl Scratch {
         Findings::of(&self.0, &room(&self.0), &owner(checkpointed)).unwrap()
     }
 
-    /// A log over several segments, and what is in it.
+    /// Creates a log of several segments, and returns its groups.
     fn several_segments(&self) -> Groups {
         let (log, _) = self.open(0);
         let mut model = Vec::new();
@@ -71,7 +71,8 @@ fn reports_groups_that_the_mark_requires_and_no_segment_has() {
     let with_groups = newest.filter(|number| !places(&scratch, *number).is_empty()).max().unwrap();
     let groups = places(&scratch, with_groups);
     fs::remove_file(scratch.segment(with_groups)).unwrap();
-    // The mark was written when the segment became active: it demands what was durable by then, and the segment itself.
+    // The mark was written when the segment became active. It requires the groups that were durable then, and the
+    // segment itself.
     let found = findings();
     assert_eq!(found.whole().map(|numbers| *numbers.end()), Some(groups[0].0 - 1));
     assert!(!found.is_whole(), "{found:?}");
@@ -91,7 +92,7 @@ fn a_whole_log_is_whole() {
         assert_eq!(whole(&scratch, &findings), expected, "checkpointed {checkpointed}");
         assert!(findings.is_whole() && findings.troubles.is_empty(), "{findings:?}");
     }
-    // A restart writes the last group twice.
+    // A restart copies the last group.
     drop(scratch.open(0));
     let findings = scratch.findings(0);
     assert!(findings.is_whole() && findings.troubles.is_empty(), "{findings:?}");
@@ -116,7 +117,7 @@ fn a_damaged_group_ends_what_is_whole() {
                 assert_eq!(detached(&scratch, &findings), model[sequence as usize..], "{findings:?}");
                 findings
             });
-            // The end of the group that is not damaged shows that it was there.
+            // The intact end of the group proves that it existed.
             assert_eq!(kinds(&findings), [TroubleKind::NotWhole(sequence)]);
             let is_last = sequence == model.len() as u64;
             let missing = if is_last { vec![] } else { vec![sequence..=sequence] };
@@ -142,7 +143,7 @@ fn intact_heads_prove_that_the_groups_before_them_were_durable() {
     let findings = scratch.findings(0);
     assert_eq!(whole(&scratch, &findings), model[..2]);
     assert_eq!((findings.missing, findings.in_doubt), (vec![3..=4], Some(5)));
-    // If all before it is checkpointed, the one in doubt is left.
+    // If all earlier groups are checkpointed, the torn one is in doubt.
     assert_eq!(scratch.findings(4).in_doubt, Some(5));
 }
 
@@ -165,7 +166,7 @@ fn a_missing_segment_is_a_gap() {
         assert_eq!((&findings.missing, findings.in_doubt), (&vec![*first..=*last], None));
         fs::rename(&aside, scratch.segment(number)).unwrap();
 
-        // Under another name its groups are found all the same.
+        // Its groups are also found under another file name.
         let elsewhere = scratch.segment(number + 1_000);
         fs::rename(scratch.segment(number), &elsewhere).unwrap();
         let findings = scratch.findings(0);
@@ -259,8 +260,8 @@ fn returns_every_group_without_a_data_file() {
     assert_eq!(findings.missing.len(), 1);
 }
 
-/// Whatever is written over a log, what is called whole is what was written, from the first group on, and what the log
-/// itself opens is never more.
+/// After random damage, groups reported as whole are those written, from the first group on, and opening the log
+/// returns no more than these.
 #[test]
 fn random_damage_never_changes_what_is_whole() {
     let mut random = Rng::with_seed(0x5a1f);

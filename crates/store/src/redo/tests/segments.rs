@@ -19,7 +19,7 @@ fn a_full_segment_is_followed_by_larger_ones_and_one_above_the_rest_by_its_size(
     assert_eq!(length(5), LEN_MAX);
     assert_eq!(scratch.read(0).unwrap(), model);
     drop(log);
-    // The giant is not kept for others.
+    // The segment of a single large group is not reused.
     let (log, replay) = scratch.open(0);
     assert_eq!(groups_of(replay).unwrap(), model);
     log.trim(log.last_sequence()).unwrap();
@@ -38,7 +38,7 @@ fn a_trimmed_segment_is_used_again_and_its_old_groups_are_none() {
     }
     log.trim(log.last_sequence()).unwrap();
     assert_eq!(scratch.segment_count(), 1, "the others were smaller, and are not kept");
-    // From now on they are of one size: fill them in turn, giving up all but the last group.
+    // From now on all segments have one size. They are filled in turn, and all groups except the last are trimmed.
     model.drain(..model.len() - 1);
     let mut inodes = BTreeMap::new();
     let mut reused = 0;
@@ -87,7 +87,7 @@ fn missing_segments_are_damage_unless_they_are_checkpointed() {
     let (file, offset, what) = damage(scratch.read(0));
     assert_eq!((file, offset), (scratch.segment(2), BLOCK));
     assert_eq!(what, RedoDamage::Missing { first: 1, last: last_of[0] });
-    // Two segments in each other's place.
+    // Two segments with swapped names.
     fs::rename(scratch.segment(2), scratch.segment(1)).unwrap();
     fs::rename(&aside, scratch.segment(2)).unwrap();
     let (file, _, what) = damage(scratch.read(0));
@@ -116,7 +116,7 @@ fn a_log_of_other_data_is_set_aside_unless_the_data_has_replaced_it() {
     assert_eq!(fs::read(&moved).unwrap(), before);
     assert_eq!(fs::read(aside.join(layout::redo_file(1))).unwrap(), b"set aside earlier");
     assert!(super::super::segment::list(&scratch.0).unwrap().is_empty());
-    // If the data has replaced that of the segment, the segment is worthless.
+    // If the data file has replaced the data of the segment, the segment is removed.
     fs::copy(&moved, scratch.segment(1)).unwrap();
     let opened = File::open(&scratch.0).unwrap();
     let replaced = Owner { identity: other, replaced: Some(IDENTITY), ..owner(7) };
@@ -150,7 +150,7 @@ fn removes_unfinished_segments_and_no_foreign_files() {
     let model = small_log(&scratch, &[10]);
     fs::write(scratch.segment(2), b"").unwrap();
     fs::write(scratch.segment(3), vec![0; LEN_MIN as usize]).unwrap();
-    // Renamed to be used again, its header not yet written.
+    // A segment renamed for reuse, whose header is not written yet.
     let old = frame::header(&Life { identity: IDENTITY, number: 1 });
     fs::write(scratch.segment(4), [&old[..], &fs::read(scratch.segment(1)).unwrap()[BLOCK_LEN..]].concat())
         .unwrap();
@@ -159,7 +159,7 @@ fn removes_unfinished_segments_and_no_foreign_files() {
     assert_eq!(groups_of(replay).unwrap(), model);
     assert_eq!(scratch.segment_count(), 1);
     assert!(scratch.0.join("redo-1").exists());
-    // A number that was seen in a name is not given again.
+    // A number that occurred in a file name is not used again.
     while !scratch.segment(5).exists() {
         log.append(log.last_sequence() + 1, &mut group(0, 50_000)).unwrap();
     }
