@@ -1,5 +1,5 @@
-//! A data file built in bulk: what was appended is read back by a store, order is checked, and the old data stays until
-//! the end.
+//! A data file built in bulk: a store reads back the appended rows, the order is checked, and the old data is unchanged
+//! until the end.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -26,7 +26,7 @@ fn names(directory: &Path) -> Vec<String> {
     names
 }
 
-/// Rows of every size, sets from one id to many pages of them.
+/// Rows of every size, and sets from one id to many pages of ids.
 fn model(random: &mut Rng) -> Model {
     let mut model = Model::default();
     for _ in 0..2_000 {
@@ -68,7 +68,7 @@ fn append_set(bulk: &mut BulkStore, random: &mut Rng, key: &[u8], ids: &BTreeSet
     }
 }
 
-/// The maps take turns.
+/// Appends the model's content, alternating between the maps.
 fn append(bulk: &mut BulkStore, random: &mut Rng, model: &Model) {
     if let Some(&first) = model.log.keys().next() {
         bulk.start_log_at(first).unwrap();
@@ -103,7 +103,7 @@ fn reads_back_appended_rows() {
         assert_eq!(names(scratch.path()), ["data.mdb", "lock"]);
         let (store, mut writer) = scratch.open();
         compare(&store.view().unwrap(), &model);
-        // It goes on from there.
+        // The log continues from there.
         let mut batch = writer.begin().unwrap();
         assert_eq!(batch.append_record(b"next").unwrap(), model.position() + 1);
         batch.put(ROWS, b"new", b"row").unwrap();
@@ -165,7 +165,7 @@ fn a_row_can_be_taken_back_wherever_it_is() {
         bulk.append(ROWS, &key, &[5; 300]).unwrap();
         model.rows.insert(key.to_vec(), vec![5; 300]);
     }
-    // The last one too, whose key is taken all the same; whole pages; and more than one transaction holds.
+    // Whole pages; more than one transaction holds; and the last row, whose key may still not be used again.
     for id in (0..40_000u64).filter(|id| id % 37 == 0 || (700..2_000).contains(id) || *id == 39_999) {
         assert!(bulk.remove(ROWS, &id.to_be_bytes()).unwrap());
         assert!(!bulk.remove(ROWS, &id.to_be_bytes()).unwrap());
@@ -272,7 +272,7 @@ fn the_old_data_can_be_read_and_taken_over() {
     bulk.start_log_at(old.position().unwrap() + 1).unwrap();
     bulk.append_record(b"imported").unwrap();
     bulk.finish().unwrap();
-    // The view goes on with what it had, and keeps the directory.
+    // The view continues with its data, and the directory remains locked.
     assert_eq!(old.get(ROWS, b"old").unwrap(), Some(&b"row"[..]));
     let error = BulkStore::create(scratch.path(), MAPS, &Options::default()).err().unwrap();
     assert!(matches!(error, OpenError::InUse { .. }), "{error:?}");
@@ -304,12 +304,12 @@ fn a_full_disk_ends_it_and_leaves_the_old_data() {
     let scratch = Scratch::new();
     with_old_data(&scratch);
     let is_full = |error: &StoreError| matches!(error, StoreError::DiskFull { .. });
-    // The map stands for the disk.
+    // The size of the map simulates a full disk.
     let options = Options { map_bytes: Some(32 << 20), ..Options::default() };
     let mut bulk = BulkStore::create(scratch.path(), MAPS, &options).unwrap();
     let error = (0..100_000u64).find_map(|id| bulk.append(ROWS, &id.to_be_bytes(), &[1; 700]).err()).unwrap();
     assert!(is_full(&error), "{error:?}");
-    // From then on everything says so.
+    // From then on, every call returns this error.
     assert_eq!(bulk.append(ROWS, &[255], b"").unwrap_err(), error);
     assert_eq!(bulk.append_ids(SETS, b"k", &[1]).unwrap_err(), error);
     assert_eq!(bulk.finish().unwrap_err(), error);

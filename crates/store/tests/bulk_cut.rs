@@ -1,7 +1,8 @@
-//! The power goes, or the disk fails or fills up, at a random file call while a data file is built in bulk over an
-//! existing store: what is found afterwards is the old content or the new, as a whole, and nothing is left over.
+//! The power fails, or the disk fails or fills up, at a random file call while a data file is built in bulk over an
+//! existing store. Afterwards the directory contains the complete old content or the complete new content, and no
+//! leftovers.
 //!
-//! The crate `powercut` cuts and fails; the process under test is this binary again, running [`child`].
+//! The crate `powercut` injects the failures. The process under test is this binary again, running [`child`].
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -23,7 +24,7 @@ const VERSION: &[u8] = b"version";
 const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
 
-/// The content of a version, the same every time.
+/// Returns the content of a version, the same every time.
 fn content(version: u64) -> Model {
     let mut random = Rng::with_seed(version);
     let mut model = Model::default();
@@ -47,7 +48,7 @@ enum Failure {
     Store(StoreError),
 }
 
-/// Builds the version after the one that is there. The rows go through a sorter, which writes to the directory too.
+/// Builds the version after the present one. The rows pass through a sorter, which writes to the directory, too.
 fn build_next(directory: &Path) -> Result<(), Failure> {
     let mut bulk =
         patiently(|| BulkStore::create(directory, MAPS, &Options::default())).map_err(Failure::Open)?;
@@ -78,17 +79,17 @@ fn build_next(directory: &Path) -> Result<(), Failure> {
     append().map_err(Failure::Store)
 }
 
-/// Runs as the process under test, or not at all.
+/// Runs as the process under test. Otherwise does nothing.
 #[test]
 fn child() {
     let Some(directory) = std::env::var_os(CHILD_DIRECTORY) else { return };
     match (build_next(Path::new(&directory)), std::env::var(CHILD_ROLE).unwrap().as_str()) {
         (Ok(()), role @ ("build" | "build or fail")) => {
             println!("\nfinished");
-            // Calls after the end, for the power to go at: opening writes the lock file.
+            // Further calls at which the power can fail after the end: opening writes the lock file.
             for _ in 0..5 {
                 let opened = patiently(|| Store::open(Path::new(&directory), MAPS, &Options::default()));
-                // The sync that fails may be one of its own.
+                // The sync that fails may be one of the opening.
                 assert!(opened.is_ok() || role == "build or fail", "{:?}", opened.err());
             }
         }
@@ -103,7 +104,7 @@ fn child() {
 }
 
 fn run(scratch: &Scratch, role: &str, plan: impl Fn(PowerCut) -> PowerCut) -> Output {
-    // The layer compares paths, so none may go through a symbolic link.
+    // The preloaded library compares paths, so none may contain a symbolic link.
     let root = scratch.path().canonicalize().unwrap();
     let data = root.join("data");
     let mut command = Command::new(std::env::current_exe().unwrap());
@@ -117,7 +118,7 @@ fn said(output: &Output, word: &str) -> bool {
     String::from_utf8_lossy(&output.stdout).lines().any(|line| line == word)
 }
 
-/// Opens the store, holds it against the version that it says it has, and returns that.
+/// Opens the store, compares it with the version that it claims to be, and returns the version.
 fn check(scratch: &Scratch) -> u64 {
     let data = scratch.path().join("data");
     let (store, _writer) = patiently(|| Store::open(&data, MAPS, &Options::default())).unwrap();
@@ -157,7 +158,7 @@ fn a_power_cut_leaves_the_old_content_or_the_new() {
         let scratch = with_first_version();
         let mut there = 1;
         for life in 0..8 {
-            // Half of them near the end, when the new file replaces the old one.
+            // Half of them are near the end, when the new file replaces the old one.
             let calls = if random.bool() { 60 } else { 24 };
             let call = random.u64(1..calls);
             let output = run(&scratch, "build", |plan| plan.cut_at(call));
@@ -188,7 +189,7 @@ fn a_full_disk_at_any_write_leaves_the_old_content() {
     let scratch = with_first_version();
     let mut refused = 0;
     for _ in 0..15 {
-        // The first two are the lock file's, which do without.
+        // The first two writes are those of the lock file, which may fail.
         let write = random.u64(3..15);
         let output = run(&scratch, "meet a full disk", |plan| plan.fail_at(FailKind::Write, write, ENOSPC));
         assert!(output.status.success(), "write {write}: {}", String::from_utf8_lossy(&output.stderr));
@@ -206,7 +207,7 @@ fn a_failed_sync_leaves_the_old_content_or_the_new() {
         let output = run(&scratch, "build or fail", |plan| plan.fail_at(FailKind::Sync, sync, EIO));
         assert!(output.status.success(), "sync {sync}: {}", String::from_utf8_lossy(&output.stderr));
         let now = check(&scratch);
-        // Refused, it may still have come to the last sync, that of the directory.
+        // A refused build may have reached the last sync, that of the directory.
         assert!(now == there + 1 || (now == there && said(&output, "refused")), "sync {sync}: {now}");
         there = now;
     }

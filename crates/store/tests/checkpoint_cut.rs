@@ -1,9 +1,9 @@
-//! The power goes, the process is killed or the disk is full while batches are committed and checkpointed into the data
-//! file at the same time, and while a store with a redo log is opened and closed: every acknowledged batch is there,
-//! and of the one under way everything or nothing.
+//! The power fails, the process is killed or the disk is full while batches are committed and checkpointed at the same
+//! time, and while a store with a redo log is opened and closed. Every acknowledged batch must be there, and the batch
+//! in progress completely or not at all.
 //!
-//! Little may be pending here, so checkpoints begin all the time and segments of the redo log are given up and used
-//! again.
+//! The limit of pending changes is low here, so checkpoints begin all the time, and segments of the redo log are
+//! released and reused.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -23,21 +23,21 @@ use trial::{
     write_on_a_full_disk,
 };
 
-/// Batches in a life: they take about three segments of the redo log.
+/// Number of batches in a life. They fill about three segments of the redo log.
 const BATCHES: u64 = 150;
-/// Batches of a life in which none is checkpointed.
+/// Number of batches of a life without checkpoints.
 const PILED_UP: u64 = 15;
 /// File, next to the data directory, that contains the available room.
 const ROOM: &str = "room";
 const PLENTY: &str = "999999999999";
 
-/// Checkpoints begin at a quarter of what may be pending; some batches are too large for half of it and go around the
-/// redo log.
+/// Checkpoints begin at a quarter of the limit of pending changes. Some batches exceed half of it and bypass the redo
+/// log.
 fn options() -> Options {
     Options { pending_bytes_max: 200 << 10, ..Options::default() }
 }
 
-/// Runs as the process under test, or not at all.
+/// Runs as the process under test. Otherwise does nothing.
 #[test]
 fn child() {
     let Some(task) = trial::task() else { return };
@@ -64,7 +64,7 @@ fn child() {
     }
 }
 
-/// Opens a store on a disk that fails once: it opens with all that there is, or says why not.
+/// Opens a store on a disk that fails once. It opens with all data, or returns an error that names the reason.
 fn try_to_open(task: &Task) {
     match patiently(|| Store::open(&task.directory, MAPS, &options())) {
         Ok((store, _)) => {
@@ -74,8 +74,8 @@ fn try_to_open(task: &Task) {
         }
         Err(error) => {
             let text = error.to_string();
-            // The last of them where the write of a root failed: then the engine takes nothing more before it is opened
-            // anew.
+            // MDB_PANIC follows a failed write of the root: then the engine accepts nothing more until it is opened
+            // again.
             assert!(
                 ["os error", " is full: ", "MDB_PANIC"].iter().any(|words| text.contains(words)),
                 "{text}"
@@ -84,7 +84,7 @@ fn try_to_open(task: &Task) {
     }
 }
 
-/// Commits batches, none of which is checkpointed, and ends without closing the store.
+/// Commits batches without a checkpoint, and ends without closing the store.
 fn pile_up(task: &Task) {
     let (_store, mut writer) = patiently(|| Store::open(&task.directory, MAPS, &Options::default())).unwrap();
     for number in 1..=PILED_UP {
@@ -94,7 +94,7 @@ fn pile_up(task: &Task) {
     std::process::exit(0);
 }
 
-/// Calls of a life that nothing ends.
+/// Returns the number of calls of a life without failures.
 fn counted(trial: &Trial, role: &str) -> Counted {
     let count = trial.scratch.path().join("count");
     let output = trial.run(role, |plan| plan.count(&count));
@@ -144,7 +144,7 @@ fn a_kill_during_a_checkpoint_loses_no_acknowledged_batch() {
     }
 }
 
-/// A directory whose redo log has all batches, none of them checkpointed.
+/// Creates a directory whose redo log contains all batches, none of them checkpointed.
 fn piled_up(seed: u64) -> Trial {
     let trial = Trial::new(seed);
     let output = trial.run("pile up", |plan| plan);
@@ -176,7 +176,7 @@ fn the_power_goes_at_every_call_of_opening_and_closing_a_store_with_a_redo_log()
     assert_eq!(counting.check(), PILED_UP);
     for call in 1..=calls {
         let trial = template.copy();
-        // The second life opens what the first has left of it, and is killed.
+        // The second life opens the rest of it, and is killed.
         let output = trial.run("open", |plan| plan.cut_at(call));
         trial.after(&output, call);
         let output = trial.run("open", |plan| plan.kill_at(calls - call));
@@ -227,13 +227,13 @@ fn a_disk_full_at_any_write_refuses_batches_and_nothing_else() {
     let mut refusals = 0;
     for seed in 0..12 {
         let trial = Trial::new(seed);
-        // The first call of all are the writes of making the store.
+        // The first calls are the writes of creating the store.
         let write = random.u64(20..calls / 2);
         let output = trial.run("full disk", |plan| plan.fail_at(FailKind::Write, write, ENOSPC));
         trial.after(&output, 0);
         let there = trial.check();
         match said(&output, "stopped ") {
-            // The write of a root that may or may not have arrived.
+            // The failed write of a root may or may not have reached the disk.
             Some(acknowledged) => assert_whole(there, acknowledged, format_args!("write {write}")),
             None => {
                 refusals += said(&output, "refused ").unwrap();
@@ -251,7 +251,7 @@ fn a_disk_without_room_refuses_batches_until_there_is_room() {
     for round in 0..8 {
         let trial = Trial::new(2);
         let room = trial.data().with_file_name(ROOM);
-        // With none the store cannot even be made; the file of the maps and the first segment come first.
+        // The store cannot be created without room. The files of the maps and the first segment come first.
         let bytes = random.u64(100_000..grown);
         std::fs::write(&room, bytes.to_string()).unwrap();
         let output = trial.run("full disk", |plan| plan.room(&room));

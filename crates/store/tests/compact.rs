@@ -1,4 +1,4 @@
-//! Compacting keeps every row and gives room back.
+//! Compacting retains every row and returns space to the file system.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

@@ -1,8 +1,8 @@
-//! Faults that stop writes and faults that pass: lack of descriptors or memory before a group is written, and writes
+//! Faults that stop writes, and temporary ones: a lack of descriptors or memory before a group is written, and writes
 //! and syncs that fail.
 //!
-//! The process under test is this binary again, with [`SCRIPT`] set to the name of a script. Faults come while the file
-//! `on` is there.
+//! The process under test is this binary again, with [`SCRIPT`] set to the name of a script. Faults occur while the
+//! file `on` exists.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -20,7 +20,7 @@ use store::{Event, Observer, Options, Store, StoreError, Writer};
 
 const SCRIPT: &str = "STORE_FAULTS_SCRIPT";
 const FOLDER: &str = "STORE_FAULTS_FOLDER";
-/// Longer than anything here takes.
+/// Time limit, longer than any test takes.
 const DEADLINE: Duration = Duration::from_secs(60);
 /// Rows of this size fill the first segment of the redo log, of 256 KiB, after a few dozen commits.
 const VALUE_LEN: usize = 8_000;
@@ -48,7 +48,7 @@ impl Observer for Ears {
 }
 
 impl Ears {
-    /// Waits until something beginning with `what` was heard, and says what.
+    /// Waits until an event beginning with `what` was received, and returns it.
     fn wait_for(&self, what: &str) -> String {
         let mut heard = self.heard.lock().unwrap();
         loop {
@@ -99,12 +99,13 @@ impl Script {
         Ok(())
     }
 
-    /// The error of the first commit that fails of many.
+    /// Commits until a commit fails, and returns its error.
     fn commit_until_refused(&mut self) -> StoreError {
         (0..10_000).find_map(|_| self.commit().err()).expect("a commit that fails")
     }
 
-    /// Exactly the acknowledged rows are there: now, and after another opening unless the last group is in doubt.
+    /// Checks that exactly the acknowledged rows exist: now and, unless the last group is in doubt, after another
+    /// opening.
     fn check(self, reopens: bool) {
         let Script { folder, store, writer, acknowledged, next, .. } = self;
         let check = |store: &Store| {
@@ -122,7 +123,7 @@ impl Script {
     }
 }
 
-/// Runs as the process under test, or not at all.
+/// Runs as the process under test. Otherwise does nothing.
 #[test]
 fn script() {
     let (Ok(name), Some(folder)) = (std::env::var(SCRIPT), std::env::var_os(FOLDER)) else { return };
@@ -152,7 +153,7 @@ fn script() {
             script.check(false);
         }
         "checkpoint stops" => {
-            // Without any further request.
+            // The event arrives without any further request.
             let stopped = script.ears.wait_for("WritesStopped");
             script.faults(false);
             assert!(stopped.contains("mdb_txn_commit"), "{stopped}");
@@ -173,7 +174,7 @@ fn script() {
     }
 }
 
-/// Runs a script with a fault; how often it came.
+/// Runs a script with a fault. Returns the number of times that the fault occurred.
 #[track_caller]
 fn run(script: &str, fault: Fault) -> usize {
     let scratch = Scratch::new();
@@ -192,19 +193,19 @@ fn run(script: &str, fault: Fault) -> usize {
     count
 }
 
-/// Symptom: connections had all descriptors when the redo log wanted its next segment, and no change was taken any more
-/// until a restart, though not one byte had been written. Cause: every error of making a segment but a full disk
-/// stopped the writes.
+/// Symptom: connections used all descriptors when the redo log needed its next segment, and no change was accepted any
+/// more until a restart, although nothing had been written. Cause: every error of creating a segment, except a full
+/// disk, stopped writes.
 #[test]
 fn a_segment_that_cannot_be_opened_for_now_refuses_a_batch_and_no_more() {
     for errno in [EMFILE, ENFILE, ENOMEM] {
         run("passes", Fault::new(FaultCall::Open, errno).path("*/redo-*"));
     }
-    // If the error is a refusal and not a shortage, another try would meet it again.
+    // If the error is a refusal and not a shortage, another attempt would fail in the same way.
     run("stops", Fault::new(FaultCall::Open, EIO).path("*/redo-*"));
 }
 
-/// Another try would acknowledge pages that the kernel has dropped, or whose state is unknown.
+/// Another attempt would acknowledge pages that the kernel has dropped, or whose state is unknown.
 #[test]
 fn a_write_or_sync_of_a_group_that_fails_stops_the_writes_whatever_the_error() {
     for errno in [EIO, ENOMEM, EMFILE, ENFILE, EAGAIN] {
@@ -212,7 +213,7 @@ fn a_write_or_sync_of_a_group_that_fails_stops_the_writes_whatever_the_error() {
         assert_eq!(run("stops", group(FaultCall::Sync)), 1, "{errno}");
         assert_eq!(run("stops", group(FaultCall::Write)), 1, "{errno}");
     }
-    // A sync that says that the disk is full has dropped pages like any other.
+    // A sync that reports a full disk has dropped pages like any other failed sync.
     run("stops", Fault::new(FaultCall::Sync, ENOSPC).path("*/redo-*").times(1));
 }
 
@@ -225,8 +226,8 @@ fn a_write_or_sync_of_a_new_segment_that_fails_stops_the_writes() {
     }
 }
 
-/// Symptom: changes were refused and the log said nothing: the checkpoint had failed on its own thread, and the error
-/// went to the next client.
+/// Symptom: changes were refused without an entry in the server's log: the checkpoint had failed on its own thread, and
+/// only the next client received the error.
 #[test]
 fn reports_a_failed_checkpoint_at_once() {
     let data_file = |call, errno| Fault::new(call, errno).path("*/data.mdb").thread("store-fold");

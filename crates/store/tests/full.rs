@@ -1,4 +1,4 @@
-//! A full disk or map refuses the batch and nothing else.
+//! A full disk or map refuses the batch and has no other effect.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -38,7 +38,7 @@ fn a_full_map_rolls_the_batch_back_and_the_store_stays_usable() {
 
     drop(view);
 
-    // Fill it to the brim with small rows, then make room again.
+    // Fills the map completely with small rows, then makes room again.
     let mut rows = 0u32;
     let full = loop {
         match put(&mut writer, &rows.to_be_bytes(), 3000) {
@@ -58,7 +58,7 @@ fn a_full_map_rolls_the_batch_back_and_the_store_stays_usable() {
         assert!(view.get(ROWS, key).unwrap().is_some());
     }
     drop((store, writer, view));
-    // A larger map takes it over.
+    // A larger map can open the same file.
     let (_store, mut writer) = scratch.open();
     put(&mut writer, b"big", 2 << 20).unwrap();
 }

@@ -1,4 +1,4 @@
-//! Id sets of every shape: none, one, a few (kept inside a row), many (pages of their own).
+//! Id sets of every size: empty, one id, a few (stored within a row), many (with pages of their own).
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -42,7 +42,7 @@ fn sets_of_1_to_100_000_ids_are_read_in_blocks_of_any_size() {
     let mut batch = writer.begin().unwrap();
     for count in counts {
         let mut ids = gapped(count);
-        // Not in order: pages split in their middle.
+        // Not in order, so that pages are split in the middle.
         fastrand::Rng::with_seed(7).shuffle(&mut ids);
         for id in ids {
             assert!(batch.insert_id(SETS, &count.to_be_bytes(), id).unwrap());

@@ -69,7 +69,7 @@ fn trimming_goes_in_slices_and_keeps_the_last_record() {
     assert_eq!(append(&mut writer, &[b"next"]), 101);
 }
 
-/// Closes the store, changes the data file, and returns the read-back of the log.
+/// Closes the store, changes the data file, and returns the result of reading the log.
 fn read_damaged(damage: impl Fn(&mut Vec<u8>)) -> Vec<Result<Position>> {
     let scratch = Scratch::new();
     let (store, mut writer) = scratch.open();
@@ -108,7 +108,7 @@ fn a_record_damaged_on_disk_is_reported_with_its_position_and_ends_the_scan() {
 
 #[test]
 fn a_missing_record_is_reported() {
-    // Record 1 gets the key 0, so that there is no 1 between it and 2.
+    // Record 1 gets the key 0, so that position 1 is missing before record 2.
     let moved = |bytes: &mut Vec<u8>| {
         let framed = [&1u64.to_be_bytes()[..], &[1]].concat();
         for at in places(bytes, &framed) {

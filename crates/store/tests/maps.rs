@@ -1,4 +1,4 @@
-//! Plain maps, counters, scans, and the errors that are the caller's own.
+//! Plain maps, counters, scans, and the errors that are the caller's fault.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -52,7 +52,7 @@ fn values_of_every_size_come_back() {
     }
 }
 
-/// Small rows, many of them on a page; large ones, a few; such that lie on pages of their own; pages with gaps.
+/// Many small rows per page; a few large ones; rows with pages of their own; pages with gaps.
 #[test]
 fn scans_find_rows_of_every_size_in_their_order() {
     let scratch = Scratch::new();
@@ -91,7 +91,7 @@ fn scans_find_rows_of_every_size_in_their_order() {
     for from in (0..3_000).step_by(97) {
         assert_eq!(scanned(&view, from), expected(from), "from {from} in the data file");
     }
-    // Some of it changed again on top of the data file.
+    // Some rows are changed again, so that these changes are pending.
     let mut batch = writer.begin().unwrap();
     for number in (0..3_000).step_by(5).filter(is_kept) {
         batch.put(ROWS, &number.to_be_bytes(), &value(number)).unwrap();
@@ -103,8 +103,8 @@ fn scans_find_rows_of_every_size_in_their_order() {
     }
 }
 
-/// Keys of one id, of a few, which are stored with the key, and of so many that they have pages of their own: alone,
-/// and in rows of one kind.
+/// Keys with one id; with a few, which are stored with the key; and with so many that they have pages of their own.
+/// Each kind alone and mixed.
 #[test]
 fn keys_of_sets_are_found_whatever_ids_they_have() {
     let scratch = Scratch::new();
@@ -156,7 +156,7 @@ fn counters_come_back_to_nothing_at_zero() {
     batch.commit().unwrap();
 }
 
-/// A batch buffers counters that it has moved, and writes them when they become many: reads must not differ.
+/// A batch buffers changed counters, and writes them when they are many. Reads must not notice.
 #[test]
 fn many_counters_move_in_one_batch() {
     const COUNT: u32 = 10_000;
@@ -184,7 +184,7 @@ fn many_counters_move_in_one_batch() {
     assert_eq!(store.view().unwrap().counters().count(), 0);
 }
 
-/// A row that is held is as any other to who asks for its key, and to who looks at it after the commit.
+/// A buffered row is read like any other, by its key and after the commit.
 #[test]
 fn rows_are_buffered_until_the_commit_or_another_change() {
     let scratch = Scratch::new();
@@ -192,7 +192,7 @@ fn rows_are_buffered_until_the_commit_or_another_change() {
     for round in 0..3u8 {
         let mut batch = writer.begin().unwrap();
         for number in 0..40u8 {
-            // More than are held at a time, some of them twice.
+            // More rows than are buffered at a time, some of them set twice.
             let key = [number / 2 % 19 + 1];
             batch.put_buffered(ROWS, &key, &[round, number]).unwrap();
             assert_eq!(batch.get(ROWS, &key).unwrap(), Some(&[round, number][..]));
@@ -261,7 +261,7 @@ fn bad_keys_and_kinds_are_errors_that_leave_the_batch_usable() {
     batch.commit().unwrap();
 }
 
-/// The keys of both kinds of scan, which must agree.
+/// Returns the keys of both kinds of scan, which must agree.
 fn keys(read: &Read, range: store::KeyRange<'_>, direction: Direction) -> Vec<String> {
     let text = |key: &[u8]| String::from_utf8(key.to_vec()).unwrap();
     let rows: Vec<_> = read.scan(ROWS, range, direction).map(|row| text(row.unwrap().0)).collect();
@@ -326,7 +326,7 @@ fn scans_of_nothing_and_of_many_pages() {
             batch.insert_id(SETS, key.as_bytes(), id).unwrap();
         }
     }
-    // Within the batch, before it is committed, and afterwards.
+    // First within the batch, then after the commit.
     let expected: Vec<String> = (0..5_000).map(|number| format!("{number:05}")).collect();
     assert_eq!(keys(&batch, all, Direction::Forward), expected);
     batch.commit().unwrap();

@@ -1,6 +1,6 @@
-//! Random operations on a store and on plain collections, compared answer by answer: batches committed and rolled back,
-//! views old and new, the store closed and opened again, and what was committed checkpointed into the data file at
-//! random points, so that answers come from memory, from the file, and from every mixture of the two.
+//! Random operations on a store and on plain collections, with a comparison of all results. Batches are committed and
+//! rolled back, views are old and new, the store is closed and opened again. Commits are checkpointed at random points,
+//! so that results come from memory, from the file, and from every mixture of the two.
 //!
 //! Each run prints its seed. `STORE_MODEL_SEED=n cargo test -p store --test model` repeats one.
 
@@ -82,7 +82,7 @@ fn run(random: &mut Rng) {
     compare(&opened.0.view().unwrap(), &model);
 }
 
-/// Old views stand still, renewed and new ones are up to date.
+/// Old views do not change; renewed and new ones are up to date.
 fn views_agree(store: &store::Store, views: &mut Vec<(View, Model)>, model: &Model, random: &mut Rng) {
     if views.len() < 4 {
         views.push((store.view().unwrap(), model.clone()));

@@ -19,8 +19,8 @@ fn open_error(scratch: &Scratch, maps: &'static [MapSpec]) -> OpenError {
     }
 }
 
-/// Symptom: with data.mdb gone a start made an empty store and deleted the redo log, and with it acknowledged changes.
-/// Cause: the log was not of the new data file's identity. Now nothing is touched.
+/// Symptom: if data.mdb was missing, a start created an empty store and deleted the redo log, and with it acknowledged
+/// changes. Cause: the log did not have the new data file's identity. Now nothing is touched.
 #[test]
 fn a_redo_log_without_its_data_file_is_refused_and_left() {
     let scratch = Scratch::new();
@@ -52,7 +52,7 @@ fn a_second_open_says_who_has_the_store() {
     scratch.open();
 }
 
-/// The story: without its lock file a directory was opened twice, and both writers acknowledged.
+/// Symptom: without its lock file, a directory was opened twice, and both writers acknowledged changes.
 #[test]
 fn the_lock_does_not_go_with_its_file_or_the_name_of_the_directory() {
     let scratch = Scratch::new();
@@ -64,13 +64,13 @@ fn the_lock_does_not_go_with_its_file_or_the_name_of_the_directory() {
     is_in_use(store::compact(scratch.path(), MAPS, &Options::default()).err().unwrap());
     is_in_use(store::salvage(scratch.path(), MAPS).err().unwrap());
     is_in_use(store::move_data_file(scratch.path(), scratch.path(), MAPS).err().unwrap());
-    // Of a file that is made anew, too.
+    // The same for a lock file that was created again.
     fs::write(scratch.path().join("lock"), "").unwrap();
     is_in_use(open_error(&scratch, MAPS));
     let moved = scratch.path().with_extension("moved");
     fs::rename(scratch.path(), &moved).unwrap();
     is_in_use(Store::open(&moved, MAPS, &Options::default()).err().unwrap());
-    // Another directory in its place, to which the data file is linked.
+    // Another directory in its place, with a link to the data file.
     fs::create_dir(scratch.path()).unwrap();
     fs::hard_link(moved.join("data.mdb"), scratch.path().join("data.mdb")).unwrap();
     is_in_use(open_error(&scratch, MAPS));
@@ -92,7 +92,7 @@ fn a_lock_file_left_by_a_dead_owner_is_taken_over() {
 fn creates_the_directory_with_search_permission_only_for_others() {
     let scratch = Scratch::new();
     let directory = scratch.path().join("deep/data");
-    // A path that is mistyped further up makes nothing.
+    // A path with a missing parent directory creates nothing.
     let error = Store::open(&directory, MAPS, &Options::default()).err().unwrap();
     assert!(matches!(&error, OpenError::File { action: "create", .. }), "{error:?}");
     assert!(!directory.parent().unwrap().exists());
@@ -118,7 +118,7 @@ fn recreates_a_directory_whose_creation_was_interrupted() {
     assert!(!scratch.path().join("data.new").exists());
 }
 
-/// The bytes of a data file of this format, made to say another one.
+/// Returns the bytes of a data file with its format version replaced.
 fn with_format(mut bytes: Vec<u8>, format: u8) -> Vec<u8> {
     let row = b"format\0\0\0\x03";
     for at in 0..bytes.len() - row.len() {
@@ -212,10 +212,10 @@ fn facts_are_plausible() {
     assert!(!facts.writes_stopped);
 }
 
-/// Bytes of a page of the system and of the data file.
+/// Page size of the system and of the data file.
 const PAGE: usize = 4096;
 
-/// Pages of the data file that cannot be read without waiting for the disk.
+/// Returns the number of pages of the data file that are not in memory.
 fn pages_on_disk(scratch: &Scratch) -> usize {
     let file = fs::File::open(scratch.path().join("data.mdb")).unwrap();
     let mut page = [0; PAGE];
@@ -241,14 +241,14 @@ fn a_data_file_is_read_in_unless_it_is_too_large() {
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
     assert_eq!(store.warm_up(1_000_000, || true).unwrap(), 0);
     assert_eq!(store.warm_up(u64::MAX, || false).unwrap(), 0);
-    // Looked at once: asking for a page that is not there has the system fetch it.
+    // Counted once, because asking for an absent page makes the system fetch it.
     let absent = pages_on_disk(&scratch);
     assert!(absent > 100, "{absent}");
     assert!(store.warm_up(u64::MAX, || true).unwrap() > 2_000_000);
     assert_eq!(pages_on_disk(&scratch), 0);
 }
 
-/// All files but those that an opening always touches.
+/// Returns all files except those that opening always modifies.
 fn files(scratch: &Scratch) -> Vec<(String, Vec<u8>)> {
     let entries = fs::read_dir(scratch.path()).unwrap().map(|entry| entry.unwrap());
     let named =
@@ -270,7 +270,7 @@ fn a_data_file_cut_short_or_emptied_is_refused_and_left_alone() {
     drop((store, writer));
     let path = scratch.path().join("data.mdb");
     let whole = fs::read(&path).unwrap();
-    // The last pages may be free ones, without which the file is whole.
+    // The last pages may be free; the file is complete without them.
     for length in [0, PAGE, whole.len() / 4, whole.len() / 2] {
         fs::write(&path, &whole[..length]).unwrap();
         let before = files(&scratch);

@@ -1,9 +1,9 @@
-//! The power goes at a random file call while batches are written, the disk keeps a random part of what was not synced,
-//! and the store is opened again: every acknowledged batch is there, and of the one under way everything or nothing.
-//! Then writing goes on from there.
+//! The power fails at a random file call while batches are written, the disk retains a random part of the unsynced
+//! data, and the store is opened again. Every acknowledged batch must be there, and the batch in progress completely or
+//! not at all. Then writing continues from there.
 //!
-//! Also what the store does when the disk itself fails. The crate `powercut` cuts and fails; the process under test is
-//! this binary again, running [`child`].
+//! Also tests the store when the disk itself fails. The crate `powercut` injects the failures. The process under test
+//! is this binary again, running [`child`].
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -20,7 +20,7 @@ use trial::{EIO, ENOSPC, Trial, assert_whole, commit, model_after, said, write_o
 
 const CHILD_BATCHES: u64 = 30;
 
-/// Runs as the process under test, or not at all.
+/// Runs as the process under test. Otherwise does nothing.
 #[test]
 fn child() {
     let Some(task) = trial::task() else { return };
@@ -33,7 +33,7 @@ fn child() {
     }
 }
 
-/// Writes until a commit fails, which must stop the writes and nothing else.
+/// Writes until a commit fails. The failure must stop writes and nothing else.
 fn write_on_a_failing_disk(store: &Store, mut writer: Writer, seed: u64) {
     let (mut old, mut parked) = (store.view().unwrap(), store.view().unwrap());
     parked.park();
@@ -76,7 +76,8 @@ fn acknowledged_batches_survive_a_power_cut_and_none_is_partial() {
         let trial = Trial::new(seed);
         let mut random = Rng::with_seed(seed);
         let mut there = 0;
-        // A few lives of one store, each ended by a cut; the first often while the store is made.
+        // A store lives several times, and each life ends with a power cut. The first cut often happens while the store
+        // is created.
         for life in 0..5 {
             let call = if life == 0 { random.u64(1..40) } else { random.u64(1..500) };
             let output = trial.run("write", |plan| plan.cut_at(call));
@@ -96,7 +97,7 @@ fn a_failed_sync_stops_writes_until_restart_and_reads_go_on() {
     let mut random = Rng::with_seed(9);
     for seed in 0..12 {
         let trial = Trial::new(seed);
-        // The syncs of making the store come first; from then on each batch has two, of its pages and of its root.
+        // The syncs of creating the store come first. After that each batch has two, of its pages and of its root.
         let sync = random.u64(8..30);
         let output = trial.run("failing disk", |plan| plan.fail_at(FailKind::Sync, sync, EIO));
         assert!(output.status.success(), "sync {sync}: {}", String::from_utf8_lossy(&output.stderr));
@@ -126,7 +127,7 @@ fn a_disk_full_in_mid_commit_refuses_that_batch_only() {
     let mut refusals = 0;
     for seed in 0..10 {
         let trial = Trial::new(seed);
-        // The writes of making the store come first, then each batch has one.
+        // The writes of creating the store come first. After that each batch has one.
         let write = random.u64(20..45);
         let output = trial.run("full disk", |plan| plan.fail_at(FailKind::Write, write, ENOSPC));
         assert!(output.status.success(), "write {write}: {}", String::from_utf8_lossy(&output.stderr));
@@ -135,8 +136,8 @@ fn a_disk_full_in_mid_commit_refuses_that_batch_only() {
             // The write of the root may or may not have reached the disk.
             Some(acknowledged) => assert_whole(there, acknowledged, format_args!("write {write}")),
             None => {
-                // None, if it was a write of the checkpoint at the end: then the redo log has what was to be
-                // checkpointed.
+                // No commit was refused if the failure hit a write of the final checkpoint. Then the redo log contains
+                // the changes.
                 refusals += said(&output, "refused ").unwrap();
                 assert_eq!(there, CHILD_BATCHES, "write {write}");
             }

@@ -1,4 +1,4 @@
-//! A store read in one process while another writes it, and what the two may not do to each other.
+//! A store that one process reads while another writes it, and the actions that they must not take against each other.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -17,7 +17,8 @@ const CHILD_DIRECTORY: &str = "STORE_READ_ONLY_DIRECTORY";
 const CHILD_ROLE: &str = "STORE_READ_ONLY_ROLE";
 const ROW_COUNT: u32 = 10;
 
-/// Writes a state that differs from every other and from a mixture of two: the number of the batch in all places.
+/// Writes a state that differs from every other state and from any mixture of two: every value is the number of the
+/// batch.
 fn write_next(writer: &mut Writer) -> u64 {
     let mut batch = writer.begin().unwrap();
     let number = batch.append_record(b"record").unwrap();
@@ -30,7 +31,7 @@ fn write_next(writer: &mut Writer) -> u64 {
     batch.commit().unwrap()
 }
 
-/// The number of the batch whose state this is, which it is as a whole.
+/// Returns the number of the batch whose state this is, after checking that the state is complete.
 fn number(read: &Read) -> u64 {
     let number = read.position().unwrap();
     for row in 0..ROW_COUNT {
@@ -44,7 +45,8 @@ fn number(read: &Read) -> u64 {
     number
 }
 
-/// Runs as the other process, or not at all. Does something for each line that it reads and then says so.
+/// Runs as the other process. Otherwise does nothing. Performs one step for each line that it reads, and then prints a
+/// line.
 #[test]
 fn child() {
     let Some(directory) = std::env::var_os(CHILD_DIRECTORY) else { return };
@@ -56,7 +58,7 @@ fn child() {
         lines.next();
         return;
     }
-    // So little that what it writes goes on to the data file with every other batch.
+    // A limit so low that every other batch causes a checkpoint.
     let options = Options { pending_bytes_max: 400_000, ..Options::default() };
     let (_store, mut writer) = Store::open(Path::new(&directory), MAPS, &options).unwrap();
     for line in lines {
@@ -128,7 +130,7 @@ fn a_view_next_to_a_writer_does_not_change_until_renewed() {
     assert_eq!(number(&moving), 3);
     moving.renew().unwrap();
     assert_eq!(number(&moving), 4);
-    // While the writer goes on at full speed every look is at one state, and the states go forward.
+    // While the writer runs at full speed, every renewal shows one complete state, and the states never go back.
     writer.say(200);
     let mut last = 4;
     while last < 204 {
@@ -154,7 +156,7 @@ fn a_reader_goes_on_when_the_writer_dies_and_meets_the_next() {
     let mut view = store.view().unwrap();
     writer.say(100_000);
     drop(writer);
-    // Batches that were not acknowledged may be there, each as a whole.
+    // Batches that were not acknowledged may be there, each completely.
     view.renew().unwrap();
     let there = number(&view);
     assert!(there >= 5);
@@ -198,7 +200,7 @@ fn reuses_pages_pinned_by_a_dead_reader() {
         write_next(&mut writer);
         store.checkpoint().unwrap();
     }
-    // 400 checkpoints rewrite 10 pages and some more each: 20 MB, were nothing reused.
+    // 400 checkpoints rewrite 10 pages each and some more: 20 MB if no page were reused.
     let used = store.facts().unwrap().used_bytes;
     assert!(used < 10 << 20, "{used}");
 }

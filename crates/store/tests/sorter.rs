@@ -1,4 +1,4 @@
-//! The sorter against the standard library's, with so little memory that it writes many runs.
+//! The sorter compared with the sort of the standard library, with so little memory that it writes many runs.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -41,7 +41,7 @@ fn all(mut sorted: Sorted) -> Vec<Row> {
     rows
 }
 
-/// Sorts the rows with some sorters and compares.
+/// Sorts the rows with several sorters and compares the result.
 fn check(random: &mut Rng, mut rows: Vec<Row>, memory_bytes: &[usize]) {
     let scratch = Scratch::new();
     let new = |bytes: &usize| Sorter::new(scratch.path(), *bytes);
@@ -50,7 +50,7 @@ fn check(random: &mut Rng, mut rows: Vec<Row>, memory_bytes: &[usize]) {
         let index = random.usize(..sorters.len());
         sorters[index].push(key, value).unwrap();
     }
-    // Files have no names, so that none can be left over.
+    // The files have no names, so none can be left over.
     assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0);
     let sorted = all(Sorter::merge(sorters).unwrap());
     rows.sort();

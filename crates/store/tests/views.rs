@@ -175,7 +175,8 @@ fn readers_on_other_threads_see_whole_batches_in_order() {
     }
 }
 
-/// Writes a state that differs from every other and from a mixture of two: the number of the batch in all places.
+/// Writes a state that differs from every other state and from any mixture of two: every value is the number of the
+/// batch.
 fn write_number(writer: &mut Writer, number: u64) {
     let mut batch = writer.begin().unwrap();
     for row in 0..10u64 {
@@ -194,7 +195,7 @@ fn write_number(writer: &mut Writer, number: u64) {
     assert_eq!(batch.commit().unwrap(), number);
 }
 
-/// The number of the batch whose state this is, which it is as a whole.
+/// Returns the number of the batch whose state this is, after checking that the state is complete.
 fn number(view: &View) -> u64 {
     let number = view.position().unwrap();
     for row in 0..10u64 {

@@ -1,4 +1,4 @@
-//! A store as plain collections, random batches for both, and the comparison of the two.
+//! A model of a store made of plain collections, random batches for both, and the comparison of the two.
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
@@ -32,7 +32,7 @@ pub(crate) struct Model {
     pub(crate) log: BTreeMap<Position, Bytes>,
 }
 
-/// A key out of some hundred: few enough to meet again, of very different lengths.
+/// Returns one of about a hundred keys of very different lengths. There are few enough to occur repeatedly.
 pub(crate) fn key(random: &mut Rng) -> Bytes {
     let number = random.u16(0..150);
     let length = match number % 10 {
@@ -73,7 +73,7 @@ impl Model {
         self.log.keys().next_back().copied().unwrap_or(0)
     }
 
-    /// Applies the operation and returns its result as a number: a truth value, a count, a position.
+    /// Applies the operation and returns its result as a number: a boolean, a count or a position.
     pub(crate) fn apply(&mut self, operation: &Operation) -> i64 {
         match operation {
             Operation::Put(key, value) => {
@@ -108,7 +108,7 @@ impl Model {
     }
 }
 
-/// The same operation on a store.
+/// Applies the same operation to a store.
 pub(crate) fn apply(batch: &mut Batch<'_>, operation: &Operation) -> Result<i64> {
     Ok(match operation {
         Operation::Put(key, value) => batch.put(ROWS, key, value).map(|()| 0)?,
@@ -131,7 +131,7 @@ pub(crate) fn ids(read: &Read, key: &[u8]) -> Vec<u64> {
     ids
 }
 
-/// Everything in the store against everything in the model.
+/// Compares everything in the store with everything in the model.
 pub(crate) fn compare(read: &Read, model: &Model) {
     let all = (Unbounded, Unbounded);
     let mut rows: Vec<_> = read.scan(ROWS, all, Direction::Forward).map(|row| row.unwrap()).collect();
@@ -159,7 +159,7 @@ pub(crate) fn compare(read: &Read, model: &Model) {
     assert_eq!(read.row_count(SETS).unwrap(), id_count as u64);
 }
 
-/// Some questions with random answers.
+/// Compares the results of some random queries.
 pub(crate) fn look(read: &Read, model: &Model, random: &mut Rng) {
     let (one, other) = (key(random), key(random));
     assert_eq!(read.get(ROWS, &one).unwrap(), model.rows.get(&one).map(|value| &value[..]));

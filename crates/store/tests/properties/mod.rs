@@ -1,6 +1,6 @@
-//! Properties that hold for any octets in the redo log and in pages of the data file. The fuzz targets `redo` and
+//! Properties that hold for any bytes in the redo log and in pages of the data file. The fuzz targets `redo` and
 //! `pages` and the replay of their corpora check them. The store's own modules that decode bytes are compiled in here;
-//! they know nothing of files.
+//! they access no files.
 
 #![allow(dead_code, reason = "each fuzz target uses its part")]
 
@@ -20,8 +20,8 @@ use group::{Change, Group};
 
 const LIFE: Life = Life { identity: *b"identity of data", number: 7 };
 
-/// Reading never panics and finds only groups within the octets; groups that it finds encode to the same; and octets
-/// written as groups are found as they were written, with any others after them.
+/// Reading never panics and finds only groups within the bytes. Groups that it finds encode to the same bytes. Bytes
+/// written as groups are found as they were written, with any other bytes after them.
 pub(crate) fn redo(bytes: &[u8]) {
     let changes = changes(bytes);
     let _ = frame::parse_header(bytes);
@@ -45,7 +45,7 @@ pub(crate) fn redo(bytes: &[u8]) {
     assert!(bytes.starts_with(payload(&found[1])));
 }
 
-/// The changes before the first that is none.
+/// Returns the changes before the first invalid one.
 fn changes(payload: &[u8]) -> Vec<Change<'_>> {
     group::decode(payload).map_while(Result::ok).collect()
 }

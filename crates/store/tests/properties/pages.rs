@@ -1,4 +1,4 @@
-//! Properties that hold for any octets as pages of LMDB's trees.
+//! Properties that hold for any bytes as pages of LMDB's trees.
 
 #[path = "../../src/lmdb/page_reader/leaf.rs"]
 mod leaf;
@@ -14,21 +14,21 @@ use leaf_walk::LeafWalk;
 use lookup::{Found, MapTree};
 use page::{BRANCH, LEAF, Node, PAGE_LEN, child_with, row_count, row_with};
 
-/// Pages of an image; further pages are left out.
+/// Maximum number of pages of an image; further pages are ignored.
 const PAGES_MAX: usize = 8;
 
-/// Keys that are looked for, of those on the pages.
+/// Maximum number of keys on the pages that are looked up.
 const KEYS_MAX: usize = 16;
 
-/// Leaves of a walk, and pages of a value, after which it is enough: pages that refer to each other have no end.
+/// Maximum number of leaves of a traversal, and of pages of a value: pages that refer to each other have no end.
 const STEPS_MAX: usize = 100;
 
-/// No octets make the page reader panic, and all that it returns lies in the image.
+/// No bytes make the page reader panic, and everything that it returns lies in the image.
 pub(crate) fn pages(bytes: &[u8]) {
     let mut image = bytes[..bytes.len().min(PAGES_MAX * PAGE_LEN)].to_vec();
     image.resize(image.len().next_multiple_of(PAGE_LEN), 0);
     check(&image);
-    // A page with another number ends every way, so they get the right ones.
+    // A page with a wrong number ends every look-up, so pages get their right numbers.
     for (number, page) in image.chunks_exact_mut(PAGE_LEN).enumerate() {
         page[..8].copy_from_slice(&(number as u64).to_ne_bytes());
     }
@@ -71,7 +71,7 @@ fn check_number(page: &[u8], key: &[u8]) {
     assert_eq!(key_of(row_with(page, number)), key_of(row_with(page, key)));
 }
 
-/// Asks of each page on the way whether it is in memory, and of none below one that is not.
+/// Asks about each page on the path whether it is in memory, and about none below an absent one.
 fn check_residency(tree: MapTree<&[u8]>, key: &[u8]) {
     let root = tree.root..tree.root + 1;
     assert_eq!(tree.first_absent(key, |_| false), Some(root));

@@ -1,4 +1,4 @@
-//! A directory for one test, removed at the end of the test, and the maps that the tests use.
+//! A directory for one test, removed at its end, and the maps that the tests use.
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
@@ -12,18 +12,18 @@ pub(crate) const MAPS: &[MapSpec] =
 pub(crate) const ROWS: MapId = MapId::new(0);
 pub(crate) const SETS: MapId = MapId::new(1);
 
-/// Attempts to open a store.
+/// Maximum number of attempts to open a store.
 const FORK_PATIENCE: usize = 100_000;
 
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Makes a directory on a disk.
+    /// Creates a directory on a disk.
     pub(crate) fn new() -> Scratch {
         Scratch::below(&std::env::temp_dir())
     }
 
-    /// Makes a directory whose syncs cost nothing.
+    /// Creates a directory whose syncs cost nothing.
     pub(crate) fn in_memory() -> Scratch {
         Scratch::below(&powercut::memory_folder())
     }
@@ -49,8 +49,8 @@ impl Scratch {
     }
 }
 
-/// Opens a store that this process has just closed: a process that another test is starting has a copy of the lock from
-/// its fork to its exec.
+/// Opens a store that this process has just closed. Retries, because a process that another test starts has a copy of
+/// the lock from its fork to its exec.
 pub(crate) fn patiently<T>(open: impl Fn() -> Result<T, OpenError>) -> Result<T, OpenError> {
     for _ in 0..FORK_PATIENCE {
         match open() {

@@ -1,7 +1,7 @@
-//! A store in a process whose disk fails it: the batches that it commits, known by seed and number, and what must be
-//! there afterwards.
+//! A store in a process whose disk fails: its committed batches, identified by seed and number, and the check of the
+//! state afterwards.
 //!
-//! The process under test is the test binary again, running the test `child`, which does what its role says.
+//! The process under test is the test binary again, running the test `child` in a given role.
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
@@ -20,12 +20,12 @@ use crate::scratch::{MAPS, ROWS, Scratch, patiently};
 const CHILD_DIRECTORY: &str = "STORE_TRIAL_DIRECTORY";
 const CHILD_SEED: &str = "STORE_TRIAL_SEED";
 const CHILD_ROLE: &str = "STORE_TRIAL_ROLE";
-/// The row that says which batch was the last.
+/// Key of the row with the number of the last batch.
 const LAST_BATCH: &[u8] = b"last batch";
 pub(crate) const EIO: i32 = 5;
 pub(crate) const ENOSPC: i32 = 28;
 
-/// The operations of a batch, the same every time.
+/// Returns the operations of a batch, the same every time.
 fn operations(seed: u64, batch: u64) -> Vec<Operation> {
     let mut random = Rng::with_seed(seed.wrapping_mul(1_000_003) ^ batch);
     let mut operations: Vec<_> = (0..random.usize(1..60)).map(|_| operation(&mut random)).collect();
@@ -52,14 +52,14 @@ pub(crate) fn fill(batch: &mut Batch<'_>, seed: u64, number: u64) -> store::Resu
     operations(seed, number).iter().try_for_each(|operation| apply(batch, operation).map(drop))
 }
 
-/// One batch, from its beginning to its acknowledgement.
+/// Commits one batch, from its beginning to its acknowledgement.
 pub(crate) fn commit(writer: &mut Writer, seed: u64, number: u64) -> store::Result<()> {
     let mut batch = writer.begin()?;
     fill(&mut batch, seed, number)?;
     batch.commit().map(drop)
 }
 
-/// Commits so many batches more, and says each.
+/// Commits `batches` more batches, and prints the number of each.
 pub(crate) fn write_on(store: &Store, mut writer: Writer, seed: u64, batches: u64) {
     let from = last_batch(store) + 1;
     for number in from..from + batches {
@@ -68,8 +68,8 @@ pub(crate) fn write_on(store: &Store, mut writer: Writer, seed: u64, batches: u6
     }
 }
 
-/// Commits on to the batch `last`, past those that find the disk full, unless that leaves in doubt what is on it. A
-/// refused one leaves no trace, and `make_room` may help the next.
+/// Commits up to the batch `last`. Continues after batches refused because of a full disk, unless the disk's content is
+/// in doubt. A refused batch must leave no trace. `make_room` may free space for the next one.
 pub(crate) fn write_on_a_full_disk(
     store: &Store,
     mut writer: Writer,
@@ -94,7 +94,7 @@ pub(crate) fn write_on_a_full_disk(
     println!("refused {refused}");
 }
 
-/// There are the batches that were acknowledged, and of the one under way everything or nothing.
+/// Checks that all acknowledged batches are there, and the batch in progress completely or not at all.
 pub(crate) fn assert_whole(there: u64, acknowledged: u64, about: impl Display) {
     let is_whole = there == acknowledged || there == acknowledged + 1;
     assert!(is_whole, "{about}: {acknowledged} acknowledged, {there} there");
@@ -107,7 +107,7 @@ pub(crate) struct Task {
     pub(crate) role: String,
 }
 
-/// The task of this process, if it is one under test.
+/// Returns the task of this process if it is one under test.
 pub(crate) fn task() -> Option<Task> {
     let directory = PathBuf::from(std::env::var_os(CHILD_DIRECTORY)?);
     let seed = std::env::var(CHILD_SEED).unwrap().parse().unwrap();
@@ -126,7 +126,7 @@ impl Trial {
         Trial { scratch, seed }
     }
 
-    /// Another with the same files.
+    /// Creates another trial with the same files.
     pub(crate) fn copy(&self) -> Trial {
         let copy = Trial::new(self.seed);
         for entry in std::fs::read_dir(self.data()).unwrap() {
@@ -137,7 +137,7 @@ impl Trial {
     }
 
     pub(crate) fn data(&self) -> PathBuf {
-        // The layer compares paths, so none may go through a symbolic link.
+        // The preloaded library compares paths, so none may contain a symbolic link.
         self.scratch.path().canonicalize().unwrap().join("data")
     }
 
@@ -154,19 +154,21 @@ impl Trial {
         command.output().unwrap()
     }
 
-    /// If the power went in a process, lets chance decide about what was not synced; says whether anything is lost.
+    /// If the power of a process was cut, discards a random part of its unsynced data. Returns true if anything is
+    /// lost.
     pub(crate) fn after(&self, output: &Output, chance: u64) -> bool {
         match output.status.code() {
             Some(powercut::EXIT_STATUS) => {
                 discard_unsynced(&self.journal(), chance).unwrap().discarded_sectors > 0
             }
-            // It came to an end, or was killed.
+            // It ended by itself, or was killed.
             Some(0) | None => false,
             Some(_) => panic!("{}", String::from_utf8_lossy(&output.stderr)),
         }
     }
 
-    /// Opens the store, compares it with the model of as many batches as it says it has, and returns that number.
+    /// Opens the store, compares it with the model of as many batches as it claims to contain, and returns their
+    /// number.
     pub(crate) fn check(&self) -> u64 {
         let (store, mut writer) = patiently(|| Store::open(&self.data(), MAPS, &Options::default())).unwrap();
         let number = last_batch(&store);
@@ -179,10 +181,10 @@ impl Trial {
     }
 }
 
-/// Returns the number after a line's head in a child's output, of the last such line.
+/// Returns the number that follows `head` in the last such line of a child's output.
 pub(crate) fn said(output: &Output, head: &str) -> Option<u64> {
     let text = String::from_utf8_lossy(&output.stdout);
-    // The test harness may have begun the line.
+    // The test harness may have written the beginning of the line.
     let mut lines = text.lines().rev().filter_map(|line| line.split_once(head).map(|(_, rest)| rest.trim()));
     lines.next().map(|number| number.parse().unwrap())
 }
