@@ -84,8 +84,8 @@ impl Published {
         (!self.overlay.is_empty()).then(|| Arc::clone(&self.overlay))
     }
 
-    /// Returns the version that a snapshot shows that was taken before this state; it contains the engine's
-    /// transactions up to `txn_id`. A batch that is written through is visible a moment before it is published.
+    /// Returns the version shown by a snapshot that was taken before this state and reads the engine's transaction
+    /// `txn_id`. A batch that is written through is visible a moment before it is published.
     pub(crate) fn version(&self, txn_id: u64) -> u64 {
         let is_ahead = self.overlay.frozen.is_none() && txn_id > self.base_txn;
         self.version + u64::from(is_ahead)

@@ -193,7 +193,8 @@ impl Read {
     /// # Errors
     /// `DamagedRow`, `Parked`, `Engine`.
     pub fn position(&self) -> Result<Position> {
-        // The last record is never trimmed, so it is the last row of the log, pending or in the data file.
+        // The last record is never trimmed, so it is the higher one of the last pending record and the last record in
+        // the data file.
         let changed = self.changed_log_end(Bound::Unbounded, Direction::Backward)?;
         Ok(changed.max(self.log_end_in_file(Step::Last)?).unwrap_or(0))
     }

@@ -1,5 +1,5 @@
-//! State that the store's handles share: the environment, pending changes, and a way to continue reading when the
-//! environment fails.
+//! State shared by the store's handles: the environment, pending changes, and a second environment for reading after
+//! the first one has failed.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -12,11 +12,11 @@ use crate::maps::{self, Map, MapSpec};
 use crate::pending::Pending;
 use crate::{Options, Result};
 
-/// Writer of the data, which decides where changes are that are not in the data file yet.
+/// Writer of the data. It determines where the changes are that are not in the data file yet.
 pub(crate) enum WrittenBy {
-    /// The writer is in this process, and shares its memory.
+    /// This process: the pending changes are in its memory.
     Us(Arc<Pending>, Option<JoinHandle<()>>),
-    /// Possibly another process: in the redo log.
+    /// Possibly another process: the pending changes are in the redo log.
     Others(PathBuf),
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// `env` is open over `data_file`, with all of `maps` and a map of `map_bytes`.
+    /// Creates the state. `env` is open on `data_file`, with all of `maps` and a memory map of `map_bytes`.
     pub(crate) fn new(
         env: Arc<Env>,
         maps: &'static [MapSpec],
@@ -55,15 +55,15 @@ impl Shared {
         }
     }
 
-    /// The data file itself, for reading.
+    /// Opens the data file itself, for reading.
     pub(crate) fn open_data_file(&self) -> std::io::Result<File> {
         File::open(&self.data_file)
     }
 
-    /// A second environment over the same file, for reading only, opened when it is first needed.
+    /// Returns a second environment on the same file, for reading only, which is opened when first needed.
     ///
-    /// When writing the root fails, LMDB refuses every new transaction of the environment, reading ones too. But
-    /// commits before it are intact, and there are no more writes, so they can be read without LMDB's locking.
+    /// When writing the root fails, LMDB refuses every new transaction of the environment, even reading ones. But
+    /// earlier commits are intact, and there are no more writes, so they can be read without LMDB's locking.
     pub(crate) fn frozen_env(&self) -> Result<Arc<Env>> {
         let mut frozen = self.frozen.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(env) = &*frozen {
@@ -77,7 +77,8 @@ impl Shared {
             mode: Mode::Frozen,
             read_ahead: false,
         };
-        // It holds the first environment, and with it the lock file: a view of it may be the last handle on the store.
+        // This environment holds the first one, and with it the lock file, because a view of it may be the last handle
+        // on the store.
         let mut env = Env::open(&options, Box::new(Arc::clone(&self.env)))?;
         env.open_maps(&[Map::META.spec], false)?;
         env.open_maps(&maps::other_maps(self.maps), false)?;
@@ -88,11 +89,11 @@ impl Shared {
 }
 
 impl Drop for Shared {
-    /// The last handle: checkpoints what is pending, so that the data file is complete by itself.
+    /// The last handle checkpoints all pending changes, so that the data file is complete by itself.
     fn drop(&mut self) {
         let WrittenBy::Us(pending, checkpointer) = &mut self.written_by else { return };
         pending.close();
-        // Its panic has been reported by stopping the writes.
+        // A panic of that thread has been reported by stopping writes.
         let _ = checkpointer.take().map(JoinHandle::join);
         if pending.is_checkpointed() {
             // The next open removes segments that are checkpointed.

@@ -1,9 +1,9 @@
-//! [`SnapshotMap`]: a sorted map in memory whose clone is a snapshot at no cost. Readers keep their snapshots while one
-//! writer changes its own.
+//! [`SnapshotMap`]: a sorted map in memory that can be cloned at no cost. A clone is a snapshot: readers use theirs
+//! while one writer changes its own.
 //!
 //! A copy-on-write B+ tree of reference-counted nodes. A clone shares all nodes. A change copies the shared nodes on
-//! its path and changes the others in place, so of the changes of a batch only the first in each leaf copies that leaf.
-//! Items are never removed: the value of a deleted row marks it as deleted.
+//! its path and changes the others in place, so only the first change of a batch in each leaf copies that leaf. Items
+//! are never removed: the value of a deleted row marks it as deleted.
 
 #![expect(
     clippy::indexing_slicing,
@@ -14,8 +14,8 @@ use std::borrow::Borrow;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Most items of a leaf and children of a node. Copying a leaf costs more with a larger width, finding a place costs
-/// less.
+/// Maximum number of items of a leaf and of children of an inner node. A larger width makes copying a leaf slower and
+/// finding an item faster.
 const WIDTH: usize = 32;
 
 /// A sorted map. To be cloned freely.
@@ -26,9 +26,9 @@ pub(crate) struct SnapshotMap<K, V> {
 
 #[derive(Debug, Clone)]
 enum Node<K, V> {
-    /// At least one item, ascending.
+    /// At least one item, in ascending order.
     Leaf(Vec<(K, V)>),
-    /// At least one child. The key of each is the lowest below it; that of the first is meaningless.
+    /// At least one child. The key of each is the lowest key below it; the key of the first is not used.
     Inner(Vec<(K, Arc<Node<K, V>>)>),
 }
 
@@ -75,7 +75,7 @@ impl<K, V> SnapshotMap<K, V> {
 }
 
 impl<K: Ord + Clone, V: Clone> SnapshotMap<K, V> {
-    /// Returns the value of a key, created with `absent` if there is none.
+    /// Returns the value of a key, which `absent` creates if it is missing.
     pub(crate) fn slot(&mut self, key: K, absent: impl FnOnce() -> V) -> &mut V {
         let root = self.root.get_or_insert_with(|| Arc::new(Node::Leaf(Vec::with_capacity(WIDTH))));
         if root.is_full() {
@@ -98,7 +98,7 @@ impl<K: Ord + Clone, V: Clone> SnapshotMap<K, V> {
                 }
                 Node::Inner(children) => {
                     let mut at = child_of(children, &key);
-                    // Full ones are divided on the way down, so that there is always room above.
+                    // Full children are divided on the way down, so the parent always has room.
                     if children[at].1.is_full() {
                         let (lowest, right) = Arc::make_mut(&mut children[at].1).divide(&key);
                         if key >= lowest {
@@ -123,7 +123,7 @@ impl<K, V> Node<K, V> {
         }
     }
 
-    /// Returns a key that is at most all below, if this is the root or its first child.
+    /// Returns a key that is not above any key below this node. Only meaningful for the root and its first child.
     fn lowest(&self) -> &K {
         match self {
             Node::Leaf(items) => &items[0].0,
@@ -133,8 +133,8 @@ impl<K, V> Node<K, V> {
 }
 
 impl<K: Ord + Clone, V: Clone> Node<K, V> {
-    /// Keeps the lower half and returns the upper one with its lowest key. If `key` comes after all others, as it does
-    /// if keys ascend, the lower part stays nearly full.
+    /// Keeps the lower half, and returns the upper half with its lowest key. If `key` is above all others, as with
+    /// ascending keys, the lower part remains nearly full.
     fn divide(&mut self, key: &K) -> (K, Arc<Node<K, V>>) {
         fn cut<K: Ord, T>(rows: &mut Vec<(K, T)>, key: &K) -> Vec<(K, T)> {
             let is_after_all = rows.last().is_some_and(|(last, _)| key > last);
@@ -222,7 +222,7 @@ impl<'t, K: Ord, V> SnapshotMapCursor<'t, K, V> {
             Bound::Unbounded => false,
         };
         let mut node = self.root?;
-        // Node that follows the leaf found, in case the leaf ends before the bound.
+        // Node after the leaf found, in case the leaf has no item within the bound.
         let mut following: Option<&'t Node<K, V>> = None;
         loop {
             match node {
@@ -258,8 +258,8 @@ impl<'t, K: Ord, V> SnapshotMapCursor<'t, K, V> {
             Bound::Excluded(high) => key.borrow() < high,
             Bound::Unbounded => true,
         };
-        // Of every child but the first the lowest key is there, so the child found has an item within unless it is the
-        // first all the way.
+        // Every child except the first has its lowest key here. So the child found contains an item within the bound,
+        // unless the first child was taken at every level.
         let mut node = self.root?;
         loop {
             match node {

@@ -1,16 +1,16 @@
 //! [`Sorter`]: an external sort, for more rows than fit into memory.
 //!
-//! Rows are buffered in memory; when that is full they are sorted and written to a file as a run. At the end the runs
-//! are merged. Each thread may fill a sorter of its own, and one merge reads them all: the threads then share the
-//! sorting, each when its memory is full.
+//! Rows are buffered in memory; when the buffer is full, they are sorted and written to a file as a run. At the end the
+//! runs are merged. Each thread may fill its own sorter, and one merge reads all of them, so the threads share the work
+//! of sorting.
 //!
-//! Memory: while it is filled, a sorter holds `memory_bytes` and, once it has written, a megabyte to write from. While
-//! several are merged, their total stays within the sum of their limits: those that have written nothing keep their
-//! rows in memory, those that have read their runs through buffers. Addresses are reserved for nearly twice that, which
-//! counts only if the system is set not to overcommit.
+//! Memory: while it is filled, a sorter uses `memory_bytes` and, after its first write, a write buffer of 1 MiB. While
+//! several sorters are merged, they use at most the sum of their limits: sorters that have written nothing hold their
+//! rows in memory, the others read their runs through buffers. Nearly twice that address space is reserved, which
+//! counts only if the system does not allow overcommit.
 //!
-//! Disk: about the bytes of the rows, less the common prefixes of adjacent keys. If there are more runs than buffers of
-//! 64 KiB fit in the memory, some are merged first, which takes their room once more.
+//! Disk: about the bytes of the rows, less the common prefixes of adjacent keys. If there are more runs than 64 KiB
+//! buffers fit in memory, some runs are merged first, which takes their space a second time.
 
 mod merge;
 mod row_buffer;
@@ -28,7 +28,7 @@ use run::{Run, RunReader, RunWriter, SortFile};
 
 const READ_LEN_MIN: usize = 64 << 10;
 const READ_LEN_MAX: usize = 1 << 20;
-/// Fewest and most runs merged at once.
+/// Minimum and maximum number of runs that are merged at once.
 const FAN_IN_MIN: usize = 4;
 const FAN_IN_MAX: usize = 1 << 10;
 
@@ -45,12 +45,12 @@ pub struct Sorter {
 
 impl Sorter {
     /// Creates a sorter that holds up to `memory_bytes` of rows in memory, at most 4 GiB, and writes further rows to a
-    /// file in `directory`, the data directory. Each row counts with 20 bytes in addition to its own.
+    /// file in `directory`, the data directory. Each row counts with its own bytes and 20 more.
     pub fn new(directory: &Path, memory_bytes: usize) -> Sorter {
         Sorter::with_options(directory, memory_bytes, &Options::default())
     }
 
-    /// Does the same as [`new`](Sorter::new), with a reserve of its own ([`Options::reserve_bytes`]).
+    /// Does the same as [`new`](Sorter::new) with the reserve of `options` ([`Options::reserve_bytes`]).
     pub fn with_options(directory: &Path, memory_bytes: usize, options: &Options) -> Sorter {
         Sorter {
             directory: directory.to_owned(),
@@ -75,8 +75,7 @@ impl Sorter {
         Err(StoreError::ValueTooLong { map: "to sort", length: key.len().max(value.len()) })
     }
 
-    /// Sorts the buffered rows, so that the thread that has filled the sorter does it, and not the merge. More rows may
-    /// follow.
+    /// Sorts the buffered rows now, on the calling thread, so that the merge does not have to. More rows may follow.
     ///
     /// # Errors
     /// `DiskFull`, `Engine`.
@@ -100,14 +99,14 @@ impl Sorter {
         Sorter::merge(vec![self])
     }
 
-    /// Returns all rows of several sorters, which may have been filled by a thread each, sorted.
+    /// Returns all rows of several sorters, sorted. Different threads may have filled the sorters.
     ///
     /// # Errors
-    /// As [`finish`](Sorter::finish).
+    /// The same as [`finish`](Sorter::finish).
     pub fn merge(sorters: Vec<Sorter>) -> Result<Sorted> {
         let mut in_memory = Vec::new();
         let mut runs = Vec::new();
-        // Of those that have let go of their rows.
+        // Memory of the sorters that have written their rows.
         let mut memory_bytes = 0;
         let mut directory = PathBuf::new();
         for mut sorter in sorters {

@@ -2,8 +2,8 @@
 //! [`read_stream`] passes them to any [`RowSink`]. It does not depend on the engine, nor on the order of a program's
 //! maps.
 //!
-//! Items follow each other; all integers are unsigned and big-endian. There is no checksum here: the container of a
-//! stream has one.
+//! Items follow each other; all integers are unsigned and big-endian. There is no checksum: the container of a stream
+//! has one.
 //!
 //! ```text
 //! 1 map      length (1)  name                 of which the rows after it are
@@ -38,7 +38,7 @@ pub enum StreamError {
     /// The store failed, or does not accept the rows of the stream.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The bytes cannot be written or read.
+    /// Writing or reading the bytes failed.
     #[error(transparent)]
     Bytes(#[from] io::Error),
     /// The bytes are not a stream, or are incomplete.
@@ -64,7 +64,7 @@ impl<W: Write> StreamWriter<W> {
     /// Ends the stream.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The end cannot be written.
     pub fn finish(mut self) -> io::Result<W> {
         self.out.write_all(&[END])?;
         self.out.write_all(&self.items.to_be_bytes())?;
@@ -90,7 +90,7 @@ impl<W: Write> StreamWriter<W> {
     }
 }
 
-/// Returns a length as so many bytes.
+/// Returns a length as `N` bytes.
 fn length<const N: usize>(length: usize) -> io::Result<[u8; N]> {
     let bytes = (length as u64).to_be_bytes();
     let (above, bytes) = bytes.split_last_chunk::<N>().ok_or(io::ErrorKind::InvalidInput)?;
@@ -127,10 +127,11 @@ impl<W: Write> RowSink for StreamWriter<W> {
     }
 }
 
-/// Passes a stream's rows to `sink`, to its end, after which no byte may follow.
+/// Passes the rows of a stream to `sink`. No byte may follow the end of the stream.
 ///
 /// # Errors
-/// The bytes cannot be read, are no whole stream, or are of a map that is not among `maps`; or the error of `sink`.
+/// The bytes cannot be read, are not a complete stream, or belong to a map that is not among `maps`; or the error of
+/// `sink`.
 pub fn read_stream<S: RowSink, E: From<StreamError> + From<S::Error>>(
     input: &mut impl Read,
     maps: &'static [MapSpec],
@@ -198,7 +199,8 @@ impl<R: Read> Reader<'_, R> {
         Ok(bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }
 
-    /// Reads the next key and value. The buffers grow with the bytes that arrive: a false length takes no memory.
+    /// Reads the next key and value, given their lengths. The buffers grow with the bytes that arrive, so a false
+    /// length allocates no memory.
     fn take(&mut self, key: u64, value: u64) -> Result<(), StreamError> {
         for (length, into) in [(key, &mut self.key), (value, &mut self.value)] {
             into.clear();

@@ -1,7 +1,7 @@
-//! Tests of states that come and go by themselves: a checkpoint under way, and what a crash leaves.
+//! Tests of transient states: a checkpoint in progress, and the files that a crash leaves.
 //!
-//! Holding the engine's writing transaction stops the checkpointer. Then the frozen layer stays, and the files do not
-//! change, so that a copy of them is what a killed process would leave.
+//! Holding the engine's writing transaction stops the checkpointer. Then the frozen layer remains and the files do not
+//! change, so a copy of them is what a killed process would leave.
 
 use std::fs;
 use std::sync::Arc;
@@ -72,8 +72,8 @@ fn reads_agree_with_a_model_while_a_checkpoint_is_blocked() {
     }
 }
 
-/// A store with changes of all kinds that are in the redo log only; what a crash at that moment would leave, and what
-/// is in it.
+/// Creates a store with changes of all kinds that are only in the redo log. Returns the files that a crash at that
+/// moment would leave, and their content.
 fn crashed(seed: u64) -> (Scratch, Model) {
     let mut random = Rng::with_seed(seed);
     let scratch = Scratch::new();
@@ -153,7 +153,7 @@ fn a_new_data_file_takes_over_what_a_crash_left_and_not_its_redo_log() {
     assert!(!has_redo_log(&scratch));
     compare(&scratch.open().0.view().unwrap(), &model);
 
-    // Even if it were still there.
+    // The redo log is removed even if a crash leaves it next to the new data.
     let (scratch, _) = crashed(13);
     let redo: Vec<_> = names(&scratch).into_iter().filter(|name| name.starts_with("redo-")).collect();
     let bytes: Vec<Vec<u8>> = redo.iter().map(|name| fs::read(scratch.path().join(name)).unwrap()).collect();
@@ -248,7 +248,7 @@ fn a_data_file_of_the_format_before_is_refused_as_it_is() {
     txn.put(Map::META.index, FORMAT_KEY, &1u32.to_be_bytes(), PutKind::Set).unwrap();
     txn.commit().unwrap();
 
-    // The program that wrote it must still be able to export it.
+    // The file is unchanged, so that the program that wrote it can still export it.
     let before = std::fs::read(&data_file).unwrap();
     let refused = |error| matches!(error, Some(crate::OpenError::Format { found: 1, supported: 3 }));
     assert!(refused(Store::open(scratch.path(), MAPS, &crate::Options::default()).err()));

@@ -14,9 +14,9 @@ use crate::{Read, Result};
 
 /// A [`Read`] at one durable position. Each reading thread has its own; it may change threads.
 ///
-/// Renew it once per loop pass, never per request: that costs next to nothing while nothing has changed. A view keeps
-/// the pages of its position from being reused: an idle loop's view makes the file grow during writes, so call
-/// [`park`](View::park) before an unbounded wait.
+/// Renew it once per loop pass, never per request. Renewing costs next to nothing while nothing has changed. The pages
+/// of a view's position cannot be reused, so an idle view makes the file grow during writes: call [`park`](View::park)
+/// before an unbounded wait.
 ///
 /// After a failed commit views continue at the last durable position; see [`Writer`](crate::Writer).
 pub struct View {
@@ -25,8 +25,7 @@ pub struct View {
     /// Number of the visible publication.
     publication: u64,
     version: u64,
-    /// If another process writes: the engine's number of the transaction that is read, and the last group of the redo
-    /// log.
+    /// If another process writes: the engine's number of the transaction that is read, and the last redo group.
     seen: (u64, u64),
     /// Memory that the row cache may use.
     cache_bytes_max: Option<usize>,
@@ -35,7 +34,7 @@ pub struct View {
 impl View {
     pub(crate) fn begin(shared: &Arc<Shared>) -> Result<View> {
         let mut txn = begin(shared)?;
-        // Taken anew together with what is pending.
+        // Renewed below, together with the pending changes.
         txn.reset();
         let mut read = Read::new(txn, shared.maps);
         read.parked = true;
@@ -45,10 +44,10 @@ impl View {
         Ok(view)
     }
 
-    /// Caches rows in up to `bytes_max` bytes of memory, taken as they are needed: the ids of keys with a single id, 64
-    /// bytes each, and the locations of rows with numeric keys, 16 bytes each. Reading a cached row costs a fraction of
-    /// a look-up. A checkpoint evicts the rows that it changed, and the rows that shared their pages. For a view that
-    /// answers many requests.
+    /// Caches rows in up to `bytes_max` bytes of memory, which are allocated as needed: the ids of keys with a single
+    /// id, 64 bytes each, and the locations of rows with numeric keys, 16 bytes each. Reading a cached row costs a
+    /// fraction of a look-up. A checkpoint evicts the rows that it changed, and the rows that shared their pages. For a
+    /// view that answers many requests.
     pub fn cache_rows(&mut self, bytes_max: usize) {
         self.cache_bytes_max = Some(bytes_max);
         self.read.txn.cache_rows(bytes_max);
@@ -77,13 +76,13 @@ impl View {
         }
     }
 
-    /// Takes the published state, with a consistent snapshot: one that is older, and yet contains all checkpointed
-    /// changes.
+    /// Takes the published state and a consistent snapshot: one that is older than the state but contains all
+    /// checkpointed changes.
     fn follow(&mut self, pending: &Pending) -> Result<()> {
         loop {
             let published = pending.published();
-            // A snapshot from before a checkpoint under way is as good as a newer one, and a newer one would look up
-            // every map's root anew.
+            // A snapshot from before the checkpoint in progress is as good as a newer one. With a newer one, every
+            // map's root would have to be looked up again.
             if !self.read.parked && self.read.txn.id() >= published.base_txn {
                 self.read.overlay = published.overlay();
                 self.publication = published.number;
@@ -92,16 +91,16 @@ impl View {
             }
             drop(published);
             self.move_snapshot()?;
-            // Read the publication after the root of the data file, also on processors that reorder.
+            // Reads the publication after the root of the data file, even on processors that reorder reads.
             fence(Ordering::SeqCst);
         }
     }
 
-    /// Takes a new snapshot of the data file and the groups that the redo log has beyond it.
+    /// Takes a new snapshot of the data file, and the redo groups that it does not contain.
     ///
-    /// The two are consistent if the data file's record of the log did not change meanwhile. A log that was trimmed
-    /// meanwhile may lack what the snapshot lacks, and one that continues after a batch written through has changes
-    /// without which the snapshot must not be seen.
+    /// The two are consistent if the data file's record of the log did not change between them. A log that was trimmed
+    /// in between may lack groups that the snapshot lacks. A log that continues after a batch written through contains
+    /// changes that require that batch in the snapshot.
     fn read_redo_log(&mut self, directory: &Path) -> Result<()> {
         loop {
             self.move_snapshot()?;
@@ -124,7 +123,7 @@ impl View {
         }
     }
 
-    /// Builds an overlay of the groups that are not in the data file; returns the number of the last.
+    /// Builds an overlay of the groups that are not in the data file. Returns the number of the last group.
     fn replay(&mut self, directory: &Path, facts: &RedoFacts) -> Result<u64> {
         let mut replay = RedoLog::read(directory, &self.shared.room, &facts.owner)?;
         facts.replay(&mut self.read, &mut replay)?;
@@ -148,13 +147,13 @@ impl View {
         Ok(())
     }
 
-    /// Returns a number that changes exactly when the visible state does. Costs nothing, unlike
+    /// Returns a number that changes if and only if the visible state does. Costs nothing, unlike
     /// [`position`](Read::position).
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// Releases the position, so that its pages can be reused. Reads return `Parked` until [`renew`](View::renew).
+    /// Releases the position, so that its pages can be reused. Reads fail with `Parked` until [`renew`](View::renew).
     pub fn park(&mut self) {
         self.read.txn.reset();
         self.read.parked = true;

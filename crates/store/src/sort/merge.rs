@@ -1,7 +1,5 @@
-//! [`Merge`]: merges sorted sources of rows.
-//!
-//! A tree of losers: each inner node stores the source that lost there, so that the winner's next row meets one
-//! opponent a level on its way up and no more.
+//! A tree of losers: each inner node stores the source that lost there, so the winner's next row is compared with only
+//! one opponent per level on its way up.
 
 #![expect(
     clippy::indexing_slicing,
@@ -16,14 +14,14 @@ use crate::Result;
 
 /// Sorted rows.
 pub(crate) enum Rows {
-    /// Rows in memory, and the number of those passed. The current one is the last of them.
+    /// Rows in memory, and the number of rows read. The current row is the last of these.
     Memory(RowBuffer, usize),
     File(RunReader),
 }
 
 struct Source {
     rows: Rows,
-    /// The head of the current row's key; meaningless after the last.
+    /// The head of the current row's key; unused after the last row.
     head: u64,
     ended: bool,
 }
@@ -77,7 +75,7 @@ impl Merge {
         }
     }
 
-    /// Finds the winner again, after the last one has moved on.
+    /// Finds the next winner, after the last one has advanced to its next row.
     fn play_winner(&mut self) {
         let mut winner = self.tree[0];
         let mut node = (self.sources.len() + winner) / 2;

@@ -1,9 +1,9 @@
-//! [`RowBuffer`]: the part of a [`Sorter`](crate::Sorter)'s rows that is in memory, and how it is sorted.
+//! [`RowBuffer`]: the rows of a [`Sorter`](crate::Sorter) that are in memory, and their sorting.
 //!
-//! Rows are stored in the order of arrival; an index of 16 bytes a row is sorted. The rows themselves are hardly read:
-//! each index row contains the next seven bytes of its row, packed with their number into one integer that orders as
-//! they do. If these are equal in several rows, only those rows are sorted again, by the seven bytes that follow. So a
-//! long common head, as the keys of an index have, costs one pass over it and no comparison of bytes.
+//! Rows are stored in the order of arrival; an index of 16 bytes per row is sorted. Sorting seldom reads the rows
+//! themselves: each index row contains the next seven bytes of its row and their number, packed into one integer that
+//! compares like the bytes. If these are equal in several rows, only those rows are sorted again, by the following
+//! seven bytes. So a long common prefix, as in the keys of an index, costs one pass over it and no comparison of bytes.
 //!
 //! ```text
 //!   rows    | value length (4) | key | value | value length (4) | key | value | ...
@@ -18,17 +18,17 @@
 
 use std::cmp::Ordering;
 
-/// Memory of a row in addition to its bytes: its place in the index and the length of its value.
+/// Memory of a row in addition to its bytes: its index row and the length of its value.
 pub(crate) const ROW_COST: usize = size_of::<IndexRow>() + VALUE_LEN_LEN;
 const VALUE_LEN_LEN: usize = size_of::<u32>();
-/// Offsets are 4 bytes.
+/// Maximum memory of rows: their offsets have 4 bytes.
 const MEMORY_BYTES_MAX: usize = u32::MAX as usize;
-/// Up to this many rows with equal heads are compared byte by byte.
+/// Maximum number of rows with equal heads that are compared byte by byte.
 const FEW: usize = 12;
-/// Bytes of a key or a value that are sorted seven at a time. Bytes beyond are compared.
+/// Bytes of a key or value that are sorted seven at a time. Bytes beyond that are compared.
 const DEPTH_MAX: usize = 20 * HEAD_LEN;
 const HEAD_LEN: usize = 7;
-/// In the place of the number of bytes in a head: more bytes follow.
+/// Value in place of the number of bytes in a head: more bytes follow.
 const MORE: u8 = 8;
 
 #[derive(Debug, Clone, Copy)]
@@ -38,14 +38,15 @@ struct IndexRow {
     key_len: u32,
 }
 
-/// Rows in memory, up to a number of bytes.
+/// Rows in memory, up to a limit in bytes.
 pub(crate) struct RowBuffer {
     rows: Vec<u8>,
     index: Vec<IndexRow>,
-    /// Number of sorted rows: all or none, unless rows arrived after a sort.
+    /// Number of sorted rows: all or none, unless rows were added after a sort.
     sorted_count: usize,
     memory_bytes: usize,
-    /// The most that `rows` and `index` have held, in bytes: what of their memory the system has really given.
+    /// Maximum bytes that `rows` and `index` have held so far, which is the memory that the system has really
+    /// allocated.
     rows_touched: usize,
     index_touched: usize,
 }
@@ -67,13 +68,13 @@ impl RowBuffer {
         self.index.len()
     }
 
-    /// Whether there is room for the row. A row that is alone always has room.
+    /// Returns true if there is room for the row. A single row always has room.
     pub(crate) fn has_room(&self, key: &[u8], value: &[u8]) -> bool {
         let used = self.rows.len() + self.index.len() * size_of::<IndexRow>();
         self.index.is_empty() || used + ROW_COST + key.len() + value.len() <= self.memory_bytes
     }
 
-    /// Takes a row. `false` if it is longer than rows can be: 4 GiB.
+    /// Adds a row. Returns false if its key or value has 4 GiB or more.
     pub(crate) fn push(&mut self, key: &[u8], value: &[u8]) -> bool {
         if self.rows.capacity() == 0 {
             self.allocate();
@@ -91,7 +92,7 @@ impl RowBuffer {
         if self.sorted_count == self.index.len() {
             return;
         }
-        // Sorting leaves heads of what lies deeper in the rows.
+        // The previous sort left heads of later bytes of the rows.
         for row in &mut self.index[..self.sorted_count] {
             row.head = head_of(row.key(&self.rows));
         }
@@ -99,12 +100,12 @@ impl RowBuffer {
         sort_by_heads(&mut self.index, &self.rows, Part::Key, 0);
     }
 
-    /// A row by its place in the order, after [`sort`](RowBuffer::sort).
+    /// Returns a row by its rank, after [`sort`](RowBuffer::sort).
     pub(crate) fn row(&self, place: usize) -> Option<(&[u8], &[u8])> {
         self.index.get(place).map(|row| (row.key(&self.rows), row.value(&self.rows)))
     }
 
-    /// Lets go of all rows, and of memory where rows of other lengths would need more of it.
+    /// Removes all rows. Frees memory if rows of other lengths could otherwise exceed the limit.
     pub(crate) fn clear(&mut self) {
         self.rows_touched = self.rows_touched.max(self.rows.len());
         self.index_touched = self.index_touched.max(self.index.len() * size_of::<IndexRow>());
@@ -121,15 +122,15 @@ impl RowBuffer {
     }
 
     /// Reserves address space for rows of any length, so that rows never move. Only pages that are written to occupy
-    /// memory, and these are limited.
+    /// memory, and their number is limited.
     fn allocate(&mut self) {
         self.rows.reserve_exact(self.memory_bytes);
         self.index.reserve_exact(self.memory_bytes / ROW_COST + 1);
     }
 }
 
-/// The next bytes of a key or value, so packed that integers order as the bytes do: up to seven of them, zeroes in the
-/// place of missing ones, and last how many there are.
+/// Packs up to seven bytes at the beginning of `bytes` into an integer that compares like the bytes: zeroes replace
+/// missing bytes, and the last byte is the number of bytes.
 #[inline]
 pub(crate) fn head_of(bytes: &[u8]) -> u64 {
     match bytes.first_chunk::<8>() {
@@ -183,7 +184,7 @@ fn sort_by_heads(index: &mut [IndexRow], rows: &[u8], part: Part, depth: usize) 
         let (next_part, next_depth) = match (ended, part) {
             (false, _) => (part, depth + HEAD_LEN),
             (true, Part::Key) => (Part::Value, 0),
-            // The whole rows are equal.
+            // The rows are equal as a whole.
             (true, Part::Value) => continue,
         };
         if group.len() <= FEW || next_depth > DEPTH_MAX {

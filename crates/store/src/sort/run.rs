@@ -1,13 +1,14 @@
-//! Runs: sorted rows in a file, written and read from front to back. What a [`Sorter`](crate::Sorter) puts on the disk.
+//! Runs: sorted rows in a file, written and read sequentially. A [`Sorter`](crate::Sorter) writes its rows to the disk
+//! in this form.
 //!
-//! Each row omits the beginning of its key that it shares with the row before:
+//! Each row omits the prefix of its key that it shares with the previous row:
 //!
 //! ```text
 //!   shared (varint) | rest of the key: length (varint) | value: length (varint) | rest of the key | value
 //! ```
 //!
-//! The file loses its name as soon as it is made, so the system frees its room however the process ends. A process
-//! killed between the two leaves an empty file, which the next open of the data directory removes.
+//! The file is unlinked right after its creation, so the system frees its space however the process ends. A process
+//! killed between the two steps leaves an empty file, which the next open of the data directory removes.
 
 #![expect(
     clippy::indexing_slicing,
@@ -25,12 +26,12 @@ use std::sync::Arc;
 use crate::disk::Room;
 use crate::{Result, layout};
 
-/// Bytes that are written at once.
+/// Number of bytes that are written at a time.
 const WRITE_LEN: usize = 1 << 20;
-/// Three varints of up to five bytes.
+/// Maximum length of a row's head: three varints of up to five bytes.
 const ROW_HEAD_LEN_MAX: usize = 15;
-/// Names that are tried. More than one is taken only by what a crash has left, and for the moment between making and
-/// removing a name.
+/// Maximum number of names that are tried. A name is taken only if a crash left its file, or for the moment between
+/// creating and unlinking it.
 const NAMES_MAX: u32 = 100_000;
 
 /// A file of runs.
@@ -60,11 +61,11 @@ impl SortFile {
     }
 }
 
-/// Creates a temporary file in the data directory, readable by its owner alone. It is unlinked at once, so that it is
-/// gone however the process ends. The caller holds the lock of the data directory.
+/// Creates a temporary file in the data directory, readable by its owner alone. It is unlinked at once, so its space is
+/// freed however the process ends. The caller holds the lock of the data directory.
 ///
 /// # Errors
-/// Those of making a file.
+/// The file cannot be created.
 pub fn temporary_file(directory: &Path) -> io::Result<File> {
     for number in 0..NAMES_MAX {
         let path = directory.join(format!("{}{number}", layout::SORT_FILE_PREFIX));
@@ -80,7 +81,7 @@ pub fn temporary_file(directory: &Path) -> io::Result<File> {
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
-/// Writes a run.
+/// Writer of a run.
 pub(crate) struct RunWriter {
     file: Arc<SortFile>,
     start: u64,
@@ -91,7 +92,7 @@ pub(crate) struct RunWriter {
 }
 
 impl RunWriter {
-    /// A run at the end of `file`, which is at `start`.
+    /// Creates a writer of a run that begins at `start`, the end of `file`.
     pub(crate) fn new(file: Arc<SortFile>, start: u64) -> RunWriter {
         RunWriter {
             file,
@@ -129,21 +130,21 @@ impl RunWriter {
     }
 }
 
-/// Reads a run.
+/// Reader of a run.
 pub(crate) struct RunReader {
     run: Run,
-    /// Range of the run that is not in the buffer yet.
+    /// Range of the run that has not been read into the buffer yet.
     unread: Range<u64>,
-    /// As long as it will be, unless a row is longer.
+    /// Allocated to its final length; it grows only for a row that is longer.
     buffer: Vec<u8>,
-    /// The bytes of `buffer` that come from the file and have not been taken yet.
+    /// Range of `buffer` that was read from the file and not returned yet.
     filled: Range<usize>,
     key: Vec<u8>,
     value: Range<usize>,
 }
 
 impl RunReader {
-    /// Stands before the first row.
+    /// Creates a reader before the first row.
     pub(crate) fn new(run: Run, buffer_len: usize) -> RunReader {
         let unread = run.bytes.clone();
         RunReader { run, unread, buffer: vec![0; buffer_len], filled: 0..0, key: Vec::new(), value: 0..0 }
@@ -159,7 +160,7 @@ impl RunReader {
         &self.buffer[self.value.clone()]
     }
 
-    /// Goes to the next row; `false` at the end.
+    /// Moves to the next row. Returns false at the end.
     pub(crate) fn advance(&mut self) -> Result<bool> {
         self.step().map_err(|error| self.run.file.room.io_error("read a sort file", &error))
     }
@@ -186,7 +187,7 @@ impl RunReader {
         Ok(true)
     }
 
-    /// Reads on until at least `wanted` bytes are there, or all of the run.
+    /// Reads until the buffer has at least `wanted` bytes, or the rest of the run.
     fn fill(&mut self, wanted: usize) -> io::Result<()> {
         self.buffer.copy_within(self.filled.clone(), 0);
         self.filled = 0..self.filled.len();
