@@ -319,8 +319,8 @@ fn a_failed_sync_stops_the_log_and_what_is_acknowledged_after_a_restart_stays() 
     }
 }
 
-/// When the log is opened, the last group may not be durable. If a mark required it before it is written again, a power
-/// cut between the two would leave a log that is refused although it is intact.
+/// The last group may not be durable until opening has written it again. If a mark required it before that, a power cut
+/// between the two would leave a log that is refused although it is intact.
 #[test]
 fn a_power_cut_in_the_opening_after_a_failed_sync_leaves_a_log_that_opens() {
     for sync in (4..30).step_by(5) {
