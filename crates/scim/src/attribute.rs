@@ -1,4 +1,4 @@
-//! Attributes of SCIM (RFC 7643 section 2.2), each with the attribute of LDAP that holds it.
+//! SCIM attributes (RFC 7643 section 2.2), each with the LDAP attribute that stores it.
 
 /// Data type of an attribute (RFC 7643 section 2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,32 +14,32 @@ pub(crate) enum Kind {
 pub(crate) enum Mutability {
     ReadWrite,
     ReadOnly,
-    /// Set and never returned.
+    /// The value can be set but is never returned.
     WriteOnly,
-    /// Part of a value that is added and deleted whole.
+    /// Part of a value that can only be added and deleted as a whole.
     Immutable,
 }
 
-/// Place of an attribute in an entry.
+/// LDAP attribute in which a SCIM attribute is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Binding {
-    /// RFC 7643 defines the attribute, and no attribute of LDAP is mapped to it: it is not advertised and not stored.
+    /// RFC 7643 defines the attribute, but it is mapped to no LDAP attribute, so it is neither advertised nor stored.
     Unmapped,
-    /// The subattributes have places of their own, or the attribute is part of a value.
+    /// The subattributes have bindings, or the attribute is part of a value.
     Inner,
     /// The first value of an LDAP attribute.
     Text(String),
-    /// An account is active unless this attribute has the value [`DISABLED`].
+    /// An account status. The account is active unless this attribute has the value [`DISABLED`].
     Active(String),
-    /// The password, which is never read.
+    /// The password, which is never returned.
     Password(String),
-    /// Objects with `value` and `type`, each type in an LDAP attribute of its own.
+    /// Objects with `value` and `type`. Each type has its own LDAP attribute.
     Typed(Vec<Slot>),
-    /// One object of type `work`, its parts in LDAP attributes of their own.
+    /// One object of type `work`, whose parts are in separate LDAP attributes.
     Address,
-    /// Objects with `value`, all values of an LDAP attribute.
+    /// Objects with `value`, one for each value of an LDAP attribute.
     Values(String),
-    /// One object that names another resource.
+    /// One object that refers to another resource.
     Link(String),
     /// The members of a group.
     Members(String),
@@ -76,7 +76,7 @@ pub(crate) struct Attribute {
 }
 
 impl Attribute {
-    /// An attribute of one text.
+    /// Returns an attribute with one text value.
     pub(crate) fn text(name: &'static str, description: &'static str, binding: Binding) -> Attribute {
         Attribute {
             name,
@@ -94,7 +94,7 @@ impl Attribute {
         }
     }
 
-    /// An attribute that consists of others.
+    /// Returns an attribute that consists of parts.
     pub(crate) fn complex(
         name: &'static str,
         description: &'static str,
@@ -136,17 +136,17 @@ impl Attribute {
         Attribute { kind: Kind::Reference, references, is_case_exact: true, ..self }
     }
 
-    /// Returns true if the attribute, or a part of it, has a place in entries.
+    /// Returns true if the attribute or one of its parts is stored in entries.
     pub(crate) fn is_mapped(&self) -> bool {
         self.binding != Binding::Unmapped
     }
 
-    /// The part of this name, in any case.
+    /// Returns the part with this name, in any case.
     pub(crate) fn part(&self, name: &str) -> Option<&Attribute> {
         self.parts.iter().find(|part| part.name.eq_ignore_ascii_case(name))
     }
 
-    /// Calls `each` with every LDAP attribute that holds a part of this one.
+    /// Calls `each` with every LDAP attribute that stores a part of this attribute.
     pub(crate) fn each_description<'a>(&'a self, each: &mut dyn FnMut(&'a str)) {
         match &self.binding {
             Binding::Unmapped | Binding::Password(_) => {}

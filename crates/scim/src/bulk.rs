@@ -1,4 +1,5 @@
-//! Bulk requests (RFC 7644 section 3.7): many operations, which may name each other's new resources.
+//! Bulk requests (RFC 7644 section 3.7): many operations, which may refer to resources that other operations of the
+//! request create.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -11,14 +12,14 @@ use crate::limits::BULK_OPERATIONS_MAX;
 const REQUEST: &str = "urn:ietf:params:scim:api:messages:2.0:BulkRequest";
 const RESPONSE: &str = "urn:ietf:params:scim:api:messages:2.0:BulkResponse";
 
-/// Mark of a reference to an operation.
+/// Prefix of a reference to the resource of another operation.
 const REFERENCE: &str = "bulkId:";
 
 /// One operation.
 #[derive(Clone, Debug)]
 pub(crate) struct BulkOperation {
     pub(crate) method: String,
-    /// Such as `/Users` or `/Users/ID`.
+    /// Path, such as `/Users` or `/Users/ID`.
     pub(crate) path: String,
     bulk_id: Option<String>,
     pub(crate) version: Option<String>,
@@ -34,10 +35,10 @@ pub(crate) struct Done {
     pub(crate) version: Option<String>,
 }
 
-/// Runs the operations of a request with `run`, and returns the response.
+/// Runs the operations of a request by calling `run`, and returns the response.
 ///
 /// # Errors
-/// The request as a whole is malformed or too large. The errors of operations are in the response.
+/// The whole request is malformed or too large. Errors of operations are part of the response.
 pub(crate) fn answer(
     body: Map<String, Value>,
     run: &mut dyn FnMut(&BulkOperation) -> Result<Done>,
@@ -130,11 +131,11 @@ fn operation(value: Value) -> Result<BulkOperation> {
     Ok(BulkOperation { method, path, bulk_id, version, data })
 }
 
-/// The operations that have not run, with how many others each waits for.
+/// Operations that have not run yet, each with the number of operations for which it waits.
 struct Waiting<'a> {
     ready: BTreeSet<usize>,
     open: Vec<usize>,
-    /// By the id of an operation those that name it.
+    /// For each operation id, the operations that refer to it.
     naming: HashMap<&'a str, Vec<usize>>,
 }
 
@@ -155,12 +156,12 @@ impl<'a> Waiting<'a> {
         waiting
     }
 
-    /// Returns the first operation that waits for no other.
+    /// Returns the first operation that waits for no other operation.
     fn next(&mut self) -> Option<usize> {
         self.ready.pop_first()
     }
 
-    /// Lets go those that waited for this one.
+    /// Notes that an operation is done, so that the operations that refer to it no longer wait for it.
     fn done(&mut self, id: &str) {
         for place in self.naming.remove(id).unwrap_or_default() {
             self.open[place] -= 1;
@@ -185,7 +186,7 @@ fn references_in<'a>(value: &'a Value, named: &mut Vec<&'a str>) {
     }
 }
 
-/// Returns the operation with ids in place of references.
+/// Returns the operation with references replaced by ids.
 fn resolved(
     operation: &BulkOperation,
     ids: &HashMap<String, String>,

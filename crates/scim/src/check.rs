@@ -1,8 +1,8 @@
-//! Checks resources of clients, and brings them into one form: names as the schema spells them, no read-only
-//! attributes, no empty values.
+//! Checks resources from clients and normalizes them: names have the spelling of the schema, and read-only attributes
+//! and empty values are removed.
 //!
-//! Attributes that RFC 7643 defines and no LDAP attribute holds are left out, as the schema documents announce. Any
-//! other unknown name is refused, because it would have no effect.
+//! Attributes that RFC 7643 defines but that are mapped to no LDAP attribute are omitted, as the schema documents
+//! announce. Any other unknown name is refused, because it would have no effect.
 
 use ldap::Excerpt;
 use serde_json::{Map, Value};
@@ -11,13 +11,13 @@ use crate::attribute::{Attribute, Binding, Kind, Mutability};
 use crate::error::{Result, ScimError};
 use crate::model::ResourceType;
 
-/// Names that every resource has and the server sets.
+/// Attributes that every resource has and that the server sets.
 const SET_BY_SERVER: [&str; 3] = ["schemas", "id", "meta"];
 
-/// Checks the resource of a POST or a PUT.
+/// Checks the resource in a POST or a PUT.
 ///
 /// # Errors
-/// invalidSyntax for unknown names and schemas, invalidValue for values of the wrong type and missing ones.
+/// invalidSyntax for unknown names and schemas, invalidValue for values of the wrong type and for missing values.
 pub(crate) fn check_resource(
     resource: &ResourceType,
     object: Map<String, Value>,
@@ -32,7 +32,7 @@ pub(crate) fn check_resource(
     Ok(checked)
 }
 
-/// Checks attributes of a resource, of which none is required.
+/// Checks attributes of a resource, none of which is required.
 ///
 /// # Errors
 /// As [`check_resource`].
@@ -100,7 +100,7 @@ fn put(checked: &mut Map<String, Value>, attribute: &Attribute, value: Value) ->
 /// Checks the value of an attribute; `None` if it is unassigned: null, or an empty list (RFC 7643 section 2.5).
 ///
 /// # Errors
-/// invalidValue for another type, invalidSyntax for an unknown part.
+/// invalidValue for a value of the wrong type, invalidSyntax for an unknown part.
 pub(crate) fn check_value(attribute: &Attribute, value: Value) -> Result<Option<Value>> {
     if !attribute.is_multi_valued {
         return match value {
@@ -111,7 +111,7 @@ pub(crate) fn check_value(attribute: &Attribute, value: Value) -> Result<Option<
     let values = match value {
         Value::Null => return Ok(None),
         Value::Array(values) => values,
-        // Some clients send one value without a list.
+        // Some clients send a single value in place of a list.
         value => vec![value],
     };
     let mut checked = Vec::new();
@@ -146,7 +146,7 @@ fn single(attribute: &Attribute, value: Value) -> Result<Option<Value>> {
 
 fn complex(attribute: &Attribute, value: Value) -> Result<Option<Value>> {
     let object = match value {
-        // Some clients send the value alone, such as the id of a manager.
+        // Some clients send only the value, such as the id of a manager, in place of an object.
         Value::String(text) if attribute.part("value").is_some() => {
             Map::from_iter([("value".to_owned(), text.into())])
         }
@@ -167,7 +167,7 @@ fn complex(attribute: &Attribute, value: Value) -> Result<Option<Value>> {
     Ok(Some(checked.into()))
 }
 
-/// Gives a value of an attribute with types the first type if it names none, and refuses types that are not kept.
+/// Sets the type of a value that has none to the first type of the attribute. Refuses types that are not stored.
 fn check_type(attribute: &Attribute, object: &mut Map<String, Value>) -> Result<()> {
     if !matches!(attribute.binding, Binding::Typed(_) | Binding::Address) {
         return Ok(());

@@ -4,17 +4,17 @@ use client::{ClientError, Outcome};
 use ldap::ResultCode;
 use serde_json::{Value, json};
 
-/// The schema of an error.
+/// Schema URN of an error.
 const SCHEMA: &str = "urn:ietf:params:scim:api:messages:2.0:Error";
 
-/// An error: HTTP status, the kind of error that SCIM defines for status 400 and 409, and a text for a person.
+/// An error: HTTP status, SCIM's detail error keyword for the statuses 400 and 409, and a text for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScimError {
     /// HTTP status.
     pub status: u16,
-    /// The keyword of RFC 7644 table 9, or of RFC 9865.
+    /// Keyword from RFC 7644 table 9, or from RFC 9865.
     pub scim_type: Option<&'static str>,
-    /// Description of the error, with the value.
+    /// Description of the error, with the offending value.
     pub detail: String,
 }
 
@@ -57,7 +57,7 @@ impl ScimError {
         ScimError::bad("tooMany", detail)
     }
 
-    /// An error of paging by cursor (RFC 9865 section 2.1).
+    /// Returns an error of cursor-based paging (RFC 9865 section 2.1).
     pub(crate) fn cursor(detail: impl Into<String>) -> ScimError {
         ScimError::bad("invalidCursor", detail)
     }
@@ -66,12 +66,12 @@ impl ScimError {
         ScimError::new(404, format!("{what} does not exist, or you may not see it"))
     }
 
-    /// The client's version is not the current one (RFC 7644 section 3.14).
+    /// Returns the error for a version that is not the current one (RFC 7644 section 3.14).
     pub(crate) fn version() -> ScimError {
         ScimError::new(412, "the resource has changed: its version is not the one in If-Match")
     }
 
-    /// The error of a search that did not succeed.
+    /// Returns the error of a failed search.
     pub(crate) fn of_search(outcome: &Outcome) -> ScimError {
         let text = describe(outcome);
         match outcome.code {
@@ -88,7 +88,7 @@ impl ScimError {
         }
     }
 
-    /// The error of a change that did not succeed.
+    /// Returns the error of a failed change.
     pub(crate) fn of_change(outcome: &Outcome) -> ScimError {
         let text = describe(outcome);
         match outcome.code {
@@ -124,7 +124,7 @@ impl ScimError {
         }
     }
 
-    /// The error of a bind that did not succeed.
+    /// Returns the error of a failed bind.
     pub(crate) fn of_bind(outcome: &Outcome) -> ScimError {
         match outcome.code {
             ResultCode::BUSY | ResultCode::UNAVAILABLE => ScimError::new(503, describe(outcome)),
@@ -132,9 +132,9 @@ impl ScimError {
         }
     }
 
-    /// The error as a document.
+    /// Returns the error as a document.
     pub(crate) fn document(&self) -> Value {
-        // RFC 7644 section 3.12: the status is a JSON string.
+        // The status is a JSON string (RFC 7644 section 3.12).
         let mut document = json!({
             "schemas": [SCHEMA],
             "status": self.status.to_string(),
@@ -147,7 +147,7 @@ impl ScimError {
     }
 }
 
-/// A broken connection to the directory; the reason is for the operator.
+/// Converts the error of a broken connection to the directory. The reason is only logged, for the administrator.
 impl From<ClientError> for ScimError {
     fn from(error: ClientError) -> ScimError {
         match error {
@@ -163,7 +163,7 @@ impl From<ClientError> for ScimError {
     }
 }
 
-/// Returns true if the directory refuses a value because another entry has it.
+/// Returns true if the directory refused a value because another entry has it.
 fn is_uniqueness(diagnostic: &str) -> bool {
     diagnostic.contains("another entry has")
 }

@@ -1,4 +1,4 @@
-//! Filters (RFC 7644 section 3.4.2.2): the grammar, and the paths of PATCH (section 3.5.2), which contain filters.
+//! Filters (RFC 7644 section 3.4.2.2) and the paths of PATCH (section 3.5.2), which contain filters.
 
 mod parser;
 mod value;
@@ -9,7 +9,7 @@ pub(crate) use value::matches;
 use crate::path::AttributePath;
 use serde_json::Value;
 
-/// A comparison.
+/// Comparison operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operator {
     Equal,
@@ -23,22 +23,22 @@ pub(crate) enum Operator {
     LessOrEqual,
 }
 
-/// A filter. Its depth is at most [`crate::limits::FILTER_DEPTH_MAX`], so functions over it may recurse.
+/// A filter. Its depth is at most [`crate::limits::FILTER_DEPTH_MAX`], so functions on it may recurse.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Filter {
     And(Vec<Filter>),
     Or(Vec<Filter>),
     Not(Box<Filter>),
     Present(AttributePath),
-    /// A path, an operator, and a string, number, boolean or null.
+    /// A comparison of a path with a string, number, boolean or null.
     Compare(AttributePath, Operator, Value),
-    /// A value of the attribute passes a filter over its parts.
+    /// True if a value of the attribute matches a filter on its parts.
     HasValue(AttributePath, Box<Filter>),
 }
 
 impl Filter {
-    /// Returns the filter for resources of one type in a list of several: comparisons with attributes that it does not
-    /// have, which `has` says, match nothing.
+    /// Returns the filter for resources of one type in a list of several types. `has` returns true for attributes of
+    /// the type. Comparisons of other attributes match nothing.
     pub(crate) fn of_one_type(self, has: &dyn Fn(&AttributePath) -> bool) -> Filter {
         let all = |filters: Vec<Filter>| filters.into_iter().map(|filter| filter.of_one_type(has)).collect();
         match self {

@@ -1,6 +1,6 @@
-//! Bodies of requests as JSON: of bounded depth, and without a name that is given twice.
+//! Parsing of request bodies as JSON, with bounded depth and without duplicate names.
 //!
-//! Names of attributes are case-insensitive (RFC 7643 section 2.1), so `userName` and `USERNAME` are the same name.
+//! Attribute names are case-insensitive (RFC 7643 section 2.1), so `userName` and `USERNAME` are duplicates.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -14,7 +14,7 @@ use crate::limits::JSON_DEPTH_MAX;
 /// Parses a body, which must be one JSON object.
 ///
 /// # Errors
-/// invalidSyntax, with the place.
+/// invalidSyntax, with the position.
 pub(crate) fn parse_object(body: &[u8]) -> Result<Map<String, Value>> {
     let mut deserializer = serde_json::Deserializer::from_slice(body);
     let invalid = |error: serde_json::Error| ScimError::syntax(format!("the body is no valid JSON: {error}"));
@@ -26,7 +26,7 @@ pub(crate) fn parse_object(body: &[u8]) -> Result<Map<String, Value>> {
     }
 }
 
-/// A value that may nest this many levels.
+/// Deserializes a value that may be nested this deep.
 struct Bounded(usize);
 
 impl<'de> DeserializeSeed<'de> for Bounded {

@@ -1,14 +1,15 @@
 //! SCIM 2.0 (RFC 7643 and 7644): users and groups of the directory for identity providers and other programs.
 //!
-//! A [`Service`] is a client of the directory: it answers a request by LDAP operations on a connection that it binds
-//! with the credentials of the request. So access rules, limits, password policies and the audit trail hold without a
-//! line here. It keeps no session and no data; [`ScimSettings`] maps the attributes of SCIM to those of LDAP.
+//! A [`Service`] is a client of the directory: it answers a request with LDAP operations on a connection that is bound
+//! with the credentials in the request. So access rules, limits, password policies and the audit trail apply without
+//! any code here. The service stores no sessions and no data. [`ScimSettings`] maps SCIM attributes to LDAP attributes.
 //!
-//! A search becomes a filter of LDAP ([`translate`]), entries become resources ([`read`]), and a changed resource
-//! becomes the difference to its entry ([`mod@write`]), which the directory applies only if the entry is still the one
-//! that was read (RFC 4528). Members of groups are added and deleted as values, and never written as a whole.
+//! A search is translated to an LDAP filter ([`translate`]), and entries are converted to resources ([`read`]). A
+//! changed resource is converted to the difference from its entry ([`mod@write`]). The directory applies the difference
+//! only if the entry has not changed since it was read (RFC 4528). Group members are added and deleted as single
+//! values, and never replaced as a whole.
 //!
-//! HTTP itself is outside: a request here is a method, a path and octets.
+//! HTTP is not part of this crate: a request consists of a method, a path and octets.
 #![forbid(unsafe_code)]
 
 mod attribute;

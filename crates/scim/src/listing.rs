@@ -1,4 +1,4 @@
-//! Lists of resources (RFC 7644 section 3.4.2): filters, order, pages by index and by cursor (RFC 9865).
+//! Lists of resources (RFC 7644 section 3.4.2): filters, sorting, and pages by index and by cursor (RFC 9865).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -17,18 +17,18 @@ use crate::selection::Selection;
 use crate::session::{Found, Query, Session};
 use crate::translate::{sort_attribute, translate};
 
-/// The schemas of a list and of a search by POST.
+/// Schema URNs of a list and of a search by POST.
 const LIST: &str = "urn:ietf:params:scim:api:messages:2.0:ListResponse";
 const SEARCH: &str = "urn:ietf:params:scim:api:messages:2.0:SearchRequest";
 
-/// Octets before the directory's cookie in a cursor: the resource type, and the length of the list.
+/// Number of octets before the directory's cookie in a cursor: the resource type, and the length of the list.
 const CURSOR_HEAD: usize = 9;
 
 /// Parameters of a list.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
     filter: Option<Filter>,
-    /// The filter as the client wrote it.
+    /// Text of the filter from the client.
     filter_text: String,
     sort_by: Option<AttributePath>,
     is_descending: bool,
@@ -39,7 +39,7 @@ pub(crate) struct Listing {
 }
 
 impl Listing {
-    /// Reads the parameters of a URL. Others are ignored.
+    /// Reads the parameters in a URL. Ignores unknown ones.
     pub(crate) fn of_query(query: &[(String, String)]) -> Result<Listing> {
         let value = |name: &str| {
             query.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
@@ -112,7 +112,7 @@ impl Listing {
     }
 }
 
-/// Reads `attributes` and `excludedAttributes` of a URL.
+/// Reads `attributes` and `excludedAttributes` in a URL.
 pub(crate) fn selection_of(query: &[(String, String)]) -> Result<Selection> {
     let value =
         |name: &str| query.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value);
@@ -125,12 +125,12 @@ fn not_a_number(name: &str, text: &str) -> ScimError {
     ScimError::value(format!("{name}: {:?} is no integer", Excerpt(text)))
 }
 
-/// Less than 1 is 1 (section 3.4.2.4).
+/// Returns the start index. A number below 1 means 1 (section 3.4.2.4).
 fn index(number: Option<i64>) -> usize {
     number.and_then(|number| usize::try_from(number).ok()).unwrap_or(1).max(1)
 }
 
-/// Less than 0 is 0; more than the maximum is the maximum.
+/// Returns the page size. A negative number means 0, and a number above the maximum means the maximum.
 fn count(number: Option<i64>) -> usize {
     number.map_or(PAGE_SIZE_DEFAULT, |number| usize::try_from(number).unwrap_or(0)).min(PAGE_SIZE_MAX)
 }
@@ -168,7 +168,7 @@ impl Source<'_> {
     }
 }
 
-/// Resources of a list, one type after another.
+/// Lists resources, one type after another.
 pub(crate) fn list(
     resources: &Resources<'_>,
     session: &mut Session,
@@ -240,7 +240,7 @@ fn by_index(
     Ok(answer)
 }
 
-/// Returns the entries from an index on, and the length of the whole list.
+/// Returns the entries from an index on, and the total length of the list.
 fn window(
     session: &mut Session,
     source: &Source<'_>,
@@ -280,7 +280,7 @@ fn window(
         Some(total) => total,
         None => session.count(&query)?.unwrap_or(position + 1),
     };
-    // More are known to come, whatever was counted.
+    // There is at least one more entry, whatever was counted before.
     let total = total.max(position + 1);
     places.remember(key(position), Place { cookie, total });
     Ok((listed, total))
@@ -325,7 +325,7 @@ fn by_cursor(
     Ok(answer)
 }
 
-/// Reads a cursor. The directory checks that its cookie was given for this request.
+/// Parses a cursor. The directory checks that its cookie was issued for this request.
 fn opened(cursor: &str) -> Option<(usize, usize, Vec<u8>)> {
     let octets = URL_SAFE_NO_PAD.decode(cursor).ok()?;
     let (head, cookie) = octets.split_at_checked(CURSOR_HEAD)?;

@@ -7,17 +7,19 @@ use crate::error::{Result, ScimError};
 use crate::limits::{FILTER_DEPTH_MAX, FILTER_SIZE_MAX, FILTER_TERMS_MAX};
 use crate::path::{AttributePath, is_path_char};
 
-/// The target of an operation of PATCH: an attribute, which of its values, and a part of these.
+/// Target of a PATCH operation: an attribute, a selection of its values, and a part of them.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PatchPath {
     pub(crate) path: AttributePath,
     pub(crate) filter: Option<Filter>,
-    /// The part after a filter. Without a filter, the part is in `path`.
+    /// Part after a filter. Without a filter, the part is in `path`.
     pub(crate) part: Option<String>,
 }
 
+/// Parses a filter.
+///
 /// # Errors
-/// invalidFilter, with the place.
+/// invalidFilter, with the position.
 pub(crate) fn parse_filter(text: &str) -> Result<Filter> {
     let mut parser = Parser::new(text)?;
     let filter = parser.any_of(0)?;
@@ -25,6 +27,8 @@ pub(crate) fn parse_filter(text: &str) -> Result<Filter> {
     Ok(filter)
 }
 
+/// Parses the path of a PATCH operation.
+///
 /// # Errors
 /// invalidPath, or invalidFilter inside brackets.
 pub(crate) fn parse_patch_path(text: &str) -> Result<PatchPath> {
@@ -47,7 +51,7 @@ pub(crate) fn parse_patch_path(text: &str) -> Result<PatchPath> {
     Ok(PatchPath { path, filter, part })
 }
 
-/// A recursive descent, bounded in length, depth and terms.
+/// A recursive-descent parser, limited in length, depth and number of terms.
 struct Parser<'t> {
     text: &'t str,
     position: usize,
@@ -76,7 +80,7 @@ impl<'t> Parser<'t> {
         self.position += rest.len() - rest.trim_start_matches(' ').len();
     }
 
-    /// Consumes this text if it comes next.
+    /// Consumes this text if it comes next. Returns true if it did.
     fn take(&mut self, text: &str) -> bool {
         let is_next = self.rest().starts_with(text);
         self.position += if is_next { text.len() } else { 0 };
@@ -93,7 +97,7 @@ impl<'t> Parser<'t> {
         if self.rest().is_empty() { Ok(()) } else { Err(self.error("the end")) }
     }
 
-    /// Consumes this keyword, in any case, if it comes next and ends there.
+    /// Consumes this keyword, in any case, if it is the next word. Returns true if it did.
     fn keyword(&mut self, word: &str) -> bool {
         let is_next = self.rest().get(..word.len()).is_some_and(|next| next.eq_ignore_ascii_case(word))
             && !self.rest()[word.len()..].starts_with(is_path_char);
@@ -101,7 +105,7 @@ impl<'t> Parser<'t> {
         is_next
     }
 
-    /// Filters with `or` between them, which binds least.
+    /// Parses filters joined by `or`, the operator with the lowest precedence.
     fn any_of(&mut self, depth: usize) -> Result<Filter> {
         let mut filters = vec![self.all_of(depth)?];
         while self.next_keyword("or") {
@@ -123,7 +127,7 @@ impl<'t> Parser<'t> {
         self.keyword(word)
     }
 
-    /// One comparison, negation, or group in parentheses.
+    /// Parses one comparison, negation, or group in parentheses.
     fn one(&mut self, depth: usize) -> Result<Filter> {
         if depth >= FILTER_DEPTH_MAX {
             return Err(ScimError::filter(format!("a filter nests at most {FILTER_DEPTH_MAX} levels")));
@@ -137,7 +141,7 @@ impl<'t> Parser<'t> {
                 self.expect(")")?;
                 return Ok(Filter::Not(Box::new(filter)));
             }
-            // An attribute may have this name.
+            // The word may be the name of an attribute.
             self.position = start;
         }
         if self.take("(") {
@@ -190,7 +194,7 @@ impl<'t> Parser<'t> {
         Ok(Filter::Compare(path, operator, value))
     }
 
-    /// A string, number, boolean or null of JSON.
+    /// Parses a JSON string, number, boolean or null.
     fn value(&mut self) -> Result<Value> {
         let rest = self.rest();
         let length = match rest.strip_prefix('"') {
@@ -207,7 +211,7 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// Octets before the quote that ends a string of JSON.
+/// Returns the number of octets before the quote that ends a JSON string.
 fn end_of_string(text: &str) -> Option<usize> {
     let mut is_escaped = false;
     for (offset, octet) in text.bytes().enumerate() {

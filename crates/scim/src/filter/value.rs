@@ -1,10 +1,10 @@
-//! Whether a value of an attribute passes the filter in the brackets of a PATCH path.
+//! Matching of a value with the filter in the brackets of a PATCH path.
 
 use serde_json::{Map, Value};
 
 use super::{Filter, Operator};
 
-/// Returns true if the object, a value of a multi-valued attribute, passes. Texts are compared without regard to case.
+/// Returns true if a value of a multi-valued attribute matches. Texts are compared case-insensitively.
 pub(crate) fn matches(filter: &Filter, object: &Map<String, Value>) -> bool {
     match filter {
         Filter::And(filters) => filters.iter().all(|filter| matches(filter, object)),
