@@ -1,4 +1,4 @@
-//! Users and groups: their attributes by RFC 7643 section 4, and the LDAP attributes that hold them.
+//! Users and groups: their attributes from RFC 7643 section 4, and the LDAP attributes that store them.
 
 mod group;
 mod names;
@@ -9,23 +9,24 @@ use crate::path::AttributePath;
 use crate::settings::ScimSettings;
 use names::Names;
 
-/// Attributes of every entry that a resource needs: its id, version and times.
+/// Attributes of every entry from which the id, version and times of a resource are derived.
 pub(crate) const ENTRY_UUID: &str = "entryUUID";
 pub(crate) const ENTRY_CSN: &str = "entryCSN";
 pub(crate) const CREATE_TIMESTAMP: &str = "createTimestamp";
 pub(crate) const MODIFY_TIMESTAMP: &str = "modifyTimestamp";
 pub(crate) const OBJECT_CLASS: &str = "objectClass";
 
-/// The attribute that holds `externalId` by default.
+/// LDAP attribute that stores `externalId` by default.
 pub(crate) const EXTERNAL_ID: &str = "pandoExternalId";
 
-/// Names of attributes without a value that have a default: `active`, and those of whose values none is primary.
+/// LDAP attribute with the names of SCIM attributes that have no value in place of a default: `active`, and
+/// multi-valued attributes without a primary value.
 pub(crate) const UNSET: &str = "pandoScimUnset";
 
-/// The auxiliary class that allows these two.
+/// Auxiliary object class that allows these two attributes.
 pub(crate) const SCIM_CLASS: &str = "pandoScimResource";
 
-/// The schema URN of users, groups and the enterprise extension.
+/// Schema URNs of users, groups and the enterprise extension.
 pub(crate) const USER: &str = "urn:ietf:params:scim:schemas:core:2.0:User";
 pub(crate) const GROUP: &str = "urn:ietf:params:scim:schemas:core:2.0:Group";
 pub(crate) const ENTERPRISE: &str = "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User";
@@ -45,7 +46,7 @@ impl ResourceName {
         }
     }
 
-    /// The part of the URL.
+    /// Returns the path segment of the URL.
     pub(crate) fn endpoint(self) -> &'static str {
         match self {
             ResourceName::User => "Users",
@@ -54,7 +55,7 @@ impl ResourceName {
     }
 }
 
-/// An extension of a schema (RFC 7643 section 3.3).
+/// A schema extension (RFC 7643 section 3.3).
 #[derive(Clone, Debug)]
 pub(crate) struct Extension {
     pub(crate) schema: &'static str,
@@ -62,26 +63,26 @@ pub(crate) struct Extension {
     pub(crate) attributes: Vec<Attribute>,
 }
 
-/// A resource type with its entries.
+/// A resource type and its entries.
 #[derive(Clone, Debug)]
 pub(crate) struct ResourceType {
     pub(crate) name: ResourceName,
     pub(crate) schema: &'static str,
     pub(crate) description: &'static str,
-    /// `externalId`, which the schema document does not list (RFC 7643 section 3.1).
+    /// The attribute `externalId`, which is not listed in the schema document (RFC 7643 section 3.1).
     pub(crate) external_id: Attribute,
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) extension: Option<Extension>,
     pub(crate) base: String,
-    /// Attribute of the names of new entries.
+    /// RDN attribute of new entries.
     pub(crate) rdn: String,
     /// Object classes of new entries.
     pub(crate) classes: Vec<String>,
-    /// Object classes, one of which every entry of this type has.
+    /// Object classes by which entries of this type are found. Each entry has one of them.
     pub(crate) found: Vec<String>,
 }
 
-/// Everything the settings say.
+/// Model of all resources, made from the settings.
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
     pub(crate) users: ResourceType,
@@ -89,8 +90,10 @@ pub(crate) struct Model {
 }
 
 impl Model {
+    /// Creates the model.
+    ///
     /// # Errors
-    /// The key that is wrong, and why.
+    /// A setting is wrong. The error contains its key and the reason.
     pub(crate) fn of(settings: &ScimSettings) -> Result<Model, String> {
         for (key, dn) in [("users", &settings.users), ("groups", &settings.groups)] {
             ldap::Dn::parse(dn).map_err(|error| format!("scim.{key}: {dn:?} is not a DN: {error}"))?;
@@ -123,7 +126,7 @@ impl Model {
     }
 }
 
-/// An attribute that a path names.
+/// The attribute to which a path refers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Resolved<'a> {
     pub(crate) attribute: &'a Attribute,
@@ -133,8 +136,10 @@ pub(crate) struct Resolved<'a> {
 }
 
 impl ResourceType {
+    /// Checks that no two attributes use the same LDAP attribute, because a change of one would change the other.
+    ///
     /// # Errors
-    /// Two attributes are in the same LDAP attribute, so a change of one would change the other.
+    /// Two attributes use the same LDAP attribute.
     fn check_distinct(&self) -> Result<(), String> {
         let mut seen: Vec<String> = Vec::new();
         let mut twice = None;
@@ -157,27 +162,27 @@ impl ResourceType {
         if self.found.len() == 1 { classes } else { format!("(|{classes})") }
     }
 
-    /// The attributes of the schema itself, and `externalId`.
+    /// Returns the attributes of the core schema, and `externalId`.
     pub(crate) fn core(&self) -> impl Iterator<Item = &Attribute> {
         std::iter::once(&self.external_id).chain(&self.attributes)
     }
 
-    /// The attributes of the extension.
+    /// Returns the attributes of the extension.
     pub(crate) fn extended(&self) -> &[Attribute] {
         self.extension.as_ref().map_or(&[], |extension| &extension.attributes)
     }
 
-    /// All attributes.
+    /// Returns all attributes.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Attribute> {
         self.core().chain(self.extended())
     }
 
-    /// Returns true if the path names an attribute of this type, or one that every resource has.
+    /// Returns true if the path refers to an attribute of this type, or to one that every resource has.
     pub(crate) fn has(&self, path: &AttributePath) -> bool {
         self.resolve(path).is_some() || path.is("id") || path.name.eq_ignore_ascii_case("meta")
     }
 
-    /// The attribute of a path; `None` if there is none of this name.
+    /// Returns the attribute to which a path refers; `None` if it does not exist.
     pub(crate) fn resolve(&self, path: &AttributePath) -> Option<Resolved<'_>> {
         let is_extension = match &path.schema {
             None => false,
@@ -198,7 +203,7 @@ impl ResourceType {
     }
 }
 
-/// Returns an attribute of one text, with its key in the mapping and the attribute that the key has by default.
+/// Returns an attribute with one text value. `key` is its key in the mapping, with its default LDAP attribute.
 fn text_attribute(
     names: &mut Names<'_>,
     (key, default): (&'static str, &str),
@@ -213,7 +218,7 @@ fn external_id(names: &mut Names<'_>) -> Attribute {
     text_attribute(names, ("externalId", EXTERNAL_ID), "externalId", "Id that the client gives").exact()
 }
 
-/// Returns the binding of an attribute of one text: `name` is `None` if nothing is mapped to it.
+/// Returns the binding of an attribute with one text value. `name` is `None` if it is not mapped.
 fn text_in(name: Option<String>) -> Binding {
     name.map_or(Binding::Unmapped, Binding::Text)
 }

@@ -1,6 +1,7 @@
-//! PATCH (RFC 7644 section 3.5.2): operations on a resource in its checked form.
+//! PATCH (RFC 7644 section 3.5.2): operations on a checked resource.
 //!
-//! Members of groups are not applied to a resource, because a group may have a million: they become changes of values.
+//! Operations on the members of a group are not applied to a resource, because a group may have a million members. They
+//! are converted to changes of single values.
 
 mod apply;
 
@@ -16,10 +17,10 @@ use crate::filter::{Filter, Operator, PatchPath, parse_patch_path};
 use crate::limits::PATCH_OPERATIONS_MAX;
 use crate::model::ResourceType;
 
-/// The schema of a PATCH.
+/// Schema URN of a PATCH.
 const SCHEMA: &str = "urn:ietf:params:scim:api:messages:2.0:PatchOp";
 
-/// Kind of an operation.
+/// Kind of operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Add,
@@ -40,7 +41,7 @@ pub(crate) struct PatchOperation {
 pub(crate) enum MemberChange {
     Add(Vec<String>),
     Remove(Vec<String>),
-    /// These are all.
+    /// Replaces all members.
     Replace(Vec<String>),
 }
 
@@ -102,7 +103,7 @@ fn operation(value: Value) -> Result<PatchOperation> {
     }
 }
 
-/// Takes the changes of members out of the operations on a group.
+/// Removes the changes of members from the operations on a group, and returns them.
 ///
 /// # Errors
 /// invalidPath for a filter other than `members[value eq "ID"]`.
@@ -165,7 +166,7 @@ fn member_change(
     Ok(Some(MemberChange::Remove(ids)))
 }
 
-/// Collects the ids of `value eq "ID" or value eq "ID"`; false for any other filter.
+/// Collects the ids in `value eq "ID" or value eq "ID"`. Returns false for any other filter.
 fn value_ids(filter: &Filter, ids: &mut Vec<String>) -> bool {
     match filter {
         Filter::Or(filters) => filters.iter().all(|filter| value_ids(filter, ids)),

@@ -6,14 +6,14 @@ use std::fmt;
 /// The path of an attribute or of a part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AttributePath {
-    /// The URN of the schema, if it is given.
+    /// Schema URN, if given.
     pub(crate) schema: Option<String>,
     pub(crate) name: String,
     pub(crate) part: Option<String>,
 }
 
 impl AttributePath {
-    /// Parses a whole path; `None` if it has another form.
+    /// Parses a whole path. Returns `None` if it is not valid.
     pub(crate) fn parse(text: &str) -> Option<AttributePath> {
         let (schema, rest) = match text.rfind(':') {
             Some(colon) => (Some(text.get(..colon)?), text.get(colon + 1..)?),
@@ -36,7 +36,7 @@ impl AttributePath {
         })
     }
 
-    /// Returns true if this is `name` without a part, of the core schema or of none.
+    /// Returns true if the path is `name` without a part, and its schema is the core schema or not given.
     pub(crate) fn is(&self, name: &str) -> bool {
         self.part.is_none() && self.name.eq_ignore_ascii_case(name)
     }
@@ -52,7 +52,7 @@ impl fmt::Display for AttributePath {
     }
 }
 
-/// Returns true for a name of an attribute (RFC 7643 section 2.1), or `$ref`.
+/// Returns true if a text is an attribute name (RFC 7643 section 2.1) or `$ref`.
 fn is_name(text: &str) -> bool {
     let text = text.strip_prefix('$').unwrap_or(text);
     text.starts_with(|first: char| first.is_ascii_alphabetic())

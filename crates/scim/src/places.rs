@@ -1,8 +1,8 @@
 //! Places in result lists, for clients that page by index.
 //!
-//! The directory continues a list after a cookie, not at an index. The cookies of the indexes used last are
-//! remembered. If a place is forgotten, the list is read up to there once more. A cookie is valid only for the request
-//! and the requester that it was given to, so a wrong one would be refused.
+//! The directory continues a list after a cookie, not at an index. The most recently used indexes and their cookies are
+//! remembered. If a place is no longer remembered, the list is read again up to that index. A cookie is only valid for
+//! the request and the requester for which it was issued, so a wrong one would be refused.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher as _, RandomState};
@@ -10,15 +10,15 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::limits::PLACES_MAX;
 
-/// Position in a list.
+/// A position in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) cookie: Vec<u8>,
-    /// Length of the whole list, as counted at its first page.
+    /// Length of the whole list, as counted with its first page.
     pub(crate) total: usize,
 }
 
-/// The places used last.
+/// The most recently used places.
 #[derive(Default)]
 pub(crate) struct Places {
     hasher: RandomState,
@@ -26,7 +26,7 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// Returns the key of an index in a list.
+    /// Returns the key for an index in a list.
     pub(crate) fn key(&self, credentials: &str, list: &[&str], index: usize) -> u64 {
         self.hasher.hash_one((credentials, list, index))
     }

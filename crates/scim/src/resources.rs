@@ -17,7 +17,7 @@ use crate::session::{Found, Query, Session};
 use crate::translate::is_id;
 use crate::write::{EntryChanges, Wanted, Wishes, changes_of, follow_names, linked_ids, new_entry, wishes};
 
-/// Ids with the DNs of their entries.
+/// DNs of entries by id.
 type Names = HashMap<String, String>;
 
 /// The resources of a service, as one client sees them.
@@ -26,22 +26,22 @@ pub(crate) struct Resources<'a> {
     pub(crate) url: &'a str,
 }
 
-/// A resource as it is after an operation.
+/// A resource after an operation.
 #[derive(Debug)]
 pub(crate) struct Stored {
     pub(crate) id: String,
     pub(crate) version: Option<String>,
     pub(crate) location: String,
-    /// The resource, if the answer contains it.
+    /// The resource, if it is part of the answer.
     pub(crate) resource: Option<Value>,
 }
 
-/// Makes new attributes of the stored ones of a resource; `None` leaves them.
+/// Returns the new attributes of a resource for the stored ones; `None` if nothing changes.
 type EditAttributes<'a> = dyn Fn(Map<String, Value>) -> Result<Option<Map<String, Value>>> + 'a;
 
 /// A change of a resource.
 struct Edit<'a> {
-    /// The version that the resource must have.
+    /// Version that the resource must have.
     version: Option<&'a str>,
     attributes: &'a EditAttributes<'a>,
     members: &'a [MemberChange],
@@ -52,10 +52,10 @@ impl Resources<'_> {
         Writer { model: self.model, url: self.url }
     }
 
-    /// Returns the resource of an id.
+    /// Returns the resource with an id.
     ///
     /// # Errors
-    /// 404 if there is none that the requester may see.
+    /// 404 if it does not exist or is not visible to the requester.
     pub(crate) fn get(
         &self,
         session: &mut Session,
@@ -67,10 +67,10 @@ impl Resources<'_> {
         Ok(self.stored(resource, &found, Some(selection)))
     }
 
-    /// Adds a resource.
+    /// Creates a resource.
     ///
     /// # Errors
-    /// 409 uniqueness if there is one of this name, and those of its values.
+    /// 409 uniqueness if a resource with this name exists, and errors of its values.
     pub(crate) fn create(
         &self,
         session: &mut Session,
@@ -95,10 +95,10 @@ impl Resources<'_> {
         self.read_back(session, resource, &dn, Some(selection))
     }
 
-    /// Makes a resource what the body says.
+    /// Replaces the attributes of a resource by those in the body.
     ///
     /// # Errors
-    /// 412 if `version` is stated and another, and those of the values.
+    /// 412 if `version` is given and is not the current version, and errors of the values.
     pub(crate) fn replace(
         &self,
         session: &mut Session,
@@ -116,7 +116,7 @@ impl Resources<'_> {
         self.change(session, resource, id, &edit, Some(selection))
     }
 
-    /// Applies the operations of a PATCH. Of a group with many members, the answer contains the resource only if the
+    /// Applies the operations of a PATCH. If a group has many members, the answer contains the resource only if the
     /// client selects attributes.
     ///
     /// # Errors
@@ -145,10 +145,10 @@ impl Resources<'_> {
         self.change(session, resource, id, &edit, is_shown.then_some(selection))
     }
 
-    /// Returns true for a user, and for a group with few members.
+    /// Returns true for a user, or for a group with few members.
     fn is_small(&self, session: &mut Session, resource: &ResourceType, id: &str) -> Result<bool> {
         let Some((_, name)) = members_of(resource) else { return Ok(true) };
-        // An answer that ends with the last value says so in the attribute's name.
+        // If all values are returned, the range in the answer ends with `*`.
         let attributes = vec![format!("{name};range=0-{}", MEMBERS_RETURNED_MAX - 1)];
         let found = self.find(session, resource, id, &Requested { attributes, links: Vec::new() })?;
         let mut described = found.entry.attributes.iter().map(|attribute| attribute.description.as_str());
@@ -168,7 +168,7 @@ impl Resources<'_> {
         session.delete(&found.entry.dn, assertion.as_ref())
     }
 
-    /// Changes an entry. If others change it at the same time, begins again; with a stated version that is an error.
+    /// Changes an entry. If it is changed concurrently, tries again, unless the client has given a version.
     fn change(
         &self,
         session: &mut Session,
@@ -214,7 +214,7 @@ impl Resources<'_> {
         Err(ScimError::new(503, "others change this resource at the same time: try again"))
     }
 
-    /// Adds a change of members as values to add and to delete.
+    /// Adds a change of members, as values to add and to delete.
     fn change_members(
         &self,
         session: &mut Session,
@@ -232,7 +232,7 @@ impl Resources<'_> {
                 changes.push(ChangeOperation::Add, name, &dns);
             }
             MemberChange::Remove(ids) => {
-                // An id that names no resource is no member.
+                // An id that does not belong to a resource is not a member.
                 let names = self.names_of(session, ids.iter().cloned())?;
                 let dns: Vec<_> = ids.iter().filter_map(|id| named(&names, id).ok()).collect();
                 if !dns.is_empty() {
@@ -281,7 +281,7 @@ impl Resources<'_> {
         session.only(&query(resource, requested, &filter))?.ok_or_else(missing)
     }
 
-    /// Returns the resource of an entry that was just changed.
+    /// Returns the resource for an entry that was just changed.
     fn read_back(
         &self,
         session: &mut Session,
@@ -311,7 +311,7 @@ impl Resources<'_> {
         Ok(self.names_of(session, std::iter::once(id.to_owned()))?.remove(&id.to_ascii_lowercase()))
     }
 
-    /// Returns the DNs of resources, many ids in a search.
+    /// Returns the DNs of resources. Looks up many ids in one search.
     fn names_of(&self, session: &mut Session, ids: impl Iterator<Item = String>) -> Result<Names> {
         let mut wanted: Vec<String> = ids.filter(|id| is_id(id)).map(|id| id.to_ascii_lowercase()).collect();
         wanted.sort();
@@ -357,7 +357,7 @@ fn without_policy() -> ScimError {
     ScimError::value("active: no password policy applies to this user, so a lock would have no effect")
 }
 
-/// The attribute with the members, and the LDAP attribute that holds them.
+/// Returns the attribute with the members, and the LDAP attribute that stores them.
 fn members_of(resource: &ResourceType) -> Option<(&Attribute, &str)> {
     resource.attributes.iter().find_map(|attribute| match &attribute.binding {
         Binding::Members(name) => Some((attribute, name.as_str())),
@@ -370,14 +370,14 @@ fn named(names: &Names, id: &str) -> Result<String> {
     names.get(&id.to_ascii_lowercase()).cloned().ok_or_else(missing)
 }
 
-/// Removes what a client cannot set, so that what remains has the form of a checked resource.
+/// Removes attributes that clients cannot set, so that the rest has the form of a checked resource.
 fn strip_read_only(resource: &ResourceType, object: &mut Map<String, Value>) {
     for attribute in resource.core().filter(|attribute| attribute.mutability == Mutability::ReadOnly) {
         object.remove(attribute.name);
     }
 }
 
-/// Checks `If-Match`, and returns the assertion by which the directory checks it again.
+/// Checks `If-Match`. Returns the assertion with which the directory checks it again.
 fn check_version(found: &Found, version: Option<&str>) -> Result<Option<FilterBuf>> {
     let Some(stated) = version else { return Ok(None) };
     let is_current = version_of(found).is_some_and(|version| matches_version(stated, &version));
@@ -388,13 +388,14 @@ fn check_version(found: &Found, version: Option<&str>) -> Result<Option<FilterBu
     }
 }
 
-/// Returns true if a list of entity tags, or `*`, has this one. Weak comparison (RFC 9110 section 8.8.3.2).
+/// Returns true if a list of entity tags contains this version, or is `*`. Uses weak comparison (RFC 9110 section
+/// 8.8.3.2).
 pub(crate) fn matches_version(stated: &str, version: &str) -> bool {
     let opaque = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
     stated.trim() == "*" || stated.split(',').any(|tag| opaque(tag) == opaque(version))
 }
 
-/// The filter that is true as long as the entry is not changed; `None` if the requester may not read versions.
+/// Returns a filter that matches while the entry is not changed; `None` if the requester may not read versions.
 fn assertion_of(found: &Found) -> Result<Option<FilterBuf>> {
     let Some(csn) = found.entry.text(ENTRY_CSN) else { return Ok(None) };
     let invalid = |error: ldap::FilterError| ScimError::filter(error.to_string());

@@ -1,8 +1,8 @@
-//! Names of LDAP attributes: the defaults, and what the settings say instead.
+//! Names of LDAP attributes: the defaults, and those in the settings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Names for the attributes of one resource type.
+/// LDAP attribute names for one resource type.
 pub(super) struct Names<'a> {
     setting: &'static str,
     stated: BTreeMap<&'a str, &'a str>,
@@ -25,7 +25,7 @@ impl<'a> Names<'a> {
         names
     }
 
-    /// Returns the attribute that holds the SCIM attribute `key`; `default` is empty if there is none.
+    /// Returns the LDAP attribute that stores the SCIM attribute `key`. `default` is empty if there is no default.
     pub(super) fn of(&mut self, key: &'static str, default: &str) -> Option<String> {
         self.known.insert(key);
         let name = self.stated.get(key).copied().unwrap_or(default);
@@ -38,7 +38,7 @@ impl<'a> Names<'a> {
         Some(name.to_owned())
     }
 
-    /// Returns the attribute of one that every resource has.
+    /// Returns the LDAP attribute for a SCIM attribute that must be mapped.
     pub(super) fn required(&mut self, key: &'static str, default: &str) -> String {
         let name = self.of(key, default);
         if name.is_none() {
@@ -47,8 +47,10 @@ impl<'a> Names<'a> {
         name.unwrap_or_default()
     }
 
+    /// Checks that all settings were used.
+    ///
     /// # Errors
-    /// A key that names no attribute, or a value that is no name of one.
+    /// A key is not a SCIM attribute, or a value is not the name of an LDAP attribute.
     pub(super) fn finish(self) -> Result<(), String> {
         if let Some(problem) = self.problem {
             return Err(problem);
@@ -63,7 +65,7 @@ impl<'a> Names<'a> {
     }
 }
 
-/// Checks that this is the name or the OID of an attribute or class, without options.
+/// Checks that a text is the name or OID of an attribute type or object class, without options.
 pub(super) fn check(name: &str) -> Result<(), String> {
     let is_name = name.starts_with(|first: char| first.is_ascii_alphabetic())
         && name.chars().all(|char| char.is_ascii_alphanumeric() || char == '-');

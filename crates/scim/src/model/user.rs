@@ -24,7 +24,7 @@ pub(super) fn resource_type(settings: &ScimSettings, names: &mut Names<'_>) -> R
     }
 }
 
-/// The attributes with one value (section 4.1.1).
+/// Returns the single-valued attributes (section 4.1.1).
 fn single_valued(names: &mut Names<'_>) -> Vec<Attribute> {
     let user_name = Binding::Text(names.required("userName", "uid"));
     let mut text =
@@ -64,7 +64,7 @@ fn name(names: &mut Names<'_>) -> Attribute {
     container("name", "The parts of the name", parts)
 }
 
-/// The attributes with several values (section 4.1.2).
+/// Returns the multi-valued attributes (section 4.1.2).
 fn multi_valued(names: &mut Names<'_>) -> Vec<Attribute> {
     let emails = slots(
         names,
@@ -120,7 +120,7 @@ fn slots(names: &mut Names<'_>, all: &[(&'static str, &'static str, &str)]) -> V
     all.iter().filter_map(slot).collect()
 }
 
-/// An attribute whose values have types. With one type, the first value is the primary one.
+/// Returns an attribute whose values have types. If there is only one type, the first value is the primary one.
 fn typed(name: &'static str, description: &'static str, slots: Vec<Slot>) -> Attribute {
     let types = slots.iter().map(|slot| slot.canonical).collect();
     let primary = if slots.len() == 1 { Binding::Inner } else { Binding::Unmapped };
@@ -153,7 +153,7 @@ fn address(names: &mut Names<'_>) -> Attribute {
     Attribute::complex("addresses", "The address at work", binding, parts).many()
 }
 
-/// The enterprise extension (section 4.3).
+/// Returns the enterprise extension (section 4.3).
 fn enterprise(names: &mut Names<'_>) -> Extension {
     let mut text = |key, name, default, description| text_attribute(names, (key, default), name, description);
     let mut attributes = vec![
@@ -173,7 +173,7 @@ fn enterprise(names: &mut Names<'_>) -> Extension {
     Extension { schema: ENTERPRISE, description: "Enterprise User", attributes }
 }
 
-/// An attribute whose parts have places of their own.
+/// Returns an attribute whose parts have bindings.
 fn container(name: &'static str, description: &'static str, parts: Vec<Attribute>) -> Attribute {
     let is_mapped = parts.iter().any(Attribute::is_mapped);
     let binding = if is_mapped { Binding::Inner } else { Binding::Unmapped };

@@ -1,4 +1,4 @@
-//! Applies operations to a resource.
+//! Application of PATCH operations to a resource.
 
 use serde_json::{Map, Value};
 
@@ -9,10 +9,10 @@ use crate::error::{Result, ScimError};
 use crate::filter::{Filter, Operator, PatchPath, matches, parse_patch_path};
 use crate::model::{Resolved, ResourceType};
 
-/// Applies the operations, in order, to a checked resource.
+/// Applies the operations to a checked resource in order.
 ///
 /// # Errors
-/// invalidPath, noTarget, mutability, and those of the values.
+/// invalidPath, noTarget, mutability, and the errors of [`check_value`](crate::check::check_value).
 pub(crate) fn apply(
     resource: &ResourceType,
     object: &mut Map<String, Value>,
@@ -26,7 +26,7 @@ pub(crate) fn apply(
     }
     let active = resource.core().find(|attribute| matches!(attribute.binding, Binding::Active(_)));
     if let Some(active) = active {
-        // Removed, in contrast to a PUT without it.
+        // Null marks the removed value, in contrast to a PUT without the attribute.
         object.entry(active.name).or_insert(Value::Null);
     }
     for attribute in resource.all().filter(|attribute| attribute.is_required) {
@@ -38,7 +38,8 @@ pub(crate) fn apply(
     Ok(())
 }
 
-/// An operation without a path: an object of attributes. Keys may be paths, as Microsoft Entra ID sends them.
+/// Applies an operation without a path, whose value is an object of attributes. Its keys may be paths, as Microsoft
+/// Entra ID sends them.
 fn at_root(
     resource: &ResourceType,
     object: &mut Map<String, Value>,
@@ -70,7 +71,7 @@ fn is_extension(resource: &ResourceType, path: &PatchPath) -> bool {
     extension.is_some_and(|extension| path.path.to_string().eq_ignore_ascii_case(extension.schema))
 }
 
-/// An operation on the URN of the extension.
+/// Applies an operation on the URN of the extension.
 fn whole_extension(
     resource: &ResourceType,
     object: &mut Map<String, Value>,
@@ -119,7 +120,7 @@ fn at_path(
         None => part,
     };
     if !attribute.is_mapped() || part.is_some_and(|part| !part.is_mapped()) {
-        // As in a resource: RFC 7643 defines it, and it is not kept here.
+        // As in a whole resource: RFC 7643 defines the attribute, but it is not stored.
         return Ok(());
     }
     let target = match resource.extension.as_ref().filter(|_| is_extension) {
@@ -138,13 +139,13 @@ fn at_path(
     Ok(())
 }
 
-/// An operation on an attribute as a whole.
+/// Applies an operation on a whole attribute.
 fn whole(target: &mut Map<String, Value>, attribute: &Attribute, action: Action, value: Value) -> Result<()> {
     let is_stated = !value.is_null();
     let checked = check_value(attribute, value)?;
     let present = target.get_mut(attribute.name);
     match (action, present, checked) {
-        // Entra removes values by naming them.
+        // Entra ID removes values by listing them.
         (Action::Remove, Some(Value::Array(present)), Some(Value::Array(named))) if is_stated => {
             present.retain(|value| !named.iter().any(|named| named["value"] == value["value"]));
             if present.is_empty() {
@@ -166,7 +167,7 @@ fn whole(target: &mut Map<String, Value>, attribute: &Attribute, action: Action,
             }
         }
         (Action::Add | Action::Replace, Some(Value::Object(present)), Some(Value::Object(added))) => {
-            // RFC 7644 section 3.5.2.3: replacing a complex attribute replaces the parts that are given.
+            // Replacing a complex attribute replaces only the given parts (RFC 7644 section 3.5.2.3).
             present.extend(added);
         }
         (_, _, Some(checked)) => {
@@ -176,7 +177,7 @@ fn whole(target: &mut Map<String, Value>, attribute: &Attribute, action: Action,
     Ok(())
 }
 
-/// An operation on a part, of all values of the attribute.
+/// Applies an operation on a part of all values of an attribute.
 fn one_part(
     target: &mut Map<String, Value>,
     attribute: &Attribute,
@@ -207,7 +208,7 @@ fn one_part(
     put_checked(target, attribute, changed)
 }
 
-/// An operation on the values that pass a filter.
+/// Applies an operation on the values that match a filter.
 fn filtered(
     target: &mut Map<String, Value>,
     attribute: &Attribute,
@@ -268,7 +269,7 @@ fn filtered(
     put_checked(target, attribute, Value::Array(values))
 }
 
-/// Takes what a filter says of a value that is created for it.
+/// Sets the parts of a new value that the equality comparisons in a filter determine.
 fn equalities(filter: &Filter, object: &mut Map<String, Value>) {
     match filter {
         Filter::And(filters) => filters.iter().for_each(|filter| equalities(filter, object)),
@@ -287,12 +288,12 @@ fn put_checked(target: &mut Map<String, Value>, attribute: &Attribute, value: Va
     Ok(())
 }
 
-/// Returns true for a value of which only the type is left.
+/// Returns true if only the type of a value is left.
 fn is_hollow(value: &Value) -> bool {
     value.as_object().is_none_or(|object| object.keys().all(|name| name == "type" || name == "primary"))
 }
 
-/// RFC 7644 section 3.5.2: setting a primary value unsets the others.
+/// Keeps only the last primary value, because setting one unsets the others (RFC 7644 section 3.5.2).
 fn keep_last_primary(values: &mut [Value]) {
     let mut is_found = false;
     for object in values.iter_mut().rev().filter_map(Value::as_object_mut) {
