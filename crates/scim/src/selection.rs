@@ -8,7 +8,7 @@ use crate::limits::FILTER_SIZE_MAX;
 use crate::model::ResourceType;
 use crate::path::AttributePath;
 
-/// Attributes that every answer has (RFC 7643 section 3.1: returned "always").
+/// Attributes that are always returned (RFC 7643 section 3.1).
 const ALWAYS: [&str; 2] = ["id", "schemas"];
 
 /// The parameters `attributes` and `excludedAttributes`.
@@ -19,10 +19,10 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// Reads the two lists of names.
+    /// Parses the two lists of names.
     ///
     /// # Errors
-    /// invalidValue for both at once, or for what is no path.
+    /// invalidValue if both are given, or if a name is not a path.
     pub(crate) fn parse(included: Option<Vec<String>>, excluded: Option<Vec<String>>) -> Result<Selection> {
         if included.is_some() && excluded.is_some() {
             return Err(ScimError::value("attributes and excludedAttributes cannot be given together"));
@@ -31,12 +31,12 @@ impl Selection {
         Ok(Selection { included, excluded: excluded.as_deref().map(paths).transpose()?.unwrap_or_default() })
     }
 
-    /// Returns true if the client names what it wants.
+    /// Returns true if the client has selected attributes.
     pub(crate) fn is_stated(&self) -> bool {
         self.included.is_some() || !self.excluded.is_empty()
     }
 
-    /// Returns true if the attribute, or a part of it, is wanted.
+    /// Returns true if the attribute or one of its parts is selected.
     pub(crate) fn wants(&self, resource: &ResourceType, attribute: &Attribute, is_extension: bool) -> bool {
         let named = |path: &AttributePath| names(resource, path, attribute.name, is_extension);
         match &self.included {
@@ -45,7 +45,7 @@ impl Selection {
         }
     }
 
-    /// Removes what is not wanted from a whole resource.
+    /// Removes the attributes that are not selected from a whole resource.
     pub(crate) fn prune(&self, resource: &ResourceType, object: &mut Map<String, Value>) {
         if !self.is_stated() {
             return;
@@ -101,13 +101,14 @@ fn paths(names: &[String]) -> Result<Vec<AttributePath>> {
     names.iter().filter(|name| !name.is_empty()).map(parse).collect()
 }
 
-/// Returns true if `path` names the attribute `name`, of the extension or not, or the whole schema it belongs to.
+/// Returns true if `path` refers to the attribute `name` of the core schema or the extension, or to the whole schema to
+/// which the attribute belongs.
 fn names(resource: &ResourceType, path: &AttributePath, name: &str, is_extension: bool) -> bool {
     let schema = match &resource.extension {
         Some(extension) if is_extension => extension.schema,
         _ => resource.schema,
     };
-    // The URN of a schema parses as a path whose name is its last part.
+    // The URN of a schema is parsed as a path whose name is its last part.
     if path.to_string().eq_ignore_ascii_case(schema) {
         return true;
     }

@@ -1,4 +1,4 @@
-//! Requests and their answers: finds the operation of a method and a path.
+//! Requests and answers. Finds the operation for a method and a path.
 
 use client::{ClientError, Connection};
 use serde_json::Value;
@@ -16,25 +16,25 @@ use crate::resources::{Resources, Stored, matches_version};
 use crate::session::Session;
 use crate::settings::ScimSettings;
 
-/// A request, as HTTP delivers it.
+/// A request, as received over HTTP.
 pub struct ScimRequest<'a> {
-    /// The method.
+    /// Method of the request.
     pub method: &'a str,
-    /// The path below the service's own, such as `/Users/ID`.
+    /// Path relative to the service, such as `/Users/ID`.
     pub path: &'a str,
-    /// The query of the URL.
+    /// Query of the URL.
     pub query: &'a str,
-    /// The header `Authorization`.
+    /// Value of the header `Authorization`.
     pub authorization: Option<&'a str>,
-    /// The header `If-Match`.
+    /// Value of the header `If-Match`.
     pub if_match: Option<&'a str>,
-    /// The header `If-None-Match`.
+    /// Value of the header `If-None-Match`.
     pub if_none_match: Option<&'a str>,
-    /// The header `Content-Type`.
+    /// Value of the header `Content-Type`.
     pub content_type: Option<&'a str>,
-    /// The body.
+    /// Body of the request.
     pub body: &'a [u8],
-    /// URL of the service as the client sees it, without a slash at the end.
+    /// URL of the service as seen by the client, without a trailing slash.
     pub url: &'a str,
 }
 
@@ -43,16 +43,16 @@ pub struct ScimRequest<'a> {
 pub struct ScimResponse {
     /// HTTP status.
     pub status: u16,
-    /// The body, of type `application/scim+json`.
+    /// Body of type `application/scim+json`.
     pub body: Option<String>,
-    /// The header `ETag`.
+    /// Value of the header `ETag`.
     pub version: Option<String>,
-    /// The header `Location`.
+    /// Value of the header `Location`.
     pub location: Option<String>,
 }
 
 impl ScimResponse {
-    /// Returns an error that the service itself did not meet, such as a body that did not arrive.
+    /// Returns an error that did not occur in the service itself, for example for an incomplete body.
     pub fn failed(status: u16, detail: &str) -> ScimResponse {
         ScimResponse::from(ScimError::new(status, detail))
     }
@@ -65,7 +65,7 @@ impl From<ScimError> for ScimResponse {
     }
 }
 
-/// Users and groups for clients of SCIM.
+/// SCIM service for users and groups.
 pub struct Service {
     model: Model,
     url: Option<String>,
@@ -75,26 +75,28 @@ pub struct Service {
 /// Target of a path.
 enum Target<'a> {
     Documents(&'a str, Option<String>),
-    /// Users and groups together.
+    /// Users and groups in one list.
     Root,
     SearchRoot,
     Bulk,
     All(&'a ResourceType),
     Search(&'a ResourceType),
     One(&'a ResourceType, &'a str),
-    /// The user who is authenticated (RFC 7644 section 3.11).
+    /// The authenticated user (RFC 7644 section 3.11).
     Me,
 }
 
 impl Service {
+    /// Creates the service.
+    ///
     /// # Errors
-    /// The key that is wrong, and why.
+    /// A setting is wrong. The error contains its key and the reason.
     pub fn new(settings: &ScimSettings) -> std::result::Result<Service, String> {
         let url = settings.url.as_ref().map(|url| url.trim_end_matches('/').to_owned());
         Ok(Service { model: Model::of(settings)?, url, places: Places::default() })
     }
 
-    /// Answers a request. `connect` opens a connection to the directory, on behalf of the client.
+    /// Answers a request. `connect` opens a connection to the directory on behalf of the client.
     pub fn answer(
         &self,
         request: &ScimRequest<'_>,
@@ -162,12 +164,12 @@ impl Service {
         Ok(document(200, &list(resources, session, places, types, listing)?))
     }
 
-    /// Answers with a document that describes the service, to any client.
+    /// Answers with a document that describes the service. Requires no authentication.
     fn describe(&self, request: &ScimRequest<'_>, kind: &str, id: Option<&str>) -> Result<ScimResponse> {
         if request.method != "GET" {
             return Err(not_allowed(request.method));
         }
-        // RFC 7644 section 4: a filter here is an error.
+        // A filter is an error here (RFC 7644 section 4).
         if pairs(request.query)?.iter().any(|(name, _)| name.eq_ignore_ascii_case("filter")) {
             return Err(ScimError::new(403, "these documents cannot be filtered"));
         }
@@ -238,7 +240,7 @@ impl Service {
     }
 }
 
-/// An operation on one resource.
+/// Runs an operation on one resource.
 fn one(
     resources: &Resources<'_>,
     session: &mut Session,

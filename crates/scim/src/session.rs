@@ -1,4 +1,4 @@
-//! One LDAP connection on behalf of one client: the bind, searches that follow links, and changes.
+//! One LDAP connection on behalf of one client: binds, searches that follow links, and changes.
 
 use std::time::Instant;
 
@@ -16,29 +16,29 @@ use crate::error::{Result, ScimError};
 use crate::limits::{ANSWER_SIZE_MAX, WORK_TIME};
 use crate::model::{ENTRY_UUID, OBJECT_CLASS};
 
-/// The operation of the password policy state that reports the policy.
+/// Operation of Password Policy State that returns the DN of the policy.
 const GET_POLICY: u32 = 0;
 
 /// A bound connection.
 pub(crate) struct Session {
     connection: Connection,
-    /// Time from which nothing more is begun.
+    /// Time after which no further operation is begun.
     end: Instant,
 }
 
-/// An entry with the ids of the entries that it names.
+/// An entry, with the ids of the entries to which it refers.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) entry: Entry,
     pub(crate) links: Vec<Link>,
 }
 
-/// An entry that a value names, if the requester may see it.
+/// A reference to another entry that the requester may see.
 #[derive(Debug)]
 pub(crate) struct Link {
-    /// The attribute with the value.
+    /// Attribute with the value.
     pub(crate) attribute: String,
-    /// The value.
+    /// DN in the value.
     pub(crate) dn: String,
     pub(crate) id: String,
     pub(crate) classes: Vec<String>,
@@ -49,23 +49,23 @@ pub(crate) struct Query<'a> {
     pub(crate) base: &'a str,
     pub(crate) filter: &'a str,
     pub(crate) attributes: &'a [String],
-    /// Attributes whose values name entries.
+    /// Attributes whose values are DNs to follow.
     pub(crate) links: &'a [String],
-    /// Attribute to sort by, and whether the greatest comes first.
+    /// Attribute to sort by, and whether the order is descending.
     pub(crate) sort: Option<(&'a str, bool)>,
 }
 
-/// A page of entries, and the cookie of the next one, empty after the last.
+/// A page of entries, and the cookie of the next page, which is empty after the last one.
 pub(crate) struct Page {
     pub(crate) found: Vec<Found>,
     pub(crate) cookie: Vec<u8>,
 }
 
 impl Session {
-    /// Binds.
+    /// Binds with the credentials.
     ///
     /// # Errors
-    /// 401 for wrong credentials, 503 if the directory does not answer.
+    /// 401 if the credentials are wrong, 503 if the directory does not answer.
     pub(crate) fn bind(mut connection: Connection, credentials: &Credentials) -> Result<Session> {
         connection.set_message_size_max(ANSWER_SIZE_MAX);
         let outcome = match credentials {
@@ -77,7 +77,7 @@ impl Session {
             Credentials::Token(token) => {
                 let outcome = bind_sasl(&mut connection, "OAUTHBEARER", Bearer::message(token).as_bytes())?;
                 if outcome.code == ResultCode::SASL_BIND_IN_PROGRESS {
-                    // The client acknowledges the refusal (RFC 7628 section 3.2.3).
+                    // The client must acknowledge the refusal (RFC 7628 section 3.2.3).
                     bind_sasl(&mut connection, "OAUTHBEARER", b"\x01")?
                 } else {
                     outcome
@@ -91,13 +91,13 @@ impl Session {
         }
     }
 
-    /// Returns the only entry that a filter finds below a base.
+    /// Returns the only entry that matches a filter below a base.
     pub(crate) fn only(&mut self, query: &Query<'_>) -> Result<Option<Found>> {
         let mut found = self.search(query, Scope::WholeSubtree, &mut ControlsBuf::new())?.0;
         Ok(if found.len() == 1 { found.pop() } else { None })
     }
 
-    /// Returns the entry of this name.
+    /// Returns the entry with this DN.
     pub(crate) fn at(&mut self, dn: &str, query: &Query<'_>) -> Result<Option<Found>> {
         let query = Query { base: dn, ..*query };
         match self.search(&query, Scope::BaseObject, &mut ControlsBuf::new()) {
@@ -107,7 +107,7 @@ impl Session {
         }
     }
 
-    /// Returns all entries that a filter finds, which the caller bounds.
+    /// Returns all entries that match a filter. The caller must bound their number.
     pub(crate) fn all(&mut self, query: &Query<'_>) -> Result<Vec<Found>> {
         Ok(self.search(query, Scope::WholeSubtree, &mut ControlsBuf::new())?.0)
     }
@@ -126,7 +126,7 @@ impl Session {
         Ok(Page { found, cookie })
     }
 
-    /// Returns how many entries a filter finds; `None` if limits forbid to count them.
+    /// Returns the number of entries that match a filter; `None` if limits prevent counting them.
     pub(crate) fn count(&mut self, query: &Query<'_>) -> Result<Option<usize>> {
         let mut controls = ControlsBuf::new();
         controls.push(Control { oid: oids::SEARCH_NO_OP, critical: true, value: None });
@@ -143,8 +143,10 @@ impl Session {
         }
     }
 
+    /// Checks that the time for the request is not over.
+    ///
     /// # Errors
-    /// 503 if the time for the request is over.
+    /// 503 if it is over.
     fn check_time(&self) -> Result<()> {
         if Instant::now() < self.end {
             return Ok(());
@@ -203,8 +205,8 @@ impl Session {
         self.change(request, None, &[])
     }
 
-    /// Returns true if a password policy applies to an entry, or the requester may not know: without one, a lock has no
-    /// effect.
+    /// Returns true if a password policy applies to an entry, or if the requester may not know that. Without a policy,
+    /// a lock has no effect.
     pub(crate) fn has_policy(&mut self, dn: &str) -> Result<bool> {
         let operation = StateOperation::<&[u8]> { kind: GET_POLICY, values: Vec::new() };
         let value = encode_password_state(dn, &[operation]);
@@ -213,7 +215,8 @@ impl Session {
         Ok(state.is_none_or(|state| state.operations.iter().all(|answer| !answer.values.is_empty())))
     }
 
-    /// Returns the entryUUID of the requester's own entry; `None` if there is none, or the requester may not see it.
+    /// Returns the entryUUID of the requester's own entry; `None` if there is none or it is not visible to the
+    /// requester.
     pub(crate) fn own_id(&mut self) -> Result<Option<String>> {
         let reply = self.connection.extended(oids::WHO_AM_I, None)?;
         done(&reply.outcome)?;
@@ -222,15 +225,16 @@ impl Session {
         Ok(self.connection.entry(dn, &[ENTRY_UUID])?.and_then(|entry| entry.text(ENTRY_UUID)))
     }
 
-    /// Deletes an entry, if it has this version.
+    /// Deletes an entry. Fails if it does not match the assertion.
     pub(crate) fn delete(&mut self, dn: &str, assertion: Option<&FilterBuf>) -> Result<()> {
         self.change(Request::Delete(DeleteRequest { entry: dn }), assertion, &[])
     }
 
-    /// Changes an entry, if it has this version. With a new name, both changes are one transaction (RFC 5805).
+    /// Changes an entry. Fails if it does not match the assertion. Changes of attributes and of the name are made in
+    /// one transaction (RFC 5805).
     ///
     /// # Errors
-    /// 412 if it has another version.
+    /// 412 if the entry does not match the assertion.
     pub(crate) fn modify(
         &mut self,
         dn: &str,
@@ -282,7 +286,7 @@ impl Session {
     }
 }
 
-/// A new name of an entry.
+/// New name of an entry.
 #[derive(Debug)]
 pub(crate) struct Renamed {
     pub(crate) rdn: String,
@@ -303,8 +307,8 @@ fn bind_sasl(connection: &mut Connection, mechanism: &str, credentials: &[u8]) -
     Ok(connection.request(request, Controls::NONE)?.outcome)
 }
 
-/// Reads the dereference control of an entry. Values that name no entry, or one that the requester may not see, are
-/// left out.
+/// Reads the dereference control of an entry. Omits values whose entries do not exist or are not visible to the
+/// requester.
 fn links_of(controls: Controls<'_>) -> Vec<Link> {
     let value = controls.find(oids::DEREFERENCE).and_then(|control| control.value);
     let Some(items) = value.and_then(Dereferenced::decode_list) else { return Vec::new() };

@@ -1,32 +1,33 @@
-//! Settings of the service: bases, object classes and the mapping of attributes.
+//! Settings of the service: bases, object classes, and the mapping of attributes.
 
-/// Settings of the service, the table `[scim]` of the node file.
+/// Settings of the service: the table `[scim]` in the node file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScimSettings {
-    /// DN below which users are, and new ones are added.
+    /// DN below which users are found and added.
     pub users: String,
-    /// DN below which groups are, and new ones are added.
+    /// DN below which groups are found and added.
     pub groups: String,
-    /// Attribute of the name of new users.
+    /// RDN attribute of new users.
     pub user_rdn: String,
-    /// Attribute of the name of new groups.
+    /// RDN attribute of new groups.
     pub group_rdn: String,
-    /// Object classes of new users; entries with the first are users.
+    /// Object classes of new users. Entries with the first one are users.
     pub user_classes: Vec<String>,
-    /// Object classes of new groups; entries with the first are groups.
+    /// Object classes of new groups. Entries with the first one are groups.
     pub group_classes: Vec<String>,
-    /// Object classes of other entries that are groups.
+    /// Further object classes whose entries are groups.
     pub other_group_classes: Vec<String>,
-    /// Attributes of users, each `NAME=ATTRIBUTE`: the name in SCIM and the LDAP attribute, empty for none.
+    /// Attributes of users in the form `NAME=ATTRIBUTE`, with the SCIM name and the LDAP attribute, which may be empty
+    /// for none.
     pub user_attributes: Vec<String>,
     /// Attributes of groups, in the same form.
     pub group_attributes: Vec<String>,
-    /// URL of the service as clients see it, if a proxy changes it.
+    /// URL of the service as seen by clients, if a proxy changes it.
     pub url: Option<String>,
 }
 
 impl ScimSettings {
-    /// Returns the default settings for these two places.
+    /// Returns the default settings for these two DNs.
     pub fn new(users: String, groups: String) -> ScimSettings {
         ScimSettings {
             users,

@@ -1,6 +1,8 @@
-//! Times of SCIM (RFC 7643 section 2.3.5, xsd:dateTime) and of LDAP (RFC 4517 section 3.3.13, GeneralizedTime).
+//! Conversion of times between SCIM (RFC 7643 section 2.3.5, xsd:dateTime) and LDAP (RFC 4517 section 3.3.13,
+//! GeneralizedTime).
 
-/// Returns `20261127083000Z` for `2026-11-27T08:30:00Z`; a fraction and an offset are kept. `None` for another form.
+/// Converts `2026-11-27T08:30:00Z` to `20261127083000Z`. Keeps a fraction and an offset. Returns `None` if the form is
+/// not valid.
 pub(crate) fn to_ldap(text: &str) -> Option<String> {
     let (date, time) = text.split_once('T')?;
     let digits = |text: &str, separator: char, count: usize| {
@@ -32,7 +34,7 @@ pub(crate) fn to_ldap(text: &str) -> Option<String> {
     Some(format!("{date}{time}{fraction}{zone}"))
 }
 
-/// Returns `2026-11-27T08:30:00Z` for `20261127083000Z`, which is the form that the server writes.
+/// Converts `20261127083000Z`, the form that the server writes, to `2026-11-27T08:30:00Z`.
 pub(crate) fn from_ldap(text: &str) -> Option<String> {
     let (digits, rest) = text.split_at_checked(14)?;
     if !text.is_ascii() || !digits.bytes().all(|octet| octet.is_ascii_digit()) || !rest.ends_with('Z') {

@@ -1,7 +1,7 @@
-//! Filters of SCIM as filters of LDAP (RFC 4515).
+//! Translation of SCIM filters to LDAP filters (RFC 4515).
 //!
-//! Every comparison becomes one that an index can answer, so a search by `userName` or `externalId` looks at one entry.
-//! A filter that LDAP cannot express exactly is refused, not approximated.
+//! Every comparison becomes one that an index can answer, so a search by `userName` or `externalId` examines one entry.
+//! A filter that LDAP cannot express exactly is refused.
 
 mod inner;
 
@@ -15,17 +15,17 @@ use crate::model::{CREATE_TIMESTAMP, ENTRY_UUID, MODIFY_TIMESTAMP, ResourceType}
 use crate::path::AttributePath;
 use crate::time;
 
-/// Filters that are always and never true (RFC 4526).
+/// Filters that always match and never match (RFC 4526).
 pub(crate) const ALWAYS: &str = "(&)";
 pub(crate) const NEVER: &str = "(|)";
 
-/// Returns the DN of the resource with an id, if there is one.
+/// Function that returns the DN of the resource with an id, if there is one.
 pub(crate) type FindDn<'f> = &'f mut dyn FnMut(&str) -> Result<Option<String>>;
 
-/// Returns the filter for entries of `resource`, without the one for their class.
+/// Returns the filter for entries of `resource`, without the condition on their class.
 ///
 /// # Errors
-/// invalidFilter: unknown attributes, comparisons that the type does not have, values of another type.
+/// invalidFilter for unknown attributes, operators that do not fit the type, and values of the wrong type.
 pub(crate) fn translate(resource: &ResourceType, filter: &Filter, find: FindDn<'_>) -> Result<String> {
     Ok(match filter {
         Filter::And(filters) => format!("(&{})", joined(resource, filters, find)?),
@@ -53,14 +53,14 @@ fn negated(filter: &str) -> String {
     }
 }
 
-/// One comparison; without an operator whether there is a value.
+/// Translates a comparison, or a test of presence if there is no operator.
 fn compare(
     resource: &ResourceType,
     path: &AttributePath,
     comparison: Option<(Operator, &Value)>,
     find: FindDn<'_>,
 ) -> Result<String> {
-    // `attribute eq null` is true if there is no value.
+    // `attribute eq null` matches if there is no value.
     if let Some((operator @ (Operator::Equal | Operator::NotEqual), Value::Null)) = comparison {
         let present = compare(resource, path, None, find)?;
         return Ok(if operator == Operator::Equal { negated(&present) } else { present });
@@ -78,7 +78,7 @@ fn compare(
     let unknown = || ScimError::filter(format!("{path}: {} has no such attribute", resource.name.text()));
     let resolved = resource.resolve(path).ok_or_else(unknown)?;
     match resolved.part {
-        // The value is what a filter compares if it names no part (RFC 7644 section 3.4.2.2).
+        // A filter without a part compares the part `value` (RFC 7644 section 3.4.2.2).
         None => attribute(resolved.attribute, path, comparison, find),
         Some(part) => part_of(resolved.attribute, part, path, comparison, find),
     }
@@ -112,7 +112,7 @@ fn attribute(
     }
 }
 
-/// Joins one filter for each LDAP attribute. `ne` is true if none of them has the value.
+/// Joins the filters for several LDAP attributes. `ne` matches if none of them has the value.
 fn any_of(filters: Vec<String>, comparison: Option<(Operator, &Value)>) -> Result<String> {
     if filters.len() == 1 {
         return Ok(filters.concat());
@@ -143,7 +143,7 @@ fn part_of(
     }
 }
 
-/// A comparison of texts with an LDAP attribute.
+/// Translates a comparison of a text with an LDAP attribute.
 fn text(name: &str, path: &AttributePath, comparison: Option<(Operator, &Value)>) -> Result<String> {
     let Some((operator, value)) = comparison else { return Ok(format!("({name}=*)")) };
     let Value::String(value) = value else {
@@ -152,14 +152,14 @@ fn text(name: &str, path: &AttributePath, comparison: Option<(Operator, &Value)>
     Ok(compared(name, operator, value))
 }
 
-/// A comparison with a value as LDAP writes it.
+/// Translates a comparison with a value in LDAP form.
 fn compared(name: &str, operator: Operator, value: &str) -> String {
     let is_empty = value.is_empty();
     let value = filter_value(value);
     match operator {
         Operator::Equal => format!("({name}={value})"),
         Operator::NotEqual => format!("(!({name}={value}))"),
-        // Every text contains the empty one.
+        // Every text contains the empty text.
         Operator::Contains | Operator::StartsWith | Operator::EndsWith if is_empty => format!("({name}=*)"),
         Operator::Contains => format!("({name}=*{value}*)"),
         Operator::StartsWith => format!("({name}={value}*)"),
@@ -171,7 +171,7 @@ fn compared(name: &str, operator: Operator, value: &str) -> String {
     }
 }
 
-/// Returns true if this has the form of an id, that of a UUID (RFC 4122 section 3).
+/// Returns true if a text has the form of an id, which is that of a UUID (RFC 4122 section 3).
 pub(crate) fn is_id(text: &str) -> bool {
     text.len() == 36
         && text.bytes().enumerate().all(|(place, octet)| match place {
@@ -184,7 +184,7 @@ fn id(comparison: Option<(Operator, &Value)>) -> Result<String> {
     match comparison {
         None => Ok(ALWAYS.to_owned()),
         Some((operator @ (Operator::Equal | Operator::NotEqual), Value::String(id))) => {
-            // A text of another form is the id of no resource.
+            // A text in any other form is not the id of a resource.
             let equal = if is_id(id) { format!("({ENTRY_UUID}={id})") } else { NEVER.to_owned() };
             Ok(if operator == Operator::Equal { equal } else { negated(&equal) })
         }
@@ -235,7 +235,7 @@ fn active(name: &str, path: &AttributePath, comparison: Option<(Operator, &Value
     }
 }
 
-/// A comparison with the id of another resource.
+/// Translates a comparison with the id of another resource.
 fn link(
     name: &str,
     path: &AttributePath,
@@ -253,7 +253,7 @@ fn link(
     }
 }
 
-/// Returns the LDAP attribute by which `sortBy` sorts.
+/// Returns the LDAP attribute for `sortBy`.
 ///
 /// # Errors
 /// invalidPath for an attribute without an order.
@@ -336,7 +336,7 @@ mod tests {
         }
     }
 
-    /// Whatever is accepted is a filter of LDAP, and nothing panics.
+    /// Every accepted filter is translated to a valid LDAP filter, and nothing panics.
     #[test]
     fn random_filters_are_valid_or_refused() {
         const WORDS: [&str; 44] = [

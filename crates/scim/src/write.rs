@@ -1,4 +1,4 @@
-//! Resources as entries: the attributes of a new entry, and the changes of one that exists.
+//! Conversion of resources to entries: the attributes of a new entry, and the changes of an existing one.
 
 use client::Entry;
 use ldap::{AttributesBuf, ChangeOperation, ChangesBuf};
@@ -10,33 +10,33 @@ use crate::model::{EXTERNAL_ID, OBJECT_CLASS, ResourceName, ResourceType, SCIM_C
 use crate::read::{first, without_label};
 use crate::session::{Found, Renamed};
 
-/// Wanted content of an attribute of an entry.
+/// Requested content of an attribute of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// As the first value; other values stay.
+    /// The first value. Other values are not changed.
     First(String),
-    /// As the first value, which may have a label after a space (labeledURI, RFC 2079).
+    /// The URI in the first value, which may have a label after a space (labeledURI, RFC 2079).
     Uri(String),
-    /// These values and no others.
+    /// All values.
     All(Vec<String>),
     /// A new password.
     Password(String),
-    /// A lock without end, or none.
+    /// A lock without an end, or no lock.
     Disabled(bool),
-    /// A resource of this id.
+    /// The DN of the resource with this id.
     Link(String),
     /// No value.
     Nothing,
 }
 
-/// Attributes with what they are to hold.
+/// LDAP attributes with their requested content.
 pub(crate) type Wishes = Vec<(String, Wanted)>;
 
-/// Returns what a checked resource asks for, except members. Attributes that it lacks are to hold nothing; a password
-/// or a lock stays as it is.
+/// Returns the content that a checked resource requests, except members. Attributes that it lacks are requested to be
+/// empty, but a password or a lock is not changed.
 ///
 /// # Errors
-/// invalidValue for values that no entry can hold together.
+/// invalidValue for values that an entry cannot have together.
 pub(crate) fn wishes(resource: &ResourceType, object: &Map<String, Value>) -> Result<Wishes> {
     let mut all = Vec::new();
     for attribute in resource.core() {
@@ -54,8 +54,8 @@ pub(crate) fn wishes(resource: &ResourceType, object: &Map<String, Value>) -> Re
     Ok(all)
 }
 
-/// Returns true if the client wants no value in place of the default: a null that PATCH leaves, or values none of which
-/// is primary.
+/// Returns true if the client requests no value in place of the default: by a null in a PATCH, or by values none of
+/// which is primary.
 fn is_unset(attribute: &Attribute, value: Option<&Value>) -> bool {
     match (&attribute.binding, value) {
         (Binding::Active(_), Some(value)) => value.is_null(),
@@ -83,7 +83,7 @@ fn wish(attribute: &Attribute, value: Option<&Value>, all: &mut Wishes) {
             all.extend(password.map(|password| (name.clone(), Wanted::Password(password))));
         }
         Binding::Active(name) => {
-            // Without a value it stays as it is; removed, it is the default.
+            // If it is absent, the lock is not changed. If it was removed, the default applies.
             all.extend(value.map(|value| (name.clone(), Wanted::Disabled(*value == false))));
         }
         Binding::Inner => {
@@ -122,19 +122,19 @@ fn texts(value: Option<&Value>, is_wanted: impl Fn(&Value) -> bool) -> Vec<Strin
     values.filter_map(|value| value["value"].as_str()).map(str::to_owned).collect()
 }
 
-/// The values of a type, the primary one first.
+/// Returns the values of a type, with the primary one first.
 fn of_slot(value: Option<&Value>, slot: &Slot) -> Vec<String> {
     let mut values = texts(value, |value| value["type"] == slot.canonical && value["primary"] == true);
     values.extend(texts(value, |value| value["type"] == slot.canonical && value["primary"] != true));
     values
 }
 
-/// Lines as a postal address (RFC 4517 section 3.3.28).
+/// Converts lines to a postal address (RFC 4517 section 3.3.28).
 fn postal_address(text: &str) -> String {
     text.replace('\\', "\\5C").replace('$', "\\24").replace("\r\n", "$").replace('\n', "$")
 }
 
-/// Gives a user without a name one, because an entry must have `cn` and `sn`.
+/// Generates a name for a user without one, because an entry must have `cn` and `sn`.
 fn give_names(resource: &ResourceType, object: &Map<String, Value>, all: &mut Wishes) {
     let text = |name: &str| object.get(name).and_then(Value::as_str).map(str::to_owned);
     let part = |name: &str| object.get("name")?.get(name)?.as_str().map(str::to_owned);
@@ -155,7 +155,7 @@ fn give_names(resource: &ResourceType, object: &Map<String, Value>, all: &mut Wi
     }
 }
 
-/// The full name of given and family name; `None` without both.
+/// Returns the full name made of given and family name; `None` if there is neither.
 fn full_name(object: &Map<String, Value>) -> Option<String> {
     let part = |name: &str| object.get("name")?.get(name)?.as_str();
     match (part("givenName"), part("familyName")) {
@@ -164,7 +164,7 @@ fn full_name(object: &Map<String, Value>) -> Option<String> {
     }
 }
 
-/// Lets a formatted name that repeats other names follow a change of these.
+/// If a formatted name consists of other names, updates it when these change.
 pub(crate) fn follow_names(before: &Map<String, Value>, after: &mut Map<String, Value>) {
     let formatted =
         |object: &Map<String, Value>| Some(object.get("name")?.get("formatted")?.as_str()?.to_owned());
@@ -180,7 +180,7 @@ pub(crate) fn follow_names(before: &Map<String, Value>, after: &mut Map<String, 
     }
 }
 
-/// Returns the ids of other resources that are asked for.
+/// Returns the ids of other resources in the requested content.
 pub(crate) fn linked_ids(wishes: &Wishes) -> Vec<String> {
     let id = |(_, wanted): &(String, Wanted)| match wanted {
         Wanted::Link(id) => Some(id.clone()),
@@ -189,10 +189,10 @@ pub(crate) fn linked_ids(wishes: &Wishes) -> Vec<String> {
     wishes.iter().filter_map(id).collect()
 }
 
-/// Returns DN and attributes of a new entry. `dn_of` finds resources by their ids.
+/// Returns the DN and the attributes of a new entry. `dn_of` finds resources by their ids.
 ///
 /// # Errors
-/// invalidValue if the attribute of its name has no value, or an id names no resource.
+/// invalidValue if the RDN attribute has no value, or an id does not belong to a resource.
 pub(crate) fn new_entry(
     resource: &ResourceType,
     wishes: Wishes,
@@ -262,10 +262,11 @@ impl EntryChanges {
     }
 }
 
-/// Adds to `changes` what makes an entry hold what is asked for. What it holds already is not touched.
+/// Adds to `changes` the changes that give an entry the requested content. Content that the entry already has is not
+/// changed.
 ///
 /// # Errors
-/// invalidValue if an id names no resource.
+/// invalidValue if an id does not belong to a resource.
 pub(crate) fn changes_of(
     resource: &ResourceType,
     found: &Found,
@@ -320,16 +321,16 @@ pub(crate) fn changes_of(
     Ok(())
 }
 
-/// Returns true for an attribute of the auxiliary class.
+/// Returns true if the attribute belongs to the auxiliary class.
 fn needs_class(name: &str) -> bool {
     name == EXTERNAL_ID || name == UNSET
 }
 
-/// Adds the auxiliary class that an attribute needs.
+/// Adds the auxiliary class that the attribute requires.
 fn give_class(entry: &Entry, name: &str, changes: &mut EntryChanges) {
     let has_class = entry.texts(OBJECT_CLASS).iter().any(|class| class.eq_ignore_ascii_case(SCIM_CLASS));
     if needs_class(name) && !has_class {
-        // The control for permissive changes lets it be added twice.
+        // The permissive modify control allows adding it twice.
         changes.push(ChangeOperation::Add, OBJECT_CLASS, &[SCIM_CLASS.to_owned()]);
     }
 }
@@ -357,14 +358,14 @@ fn set_first(
     Ok(())
 }
 
-/// Returns true if the attribute is part of the entry's name.
+/// Returns true if the attribute is part of the RDN.
 fn is_in_name(entry: &Entry, name: &str) -> bool {
     let dn = ldap::Dn::parse(&entry.dn).ok();
     let rdn = dn.as_ref().and_then(ldap::Dn::rdn);
     rdn.is_some_and(|rdn| rdn.avas.iter().any(|ava| ava.attribute.eq_ignore_ascii_case(name)))
 }
 
-/// Returns the new name of an entry whose name has another value of the attribute.
+/// Returns the new name of an entry whose RDN has a new value of the attribute.
 fn renamed(entry: &Entry, name: &str, value: &str) -> Result<Renamed> {
     let dn = ldap::Dn::parse(&entry.dn).map_err(|error| ScimError::new(500, error.to_string()))?;
     let avas = dn.rdn().map(|rdn| rdn.avas.len());

@@ -1,7 +1,7 @@
-//! Filters over the parts of one value: `emails[type eq "work" and value co "@example.com"]`.
+//! Filters on the parts of one value: `emails[type eq "work" and value co "@example.com"]`.
 //!
-//! All comparisons are about the same value, which LDAP cannot say of two comparisons. So the parts that the mapping
-//! decides (`type`) are evaluated, and what remains may be one comparison, or several with `or` between them.
+//! All comparisons apply to the same value, which LDAP cannot express for two comparisons. So the parts that the
+//! mapping determines (`type`) are evaluated. What remains may be one comparison, or several joined by `or`.
 
 use serde_json::{Map, Value};
 
@@ -12,7 +12,7 @@ use crate::filter::{Filter, matches};
 use crate::model::ResourceType;
 use crate::path::AttributePath;
 
-/// Returns the filter for entries one of whose values passes `inner`.
+/// Returns the filter for entries with a value that matches `inner`.
 pub(super) fn has_value(
     resource: &ResourceType,
     path: &AttributePath,
@@ -25,13 +25,13 @@ pub(super) fn has_value(
         return Err(ScimError::filter(format!("{path}: it has no parts to filter by")));
     }
     if matches!(resolved.attribute.binding, Binding::Inner) {
-        // One value, whose parts have attributes of their own.
+        // There is only one value, whose parts have separate LDAP attributes.
         return super::translate(resource, &prefixed(path, inner)?, find);
     }
     values(resolved.attribute, path, inner, find)
 }
 
-/// Returns the filter for entries one of whose values of `attribute` passes `inner`.
+/// Returns the filter for entries with a value of `attribute` that matches `inner`.
 pub(super) fn values(
     attribute: &Attribute,
     path: &AttributePath,
@@ -52,7 +52,7 @@ pub(super) fn values(
     })
 }
 
-/// Returns the filter for entries one of whose values, all or those of one type, passes `inner`.
+/// Returns the filter for entries with a value that matches `inner`, among all values or those of one type.
 fn of_slot(
     attribute: &Attribute,
     path: &AttributePath,
@@ -70,13 +70,13 @@ fn of_slot(
     })
 }
 
-/// A filter over parts, after the parts that the mapping decides.
+/// A filter on parts after the evaluation of the parts that the mapping determines.
 enum Reduced {
     Constant(bool),
     Filter(String),
 }
 
-/// The values that a filter is about: all of an attribute, or those of one type.
+/// Values to which a filter applies: all values of an attribute, or those of one type.
 struct Values<'a, 'f> {
     attribute: &'a Attribute,
     path: &'a AttributePath,
@@ -124,7 +124,7 @@ fn reduced(values: &mut Values<'_, '_>, filter: &Filter) -> Result<Reduced> {
     }
 }
 
-/// A comparison with one part of a value.
+/// Evaluates or translates a comparison of one part of a value.
 fn part(
     values: &mut Values<'_, '_>,
     name: &AttributePath,
@@ -160,7 +160,7 @@ fn inexpressible(path: &AttributePath) -> ScimError {
     ))
 }
 
-/// The same filter with the attribute's name before the names of its parts.
+/// Returns the filter with the attribute's name prepended to the names of its parts.
 fn prefixed(path: &AttributePath, filter: &Filter) -> Result<Filter> {
     let whole = |part: &AttributePath| {
         if part.part.is_some() || part.schema.is_some() {
