@@ -1,16 +1,16 @@
 //! Search (RFC 4511 section 4.5): a state machine that owns its request and no snapshot.
 //!
-//! [`Search::start`] finds the base, prepares the filter and chooses a plan. [`Search::run`] continues as long as its
-//! budget lasts, on the current snapshot of the calling thread. So a long search never blocks a thread or pins a
+//! [`Search::start`] finds the base, prepares the filter and chooses a plan. [`Search::run`] runs one slice, as long as
+//! its budget lasts, on the current snapshot of the calling thread. So a long search never blocks a thread or pins a
 //! position of the store, and any thread may run its next slice.
 //!
-//! Results come in ascending entry id unless the client asks for another order. An entry that matches throughout is
-//! returned exactly once, an entry that changes meanwhile at most once, and each result is consistent in itself.
-//! Between slices the search remembers the last id and continues after it. If the snapshot has changed, the search
-//! resolves the names in the filter again and verifies candidates found before. [`Search::split`] lets several threads
-//! scan the rest of a long search in parts; the guarantees stay the same.
+//! Results come in ascending entry id unless the client requests another order. An entry that matches throughout is
+//! returned exactly once, an entry that changes during the search at most once, and each result is consistent in
+//! itself. Each slice continues after the last id of the previous one. If the snapshot has changed between slices, the
+//! search resolves the names in the filter again and verifies the candidates found before. [`Search::split`] lets
+//! several threads scan the rest of a long search in parts, with the same guarantees.
 //!
-//! Each step is a type of its own and does not refer back to earlier ones:
+//! Each step is a separate type and does not refer back to earlier steps:
 //!
 //! 1. [`Search`] checks the request and lets `base` find the base entry
 //! 2. `outside` answers at once if the base is not in the tree: the root DSE, the schema, the monitor, the settings
@@ -19,11 +19,11 @@
 //! 4. `scanner` examines `candidates` in slices: `scope` and `matcher` decide which are results, `result` writes them,
 //!    `stream` those too large for a buffer, with an `attribute_stream`
 //!
-//! `sorting` holds results until they can be sent in order, or `ordered` finds them in a sort order. `usability`
+//! `sorting` holds results until they can be sent in order, and `ordered` takes them from a sort order. `usability`
 //! reports for each result whether its password can be used, `paging` returns one page at a time, `parts` lets several
-//! threads scan, `explain` describes the plan, `again` compares the entries that access rules show, `sync` reports
-//! changes since an earlier search, and `feed` those that occur later. `deleted` adds deleted entries. `end` writes the
-//! searchResDone.
+//! threads scan, `explain` describes the plan, and `again` compares what a search returns under different access rules.
+//! `sync` reports changes since an earlier search, and `feed` later changes. `deleted` adds deleted entries. `end`
+//! writes the searchResDone.
 
 mod again;
 mod assertion;
@@ -107,45 +107,45 @@ struct SearchInputs<'a> {
     controls: &'a RequestControls,
 }
 
-/// A search under way. `Send`; owns everything it needs.
+/// A search in progress. It is `Send` and owns all its data.
 pub struct Search {
     id: MessageId,
     time_limit_seconds: u32,
     asked: RequestedLimits,
     result_code: Option<ResultCode>,
-    /// The fault of the server that ended the search, and its text.
+    /// The server fault that ended the search, and its text.
     fault: Option<Box<(ServerFault, String)>>,
-    /// Text for the client, if the search met a limit on what it may examine.
+    /// Diagnostic message for the client, if the search reached a limit on examined entries.
     refusal: Option<Box<str>>,
     work: Work,
     /// The page that the search returns, if the results are paged.
     paging: Option<Box<Paging>>,
-    /// Sort order, if the client asked for one.
+    /// Requested order, if the client asked for one.
     order: Option<Box<Order>>,
     /// Position in the log at the start, if the client asked for it.
     position: Option<Box<PositionToken>>,
-    /// Count of the results, if the search returns none.
+    /// Count of the results, if the search returns the count in place of the results.
     count: Option<Box<Count>>,
-    /// Search of the deleted entries, if the search returns those too.
+    /// Search of the deleted entries, if the search returns them too.
     deleted: Option<Box<DeletedSearch>>,
 }
 
-/// Limits in the request, 0 for none. They decide whose limit an error names.
+/// Limits in the request; 0 for none. They determine whether an error names the client's or the server's limit.
 #[derive(Clone, Copy)]
 struct RequestedLimits {
     size: u32,
     time_seconds: u32,
-    /// Whether the node file sets a limit for this requester, in place of the directory's.
+    /// Whether the node file sets a limit for this requester that replaces the directory's.
     has_own_size: bool,
     has_own_time: bool,
 }
 
-/// The order that a client requested.
+/// The order that the client requested.
 struct Order {
-    /// Result of the sort request; `None` without one.
+    /// Result of the sort request; `None` without a sort request.
     outcome: Option<SortOutcome>,
     is_critical: bool,
-    /// Result of the list view request; `None` without one.
+    /// Result of the list view request; `None` without a list view request.
     part: Option<Result<(), WindowError>>,
 }
 
@@ -159,7 +159,8 @@ impl Search {
     /// Prepares a search.
     ///
     /// # Errors
-    /// The outcome to send: the base does not exist, may not be read, or is on another server.
+    /// The outcome to send, such as for a base that does not exist, that the requester may not read, or that is on
+    /// another server.
     pub fn start(
         snapshot: &Snapshot,
         context: &RequestContext<'_>,
@@ -169,11 +170,11 @@ impl Search {
     ) -> Result<Search, Outcome> {
         let rights = &snapshot.rights(context)?;
         if controls.explain && !rights.is_administrator() {
-            // Estimates count all entries, even those that the requester may not read.
+            // The estimates in an explanation count all entries, even those that the requester may not read.
             return Err(denied("only the administrator may ask how a search is carried out").into());
         }
         let inputs = SearchInputs { snapshot, context, rights, id, request, controls };
-        // Refused before the base is looked for, so that the refusal reveals nothing.
+        // This refusal comes before the base is looked up, so that it reveals nothing.
         let count = Count::of(controls)?;
         let shows_deleted = inputs.shows_deleted()?;
         let paging = match controls.page() {
@@ -211,7 +212,8 @@ impl Search {
             _ => None,
         };
         if let Some(page) = paging.as_deref() {
-            // The setting limits each page. Over all pages a client receives as many entries as it requests.
+            // The size limit of the settings applies to each page. The size limit of the request applies to all pages
+            // in total.
             let room = rights.size_limit(page.room());
             match &deleted {
                 Some(deleted) if deleted.has_begun && !page.is_abandoned() => work.turn_to_deleted(room),
@@ -264,9 +266,9 @@ impl Search {
         self.end_slice(snapshot, outcome, out)
     }
 
-    /// Hands the remaining candidates to other threads. Returns their scanner and the first id to examine. From now on
-    /// the search continues with [`take`](Search::take) and not with [`run`](Search::run). Returns `None` if there is
-    /// nothing to share, or not yet: ask again after another slice.
+    /// Prepares to share the remaining candidates with other threads. Returns their scanner and the first id to
+    /// examine. From then on, [`take`](Search::take) continues the search, not [`run`](Search::run). Returns `None` if
+    /// there is nothing to share, or not yet: then try again after another slice.
     pub fn split(&mut self) -> Option<(PartScanner, u64)> {
         match &mut self.work {
             Work::Made(_) => None,
@@ -275,8 +277,8 @@ impl Search {
         }
     }
 
-    /// Returns the number of candidates left to examine, as the plan estimates it, or until the size limit is likely to
-    /// be reached; `None` while it is unknown.
+    /// Returns the estimated number of candidates left to examine until the candidates or the size limit are exhausted;
+    /// `None` while it is unknown.
     pub fn candidates_left(&self) -> Option<u64> {
         match &self.work {
             Work::Made(_) => None,
@@ -285,8 +287,8 @@ impl Search {
         }
     }
 
-    /// Returns the number of candidates of a search that may examine many of them for few results, for lack of an index
-    /// or because it sorts; `None` of any other search.
+    /// Returns the number of candidates of a costly search: one that may examine many of them for few results, because
+    /// an index is missing or because it sorts. Returns `None` for other searches.
     pub fn costly_candidates(&self) -> Option<u64> {
         match &self.work {
             Work::Made(_) => None,
@@ -294,7 +296,7 @@ impl Search {
         }
     }
 
-    /// Returns the percentage of the scan threads' time that costly searches of the requester may take; 0 for any.
+    /// Returns the percentage of the scan threads' time that costly searches of the requester may take; 0 for no limit.
     pub fn scan_share(&self) -> u32 {
         match &self.work {
             Work::Made(_) => 0,
@@ -302,8 +304,8 @@ impl Search {
         }
     }
 
-    /// Returns the shape of the filter, with the indexes that it lacks; `None` if the search is not in the tree, or the
-    /// schema was changed since its start.
+    /// Returns the shape of the filter, with the indexes that it lacks. Returns `None` if the search is outside the
+    /// tree, or if the schema has changed since the start.
     pub fn shape(&self, snapshot: &Snapshot) -> Option<FilterShape> {
         match &self.work {
             Work::Tree(search) if search.scanner.knows_schema(snapshot) => {
@@ -313,7 +315,7 @@ impl Search {
         }
     }
 
-    /// Passes the name of each attribute whose index gives the candidates to `each`; none if the schema was changed
+    /// Calls `each` with the name of each attribute whose index supplies candidates; never if the schema has changed
     /// since the start.
     pub fn each_index(&self, snapshot: &Snapshot, each: &mut dyn FnMut(&str)) {
         if let Work::Tree(search) = &self.work
@@ -325,8 +327,8 @@ impl Search {
     }
 
     /// Accepts the next piece of a search that was [`split`](Search::split), in ascending id, and appends its results
-    /// to `out`, within the limits. [`Step::Done`] means that the searchResDone is written too; later pieces are not
-    /// needed.
+    /// to `out`, within the limits. [`Step::Done`] means that the searchResDone is written as well, so that later
+    /// pieces are not needed.
     pub fn take(&mut self, snapshot: &Snapshot, piece: Piece, out: &mut Vec<u8>) -> Step {
         let Work::Tree(search) = &mut self.work else { return Step::Done };
         let start = out.len();
@@ -337,19 +339,20 @@ impl Search {
         self.end_slice(snapshot, outcome, out)
     }
 
-    /// Returns true while a large result is being streamed: [`run`](Search::run) continues it, and pieces wait, even if
-    /// the search was split.
+    /// Returns true while a large result is streamed. Then [`run`](Search::run) continues it, and pieces have to wait,
+    /// even if the search was split.
     pub fn is_streaming(&self) -> bool {
         matches!(&self.work, Work::Tree(search) if search.is_streaming())
     }
 
-    /// Returns true if the search has sent its first results and now sends changes until it is ended.
+    /// Returns true if the search has sent its first results and now sends changes until the client or the server ends
+    /// it.
     pub fn is_listening(&self) -> bool {
         matches!(&self.work, Work::Tree(search) if search.is_listening())
     }
 
-    /// Registers a search that listens for changes with the feed of its event loop. Without a feed the search looks for
-    /// changes itself.
+    /// Registers a search that listens for changes with the feed of its event loop. Without a feed, the search reads
+    /// changes from the log itself.
     ///
     /// # Errors
     /// The store failed.
@@ -360,14 +363,14 @@ impl Search {
         }
     }
 
-    /// Accepts changes from the feed, to send them.
+    /// Accepts changes from the feed, which the search sends next.
     pub fn take_changes(&mut self, set: Arc<ChangeSet>) {
         if let Work::Tree(search) = &mut self.work {
             search.take_changes(set);
         }
     }
 
-    /// Returns the code that ends the search of a client that reads changes more slowly than they occur.
+    /// Returns the result code for ending the search because its client reads changes more slowly than they occur.
     pub fn code_of_laggard(&self) -> ResultCode {
         match &self.work {
             Work::Tree(search) if search.scanner.sync().is_some() => ResultCode::E_SYNC_REFRESH_REQUIRED,
@@ -381,8 +384,8 @@ impl Search {
         matches!(&self.work, Work::Tree(search) if search.is_mid_message())
     }
 
-    /// Returns the plan of the search and its counts so far; `None` without a plan, because the root DSE, the schema
-    /// and the monitor are not in the tree.
+    /// Returns the plan of the search and its counts so far. Returns `None` for a search outside the tree, such as of
+    /// the root DSE, which has no plan.
     ///
     /// # Errors
     /// The store failed.
@@ -409,8 +412,7 @@ impl Search {
         matches!(&self.work, Work::Tree(search) if search.explains)
     }
 
-    /// Adds the time of each step to the explanation. `plan_micros` is the time until [`start`](Search::start)
-    /// returned.
+    /// Adds the time of each step to the explanation. `plan_micros` is the time that [`start`](Search::start) took.
     pub fn measure(&mut self, plan_micros: u64, clock: Clock) {
         if let Work::Tree(search) = &mut self.work {
             search.times.plan = plan_micros;
@@ -418,7 +420,7 @@ impl Search {
         }
     }
 
-    /// Returns the bytes of memory that the search holds now, itself included. Each [`PartScanner`] adds
+    /// Returns the memory that the search uses at present, itself included, in bytes. Each [`PartScanner`] adds
     /// [`part_bytes`](Search::part_bytes).
     pub fn memory_bytes(&mut self) -> usize {
         let work = match &mut self.work {
@@ -430,7 +432,7 @@ impl Search {
         size_of::<Search>() + work + order + deleted + self.paging.as_ref().map_or(0, |_| size_of::<Paging>())
     }
 
-    /// Returns the bytes of memory that each [`PartScanner`] of this search holds, without its results.
+    /// Returns the memory that each [`PartScanner`] of this search uses, without its results, in bytes.
     pub fn part_bytes(&mut self) -> usize {
         match &mut self.work {
             Work::Made(_) => 0,
@@ -469,23 +471,23 @@ impl Search {
         self.result_code
     }
 
-    /// Returns the text for the client, if the search met a limit on what it may examine.
+    /// Returns the diagnostic message for the client, if the search reached a limit on examined entries.
     pub fn refusal(&self) -> Option<&str> {
         self.refusal.as_deref()
     }
 
-    /// Returns the fault of the server that ended the search, if there was one, and its text.
+    /// Returns the server fault that ended the search, and its text, if there was one.
     pub fn fault(&self) -> Option<(ServerFault, &str)> {
         self.fault.as_deref().map(|(fault, text)| (*fault, text.as_str()))
     }
 }
 
 impl SearchInputs<'_> {
-    /// Refuses a search whose assertion is not true of its base. A hidden base is treated as missing even if an entry
-    /// below it is visible: otherwise assertions would reveal its values.
+    /// Refuses a search whose assertion does not match its base. A hidden base is treated as missing even if an entry
+    /// below it is visible, because otherwise assertions would reveal its values.
     ///
     /// # Errors
-    /// assertionFailed; noSuchObject in the words of [`EffectiveRights::hidden`].
+    /// assertionFailed; noSuchObject as from [`EffectiveRights::hidden`].
     #[cold]
     #[inline(never)]
     fn check_assertion(&self, base: EntryId) -> Result<(), OperationError> {
@@ -497,8 +499,8 @@ impl SearchInputs<'_> {
         check_assertion(state, self.rights, self.controls, base)
     }
 
-    /// Returns the error for a refused search: that of a missing base if the requester may not see the base, because
-    /// any other would reveal that it exists.
+    /// Returns the error for a refused search. If the requester may not see the base, it is the error for a missing
+    /// base, because any other would reveal that the base exists.
     #[cold]
     #[inline(never)]
     fn refusal_at(&self, base: EntryId, error: OperationError) -> Result<OperationError, OperationError> {
@@ -523,7 +525,7 @@ impl Order {
 }
 
 impl Work {
-    /// Sorts the results and limits them to a part of the list. If that is impossible and critical to the client, the
+    /// Sorts the results and limits them to a part of the list. If that is impossible and the client requires it, the
     /// search returns nothing.
     fn arrange(&mut self, inputs: &SearchInputs<'_>, page: Option<&Paging>) -> Order {
         let (sort, window) = (inputs.controls.sort(), inputs.controls.window());
@@ -557,14 +559,14 @@ impl Work {
         order
     }
 
-    /// Limits the search to a page of up to `room` entries.
+    /// Limits the search to one page of up to `room` entries.
     fn turn_to(&mut self, page: &Paging, room: u32, snapshot: &Snapshot) -> Result<(), OperationError> {
         if page.is_abandoned() {
             *self = Work::Made(Box::default());
         }
         match self {
             Work::Tree(search) if search.is_sorted() => search.turn_to_sorted(page.after.clone(), room),
-            // The previous page could be sorted.
+            // The results of the previous page were sorted, and those of this one cannot be.
             _ if page.after.is_some() && !page.is_abandoned() => return Err(paging::foreign()),
             Work::Made(results) => results.turn_to(page.from, room),
             Work::Tree(search) => search.turn_to(page.from, room, snapshot.state())?,

@@ -1,5 +1,5 @@
-//! Repetition of an earlier search on the present entries: compares the entries and values that two sets of access
-//! rules show a requester. For rehearsals, which send nothing.
+//! Repeats an earlier search on the present entries, to compare the entries and values that it returns to a requester
+//! under two sets of access rules. Rehearsals use it; it sends nothing.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -27,16 +27,16 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Index keys read at a time.
 const KEYS_AT_A_TIME: usize = 10_000;
 
-/// Limits of a repetition.
+/// Limits of a repeated search.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extent {
     /// Maximum number of candidates examined.
     pub(crate) examined_max: u64,
-    /// Maximum number of those that match the filter.
+    /// Maximum number of candidates that match the filter.
     pub(crate) matching_max: u64,
 }
 
-/// A prepared search.
+/// A prepared search to repeat.
 pub(crate) struct SearchAgain {
     scope: SearchScope,
     filter: Term,
@@ -52,31 +52,31 @@ pub(crate) struct Sight {
     matcher: Matcher,
 }
 
-/// Difference between two results of a search.
+/// Difference between the results of a search under two sets of rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shift {
-    /// The entry is visible in only one of them.
+    /// The entry is visible under only one set.
     Browse,
-    /// The entry matches in only one of them, because of this type in the filter.
+    /// The entry is a result under only one set, because of the right to search this type in the filter.
     Search(TypeId),
-    /// Values of this type are returned in only one of them.
+    /// Values of this type are returned under only one set.
     Read(TypeId),
-    /// The group is among the values of memberOf in only one of them, because of this attribute of the group; in the
-    /// filter or in the returned attributes.
+    /// The group is a value of memberOf under only one set, because of the right to this attribute of the group. The
+    /// difference is in the filter or in the returned attributes.
     Group { group: EntryId, member: AttrId, in_filter: bool },
 }
 
-/// Types of an entry that a search uses.
+/// Attribute types of an entry that a search uses.
 #[derive(Debug, Default)]
 pub(crate) struct TypesUsed {
     /// Types that the filter tests.
     pub(crate) searched: Vec<TypeId>,
-    /// Requested types that the entry has, if the requester finds it.
+    /// Requested types that the entry has, if the entry is a result for the requester.
     pub(crate) read: Vec<TypeId>,
 }
 
 impl Sight {
-    /// Creates the view of these rights; `None` for the administrator, to whom no rules apply.
+    /// Creates the view for these rights; `None` for the administrator, to whom no rules apply.
     pub(crate) fn of(rights: EffectiveRights) -> Option<Sight> {
         let matcher = rights.matcher(MemberUse::Search);
         rights.is_restricted().then(|| Sight { rights, walk: Walk::default(), matcher })
@@ -93,7 +93,7 @@ impl Sight {
 }
 
 impl SearchAgain {
-    /// Prepares a search below `base`. Its limits and controls are unknown and not applied.
+    /// Prepares a search below `base`. The limits and controls of the earlier search are unknown and are not applied.
     ///
     /// # Errors
     /// The store failed.
@@ -112,8 +112,8 @@ impl SearchAgain {
         Ok(SearchAgain { scope, filter, plan, selection, names: NameCache::default() })
     }
 
-    /// Passes to `each`, for the entries that match the filter, the differences before and after. Returns false if
-    /// there are more entries than were examined.
+    /// Calls `each` with the differences at the entries that match the filter. Returns false if the limits ended the
+    /// search before all candidates were examined.
     ///
     /// # Errors
     /// The store failed.
@@ -131,8 +131,9 @@ impl SearchAgain {
         })
     }
 
-    /// Passes to `each`, for the entries that match the filter and are visible to the requester, the rights at the
-    /// entry and the types that the search uses. Returns false if there are more entries than were examined.
+    /// Calls `each` with the entries that match the filter and are visible to the requester, the rights at each, and
+    /// the types that the search uses. Returns false if the limits ended the search before all candidates were
+    /// examined.
     ///
     /// # Errors
     /// The store failed.
@@ -232,7 +233,7 @@ fn compare_at<'s>(
     for row in candidate.entry(state)?.attributes() {
         let type_id = state.catalog.attribute(row.id).description.type_id;
         let differs = old.extent(READ, Some(type_id)) != new.extent(READ, Some(type_id));
-        // The entry may have a type with several options.
+        // The entry may have several attributes of the type, with different options.
         if differs && !told.contains(&type_id) && selection.decide(state.catalog, row.id) {
             told.push(type_id);
             each(Shift::Read(type_id))?;
@@ -252,8 +253,8 @@ fn compare_at<'s>(
     Ok(())
 }
 
-/// Compares the visible links on the way from an entry: those of the entry alone, or also of the entries to which they
-/// lead. The difference in a filter may be at any of them.
+/// Compares the visibility of the links that lead onward from an entry and, if nested ones count, from the entries to
+/// which they lead. A difference at any of them may explain a different result of the filter.
 fn compare_links(
     state: TreeState<'_>,
     (id, hops): (EntryId, &Hops),

@@ -1,6 +1,6 @@
-//! The assertion control (RFC 4528): a request is carried out only if a filter is true of its entry. The filter is
-//! evaluated as part of the operation: for changes by the writer, on the state on which it decides; for searches and
-//! compares on their snapshot. Items that the requester may not search are Undefined.
+//! The assertion control (RFC 4528): a request is carried out only if a filter matches its entry. The filter is
+//! evaluated as part of the operation: for a change, by the writer on the state on which it decides; for a search or
+//! compare, on its snapshot. Items that the requester may not search are Undefined.
 
 use ldap::ResultCode;
 
@@ -15,7 +15,8 @@ use crate::tree::{TreeState, damaged_row, node};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Refuses a request whose assertion is not true of an entry of the tree, which the requester is known to see.
+/// Refuses a request whose assertion does not match an entry of the tree. The requester must be allowed to see the
+/// entry.
 ///
 /// # Errors
 /// assertionFailed.
@@ -48,7 +49,8 @@ fn check_of_entry(
     if truth == Truth::True { Ok(()) } else { Err(failed()) }
 }
 
-/// Refuses a request whose assertion is not true of an entry outside the tree: one to be added, or a virtual one.
+/// Refuses a request whose assertion does not match an entry outside the tree: an entry to be added, or a virtual
+/// entry.
 ///
 /// # Errors
 /// assertionFailed.

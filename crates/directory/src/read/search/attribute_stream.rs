@@ -1,4 +1,4 @@
-//! The attributes of one entry, as bytes in slices: one pass for the sizes, one for the bytes.
+//! The attributes of one entry, encoded slice by slice in two passes: the first measures, the second writes.
 //!
 //! Both passes use one snapshot and the same rights, so that the sizes match the bytes.
 
@@ -24,35 +24,35 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Stream of the attributes of an entry.
 pub(super) struct AttributeStream {
     id: EntryId,
-    /// The stored attributes to be sent.
+    /// The stored attributes to send.
     stored: Vec<StreamedAttribute>,
-    /// The virtual attributes: their values, encoded.
+    /// The virtual attributes to send, as names and encoded values.
     made: Vec<(String, Vec<u8>)>,
-    /// Filters on values, if only some of an attribute may be read.
+    /// Rights to single values, if the requester may read only some values of an attribute.
     view: Option<Arc<ByValue>>,
     types_only: bool,
     /// Index of the present attribute.
     at: usize,
     walk: Walk,
-    /// Whether the sizes are known, so that this is the second pass.
+    /// Whether this is the second pass, which writes.
     writes: bool,
 }
 
 /// A stored attribute of the stream.
 struct StreamedAttribute {
     id: AttrId,
-    /// Size of its values, once known.
+    /// Size of the encoded values, as measured so far.
     size: usize,
-    /// Filter items for returned values; `None` to return all values.
+    /// Filter items that returned values must match; `None` to return all values.
     items: Option<MatchedValues>,
 }
 
 /// Position in the values of an attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Walk {
-    /// The beginning.
+    /// Before the first value.
     Start,
-    /// After that many values in the entry row.
+    /// After this many values in the entry row.
     Inline(usize),
     /// After the links to targets below this id.
     Links(u64),
@@ -61,7 +61,7 @@ pub(super) enum Walk {
     Done,
 }
 
-/// Budget of one step.
+/// Remaining budget of one step.
 pub(super) struct Room {
     /// Number of values that may still be examined.
     pub(super) values: usize,
@@ -75,14 +75,14 @@ impl Room {
         self.values > 0 && out.len() < self.out_end
     }
 
-    /// Deducts that many values, or work of the same cost.
+    /// Deducts this number of values, or work of the same cost.
     pub(super) fn took(&mut self, values: usize) {
         self.values = self.values.saturating_sub(values);
     }
 }
 
 impl AttributeStream {
-    /// Creates the stream of the attributes that `writer` would write, with the values that match `matched`.
+    /// Creates the stream of the attributes that `writer` selects, with the values that match `matched`.
     pub(super) fn of<'s>(
         state: TreeState<'s>,
         writer: &mut ResultWriter,
@@ -131,8 +131,8 @@ impl AttributeStream {
         Ok(AttributeStream { id: candidate.id, stored, made, view, types_only, at, walk, writes })
     }
 
-    /// Returns the bytes of memory that it holds, without itself. It holds only the values of virtual attributes;
-    /// others go from the store to the output.
+    /// Returns the memory that the stream uses, without itself, in bytes. It holds only the values of virtual
+    /// attributes; other values go directly from the store to the output.
     pub(super) fn heap_bytes(&self) -> usize {
         let made: usize = self.made.iter().map(|(name, values)| name.capacity() + values.capacity()).sum();
         let items = self.stored.iter().filter_map(|attribute| attribute.items.as_ref());
@@ -140,7 +140,7 @@ impl AttributeStream {
         self.stored.capacity() * size_of::<StreamedAttribute>() + made + items
     }
 
-    /// Continues while budget is left. Returns true when all attributes are done.
+    /// Continues as long as budget is left. Returns true when all attributes are done.
     pub(super) fn step(
         &mut self,
         (state, names): (TreeState<'_>, &mut NameCache),
@@ -176,7 +176,8 @@ impl AttributeStream {
         Ok(true)
     }
 
-    /// Measures or writes some values of an attribute. Returns their number and their bytes.
+    /// Measures or writes some values of an attribute. Returns the number of values examined, and the encoded size of
+    /// those that are sent.
     fn go_on(
         &mut self,
         (state, names): (TreeState<'_>, &mut NameCache),
@@ -187,7 +188,7 @@ impl AttributeStream {
         let (schema, type_id) =
             (&state.catalog.schema, state.catalog.attribute(attribute).description.type_id);
         let view = self.view.as_ref().filter(|view| view.is_for(READ, type_id));
-        // Only an examination shows whether any value may be read.
+        // If only some values may be readable, the first pass must examine them to decide whether the name is returned.
         if self.types_only && (view.is_none() || self.writes) {
             self.walk = Walk::Done;
             return Ok((0, 0));
@@ -202,7 +203,7 @@ impl AttributeStream {
         let mut each = |pieces: [&[u8]; 3]| {
             let len = pieces.iter().map(|piece| piece.len()).sum();
             seen += 1;
-            // An attribute with rules on values holds no links, whose values would come in pieces.
+            // Only DNs of links come in several pieces, and rules about values do not cover links.
             let [value, ..] = pieces;
             let shows = view.is_none_or(|view| view.allows(READ, type_id, schema, value, &mut key))
                 && items.is_none_or(|items| {
@@ -235,10 +236,10 @@ impl AttributeStream {
         Ok((seen, measured))
     }
 
-    /// Begins to write after all attributes are measured. Returns their octets, each with its header.
+    /// Begins the second pass, after all attributes are measured. Returns their total size with headers, in octets.
     pub(super) fn begin_writing(&mut self, state: TreeState<'_>) -> usize {
         if self.view.is_some() {
-            // An attribute without a readable value is left out.
+            // An attribute without a readable value is omitted.
             self.stored.retain(|StreamedAttribute { id, size, .. }| {
                 let type_id = state.catalog.attribute(*id).description.type_id;
                 *size > 0 || !self.view.as_ref().is_some_and(|view| view.is_for(READ, type_id))
@@ -267,7 +268,8 @@ impl AttributeStream {
 }
 
 impl Walk {
-    /// Passes on values from this position, each in three pieces, until the callback stops. Returns that position.
+    /// Calls `each` with values from this position on, each in three pieces, until `each` breaks. Returns the position
+    /// after the last one.
     pub(super) fn go_on(
         &self,
         state: TreeState<'_>,

@@ -1,5 +1,5 @@
-//! Lookup of the entry that an operation names: through aliases if they are followed (RFC 4511 section 4.5.1.3), or to
-//! a referral (RFC 3296 section 5).
+//! Lookup of the entry that an operation names. It follows aliases if requested (RFC 4511 section 4.5.1.3), and stops
+//! at referrals (RFC 3296 section 5).
 
 use ldap::{DerefAliases, Dn, ResultCode, Scope, SearchRequest};
 
@@ -22,43 +22,43 @@ const ALIASED_OBJECT_NAME: &str = "2.5.4.1";
 /// Options of a lookup.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Finding<'f> {
-    /// Rights that may hide aliases and their targets: hidden ones are treated as absent.
+    /// Rights of the requester. Aliases and targets of aliases that they hide are treated as missing.
     pub(crate) rights: &'f EffectiveRights,
     /// Whether aliases are followed.
     pub(crate) follows_aliases: bool,
-    /// Whether referral entries count as ordinary ones (ManageDsaIT).
+    /// Whether referral entries are treated as ordinary entries (ManageDsaIT).
     pub(crate) manages: bool,
-    /// Scope of the search, for the URLs of a referral.
+    /// Scope of the search, for the URLs in a referral.
     pub(crate) scope: Option<Scope>,
 }
 
-/// Fault of an alias.
+/// Reason why an alias cannot be followed.
 enum AliasFault {
-    /// No entry has the aliased name, or the alias has no aliased name.
+    /// No entry has the aliased name, or the alias has none.
     Nowhere,
-    /// The alias leads back to one already followed, or through too many.
+    /// The alias leads back to an alias already followed, or through too many aliases.
     Loop,
 }
 
 /// Base of a search.
 pub(super) enum Base<'s> {
-    /// An entry that the requester may read; the root for the empty DN.
+    /// An entry of the tree; the root for the empty DN.
     Tree(EntryId),
-    /// Outside the tree: the base and the entries below it.
+    /// The base and the entries below it, outside the tree.
     Outside(Vec<Named<'s>>),
 }
 
-/// Finds the base of a search. A base that the requester may not see is found too: the search reports it as missing
+/// Finds the base of a search, even if the requester may not see it. The search then reports a hidden base as missing
 /// unless it finds an entry below it.
 ///
 /// # Errors
-/// As [`find_entry`], in the same words for missing and for hidden entries; insufficientAccessRights, which does not
-/// reveal whether the entry exists.
+/// As [`find_entry`], but equal for missing and for hidden entries; insufficientAccessRights, which does not reveal
+/// whether the entry exists.
 pub(super) fn find_base<'s>(inputs: &SearchInputs<'s>) -> Result<Base<'s>, OperationError> {
     inputs.rights.permitted(inputs.snapshot.state(), inputs.request.base_object, any_base(inputs))
 }
 
-/// Finds the base, with an error that may name hidden entries.
+/// Finds the base. Errors may name hidden entries.
 fn any_base<'s>(inputs: &SearchInputs<'s>) -> Result<Base<'s>, OperationError> {
     let SearchInputs { snapshot, rights, request, .. } = *inputs;
     let finding = Finding::of(inputs);
@@ -89,7 +89,7 @@ fn any_base<'s>(inputs: &SearchInputs<'s>) -> Result<Base<'s>, OperationError> {
     let has_aliases = state.catalog.class_set_flags().is_alias();
     if !(finding.follows_aliases && has_aliases) {
         snapshot.keep_entry(&dn, found.0)?;
-        // The base of a search for one entry is rarely used again.
+        // A search that returns only its base seldom has the same base again.
         if request.scope != Scope::BaseObject {
             snapshot.names().keep_base(request.base_object, found);
         }
@@ -97,7 +97,7 @@ fn any_base<'s>(inputs: &SearchInputs<'s>) -> Result<Base<'s>, OperationError> {
     Ok(Base::Tree(found.0))
 }
 
-/// Returns the base from the cache of the snapshot, if it is an ordinary entry for this request.
+/// Returns the base from the cache of the snapshot, if this request treats it as an ordinary entry.
 fn remembered(
     snapshot: &Snapshot,
     request: &SearchRequest<'_>,
@@ -110,7 +110,7 @@ fn remembered(
     Ok(known.filter(|(_, flags)| !finding.is_special(*flags)).map(|(id, _)| id))
 }
 
-/// Finds the entry that `dn`, with the normal form `name`, names.
+/// Finds the entry with the DN `dn`, whose normal form is `name`.
 ///
 /// # Errors
 /// noSuchObject, referral, aliasProblem, aliasDereferencingProblem; the matched DN names the last entry found.
@@ -146,13 +146,13 @@ impl Finding<'_> {
         self.rights.may_browse(state, id)
     }
 
-    /// Returns true if these flags mark an alias to follow or a referral.
+    /// Returns true if the lookup must treat an entry with these flags as an alias to follow or as a referral.
     pub(crate) fn is_special(self, flags: NodeFlags) -> bool {
         (flags.is_referral() && !self.manages) || (flags.is_alias() && self.follows_aliases)
     }
 }
 
-/// Continues after the plain lookup.
+/// Continues a lookup that reached an alias, a referral or no entry.
 #[cold]
 fn find_on(
     state: TreeState<'_>,
@@ -167,7 +167,8 @@ fn find_on(
         Found::Missing { nearest: None } => return Err(missing(state, dn, name, None)?),
     };
     let below_count = dn.len() - depth;
-    // ManageDsaIT turns the referral itself into an entry; the entries below it are still on another server.
+    // With ManageDsaIT the referral entry itself is an ordinary entry, but the entries below it are still on another
+    // server.
     if flags.is_referral() && (!finding.manages || below_count > 0) {
         return Err(crate::tree::referral::referral(
             state,
@@ -192,7 +193,7 @@ fn find_on(
     }
 }
 
-/// Follows an alias, and further aliases, to the aliased name extended by `below`.
+/// Follows an alias to the name `aliased`, extended by `below`, and from there further aliases.
 fn follow(
     state: TreeState<'_>,
     aliased: Option<String>,
@@ -230,23 +231,23 @@ fn follow(
     }
 }
 
-/// Target of an alias met by a search.
+/// Target of an alias in the scope of a search.
 pub(crate) enum AliasTarget {
     Entry(EntryId),
-    /// Another server: the URLs of the continuation reference (RFC 4511 section 4.5.3).
+    /// A subtree on another server, given by the URLs of the continuation reference (RFC 4511 section 4.5.3).
     Elsewhere(Vec<String>),
-    /// No entry, a loop, or a hidden entry. The search skips such aliases.
+    /// No target: the entry is missing or hidden, or the aliases form a loop. The search skips such aliases.
     Nowhere,
 }
 
-/// Follows an alias met by a search of this scope.
+/// Follows an alias in the scope of a search.
 pub(crate) fn dereference(
     state: TreeState<'_>,
     alias: EntryId,
     rights: &EffectiveRights,
     (scope, manages): (Scope, bool),
 ) -> Result<AliasTarget, OperationError> {
-    // One level below the base, only the alias's target itself is searched.
+    // In a search one level below the base, only the target of the alias itself is in scope.
     let scope = if scope == Scope::SingleLevel { Scope::BaseObject } else { Scope::WholeSubtree };
     let finding = Finding { rights, follows_aliases: true, manages, scope: Some(scope) };
     if !finding.sees(state, alias)? {

@@ -1,11 +1,11 @@
-//! Slices of a search: their budget and their result.
+//! Budget and result of one slice of a search.
 
 /// Work permitted in one slice of a search.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
-    /// Candidates to examine, whether they match or not.
+    /// Maximum number of candidates to examine, whether they match or not.
     pub entries_examined_max: u32,
-    /// Bytes to append; the slice ends with the result that reaches this limit.
+    /// Number of bytes to append; the slice ends with the result that reaches it.
     pub out_bytes_max: usize,
 }
 
@@ -14,13 +14,13 @@ pub struct Budget {
 pub enum Step {
     /// Call [`Search::run`](super::Search::run) again.
     More,
-    /// The client is up to date: call it again after another change.
+    /// The client is up to date: call [`Search::run`](super::Search::run) again after another change.
     Waits,
     /// The searchResDone is written.
     Done,
-    /// The search failed in the middle of a message, which cannot be completed: close the connection.
+    /// The search failed in the middle of a message that cannot be completed: close the connection.
     Broken,
 }
 
-/// Microseconds since some point, as the caller of a search measures them: this crate reads no clock.
+/// Clock of the caller, in microseconds from any fixed point, because this crate reads no clock.
 pub type Clock = Box<dyn Fn() -> u64 + Send>;

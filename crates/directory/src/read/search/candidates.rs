@@ -1,6 +1,6 @@
-//! The ids of candidates in ascending order, each once, from the source that the plan chose.
+//! The candidates of a search in ascending id, each once, from the source that the plan chose.
 //!
-//! A stream lives for one slice of a search, on one snapshot. The next slice opens another stream after the last id.
+//! [`Candidates`] lasts for one slice of a search, on one snapshot. The next slice opens another one after the last id.
 
 use std::ops::Bound;
 
@@ -17,13 +17,13 @@ use crate::tree::{TreeState, damaged_row, node};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Ids read from a posting at a time.
+/// Number of ids read from a posting at a time.
 const BLOCK: usize = 128;
 
-/// Entry rows that a scan fetches at a time.
+/// Number of entry rows that a scan fetches at a time.
 const ROWS_AHEAD: usize = 16;
 
-/// Bytes of an attribute's values that are prefetched before they are tested.
+/// Number of bytes of an attribute's values that are prefetched before they are tested.
 const VALUES_BYTES: usize = 512;
 
 /// Rows that a scan reads.
@@ -31,11 +31,11 @@ const VALUES_BYTES: usize = 512;
 pub(super) enum ScanKind<'s> {
     /// Node rows, which are much smaller than entry rows.
     Nodes,
-    /// Entry rows, which are tested by the guard at once if there is one.
+    /// Entry rows, which the guard tests at once if there is one.
     Rows(Option<Guard<'s>>),
 }
 
-/// Candidates from a given id on.
+/// Candidates in ascending id, from some id on.
 pub(crate) enum Candidates<'s> {
     Indexed(Merged<'s>),
     Nodes(Box<Scan<'s>>),
@@ -52,11 +52,11 @@ pub(crate) struct RowScan<'s> {
     taken: usize,
     /// The next block, if there is a guard.
     coming: Vec<ScannedRow<'s>>,
-    /// Index of the guard's attribute in the previous row.
+    /// Index of the attribute of the guard's first test in the previous row.
     place: Place,
-    /// The guard's other tests.
+    /// Tests of the guard other than the first.
     other_tests: Vec<OtherTest<'s>>,
-    /// The guard's other attributes in the rows of the block, and of the next block, row by row.
+    /// Located attributes of the other tests, row by row: in the present block, and in the next one.
     others: Vec<Option<Located<'s>>>,
     coming_others: Vec<Option<Located<'s>>>,
     /// Buffer for keys of values.
@@ -66,24 +66,24 @@ pub(crate) struct RowScan<'s> {
 struct ScannedRow<'s> {
     id: EntryId,
     bytes: &'s [u8],
-    /// Attribute that the guard tests.
+    /// Located attribute of the guard's first test.
     looked: Option<Located<'s>>,
     is_refused: bool,
 }
 
-/// Data of a candidate that was already read.
+/// Data of a candidate that the scan has read already.
 pub(crate) enum AtHand<'s> {
     Nothing,
-    /// Its node row.
+    /// The node row.
     Node(NodeRow<'s>),
-    /// The bytes of its entry row.
+    /// The bytes of the entry row.
     Row(&'s [u8]),
-    /// The candidate is known to be no result.
+    /// The guard has rejected the candidate.
     Refusal,
 }
 
 impl<'s> AtHand<'s> {
-    /// Returns the candidate with this id; `None` if it was deleted after it was collected.
+    /// Returns the candidate with this id; `None` if the entry was deleted after its id was collected.
     #[inline(always)]
     pub(super) fn candidate(self, state: TreeState<'s>, id: EntryId) -> Result<Option<Candidate<'s>>> {
         let row = match self {
@@ -101,13 +101,13 @@ impl<'s> AtHand<'s> {
     }
 }
 
-/// Merged ids of the plan and of postings.
+/// Ids of the plan and of postings, merged.
 pub(crate) struct Merged<'s> {
     ids: &'s [u64],
     lanes: Vec<Lane<'s>>,
 }
 
-/// A posting with its ids that were read ahead.
+/// A posting, with a block of its ids.
 struct Lane<'s> {
     cursor: IdCursor<'s>,
     block: Vec<u64>,
@@ -194,8 +194,8 @@ impl<'s> RowScan<'s> {
         Ok(Some((row.id, if row.is_refused { AtHand::Refusal } else { AtHand::Row(row.bytes) })))
     }
 
-    /// Fetches the next block. Reading row after row would mostly wait for memory, so all rows of a block are
-    /// prefetched before the first is read.
+    /// Fetches the next block. All rows of a block are prefetched before the first is used, because using them one
+    /// after another would mostly wait for memory.
     fn fetch(&mut self) -> Result<()> {
         self.taken = 0;
         let Some(guard) = self.guard else {
@@ -220,8 +220,8 @@ impl<'s> RowScan<'s> {
         self.fetch_coming(guard)
     }
 
-    /// Prefetches the guard's values of the next block and tests those of the present block, alternating row by row, so
-    /// that memory and processor are both busy. The scan itself has prefetched the headers that locate those values.
+    /// Prefetches the guard's values in the next block and tests those in the present block, alternating row by row to
+    /// keep both memory and processor busy. The scan itself has prefetched the row headers that locate the values.
     #[inline(always)]
     #[expect(clippy::indexing_slicing, reason = "the range ends at the length at the most")]
     fn fetch_coming(&mut self, guard: Guard<'s>) -> Result<()> {

@@ -1,17 +1,18 @@
-//! Searches that count their results and return none (Search No-Op of OpenLDAP, Matching Entry Count of UnboundID).
+//! Searches that return the number of their results in place of the results (Search No-Op of OpenLDAP, Matching Entry
+//! Count of UnboundID).
 //!
-//! The search writes each result with its name alone, as it would send it; here it is counted and dropped. So the count
-//! obeys access rules and limits as the search itself does.
+//! The search writes each result with only its name, and this module counts and drops it. Thus access rules and limits
+//! apply to the count as they do to results.
 
 use ldap::{Control, ControlsBuf, ResultCode, encode_entry_count, encode_search_no_op, oids};
 
 use crate::model::outcome::OperationError;
 use crate::read::controls::{CountKind, RequestControls};
 
-/// Tag of a SearchResultReference.
+/// BER tag of a SearchResultReference.
 const REFERENCE: u8 = 0x73;
 
-/// Results of a search so far.
+/// Numbers of results so far.
 #[derive(Debug)]
 pub(super) struct Count {
     kind: CountKind,
@@ -20,10 +21,10 @@ pub(super) struct Count {
 }
 
 impl Count {
-    /// Returns the count for the controls; `None` if the search returns its results.
+    /// Returns an empty count if the controls request one; `None` if the search returns its results.
     ///
     /// # Errors
-    /// unwillingToPerform with controls that split the results, or continue with changes.
+    /// unwillingToPerform with controls that divide the results or request later changes.
     pub(super) fn of(controls: &RequestControls) -> Result<Option<Box<Count>>, OperationError> {
         let Some(kind) = controls.count() else { return Ok(None) };
         let has_parts = controls.page().is_some() || controls.window().is_some();
@@ -49,8 +50,8 @@ impl Count {
         out.truncate(start);
     }
 
-    /// Adds the response control. A search that fails has none: if its base is hidden from the requester, the answer is
-    /// the same as without the base.
+    /// Adds the response control. A search that fails has none, so that a search with a hidden base gets the same
+    /// response as one with a missing base.
     pub(super) fn put(&self, code: ResultCode, controls: &mut ControlsBuf) {
         if ![ResultCode::SUCCESS, ResultCode::SIZE_LIMIT_EXCEEDED, ResultCode::TIME_LIMIT_EXCEEDED]
             .contains(&code)
@@ -61,7 +62,7 @@ impl Count {
             CountKind::SearchNoOp => {
                 (oids::SEARCH_NO_OP, encode_search_no_op(code, self.entries, self.references))
             }
-            // A count that a limit cut short is none.
+            // A count that a limit ended early is not a count of the matching entries.
             CountKind::MatchingEntries if code != ResultCode::SUCCESS => return,
             CountKind::MatchingEntries => (oids::ENTRY_COUNT_RESPONSE, encode_entry_count(self.entries)),
         };
