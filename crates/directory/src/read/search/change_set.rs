@@ -1,12 +1,12 @@
-//! The changes between two snapshots, read once from the records for all listening searches.
+//! The entries that may differ between two snapshots, read from the log once for all listening searches.
 //!
-//! A record names the entries that it changes. Other entries change with them: those that name a renamed or deleted
-//! entry, and those below a renamed one. The change set has the ids of all of them, by their containers before and
-//! after, so that a search finds relevant entries by its base alone. Each search itself evaluates the entries on both
-//! snapshots.
+//! A record names the entries that it changes. Other entries change with them: entries that name a renamed or deleted
+//! entry, and entries below a renamed one. The change set has the ids of all of them by their superiors before and
+//! after the changes, so that a search finds relevant entries with its base. Each search evaluates these entries on
+//! both snapshots itself.
 //!
-//! A rename of too many entries to report one by one is in the change set only by its place. Searches whose scope
-//! contains that place end; others continue.
+//! If a rename affects too many entries to report one by one, the change set has only the place of the renamed entry.
+//! Searches whose scope contains that place end; others continue.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -40,23 +40,25 @@ pub struct ChangeSet {
     pub(crate) before: Arc<SharedSnapshot>,
     /// Snapshot after the changes.
     pub(crate) after: Arc<SharedSnapshot>,
-    /// Whether the set is complete. Otherwise every listening search ends.
+    /// Whether the set is complete. If it is not, every listening search ends.
     pub(crate) is_whole: bool,
-    /// Whether the settings change what requesters may read.
+    /// Whether the settings have changed in a way that affects what requesters may read.
     pub(crate) has_other_rules: bool,
-    /// Whether a new alias may exist.
+    /// Whether an alias may have been added.
     pub(crate) has_aliases: bool,
-    /// Changed sources of effective rights; `None` if all may have changed.
+    /// Effects of the records on sources of effective rights; `None` if any rights may have changed.
     touches: Option<std::collections::HashSet<Touch, RandomState>>,
     /// Deleted entries.
     gone: HashSet<u64>,
-    /// Entries that were renamed or moved themselves.
+    /// Entries that were themselves renamed or moved.
     moved: HashSet<u64>,
-    /// Entries that may have changed, in the order of reporting: those below a moved entry after their superior.
+    /// Entries that may have changed, in the order in which they are reported: entries below a moved entry follow their
+    /// superior.
     changed: Vec<u64>,
-    /// Depth of an entry below a moved entry; only for such entries.
+    /// Depth of each entry below a moved entry. Other entries have none.
     depths: HashMap<u64, u32, RandomState>,
-    /// Indexes in `changed` of the entries below a container, before or after; `None` if not computed.
+    /// For each superior, before or after the changes, the indexes in `changed` of entries below it; `None` if not
+    /// computed.
     below: Option<HashMap<u64, Vec<u32>, RandomState>>,
     /// Moves of too many entries to report one by one.
     wide: Vec<WideMove>,
@@ -65,12 +67,12 @@ pub struct ChangeSet {
 /// A move of too many entries to report one by one.
 struct WideMove {
     top: EntryId,
-    /// Its former and its present superiors.
+    /// Superiors of the moved entry, before and after the move.
     superiors: [Vec<EntryId>; 2],
 }
 
 impl ChangeSet {
-    /// Returns a change set with unknown changes, which ends all searches.
+    /// Returns a change set whose changes are unknown, so that it ends all searches.
     fn that_ends_all(before: Arc<SharedSnapshot>, after: Arc<SharedSnapshot>) -> ChangeSet {
         ChangeSet {
             before,
@@ -88,7 +90,7 @@ impl ChangeSet {
         }
     }
 
-    /// Returns true if the effective rights with these sources may have changed.
+    /// Returns true if effective rights with these sources may have changed.
     pub(crate) fn touches(&self, sources: &Sources) -> bool {
         sources.are_touched_by(self.touches.as_ref())
     }
@@ -102,8 +104,7 @@ impl ChangeSet {
         (self.depths.get(&id).copied().unwrap_or(0), id)
     }
 
-    /// Returns the containers of changed entries and the entries themselves: the bases of searches that the set may
-    /// affect.
+    /// Returns the changed entries and their superiors: the bases of searches that the set may affect.
     pub(crate) fn places(&self) -> impl Iterator<Item = u64> + '_ {
         let containers = self.below.iter().flat_map(|below| below.keys().copied());
         containers.chain(self.changed.iter().copied())
@@ -114,8 +115,8 @@ impl ChangeSet {
         !self.is_whole || self.has_other_rules || !self.wide.is_empty()
     }
 
-    /// Returns the changed entry at index `place` among those that may be reported to a search of this scope, in the
-    /// order of reporting but with the base first; `None` after the last.
+    /// Returns the changed entry at index `place` among those that a search of this scope may have to report; `None`
+    /// after the last. They are in the order of reporting, except that the base is first.
     pub(crate) fn changed_in(&self, scope: &SearchScope, place: usize) -> Option<u64> {
         let Some(below) = &self.below else { return self.changed.get(place).copied() };
         let base = scope.base.0;
@@ -131,7 +132,7 @@ impl ChangeSet {
         self.changed.get(*found as usize).copied()
     }
 
-    /// Returns true if the base of a search was deleted or renamed.
+    /// Returns true if the base of a search, or an entry above it, was deleted or renamed.
     pub(crate) fn loses(&self, base: EntryId, before: &Snapshot) -> Result<bool> {
         if base == EntryId::ROOT || (self.gone.is_empty() && self.moved.is_empty()) {
             return Ok(false);
@@ -143,11 +144,11 @@ impl ChangeSet {
         Ok(superiors(before, row.parent)?.iter().any(|above| self.moved.contains(&above.0)))
     }
 
-    /// Returns true if more entries have moved into, out of or within the scope than are reported one by one.
+    /// Returns true if a move into, out of or within the scope affects more entries than are reported one by one.
     pub(crate) fn is_too_wide(&self, scope: &SearchScope) -> bool {
         let is_touched = |wide: &WideMove| match scope.kind {
             Scope::BaseObject => false,
-            // The moved entry itself is reported.
+            // The moved entry itself is among the changed ones, so only a move of the base matters.
             Scope::SingleLevel => wide.top == scope.base,
             Scope::WholeSubtree | Scope::Subordinate => {
                 wide.top == scope.base || wide.superiors.iter().any(|above| above.contains(&scope.base))
@@ -161,28 +162,29 @@ impl ChangeSet {
 pub(crate) struct ChangeSetBuilder {
     set: ChangeSet,
     next: Position,
-    /// Effects of records that were not examined yet.
+    /// Effects of records that have not been examined yet.
     work: Vec<Work>,
     changed: HashSet<u64>,
-    /// Number of entries traversed below moved ones, to find the entries that name them.
+    /// Number of entries traversed below moved entries, to find the entries that name them.
     walked: usize,
     /// Whether the log was read to the end.
     is_read: bool,
-    /// Number of changed entries that were assigned to their containers.
+    /// Number of changed entries that are assigned to their superiors so far.
     placed: usize,
 }
 
 enum Work {
     /// An entry with this DN was deleted.
     Gone(EntryId, String),
-    /// An entry was added with this DN, or had it before a rename.
+    /// An entry with this DN was added, or an entry that had this DN was renamed.
     Named(EntryId, String),
-    /// The entries below a container have new DNs. With `is_told` each is reported.
+    /// The entries below a container have new DNs. If `is_told`, each of them is reported.
     Below { container: EntryId, depth: u32, is_told: bool },
 }
 
 impl ChangeSetBuilder {
-    /// Begins a change set. Without `has_places` every search examines all of the set.
+    /// Begins a change set. Without `has_places`, it is not arranged by superiors, and every search examines the whole
+    /// set.
     pub(crate) fn begin(
         before: Arc<SharedSnapshot>,
         after: Arc<SharedSnapshot>,
@@ -194,7 +196,7 @@ impl ChangeSetBuilder {
             let schema = |snapshot: &Snapshot| snapshot.state().catalog.schema_version();
             let known = |snapshot: &Snapshot| snapshot.state().catalog.attributes().len();
             let is_whole = log_covers(next, after.state())? && schema(&before) == schema(&after);
-            // A rule may name an attribute that no entry had.
+            // A rule may depend on an attribute that no entry had before.
             let is_known = known(&before) == known(&after);
             (is_whole, !after.has_reading_rules_of(&before), is_known, next)
         };
@@ -216,14 +218,14 @@ impl ChangeSetBuilder {
         })
     }
 
-    /// Returns the bytes of memory that it holds.
+    /// Returns the memory that the builder uses, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         size_of::<ChangeSetBuilder>()
             + (self.changed.capacity() + self.set.changed.capacity()) * 2 * size_of::<u64>()
     }
 
-    /// Continues. Returns true when the change set is complete. The snapshots must be those of
-    /// [`begin`](ChangeSetBuilder::begin).
+    /// Continues as long as `budget` lasts. Returns true when the change set is complete. The snapshots must be those
+    /// of [`begin`](ChangeSetBuilder::begin).
     pub(crate) fn step(&mut self, before: &Snapshot, after: &Snapshot, budget: &mut u32) -> Result<bool> {
         while !self.is_read {
             if *budget == 0 {
@@ -267,7 +269,7 @@ impl ChangeSetBuilder {
         std::mem::replace(&mut self.set, ChangeSet::that_ends_all(before, after))
     }
 
-    /// Makes the set one that ends all searches, because the changes cannot be determined.
+    /// Makes the change set one that ends all searches, because the changes cannot be determined.
     pub(crate) fn give_up(&mut self) {
         (self.set.is_whole, self.is_read) = (false, true);
     }
@@ -292,8 +294,8 @@ impl ChangeSetBuilder {
             (_, None) => {}
         }
         match record.change {
-            // Changes of settings are found by comparing both snapshots. A naming context is an entry with a record of
-            // its own.
+            // Changes of settings are found by comparing the two snapshots. The entry of a naming context has a record
+            // of its own.
             Change::Settings(_)
             | Change::Suffix { .. }
             | Change::Administrator { .. }
@@ -310,7 +312,7 @@ impl ChangeSetBuilder {
             }
             Change::Undelete(undelete) => {
                 for id in undelete.entries {
-                    // An entry that was deleted again has a later record.
+                    // If the entry was deleted later, a later record reports that.
                     if let (Some(row), Some(dn)) = (node(now.read, id)?, now.dn(id)?) {
                         self.set.has_aliases |= row.flags.is_alias();
                         self.work.push(Work::Named(id, dn));
@@ -331,8 +333,8 @@ impl ChangeSetBuilder {
         Ok(true)
     }
 
-    /// Adds an entry with a new name or place, and the entries below it. Entries that were below it and no longer are
-    /// have records of their own.
+    /// Adds the entries below an entry that was renamed or moved. An entry that has left them by another change has its
+    /// own record.
     fn add_move(&mut self, top: EntryId, before: &Snapshot, after: &Snapshot) -> Result<()> {
         let now = after.state();
         let count = now.read.count(&subtree_counter(top))?;
@@ -362,8 +364,8 @@ impl ChangeSetBuilder {
                 self.changed.insert(id.0);
                 touch_text(told, &dn, &mut self.changed)
             }
-            // Other entries may hold these DNs as text. If an entry with the DN was added, the text becomes a link; if
-            // it was renamed or deleted, the text changes or is removed.
+            // Other entries may have this DN as text. If an entry with the DN was added, their text becomes a link. If
+            // the entry was renamed or deleted, their text changes or is removed.
             Work::Named(id, dn) => {
                 touch_sources(now, id, (&mut self.changed, FOLLOWED_ENTRIES_MAX))?;
                 self.changed.insert(id.0);
@@ -407,7 +409,7 @@ impl ChangeSetBuilder {
         Ok(())
     }
 
-    /// Assigns the next changed entry to its former and present containers.
+    /// Assigns the next changed entry to its superiors before and after the changes.
     fn place(&mut self, before: &Snapshot, after: &Snapshot) -> Result<()> {
         let (Some(id), Some(below)) = (self.set.changed.get(self.placed), &mut self.set.below) else {
             return Ok(());
@@ -441,24 +443,24 @@ fn superiors(snapshot: &Snapshot, container: EntryId) -> Result<Vec<EntryId>> {
     Err(OperationError::Damaged(format!("the parents of entry {} do not end", container.0)))
 }
 
-/// Returns true if the log holds all changes since a position, and not too many of them.
+/// Returns true if the log contains all records from `next` on and there are not too many of them.
 fn log_covers(next: Position, now: TreeState<'_>) -> Result<bool> {
     let last = now.read.position()?;
     let is_there = last < next || now.read.first_position()?.is_some_and(|first| first <= next);
     Ok(is_there && last.saturating_sub(next) < FOLLOWED_RECORDS_MAX)
 }
 
-/// Returns true if entries name others, as links or as text.
+/// Returns true if any entry names another, by a link or as text.
 fn has_names(state: TreeState<'_>) -> Result<bool> {
     Ok(state.read.row_count(LINKED)? > 0 || has_text(state)?)
 }
 
-/// Returns true if entries hold names as text that an entry could have.
+/// Returns true if any entry has a name as text that an entry could get.
 fn has_text(state: TreeState<'_>) -> Result<bool> {
     Ok(state.read.row_count(DANGLING)? > 0)
 }
 
-/// Adds the entries that hold a name as text that an entry could have.
+/// Adds the entries that have this DN as text.
 fn touch_text(state: TreeState<'_>, dn: &str, touched: &mut HashSet<u64>) -> Result<()> {
     if !has_text(state)? {
         return Ok(());

@@ -2,10 +2,10 @@
 //! 3.1.1.3.4.1.14).
 //!
 //! After the entries of the tree, the search examines the tombstones in the order of the deletes. A deleted entry is in
-//! scope if it would be there had it not been deleted. Its DN is its entryUUID, followed by the name that it would
-//! have: no other entry has it, and a search with this base finds it. For the administrator a deleted entry has its
-//! values. Other requesters, whom a rule allows the use of `undelete`, get what the list of deleted entries has,
-//! because access rules are about entries in the tree.
+//! scope if it would be in scope without its delete. Its DN in results is its entryUUID followed by the DN that it
+//! would have. This DN is unique, and a search with it as the base finds the deleted entry. For the administrator a
+//! deleted entry has its values. Other requesters to whom a rule allows `undelete` receive only what the list of
+//! deleted entries contains, because access rules cover only entries in the tree.
 
 use std::borrow::Cow;
 use std::ops::Bound;
@@ -37,14 +37,14 @@ use crate::tree::damaged_row;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Search of the deleted entries, after that of the tree.
+/// The search of the deleted entries, which follows the search of the tree.
 pub(super) struct DeletedSearch {
     base: NormalName,
     scope: Scope,
     subentries: Option<bool>,
-    /// Key of the last tombstone examined, or one before the first.
+    /// Key of the last tombstone examined, or a key before the first one.
     last: Box<[u8]>,
-    /// Whether the entries of the tree have been sent.
+    /// Whether this search has begun, because the search of the tree has ended.
     pub(super) has_begun: bool,
 }
 
@@ -53,7 +53,7 @@ impl SearchInputs<'_> {
     ///
     /// # Errors
     /// unavailableCriticalExtension if the control is critical and not allowed; unwillingToPerform with controls that
-    /// order the results, or continue with changes.
+    /// sort the results or request later changes.
     pub(super) fn shows_deleted(&self) -> Result<bool> {
         let Some(is_critical) = self.controls.shows_deleted() else { return Ok(false) };
         let refused = |code, text: &str| Err(OperationError::refused(code, text));
@@ -91,7 +91,7 @@ impl SearchInputs<'_> {
         }
     }
 
-    /// Returns the deleted entry that the base names, with its normal name; `None` if it names none.
+    /// Returns the deleted entry that the base names, with its normal name; `None` if the base names no deleted entry.
     fn deleted_base(&self) -> Result<Option<Named<'static>>> {
         let state = self.snapshot.state();
         let dn = parse_dn(self.request.base_object)?;
@@ -107,7 +107,7 @@ impl SearchInputs<'_> {
     }
 }
 
-/// Returns the UUID in an RDN of entryUUID alone.
+/// Returns the UUID, if the RDN consists of an entryUUID.
 fn uuid_in(rdn: &str) -> Option<[u8; 16]> {
     let (name, value) = rdn.split_once('=')?;
     let uuid = Uuid::try_parse(value.trim()).ok()?;
@@ -115,8 +115,8 @@ fn uuid_in(rdn: &str) -> Option<[u8; 16]> {
 }
 
 impl DeletedSearch {
-    /// Begins a search of deleted entries below the base that was found, at the place where the former page ended.
-    /// Returns `None` if the scope has none, because the base is the only entry in it.
+    /// Begins the search of deleted entries below the base, at the place at which the previous page ended. Returns
+    /// `None` if the scope is only the base.
     pub(super) fn begin(
         inputs: &SearchInputs<'_>,
         base: EntryId,
@@ -129,7 +129,7 @@ impl DeletedSearch {
         }
         let after = page.and_then(|page| page.after.as_deref());
         let before_all = TombstonePlace { position: 0, id: EntryId::ROOT }.key();
-        // An alias in the request has another name.
+        // The request may name the base by way of an alias, so the base's own DN is used.
         let name = if base == EntryId::ROOT { Some(String::new()) } else { state.dn(base)? };
         let name = name.ok_or_else(|| damaged_row("nodes", base))?;
         let base = NormalName::of(&parse_dn(&name)?, &state.catalog.schema);
@@ -147,13 +147,13 @@ impl DeletedSearch {
         &self.last
     }
 
-    /// Returns the bytes of memory that it holds, itself included.
+    /// Returns the memory that the search uses, itself included, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         size_of::<DeletedSearch>() + self.base.heap_bytes() + self.last.len()
     }
 
-    /// Runs one slice of the search of the tree, and after its end of this one. Returns the result code if it was the
-    /// last.
+    /// Runs one slice of the search of the tree or, after that has ended, of this search. Returns the result code after
+    /// the last slice.
     pub(super) fn run_after(
         &mut self,
         search: &mut TreeSearch,
@@ -170,7 +170,7 @@ impl DeletedSearch {
     }
 
     /// Runs one slice, with the filter, the attributes and the limits of the search of the tree. Returns the result
-    /// code if it was the last.
+    /// code after the last slice.
     fn run(
         &mut self,
         search: &mut TreeSearch,
@@ -218,8 +218,8 @@ impl DeletedSearch {
         Ok(Some(ResultCode::SUCCESS))
     }
 
-    /// Returns the entry if it is in scope and passes the filter. Links are resolved only for the filter and the
-    /// result, after the parts of the filter that need none.
+    /// Returns the entry if it is in scope and matches the filter. The terms that need no links are tested first, and
+    /// only links that the filter or the result needs are resolved.
     fn result(
         &self,
         snapshot: &Snapshot,
@@ -262,12 +262,13 @@ impl DeletedSearch {
     }
 }
 
-/// Parts of a filter that all have to be true.
+/// Terms of a filter, all of which must match.
 struct Terms<'a> {
-    /// Those that test links.
+    /// Terms that test links.
     linked: Vec<&'a Term>,
     plain: Vec<&'a Term>,
-    /// Link attributes that are tested, and the names with which they are compared; `None` for other tests.
+    /// Link attributes that the terms test, each with the names with which they are compared; `None` if they are tested
+    /// otherwise.
     tested: Vec<(AttrId, Option<Vec<&'a Target>>)>,
 }
 
@@ -292,7 +293,7 @@ impl Terms<'_> {
         Terms { linked, plain, tested }
     }
 
-    /// Returns the values of a link attribute that decide the terms.
+    /// Returns the values of a link attribute that the terms need.
     fn links(&self, def: &AttributeDef) -> Links<'_> {
         match self.tested.iter().find(|(id, _)| *id == def.id) {
             None => Links::None,
@@ -303,7 +304,7 @@ impl Terms<'_> {
 }
 
 impl Work {
-    /// Continues with the deleted entries on a later page.
+    /// Prepares a later page that consists of deleted entries.
     pub(super) fn turn_to_deleted(&mut self, room: u32) {
         if let Work::Tree(search) = self {
             search.limit_to(room);

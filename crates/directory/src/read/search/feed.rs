@@ -1,10 +1,10 @@
-//! The feed of changes of an event loop: one pass over the log for all its listening searches.
+//! The feed of changes of an event loop, which reads the log once for all its listening searches.
 //!
-//! Each listening search has a seat. While a search waits, it holds no snapshot: the feed holds the one that all
-//! waiting clients know. After commits the feed builds a [`ChangeSet`] of the later changes, slice by slice, and hands
+//! Each listening search has a seat. While a search waits, it holds no snapshot; the feed holds the one that all
+//! waiting clients know. After commits the feed builds a [`ChangeSet`] of the later changes, slice by slice, and passes
 //! it to the searches whose base or effective rights it may affect. The others move to the newer snapshot without being
-//! woken. A search that has sent its changes waits again. If the feed has advanced meanwhile, because the client reads
-//! slowly, the search builds a change set of its own from its snapshot to that of the feed.
+//! woken. A search that has sent its changes waits again. If the feed has advanced in the meantime because the client
+//! reads slowly, the search builds its own change set from its snapshot to that of the feed.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +24,7 @@ use crate::snapshot::shared::SharedSnapshot;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Key of a search in the event loop: the slot of its connection, and its ticket there.
+/// Key of a search in the event loop: the slot of its connection, and its ticket in that connection.
 pub type ListenerKey = (usize, u64);
 
 /// Feed of the searches of an event loop that listen for changes.
@@ -37,18 +37,18 @@ pub struct Feed {
 /// State shared by the feed and its searches. All of them run on one thread, so a lock never waits.
 #[derive(Default)]
 struct Shared {
-    /// Whether a search has begun to listen, or waits for the feed to catch up with it.
+    /// Whether a search has begun to listen, or waits for the feed to reach its snapshot.
     has_new_listeners: AtomicBool,
     seats: Mutex<Seats>,
 }
 
 #[derive(Default)]
 struct Seats {
-    /// Snapshot that the clients of all waiting searches know; `None` while there is no seat.
+    /// Snapshot that the clients of all waiting searches know; `None` while no seat is occupied.
     told: Option<Arc<SharedSnapshot>>,
     taken: HashMap<u64, Taken, RandomState>,
     by_base: HashMap<EntryId, HashSet<u64>, RandomState>,
-    /// Seats whose search follows aliases.
+    /// Seats of searches that follow aliases.
     alias_followers: HashSet<u64>,
     last_number: u64,
 }
@@ -61,13 +61,13 @@ struct Taken {
 }
 
 enum State {
-    /// Its client, with these rights, is up to date at this position.
+    /// The client is up to date: it knows position `told`, with these rights.
     Waits { told: u64, rights: EffectiveRights },
-    /// Its client knows a later snapshot than the others.
+    /// The client knows a later snapshot than the feed.
     IsAhead,
-    /// It sends the first results, of this position.
+    /// The search sends its first results, from the snapshot at this position.
     Begins { since: u64 },
-    /// It has changes to send since this position.
+    /// The search sends the changes after this position.
     Tells { since: u64 },
 }
 
@@ -79,11 +79,11 @@ pub(super) struct Seat {
 
 /// Next step of a search that has sent all changes.
 pub(super) enum NextStep {
-    /// It waits for a change set and holds no snapshot meanwhile.
+    /// Waits for a change set, without holding a snapshot.
     Wait,
-    /// It waits until the feed has caught up with it, and holds its snapshot.
+    /// Holds its snapshot and waits until the feed has reached it.
     WaitForFeed,
-    /// It sends the changes up to this snapshot.
+    /// Sends the changes up to this snapshot.
     CatchUp(Arc<SharedSnapshot>),
 }
 
@@ -91,42 +91,42 @@ pub(super) enum NextStep {
 pub enum Advance {
     /// There is nothing new.
     Nothing,
-    /// More records are left: call it again.
+    /// More records are left: call [`Feed::advance`] again.
     More,
-    /// These searches have something to do.
+    /// These searches have changes to send.
     Done(Vec<(ListenerKey, Woken)>),
 }
 
 /// Reason for waking a waiting search.
 pub enum Woken {
-    /// Changes that may affect it.
+    /// There are changes that may affect the search.
     Changes(Arc<ChangeSet>),
-    /// The feed has caught up with it.
+    /// The feed has reached the snapshot of the search.
     CaughtUp,
 }
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Seats> {
-        // A seat that is in only one of the lists is treated as absent from the others.
+        // After a panic, a seat may be in only some of the lists. The others treat it as absent.
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Feed {
-    /// Returns true if a search has begun to listen since the last call, so that the event loop must be notified of
-    /// commits.
+    /// Returns true if a search has begun to listen since the last call of [`has_listeners`](Feed::has_listeners). Then
+    /// commits must notify the event loop.
     #[inline]
     pub fn has_new_listeners(&self) -> bool {
         self.shared.has_new_listeners.load(Ordering::Relaxed)
     }
 
-    /// Returns true if any search listens. Clears the flag that a search has begun to.
+    /// Returns true if any search listens. Resets [`has_new_listeners`](Feed::has_new_listeners).
     pub fn has_listeners(&self) -> bool {
         self.shared.has_new_listeners.store(false, Ordering::Relaxed);
         !self.shared.lock().taken.is_empty()
     }
 
-    /// Gives a seat to a search whose client knows `told`, or is receiving it.
+    /// Gives a seat to a search whose client knows the snapshot `told`, or is receiving it.
     pub(super) fn take_seat(
         &self,
         key: ListenerKey,
@@ -183,7 +183,7 @@ impl Feed {
             }
             Ok(true) => Ok(Advance::Done(self.hand_out(Arc::new(builder.take_set())))),
             Err(error) => {
-                // An unreadable record would otherwise be read again forever.
+                // The feed would read the unreadable record again and again.
                 builder.give_up();
                 self.builder = Some(builder);
                 Err(error)
@@ -191,7 +191,8 @@ impl Feed {
         }
     }
 
-    /// Returns the searches that the change set may affect, or whose cookie is too old, and moves the others on.
+    /// Returns the searches to wake: the change set may affect them, or their cookie is too old. The other waiting
+    /// searches move to the newer snapshot.
     fn hand_out(&mut self, set: Arc<ChangeSet>) -> Vec<(ListenerKey, Woken)> {
         let mut seats = self.shared.lock();
         let Seats { told, taken, by_base, alias_followers, .. } = &mut *seats;
@@ -232,10 +233,10 @@ impl Feed {
         woken
     }
 
-    /// Returns the searches to end because their clients read too slowly: those with unsent changes older than
-    /// [`FOLLOWED_RECORDS_MAX`] records, and while more than [`SHARED_SNAPSHOTS_MAX`] snapshots are held, the slowest
-    /// of these and of those that still send their first results. A slow first stage alone ends no search, because a
-    /// poll could not resume it.
+    /// Returns the searches to end because their clients read too slowly. These are the searches with unsent changes
+    /// that are more than [`FOLLOWED_RECORDS_MAX`] records old. While more than [`SHARED_SNAPSHOTS_MAX`] snapshots are
+    /// held, also the slower half of the searches that send changes or their first results. While there are fewer, a
+    /// search that is slow to send its first results is not ended, because a poll could not resume it.
     pub fn laggards(&self, current: &Snapshot) -> Result<Vec<ListenerKey>> {
         let position = current.position()?;
         let is_crowded = current.directory().shared_snapshots() > SHARED_SNAPSHOTS_MAX;
@@ -257,7 +258,7 @@ impl Feed {
 }
 
 impl Seat {
-    /// Returns the next step of a search that has sent everything up to `told`.
+    /// Returns the next step of a search that has sent everything up to the snapshot `told`.
     ///
     /// # Errors
     /// The store failed.
