@@ -1,11 +1,12 @@
-//! The dereference control (draft-masarati-ldap-deref): attributes of the entries that a result names.
+//! The dereference control (draft-masarati-ldap-deref): returns attributes of the entries that a result names.
 //!
-//! It saves a client that reads a group a search for each member. It returns what that search would return: the names
-//! are values that the result may show, each is resolved like a base, and the entry's attributes are restricted like
-//! those of a result. Only the requested attributes are returned, not their subtypes (section 2.1).
+//! A client that reads a group needs no further search for each member. The control returns what such a search would
+//! return: the names are values that the requester may read, each is resolved like a base, and the attributes of its
+//! entry are restricted like those of a result. Only the requested attributes are returned, not their subtypes (section
+//! 2.1).
 //!
-//! A result with too much data, see [`Dereferencing::gather`], is sent as a stream, including its control. A result is
-//! never sent without its control: the client would take it for an entry that names no others.
+//! A result with too much data (see [`Dereferencing::gather`]) is sent as a stream, including its control. A result is
+//! never sent without its control, because the client would conclude that it names no entries.
 
 mod names_walk;
 
@@ -43,23 +44,23 @@ pub(super) struct Dereferencing {
     rights: EffectiveRights,
 }
 
-/// An attribute that holds DNs, and the attributes to return of the named entries.
+/// An attribute that contains DNs, and the attributes to return of the entries with these DNs.
 #[derive(Debug)]
 struct Spec {
     /// The description as the client wrote it.
     attribute: String,
     description: AttributeDescription,
-    /// Selects the attribute that holds the DNs.
+    /// Selects the attribute that contains the DNs.
     names: ResultWriter,
     /// Writes the requested attributes of a named entry.
     targets: ResultWriter,
 }
 
 impl Dereferencing {
-    /// Creates the state of the control; `None` if it is ignored.
+    /// Creates the state of the control; `None` if the search ignores the control.
     ///
     /// # Errors
-    /// protocolError for an attribute that does not hold DNs, in a critical control.
+    /// protocolError for a critical control that names an attribute that does not contain DNs.
     pub(super) fn of(inputs: &SearchInputs<'_>, asked: &DereferenceOptions) -> Result<Option<Dereferencing>> {
         let SearchInputs { context, rights, .. } = *inputs;
         let catalog = inputs.snapshot.state().catalog;
@@ -121,11 +122,11 @@ impl Dereferencing {
         }
     }
 
-    /// Returns a copy that shares nothing with other searches, so that it gives the same answers on one snapshot each
-    /// time. Shared effective rights may be extended on a newer snapshot meanwhile.
+    /// Returns a copy that shares nothing with other searches, so that both passes of a stream give the same result on
+    /// one snapshot. Other searches may extend shared effective rights on a newer snapshot in between.
     ///
     /// # Errors
-    /// busy if access rules began or ceased to apply to the requester.
+    /// busy if access rules have begun or ceased to restrict the requester.
     pub(super) fn on_its_own(&self, snapshot: &Snapshot) -> Result<Dereferencing> {
         let mut own = self.copy();
         let context = RequestContext::new(&self.requester, self.link);
@@ -138,7 +139,7 @@ impl Dereferencing {
         Ok(own)
     }
 
-    /// Returns the bytes of memory that it holds, without itself.
+    /// Returns the memory that the state uses, without itself, in bytes.
     pub(super) fn heap_bytes(&self) -> usize {
         let of_spec = |spec: &Spec| {
             let writers =
@@ -148,9 +149,9 @@ impl Dereferencing {
         self.specs.iter().map(of_spec).sum()
     }
 
-    /// Returns the value of the control for a result, empty if there is none, and the number of entries looked up for
-    /// it. Returns `None` for more than [`DEREFERENCED_AT_ONCE_MAX`] names or [`GATHERED_MAX`] octets. `selection` has
-    /// the requester's rights at the entry.
+    /// Returns the value of the control for a result, and the number of entries looked up for it. The value is empty if
+    /// the result names no entries. Returns `None` if there are more than [`DEREFERENCED_AT_ONCE_MAX`] names or
+    /// [`GATHERED_MAX`] octets. `selection` has the requester's rights at the entry.
     pub(super) fn gather<'s>(
         &mut self,
         state: TreeState<'s>,

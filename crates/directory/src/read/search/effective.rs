@@ -2,8 +2,9 @@
 //! (`entryLevelRights`, `attributeLevelRights`) or, if a search requests `aclRights`, of OpenDJ.
 //!
 //! Any requester may ask for its own rights. The administrator, and requesters to whom a rule grants `explain`, may ask
-//! for those of others. Reported are the attributes that the control names and those of the entry's classes, never
-//! those that the entry happens to have: that would reveal values that may not be read.
+//! for the rights of others. The report covers the attributes that the control names and the attributes of the entry's
+//! classes. It never depends on which attributes the entry has, because that would reveal values that the requester may
+//! not read.
 
 use ldap::response::put_value;
 use schema::TypeId;
@@ -31,13 +32,13 @@ type Result<T> = std::result::Result<T, OperationError>;
 pub(super) struct RightsReport {
     subject: Requester,
     link: Option<ClientLink>,
-    /// Rights to report.
+    /// Effective rights to report.
     reported: EffectiveRights,
-    /// Effective rights of the requester; `None` if it may ask at all entries.
+    /// Effective rights of the requester of the search; `None` if it may ask for these rights at all entries.
     asker: Option<EffectiveRights>,
     /// Types that the control names.
     named: Vec<TypeId>,
-    /// Whether the attributes of the entry's classes are reported.
+    /// Whether the report covers the attributes of the entry's classes.
     by_class: bool,
     form: Form,
 }
@@ -49,7 +50,7 @@ enum Form {
 }
 
 impl RightsReport {
-    /// Creates the state for a search with the control.
+    /// Creates the state of the control for a search.
     ///
     /// # Errors
     /// insufficientAccessRights if the requester may not ask for these rights at any entry; noSuchObject for an
@@ -139,7 +140,7 @@ impl RightsReport {
         }
     }
 
-    /// Returns the types to report, once each, those named first.
+    /// Returns the types to report, each once, those that the control names first.
     fn types(&self, state: TreeState<'_>, candidate: &Candidate<'_>) -> Vec<TypeId> {
         let mut types = Vec::new();
         let mut add = |type_id: TypeId| {
@@ -158,7 +159,7 @@ impl RightsReport {
         types
     }
 
-    /// Adds `aclRightsInfo`: the rule that decides each right.
+    /// Adds `aclRightsInfo`, which names the rule that decides each right.
     fn add_info(
         &self,
         state: TreeState<'_>,
@@ -194,7 +195,7 @@ impl RightsReport {
     }
 }
 
-/// Returns true if an identity is the requester's own, judged by its text.
+/// Returns true if the text of an identity denotes the requester itself.
 fn is_own(requester: &Requester, identity: &str) -> bool {
     requester.authorization_id().eq_ignore_ascii_case(identity)
         || (*requester == Requester::Anonymous && identity == "dn:")
@@ -274,7 +275,7 @@ fn acl_rights(state: TreeState<'_>, shown: ReportedRights<'_>, types: &[TypeId])
 /// Rights to report.
 #[derive(Clone, Copy)]
 struct ReportedRights<'r> {
-    /// `None` if everything is allowed.
+    /// Rights at the entry; `None` if everything is allowed.
     rights: Option<&'r EntryRights>,
     /// Whether the entry is that of the requester whose rights are reported.
     is_own: bool,
@@ -282,7 +283,7 @@ struct ReportedRights<'r> {
 
 impl ReportedRights<'_> {
     /// Returns whether values of a type may be searched, read, compared and written. For passwords of other entries,
-    /// write means reset.
+    /// the last one is the right to reset.
     fn of_type(self, state: TreeState<'_>, type_id: TypeId) -> [bool; 4] {
         let Some(rights) = self.rights else { return [true; 4] };
         let is_reset = !self.is_own && is_user_password(&state.catalog.schema, type_id);
@@ -294,7 +295,7 @@ impl ReportedRights<'_> {
         ]
     }
 
-    /// Returns whether the requester may add its own name to, and delete it from, the values of a type.
+    /// Returns whether the requester may add its own name to the values of a type, and delete it from them.
     fn of_own(self, type_id: TypeId) -> [bool; 2] {
         self.rights.map_or([true; 2], |rights| [rights.may_join(type_id), rights.may_leave(type_id)])
     }

@@ -1,4 +1,4 @@
-//! The end of a search: searchResDone with its controls, and the texts of refusals.
+//! The end of a search: the searchResDone with its controls, and the diagnostic messages of refusals.
 
 use ldap::response::{LdapResult, ResponseOp, encode_result};
 use ldap::{Control, Controls, ControlsBuf, ListViewResult, PagedResults, ResultCode, SortResult, oids};
@@ -41,7 +41,7 @@ impl Search {
         if let Some(count) = &self.count {
             count.put(outcome.code, &mut controls);
         }
-        // A base that is hidden from the requester is refused as at the start: without a page.
+        // If the base is hidden from the requester, the response has no page, as at the start.
         if let Some(paging) = self.paging.as_ref().filter(|_| outcome.code != ResultCode::NO_SUCH_OBJECT) {
             let estimate = self.estimate(snapshot);
             let (code, value) = paging.end(outcome.code, self.next(), self.entries_sent(), estimate);
@@ -101,7 +101,7 @@ impl Search {
         }
     }
 
-    /// Returns the position of the first entry that did not fit into the page.
+    /// Returns the start of the next page, at the first entry that did not fit into this one.
     fn next(&self) -> NextPage<'_> {
         if let Some(deleted) = self.deleted.as_deref().filter(|deleted| deleted.has_begun) {
             return NextPage::Behind(deleted.last());
@@ -116,7 +116,7 @@ impl Search {
     }
 
     /// Builds the sort response control (RFC 2891). Returns `None` if the search returned no entries (section 2,
-    /// scenario 6), unless it is refused.
+    /// scenario 6), unless sorting is refused.
     fn sort_result(&self, code: ResultCode) -> Option<Vec<u8>> {
         let outcome = self.order.as_deref()?.outcome.as_ref()?;
         let is_told = match code {
@@ -133,7 +133,7 @@ impl Search {
         is_told.then(|| result.encode())
     }
 
-    /// Builds the response for the requested part of the list, for a search that ends with `code`.
+    /// Builds the list view response for a search that ends with `code`.
     fn list_view_result(&self, code: ResultCode) -> Option<ListViewResult> {
         let part = self.order.as_deref()?.part?;
         let window = match &self.work {
@@ -150,7 +150,7 @@ impl Search {
         }
     }
 
-    /// Returns the number of entries of all pages together, if it is cheap to compute; otherwise 0.
+    /// Returns the total number of entries of all pages if it is cheap to compute; otherwise 0.
     fn estimate(&self, snapshot: &Snapshot) -> u64 {
         match &self.work {
             Work::Made(results) => results.count(),
@@ -170,11 +170,12 @@ impl Search {
         controls
     }
 
-    /// Returns the text for an exceeded size limit: whose limit it is, its value, and a remedy.
+    /// Returns the text for an exceeded size limit: its value, whether it is the client's or the server's, and a
+    /// remedy.
     fn size_limit_text(&self) -> String {
         let (asked, sent) = (self.asked.size, self.entries_sent());
         if self.paging.is_some() {
-            // The limit of the settings shortens pages but does not end the sequence.
+            // This limit shortens each page but does not end the sequence of pages.
             format!(
                 "the request's size limit of {asked} for all pages together is reached, and more entries match"
             )
@@ -216,15 +217,15 @@ impl Search {
         )
     }
 
-    /// Ends the search early with a searchResDone of this code, such as timeLimitExceeded. If all its entries are
-    /// hidden from the requester, the answer is that the base does not exist.
+    /// Ends the search early with a searchResDone of this code, such as timeLimitExceeded. If the requester may see
+    /// neither the base nor an entry below it, the response is the same as for a missing base.
     pub fn stop(self, snapshot: &Snapshot, out: &mut Vec<u8>, code: ResultCode) {
         let text = self.stop_text(code);
         self.stop_because(snapshot, out, code, &text);
     }
 
-    /// Ends the search with adminLimitExceeded, because it met this limit. Returns the text that the client gets: the
-    /// limit, and the indexes that would help.
+    /// Ends the search with adminLimitExceeded, because it reached `limit`. Returns the diagnostic message: the limit,
+    /// and the indexes that would help.
     pub fn refuse(self, snapshot: &Snapshot, out: &mut Vec<u8>, limit: &str) -> String {
         let text = match &self.work {
             Work::Tree(search) if search.scanner.knows_schema(snapshot) => {
@@ -252,7 +253,7 @@ impl Search {
             count.put(code, &mut controls);
         }
         if self.paging.is_some() {
-            // The sequence of pages ends.
+            // An empty cookie ends the sequence of pages.
             controls.push(page_control(&PagedResults { size: 0, cookie: b"" }.encode()));
         }
         let result = LdapResult::new(code, text);

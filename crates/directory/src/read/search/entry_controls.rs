@@ -1,5 +1,5 @@
-//! Response controls of each result: account usability, and dereferenced entries. They are appended to a message that
-//! is already written. A result too large for memory is sent as a stream, with the same controls.
+//! Response controls of each result: account usability, dereferenced entries, and reports of changes. They are appended
+//! to a message that is already written. A result too large for memory is sent as a stream, with the same controls.
 
 use ldap::{Control, ControlsBuf, oids, response};
 
@@ -21,10 +21,10 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Response controls of each result.
 #[derive(Debug)]
 pub(super) struct EntryControls {
-    /// Time of the hypothetical bind, in microseconds since 1970; set if the client asks for account usability.
+    /// Time at which the bind would occur, in microseconds since 1970; set if the client requests account usability.
     usability_at: Option<i64>,
     pub(super) dereferencing: Option<Dereferencing>,
-    /// Filters for returned values: no response control, but they change how results are written.
+    /// Filters for returned values. They add no response control, but change how results are written.
     pub(super) matched: Option<MatchedValues>,
     /// Synchronization state.
     pub(super) sync: Option<Sync>,
@@ -33,10 +33,10 @@ pub(super) struct EntryControls {
 }
 
 impl EntryControls {
-    /// Creates the controls that a request asks for; `None` if there are none, as for most.
+    /// Creates the controls that a request asks for. Returns `None` if there are none, as for most requests.
     ///
     /// # Errors
-    /// A control is not possible as requested.
+    /// A control cannot be honored as requested.
     pub(super) fn of(inputs: &SearchInputs<'_>) -> Result<Option<Box<EntryControls>>> {
         let controls = inputs.controls;
         if controls.count().is_some() {
@@ -61,11 +61,11 @@ impl EntryControls {
         let dereferencing = self.dereferencing.as_ref().map(Dereferencing::copy);
         let matched = self.matched.clone();
         let persistent = self.persistent.clone();
-        // Polls are not scanned in parts.
+        // A poll is never scanned in parts.
         EntryControls { usability_at: self.usability_at, dereferencing, matched, sync: None, persistent }
     }
 
-    /// Returns the bytes of memory that they hold, themselves included.
+    /// Returns the memory that the controls use, themselves included, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         let dereferencing = self.dereferencing.as_ref().map_or(0, Dereferencing::heap_bytes);
         size_of::<EntryControls>()
@@ -74,7 +74,7 @@ impl EntryControls {
             + self.sync.as_ref().map_or(0, Sync::heap_bytes)
     }
 
-    /// Updates state of an earlier snapshot.
+    /// Updates what depends on the snapshot.
     pub(super) fn catch_up(&mut self, state: TreeState<'_>) -> Result<()> {
         self.matched.as_mut().map_or(Ok(()), |matched| matched.catch_up(state))
     }
@@ -104,7 +104,8 @@ impl EntryControls {
         Ok(controls)
     }
 
-    /// Builds the controls that report the change of an entry, even one that is sent with only its name.
+    /// Builds the controls that report the change of an entry. They are the only ones of an entry that is sent with
+    /// only its name.
     pub(super) fn of_name<'s>(&self, state: TreeState<'s>, candidate: &Candidate<'s>) -> Result<ControlsBuf> {
         let mut controls = ControlsBuf::new();
         self.push_changes(state, candidate, &mut controls)?;
@@ -128,22 +129,23 @@ impl EntryControls {
         Ok(())
     }
 
-    /// Continues long preparations. Returns true when they are complete.
+    /// Continues preparations that may take several slices. Returns true when they are complete.
     #[cold]
     #[inline(never)]
     pub(super) fn is_ready(&mut self, state: TreeState<'_>, records_max: u32) -> Result<bool> {
         self.sync.as_mut().map_or(Ok(true), |sync| sync.read_changes(state, records_max))
     }
 
-    /// Returns the ids of the candidates that replace those of the plan, once; `None` if none do.
+    /// Returns, once, the ids of the candidates that replace those of the plan; `None` if the plan's candidates are
+    /// used.
     #[cold]
     #[inline(never)]
     pub(super) fn take_listed(&mut self, state: TreeState<'_>) -> Result<Option<Vec<u64>>> {
         self.sync.as_mut().map_or(Ok(None), |sync| sync.take_listed(state))
     }
 
-    /// As [`ResultWriter::put_entry`], but only with the values that match, and with controls. Returns the cost in
-    /// candidates; `None`, with nothing appended, if the result is too large.
+    /// Like [`ResultWriter::put_entry`], but writes only the values that match, and adds the controls. Returns the cost
+    /// in candidates; `None`, with nothing appended, if the result is too large.
     #[cold]
     #[inline(never)]
     pub(super) fn put_entry<'s>(
@@ -173,7 +175,7 @@ impl EntryControls {
     }
 
     /// Adds controls to the message of a result, which begins at `start` and ends `out`. Returns the number of entries
-    /// looked up for them; `None`, with nothing added, if that is too much for one slice.
+    /// looked up for them; `None`, with nothing added, if there are too many for one slice.
     fn put<'s>(
         &mut self,
         (out, start): (&mut Vec<u8>, usize),

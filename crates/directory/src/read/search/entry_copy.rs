@@ -1,7 +1,7 @@
 //! A copy of an entry before or after a change (RFC 4527).
 //!
 //! The copy is the result that a search for the entry would return to the requester. The writer builds it on the state
-//! on which it decides the change, so that no other change comes between them.
+//! on which it decides the change, so that no other change occurs in between.
 
 use ber::{Reader, Tag};
 use ldap::{MessageId, ResultCode};

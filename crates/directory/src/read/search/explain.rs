@@ -1,5 +1,5 @@
-//! Explanation of a plan: the source of the candidates, the cost of each filter term by itself, and missing indexes.
-//! For `pando explain`, for the request control of that name, and for refusals.
+//! Explanation of a plan: the source of the candidates, the cost of each filter term alone, and missing indexes. It
+//! serves `pando explain`, the request control of that name, and refusals.
 //!
 //! Terms are described by attribute and kind of test, never by the asserted value, because explanations end up in logs.
 
@@ -23,17 +23,17 @@ pub struct Explanation {
     pub entry_count: u64,
     /// Source of the candidates.
     pub source: CandidateSource,
-    /// Upper bound of the number of candidates, as the plan estimates it.
+    /// Upper bound of the number of candidates, as estimated by the plan.
     pub candidate_count: u64,
     /// Number of candidates examined.
     pub examined_count: u64,
     /// Number of entries returned.
     pub returned_count: u64,
-    /// The filter's terms in the order of the filter.
+    /// Terms of the filter, in its order.
     pub terms: Vec<ExplainedTerm>,
-    /// Missing indexes that would have helped, such as `a substring index on cn`.
+    /// Missing indexes that would have narrowed the search, such as `a substring index on cn`.
     pub missing: Vec<String>,
-    /// Microseconds spent, by step, if the caller has a clock.
+    /// Time by step, if the caller has a clock.
     pub times: Option<StepTimes>,
 }
 
@@ -57,24 +57,24 @@ pub struct ExplainedTerm {
     pub depth: usize,
     /// Description of the test: `equality of uid`, `all of`.
     pub what: String,
-    /// Number of entries that the term alone selects; `None` if no index narrows it down.
+    /// Number of entries that the term alone selects; `None` if no index narrows it.
     pub estimate: Option<u64>,
-    /// Whether it is a source of the candidates.
+    /// Whether the term is a source of the candidates.
     pub is_chosen: bool,
 }
 
 /// Time by step, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StepTimes {
-    /// From the request to the plan: base, filter, estimates, short postings.
+    /// From the request to the plan: lookup of the base, filter, estimates, short postings.
     pub plan: u64,
-    /// Gathering ids from ranges of keys.
+    /// Gathering of ids from ranges of keys.
     pub gather: u64,
-    /// Examining candidates and encoding results, all threads together.
+    /// Examination of candidates and encoding of results, the sum of all threads.
     pub examine: u64,
-    /// Number of slices of that work; between slices other clients had their turn.
+    /// Number of slices of that work. Between slices, other clients are served.
     pub slices: u64,
-    /// Number of those slices that other threads ran as parts.
+    /// Number of these slices that scan threads ran.
     pub part_slices: u64,
 }
 
@@ -188,7 +188,7 @@ impl Explained<'_> {
     fn item(&self, item: &Item) -> String {
         let schema = &self.planner.state.catalog.schema;
         let test = match &item.test {
-            // No plan is based on it.
+            // A plan never uses such a test.
             Test::Visible(_) => "what shows",
             Test::Present => "presence",
             Test::Equal(..) => "equality",
@@ -206,7 +206,7 @@ impl Explained<'_> {
     }
 }
 
-/// Passes each attribute from whose terms the candidates come to `each`, once.
+/// Calls `each` once with each attribute whose terms supply candidates.
 pub(super) fn each_index(schema: &Schema, filter: &Term, plan: &Plan, each: &mut dyn FnMut(&str)) {
     if plan.is_by_place || plan.chosen_terms == 0 || matches!(plan.source(), Source::Scan) {
         return;
@@ -239,7 +239,7 @@ fn gather_attributes<'s>(schema: &'s Schema, term: &Term, names: &mut BTreeSet<&
     names.insert(name);
 }
 
-/// Returns the name of the attribute that an item tests; empty if it is any.
+/// Returns the name of the attribute that an item tests; empty if the item tests all attributes.
 pub(super) fn subject_name(schema: &Schema, subject: &Subject) -> String {
     match subject {
         Subject::Attribute(description) => description.returned_name(schema).into_owned(),
@@ -251,16 +251,16 @@ pub(super) fn subject_name(schema: &Schema, subject: &Subject) -> String {
     }
 }
 
-/// An index that would narrow a filter down.
+/// A missing index that would narrow a filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingIndex {
     /// Name of the attribute type.
     pub attribute: String,
     /// Kind of the index.
     pub kind: IndexKinds,
-    /// All kinds of the attribute's index once it has this one.
+    /// All kinds of the attribute's index, including this one.
     pub kinds: IndexKinds,
-    /// Whether it is defined and being built.
+    /// Whether the index is defined and being built.
     pub is_building: bool,
 }
 
@@ -280,7 +280,8 @@ impl fmt::Display for MissingIndex {
     }
 }
 
-/// Returns the text for a refusal that helps the client and the operator: the missing indexes, with their settings.
+/// Returns the part of a refusal that helps the client and the operator: the missing indexes, with the settings that
+/// define them.
 pub(super) fn remedy(catalog: &Catalog, filter: &Term) -> String {
     let missing = missing(catalog, filter);
     if missing.is_empty() {
@@ -293,7 +294,7 @@ pub(super) fn remedy(catalog: &Catalog, filter: &Term) -> String {
     format!("missing: {}", missing.iter().map(text).collect::<Vec<_>>().join(", "))
 }
 
-/// Returns the indexes that would narrow a filter down and are absent or incomplete.
+/// Returns the indexes that would narrow a filter and are absent or incomplete.
 pub(super) fn missing(catalog: &Catalog, filter: &Term) -> Vec<MissingIndex> {
     let mut all = Vec::new();
     add_missing(catalog, filter, &mut all);
@@ -312,7 +313,7 @@ fn add_missing(catalog: &Catalog, term: &Term, all: &mut Vec<MissingIndex>) {
                 }
             }
         }
-        // No index lists the entries that lack a value.
+        // No index contains the entries that lack a value.
         _ => {}
     }
 }
@@ -356,8 +357,8 @@ fn is_building(def: &AttributeDef, parts: &[IndexPart]) -> bool {
     parts.iter().any(|part| def.index.phase(*part) == Phase::Building)
 }
 
-/// Returns true if a search may have to examine many entries for few results, because its plan does not lead to the
-/// matches.
+/// Returns true if a search may have to examine many entries for few results, because its plan is not based on an index
+/// that narrows the filter.
 pub(super) fn is_unindexed(filter: &Term, plan: &Plan) -> bool {
     plan.implied != Implied::All && !matches!(filter, Term::Constant(Truth::True))
 }

@@ -1,4 +1,5 @@
-//! The names in one entry, each with the requested attributes of the named entry, as the items of the control's value.
+//! Traversal of the names in one entry, which produces the items of the control's value: each name with the requested
+//! attributes of its entry.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -20,39 +21,40 @@ use crate::tree::{TreeState, damaged_row, node};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Names read at a time.
+/// Number of names read at a time.
 const NAME_BLOCK: usize = 64;
 
-/// Octets of an entry that cost as much as one more value.
+/// Number of octets of an entry that cost as much as one value.
 const OCTETS_PER_VALUE: usize = 256;
 
-/// Traversal of the names in one entry, in slices. A stream makes two: one to measure, one to write.
+/// Traversal of the names in one entry, in slices. A stream makes two traversals: one to measure, one to write.
 pub(in crate::read::search) struct NamesWalk {
     entry: EntryId,
-    /// Rights at the entry; `None` if no access rules apply.
+    /// Rights at the entry; `None` if no access rules restrict the requester.
     rights: Option<Arc<EntryRights>>,
-    /// Index of the present attribute.
+    /// Index of the attribute whose names are read at present.
     spec: usize,
-    /// Source of its names; `None` before the first.
+    /// Source of the names of this attribute; `None` before the first.
     source: Option<Source>,
     /// Names already read, the next one last.
     names: Vec<Name>,
-    /// The present named entry, if its attributes are too large for memory.
+    /// The named entry that is being written, if its attributes are too large for memory.
     large: Option<LargeTarget>,
-    /// Octets of the items measured or written so far.
+    /// Size of the items that are measured or written so far, in octets.
     size: usize,
-    /// Octets of all items, once measured.
+    /// Size of all items in octets, once measured.
     measured: Option<usize>,
     writes: bool,
     access_walk: access::Walk,
-    /// The name and the attributes of one entry.
+    /// Buffers for the name and the attributes of one entry.
     name: Vec<u8>,
     attributes: Vec<u8>,
 }
 
-/// Source of names.
+/// Source of the names of an attribute.
 enum Source {
-    /// The values of a stored attribute from this position on, restricted to readable ones.
+    /// The values of a stored attribute from this position on, with the rights to single values if only some are
+    /// readable.
     Stored(AttrId, Option<Arc<ByValue>>, Walk),
     /// The encoded values of a virtual attribute, and the number of octets already read.
     Made(Vec<u8>, usize),
@@ -60,21 +62,21 @@ enum Source {
     Nothing,
 }
 
-/// A value with a name.
+/// A name that was read from a value.
 enum Name {
     Link(EntryId),
     Text(Vec<u8>),
 }
 
-/// A named entry that is written in slices, with its name.
+/// A named entry that is too large for memory and is written in slices, with its name.
 struct LargeTarget {
     name: Vec<u8>,
     attributes: AttributeStream,
-    /// Whether it is measured and its item has begun.
+    /// Whether the entry is measured and writing its item has begun.
     is_begun: bool,
 }
 
-/// Requester and snapshot of the traversal.
+/// Snapshot and requester of the traversal.
 struct View<'s, 'n> {
     state: TreeState<'s>,
     names: &'n mut NameCache,
@@ -105,7 +107,8 @@ impl NamesWalk {
         NamesWalk { writes: true, ..NamesWalk::new(entry, rights) }
     }
 
-    /// Restarts the traversal to write after everything is measured. Returns the octets of the control's value.
+    /// Restarts the traversal to write, after everything is measured. Returns the size of the control's value in
+    /// octets.
     pub(in crate::read::search) fn begin_writing(&mut self) -> usize {
         (self.spec, self.source) = (0, None);
         self.measured = Some(std::mem::take(&mut self.size));
@@ -113,7 +116,7 @@ impl NamesWalk {
         self.value_len()
     }
 
-    /// Returns the measured octets of the control's value: the items in a SEQUENCE; 0 without names.
+    /// Returns the measured size of the control's value, a SEQUENCE of the items, in octets; 0 without names.
     pub(in crate::read::search) fn value_len(&self) -> usize {
         match self.measured.unwrap_or(self.size) {
             0 => 0,
@@ -121,12 +124,12 @@ impl NamesWalk {
         }
     }
 
-    /// Appends the control's value up to the first item.
+    /// Appends the part of the control's value that precedes the first item.
     pub(in crate::read::search) fn put_header(&self, out: &mut Vec<u8>) {
         put_header(out, Tag::SEQUENCE, self.measured.unwrap_or_default());
     }
 
-    /// Returns the bytes of memory that it holds, without itself.
+    /// Returns the memory that the traversal uses, without itself, in bytes.
     pub(in crate::read::search) fn heap_bytes(&self) -> usize {
         let source = match &self.source {
             Some(Source::Made(values, _)) => values.capacity(),
@@ -139,7 +142,7 @@ impl NamesWalk {
         source + names + large + self.name.capacity() + self.attributes.capacity()
     }
 
-    /// Continues while budget is left. Returns true when there are no more names.
+    /// Continues as long as budget is left. Returns true when there are no more names.
     pub(in crate::read::search) fn step(
         &mut self,
         dereferencing: &mut Dereferencing,
@@ -163,7 +166,7 @@ impl NamesWalk {
             }
         }
         match self.measured {
-            // The message would not have its announced length.
+            // Otherwise the message would differ from the length in its header.
             Some(measured) if measured != self.size => {
                 let written = self.size;
                 let text = format!("control dereference: {measured} octets were measured, {written} written");
@@ -211,7 +214,7 @@ impl NamesWalk {
         let row = node(state.read, self.entry)?.ok_or_else(|| damaged_row("nodes", self.entry))?;
         let candidate = Candidate::new(self.entry, row);
         let entry = candidate.entry(state)?;
-        // Two numbers have the description while its values become links.
+        // While the values of an attribute become links, two attribute numbers have the description.
         let numbers = catalog.stored_attributes_of_type(description.type_id).iter().copied();
         let is_it = |id: &AttrId| catalog.attribute(*id).description.options == description.options;
         if let Some(attribute) = numbers.filter(is_it).find(|id| entry.find(*id).is_some()) {
@@ -243,7 +246,7 @@ impl NamesWalk {
                 targets.next_block(&mut block, NAME_BLOCK)?;
             }
             let Some(last) = block.last().copied() else { return Ok(Walk::Table(None)) };
-            // An attribute with rules on values holds no links.
+            // Rules about single values do not cover links.
             self.names.extend(block.into_iter().map(|target| Name::Link(EntryId(target))));
             return Ok(Walk::Links(last + 1));
         }
@@ -264,7 +267,8 @@ impl NamesWalk {
         Ok(walk.go_on(state, view.names, self.entry, &row, &mut each)?.0)
     }
 
-    /// Measures or writes the item of a named entry. Leaves a large one to [`put_large`](NamesWalk::put_large).
+    /// Measures or writes the item of a named entry. If the entry is too large, prepares it for
+    /// [`put_large`](NamesWalk::put_large).
     fn put_item(
         &mut self,
         spec: &mut Spec,
@@ -311,7 +315,7 @@ impl NamesWalk {
         Ok(())
     }
 
-    /// Writes the requested attributes of an entry, or reports that it is large.
+    /// Writes the requested attributes of an entry, or reports that they are too large for memory.
     fn put_target<'s>(
         &mut self,
         spec: &mut Spec,
@@ -328,7 +332,7 @@ impl NamesWalk {
         Ok(())
     }
 
-    /// Continues a large entry. Returns it if more is left.
+    /// Continues with a large entry. Returns it if it is not finished.
     fn put_large(
         &mut self,
         spec: &Spec,
@@ -353,7 +357,7 @@ impl NamesWalk {
     }
 }
 
-/// Resolves a name as the base of a search is resolved.
+/// Resolves a name in the same way as the base of a search.
 fn target_of<'s>(state: TreeState<'s>, name: &[u8]) -> Result<Option<(EntryId, NodeRow<'s>)>> {
     let Some(name) = name_in(&state.catalog.schema, name) else { return Ok(None) };
     let Some(id) = state.entry_of(&name)? else { return Ok(None) };
