@@ -232,8 +232,9 @@ impl HashPool {
         Ok(())
     }
 
-    /// Queues a job. Its result goes to `address` while the claim is held; `known` as in [`HashPool::is_known`].
-    /// Returns `None` if its lane is full of jobs with precedence, or if its identity has used its share.
+    /// Queues a job. Its result goes to `address` while the claim is held. `known` is the key from
+    /// [`HashPool::is_known`] and its lifetime. Returns `None` if the lane is full of jobs that take precedence, or if
+    /// the identity has used its share.
     pub(crate) fn submit(
         &self,
         address: Address,
@@ -248,7 +249,7 @@ impl HashPool {
         let is_full = |waiting: &WaitingJobs| waiting.has_no_room(place.lane, cost, self.cost_max);
         let share = match place.lane {
             Lane::Changes if !is_unshared => self.cost_max / HASH_IDENTITY_DIVISOR,
-            // The name in a bind proves nothing, so binds for the same name by others must not use up a share.
+            // A bind's name is not proved, so other clients that bind with the same name must not use up its share.
             Lane::Changes | Lane::Binds => u64::MAX,
         };
         let has_share = |waiting: &WaitingJobs| waiting.leaves_share(&place, cost, share);
@@ -258,7 +259,7 @@ impl HashPool {
         let mut gave_way = Vec::new();
         let mut is_taken = has_share(&waiting);
         while is_taken && is_full(&waiting) {
-            // Work already done for a job would be wasted.
+            // An eviction must not waste work that was already done.
             let may_go = |job: &HashJob| !job.work.is_begun();
             match waiting.jobs.evict(&place, cost, may_go) {
                 Some((other, job)) => {
@@ -298,7 +299,7 @@ impl Drop for HashPool {
         self.queue.lock().closed = true;
         self.queue.work_arrived.notify_all();
         for thread in self.threads.drain(..) {
-            // A thread ends early only by a panic outside of the guarded work, and no caller is left to report it to.
+            // A thread ends early only by a panic outside of the guarded work, which no caller could handle.
             let _ = thread.join();
         }
     }
@@ -310,7 +311,7 @@ impl Queue {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the next claimed job; `None` when the pool is closed and the queue is empty.
+    /// Waits for the next job with a claim. Returns `None` when the pool is closed and the queue is empty.
     fn next(&self) -> Option<(Place, HashJob)> {
         let mut waiting = self.lock();
         loop {
@@ -347,9 +348,9 @@ impl WaitingJobs {
         figures.dropped.fetch_add(dropped as u64, Ordering::Relaxed);
     }
 
-    /// Accounts for a job that cost so many hashes. `is_right` is the result of a proof.
+    /// Accounts for a job that cost `cost` hashes. `is_right` is the result of a proof.
     fn ended(&mut self, place: &Place, cost: u32, is_right: Option<bool>, now: Instant) {
-        // Hashes of changes were charged one by one.
+        // Hashes of changes were already charged one by one.
         if place.lane == Lane::Binds {
             self.jobs.charge(place, cost.saturating_sub(1));
         }
@@ -358,13 +359,14 @@ impl WaitingJobs {
         }
     }
 
-    /// Whether a lane has no room for a job of so many hashes. An empty lane accepts any job.
+    /// Returns true if a lane has no room for a job of this cost. An empty lane accepts any job.
     fn has_no_room(&self, lane: Lane, cost: u32, cost_max: u64) -> bool {
         let waiting = self.jobs.cost(lane);
         waiting > 0 && waiting + u64::from(cost) > cost_max
     }
 
-    /// Whether a job of so many hashes is within the share of its identity, which may always have one.
+    /// Returns true if a job of this cost is within the share of its identity. An identity without jobs may always have
+    /// one.
     fn leaves_share(&self, place: &Place, cost: u32, share: u64) -> bool {
         let own = self.jobs.cost_of(place.lane, place.identity);
         own == 0 || own + u64::from(cost) <= share
@@ -375,7 +377,7 @@ fn work(queue: &Queue, bad_passwords: &BadPasswords, mailboxes: &[Mailbox]) {
     let mut random = Random::default();
     while let Some((place, HashJob { address, work, known, claim, .. })) = queue.next() {
         let cost = work.cost();
-        // Hashing runs libraries on bytes of a peer. A defect that they trigger must cost one answer, not the thread.
+        // Hashing runs libraries on octets of a peer. A defect that they trigger must cost one answer, not the thread.
         let performed =
             catch_unwind(AssertUnwindSafe(|| perform(work, &mut random, bad_passwords, &queue.figures)))
                 .unwrap_or(Performed::Done(HashResult::Failed(ServerFault::Defect)));
@@ -423,14 +425,14 @@ fn post(mailboxes: &[Mailbox], address: Address, result: HashResult) {
 /// Result of a job's turn.
 enum Performed {
     Done(HashResult),
-    /// The job needs further turns, after one of this cost.
+    /// The job needs further turns. This one had this cost.
     Part {
         left: Box<Preparation>,
         cost: u32,
     },
 }
 
-/// Does the work of a job; for a change, up to the next hash.
+/// Does the work of a job; for a change, up to and including the next hash.
 fn perform(
     work: HashWork,
     random: &mut Random,
@@ -446,7 +448,7 @@ fn perform(
             });
             let rehashed = wanted.stronger.filter(|_| is_right).and_then(|scheme| {
                 let old = verification.weaker_match(&asserted, scheme)?;
-                // Without random numbers the old form stays.
+                // Without random numbers the old hash remains.
                 Some((old.to_vec(), password::hash(scheme, &asserted, &random.bytes().ok()?)))
             });
             // Without random numbers no keys are derived this time.
@@ -478,7 +480,7 @@ mod tests {
     use crate::workers::changed_passwords::ChangedPasswords;
     use crate::workers::hash_queue::Reputation;
 
-    /// A pool with its one mailbox.
+    /// A pool and the mailbox of its only event loop.
     struct Sample {
         poll: Poll,
         mailboxes: Arc<[Mailbox]>,
@@ -617,7 +619,7 @@ mod tests {
     #[test]
     fn a_full_queue_accepts_a_job_only_after_a_client_has_left() {
         let sample = Sample::start(1);
-        // The thread takes some meanwhile, but each of them costs it milliseconds.
+        // The thread takes some jobs meanwhile, but needs milliseconds for each.
         let submitted = std::iter::repeat_with(|| sample.submit(0, verify(Vec::new(), b"x")));
         let claims: Vec<_> = submitted.map_while(|claim| claim).collect();
         assert!(claims.len() >= HASHES_PER_THREAD_MAX);
@@ -649,7 +651,7 @@ mod tests {
         let submitted = std::iter::repeat_with(|| sample.submit(7, verify(Vec::new(), b"x")));
         let claims: Vec<_> = submitted.map_while(|claim| claim).collect();
         let other = sample.submit_from(2, 8, verify(Vec::new(), b"x")).expect("one of the others gives way");
-        // Long before the other waiting jobs: at its source's first turn.
+        // The bind is answered at its source's first turn, long before the other waiting jobs.
         let (mut is_busy, mut place) = (false, 0);
         loop {
             let done = sample.take(1).remove(0);
@@ -664,7 +666,7 @@ mod tests {
         drop((claims, other));
     }
 
-    /// Returns a change of a password under a history of 24 that have this form.
+    /// Returns a change of a password whose history has 24 passwords in this stored form.
     fn costly_change(former: &[u8]) -> HashWork {
         let passwords = ChangedPasswords {
             scheme: StorageScheme::Argon2id,
@@ -678,21 +680,21 @@ mod tests {
     }
 
     /// Regression: one user's flood of changes of its own password, each of which costs up to 25 hashes, filled the
-    /// queue. None of them was evicted, and the first bind of every other client was busy.
+    /// queue. None of them was evicted, and the first bind of every other client was answered `busy`.
     #[test]
     fn changes_keep_no_bind_out() {
         let mut sample = Sample::start(1);
         let former = password::hash(StorageScheme::Argon2id, b"old", &[7; 16]);
         let changes: Vec<_> =
             (0..40).map_while(|ticket| sample.submit_from(1, ticket, costly_change(&former))).collect();
-        // A quarter of 512, in changes of 25 hashes; the thread may have taken one.
+        // The share is a quarter of 512 hashes, in changes of 25 hashes. The thread may have taken one.
         assert!((5..=6).contains(&changes.len()), "{}", changes.len());
         let _others: Vec<_> = (2..40)
             .filter_map(|from| sample.submit_from(from, 100 + u64::from(from), costly_change(&former)))
             .collect();
         let _bind =
             sample.submit_from(99, 1_000, verify(Vec::new(), b"x")).expect("binds have room of their own");
-        // No change is done before: each is cut into hashes.
+        // The bind is done before any change, because changes are prepared hash by hash.
         loop {
             let done = sample.take(1).remove(0);
             match done.result {

@@ -1,15 +1,15 @@
-//! The queue of the hash pool: fair between the sources and identities of its jobs, by what the jobs cost.
+//! The queue of the hash pool: fair queuing between the sources and identities of its jobs, by the cost of the jobs.
 //!
-//! Costs are in hashes (see [`directory::password::cost`]). Binds and changes of passwords have a lane each with room
-//! of its own, and binds have three of four turns while both wait. So a flood of changes neither refuses a bind nor
-//! delays it for long.
+//! Costs are in hashes (see [`directory::password::cost`]). Binds and changes of passwords have separate lanes, each
+//! with its own limit, and binds have three of four turns while both wait. So a flood of changes neither refuses a bind
+//! nor delays it for long.
 //!
-//! In a lane, sources take turns, and within a source its identities do. A turn is one hash. A job that costs more
-//! continues at its source's next turn; for work that cannot be divided, the source skips later turns. So a source that
-//! submits a thousand jobs, or a job of a thousand hashes, delays only itself. Against a flood from a thousand sources,
-//! classes help. The first class has the sources with recent right passwords, the second new sources, the last those
-//! with only wrong passwords. A class has most turns of those after it, but none starves. When a lane is full, it
-//! evicts a job of a later class, or of the source with the highest cost.
+//! In a lane, sources take turns, and within a source its identities take turns. A turn is one hash. A job that costs
+//! more continues at its source's next turn. For work that cannot be divided, the source skips later turns. So a source
+//! that submits a thousand jobs, or a job of a thousand hashes, delays only itself. Three classes protect against a
+//! flood from a thousand sources: sources with recent right passwords, new sources, and sources with several wrong
+//! passwords in a row. Each class has three of four turns before the classes after it, so none starves. When a lane is
+//! full, it evicts a job of a later class, or of the source with the highest cost.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
@@ -20,18 +20,18 @@ use crate::limits::{
 };
 use crate::net::request_memory::Source;
 
-/// Reputation of a source, the best first.
+/// Reputation of a source, from best to worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Reputation {
-    /// Passwords from there were right.
+    /// A password from the source was right, and not many were wrong since.
     Good,
-    /// Little is known.
+    /// Neither is known of the source.
     New,
-    /// Passwords from there were wrong, and none right since.
+    /// Several passwords in a row were wrong, or many binds in a row were answered `busy`.
     Bad,
 }
 
-/// Reputations of sources. The table is bounded: a source that does not fit stays new.
+/// Reputations of sources. The table is bounded: a source that does not fit counts as new.
 #[derive(Debug, Default)]
 pub(super) struct Reputations {
     sources: HashMap<Source, Record>,
@@ -41,16 +41,16 @@ pub(super) struct Reputations {
 struct Record {
     last: Instant,
     was_right: bool,
-    /// Wrong passwords since the last right one.
+    /// Number of wrong passwords since the last right one.
     failures: u32,
-    /// Binds since then that were answered busy: a source that retries at once and repeatedly is flooding.
+    /// Number of binds answered `busy` since the last right password. A source that keeps retrying at once is flooding.
     refusals: u32,
 }
 
-/// The two kinds of work.
+/// Kind of work, each with its own lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lane {
-    /// A proof of a password that a client waits for: binds and compares.
+    /// Proof of a password that a client waits for: a bind or compare.
     Binds,
     /// The passwords of a change.
     Changes,
@@ -62,31 +62,31 @@ pub(super) struct Place {
     pub(super) lane: Lane,
     pub(super) reputation: Reputation,
     pub(super) source: Source,
-    /// Number of the account for binds, of the requester for changes.
+    /// Number of the account for a bind, of the requester for a change.
     pub(super) identity: u64,
 }
 
-/// The jobs that wait.
+/// The waiting jobs.
 #[derive(Debug)]
 pub(super) struct FairQueue<J> {
     lanes: [LaneQueue<J>; 2],
-    /// Turns that were given.
+    /// Number of turns given.
     turns: u64,
 }
 
-/// The jobs of a lane.
+/// The waiting jobs of a lane.
 #[derive(Debug)]
 struct LaneQueue<J> {
     classes: [Class<J>; 3],
-    /// Turns that were given.
+    /// Number of turns given.
     turns: u64,
-    /// The hashes that all jobs cost.
+    /// Total cost of the jobs in hashes.
     cost: u64,
-    /// The same of each identity that has jobs.
+    /// Cost of the jobs of each identity that has any, in hashes.
     identities: HashMap<u64, u64>,
 }
 
-/// The jobs of the sources of one reputation.
+/// The waiting jobs of the sources with one reputation.
 #[derive(Debug)]
 struct Class<J> {
     sources: HashMap<Source, SourceJobs<J>>,
@@ -94,14 +94,14 @@ struct Class<J> {
     turns: VecDeque<Source>,
 }
 
-/// The jobs of one source; there is at least one.
+/// The waiting jobs of one source, at least one.
 #[derive(Debug)]
 struct SourceJobs<J> {
     identities: HashMap<u64, VecDeque<Waiting<J>>>,
-    /// As in [`Class`].
+    /// Identities with jobs, each once, in the order of their turns.
     turns: VecDeque<u64>,
     cost: u64,
-    /// Turns to skip, for work that took more than one.
+    /// Number of turns to skip, for work that took more than one.
     debt: u64,
 }
 
@@ -111,7 +111,7 @@ struct Waiting<J> {
     job: J,
 }
 
-/// Number of turns of which a lane or class leaves one to those after it.
+/// A lane or class leaves one of this many turns to those after it.
 const TURNS: u64 = 4;
 
 impl Reputations {
@@ -126,7 +126,7 @@ impl Reputations {
         }
     }
 
-    /// Notes that a password from a source was right or wrong.
+    /// Records whether a password from a source was right.
     pub(super) fn note(&mut self, source: Source, is_right: bool, now: Instant) {
         let Some(record) = self.record(source, now) else { return };
         record.was_right |= is_right;
@@ -134,7 +134,7 @@ impl Reputations {
             if is_right { (0, 0) } else { (record.failures.saturating_add(1), record.refusals) };
     }
 
-    /// Notes that a bind from a source was answered busy.
+    /// Records that a bind from a source was answered `busy`.
     pub(super) fn note_refusal(&mut self, source: Source, now: Instant) {
         if let Some(record) = self.record(source, now) {
             record.refusals = record.refusals.saturating_add(1);
@@ -188,12 +188,12 @@ impl<J> FairQueue<J> {
         self.lane(lane).identities.get(&identity).copied().unwrap_or_default()
     }
 
-    /// Adds a job that costs so many hashes, at least one.
+    /// Adds a job that costs this many hashes, at least one.
     pub(super) fn push(&mut self, place: &Place, cost: u32, job: J) {
         self.add(place, cost, |jobs, waiting| jobs.push_back(waiting), job);
     }
 
-    /// Puts a begun job back, before the others of its source and identity, with its remaining cost.
+    /// Puts a job in progress back, before the other jobs of its source and identity, with its remaining cost.
     pub(super) fn push_begun(&mut self, place: &Place, cost: u32, job: J) {
         self.add(place, cost, |jobs, waiting| jobs.push_front(waiting), job);
     }
@@ -223,7 +223,7 @@ impl<J> FairQueue<J> {
         insert(jobs, Waiting { cost, job });
     }
 
-    /// Takes the next job: of the lane and class whose turn it is, from the source that has waited longest.
+    /// Removes the next job: of the lane and class whose turn it is, from the source that has waited longest.
     pub(super) fn pop(&mut self) -> Option<(Place, J)> {
         let [binds, changes] = &mut self.lanes;
         self.turns += 1;
@@ -236,8 +236,8 @@ impl<J> FairQueue<J> {
         order.into_iter().find_map(|(queue, lane)| queue.pop(lane))
     }
 
-    /// Makes a source skip turns for work that took longer than one. A source without waiting jobs is not charged,
-    /// because nothing is kept of it.
+    /// Makes a source skip turns for work that took more than one turn. A source without waiting jobs is not charged,
+    /// because the queue stores nothing about it.
     pub(super) fn charge(&mut self, place: &Place, turns: u32) {
         let class = self.lane_mut(place.lane).class(place.reputation);
         if let Some(source) = class.sources.get_mut(&place.source) {
@@ -245,8 +245,8 @@ impl<J> FairQueue<J> {
         }
     }
 
-    /// Removes the newest job that `may_go` permits, of a class after that of `place`, or of a source of the same class
-    /// whose jobs cost more than its own would with one of `cost` hashes.
+    /// Removes a job that `may_go` permits to make room for one of `cost` hashes at `place`. Takes the newest job of a
+    /// later class, or of a source in the same class whose jobs would still cost more than those of `place`.
     pub(super) fn evict(
         &mut self,
         place: &Place,
@@ -265,7 +265,7 @@ impl<J> FairQueue<J> {
         Some((source, waiting.job))
     }
 
-    /// Drops the jobs for which `stays` returns false. Returns their number.
+    /// Drops the jobs for which `stays` returns false. Returns the number of dropped jobs.
     pub(super) fn retain(&mut self, stays: impl Fn(&J) -> bool) -> usize {
         self.lanes.iter_mut().map(|lane| lane.retain(&stays)).sum()
     }
@@ -345,7 +345,7 @@ impl<J> LaneQueue<J> {
 
 impl<J> Class<J> {
     fn pop(&mut self) -> Option<(Source, u64, Waiting<J>)> {
-        // If all sources have debts, subtract the smallest, so that one can be next.
+        // If all sources must skip turns, subtracts the smallest debt from each, so that one source can be next.
         let least = self.sources.values().map(|jobs| jobs.debt).min().unwrap_or_default();
         self.sources.values_mut().for_each(|jobs| jobs.debt -= least);
         loop {
@@ -366,7 +366,7 @@ impl<J> Class<J> {
         }
     }
 
-    /// Removes the newest job of the source whose jobs cost most, if they cost more than `above`.
+    /// Removes the newest job of the source with the highest cost, if that cost is above `above`.
     fn take_newest(&mut self, above: u64, may_go: impl Fn(&J) -> bool) -> Option<(Source, u64, Waiting<J>)> {
         let most = self.sources.iter().max_by_key(|(_, jobs)| jobs.cost);
         let source = *most.filter(|(_, jobs)| jobs.cost > above)?.0;
@@ -396,7 +396,7 @@ impl<J> SourceJobs<J> {
         Some((identity, waiting))
     }
 
-    /// Removes the newest job that `may_go` permits of the identity whose jobs cost most.
+    /// Removes the newest job that `may_go` permits, of the identity with the highest cost.
     fn take_newest(&mut self, may_go: impl Fn(&J) -> bool) -> Option<(u64, Waiting<J>)> {
         let cost =
             |jobs: &VecDeque<Waiting<J>>| jobs.iter().map(|waiting| u64::from(waiting.cost)).sum::<u64>();
@@ -427,12 +427,12 @@ mod tests {
         Source::Network(IpAddr::from([127, 0, 0, number]))
     }
 
-    /// Place of binds of one identity.
+    /// Returns the place of a bind.
     fn bind(from: u8, reputation: Reputation) -> Place {
         Place { lane: Lane::Binds, reputation, source: source(from), identity: from.into() }
     }
 
-    /// Place of changes of an identity, from a source whose passwords were right.
+    /// Returns the place of a change, from a source with right passwords.
     fn change(from: u8, identity: u64) -> Place {
         Place { lane: Lane::Changes, reputation: Reputation::Good, source: source(from), identity }
     }
@@ -493,7 +493,7 @@ mod tests {
         assert_eq!(done.len(), 26);
     }
 
-    /// Indivisible work is charged afterwards.
+    /// Work that cannot be divided is charged afterwards.
     #[test]
     fn an_expensive_source_skips_turns() {
         let mut queue = FairQueue::default();

@@ -1,8 +1,8 @@
 //! The thread that measures the sizes of indexes for readers of `cn=monitor`.
 //!
-//! It reads a sample of the entries, which may take longer than an event loop may work at a time. So a reader gets the
-//! last sizes, and asks for a measurement if they are old. Without readers nothing is measured. Measurements take one
-//! part in a hundred of the thread's time at most.
+//! The thread reads a sample of the entries, which may take longer than an event loop may work at a time. So a reader
+//! receives the last sizes, and requests a measurement if they are old. Without readers nothing is measured.
+//! Measurements take at most a hundredth of the thread's time.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -15,7 +15,7 @@ use system::lower_priority;
 use crate::limits::{BACKUP_NICENESS, INDEX_SAMPLE, INDEX_SIZES_FRESH, INDEX_SIZES_PAUSE};
 use crate::workers::service::Service;
 
-/// The last sizes, and orders to the thread.
+/// The last sizes, and requests to the thread.
 #[derive(Default)]
 pub(crate) struct MeasuredIndexes {
     state: Mutex<State>,
@@ -25,14 +25,14 @@ pub(crate) struct MeasuredIndexes {
 #[derive(Default)]
 struct State {
     sizes: Option<Arc<IndexSizes>>,
-    /// Time from which on a reader may ask for the next measurement.
+    /// Time from which a reader may request the next measurement.
     next: Option<Instant>,
     is_wanted: bool,
     has_stopped: bool,
 }
 
 impl MeasuredIndexes {
-    /// Returns the last sizes, `None` before the first measurement, and asks for others if these are old.
+    /// Returns the last sizes, or `None` before the first measurement. Requests a measurement if they are old.
     pub(crate) fn read(&self, now: Instant) -> Option<Arc<IndexSizes>> {
         let mut state = self.lock();
         if !state.is_wanted && state.next.is_none_or(|next| now >= next) {
@@ -42,7 +42,7 @@ impl MeasuredIndexes {
         state.sizes.clone()
     }
 
-    /// Waits until a measurement is wanted. Returns false if the thread is to stop.
+    /// Waits until a measurement is requested. Returns false if the thread must stop.
     fn wait(&self) -> bool {
         let state = self.lock();
         let waits = |state: &mut State| !state.is_wanted && !state.has_stopped;
@@ -50,7 +50,7 @@ impl MeasuredIndexes {
         !state.has_stopped
     }
 
-    /// Stores sizes; `None` if there are none for now.
+    /// Stores sizes; `None` if they are unknown for now.
     fn store(&self, sizes: Option<IndexSizes>, began: Instant, now: Instant) {
         let pause = now.saturating_duration_since(began).saturating_mul(INDEX_SIZES_PAUSE);
         let mut state = self.lock();
@@ -106,7 +106,7 @@ mod tests {
         let is_wanted = || measured.lock().is_wanted;
         assert_eq!(measured.read(start).map(|sizes| sizes.entries), Some(7));
         assert!(!is_wanted(), "they are fresh");
-        // One that took a second is fresh for a hundred.
+        // The sizes of a measurement that took a second are fresh for a hundred seconds.
         measured.store(None, start, start + Duration::from_secs(1));
         assert!(measured.read(start + Duration::from_secs(100)).is_some() && !is_wanted());
         assert!(measured.read(start + Duration::from_secs(101)).is_some() && is_wanted());

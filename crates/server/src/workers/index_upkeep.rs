@@ -14,14 +14,14 @@ use system::CooperativeYield;
 
 use crate::limits::{BATCHES_PER_INDEX_SLICE, INDEX_SLICE_RETRY};
 
-/// Slices between two lines in the log.
+/// Number of slices between two lines in the log.
 const SLICES_PER_REPORT: u64 = 256;
 
 /// The writer's index work.
 #[derive(Debug, Default)]
 pub(crate) struct Upkeep {
-    /// The last slice failed, usually because the disk is full. The next try follows a change or a pause, because
-    /// another process may free space.
+    /// Whether the last slice failed, usually because the disk is full. The next attempt follows a change or a pause,
+    /// because another process may free space.
     has_failed: bool,
     batches: u32,
     slices: u64,
@@ -34,7 +34,7 @@ impl Upkeep {
         writer.maintenance_pending().then_some(patience)
     }
 
-    /// Whether a slice is due although changes wait. Call it after every batch.
+    /// Returns true if a slice is due although changes wait. Call it after every batch.
     pub(crate) fn is_due(&mut self, writer: &Writer) -> bool {
         self.batches += 1;
         if self.batches < BATCHES_PER_INDEX_SLICE {
@@ -83,7 +83,7 @@ fn report(writer: &Writer) {
     }
 }
 
-/// Returns index work in progress, as text for people.
+/// Formats index work in progress for people.
 pub fn progress_text(progress: &IndexProgress) -> String {
     let IndexProgress { attribute, part, built_to, last_entry, .. } = progress;
     let what = match part {

@@ -1,4 +1,4 @@
-//! A thread that does jobs of sessions in their order, with a bounded queue.
+//! A thread that does the jobs of sessions in order, with a bounded queue.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,7 +9,7 @@ use directory::{OperationError, Outcome};
 
 use crate::net::mailbox::{Address, LoopMessage, Mailbox, Written};
 
-/// The thread and its queue. Dropping it ends the thread after its present job.
+/// The thread and its queue. Dropping it ends the thread after its current job.
 pub(crate) struct Jobs<J> {
     queue: Arc<Queue<(Address, J)>>,
     thread: Option<JoinHandle<()>>,
@@ -43,7 +43,7 @@ impl<J: Send + 'static> Jobs<J> {
         let (own, mailboxes) = (Arc::clone(&queue), Arc::clone(mailboxes));
         let work = move || {
             while let Some((address, job)) = own.next() {
-                // A job reads what peers wrote. A defect that it triggers must cost one answer, not the thread.
+                // A job processes octets of a peer. A defect that they trigger must cost one answer, not the thread.
                 let worked = catch_unwind(AssertUnwindSafe(|| work(job)));
                 let (outcome, value) = worked.unwrap_or_else(|_| {
                     (OperationError::Defect("the request met a defect in the server").into(), None)
@@ -99,7 +99,7 @@ impl<J> Queue<J> {
     }
 }
 
-/// Sends the answer to an extended operation to its event loop.
+/// Sends the response of an extended operation to its event loop.
 fn answer(mailboxes: &[Mailbox], address: Address, outcome: Outcome, value: Option<Vec<u8>>) {
     let value = value.map(Arc::new);
     let answer = Written { address, outcome, value, position: None, positions: Vec::new(), times: None };

@@ -1,9 +1,9 @@
 //! The thread that reads the log for replicas.
 //!
-//! A replica asks for the records after its position. If there are none, its request waits for the next commit, for as
-//! long as it wants. So a replica holds at most one answer of bounded size here, and a slow one holds nothing back:
-//! it asks later, for more. Replicas at the same position share the bytes that were read and encoded for one of them,
-//! and are answered together ([`pace`]).
+//! A replica requests the records after its position. If there are none, the request waits for the next commit, up to
+//! the time in the request. So the server holds at most one answer of bounded size per replica, and a slow replica
+//! delays no other: it requests more records later. Replicas at the same position share the octets that were read and
+//! encoded for one of them, and are answered together ([`pace`]).
 //!
 //! The thread starts with the first request.
 
@@ -31,20 +31,20 @@ use self::pace::Pace;
 use crate::limits::{LOG_READS_MAX, LOG_WAIT_MAX};
 use crate::net::mailbox::{Address, LoopMessage, Mailbox, SharedValue, Written};
 
-/// Bytes of the digest of a record in a request.
+/// Size of the digest of a record in a request, in octets.
 pub(crate) const RECORD_DIGEST_BYTES: usize = 16;
 
-/// A request of a replica, checked.
+/// A decoded and validated request of a replica.
 pub(crate) struct LogRead {
     pub(crate) address: Address,
     pub(crate) generation: [u8; 16],
     /// Position of the last record that the replica has.
     pub(crate) position: u64,
-    /// Digest of that record, if it is to be compared.
+    /// Digest of that record, if it must be compared.
     pub(crate) digest: Option<[u8; RECORD_DIGEST_BYTES]>,
     pub(crate) lineage: Lineage,
     pub(crate) bytes_max: usize,
-    /// End of the wait for records.
+    /// Time at which the request is answered even without records.
     pub(crate) until: Instant,
     pub(crate) consumer: Consumer,
     /// Digests of the replica's data at a mark.
@@ -58,7 +58,7 @@ pub(crate) struct LogReader {
 }
 
 struct Inner {
-    /// Weak, because the directory owns the monitor, which has this reader.
+    /// Weak, because the directory owns the monitor, which owns this reader.
     directory: Weak<Directory>,
     generation: [u8; 16],
     mailboxes: Arc<[Mailbox]>,
@@ -73,20 +73,21 @@ struct Inner {
 #[derive(Default)]
 struct Waiting {
     arrived: Vec<LogRead>,
-    /// Requests that the thread has and those in `arrived`.
+    /// Number of requests that the thread has or that are in `arrived`.
     count: usize,
     has_commit: bool,
-    /// End of the thread's pause. It is not woken before for a request that has all records that are served.
+    /// End of the thread's pause. Until then, a request of a replica that already has all served records does not wake
+    /// the thread.
     pause_end: Option<Instant>,
     /// Position up to which records are served.
     served: u64,
-    /// Whether one that arrived does not wait for the end of the pause.
+    /// Whether a request arrived that does not wait for the end of the pause.
     has_urgent: bool,
     is_closed: bool,
 }
 
 impl Waiting {
-    /// Adds a request. Returns whether the thread must be woken for it.
+    /// Adds a request. Returns true if the thread must be woken for it.
     fn add(&mut self, read: LogRead) -> bool {
         let is_urgent = self.is_urgent(&read);
         self.has_urgent |= is_urgent;
@@ -95,13 +96,13 @@ impl Waiting {
         is_urgent
     }
 
-    /// Whether a request does not wait for the end of the pause.
+    /// Returns true if a request does not wait for the end of the pause.
     fn is_urgent(&self, read: &LogRead) -> bool {
         self.pause_end.is_none_or(|end| read.position < self.served || read.until < end)
     }
 }
 
-/// Reason for which a request is not taken.
+/// Reason why a request is not accepted.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotTaken {
     #[error("too many replicas wait for records here: try again later")]
@@ -111,7 +112,7 @@ pub(crate) enum NotTaken {
 }
 
 impl LogReader {
-    /// Makes a reader of the log of data of this generation.
+    /// Creates a reader of the log of data of this generation.
     pub(crate) fn new(
         directory: &Arc<Directory>,
         generation: [u8; 16],
@@ -155,7 +156,7 @@ impl LogReader {
         Ok(())
     }
 
-    /// Ends the threads, which share the directory through their snapshots.
+    /// Ends the threads, whose snapshots keep the directory open.
     pub(crate) fn stop(&self) {
         self.inner.lock().is_closed = true;
         self.inner.arrived.notify_all();
@@ -175,12 +176,12 @@ impl LogReader {
         }
     }
 
-    /// Returns the replicas that have read lately.
+    /// Returns the replicas that sent requests recently.
     pub(crate) fn consumers(&self) -> Vec<(u64, Consumer)> {
         self.inner.consumers.all(Instant::now())
     }
 
-    /// Returns how many comparisons with replicas found a difference.
+    /// Returns the number of comparisons with replicas that found a difference.
     pub(crate) fn differences(&self) -> u64 {
         self.inner.comparisons.differences()
     }
@@ -206,7 +207,7 @@ impl Inner {
         let (mut reads, mut blocks) = (Vec::new(), Blocks::default());
         let (mut snapshot, mut pace) = (None, Pace::default());
         while self.fetch(&mut reads, &pace) {
-            // A commit after this is announced, one before it is seen.
+            // A commit after this line is announced; an earlier one is visible below.
             self.wants_commit.store(true, Ordering::SeqCst);
             let answered = self.answer_ready(&mut snapshot, &mut reads, &mut blocks, &mut pace);
             if let Err(error) = answered {
@@ -224,13 +225,13 @@ impl Inner {
         }
     }
 
-    /// Waits for requests, a commit, or the end of the wait of one of `reads`; during a pause, for its end or a request
-    /// that does not wait for it. Returns false at the end.
+    /// Waits for a request, a commit, or the deadline of one of `reads`; during a pause, only for its end or an urgent
+    /// request. Returns false when the reader is dropped.
     fn fetch(&self, reads: &mut Vec<LogRead>, pace: &Pace) -> bool {
         let mut waiting = self.lock();
         waiting.count = reads.len() + waiting.arrived.len();
         (waiting.pause_end, waiting.served) = (pace.pause_end(), pace.served());
-        // Some arrived while the thread worked.
+        // Requests may have arrived while the thread worked.
         waiting.has_urgent = waiting.arrived.iter().any(|read| waiting.is_urgent(read));
         loop {
             if waiting.is_closed {
@@ -256,7 +257,7 @@ impl Inner {
         }
     }
 
-    /// Answers the requests that need not wait, and leaves the others in `reads`.
+    /// Answers the requests that need not wait. The others remain in `reads`.
     fn answer_ready(
         &self,
         snapshot: &mut Option<Snapshot>,
@@ -272,7 +273,7 @@ impl Inner {
             }
             None => match &directory {
                 Some(directory) => snapshot.insert(directory.snapshot()?),
-                // The server has stopped, and no client waits any more.
+                // The server has stopped, so no client waits any more.
                 None => {
                     reads.clear();
                     return Ok(());
@@ -311,7 +312,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Sends answers to their event loops, one message for each.
+    /// Sends answers to their event loops, one message per event loop.
     fn post(&self, answers: impl Iterator<Item = Written>) {
         let mut of_loops: Vec<Vec<Written>> = self.mailboxes.iter().map(|_| Vec::new()).collect();
         for answer in answers {
@@ -336,7 +337,7 @@ impl Inner {
 struct Supplier<'s> {
     snapshot: &'s Snapshot,
     newest: u64,
-    /// Position up to which replicas that wait get records.
+    /// Position up to which waiting replicas receive records.
     served: u64,
     generation: [u8; 16],
     lineage: Lineage,
@@ -344,7 +345,7 @@ struct Supplier<'s> {
 }
 
 impl Supplier<'_> {
-    /// Returns the value of the answer, and whether the replica may have records; or `None` if the request waits.
+    /// Returns the value of the answer and whether the replica may receive records, or `None` if the request waits.
     fn answer(
         &self,
         read: &LogRead,
@@ -373,7 +374,7 @@ impl Supplier<'_> {
         Arc::new(LogAnswer { newest: self.newest, lineage, part, comparison }.encode())
     }
 
-    /// Returns the reason for which the replica gets no records.
+    /// Returns the reason why the replica receives no records, if there is one.
     fn refusal(&self, read: &LogRead) -> Result<Option<LogPart<'static>>, OperationError> {
         if read.generation != self.generation {
             return Ok(Some(LogPart::OtherData));
@@ -398,7 +399,7 @@ impl Supplier<'_> {
     }
 }
 
-/// Returns the digest of a record by which supplier and replica compare the last record that both have.
+/// Returns the digest of a record. Supplier and replica compare the digests of the last record that both have.
 pub(crate) fn record_digest(record: &[u8]) -> [u8; RECORD_DIGEST_BYTES] {
     let digest: [u8; 32] = Sha256::digest(record).into();
     let mut short = [0; RECORD_DIGEST_BYTES];
@@ -406,7 +407,8 @@ pub(crate) fn record_digest(record: &[u8]) -> [u8; RECORD_DIGEST_BYTES] {
     short
 }
 
-/// Returns the end of a wait of `wait_ms` milliseconds from `now`, bounded by [`LOG_WAIT_MAX`].
+/// Returns the deadline of a request that waits for at most `wait_ms` milliseconds from `now`, limited by
+/// [`LOG_WAIT_MAX`].
 pub(crate) fn wait_until(now: Instant, wait_ms: u32) -> Instant {
     now + Duration::from_millis(wait_ms.into()).min(LOG_WAIT_MAX)
 }

@@ -1,4 +1,4 @@
-//! Blocks of records that were read and encoded for one replica and serve others at the same position.
+//! Blocks of records that were read and encoded for one replica and are reused for others at the same position.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,18 +9,18 @@ use ldap::LogRecords;
 use crate::limits::LOG_BLOCKS_BYTES;
 use crate::net::mailbox::SharedValue;
 
-/// Records that an answer is to have.
+/// Range of records for an answer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Wanted {
-    /// Position of the first record. There is one.
+    /// Position of the first record, which exists.
     pub(super) first: u64,
-    /// No record after this position.
+    /// Position after which no record is included.
     pub(super) up_to: u64,
-    /// About so many bytes, and at least one record.
+    /// Approximate maximum size in octets. At least one record is included.
     pub(super) bytes_max: usize,
 }
 
-/// Parts of an answer in addition to its records.
+/// Fields of an answer in addition to its records.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Frame {
     /// Position of the last record of the log.
@@ -29,13 +29,13 @@ pub(super) struct Frame {
     pub(super) notice: Vec<u8>,
 }
 
-/// A run of encoded records.
+/// Consecutive encoded records.
 struct Block {
     wanted: Wanted,
-    /// Whether it ends at `up_to`, and not because it is full.
+    /// Whether the block ends at `up_to`, and not because it is full.
     ends_there: bool,
     records: LogRecords,
-    /// The last answer with these records.
+    /// The last answer that was encoded with these records.
     answer: Option<(Frame, SharedValue)>,
 }
 
@@ -66,7 +66,7 @@ impl Block {
         Ok(block)
     }
 
-    /// Returns the answer with these records, encoded once for all replicas that get the same.
+    /// Returns the answer with these records. It is encoded once for all replicas that receive the same answer.
     fn answer(&mut self, frame: Frame) -> SharedValue {
         if let Some((of, answer)) = &self.answer
             && *of == frame
@@ -80,7 +80,7 @@ impl Block {
     }
 }
 
-/// The blocks that were read last.
+/// The blocks that were read most recently.
 #[derive(Default)]
 pub(super) struct Blocks(VecDeque<Block>);
 

@@ -1,5 +1,6 @@
-//! Comparison of this server's data with that of its replicas. The thread of the log sets a mark at intervals, while
-//! there are replicas: a slice, and the newest position. Another thread computes the digests of the slice.
+//! Comparison of this server's data with the data of its replicas. While there are replicas, the thread that reads the
+//! log sets a mark at intervals: a slice of the data, and the newest position. Another thread computes the digests of
+//! the slice at that position.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -13,7 +14,7 @@ use super::{Consumer, LogRead};
 use crate::limits::{COMPARE_INTERVAL, COMPARE_SLICE_BYTES, DIFFERING_PARTS_LOGGED};
 use crate::workers::digest_thread::DigestThread;
 
-/// The comparisons.
+/// State of the comparisons.
 #[derive(Default)]
 pub(super) struct Comparisons {
     shared: Arc<Mutex<State>>,
@@ -25,15 +26,15 @@ struct State {
     marks: Marks,
     /// Time at which the last slice was planned.
     begun: Option<Instant>,
-    /// The next slice, which has no mark yet.
+    /// The next slice, whose mark is not set yet.
     planned: Option<Slice>,
-    /// Comparisons that found a difference.
+    /// Number of comparisons that found a difference.
     differences: u64,
 }
 
 impl Comparisons {
-    /// Plans the next slice if it is due, and sets the mark of a planned one. `snapshot` returns the newest data; no
-    /// replica has a record that it lacks.
+    /// Plans the next slice if it is due, and sets the mark of a planned slice. `snapshot` returns the newest data. It
+    /// contains every record that any replica has.
     ///
     /// # Errors
     /// The store failed.
@@ -73,7 +74,7 @@ impl Comparisons {
         Ok(())
     }
 
-    /// Returns the encoded notice for a replica, and logs that its data differs.
+    /// Returns the encoded notice for a replica. Logs a difference of its data.
     pub(super) fn notice(&self, read: &LogRead) -> Vec<u8> {
         let mut state = lock(&self.shared);
         let mark = state.marks.for_replica(read.position).cloned();
@@ -94,12 +95,12 @@ impl Comparisons {
         Notice { mark, verdict }.encode()
     }
 
-    /// Returns how many comparisons found a difference.
+    /// Returns the number of comparisons that found a difference.
     pub(super) fn differences(&self) -> u64 {
         lock(&self.shared).differences
     }
 
-    /// Ends the thread.
+    /// Ends the thread that computes digests.
     pub(super) fn stop(&self) {
         let reading = std::mem::take(&mut *self.reading.lock().unwrap_or_else(PoisonError::into_inner));
         drop(reading);

@@ -1,4 +1,4 @@
-//! Figures of the replicas that read the log here.
+//! Figures of the replicas that read this server's log.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -11,7 +11,7 @@ use crate::limits::{CONSUMER_KEPT, LOG_READS_MAX};
 pub(crate) struct Consumer {
     /// Name from its settings.
     pub(crate) name: String,
-    /// Identity of its connection.
+    /// Authorization identity of its connection.
     pub(crate) who: String,
     /// Position of the last record that it has.
     pub(crate) position: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Consumer {
 pub(crate) struct Consumers(Mutex<HashMap<u64, (Instant, Consumer)>>);
 
 impl Consumers {
-    /// Notes a request that was answered. Replicas that have not asked for a while are forgotten.
+    /// Records an answered request. Removes replicas that have sent no request for a while.
     pub(super) fn note(&self, connection: u64, consumer: &Consumer, newest: u64, now: Instant) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((seen, same)) = known.get_mut(&connection)
@@ -48,7 +48,7 @@ impl Consumers {
         known.insert(connection, (now, consumer.clone()));
     }
 
-    /// Returns the replicas that asked lately, by connection.
+    /// Returns the replicas that sent requests recently, by connection.
     pub(super) fn all(&self, now: Instant) -> Vec<(u64, Consumer)> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh =

@@ -14,9 +14,9 @@ use crate::limits::{LOG_ANSWER_PAUSE, LOG_PAUSE_MAX};
 #[derive(Default)]
 pub(super) struct Pace {
     served: u64,
-    /// Time at which it last moved.
+    /// Time at which the served position last moved.
     moved: Option<Instant>,
-    /// Answers since then.
+    /// Number of answers since then.
     answers: u32,
     pause_end: Option<Instant>,
 }
@@ -27,12 +27,12 @@ impl Pace {
         self.served
     }
 
-    /// Returns the end of the pause, if there is one. Until then a commit changes nothing.
+    /// Returns the end of the pause, if there is one. Until then a commit does not move the served position.
     pub(super) fn pause_end(&self) -> Option<Instant> {
         self.pause_end
     }
 
-    /// Serves the records up to `newest`, unless there is a pause.
+    /// Moves the served position to `newest`, unless there is a pause.
     pub(super) fn go_on(&mut self, newest: u64, now: Instant) {
         if self.pause_end.is_some_and(|end| now < end) {
             return;
@@ -43,7 +43,7 @@ impl Pace {
         }
     }
 
-    /// Notes answers with records.
+    /// Counts answers with records.
     pub(super) fn answered(&mut self, answers: usize, now: Instant) {
         self.answers = self.answers.saturating_add(u32::try_from(answers).unwrap_or(u32::MAX));
         let pause = LOG_ANSWER_PAUSE.saturating_mul(self.answers).min(LOG_PAUSE_MAX);
@@ -69,7 +69,7 @@ mod tests {
         assert_eq!(pace.pause_end(), Some(end));
         pace.go_on(9, end - LOG_ANSWER_PAUSE);
         assert_eq!(pace.served(), 7);
-        // One more is answered during the pause.
+        // Another replica is answered during the pause.
         pace.answered(1, end - LOG_ANSWER_PAUSE);
         pace.go_on(9, end);
         assert_eq!((pace.served(), pace.pause_end()), (7, Some(end + LOG_ANSWER_PAUSE)));
@@ -86,7 +86,7 @@ mod tests {
         let later = begun + LOG_PAUSE_MAX * 2;
         pace.go_on(7, later);
         assert_eq!(pace.pause_end(), None);
-        // A replica that was away is answered without a pause after it.
+        // The answer to a replica that was away causes no pause.
         pace.answered(1, later);
         assert_eq!(pace.pause_end(), None);
         pace.go_on(8, later);
