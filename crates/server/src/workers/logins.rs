@@ -1,9 +1,9 @@
 //! Last logins that are gathered and written some minutes later, once per user, in the order of the entries.
 //!
-//! In the morning all users bind for the first time in an hour. If written one by one, these binds would cost as much
-//! as changes. A recorded last login is only accurate to the precision of the policy, so a login may wait for a part of
-//! it ([`LOGIN_WAIT_DIVISOR`]). Logins are gathered for that time and then written over the same time, a few each
-//! second. The check for idle accounts includes waiting logins. A stop writes them; a kill loses them.
+//! At the start of a working day all users log in. If each login were written at once, binds would cost as much as
+//! changes. A recorded last login is only accurate to the precision of the policy, so a login may wait for a fraction
+//! of that precision ([`LOGIN_WAIT_DIVISOR`]). Logins are gathered for that time and then written over the same time, a
+//! few each second. The check for idle accounts includes waiting logins. A stop writes them; a crash loses them.
 
 use std::collections::HashMap;
 use std::io;
@@ -28,11 +28,12 @@ use crate::workers::writer::{WriteQueue, WriteRequest};
 pub(crate) struct Login {
     /// Time of the login.
     pub(crate) time: i64,
-    /// The recorded value at that time. If another value is recorded by now, that one is newer and stays.
+    /// The recorded last login at that time. If another value is recorded when this login is written, that value is
+    /// newer and is not replaced.
     pub(crate) over: Option<i64>,
 }
 
-/// Logins that wait.
+/// Logins that are not recorded yet.
 pub(crate) struct Logins {
     waiting: Mutex<Waiting>,
     /// Maximum number of gathered logins.
@@ -42,7 +43,7 @@ pub(crate) struct Logins {
 #[derive(Default)]
 struct Waiting {
     gathered: HashMap<EntryId, Login>,
-    /// Time at which to write them, and the time over which to spread the writes.
+    /// Time at which writing begins, and the time over which the writes are spread.
     due: Option<(Instant, Duration)>,
     /// Logins that are being written.
     leaving: HashMap<EntryId, Login>,
@@ -53,7 +54,7 @@ impl Logins {
         Logins { waiting: Mutex::default(), max }
     }
 
-    /// Keeps a login for later under a policy with this precision in seconds. Returns false if it must be written at
+    /// Gathers a login under a policy with this precision in seconds. Returns false if the login must be written at
     /// once.
     pub(crate) fn keep(&self, id: EntryId, login: Login, precision: u32, now: Instant) -> bool {
         let wait = (Duration::from_secs(precision.into()) / LOGIN_WAIT_DIVISOR).min(LOGIN_WAIT_MAX);
@@ -70,7 +71,7 @@ impl Logins {
         true
     }
 
-    /// Returns the time of the user's last login since the recorded one.
+    /// Returns the time of the user's unrecorded login, unless `recorded` is newer.
     pub(crate) fn since(&self, id: EntryId, recorded: Option<i64>) -> Option<i64> {
         let waiting = self.lock();
         let known = waiting.gathered.get(&id).or_else(|| waiting.leaving.get(&id));
@@ -82,8 +83,8 @@ impl Logins {
         self.lock().leaving.remove(&id);
     }
 
-    /// Begins to write the gathered logins, if they are due. Returns the entries, and the time over which to spread the
-    /// writes.
+    /// Begins to write the gathered logins if they are due. Returns their entries, and the time over which the writes
+    /// are spread.
     fn turn(&self, now: Instant, is_end: bool) -> Option<(Vec<EntryId>, Duration)> {
         let mut waiting = self.lock();
         let (at, wait) = waiting.due?;
@@ -106,9 +107,9 @@ impl Logins {
 /// Logins that the thread is writing.
 #[derive(Default)]
 struct Round {
-    /// The remaining entries, those with the smallest numbers last.
+    /// The remaining entries in descending order of their ids.
     ids: Vec<EntryId>,
-    /// Number of them to write at each tick.
+    /// Number of entries to write at each tick.
     step: usize,
 }
 
@@ -132,7 +133,7 @@ impl Round {
     }
 }
 
-/// Starts the thread. It submits changes when it stops, so the writer must stop after it.
+/// Starts the thread. It submits changes when it stops, so it must be stopped before the writer.
 ///
 /// # Errors
 /// The system cannot start one.
@@ -147,8 +148,8 @@ pub(crate) fn start(
     Service::start("pando-logins", run, move || drop(stop))
 }
 
-/// Writes waiting logins, until the other end of `stop` is dropped; then writes all of them. Also checks the password
-/// policies, and asks for changes that are due, at intervals.
+/// Writes gathered logins until the other end of `stop` is dropped, and then all remaining ones. At intervals it also
+/// checks the password policies and requests changes that are due.
 fn run(logins: &Logins, queue: &Arc<WriteQueue>, directory: &Arc<Directory>, stop: &Receiver<()>) {
     let anonymous = Arc::new(Requester::Anonymous);
     let mut round = Round::default();
@@ -181,7 +182,7 @@ fn log_lost(logins: usize) {
     }
 }
 
-/// Submits logins to the writer. Returns how many it did not accept.
+/// Submits logins to the writer. Returns the number of logins that it did not accept.
 fn write(
     (logins, queue): (&Logins, &Arc<WriteQueue>),
     directory: &Arc<Directory>,
@@ -201,7 +202,7 @@ fn write(
     };
     let mut requests = Vec::with_capacity(ids.len());
     for (place, id) in ids.iter().enumerate() {
-        // A read error is met, and logged, by the next bind of the user.
+        // If the account cannot be read, the next bind of the user reports the error.
         let recorded = directory::bind::account(&snapshot, *id).ok().flatten().map(|of| of.last_success);
         let known = logins.since(*id, recorded.flatten()).filter(|_| recorded.is_some());
         if let Some(time) = known
@@ -219,8 +220,8 @@ fn write(
     0
 }
 
-/// Returns a request for the writer as soon as its queue has room. Returns `None` if there is nothing left to submit,
-/// or if the queue stays full for long.
+/// Waits for room in the writer's queue and returns a request. Returns `None` if no login is left to submit, or if the
+/// queue stays full for long.
 fn wait_for_room(
     queue: &Arc<WriteQueue>,
     id: EntryId,
@@ -261,7 +262,7 @@ mod tests {
         assert!(round.next(&logins, now + wait - LOGIN_TICK, false).is_empty());
         assert_eq!(round.next(&logins, now + wait, false), [EntryId(0), EntryId(1)]);
         assert_eq!(logins.since(EntryId(449), None), Some(1), "until it is written");
-        // Logins that arrive meanwhile wait for the next round.
+        // Logins that arrive during a round wait for the next one.
         assert!(logins.keep(EntryId(7), login(2), HOUR, now + wait));
         for step in 1..225 {
             assert_eq!(round.next(&logins, now + wait, false)[0], EntryId(2 * step));
@@ -279,7 +280,7 @@ mod tests {
         assert!(logins.keep(EntryId(2), login(1), HOUR, now));
         assert!(!logins.keep(EntryId(3), login(1), HOUR, now));
         assert!(logins.keep(EntryId(2), login(2), HOUR, now), "one that is there has room");
-        // A full table is written before its time, and the shortest wait counts for all.
+        // A full table is written early; the shortest wait applies to all its logins.
         let mut round = Round::default();
         assert_eq!(round.next(&logins, now, false), [EntryId(1), EntryId(2)]);
     }

@@ -1,9 +1,9 @@
 //! Passwords that another service verifies: an LDAP server, by a bind with the name in the stored value, or
 //! `saslauthd`, which asks PAM.
 //!
-//! Separate threads wait for the service, each for a bounded time, so that a service that is down delays only its own
-//! users. The connection to a server uses TLS, and its certificate is verified. An empty password or name is never
-//! sent: that would be an anonymous bind, which succeeds (RFC 4513 section 6.3.1).
+//! Separate threads wait for the service, each for a bounded time, so that an unavailable service delays only its own
+//! users. The connection to an LDAP server uses TLS, and the server's certificate is verified. An empty password or
+//! name is never sent: that would be an anonymous bind, which succeeds (RFC 4513 section 6.3.1).
 
 mod saslauthd;
 
@@ -27,26 +27,26 @@ use crate::stamp::Random;
 #[derive(Debug, thiserror::Error)]
 #[error("pass_through.authorities, {}: {what}", file.display())]
 pub struct PassThroughError {
-    /// The file of certificates.
+    /// File of the certificates.
     file: PathBuf,
-    /// The cause.
+    /// Description of the problem.
     what: String,
 }
 
 /// A password for another service to verify. No `Debug`: it contains the password.
 pub(crate) struct PassedPassword {
-    /// The operation that waits.
+    /// The operation that waits for the result.
     pub(crate) address: Address,
-    /// The stored value that requests pass-through.
+    /// The stored value, which names the service.
     pub(crate) stored: Vec<u8>,
     /// Name to bind with at the service.
     pub(crate) name: String,
     pub(crate) asserted: Zeroizing<Vec<u8>>,
-    /// Scheme in which to store a right password here, if the policy requires that.
+    /// Scheme with which to hash and store a right password here, if the policy requires that.
     pub(crate) kept_as: Option<StorageScheme>,
 }
 
-/// The threads and their queue. Dropping it ends them, each after its present job.
+/// The threads and their queue. Dropping it ends each thread after its current job.
 pub(crate) struct PassThrough {
     queue: Arc<Queue>,
     threads: Vec<JoinHandle<()>>,
@@ -113,10 +113,10 @@ impl PassThrough {
 /// Error of starting the threads.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StartError {
-    /// The certificates.
+    /// The certificates cannot be used.
     #[error(transparent)]
     Settings(#[from] PassThroughError),
-    /// The system.
+    /// The system cannot start a thread.
     #[error(transparent)]
     System(#[from] std::io::Error),
 }
@@ -173,7 +173,7 @@ impl Queue {
         }
     }
 
-    /// Whether the password is right.
+    /// Returns true if the password is right.
     fn verify(&self, job: &PassedPassword) -> Result<bool, String> {
         if job.asserted.is_empty() || job.name.is_empty() {
             return Ok(false);
@@ -187,7 +187,7 @@ impl Queue {
         }
     }
 
-    /// Whether the other server accepts the password.
+    /// Returns true if the other server accepts a bind with the password.
     fn verify_by_bind(
         &self,
         server: &ServerUrl,

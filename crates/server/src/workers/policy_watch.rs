@@ -1,5 +1,5 @@
-//! Password policies, dynamic groups and collective attribute subentries that do not work as written. Each is logged
-//! once when that begins and once when it ends.
+//! Logs password policies, dynamic groups and collective attribute subentries that do not work as written: once when
+//! the problem begins and once when it ends.
 
 use directory::Directory;
 
@@ -10,7 +10,7 @@ pub(crate) struct PolicyWatch {
 }
 
 impl PolicyWatch {
-    /// Logs what has changed in the notices about them.
+    /// Logs the notices that are new and those that no longer apply.
     pub(crate) fn look(&mut self, directory: &Directory) {
         let notices = directory.policy_notices().into_iter().chain(directory.dynamic_groups().1);
         let notices = notices.chain(directory.collective_subentries().1);

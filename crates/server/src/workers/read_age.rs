@@ -1,42 +1,42 @@
-//! Age of the data that a node of a cluster, or a replica, returns. If it cannot read the log, it does not know which
-//! changes it lacks; it knows when it last had all of them. A replica that is promoted makes the changes itself, so its
+//! Age of the data that a node of a cluster, or a replica, returns. A server that cannot read the log does not know
+//! which changes it lacks, but it knows when it last had all of them. A promoted replica decides changes itself, so its
 //! data is never old.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Last time at which a server had the whole log, and the age up to which it may serve reads.
+/// Last time at which a server had all of the log, and the maximum age of data for reads.
 #[derive(Debug)]
 pub(crate) struct ReadAge {
     max: Duration,
     began: Instant,
-    /// Milliseconds from `began` to the last such time, plus one; 0 while none is known.
+    /// Milliseconds from `began` to the last such time, plus one; 0 if none is known.
     complete: AtomicU64,
     /// Whether this server decides all changes.
     is_writer: AtomicBool,
 }
 
 impl ReadAge {
-    /// Makes a record without a known time.
+    /// Creates a record without a known time.
     pub(crate) fn new(max: Duration, now: Instant) -> ReadAge {
         ReadAge { max, began: now, complete: AtomicU64::new(0), is_writer: AtomicBool::new(false) }
     }
 
-    /// Notes that this server has all that was in the log at that time.
+    /// Records that this server has everything that was in the log at that time.
     pub(crate) fn is_complete_as_of(&self, at: Instant) {
         let millis =
             u64::try_from(at.saturating_duration_since(self.began).as_millis()).unwrap_or(u64::MAX - 1);
         self.complete.fetch_max(millis.saturating_add(1), Ordering::Relaxed);
     }
 
-    /// Notes whether this server decides all changes from now on. The data of one that no longer does grows old.
+    /// Records whether this server decides all changes from now on. When it no longer does, its data begins to age.
     pub(crate) fn decides(&self, is_writer: bool, now: Instant) {
         if self.is_writer.swap(is_writer, Ordering::Relaxed) && !is_writer {
             self.is_complete_as_of(now);
         }
     }
 
-    /// Returns the reason to refuse reads now, if the data may be too old.
+    /// Returns the reason to refuse reads at `now`; `None` if the data is recent enough.
     pub(crate) fn too_old(&self, now: Instant) -> Option<String> {
         if self.is_writer.load(Ordering::Relaxed) {
             return None;

@@ -10,10 +10,11 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, connect, socket};
 use zeroize::Zeroizing;
 
-/// Maximum octets of one string that `saslauthd` reads.
+/// Maximum size of a string that `saslauthd` reads, in octets.
 const STRING_MAX: usize = 256;
 
-/// Whether the daemon at the socket `path` accepts this password. `name` may end with `@REALM`, as Cyrus SASL reads it.
+/// Returns true if the daemon at the socket `path` accepts this password. `name` may end with `@REALM`, as in Cyrus
+/// SASL.
 ///
 /// # Errors
 /// The daemon gave no answer; `timeout` applies to each step.
@@ -26,7 +27,7 @@ pub(super) fn verify(
 ) -> Result<bool, String> {
     let (user, realm) = name.rsplit_once('@').unwrap_or((name, ""));
     let Some(question) = question([user.as_bytes(), password, service.as_bytes(), realm.as_bytes()]) else {
-        // The daemon would close the connection at a longer string, so no user has such a name or password.
+        // The daemon closes the connection if a string is longer, so no user can have such a name or password.
         return Ok(false);
     };
     let told = |error: std::io::Error| error.to_string();
@@ -45,7 +46,7 @@ pub(super) fn verify(
 
 /// Returns the request, or `None` if a string is too long for it.
 fn question(strings: [&[u8]; 4]) -> Option<Zeroizing<Vec<u8>>> {
-    // Allocated once: growing would free memory that is not wiped.
+    // Allocated at full size, because growing would free memory without overwriting it.
     let mut question = Zeroizing::new(Vec::with_capacity(strings.len() * (2 + STRING_MAX)));
     for string in strings {
         let length = u16::try_from(string.len()).ok().filter(|_| string.len() <= STRING_MAX)?;
@@ -55,7 +56,7 @@ fn question(strings: [&[u8]; 4]) -> Option<Zeroizing<Vec<u8>>> {
     Some(question)
 }
 
-/// Connects. The timeout is set before, because a daemon whose queue is full blocks connecting clients.
+/// Connects with a timeout that is set first, because a daemon with a full queue blocks connecting clients.
 fn open(path: &Path, timeout: Duration) -> std::io::Result<UnixStream> {
     let socket = socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
     set_socket_timeout(&socket, Timeout::Send, Some(timeout))?;
