@@ -28,7 +28,7 @@ fn answers_have_their_position_and_requests_wait_for_one() {
     assert!([oids::POSITION, oids::AT_LEAST].iter().all(|oid| supported.contains(&(*oid).to_owned())));
     one.add(SUFFIX, &[("objectClass", "domain"), ("dc", "example")]).unwrap();
 
-    // Every kind of answer contains a position. A change moves it, even if the change is refused.
+    // Every kind of answer contains a position. Only a change that is made increases it.
     let first = position_of(&add(&mut one, &unit("a"), None));
     let second = position_of(&add(&mut one, &unit("b"), None));
     assert_eq!((second.generation, second.position), (first.generation, first.position + 1));

@@ -1,5 +1,5 @@
-//! Comparison of two servers for several requesters: the same tree in both, the same requests to both. One server's
-//! rules are translated from the other's.
+//! Comparison of two servers for several requesters. Both servers have the same tree and get the same requests. The
+//! rules of one are translated from those of the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -28,7 +28,7 @@ const FILTERS: [&str; 14] = [
     "(cn=staff)",
 ];
 
-/// Fills a server: people with managers and titles, a group, and hidden entries.
+/// Adds people with managers and titles, a group, and hidden entries.
 pub fn fill(admin: &mut Connection) {
     plant(admin);
     add_person(admin, "carl");
@@ -75,10 +75,10 @@ pub struct AccessRequest<'a> {
     pub filter: &'a str,
 }
 
-/// The names of the attributes that an entry shows; `None` if the entry is hidden.
+/// Names of the attributes that an entry shows, or `None` if the entry is hidden.
 pub type VisibleNames<'a> = Option<&'a BTreeSet<String>>;
 
-/// Numbers of requests, and of entries that they showed.
+/// Numbers of requests, and of entries that the answers showed.
 #[derive(Debug, Default)]
 pub struct Count {
     pub requests: usize,
@@ -133,7 +133,7 @@ pub fn ask_both(
             let [theirs, ours] =
                 both.each_mut().map(|connection| connection.compare(&dn, attribute, value).unwrap().code);
             count.requests += 1;
-            // If the peer refuses the attribute or denies its existence, so does Pando, by one of the two codes.
+            // If the peer refuses the attribute or denies its existence, Pando must do either, too.
             let is_told = |code: ResultCode| [5, 6].contains(&code.0);
             assert!(
                 ours == theirs || (!is_told(ours) && !is_told(theirs)),
@@ -144,7 +144,7 @@ pub fn ask_both(
     count
 }
 
-/// Returns the names of the attributes that each entry shows; passwords are never shown here.
+/// Returns the names of the attributes that each entry shows. Passwords must never be shown here.
 fn visible_names(
     connection: &mut Connection,
     base: &str,

@@ -1,11 +1,11 @@
-//! An authority that makes certificates for servers and clients.
+//! An authority that issues certificates for servers and clients.
 
 use client::Tls;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair, date_time_ymd,
 };
 
-/// An authority of certificates for a test.
+/// A certificate authority for a test.
 pub struct Authority {
     pub pem: String,
     issuer: Issuer<'static, KeyPair>,
@@ -21,12 +21,12 @@ impl Authority {
         Authority { pem, issuer: Issuer::new(params, key) }
     }
 
-    /// A certificate and its key, for hosts or with a name.
+    /// Issues a certificate for these hosts or this name. Returns it and its key.
     pub fn issue(&self, hosts: &[&str], name: &[(DnType, &str)]) -> (String, String) {
         self.signed(params(hosts, name))
     }
 
-    /// A certificate that has expired, and its key.
+    /// Issues a certificate that has expired. Returns it and its key.
     pub fn issue_expired(&self, name: &[(DnType, &str)]) -> (String, String) {
         let mut params = params(&[], name);
         (params.not_before, params.not_after) = (date_time_ymd(2001, 1, 1), date_time_ymd(2002, 1, 1));
@@ -53,10 +53,10 @@ fn params(hosts: &[&str], name: &[(DnType, &str)]) -> CertificateParams {
     params
 }
 
-/// The name of Anna's entry, root first, as certificates have it.
+/// Returns the DN of anna's entry in the order of certificates, root first.
 pub fn anna() -> Vec<(DnType, &'static str)> {
     let uid = || DnType::CustomDnType(vec![0, 9, 2342, 19_200_300, 100, 1, 1]);
     let dc = || DnType::CustomDnType(vec![0, 9, 2342, 19_200_300, 100, 1, 25]);
-    // rcgen keeps one value of a type, so the tree is below dc=example.
+    // rcgen permits only one value of each type, so the tree is below dc=example.
     vec![(dc(), "example"), (DnType::OrganizationalUnitName, "people"), (uid(), "anna")]
 }

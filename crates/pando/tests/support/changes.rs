@@ -1,12 +1,12 @@
-//! Changes made at random on a small tree, as lines of the corpus: few names and values, so that they meet each other.
+//! Random changes on a small tree, as lines of the corpus. Names and values are few, so that changes affect each other.
 
 use super::SUFFIX;
 
 const UIDS: &[&str] = &["a", "A", "b", "c c", "d\\,d"];
-/// None of them is an entry that can be renamed: slapd 2.5 fails with `other` where an entry takes the name of its own
-/// child.
+/// Superiors of the changed entries. None of them is renamed itself, because slapd 2.5 fails with `other` if an entry
+/// gets the name of its own child.
 const PARENTS: &[&str] = &["ou=people,%", "ou=sales,ou=people,%", "ou=none,%"];
-/// Attribute and values.
+/// Attributes and their values.
 const VALUES: &[(&str, &[&str])] = &[
     ("cn", &["one", "ONE", "two  two", "two two"]),
     ("sn", &["one", "Two"]),
@@ -26,18 +26,18 @@ const VALUES: &[(&str, &[&str])] = &[
 
 const SINGLE_VALUED: &[&str] = &["displayName", "uidNumber", "gidNumber", "homeDirectory"];
 
-/// Makes them.
+/// Generator of random changes.
 pub struct ChangeMaker {
     random: fastrand::Rng,
 }
 
 impl ChangeMaker {
-    /// The same seed makes the same changes.
+    /// Returns a generator. The same seed gives the same changes.
     pub fn new(seed: u64) -> ChangeMaker {
         ChangeMaker { random: fastrand::Rng::with_seed(seed) }
     }
 
-    /// A line of the corpus.
+    /// Returns a random change as a line of the corpus.
     pub fn make(&mut self) -> String {
         let line = match self.random.u8(..10) {
             0 | 1 => self.add(),
@@ -53,7 +53,7 @@ impl ChangeMaker {
     }
 
     fn dn(&mut self) -> String {
-        // Mostly where something is.
+        // Mostly below the superior that has entries.
         let parent = if self.random.u8(..4) > 0 { PARENTS[0] } else { self.choose(PARENTS) };
         format!("uid={},{parent}", self.choose(UIDS))
     }
@@ -72,8 +72,8 @@ impl ChangeMaker {
         line
     }
 
-    /// One value, or two where the attribute may have several: slapd counts them in each change by itself, Pando at the
-    /// end.
+    /// Returns one value, or sometimes two if the attribute may have several. Two values of a single-valued attribute
+    /// are left out, because slapd counts values after each modification, and Pando at the end.
     fn values(&mut self, name: &str, values: &[&'static str]) -> String {
         let several = !SINGLE_VALUED.contains(&name) && self.random.u8(..3) == 0;
         let count = if several { 2 } else { 1 };

@@ -1,5 +1,4 @@
-//! Programs of other projects that the tests run. If one is missing, the test that needs it fails and states what
-//! installs it.
+//! Programs of other projects that tests run. If a program is missing, the test fails and states how to install it.
 
 use super::{ADMIN_DN, ADMIN_PASSWORD};
 use std::ffi::OsStr;
@@ -8,11 +7,11 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Output and end of a program.
+/// Output and exit code of a program.
 pub struct Run {
-    /// The command line, for messages.
+    /// Command line, for messages.
     pub command: String,
-    /// Its exit code, `None` when a signal ended it.
+    /// Exit code, or `None` if a signal ended the program.
     pub code: Option<i32>,
     /// Standard output.
     pub stdout: String,
@@ -21,7 +20,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// Panics unless the exit code is `code`; for the ldap-utils it is the LDAP result code.
+    /// Panics unless the exit code is `code`. For the ldap-utils, that is the LDAP result code.
     #[track_caller]
     pub fn expect_code(self, code: i32) -> Run {
         assert_eq!(self.code, Some(code), "exit code of {self}");
@@ -50,8 +49,8 @@ impl fmt::Display for Run {
     }
 }
 
-/// Runs a program to its end, with `input` on its standard input. Each of these programs has a deadline of its own
-/// for an answer of the server, so it ends whatever the server does.
+/// Runs a program to its end, with `input` as its standard input. Each of these programs limits its wait for an answer,
+/// so it ends even if the server does not answer.
 pub fn run<A: AsRef<OsStr>>(program: &str, arguments: &[A], input: &str) -> Run {
     let arguments: Vec<&OsStr> = arguments.iter().map(AsRef::as_ref).collect();
     let command = format!("{program} {}", arguments.join(OsStr::new(" ")).to_string_lossy());
@@ -68,7 +67,7 @@ pub fn run<A: AsRef<OsStr>>(program: &str, arguments: &[A], input: &str) -> Run 
     let mut stdin = child.stdin.take().unwrap();
     let input = input.to_owned();
     let writer = std::thread::spawn(move || {
-        // A program that ends without reading everything is judged by its exit code.
+        // A program may end without reading all of its input. Its exit code shows whether it succeeded.
         let _ = std::io::Write::write_all(&mut stdin, input.as_bytes());
     });
     let output = child.wait_with_output().unwrap();
@@ -81,7 +80,8 @@ pub fn run<A: AsRef<OsStr>>(program: &str, arguments: &[A], input: &str) -> Run 
     }
 }
 
-/// One of OpenLDAP's command line clients (ldapsearch, ldapadd ...), bound as the administrator, plain LDIF output.
+/// Runs one of OpenLDAP's command line clients (ldapsearch, ldapadd ...), bound as the administrator, with plain LDIF
+/// output.
 pub fn ldap_utility(program: &str, server: SocketAddr, arguments: &[&str], input: &str) -> Run {
     let url = format!("ldap://{server}");
     let mut all = vec!["-x", "-H", &url, "-D", ADMIN_DN, "-w", ADMIN_PASSWORD, "-o", "nettimeout=60"];
@@ -92,7 +92,8 @@ pub fn ldap_utility(program: &str, server: SocketAddr, arguments: &[&str], input
     run(program, &all, input)
 }
 
-/// One of the tools in the UnboundID LDAP SDK's jar, by the end of its class name, bound as the administrator.
+/// Runs a tool from the jar of the UnboundID LDAP SDK, bound as the administrator. `class` is the end of its class
+/// name.
 pub fn unboundid_tool(class: &str, server: SocketAddr, arguments: &[&str], input: &str) -> Run {
     let port = server.port().to_string();
     let bound = ["--hostname", "127.0.0.1", "--port", &port, "--bindDN", ADMIN_DN];
@@ -100,7 +101,7 @@ pub fn unboundid_tool(class: &str, server: SocketAddr, arguments: &[&str], input
     unboundid_jar_tool(class, &all, input)
 }
 
-/// Runs a tool with all of its command line. It is started by its class, because the jar's own launcher always exits
+/// Runs a tool with a complete command line. It is started by its class, because the launcher of the jar always exits
 /// with 0.
 pub fn unboundid_jar_tool(class: &str, arguments: &[&str], input: &str) -> Run {
     let jar = unboundid_jar();
@@ -117,8 +118,8 @@ pub fn unboundid_program(name: &str, server: SocketAddr) -> Run {
     run("java", &["-cp", jar, program, &port, ADMIN_DN, ADMIN_PASSWORD], "")
 }
 
-/// Runs a script of tests/clients with Debian's Python, which is the one that the Debian packages of python-ldap and
-/// ldap3 belong to, whatever other Python is first on the PATH.
+/// Runs a script in tests/clients with Debian's Python, to which the Debian packages of python-ldap and ldap3 belong,
+/// even if another Python comes first in the PATH.
 pub fn python_script(name: &str, server: SocketAddr, arguments: &[&str]) -> Run {
     let script = repository().join("crates/pando/tests/clients").join(name);
     let url = format!("ldap://{server}");
@@ -133,7 +134,7 @@ fn unboundid_jar() -> PathBuf {
     jar
 }
 
-/// The root of the repository.
+/// Returns the root folder of the repository.
 pub fn repository() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }

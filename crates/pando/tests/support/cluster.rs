@@ -1,4 +1,4 @@
-//! Nodes of a cluster, each the real binary, on a real broker.
+//! Nodes of a cluster, each a process of the real binary, on a real broker.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -11,21 +11,21 @@ use super::clients::Run;
 use super::pando::{Pando, Start, command};
 use super::{ADMIN_DN, DEADLINE, SUFFIX, Scratch};
 
-/// A cluster's nodes and broker.
+/// The nodes and the broker of a cluster.
 pub struct Cluster {
     pub brokers: Brokers,
     pub scratch: Scratch,
 }
 
 impl Cluster {
-    /// Starts a broker, and the first node, which has the suffix entry.
+    /// Starts a broker and the first node, which has the suffix entry.
     pub fn new(name: &str) -> (Cluster, Pando) {
         let scratch = Scratch::new(name);
         let brokers = Brokers::start(1, scratch.path()).unwrap();
         Cluster::on(brokers, scratch)
     }
 
-    /// As [`new`](Cluster::new), whose nodes reach the broker with TLS and a password.
+    /// Like [`new`](Cluster::new), but the nodes connect to the broker with TLS and a password.
     pub fn secured(name: &str) -> (Cluster, Pando) {
         let scratch = Scratch::new(name);
         let brokers = Brokers::start_secured(1, scratch.path()).unwrap();
@@ -36,7 +36,7 @@ impl Cluster {
         let cluster = Cluster { brokers, scratch };
         cluster.write_node_file(1);
         let data = cluster.data(1);
-        // The data that is there before becomes the cluster's first data.
+        // Data that exists before becomes the first data of the cluster.
         let server =
             Start::bare(&cluster.scratch, "node-1").arguments(&["--suffix", SUFFIX, "--admin-dn", ADMIN_DN]);
         let server = server.ready();
@@ -80,7 +80,7 @@ impl Cluster {
         self.scratch.write(&format!("node-{node}.toml"), text);
     }
 
-    /// Invites the next node, and creates it from a copy of the first one's data.
+    /// Invites the next node, and creates it from a copy of the first node's data.
     pub fn join(&self, node: u32) {
         let from = self.scratch.join(&format!("copy-for-{node}"));
         let copied = command(&["cluster", "copy", from.to_str().unwrap()], Some(&self.data(1)));
@@ -88,7 +88,7 @@ impl Cluster {
         self.join_from(node, &from);
     }
 
-    /// Invites the next node, and creates it from a copy.
+    /// Invites the next node, and creates it from the copy in `from`.
     pub fn join_from(&self, node: u32, from: &Path) {
         let invitation = self.invite(node);
         let join = ["join", "--invitation", &invitation, "--copy-of", from.to_str().unwrap()];
@@ -117,7 +117,7 @@ impl Cluster {
         Start::bare(&self.scratch, &data).arguments(&["--node", node_file.to_str().unwrap()]).ready()
     }
 
-    /// Returns a node's data: its entries as exported, and the records of its log.
+    /// Returns the data of a node: its entries as exported, and the records of its log.
     pub fn content(&self, node: u32) -> (String, Vec<(u64, Vec<u8>)>) {
         let export = command(&["export"], Some(&self.data(node))).expect_code(0).stdout;
         let store = store::Store::open_read_only(&self.data(node), directory::rows::MAPS).unwrap();
@@ -126,7 +126,7 @@ impl Cluster {
         (export, records.collect::<Result<_, _>>().unwrap())
     }
 
-    /// Waits until all of these nodes have the same data, and returns the number of records.
+    /// Waits until these nodes have the same data. Returns the number of records.
     pub fn expect_equal(&self, nodes: &[(u32, &Pando)]) -> usize {
         let last = nodes.iter().map(|(_, server)| position(server)).max().unwrap();
         for (_, server) in nodes {
@@ -151,7 +151,7 @@ pub fn until<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
     until_within(DEADLINE, what, ask)
 }
 
-/// Does the same with a deadline of its own.
+/// Like `until`, with a given deadline.
 #[track_caller]
 pub fn until_within<T>(deadline: Duration, what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
@@ -190,7 +190,7 @@ pub fn figure(server: &Pando, name: &str) -> String {
     figure_of(server, name).unwrap_or_else(|| panic!("no cn={name},cn=Cluster,cn=monitor"))
 }
 
-/// As [`figure`], or `None` if the figure is missing.
+/// Like [`figure`], but returns `None` if the figure is missing.
 pub fn figure_of(server: &Pando, name: &str) -> Option<String> {
     let dn = format!("cn={name},cn=Cluster,cn=monitor");
     let entry = read(&mut server.administrator(), &dn)?;

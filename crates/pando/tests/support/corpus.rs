@@ -1,4 +1,4 @@
-//! The operations of `tests/differential/*.ops`: their text form, described in the README there, and their requests.
+//! The operations in `tests/differential/*.ops`: their text form, which the README there describes, and their requests.
 
 use super::SUFFIX;
 use client::Connection;
@@ -9,15 +9,15 @@ use ldap::{
     SelectionBuf,
 };
 
-/// An operation, with its notes in the corpus.
+/// An operation, with its annotations in the corpus.
 pub struct Operation {
     /// File and line, for messages.
     pub place: String,
-    /// The line itself.
+    /// The line of the corpus.
     pub text: String,
-    /// Pando's answer if it differs on purpose, with the reason.
+    /// Pando's answer and the reason, if Pando differs on purpose.
     pub differs: Option<Difference>,
-    /// Whether the tree may have changed after it.
+    /// Whether the operation may have changed the tree.
     pub writes: bool,
     kind: Kind,
     manage: bool,
@@ -27,7 +27,7 @@ pub struct Operation {
 pub struct Difference {
     /// Pando's result code by name, or `entries`.
     pub answer: String,
-    /// Reason.
+    /// Reason for the difference.
     pub reason: String,
 }
 
@@ -158,7 +158,7 @@ fn parse_values(text: &str) -> Vec<Vec<u8>> {
     text.trim().split(" ; ").map(unescape).collect()
 }
 
-/// Text with `\HH` for octets.
+/// Decodes text with `\HH` for octets.
 fn unescape(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

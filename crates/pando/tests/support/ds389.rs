@@ -1,4 +1,4 @@
-//! 389 DS as a peer, set up as `pando bench` sets it up.
+//! 389 DS as a peer, with the configuration of `pando bench`.
 
 use super::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
 use bench::peers::{Ds389, Index, Peer, Server, Setup};
@@ -49,7 +49,7 @@ impl RunningDs389 {
                 }
             }
             drop((admin, server));
-            // They begin with the next start.
+            // Plug-ins take effect after a restart.
             server = peer.start().unwrap_or_else(|error| panic!("{error}"));
         }
         RunningDs389 { server }

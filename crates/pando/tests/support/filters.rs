@@ -1,12 +1,13 @@
-//! Filters made at random from what the tree in `differential/01-tree.ops` has.
+//! Random filters for the tree in `differential/01-tree.ops`.
 
 use super::SUFFIX;
 
-/// Types, with what their values are made of: some that are there, some that are not, some that no value can be.
+/// Attribute types, with values from which filters are made: existing values, missing ones, and invalid ones.
 ///
-/// Left out: types of which slapd's answers differ for reasons that `differential/02-filters.ops` names (userPassword,
-/// structuralObjectClass, subschemaSubentry); approximate match, which is each server's own affair; spaces at the ends
-/// of substrings, which slapd loses and Pando prepares as RFC 4518 section 2.6.1 says.
+/// Left out are types for which slapd's answers differ for reasons given in `differential/02-filters.ops`
+/// (userPassword, structuralObjectClass, subschemaSubentry); approximate matching, which each server defines
+/// differently; and spaces at the ends of substrings, which slapd removes and Pando prepares according to RFC 4518
+/// section 2.6.1.
 const TYPES: &[(&str, &[&str])] = &[
     ("uid", &["anna", "BERT", "carla", "hans", "nobody", "a", ""]),
     ("cn", &["Anna Berg", "anna  berg", "Gus", "Émil Ångström", "all", "printer", "x"]),
@@ -40,18 +41,18 @@ const TYPES: &[(&str, &[&str])] = &[
     ("noSuchAttribute", &["x", "1"]),
 ];
 
-/// Makes them.
+/// Generator of random filters.
 pub struct FilterMaker {
     random: fastrand::Rng,
 }
 
 impl FilterMaker {
-    /// The same seed makes the same filters.
+    /// Returns a generator. The same seed gives the same filters.
     pub fn new(seed: u64) -> FilterMaker {
         FilterMaker { random: fastrand::Rng::with_seed(seed) }
     }
 
-    /// A filter that nests at most this deep.
+    /// Returns a filter with at most this nesting depth.
     pub fn make(&mut self, depth_max: u32) -> String {
         if depth_max == 0 {
             return self.item();
@@ -83,7 +84,7 @@ impl FilterMaker {
         }
     }
 
-    /// Pieces of the value in order, with stars between and at some of the ends.
+    /// Returns a substring filter: pieces of the value in order, with stars between them and at some of the ends.
     fn substrings(&mut self, name: &str, value: &str) -> String {
         let mut cuts: Vec<usize> =
             (0..self.random.usize(1..4)).map(|_| self.random.usize(..=value.len())).collect();
@@ -102,14 +103,14 @@ impl FilterMaker {
         if pieces.is_empty() {
             return format!("({name}=*)");
         }
-        // Without its first or last piece's end the value is met in the middle.
+        // A star at an end means that the first or last piece may match in the middle of a value.
         let (before, after) = (self.random.bool(), self.random.bool() || pieces.len() == 1);
         let star = |wanted: bool| if wanted { "*" } else { "" };
         format!("({name}={}{}{})", star(before), pieces.join("*"), star(after))
     }
 }
 
-/// RFC 4515 section 3.
+/// Escapes an assertion value (RFC 4515 section 3).
 fn escape(value: &str) -> String {
     let mut out = String::with_capacity(value.len());
     for octet in value.bytes() {

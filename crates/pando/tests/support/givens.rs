@@ -1,13 +1,13 @@
-//! Constants of all black-box tests.
+//! Constants for all black-box tests.
 
 use std::time::Duration;
 
-/// Longest wait of a test for an event that always comes if the code is right.
+/// Maximum wait for an event that always occurs if the code is right.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
-/// The suffix of the trees in these tests.
+/// Suffix of the trees in these tests.
 pub const SUFFIX: &str = "dc=example,dc=com";
-/// The administrator of both servers: slapd wants its root DN below the suffix, so Pando's is there as well.
+/// DN of the administrator on both servers. It is below the suffix, because slapd requires that of its root DN.
 pub const ADMIN_DN: &str = "cn=admin,dc=example,dc=com";
 /// The administrator's password.
 pub const ADMIN_PASSWORD: &str = "correct horse";

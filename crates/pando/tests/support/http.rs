@@ -1,4 +1,4 @@
-//! A browser's view of the console: requests in the clear, one connection each.
+//! A browser's view of the console: requests without TLS, each on a separate connection.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -25,7 +25,7 @@ impl Answer {
     }
 }
 
-/// Returns the address of the console of the last start, from the log.
+/// Returns the address of the console of the last started server, from its log.
 #[track_caller]
 pub fn console_address(pando: &Pando) -> SocketAddr {
     let log = pando.log();
@@ -33,17 +33,17 @@ pub fn console_address(pando: &Pando) -> SocketAddr {
     rest.split('/').nth(2).unwrap().parse().unwrap()
 }
 
-/// Sends a request as it stands, and reads its answer.
+/// Sends an encoded request, and reads its answer.
 #[track_caller]
 pub fn send(address: SocketAddr, request: &[u8]) -> Answer {
     send_over(TcpStream::connect(address).unwrap(), request)
 }
 
-/// Sends a request over a connection, and reads until its end.
+/// Sends a request over a connection, and reads until the end of the connection.
 #[track_caller]
 pub fn send_over(mut stream: TcpStream, request: &[u8]) -> Answer {
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
-    // A server that refuses a body does not read it.
+    // Writing may fail, because a server that refuses a body does not read it.
     let _ = stream.write_all(request);
     let mut octets = Vec::new();
     let _ = stream.read_to_end(&mut octets);
@@ -67,7 +67,7 @@ fn unchunked(mut body: &[u8]) -> Vec<u8> {
     whole
 }
 
-/// Requests a page, with more lines of the head, each with its end.
+/// Requests a page with additional header lines, each with its line end.
 #[track_caller]
 pub fn get(address: SocketAddr, path: &str, head: &str) -> Answer {
     send(
@@ -79,9 +79,9 @@ pub fn get(address: SocketAddr, path: &str, head: &str) -> Answer {
 /// A browser with a cookie.
 pub struct Browser {
     pub address: SocketAddr,
-    /// The cookie, `name=value`; empty without one.
+    /// The cookie in the form `name=value`, or empty.
     pub cookie: String,
-    /// The token of the session's forms.
+    /// The token for the forms of the session.
     pub token: String,
 }
 
@@ -90,7 +90,7 @@ impl Browser {
         Browser { address: console_address(pando), cookie: String::new(), token: String::new() }
     }
 
-    /// Signs in, which must succeed.
+    /// Signs in, and panics if that fails.
     #[track_caller]
     pub fn signed_in(pando: &Pando, name: &str, password: &str) -> Browser {
         let mut browser = Browser::new(pando);
@@ -99,7 +99,7 @@ impl Browser {
         browser
     }
 
-    /// Tries to sign in, and keeps the cookie and the token.
+    /// Tries to sign in, and stores the cookie and the token.
     #[track_caller]
     pub fn sign_in(&mut self, name: &str, password: &str) -> Answer {
         let answer = self.post_json("/sign-in", &[("name", name), ("password", password)]);
@@ -125,7 +125,7 @@ impl Browser {
         get(self.address, path, &self.head())
     }
 
-    /// Returns the model of a page.
+    /// Returns the JSON model of a page.
     #[track_caller]
     pub fn json(&self, path: &str) -> serde_json::Value {
         let answer = get(self.address, path, &format!("{}Accept: application/json\r\n", self.head()));
@@ -144,7 +144,7 @@ impl Browser {
         self.send_form(path, fields, "Accept: application/json\r\n")
     }
 
-    /// Sends a form with more lines of the head.
+    /// Sends a form with additional header lines.
     #[track_caller]
     pub fn send_form(&self, path: &str, fields: &[(&str, &str)], head: &str) -> Answer {
         let mut pairs: Vec<String> =
@@ -164,7 +164,7 @@ impl Browser {
     }
 }
 
-/// Returns a text as it stands in a query.
+/// Encodes a text for a query.
 pub fn quoted(text: &str) -> String {
     let octet = |octet: u8| match octet {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => char::from(octet).to_string(),

@@ -1,8 +1,7 @@
-//! Commands that are stopped at some point: killed at one of their file calls, or out of disk space at one of their
-//! bytes.
+//! Commands that are interrupted: killed at one of their file calls, or out of disk space at one of their bytes.
 //!
-//! The points are chosen from the calls and bytes of a whole run, so they are spread over all of it and do not depend
-//! on the machine's load.
+//! The points of interruption are chosen from the calls and bytes of a complete run, so they are spread over all of it
+//! and do not depend on the load of the machine.
 
 use super::Scratch;
 use super::clients::Run;
@@ -13,15 +12,15 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Output, Stdio};
 
-/// SIGKILL.
+/// Number of SIGKILL.
 const KILL: i32 = 9;
 
-/// Content of a data directory for its users.
+/// Content of a data directory, as users see it.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Data {
-    /// There is no directory, or it has no entry.
+    /// The directory does not exist, or has no entry.
     None,
-    /// All its entries, as an export without comments, and its settings.
+    /// All entries, as an export without comments, and the settings.
     Entries(String),
 }
 
@@ -58,7 +57,7 @@ impl Data {
     }
 }
 
-/// A command on a data directory, and the directory before it.
+/// A command on a data directory, and the directory before the command.
 pub struct Interruption<'a> {
     scratch: &'a Scratch,
     /// The directory before, if there is one.
@@ -67,29 +66,29 @@ pub struct Interruption<'a> {
     arguments: Vec<String>,
     /// Whether the directory before is sound.
     is_sound: bool,
-    /// Whether it works in steps, of which only the first changes visible data.
+    /// Whether the command works in steps, of which only the first changes visible data.
     pub has_steps: bool,
-    /// Calls and bytes of a whole run.
+    /// Calls and bytes of a complete run.
     pub whole: Counted,
-    /// Content before a whole run.
+    /// Content before the command.
     pub before: Data,
-    /// Content after a whole run.
+    /// Content after a complete run.
     pub after: Data,
 }
 
-/// Result of a run that was to be stopped.
+/// Result of a run that should be interrupted.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Stopped {
-    /// It was not stopped, and completed.
+    /// The command completed without an interruption.
     Done,
-    /// It was stopped, with the content of before.
+    /// The command was interrupted, and the content is that from before.
     Before,
-    /// It was stopped, with the content of a whole run.
+    /// The command was interrupted, and the content is that of a complete run.
     After,
 }
 
 impl<'a> Interruption<'a> {
-    /// Runs it once as a whole.
+    /// Runs the command once to its end.
     #[track_caller]
     pub fn of(
         scratch: &'a Scratch,
@@ -124,14 +123,14 @@ impl<'a> Interruption<'a> {
         self.scratch.path().canonicalize().unwrap().join("interrupted")
     }
 
-    /// Runs it on a fresh copy of the directory, with the faults that `plan` sets.
+    /// Runs the command on a fresh copy of the directory, with the faults that `plan` sets.
     pub fn run(&self, plan: impl Fn(PowerCut) -> PowerCut) -> Output {
         let data = self.data();
         let _ = fs::remove_dir_all(&data);
         fs::create_dir(&data).unwrap();
         for file in self.template.iter().flat_map(|template| fs::read_dir(template).unwrap()) {
             let file = file.unwrap();
-            // Commands do not read the folder with the server's certificate.
+            // Skip folders: commands do not read the one with the server's certificate.
             if file.file_type().unwrap().is_dir() {
                 continue;
             }
@@ -148,7 +147,7 @@ impl<'a> Interruption<'a> {
         command
     }
 
-    /// Kills it after a call, and returns the resulting state.
+    /// Kills the command after a call, and returns the result.
     #[track_caller]
     pub fn kill_at(&self, call: u64) -> Stopped {
         let output = self.run(|plan| plan.kill_at(call));
@@ -157,7 +156,7 @@ impl<'a> Interruption<'a> {
         self.look(&format!("killed at call {call}"), !killed)
     }
 
-    /// Cuts the power at a call, and returns the resulting state when `seed` chooses which unsynced writes are lost.
+    /// Cuts the power at a call, and returns the result. `seed` chooses which unsynced writes are lost.
     #[track_caller]
     pub fn cut_at(&self, call: u64, seed: u64) -> Stopped {
         let output = self.run(|plan| plan.cut_at(call));
@@ -169,7 +168,7 @@ impl<'a> Interruption<'a> {
         self.look(&format!("power cut at call {call}, seed {seed}"), !cut)
     }
 
-    /// Lets the disk be full after so many bytes, and checks the resulting state and the message.
+    /// Makes the disk full after a number of bytes, and checks the result and the error message.
     #[track_caller]
     pub fn full_after(&self, bytes: i64) -> Stopped {
         let room = self.scratch.write("room", bytes.to_string());
@@ -183,8 +182,8 @@ impl<'a> Interruption<'a> {
         stopped
     }
 
-    /// Checks that the state is one of the two. Then runs the command again, to its end, and checks that nothing is
-    /// left over.
+    /// Checks that the content is one of the two. Then runs the command again to its end, and checks that no other
+    /// files remain.
     #[track_caller]
     fn look(&self, what: &str, is_done: bool) -> Stopped {
         let data = self.data();
@@ -196,7 +195,7 @@ impl<'a> Interruption<'a> {
             _ => panic!("{what}: {now:?} instead of {:?} or {:?}", self.before, self.after),
         };
         println!("{what}: {stopped:?}");
-        // An import into an empty directory that completed cannot be repeated.
+        // A completed import into an empty directory cannot be repeated.
         if !(self.before == Data::None && now == self.after) {
             let output = self.command(&data).output().unwrap();
             assert!(output.status.success(), "{what}, then again: {}", said(&output));
@@ -227,7 +226,7 @@ pub fn expect_full(status: ExitStatus, said: &str, data: &Path) {
     assert!(line.contains(data.to_str().unwrap()), "it names the directory: {said}");
 }
 
-/// The names of the files in a directory, in order.
+/// Returns the sorted names of the files in a directory.
 pub fn names_in(data: &Path) -> Vec<String> {
     let entries = fs::read_dir(data).unwrap();
     let mut names: Vec<String> =

@@ -1,4 +1,4 @@
-//! A key distribution centre of MIT's Kerberos: a realm of its own in a scratch folder, on a free loopback port.
+//! A key distribution centre of MIT Kerberos, with a new realm in a scratch folder, on a free loopback port.
 
 use crate::support::Scratch;
 use crate::support::clients::{Run, run};
@@ -7,23 +7,23 @@ use std::net::{TcpListener, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-/// The realm.
+/// Name of the realm.
 pub(crate) const REALM: &str = "PANDO.TEST";
 
-/// The name that the server's principal has; clients call the server by it.
+/// Host name in the server's principal, by which clients must connect.
 pub(crate) const HOST: &str = "localhost";
 
-/// Tries of ports, which another process may take first.
+/// Number of ports to try, because another process may take a port first.
 const PORTS: usize = 10;
 
-/// A running centre; ended when it is dropped.
+/// A running centre, ended when dropped.
 pub(crate) struct Kdc {
     folder: PathBuf,
     child: Child,
 }
 
 impl Kdc {
-    /// Creates a realm with these principals, and a keytab with the key of each, by its name without slashes.
+    /// Creates a realm with these principals, and a keytab for each, named like the principal without slashes.
     pub(crate) fn start(scratch: &Scratch, principals: &[&str]) -> Kdc {
         let folder = scratch.join("kdc");
         std::fs::create_dir_all(&folder).unwrap();
@@ -47,17 +47,17 @@ impl Kdc {
         self.kadmin(&format!("ktadd -norandkey -k {} {name}", self.keytab(name)));
     }
 
-    /// Runs a request on its database.
+    /// Runs a kadmin request on the database.
     pub(crate) fn kadmin(&self, request: &str) {
         administer(&self.folder, "kadmin.local", &["-r", REALM, "-q", request]).expect_code(0);
     }
 
-    /// Returns the file of a principal's key.
+    /// Returns the keytab of a principal.
     pub(crate) fn keytab(&self, name: &str) -> String {
         self.folder.join(format!("{}.keytab", name.replace('/', "-"))).to_str().unwrap().to_owned()
     }
 
-    /// Returns the file with the realm's settings for clients.
+    /// Returns the file with the realm's configuration for clients.
     pub(crate) fn settings(&self) -> String {
         self.folder.join("krb5.conf").to_str().unwrap().to_owned()
     }
@@ -76,7 +76,7 @@ impl Kdc {
 
 impl Drop for Kdc {
     fn drop(&mut self) {
-        // All of its files are in the scratch folder.
+        // All files of the centre are in the scratch folder.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -107,7 +107,7 @@ fn write_settings(folder: &std::path::Path, port: u16) {
     std::fs::write(folder.join("kdc.conf"), server).unwrap();
 }
 
-/// Starts the centre; returns `None` if another process has taken the port.
+/// Starts the centre. Returns `None` if another process has taken the port.
 fn serve(folder: &std::path::Path) -> Option<Child> {
     let mut child = Command::new("/usr/sbin/krb5kdc")
         .arg("-n")
@@ -120,7 +120,7 @@ fn serve(folder: &std::path::Path) -> Option<Child> {
         .unwrap_or_else(|error| panic!("krb5kdc: {error}. ./dev test installs it"));
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
     if lines.any(|line| line.contains("commencing operation")) {
-        // It goes on writing messages, and would block on a full pipe.
+        // Read its messages, so that it does not block on a full pipe.
         std::thread::spawn(move || lines.for_each(drop));
         return Some(child);
     }
@@ -128,7 +128,7 @@ fn serve(folder: &std::path::Path) -> Option<Child> {
     None
 }
 
-/// Runs a program of the centre's administrator.
+/// Runs an administration program of the centre.
 fn administer(folder: &std::path::Path, program: &str, arguments: &[&str]) -> Run {
     let settings = format!("KRB5_CONFIG={}", folder.join("krb5.conf").display());
     let profile = format!("KRB5_KDC_PROFILE={}", folder.join("kdc.conf").display());

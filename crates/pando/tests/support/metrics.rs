@@ -16,7 +16,7 @@ pub fn address(pando: &Pando) -> SocketAddr {
     url.split('/').nth(2).unwrap().parse().unwrap()
 }
 
-/// Sends octets and returns all that comes back, as text.
+/// Sends octets, and returns the whole answer as text.
 pub fn exchange(address: SocketAddr, octets: &[u8]) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(DEADLINE))?;
@@ -52,11 +52,11 @@ pub fn wait_for_ready(pando: &Pando, status: u16) -> String {
     }
 }
 
-/// Time within which `/ready` is false.
+/// Time after which `/ready` must be false.
 const NOTICED_WITHIN: Duration = Duration::from_secs(5);
 
-/// Asks `/ready` until it is false for the cause, which began at `since`. Each question that begins later than five
-/// seconds must be answered so, however long the machine takes for the answer.
+/// Asks `/ready` until it is false because of the cause, which began at `since`. Every request that begins more than
+/// five seconds later must be answered with false, even if the machine is slow.
 #[track_caller]
 pub fn expect_not_ready(pando: &Pando, since: Instant, cause: &str) -> String {
     loop {
@@ -65,14 +65,14 @@ pub fn expect_not_ready(pando: &Pando, since: Instant, cause: &str) -> String {
         if status == 503 && text.contains(cause) {
             return text;
         }
-        // A busy machine may delay the event loops meanwhile, which is another reason.
+        // On a busy machine, the event loops may be late meanwhile, which is another reason.
         assert!(status == 503 || asked_after < NOTICED_WITHIN, "{status} after {asked_after:?}: {text}");
         assert!(asked_after < DEADLINE, "{text}");
         std::thread::yield_now();
     }
 }
 
-/// Asks `/ready`, which must be false at once. Waits until the cause is the reason.
+/// Asks `/ready`, which must be false at once, and waits until the cause is the stated reason.
 #[track_caller]
 pub fn expect_not_ready_now(pando: &Pando, cause: &str) -> String {
     let since = Instant::now().checked_sub(NOTICED_WITHIN).expect("the machine runs for longer");
@@ -86,7 +86,7 @@ pub fn value(metrics: &str, series: &str) -> f64 {
     line.unwrap_or_else(|| panic!("no {series} in\n{metrics}")).parse().unwrap()
 }
 
-/// Fails for metrics that the documentation does not name.
+/// Panics if the documentation lacks a metric.
 #[track_caller]
 pub fn expect_documented(metrics: &str) {
     let documented = documented();
@@ -95,8 +95,8 @@ pub fn expect_documented(metrics: &str) {
     assert!(unknown.is_empty(), "docs/how-to/metrics.md lacks {unknown:?}");
 }
 
-/// Returns the names of the metrics that the page has. In an item of its list, parts that end with an underscore, such
-/// as `pando_audit_`, come before the rest of the names.
+/// Returns the names of the metrics in the documentation. In an item of its list, a part that ends with an underscore,
+/// such as `pando_audit_`, is the prefix of the other names.
 pub fn documented() -> BTreeSet<String> {
     let page = super::clients::repository().join("docs/how-to/metrics.md");
     let page = std::fs::read_to_string(page).unwrap();

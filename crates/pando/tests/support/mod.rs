@@ -1,6 +1,8 @@
 //! Support for black-box tests: scratch folders, the real `pando` binary on a free loopback port, Debian's slapd as a
-//! peer, and common clients. Tests never wait by sleeping for a fixed time: they wait for a line, an answer or an exit,
-//! and deadlines only bound the time of a failure.
+//! peer, and common clients.
+//!
+//! Tests never wait by sleeping for a fixed time. They wait for a line, an answer or an exit, and deadlines only limit
+//! the time until a failure.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
 pub mod access_requests;
@@ -35,14 +37,13 @@ pub use givens::{ADMIN_DN, ADMIN_PASSWORD, DEADLINE, SUFFIX};
 pub use pando::Pando;
 pub use scratch::Scratch;
 
-/// Returns the seed of a test's random choices: PANDO_TEST_SEED, or a new number. It is printed, so that a failure can
-/// be repeated.
+/// Returns the seed for a test's random choices: PANDO_TEST_SEED, or a new number. The seed is printed, so that a
+/// failure can be reproduced.
 pub fn seed() -> u64 {
     seed_or(fastrand::u64(..))
 }
 
-/// Returns the seed, or a fixed one of the test's own: for peers with defects that random seeds would find and
-/// attribute to Pando.
+/// Returns the seed, or else a fixed one: for peers with defects that random seeds would find and attribute to Pando.
 pub fn seed_or(own: u64) -> u64 {
     let seed = std::env::var("PANDO_TEST_SEED")
         .map_or(own, |text| text.parse().expect("PANDO_TEST_SEED is a number"));
@@ -50,7 +51,7 @@ pub fn seed_or(own: u64) -> u64 {
     seed
 }
 
-/// Returns how many times a test tries random input: PANDO_TEST_ROUNDS times the usual number.
+/// Returns how often a test tries random input: the usual number, multiplied by PANDO_TEST_ROUNDS.
 pub fn rounds(usual: u64) -> u64 {
     let times = std::env::var("PANDO_TEST_ROUNDS");
     usual * times.map_or(1, |text| text.parse::<u64>().expect("PANDO_TEST_ROUNDS is a number"))

@@ -1,17 +1,17 @@
-//! A page of the documentation: its sections, what they show in code blocks and tables, and its commands.
+//! A page of the documentation: its sections, their code blocks and tables, and its commands.
 
 use std::cell::RefCell;
 
 use super::clients::repository;
 
-/// A page.
+/// The text of a page.
 pub struct Page(String);
 
-/// A section of it, from its heading to the next.
+/// A section of a page, from its heading to the next.
 pub struct Section {
-    /// The indented blocks, in order, without their indentation.
+    /// The indented code blocks in order, without their indentation.
     pub blocks: Vec<String>,
-    /// The rows of all its tables: setting and value, without the marks of code.
+    /// The rows of all tables as setting and value, without backquotes.
     pub rows: Vec<(String, String)>,
 }
 
@@ -21,7 +21,7 @@ impl Page {
         Page(text.to_owned())
     }
 
-    /// Reads `docs/NAME`, with the names and addresses of examples replaced.
+    /// Reads `docs/NAME`, and replaces names and addresses of examples.
     pub fn read(name: &str, replaced: &[(&str, &str)]) -> Page {
         let path = repository().join("docs").join(name);
         let mut text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
@@ -32,12 +32,12 @@ impl Page {
         Page(text)
     }
 
-    /// The headings of the second level, in order.
+    /// Returns the headings of the second level, in order.
     pub fn headings(&self) -> Vec<&str> {
         self.0.lines().filter_map(|line| line.strip_prefix("## ")).collect()
     }
 
-    /// The section below a heading.
+    /// Returns the section with a heading.
     pub fn section(&self, heading: &str) -> Section {
         let start = format!("\n## {heading}\n");
         let (_, rest) = self.0.split_once(&start).unwrap_or_else(|| panic!("no section {heading:?}"));
@@ -45,13 +45,13 @@ impl Page {
         Section { blocks: blocks(text), rows: rows(text) }
     }
 
-    /// The indented blocks of the whole page, in order.
+    /// Returns the indented code blocks of the whole page, in order.
     pub fn blocks(&self) -> Vec<String> {
         blocks(&self.0)
     }
 }
 
-/// The blocks of a page, of which each with commands must be used.
+/// The code blocks of a page. A test must use each block with commands.
 pub struct Blocks {
     page: &'static str,
     blocks: Vec<String>,
@@ -77,7 +77,7 @@ impl Blocks {
         block
     }
 
-    /// Returns the blocks with commands that were not used so far.
+    /// Returns the blocks with commands that no test has used so far.
     pub fn unused_commands(&self) -> Vec<&str> {
         let is_used = self.is_used.borrow();
         let unused = self
@@ -89,7 +89,7 @@ impl Blocks {
     }
 }
 
-/// The words that begin a line with a command.
+/// Words with which a command line begins.
 const PROGRAMS: [&str; 31] = [
     "apt",
     "cargo",
@@ -124,7 +124,7 @@ const PROGRAMS: [&str; 31] = [
     "ldappasswd",
 ];
 
-/// Whether a block has a line with a command, after a prompt or settings of environment variables.
+/// Returns true if a block contains a command, possibly after a prompt or settings of environment variables.
 pub fn has_commands(block: &str) -> bool {
     let is_command = |line: &str| {
         let line =
@@ -140,7 +140,7 @@ pub fn has_commands(block: &str) -> bool {
     block.lines().any(is_command)
 }
 
-/// Returns the commands of a block with prompts, without the output that it shows; other blocks as they are.
+/// Returns the commands of a block with prompts, without the output shown. Other blocks are returned unchanged.
 pub fn without_output(block: &str) -> String {
     if !block.trim_start().starts_with("$ ") {
         return block.to_owned();
@@ -168,7 +168,7 @@ fn blocks(text: &str) -> Vec<String> {
                 is_within = true;
                 blocks.push(format!("{code}\n"));
             }
-            // An empty line is within a block if the block goes on.
+            // An empty line belongs to a block if the block continues after it.
             (None, true) if is_within => *blocks.last_mut().unwrap() += "\n",
             (None, true) => {}
             (None, false) => is_within = false,

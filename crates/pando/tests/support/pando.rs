@@ -1,4 +1,4 @@
-//! Starts the real binary on a free loopback port, with its data in a scratch folder.
+//! Runs the real binary on a free loopback port, with its data in a scratch folder.
 
 use super::{ADMIN_DN, ADMIN_PASSWORD, DEADLINE, SUFFIX, Scratch};
 use client::Connection;
@@ -11,28 +11,29 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// The binary under test: that which Cargo built for a test, or the release build below the current folder (assault).
+/// The binary under test: the one that Cargo built for this test, or the release build below the current folder
+/// (assault).
 pub const PROGRAM: &str = match option_env!("CARGO_BIN_EXE_pando") {
     Some(program) => program,
     None => "target/release/pando",
 };
 
-/// Options of a server start.
+/// Options for the start of a server.
 pub struct Start {
     command: Command,
     log: PathBuf,
-    /// True if its standard error is a closed pipe.
+    /// Whether the server's standard error is a closed pipe.
     is_log_closed: bool,
 }
 
 impl Start {
-    /// Returns `pando serve` on the folder `data` in `scratch`, with the tests' suffix and administrator, and a free
-    /// port.
+    /// Returns a start of `pando serve` on the folder `data` in `scratch`, with the suffix and administrator of the
+    /// tests and a free port.
     pub fn new(scratch: &Scratch) -> Start {
         Start::bare(scratch, "data").arguments(&["--suffix", SUFFIX, "--admin-dn", ADMIN_DN])
     }
 
-    /// Returns `pando serve` with only a free port and the administrator's password.
+    /// Returns a start of `pando serve` with only a free port and the administrator's password.
     pub fn bare(scratch: &Scratch, data: &str) -> Start {
         let mut command = Command::new(PROGRAM);
         command.args(["serve", "--listen", "ldap://127.0.0.1:0", "--data"]).arg(scratch.join(data));
@@ -41,7 +42,7 @@ impl Start {
         Start { command, log: scratch.join("pando.log"), is_log_closed: false }
     }
 
-    /// Returns `pando follow` of the tests' suffix at `source`, bound as the administrator.
+    /// Returns a start of `pando follow` for the suffix of the tests at `source`, bound as the administrator.
     pub fn following(scratch: &Scratch, source: SocketAddr, password: &Path) -> Start {
         let mut command = Command::new(PROGRAM);
         command.args(["follow", &format!("ldap://{source}"), "--base", SUFFIX, "--bind-dn", ADMIN_DN]);
@@ -52,7 +53,7 @@ impl Start {
         Start { command, log: scratch.join("pando.log"), is_log_closed: false }
     }
 
-    /// Returns `pando serve` with nothing but a node file.
+    /// Returns a start of `pando serve` with only a node file.
     pub fn of_node(scratch: &Scratch, node: &Path) -> Start {
         let mut command = Command::new(PROGRAM);
         command.args(["serve", "--node"]).arg(node);
@@ -78,32 +79,32 @@ impl Start {
         self
     }
 
-    /// Uses a closed pipe as its standard error.
+    /// Gives the server a closed pipe as its standard error.
     pub fn with_closed_log(mut self) -> Start {
         self.is_log_closed = true;
         self
     }
 
-    /// Runs it with a simulated power cut or a failing system call.
+    /// Runs the server with a simulated power cut or a failing system call.
     pub fn with(mut self, power_cut: &powercut::PowerCut) -> Start {
         power_cut.apply(&mut self.command);
         self
     }
 
-    /// Makes system calls fail, and records each fault in `log`.
+    /// Makes system calls of the server fail, and records each fault in `log`.
     pub fn with_faults(mut self, faults: &[powercut::Fault], log: &Path) -> Start {
         powercut::inject_logged(&mut self.command, faults, log);
         self
     }
 
-    /// Limits its open files with prlimit(1), which executes the server.
+    /// Limits the open files of the server with prlimit(1), which executes it.
     pub fn open_files_max(self, count: u64) -> Start {
         let mut wrapper = Command::new("prlimit");
         wrapper.arg(format!("--nofile={count}:{count}"));
         self.executed_by(wrapper)
     }
 
-    /// Gives the data folder, which exists, a file system of its own: see [`SmallDisk`].
+    /// Gives the existing data folder a separate file system: see [`SmallDisk`].
     pub fn on_small_disk(self, data: &Path) -> Start {
         let mut wrapper = Command::new("unshare");
         if !rustix::process::geteuid().is_root() {
@@ -127,7 +128,7 @@ impl Start {
         self.executed_by(wrapper)
     }
 
-    /// Lets another program execute the server: it is given the command line.
+    /// Makes another program execute the server. The program gets the command line as its last arguments.
     fn executed_by(mut self, mut command: Command) -> Start {
         command.arg(self.command.get_program()).args(self.command.get_args());
         for (name, value) in self.command.get_envs() {
@@ -154,7 +155,7 @@ impl Start {
         })
     }
 
-    /// Starts the server and waits until it is ready or has ended, with its exit status and output.
+    /// Starts the server, and waits until it is ready or has ended. Returns the exit status and output if it has ended.
     pub fn ready_or_ended(mut self) -> Result<Pando, (ExitStatus, String)> {
         let log: Stdio = match self.is_log_closed {
             true => std::io::pipe().unwrap().1.into(),
@@ -172,7 +173,7 @@ impl Start {
                 }
                 Ok(line) => said += &(line + "\n"),
                 Err(_) => {
-                    // It closed its standard output, or hangs.
+                    // The server has closed its standard output, or hangs.
                     let _ = child.kill();
                     return Err((child.wait().unwrap(), said));
                 }
@@ -180,7 +181,7 @@ impl Start {
         }
     }
 
-    /// Starts it, without waiting until it is ready.
+    /// Starts the server, without waiting until it is ready.
     pub fn spawn(mut self) -> Child {
         let log = std::fs::OpenOptions::new().create(true).append(true).open(&self.log).unwrap();
         self.command.stderr(log).spawn().unwrap()
@@ -199,7 +200,7 @@ impl Start {
             let _ = stderr.read_to_string(&mut text);
             text
         });
-        // Standard output ends with the process, or contains the ready line.
+        // Standard output ends with the process, unless the server starts and prints the ready line.
         for line in BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok) {
             if line.contains("ready") {
                 let _ = child.kill();
@@ -231,12 +232,12 @@ impl Pando {
         Start::new(scratch).ready()
     }
 
-    /// Returns the address that it listens on.
+    /// Returns the address on which the server listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Returns its process id.
+    /// Returns the process id of the server.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -256,17 +257,17 @@ impl Pando {
         connection
     }
 
-    /// Returns its standard error so far.
+    /// Returns the standard error of the server so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Returns its standard output up to the ready line, and its log so far.
+    /// Returns the standard output up to the ready line, and the log so far.
     pub fn everything_said(&self) -> String {
         format!("{}{}\n{}", self.said, self.ready_line, self.log())
     }
 
-    /// Kills it with SIGKILL, without a chance to clean up.
+    /// Kills the server with SIGKILL.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -277,17 +278,17 @@ impl Pando {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Stops it (SIGTERM) and waits for its end.
+    /// Stops the server with SIGTERM, and waits for its end.
     #[track_caller]
     pub fn stop(mut self) -> ExitStatus {
         self.signal(Signal::TERM);
         self.exit()
     }
 
-    /// Waits until the process ends by itself.
+    /// Waits until the server ends by itself.
     #[track_caller]
     pub fn exit(&mut self) -> ExitStatus {
-        // Its standard output closes when it ends, so waiting for that needs no polling.
+        // Standard output is closed when the process ends, so no polling is needed.
         let started = Instant::now();
         while self.lines.recv_timeout(remaining(started)).is_ok() {}
         assert!(started.elapsed() < DEADLINE, "pando does not stop; its log:\n{}", self.log());
@@ -298,7 +299,7 @@ impl Pando {
         status
     }
 
-    /// Returns the data folder of a start with [`Start::new`].
+    /// Returns the data folder of a server started with [`Start::new`].
     pub fn data(scratch: &Scratch) -> PathBuf {
         scratch.join("data")
     }
@@ -314,14 +315,14 @@ impl Drop for Pando {
     }
 }
 
-/// The file system in memory of a server that [`Start::on_small_disk`] started, of 1 GiB at first.
+/// A file system in memory for the data of a server started with [`Start::on_small_disk`], with 1 GiB at first.
 pub struct SmallDisk<'p> {
     pub pando: &'p Pando,
     pub data: PathBuf,
 }
 
 impl SmallDisk<'_> {
-    /// Sets its size in MiB. It holds no memory but that of files.
+    /// Sets the size in MiB. Only the files use memory.
     #[track_caller]
     pub fn resize(&self, mebibytes: u32) {
         let id = self.pando.id().to_string();
@@ -333,7 +334,7 @@ impl SmallDisk<'_> {
     }
 }
 
-/// The service manager's side of the notification socket.
+/// The service manager's end of the notification socket.
 pub struct ServiceManager(UnixDatagram);
 
 impl ServiceManager {
@@ -344,7 +345,7 @@ impl ServiceManager {
         ServiceManager(socket)
     }
 
-    /// Waits for the next message and returns its first line.
+    /// Waits for the next message, and returns its first line.
     pub fn next_line(&self) -> String {
         let mut bytes = [0; 1024];
         let length = self.0.recv(&mut bytes).expect("a message for the service manager");
@@ -352,7 +353,7 @@ impl ServiceManager {
     }
 }
 
-/// Runs another of the binary's commands to its end.
+/// Runs another command of the binary to its end.
 pub fn command(arguments: &[&str], data: Option<&Path>) -> super::clients::Run {
     let mut all: Vec<&std::ffi::OsStr> = arguments.iter().map(std::ffi::OsStr::new).collect();
     if let Some(data) = data {
@@ -365,7 +366,7 @@ fn remaining(started: Instant) -> Duration {
     DEADLINE.saturating_sub(started.elapsed())
 }
 
-/// Reads lines on a separate thread, so that a wait can have a deadline.
+/// Reads lines on a separate thread, so that waiting for a line can have a deadline.
 fn read_lines(output: impl Read + Send + 'static) -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {

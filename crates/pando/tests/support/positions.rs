@@ -1,4 +1,4 @@
-//! Requests with the controls for positions: one requests the position of the answer, the other waits for at least a
+//! Requests with the position controls: one requests the position of the answer, the other requires at least a
 //! position.
 
 use client::{Connection, Reply};
@@ -7,7 +7,8 @@ use ldap::{
     SearchRequest, SelectionBuf, oids,
 };
 
-/// Returns the controls that request the answer's position and, if given, wait for at least `asked`.
+/// Returns the control that requests the answer's position and, if `asked` is given, the control that waits for a
+/// position.
 pub fn controls(asked: Option<AtLeast>) -> ControlsBuf {
     let mut controls = ControlsBuf::new();
     controls.push(Control { oid: oids::POSITION, critical: true, value: None });
@@ -17,12 +18,12 @@ pub fn controls(asked: Option<AtLeast>) -> ControlsBuf {
     controls
 }
 
-/// A token some positions on, and a wait for it.
+/// Returns a requirement for the position `ahead` of a token, with the maximum wait.
 pub fn at_least(token: PositionToken, ahead: u64, wait_ms: u32) -> Option<AtLeast> {
     Some(AtLeast { token: PositionToken { position: token.position + ahead, ..token }, wait_ms })
 }
 
-/// Sends a request with both controls, and waits for the reply.
+/// Sends a request with these controls, and waits for the reply.
 pub fn request(connection: &mut Connection, request: Request<'_>, asked: Option<AtLeast>) -> Reply {
     connection.request(request, controls(asked).as_controls()).unwrap()
 }
@@ -40,7 +41,7 @@ pub fn read(connection: &mut Connection, dn: &str, asked: Option<AtLeast>) -> Re
     connection.reply(id).unwrap()
 }
 
-/// Sends a read, and does not wait.
+/// Sends a read without waiting for the reply.
 pub fn send_read(connection: &mut Connection, dn: &str, asked: Option<AtLeast>) -> ldap::MessageId {
     let filter = FilterBuf::parse("(objectClass=*)").unwrap();
     let selection = SelectionBuf::from_iter(["1.1"]);
@@ -48,7 +49,7 @@ pub fn send_read(connection: &mut Connection, dn: &str, asked: Option<AtLeast>) 
     connection.send(Request::Search(search), controls(asked).as_controls()).unwrap()
 }
 
-/// Returns the position of a reply.
+/// Returns the position in a reply.
 #[track_caller]
 pub fn position_of(reply: &Reply) -> PositionToken {
     reply.position().unwrap_or_else(|| panic!("no position: {reply:?}"))

@@ -1,4 +1,4 @@
-//! A relay between a client and a server, which breaks or holds connections after some bytes.
+//! A relay between a client and a server, which cuts or holds connections after some bytes.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -7,31 +7,32 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-/// Duration of a connection.
+/// End of a connection through the relay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lasts {
-    /// Until one side closes it.
+    /// It ends when one side closes it.
     ToTheEnd,
-    /// It is cut after so many bytes of the server.
+    /// It is cut after this number of bytes from the server.
     CutAfter(u64),
-    /// After so many bytes of the server, nothing passes any longer.
+    /// After this number of bytes from the server, nothing is passed on.
     HeldAfter(u64),
-    /// After so many bytes of the client, over all such connections together, no byte of the server passes any longer.
+    /// After this number of bytes from the clients, in total over all such connections, nothing from the server is
+    /// passed on.
     HeldAfterSent(u64),
 }
 
-/// The relay. It ends when it is dropped; connections last on.
+/// A running relay. It accepts no connections after it is dropped, but existing ones continue.
 pub struct Relay {
     address: SocketAddr,
     is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
     held: Receiver<()>,
-    /// The clients' sides of all connections.
+    /// The sides of all connections towards the clients.
     clients: Arc<Mutex<Vec<TcpStream>>>,
 }
 
 impl Relay {
-    /// Passes connections on to a server, each as long as `lasts` says for its number, counted from 0.
+    /// Starts a relay to a server. `lasts` returns the end of each connection by its number, counted from 0.
     pub fn to(server: SocketAddr, mut lasts: impl FnMut(usize) -> Lasts + Send + 'static) -> Relay {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
@@ -88,7 +89,7 @@ impl Drop for Relay {
     }
 }
 
-/// Passes bytes in both directions, on threads of their own.
+/// Passes bytes in both directions, on separate threads.
 fn pass(client: TcpStream, server: TcpStream, lasts: Lasts, held: Sender<()>) {
     let (mut asks, mut asked) = (client.try_clone().unwrap(), server.try_clone().unwrap());
     std::thread::spawn(move || {
@@ -105,7 +106,7 @@ fn pass(client: TcpStream, server: TcpStream, lasts: Lasts, held: Sender<()>) {
         let _ = client.flush();
         if matches!(lasts, Lasts::HeldAfter(_)) && passed == most {
             let _ = held.send(());
-            // Until the client or the server ends.
+            // Discard the server's bytes until the client or the server ends.
             let _ = std::io::copy(&mut server, &mut std::io::sink());
         }
         let _ = client.shutdown(Shutdown::Both);
@@ -113,14 +114,14 @@ fn pass(client: TcpStream, server: TcpStream, lasts: Lasts, held: Sender<()>) {
     });
 }
 
-/// Passes bytes in both directions until the clients have sent `most` bytes in all.
+/// Passes bytes in both directions, until the clients have sent `most` bytes in total.
 fn hold(client: &TcpStream, server: &TcpStream, (sent, most): (Arc<AtomicU64>, u64), held: Sender<()>) {
     let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
     let counted = Arc::clone(&sent);
     std::thread::spawn(move || {
         let mut bytes = vec![0; 64 << 10];
         while let Ok(count @ 1..) = from.read(&mut bytes) {
-            // It counts before it passes: no answer to these bytes can overtake the count.
+            // Count before passing the bytes on, so that no answer to them can overtake the count.
             let before = counted.fetch_add(count as u64, Ordering::SeqCst);
             if (before..before + count as u64).contains(&(most - 1)) {
                 let _ = held.send(());

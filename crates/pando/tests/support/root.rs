@@ -1,4 +1,4 @@
-//! Tests that only root can do.
+//! Tests that need root.
 
 use std::process::Command;
 
@@ -12,7 +12,7 @@ pub fn was_run_as_root(module: &str, test: &str) -> bool {
         return false;
     }
     let program = std::env::current_exe().unwrap();
-    // The name within this binary: the path of the module without the crate.
+    // The name of the test within this binary is the path of the module without the crate.
     let (_, module) = module.split_once("::").unwrap();
     let mut sudo = Command::new("sudo");
     sudo.arg("-n").arg(program).arg("--exact").arg(format!("{module}::{test}"));

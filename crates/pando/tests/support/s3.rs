@@ -1,4 +1,4 @@
-//! Servers of S3-compatible storage: rclone, which is quick to start, and SeaweedFS.
+//! Servers of S3-compatible storage: rclone, which starts quickly, and SeaweedFS.
 
 use super::clients::{Run, repository};
 use super::{DEADLINE, Scratch};
@@ -13,10 +13,10 @@ use std::sync::mpsc::{Receiver, channel};
 /// Name of the bucket.
 pub const BUCKET: &str = "pando-test";
 const KEY: &str = "testkey";
-/// A secret that appears in no output of Pando.
+/// A secret that must not appear in any output of Pando.
 pub const SECRET: &str = "s3-secret-that-is-not-shown";
 
-/// A server with one bucket, killed when it is dropped.
+/// A server with one bucket, killed when dropped.
 pub struct S3 {
     process: Child,
     address: SocketAddr,
@@ -42,7 +42,7 @@ impl S3 {
         S3 { process, address, folder: folder.join(BUCKET) }
     }
 
-    /// Starts SeaweedFS with all of its parts in one process.
+    /// Starts SeaweedFS with all of its components in one process.
     pub fn seaweedfs(scratch: &Scratch) -> S3 {
         let folder = scratch.join("s3");
         fs::create_dir_all(&folder).unwrap();
@@ -86,7 +86,7 @@ impl S3 {
         &self.folder
     }
 
-    /// Writes a file of credentials.
+    /// Writes a credentials file.
     pub fn credentials(scratch: &Scratch, name: &str, secret: &str) -> PathBuf {
         let text = format!("[default]\naws_access_key_id = {KEY}\naws_secret_access_key = {secret}\n");
         let file = scratch.write(name, text);
@@ -102,7 +102,7 @@ impl Drop for S3 {
     }
 }
 
-/// Returns `pando` with the variables of a bucket at an address.
+/// Returns a `pando` command with the environment variables for a bucket at an address.
 pub fn pando_at(address: SocketAddr, secret: &str) -> Command {
     let mut command = Command::new(super::pando::PROGRAM);
     command.env("AWS_ACCESS_KEY_ID", KEY).env("AWS_SECRET_ACCESS_KEY", secret).env("AWS_REGION", "us-east-1");
@@ -127,7 +127,7 @@ fn program(name: &str) -> PathBuf {
     path
 }
 
-/// Passes on the lines of standard error, which is read to its end.
+/// Returns the lines of standard error. A thread reads them to the end.
 fn lines_of(process: &mut Child) -> Receiver<String> {
     let errors = BufReader::new(process.stderr.take().unwrap());
     let (sender, receiver) = channel();
@@ -139,7 +139,7 @@ fn lines_of(process: &mut Child) -> Receiver<String> {
     receiver
 }
 
-/// Returns eight ports that were free just now.
+/// Returns eight ports that were free a moment ago.
 fn free_ports() -> Vec<u16> {
     let bound: Vec<_> = (0..8).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).collect();
     bound.iter().map(|listener| listener.local_addr().unwrap().port()).collect()

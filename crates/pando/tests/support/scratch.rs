@@ -1,15 +1,15 @@
-//! Folders that last as long as a test.
+//! Folders that exist for the duration of a test.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A folder of its own for one test, removed when dropped, kept and named when the test fails.
+/// A separate folder for one test. It is removed when dropped, unless the test fails; then its path is printed.
 pub struct Scratch {
     path: PathBuf,
 }
 
 impl Scratch {
-    /// Makes an empty folder whose name says which test it belongs to.
+    /// Creates an empty folder whose name contains that of the test.
     pub fn new(name: &str) -> Scratch {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let unique = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -19,17 +19,17 @@ impl Scratch {
         Scratch { path }
     }
 
-    /// The folder.
+    /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A path inside.
+    /// Returns a path in the folder.
     pub fn join(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// Writes a file inside and returns its path.
+    /// Writes a file in the folder, and returns its path.
     pub fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
         let path = self.join(name);
         std::fs::write(&path, text).unwrap_or_else(|error| panic!("write {}: {error}", path.display()));

@@ -1,4 +1,4 @@
-//! Debian's slapd as a peer, set up as `pando bench` sets it up, with the changes of a test.
+//! Debian's slapd as a peer, with the configuration of `pando bench` and the changes of a test.
 
 use super::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
 use bench::peers::{Amendments, Index, OpenLdap, Peer, PeerError, Server, Setup};
@@ -33,7 +33,7 @@ impl Slapd {
         };
         amendments.rules.get_or_insert_with(|| "access to * by * write".to_owned());
         let folder = scratch.join("slapd");
-        // Another process may take the port before slapd binds it: then slapd ends, and the next port is tried.
+        // Another process may take the port before slapd does. Then slapd ends, and the next port is tried.
         for _ in 0..10 {
             let mut peer = OpenLdap::amended(&folder, &setup, &amendments)
                 .unwrap_or_else(|error| panic!("{error}: run the tests by ./dev test, which installs it"));

@@ -1,4 +1,4 @@
-//! A source of content synchronization (RFC 4533) that sends exactly what a test wants.
+//! A source of content synchronization (RFC 4533) that sends the messages that a test specifies.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use ldap::{
 
 use super::DEADLINE;
 
-/// The source. Its threads end with the process.
+/// A running source. Its threads end with the process.
 pub struct SyncSource {
     address: SocketAddr,
     searches: Receiver<SyncSearch>,
@@ -23,7 +23,7 @@ pub struct SyncSearch {
     stream: TcpStream,
     id: MessageId,
     output: Vec<u8>,
-    /// Cookie of the consumer.
+    /// Cookie that the consumer sent.
     pub cookie: Option<Vec<u8>>,
 }
 
@@ -51,7 +51,7 @@ impl SyncSource {
     }
 }
 
-/// Answers binds, and passes on searches.
+/// Answers binds, and passes searches on to the test.
 fn serve(mut stream: TcpStream, searches: &Sender<SyncSearch>) {
     let mut input = Vec::new();
     while read_message(&mut stream, &mut input) {
@@ -70,7 +70,7 @@ fn serve(mut stream: TcpStream, searches: &Sender<SyncSearch>) {
                         let stream = stream.try_clone().unwrap();
                         let _ = searches.send(SyncSearch { stream, id, output: Vec::new(), cookie });
                     } else {
-                        // A first copy at once.
+                        // Refuse the search for a first copy.
                         let refused = LdapResult::new(ResultCode::UNWILLING_TO_PERFORM, "no polls");
                         let done = ResponseOp::SearchDone;
                         response::encode_result(&mut out, id, done, &refused, Controls::NONE);
@@ -102,7 +102,7 @@ pub fn read_message(stream: &mut TcpStream, input: &mut Vec<u8>) -> bool {
 }
 
 impl SyncSearch {
-    /// Adds an entry, or a delete, which has no attributes.
+    /// Adds an entry, or a delete without attributes.
     pub fn entry(
         &mut self,
         (state, uuid): (SyncState, SyncUuid),
@@ -134,7 +134,7 @@ impl SyncSearch {
         self
     }
 
-    /// Adds a message about the content.
+    /// Adds a Sync Info message.
     pub fn info(&mut self, info: &SyncInfo<'_>) -> &mut SyncSearch {
         let value = info.encode();
         let name = Some(oids::SYNC_INFO);
@@ -142,7 +142,7 @@ impl SyncSearch {
         self
     }
 
-    /// Sends the messages at once, so that the consumer takes them together.
+    /// Sends the messages in one write, so that the consumer reads them together.
     pub fn send(&mut self) {
         self.stream.write_all(&std::mem::take(&mut self.output)).unwrap();
     }
@@ -150,7 +150,7 @@ impl SyncSearch {
 
 impl Drop for SyncSearch {
     fn drop(&mut self) {
-        // The consumer may have closed it.
+        // The consumer may have closed the connection.
         let _ = self.stream.shutdown(std::net::Shutdown::Both);
     }
 }

@@ -1,4 +1,4 @@
-//! A client's side of transactions (RFC 5805).
+//! The client's side of transactions (RFC 5805).
 
 use client::{Connection, Reply};
 use ldap::{
@@ -15,14 +15,14 @@ pub fn start(connection: &mut Connection) -> Vec<u8> {
     reply.extended.value.as_deref().expect("an identifier").to_vec()
 }
 
-/// Returns the control of this transaction, and then others.
+/// Returns the control for this transaction, followed by other controls.
 pub fn part_of<'c>(identifier: &'c [u8], others: &[Control<'c>]) -> ControlsBuf {
     let oid = oids::TRANSACTION_SPECIFICATION;
     let own = Control { oid, critical: true, value: Some(identifier) };
     std::iter::once(own).chain(others.iter().copied()).collect()
 }
 
-/// Sends a change of a transaction, and returns its message id without waiting.
+/// Sends a change in a transaction. Returns its message id without waiting.
 pub fn send(
     connection: &mut Connection,
     identifier: &[u8],
@@ -32,7 +32,7 @@ pub fn send(
     connection.send(request, part_of(identifier, others).as_controls()).unwrap()
 }
 
-/// Sends a change of a transaction, and waits for its answer.
+/// Sends a change in a transaction, and waits for its answer.
 pub fn change(
     connection: &mut Connection,
     identifier: &[u8],
@@ -42,14 +42,14 @@ pub fn change(
     (id, connection.reply(id).unwrap().outcome.code)
 }
 
-/// Runs with a request to add an entry.
+/// Calls `run` with a request to add an entry.
 pub fn with_add<T>(entry: &str, attributes: &[(&str, &str)], run: impl FnOnce(Request<'_>) -> T) -> T {
     let mut values = AttributesBuf::new();
     attributes.iter().for_each(|(name, value)| values.push(name, [value]));
     run(Request::Add(AddRequest { entry, attributes: values.as_attributes() }))
 }
 
-/// Runs with a request to replace an attribute.
+/// Calls `run` with a request to replace an attribute.
 pub fn with_replace<T>(object: &str, name: &str, value: &str, run: impl FnOnce(Request<'_>) -> T) -> T {
     let mut changes = ChangesBuf::new();
     changes.push(ChangeOperation::Replace, name, [value]);
@@ -68,7 +68,7 @@ pub fn end(connection: &mut Connection, identifier: &[u8], commits: bool) -> Rep
     connection.request(Request::Extended(request), Controls::NONE).unwrap()
 }
 
-/// Returns the code of a reply to an end, and the message id of the change that failed.
+/// Returns the result code of the end of a transaction, and the message id of the change that failed.
 pub fn failure(reply: &Reply) -> (ResultCode, Option<MessageId>) {
     let value = reply
         .extended

@@ -5,19 +5,19 @@ use super::pando::Pando;
 use client::Connection;
 use ldap::{ChangeOperation, ResultCode};
 
-/// Adds an entry, which must succeed.
+/// Adds an entry, and panics if that fails.
 #[track_caller]
 pub fn add(connection: &mut Connection, dn: &str, attributes: &[(&str, &str)]) {
     let outcome = connection.add(dn, attributes).unwrap();
     assert!(outcome.is_success(), "add {dn}: {outcome:?}");
 }
 
-/// Returns the DN of a person of [`plant`].
+/// Returns the DN of a person that [`plant`] adds.
 pub fn person_dn(uid: &str) -> String {
     format!("uid={uid},ou=people,{SUFFIX}")
 }
 
-/// Adds a person; the password is the uid and `-secret`.
+/// Adds a person, whose password is the uid and `-secret`.
 #[track_caller]
 pub fn add_person(connection: &mut Connection, uid: &str) {
     let password = format!("{uid}-secret");
@@ -31,25 +31,25 @@ pub fn add_person(connection: &mut Connection, uid: &str) {
     add(connection, &person_dn(uid), &attributes);
 }
 
-/// Replaces the values of an attribute, which must succeed.
+/// Replaces the values of an attribute, and panics if that fails.
 #[track_caller]
 pub fn replace(connection: &mut Connection, dn: &str, attribute: &str, values: &[&str]) {
     let outcome = connection.modify(dn, &[(ChangeOperation::Replace, attribute, values)]).unwrap();
     assert!(outcome.is_success(), "replace {attribute} of {dn}: {outcome:?}");
 }
 
-/// Sets the password of a person of [`plant`].
+/// Sets the password of a person that [`plant`] adds.
 #[track_caller]
 pub fn set_password(connection: &mut Connection, uid: &str, password: &str) {
     replace(connection, &person_dn(uid), "userPassword", &[password]);
 }
 
-/// Returns the result of a bind as a person, on a connection of its own.
+/// Returns the result of a bind as a person, on a new connection.
 pub fn bind(pando: &Pando, uid: &str, password: &str) -> ResultCode {
     pando.connect().bind(&person_dn(uid), password).unwrap().code
 }
 
-/// Adds cn=policy, a password policy of these attributes (one of them its class), which governs all users.
+/// Adds cn=policy, a password policy with these attributes, including its class. The policy governs all users.
 #[track_caller]
 pub fn plant_policy(administrator: &mut Connection, attributes: &[(&str, &str)]) {
     let dn = format!("cn=policy,{SUFFIX}");
@@ -58,7 +58,7 @@ pub fn plant_policy(administrator: &mut Connection, attributes: &[(&str, &str)])
     replace(administrator, "cn=config", "pandoPasswordPolicy", &[&dn]);
 }
 
-/// Adds the suffix, ou=people with anna and bert, ou=groups with cn=staff that has both.
+/// Adds the suffix entry, ou=people with anna and bert, and ou=groups with cn=staff, which has both as members.
 #[track_caller]
 pub fn plant(connection: &mut Connection) {
     let suffix =

@@ -1,5 +1,6 @@
-//! Concurrent writers with a model each, for tests that take the server away under them: what was acknowledged has to
-//! be there afterwards, what was under way may be there wholly or not at all.
+//! Concurrent writers, each with a model of its data, for tests in which the server ends meanwhile. Every acknowledged
+//! change must be there afterwards. The last request, which was not answered, may have been carried out completely or
+//! not at all.
 
 use super::tree::add;
 use super::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX};
@@ -9,28 +10,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::mpsc::Sender;
 
-/// Expected state of one writer's part of the tree.
+/// Expected state of the part of the tree that one writer changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
-    /// The people by uid, with the number that several of their attributes carry.
+    /// People by uid, with the number that several of their attributes contain.
     people: BTreeMap<String, u64>,
-    /// The uids that the writer's group names, whether such a person exists or not.
+    /// uids that the writer's group names, even if no such person exists.
     members: BTreeSet<String>,
 }
 
-/// A writer: an organizational unit and a group of its own, and their expected state.
+/// A writer, with a separate organizational unit and group, and their expected state.
 pub struct Writer {
     name: String,
     random: fastrand::Rng,
     acknowledged: State,
-    /// State if the last request, which has no answer, was carried out.
+    /// Expected state if the last request, which was not answered, was carried out.
     under_way: Option<State>,
-    /// State if the refused change was carried out nevertheless.
+    /// Expected state if the refused change was carried out nevertheless.
     refused: Option<State>,
     number: u64,
 }
 
-/// A change, with the state after it.
+/// A change that a writer makes.
 enum Change {
     Add(String),
     Number(String),
@@ -40,11 +41,11 @@ enum Change {
     Leave(String),
 }
 
-/// The most people a writer keeps.
+/// Maximum number of people of a writer.
 const PEOPLE_MAX: usize = 12;
 
 impl Writer {
-    /// Creates a writer of this name, with changes that follow from the seed.
+    /// Creates a writer with this name. Its changes depend on the seed.
     pub fn new(name: &str, seed: u64) -> Writer {
         Writer {
             name: name.to_owned(),
@@ -56,7 +57,7 @@ impl Writer {
         }
     }
 
-    /// Adds the suffix and the units and groups of so many writers.
+    /// Adds the suffix entry, and this number of writers with their units and groups.
     pub fn planted(count: u64, random: &mut fastrand::Rng, connection: &mut Connection) -> Vec<Writer> {
         plant_suffix(connection);
         let writers = (0..count).map(|index| Writer::new(&format!("w{index}"), random.u64(..)));
@@ -79,18 +80,18 @@ impl Writer {
     pub fn plant(&self, connection: &mut Connection) {
         let (unit, group) = (self.unit(), self.group());
         add(connection, &unit, &[("objectClass", "organizationalUnit"), ("ou", &self.name)]);
-        // The unit as a first member, because a group may not be empty.
+        // The unit is the first member, because a group must not be empty.
         add(connection, &group, &[("objectClass", "groupOfNames"), ("cn", &self.name), ("member", &unit)]);
     }
 
-    /// Sends changes, one after the other, until the server ends; reports each acknowledgement on `acknowledged`.
+    /// Sends changes one after another until the server ends. Reports each acknowledgement on `acknowledged`.
     pub fn write_until_the_end(&mut self, server: SocketAddr, acknowledged: &Sender<()>) {
         if let Some(refusal) = self.write_until_refused(server, acknowledged) {
             panic!("{}: {refusal:?}", self.name);
         }
     }
 
-    /// Sends changes until the server ends or refuses one, which then counts as not applied. Returns the refusal.
+    /// Sends changes until the server ends or refuses one, which then counts as not made. Returns the refusal.
     pub fn write_until_refused(&mut self, server: SocketAddr, acknowledged: &Sender<()>) -> Option<Outcome> {
         let mut connection = Connection::open(server).ok()?;
         let outcome = connection.bind(ADMIN_DN, ADMIN_PASSWORD).ok()?;
@@ -136,12 +137,12 @@ impl Writer {
             Change::Rename(old, new) => {
                 let number = state.people.remove(old).expect("an entry to rename");
                 state.people.insert(new.clone(), number);
-                // Links follow.
+                // Links follow the rename.
                 if state.members.remove(old) {
                     state.members.insert(new.clone());
                 }
             }
-            // The deleted person leaves the group, which has other members.
+            // The deleted person is removed from the group, which has other members.
             Change::Delete(uid) => {
                 state.people.remove(uid);
                 state.members.remove(uid);
@@ -188,14 +189,15 @@ impl Writer {
         connection.modify(&self.group(), &[(operation, "member", &[&self.person(uid)])])
     }
 
-    /// Checks after a failed sync refused a change, which may be on the disk or not.
+    /// Checks the data after a failed sync has refused a change. The change may be on the disk or not.
     #[track_caller]
     pub fn check_with_refused(&mut self, connection: &mut Connection) {
         self.under_way = self.under_way.take().or(self.refused.take());
         self.check(connection);
     }
 
-    /// Compares the server with what it acknowledged, and adopts its state of the request that was under way.
+    /// Compares the data of the server with the expected state. For the request without an answer, adopts the server's
+    /// state.
     #[track_caller]
     pub fn check(&mut self, connection: &mut Connection) {
         let found = self.read(connection);
@@ -225,7 +227,7 @@ impl Writer {
             if !entry.values("memberOf").is_empty() {
                 member_of.insert(uid.clone());
             }
-            // The index knows it, too.
+            // The index must contain it too.
             let by_index =
                 connection.search(SUFFIX, Scope::WholeSubtree, &format!("(uid={uid})"), &["1.1"]).unwrap();
             assert_eq!(by_index.entries.len(), 1, "(uid={uid})");
@@ -259,7 +261,7 @@ impl Change {
     }
 }
 
-/// Adds the suffix, if it is not there.
+/// Adds the suffix entry if it does not exist.
 pub fn plant_suffix(connection: &mut Connection) {
     let attributes =
         [("objectClass", "dcObject"), ("objectClass", "organization"), ("dc", "example"), ("o", "Example")];

@@ -1,8 +1,8 @@
-//! Answers of two servers, without parts that may differ: times, UUIDs, and opaque values that clients send back.
+//! Answers of two servers, without the parts that may differ: times, UUIDs, and opaque values that clients send back.
 //!
-//! Octets are compared. Before, these are replaced by others of the same length: times and CSNs by zeros, each
-//! entryUUID by a number, in the order in which a server shows them; cookies, position tokens, generated passwords and
-//! nonces by asterisks.
+//! The octets of answers are compared. Before, these parts are replaced by others of the same length: times and CSNs by
+//! zeros; each entryUUID by a number, in the order in which a server shows them; and cookies, position tokens,
+//! generated passwords and nonces by asterisks.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,16 +16,16 @@ use ldap::{
     SyncStateValue, decode_generated_password, oids,
 };
 
-/// Longest time of an answer.
+/// Maximum wait for an answer.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Attributes whose values are links if they name an entry.
+/// Attributes whose values are links if an entry has that name.
 const LINKS: [&str; 5] = ["member", "manager", "seealso", "friend", "aliasedobjectname"];
 
-/// Messages by the id of their request.
+/// Messages, by the id of their request.
 pub type Answers = BTreeMap<i32, Vec<Vec<u8>>>;
 
-/// A connection.
+/// A connection to one of the servers.
 pub struct Link {
     stream: TcpStream,
     read: Vec<u8>,
@@ -43,7 +43,7 @@ impl Link {
         self.stream.write_all(octets).unwrap();
     }
 
-    /// Reads until each of these requests has its last answer.
+    /// Reads until the last answer to each of these requests has arrived.
     pub fn answers(&mut self, mut open: Vec<i32>) -> Answers {
         let mut answers = Answers::new();
         while !open.is_empty() {
@@ -58,7 +58,7 @@ impl Link {
         answers
     }
 
-    /// The next message; `None` where the server has closed.
+    /// Returns the next message, or `None` if the server has closed the connection.
     pub fn frame(&mut self) -> Option<Vec<u8>> {
         let mut buffer = [0; 64 << 10];
         loop {
@@ -82,11 +82,11 @@ pub fn decoded(frame: &[u8]) -> ResponseMessage<'_> {
         .unwrap_or_else(|error| panic!("{error}: {frame:02x?}"))
 }
 
-/// Values that one server has shown of its own.
+/// Values by which one server differs from the other.
 #[derive(Debug, Default)]
 pub struct Own {
     uuids: Vec<[u8; 16]>,
-    /// Texts that are of this server: its generation.
+    /// Texts that only this server contains: its generation.
     pub texts: Vec<String>,
     pub sync_cookie: Option<Vec<u8>>,
     pub page_cookie: Option<Vec<u8>>,
@@ -102,7 +102,7 @@ impl Own {
         place as u128
     }
 
-    /// A message without what may be different.
+    /// Returns a message without the parts that may differ.
     pub fn masked(&mut self, frame: &[u8]) -> Vec<u8> {
         let mut masked = frame.to_vec();
         let message = decoded(frame);
@@ -190,7 +190,7 @@ impl Own {
     }
 }
 
-/// The length of a UUID in text.
+/// Returns the length of a UUID at the beginning of the text, if there is one.
 fn uuid_at(octets: &[u8]) -> Option<usize> {
     let text = octets.get(..36)?;
     let is_it = |(place, octet): (usize, &u8)| match place {
@@ -200,7 +200,7 @@ fn uuid_at(octets: &[u8]) -> Option<usize> {
     text.iter().enumerate().all(is_it).then_some(36)
 }
 
-/// The length of a time or a CSN.
+/// Returns the length of a time or a CSN at the beginning of the text, if there is one.
 fn time_at(octets: &[u8]) -> Option<usize> {
     let seconds = octets.get(..14)?;
     if !seconds.iter().all(u8::is_ascii_digit) || !octets.starts_with(b"20") {
@@ -212,12 +212,12 @@ fn time_at(octets: &[u8]) -> Option<usize> {
     if rest.first() != Some(&b'Z') {
         return None;
     }
-    // `#oooooo#sss#mmmmmm`
+    // The rest of a CSN has the form `#oooooo#sss#mmmmmm`.
     let csn = if rest.get(1) == Some(&b'#') { 18 } else { 0 };
     Some(14 + fraction + 1 + csn)
 }
 
-/// The parts of a server's message of SASL that are random, or made of what is stored.
+/// Returns the parts of a SASL message that are random or derived from stored values.
 fn nonces(said: &[u8], start: usize) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -231,12 +231,12 @@ fn nonces(said: &[u8], start: usize) -> Vec<Range<usize>> {
     found
 }
 
-/// Attributes that say when an entry was changed. One that a change within the same second leaves as it was keeps its
-/// place among the others; otherwise it comes last.
+/// Attributes with the time of the last change. An attribute keeps its place if a change within the same second does
+/// not change its value; otherwise it comes last.
 const TIMES: [&str; 2] = ["entryCSN", "modifyTimestamp"];
 
-/// A message in words, with times at the end. `are_sets`: values of links are a set, since what is stored of a name
-/// that an entry has comes in another order than what is stored of one that none has.
+/// Returns a message as text, with times at the end. With `are_sets`, values of links are sorted, because names of
+/// existing entries are stored in a different order from names that no entry has.
 pub fn in_order(masked: &[u8], are_sets: bool) -> String {
     let message = decoded(masked);
     let mut text = String::new();
@@ -270,7 +270,7 @@ fn put_attributes<'a>(
     for attribute in others {
         let mut values: Vec<String> =
             attribute.values.iter().map(|value| String::from_utf8_lossy(value).into_owned()).collect();
-        // A range of all values is in the same order.
+        // A range with all values is in the same order.
         let name = attribute.description.to_ascii_lowercase();
         if are_sets && LINKS.contains(&name.strip_suffix(";range=0-*").unwrap_or(&name)) {
             values.sort();
@@ -282,9 +282,9 @@ fn put_attributes<'a>(
     let _ = write!(text, " {times:?}");
 }
 
-/// The copy of an entry, which is what a result is.
+/// Returns the copy of an entry in a control as text. It is encoded like a search result.
 fn entry_in(value: &[u8], are_sets: bool) -> String {
-    // The message of a result around it.
+    // Build the message that a search result would have.
     let mut message = vec![0x30, 0x84];
     let mut inner = vec![0x02, 0x01, 0x01];
     inner.extend(value);
@@ -324,7 +324,7 @@ fn in_text(one: &ldap::Dereferenced<'_>) -> String {
     shown
 }
 
-/// A message in words, for people.
+/// Returns a message as text for people.
 pub fn in_words(frame: &[u8]) -> String {
     let message = decoded(frame);
     let mut text = match message.response {
@@ -339,7 +339,7 @@ pub fn in_words(frame: &[u8]) -> String {
     text
 }
 
-/// The result code of the last message.
+/// Returns the result code of the last message.
 pub fn code_of(messages: &[Vec<u8>]) -> Option<ResultCode> {
     messages.last().and_then(|last| decoded(last).response.result().map(|result| result.code))
 }

@@ -1,17 +1,18 @@
-//! Two servers that differ in nothing but what their users may not see get the same requests; every answer has to be
-//! the same, octet by octet, with the same texts and in the same order.
+//! Two servers that differ only in data that their users may not see get the same requests. Every answer must be the
+//! same, octet by octet.
 //!
-//! Requests are made of the tables that the server itself goes by: its operations ([`ControlContext`]), its controls
-//! ([`SUPPORTED_CONTROLS`]), its extended operations ([`SUPPORTED_EXTENSIONS`]), its features and its mechanisms of
-//! SASL, as the root DSE lists them. What is added to one of these is in here by itself, and fails until [`values`]
-//! knows what to send with it.
+//! Requests are generated from the server's own tables: its operations ([`ControlContext`]), controls
+//! ([`SUPPORTED_CONTROLS`]), extended operations ([`SUPPORTED_EXTENSIONS`]), features and SASL mechanisms, as the root
+//! DSE lists them. An addition to one of these tables is covered automatically: the test fails until [`values`] has
+//! values for it.
 //!
-//! What may be different is replaced before answers are compared, see [`answers`]. There are two exceptions, which
+//! Parts that may differ are replaced before answers are compared, see [`answers`]. There are two exceptions, which
 //! `docs/explanation/security.md` explains:
 //!
-//! - that a name is taken, to who may add or rename entries there: a request for a name that a hidden entry of one
-//!   directory has may end with entryAlreadyExists there, with the name as the request has it
-//! - the order of names in values, some of which are entries of one directory alone
+//! - A requester who may add or rename entries at a place learns that a name is taken. If only one directory has a
+//!   hidden entry of that name, the request may end there with entryAlreadyExists, and the message contains the name as
+//!   the request spells it.
+//! - The order of values that are names may differ, if some of them are names of entries of only one directory.
 
 pub mod answers;
 pub mod requests;

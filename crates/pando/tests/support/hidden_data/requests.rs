@@ -1,5 +1,4 @@
-//! Random requests of every kind: each operation that there is, with any of the controls that fit it, and some that do
-//! not.
+//! Random requests of every kind: each operation, with any of the controls that apply to it, and some that do not.
 
 use std::fmt::{self, Debug, Formatter};
 
@@ -20,10 +19,10 @@ use crate::support::SUFFIX;
 pub struct Dice<'w> {
     pub rng: &'w mut Rng,
     pub world: &'w World,
-    /// Last synchronization cookies of the two servers.
+    /// Last synchronization cookies from the two servers.
     pub sync_cookie: Option<[Vec<u8>; 2]>,
     pub position: Option<[[u8; 24]; 2]>,
-    /// Whether a control lets the search go on.
+    /// Whether a control makes the search continue until it is cancelled.
     pub follows: bool,
 }
 
@@ -37,7 +36,7 @@ impl Debug for Sent {
     }
 }
 
-/// An operation, the same to both servers but for what they gave.
+/// An operation, which is the same for both servers except for values that they returned before.
 #[derive(Clone, Debug)]
 pub enum Operation {
     Bind { name: String, mechanism: Option<String>, proof: Vec<u8> },
@@ -95,9 +94,9 @@ impl Debug for AccessRequest {
 pub struct TestRequest {
     pub operation: Operation,
     pub controls: Vec<AccessRequest>,
-    /// Whether the search goes on until it is cancelled.
+    /// Whether the search continues until it is cancelled.
     pub follows: bool,
-    /// The directory that alone has the hidden entry whose name the request takes for another.
+    /// The only directory with a hidden entry of the name that the request gives to another entry, if there is one.
     pub taken_in: Option<usize>,
 }
 
@@ -168,7 +167,7 @@ impl TestRequest {
 }
 
 impl Dice<'_> {
-    /// A request of one kind.
+    /// Returns a random request of one kind.
     pub fn request(&mut self, context: ControlContext, kind: Kind) -> TestRequest {
         self.follows = false;
         let operation = match context {
@@ -188,7 +187,7 @@ impl Dice<'_> {
         let mut controls = self.controls(context);
         let taken_in = self.taken_in(&operation);
         if taken_in.is_some() {
-            // Leave out controls that would exist on one server only.
+            // Make no change, because it would succeed on one server only: replace No-Op controls by a critical one.
             controls.retain(|asked| {
                 ![oids::NO_OPERATION, oids::NO_OPERATION_UNBOUNDID].contains(&asked.oid.as_str())
             });
@@ -197,7 +196,7 @@ impl Dice<'_> {
         TestRequest { operation, controls, follows: self.follows, taken_in }
     }
 
-    /// The directory that alone has an entry of the name that an operation makes.
+    /// Returns the only directory that has an entry of the name that an operation creates, if there is one.
     fn taken_in(&self, operation: &Operation) -> Option<usize> {
         let name = match operation {
             Operation::Add { entry, .. } => entry.clone(),
@@ -227,7 +226,7 @@ impl Dice<'_> {
                 true => &SUPPORTED_CONTROLS[self.rng.usize(..SUPPORTED_CONTROLS.len())],
                 false => *one_of(self.rng, &fitting),
             };
-            // Most requesters may not use these, so they are rarer.
+            // These controls are rarer, because most requesters may not use them.
             let is_proxied =
                 [oids::PROXIED_AUTHORIZATION, oids::PROXIED_AUTHORIZATION_V1].contains(&known.oid);
             if is_proxied && self.rng.u32(..3) > 0 {
@@ -250,7 +249,7 @@ impl Dice<'_> {
         all
     }
 
-    /// A name: of what may be seen and what may not, of nothing, of something special.
+    /// Returns a name: of a visible, hidden, missing or special entry.
     pub fn name(&mut self) -> String {
         let World { shown, both, one, absent, .. } = self.world;
         let name = match self.rng.u32(..20) {
@@ -277,7 +276,7 @@ impl Dice<'_> {
         }
     }
 
-    /// Returns the name of an entry to change, more often one that a requester may change than another.
+    /// Returns the name of an entry to change. Entries that a requester may change are more frequent.
     fn changed(&mut self) -> String {
         let units = ["ou=people,", "ou=open,", "ou=mixed,", "ou=groups,"];
         match self.rng.u32(..8) {
@@ -292,7 +291,7 @@ impl Dice<'_> {
         }
     }
 
-    /// A name that may be a user's.
+    /// Returns a name that a user may have.
     pub fn user(&mut self) -> String {
         match self.rng.u32(..4) {
             0 => self.name(),
@@ -302,7 +301,7 @@ impl Dice<'_> {
         }
     }
 
-    /// An authorization identity.
+    /// Returns an authorization identity.
     pub fn identity(&mut self) -> String {
         match self.rng.u32(..6) {
             0 => String::new(),
@@ -389,7 +388,7 @@ impl Dice<'_> {
         Operation::Compare { entry: self.name(), description, value }
     }
 
-    /// An attribute and a value that it may have.
+    /// Returns an attribute and a value that it may have.
     fn assertion(&mut self) -> (String, String) {
         let description = match self.rng.u32(..16) {
             0 => pick(self.rng, &HIDDEN_TYPES).to_owned(),
@@ -438,7 +437,7 @@ impl Dice<'_> {
         (description, value)
     }
 
-    /// A name without anything wrong.
+    /// Returns a well-formed name.
     fn plain_name(&mut self) -> String {
         let World { shown, both, one, absent, .. } = self.world;
         match self.rng.u32(..5) {
@@ -449,7 +448,7 @@ impl Dice<'_> {
         }
     }
 
-    /// The name of an entry that is to come.
+    /// Returns the name of an entry to add.
     fn new_name(&mut self) -> String {
         let unit = pick(self.rng, &["people", "open", "mixed", "groups", "vault", "shell", "attic"]);
         let name = pick(
@@ -584,7 +583,7 @@ impl Dice<'_> {
     }
 }
 
-/// A filter of any kind.
+/// Returns a random filter.
 pub fn filter(dice: &mut Dice<'_>, depth: usize) -> FilterBuf {
     let text = filter_text(dice, depth);
     FilterBuf::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"))

@@ -1,5 +1,5 @@
-//! A value for every known control and extended operation. A control in the server's tables without a value here fails
-//! the test, so that each new control gets one.
+//! Values for every known control and extended operation. If a control in the server's tables has no value here, the
+//! test fails, so that each new control gets one.
 
 use directory::controls::MANAGE_DSA_IT;
 use directory::controls::{EXPLAIN, SUBENTRIES};
@@ -23,10 +23,10 @@ use replication::{NodeId, OperationId, Slice};
 use super::requests::{Dice, filter};
 use super::world::pick;
 
-/// A value for each of the two servers; they differ if they come from the server.
+/// A value for each of the two servers. The two differ if the servers returned them before.
 pub type Values = Option<[Vec<u8>; 2]>;
 
-/// Maker of a value.
+/// Function that makes a value.
 pub type Maker = fn(&mut Dice<'_>) -> Values;
 
 /// Kind of an extended operation.
@@ -34,7 +34,7 @@ pub type Maker = fn(&mut Dice<'_>) -> Values;
 pub enum Kind {
     Reads,
     Writes,
-    /// The request changes the connection.
+    /// The request changes the state of the connection.
     OfConnection,
 }
 
@@ -62,7 +62,7 @@ const WITHOUT_VALUE: &[&str] = &[
     EXPLAIN,
 ];
 
-/// Returns the maker of a control's value; `None` for an unknown control.
+/// Returns the function that makes a control's value, or `None` for an unknown control.
 pub fn control(oid: &str) -> Option<Maker> {
     Some(match oid {
         _ if WITHOUT_VALUE.contains(&oid) => |_| None,
@@ -145,7 +145,7 @@ fn sort_keys(dice: &mut Dice<'_>) -> Values {
     same(SortKey::encode_list(&all))
 }
 
-/// Makes one or two filters of values.
+/// Makes one or two filters for matched values.
 fn matched_values(dice: &mut Dice<'_>) -> Values {
     let items = [
         "(description=*)",
@@ -162,7 +162,7 @@ fn matched_values(dice: &mut Dice<'_>) -> Values {
     same(encode_matched_values(items.iter().map(FilterBuf::as_filter)))
 }
 
-/// Makes a request for synchronization, with the last cookie or without.
+/// Makes a request for synchronization, with or without the last cookie.
 fn synchronization(dice: &mut Dice<'_>) -> Values {
     let persists = dice.rng.u32(..4) == 0;
     dice.follows |= persists;
@@ -182,7 +182,7 @@ fn persistent_search(dice: &mut Dice<'_>) -> Values {
     same(PersistentSearch { change_types, changes_only, returns_entry_changes }.encode())
 }
 
-/// Makes a request for attributes of named entries.
+/// Makes a request for attributes of dereferenced entries.
 fn dereference(dice: &mut Dice<'_>) -> Values {
     let attribute =
         pick(dice.rng, &["member", "manager", "seeAlso", "friend", "member", "cn", "aliasedObjectName"]);
@@ -193,7 +193,7 @@ fn dereference(dice: &mut Dice<'_>) -> Values {
     same(DereferenceSpec::encode_list(&[DereferenceSpec { attribute, wanted }]))
 }
 
-/// Returns the maker of an extended operation's value, and its kind; `None` for an unknown one.
+/// Returns the kind of an extended operation, and the function that makes its value. Returns `None` if it is unknown.
 pub fn extended(oid: &str) -> Option<(Kind, Maker)> {
     Some(match oid {
         oids::START_TLS => (Kind::OfConnection, |_| None),
@@ -230,11 +230,11 @@ pub fn extended(oid: &str) -> Option<(Kind, Maker)> {
             let (entry, ttl_seconds) = (dice.name(), dice.rng.u32(..100_000));
             same(RefreshRequest { entry: &entry, ttl_seconds }.encode())
         }),
-        // Without a password, which would be counted as a guess.
+        // The value has no password, which would count as a guess.
         oids::VERIFY_CREDENTIALS => {
             (Kind::Reads, |dice| same(VerifyCredentials::encode_simple(&dice.name(), b"", Controls::NONE)))
         }
-        // There is no operation of this id.
+        // The id belongs to no operation.
         oids::CANCEL => {
             (Kind::Reads, |dice| same(encode_cancel(MessageId(2_000_000_000 + dice.rng.i32(..9)))))
         }
@@ -242,7 +242,7 @@ pub fn extended(oid: &str) -> Option<(Kind, Maker)> {
     })
 }
 
-/// Does the same for Pando's own operations.
+/// Like [`extended`], for Pando's private operations.
 fn own_operation(oid: &str) -> Option<(Kind, Maker)> {
     Some(match oid {
         APPLY_SETTINGS => (Kind::Writes, |dice| {
@@ -309,7 +309,7 @@ fn own_operation(oid: &str) -> Option<(Kind, Maker)> {
     })
 }
 
-/// Makes a change of anyone, as a replica forwards it.
+/// Makes a forwarded change in the name of another requester, as a replica sends it.
 fn forwarded_change(dice: &mut Dice<'_>) -> Values {
     let requester = match dice.rng.u32(..3) {
         0 => ForwardedRequester::Anonymous,
@@ -334,7 +334,7 @@ fn forwarded_change(dice: &mut Dice<'_>) -> Values {
     }]))
 }
 
-/// Makes a request for the log of other data, so that the answer has no records.
+/// Makes a request for the log of other data, so that the answer contains no records.
 fn log_request(dice: &mut Dice<'_>) -> Values {
     let (position, bytes_max) = (dice.rng.u64(..1_000), dice.rng.u32(..100_000));
     let (digest, lineage) = (&[][..], &[][..]);
@@ -364,7 +364,7 @@ fn own_credentials(dice: &mut Dice<'_>) -> Values {
     same(request.encode())
 }
 
-/// Returns how random requests use a feature of RFC 3674; `None` for an unknown one.
+/// Returns how random requests use a feature (RFC 3674), or `None` for an unknown one.
 pub fn feature(oid: &str) -> Option<&'static str> {
     Some(match oid {
         "1.3.6.1.4.1.4203.1.5.1" => "+ among the attributes",
@@ -378,7 +378,7 @@ pub fn feature(oid: &str) -> Option<&'static str> {
     })
 }
 
-/// Returns the first message of a client that authenticates as `name`; `None` for an unknown mechanism.
+/// Returns the first message of a client that authenticates as `name`, or `None` for an unknown mechanism.
 pub fn sasl(mechanism: &str, name: &str) -> Option<Vec<u8>> {
     Some(match mechanism {
         "EXTERNAL" | "ANONYMOUS" => name.as_bytes().to_vec(),
@@ -391,7 +391,7 @@ pub fn sasl(mechanism: &str, name: &str) -> Option<Vec<u8>> {
     })
 }
 
-/// The same to both.
+/// Returns the same value for both servers.
 fn same(value: Vec<u8>) -> Values {
     Some([value.clone(), value])
 }

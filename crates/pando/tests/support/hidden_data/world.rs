@@ -1,12 +1,12 @@
-//! Two directories that differ in what their users may not see, and the access rules that hide it.
+//! Two directories that differ only in hidden data, and the access rules that hide it.
 //!
-//! What is hidden: entries (below a hidden unit, among visible ones, below a visible one, above a visible one), three
-//! attributes of visible entries, and single values of two more. Each of the two directories has its own of all that.
-//! The same entry may be another thing in the one and in the other, or be in one alone. Visible entries name hidden
-//! ones as members, managers, friends (whose values became links) and by aliases, in the same words in both.
+//! Hidden are entries (below a hidden unit, among visible entries, below a visible one, above a visible one), three
+//! attributes of visible entries, and single values of two more. Each directory has different hidden data: an entry may
+//! differ between the two, or exist in only one. Visible entries refer to hidden ones as members, managers, friends
+//! (whose values became links) and by aliases, with the same values in both directories.
 //!
-//! The rules of a scene are random, but for those that hide: by a filter, by places, by allowing only what is not
-//! hidden, or one way for each user. A `deny` wins, so no random rule shows what they hide.
+//! The rules of a scene are random, except for those that hide data: by a filter, by places, by allowing only visible
+//! data, or differently for each user. Because `deny` has precedence, no random rule shows hidden data.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ use fastrand::Rng;
 
 use crate::support::SUFFIX;
 
-/// Users who ask, by their DN; the password is the uid and `-secret`.
+/// Number of users that send requests. The password of each is its uid and `-secret`.
 pub const REQUESTERS: usize = 3;
 
 /// Attributes that only the administrator may read, search, compare or write.
@@ -24,35 +24,35 @@ pub const HIDDEN_TYPES: [&str; 3] = ["homePhone", "employeeNumber", "carLicense"
 /// A collective attribute that only the administrator may read, search, compare or write.
 pub const HIDDEN_COLLECTIVE: &str = "c-PostalCode";
 
-/// The group that rules put the users who ask into. It is hidden itself, and the same in both.
+/// The group by which rules refer to the requesters. It is hidden, and the same in both directories.
 const ASKERS_GROUP: &str = "cn=askers,ou=vault";
 
 type Attributes = BTreeMap<String, Vec<String>>;
 
-/// An entry of one directory, or of both.
+/// An entry of one or both directories.
 struct Planned {
     dn: String,
-    /// Its attributes in each directory; `None` if it is absent.
+    /// Attributes in each directory, or `None` if the directory lacks the entry.
     sides: [Option<Attributes>; 2],
 }
 
-/// The two directories.
+/// The two directories and their names.
 pub struct World {
-    /// Their LDIF.
+    /// LDIF of each directory.
     pub ldif: [String; 2],
-    /// Names of entries that may be seen.
+    /// Names of visible entries.
     pub shown: Vec<String>,
-    /// Names of entries that are hidden in both, as different things maybe.
+    /// Names of entries that are hidden in both directories, and may differ.
     pub both: Vec<String>,
-    /// Names of entries that are in one alone, and hidden there; and which one.
+    /// Names of hidden entries that only one directory has, and which one.
     pub one: Vec<(String, usize)>,
     /// Names that no entry has.
     pub absent: Vec<String>,
-    /// Places at which a rule has to deny to browse, with the word for how far.
+    /// Places at which a rule must deny to browse, each with the word for its scope.
     hidden_places: Vec<(&'static str, String)>,
 }
 
-/// The DN of a user who asks.
+/// Returns the DN of a requester.
 pub fn requester_dn(number: usize) -> String {
     format!("uid=a{number},ou=askers,{SUFFIX}")
 }
@@ -78,7 +78,7 @@ fn attributes(pairs: &[(&str, &str)]) -> Attributes {
 }
 
 impl World {
-    /// Makes two of them up.
+    /// Generates two directories.
     pub fn random(rng: &mut Rng) -> World {
         let mut planner = Planner { rng, planned: Vec::new(), hidden_places: Vec::new(), names: names() };
         planner.plan();
@@ -104,13 +104,14 @@ impl World {
         world
     }
 
-    /// Returns the directory with a hidden entry of this name, if only one has it. No name here contains extra spaces.
+    /// Returns the only directory that has a hidden entry of this name, if there is one. Names here contain no extra
+    /// spaces.
     pub fn only_side(&self, dn: &str) -> Option<usize> {
         let dn = dn.replace(' ', "");
         self.one.iter().find(|(name, _)| name.eq_ignore_ascii_case(&dn)).map(|(_, side)| *side)
     }
 
-    /// Random access rules that hide what is to be hidden.
+    /// Returns random access rules, including those that hide the hidden data.
     pub fn rules(&self, rng: &mut Rng) -> Vec<String> {
         let mut rules: Vec<String> = Vec::new();
         let mode = rng.u32(..5);
@@ -120,7 +121,7 @@ impl World {
             0 => rules.push(format!("deny browse matching '(employeeType=secret)' to {all}")),
             1 => rules.extend(self.denied_places(&all)),
             2 => {}
-            // One way for the one, another for the others.
+            // The data is hidden in one way from one requester, and in another way from the others.
             _ => {
                 let others = format!("user '{}', group '{ASKERS_GROUP},{SUFFIX}'", requester_dn(1));
                 let first = format!("anonymous, user '{}'", requester_dn(0));
@@ -135,7 +136,7 @@ impl World {
         rules.push(format!("deny read of title values matching '(title=secret*)' to {all}"));
         rules.push(format!("deny read of c-o values matching '(c-o=secret*)' to {all}"));
         rules.push(format!("deny write of title, employeeType, objectClass, c-o to {all}"));
-        // Rules name what is below it by its name.
+        // Rules refer by name to entries below this one, so it must not be renamed.
         rules.push(format!("deny rename at 'uid=v0,ou=people,{SUFFIX}' to {all}"));
         for number in [4, 5] {
             rules.push(format!(
@@ -186,7 +187,7 @@ fn all_askers(rng: &mut Rng) -> String {
     if chance(rng, 6) { format!("{who} from '127.0.0.0/8'") } else { who }
 }
 
-/// Some who ask.
+/// Returns a subject of rules that covers some requesters.
 fn some_askers(rng: &mut Rng) -> String {
     match rng.u32(..9) {
         0..=2 => "anyone".to_owned(),
@@ -262,9 +263,9 @@ fn random_deny(rng: &mut Rng) -> String {
     }
 }
 
-/// Names of what there may be.
+/// Names of entries that may exist.
 struct Names {
-    /// Hidden entries that may be in one directory alone.
+    /// Hidden entries that may exist in only one directory.
     hidden: Vec<String>,
     absent: Vec<String>,
 }
@@ -281,7 +282,7 @@ fn names() -> Names {
         hidden.push(format!("cn=h{number},ou=open,{SUFFIX}"));
     }
     hidden.push(format!("ou=attic,{SUFFIX}"));
-    // Below an entry that has something hidden below it in both.
+    // The superior of these has another hidden entry in both directories.
     hidden.extend((1..4).map(|number| format!("cn=child{number},uid=v0,ou=people,{SUFFIX}")));
     let mut absent = Vec::new();
     for unit in ["vault", "mixed", "groups", "open", "people"] {
@@ -331,7 +332,7 @@ impl Planner<'_> {
             group.extend(members.iter().map(|member| ("member", member.as_str())));
             self.visible(&format!("cn=g{number},ou=groups"), &group);
         }
-        // Hidden values decide whether these describe an entry.
+        // Hidden values decide whether these filters match an entry.
         let tests = ["(|(employeeNumber=*)(homePhone=*)(mail=hidden*))", "(!(description=secret*))"];
         for (number, test) in tests.into_iter().enumerate() {
             let url = format!("ldap:///{SUFFIX}??sub?{test}");
@@ -352,8 +353,8 @@ impl Planner<'_> {
         self.visible("ou=away,ou=open", &away);
         self.visible("cn=sub", &[("objectClass", "subentry"), ("subtreeSpecification", "{}")]);
         self.collective_subentry();
-        // Below a visible entry, and next to one, both directories have a hidden entry: an entry that cannot be deleted
-        // in the one cannot be deleted in the other.
+        // Both directories have a hidden entry below a visible entry, and one next to a visible entry, so that an entry
+        // can be deleted in both directories or in neither.
         self.hidden_slot(&format!("cn=child,uid=v0,ou=people,{SUFFIX}"), false);
         self.hidden_slot(&format!("cn=always,ou=mixed,{SUFFIX}"), false);
         for name in std::mem::take(&mut self.names.hidden) {
@@ -362,7 +363,7 @@ impl Planner<'_> {
     }
 
     fn push(&mut self, dn: String, sides: [Option<Attributes>; 2]) {
-        // Ids are given in this order: hidden entries have any, visible ones keep theirs among each other.
+        // Entry ids follow this order. Hidden entries have random places, and visible ones keep their relative order.
         let is_hidden = sides
             .iter()
             .flatten()
@@ -386,8 +387,8 @@ impl Planner<'_> {
         self.push(format!("{rdns},{SUFFIX}"), [Some(entry.clone()), Some(entry)]);
     }
 
-    /// A subentry that gives values to all entries: some that may be seen, and others that each directory has of its
-    /// own.
+    /// Adds a subentry with collective values: some are visible, and the others are hidden and differ between the
+    /// directories.
     fn collective_subentry(&mut self) {
         let entry = attributes(&[
             ("objectClass", "subentry"),
@@ -410,7 +411,7 @@ impl Planner<'_> {
         self.push(format!("cn=shared,{SUFFIX}"), sides);
     }
 
-    /// A visible person; each directory has values of its own of what is hidden.
+    /// Adds a visible person, whose hidden attributes differ between the directories.
     fn person(&mut self, rdns: &str, kind: Option<&str>, has_password: bool) {
         let name = rdns.split(['=', ',']).nth(1).unwrap().to_owned();
         let mail = format!("{name}@example.com");
@@ -439,7 +440,7 @@ impl Planner<'_> {
         }
         let has_hidden_values = self.rng.bool();
         let is_asker = has_password;
-        // A requester who may read pwdChangedTime may learn whether there is a password at all.
+        // Vary whether there is a password, because a requester who may read pwdChangedTime may learn that.
         let has_password = has_password || self.rng.bool();
         let sides = [0, 1].map(|_| {
             let mut own = entry.clone();
@@ -467,7 +468,7 @@ impl Planner<'_> {
         self.push(format!("{rdns},{SUFFIX}"), sides);
     }
 
-    /// Adds the hidden entry of this name, different in each directory.
+    /// Adds the hidden entry of this name, which differs between the directories.
     fn hidden_slot(&mut self, dn: &str, may_lack: bool) {
         let dn = dn.to_owned();
         let reach = if self.rng.bool() && dn.starts_with("cn=s") { "at" } else { "in" };
@@ -492,7 +493,7 @@ impl Planner<'_> {
         }
     }
 
-    /// A hidden entry of any kind.
+    /// Returns a random hidden entry.
     fn hidden_entry(&mut self, dn: &str) -> Attributes {
         let to = self.any_name();
         let members: Vec<String> = (0..self.rng.usize(1..4)).map(|_| self.any_name()).collect();
@@ -524,7 +525,7 @@ impl Planner<'_> {
         named(dn, entry)
     }
 
-    /// The name of something visible, hidden in one or both, or not there.
+    /// Returns a name that is visible, hidden in one or both directories, or missing.
     fn any_name(&mut self) -> String {
         let visible =
             ["uid=v0,ou=people", "uid=v1,ou=people", "cn=o0,ou=open", "cn=g0,ou=groups", "cn=al0,ou=aliases"];
@@ -548,7 +549,7 @@ fn unique(mut names: Vec<String>) -> Vec<String> {
     names
 }
 
-/// The entry with the value of its name.
+/// Returns the entry with the value of its RDN added.
 fn named(rdns: &str, mut entry: Attributes) -> Attributes {
     if let Some((attribute, value)) = rdns.split(',').next().and_then(|rdn| rdn.split_once('=')) {
         let values = entry.entry(attribute.to_owned()).or_default();
@@ -559,7 +560,7 @@ fn named(rdns: &str, mut entry: Attributes) -> Attributes {
     entry
 }
 
-/// The entries of one side, with the times and UUIDs that they have in both.
+/// Returns LDIF of one directory. Entries that both have get the same times and UUIDs.
 fn ldif_of(planned: &[Planned], side: usize) -> String {
     let mut text = String::new();
     for Planned { dn, sides } in planned {
