@@ -491,7 +491,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_says_what_was_written() {
+    fn an_event_decodes_as_encoded() {
         let mut fields = Vec::new();
         EventWriter::new(&mut fields)
             .kind(Kind::Search)
@@ -514,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_events_are_refused() {
+    fn malformed_events_are_refused() {
         let check = |bytes: &[u8]| {
             assert!(Events::of(bytes).any(|event| event.is_err()), "{bytes:02x?}");
         };

@@ -99,7 +99,7 @@ fn targets(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_trail_goes_on_after_a_stop() {
+fn a_trail_continues_after_a_stop() {
     let folder = Folder::new();
     let places = sample(&folder);
     let report = folder.verify();
@@ -223,7 +223,7 @@ fn reports_a_trail_cut_at_any_length() {
 /// A crash leaves a partial block at the end. The restart does not remove it, but records it in the chain, and
 /// continues.
 #[test]
-fn a_torn_end_is_noted_and_the_chain_goes_on() {
+fn a_torn_end_is_recorded_and_the_chain_continues() {
     let folder = Folder::new();
     let (mut trail, _) = folder.open(0);
     trail.write(&event("cn=kept"), 1, 6, SECOND).unwrap();
@@ -320,7 +320,7 @@ fn a_hole_before_an_anchor_is_damage() {
 
 /// A crash during the creation of a segment leaves it without a block, or without a complete header.
 #[test]
-fn a_segment_without_a_block_is_begun_again() {
+fn a_segment_without_a_block_is_replaced() {
     let folder = Folder::new();
     let (trail, _) = folder.open(0);
     trail.close(SECOND).unwrap();
@@ -337,7 +337,7 @@ fn a_segment_without_a_block_is_begun_again() {
 }
 
 #[test]
-fn segments_end_by_size_and_age_and_go_by_retention() {
+fn segments_end_and_are_removed_by_size_and_age() {
     let folder = Folder::new();
     let small = || Options { segment_bytes: 1_000, ..folder.options() };
     let (mut trail, _) = Trail::open(small(), 0, 0).unwrap();
@@ -370,7 +370,7 @@ fn segments_end_by_size_and_age_and_go_by_retention() {
 }
 
 #[test]
-fn compares_the_key_and_blocks_noted_elsewhere() {
+fn compares_the_key_and_blocks_recorded_outside() {
     let folder = Folder::new();
     sample(&folder);
     let report = folder.verify();
@@ -424,7 +424,7 @@ fn a_walk_follows_what_is_written() {
 }
 
 #[test]
-fn a_walk_goes_on_where_another_was() {
+fn a_walk_continues_where_another_ended() {
     let folder = Folder::new();
     let places = sample(&folder);
     let rest = |segment: u64, offset: u64| -> Vec<TrailPlace> {
@@ -448,7 +448,7 @@ fn a_walk_goes_on_where_another_was() {
 }
 
 #[test]
-fn random_batches_come_back_in_order() {
+fn random_batches_are_read_in_order() {
     let seed = std::env::var("PANDO_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(|| fastrand::u64(..));
     println!("PANDO_TEST_SEED={seed}");

@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_leave_descriptions() {
+    fn range_options_are_removed_from_descriptions() {
         let of = |description: &str| {
             let found = without_range(Attribute { description: description.to_owned(), values: Vec::new() });
             (found.description, found.next)

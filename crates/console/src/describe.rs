@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_what_their_syntax_and_octets_say() {
+    fn the_kind_of_a_value_follows_from_its_syntax_and_octets() {
         let schema = Schema::shipped();
         let kind = |description: &str, octets: &[u8]| {
             value(&schema, description, octets)["kind"].as_str().unwrap().to_owned()

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_are_no_formulas_and_end_no_row() {
+    fn cells_cannot_contain_formulas_or_end_a_row() {
         let mut out = Vec::new();
         put_row(
             &mut out,

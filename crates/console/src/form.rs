@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_form_changes_what_differs_and_nothing_else() {
+    fn a_form_changes_only_values_that_differ() {
         use ChangeOperation::{Add, Delete};
         let entry = entry(&[("cn", &["Anna", "Anna B"]), ("mail", &["a@b"]), ("description", &["one\ntwo"])]);
         let same = [("v:cn", "Anna"), ("v:cn", "Anna B"), ("v:cn", ""), ("v:description", "one\r\ntwo")];
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_form_has_what_the_classes_allow() {
+    fn a_form_has_the_attributes_that_the_classes_allow() {
         let schema = Schema::shipped();
         let inputs = inputs(
             &schema,

@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_mail_has_every_value() {
+    fn the_mail_contains_every_value() {
         let texts = MailTexts::english();
         assert!(!texts.subject.is_empty());
         let body = texts.body("https://d/new-password?token=x", "uid={link},dc=x", "192.0.2.7", 30);

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn boundaries_are_those_of_forms() {
+    fn boundaries_are_read_from_content_types() {
         assert_eq!(boundary("multipart/form-data; boundary=abc").as_deref(), Some("abc"));
         assert_eq!(boundary("Multipart/Form-Data; charset=x; boundary=\"a b\"").as_deref(), Some("a b"));
         let long = format!("multipart/form-data; boundary={}", "x".repeat(71));

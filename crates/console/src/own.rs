@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_become_members() {
+    fn key_value_lines_become_members() {
         let of = model(
             "self-service\ttrue\nlength-min\t8\nchanged\t\nexpires\t20270101000000Z\napplication\tmail\t\t2027\n",
         );

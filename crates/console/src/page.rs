@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_known_media_type_counts() {
+    fn the_first_known_media_type_is_chosen() {
         let of = |accept: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(header::ACCEPT, accept.parse().unwrap());

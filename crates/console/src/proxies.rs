@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_address_that_is_no_proxy_counts() {
+    fn the_last_address_that_is_not_a_proxy_is_the_sender() {
         let of = |value: &str| sender("10.1.1.1", &[("x-forwarded-for", value)]).0;
         assert_eq!(of("203.0.113.5, 192.0.2.9"), "192.0.2.9:0", "the first is the sender's invention");
         assert_eq!(of("192.0.2.9, 10.2.2.2,10.3.3.3"), "192.0.2.9:0");

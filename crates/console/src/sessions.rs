@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_end_by_disuse_by_age_and_by_order() {
+    fn sessions_end_when_idle_or_too_old_or_on_request() {
         let sessions = Sessions::new();
         let (session, headers) = begin(&sessions, "a");
         let now = session.begun;
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn cookies_are_for_this_host_alone() {
+    fn cookies_are_restricted_to_this_host() {
         let cookie = |is_secured| {
             let sessions = Sessions::new();
             let (session, _) = begin(&sessions, "a");

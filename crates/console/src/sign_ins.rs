@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flood_leaves_places_to_known_sources() {
+    fn a_flood_leaves_places_for_known_sources() {
         let sign_ins = SignIns::new();
         let address = |number: u8| IpAddr::from([192, 0, 2, number]);
         sign_ins.succeeded(address(1));

@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_of_a_shell_has_quotes() {
+    fn shell_words_are_quoted() {
         assert_eq!(shell_word("cn=O'Hara; id,$(x)".to_owned()), r"'cn=O'\''Hara; id,$(x)'");
     }
 
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_contain_any_value() {
+    fn urls_encode_any_value() {
         assert_eq!(url("/entry", &[]), "/entry");
         assert_eq!(url("/entry", &[("dn", "cn=a&b=\"<+ü")]), "/entry?dn=cn%3Da%26b%3D%22%3C%2B%C3%BC");
         let mut texts = Texts::english();

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_read_as_they_are_written() {
+    fn times_parse_as_formatted() {
         let now = 1_795_767_000_000_000;
         assert_eq!(micros(&text(now), 0), Some(now));
         assert_eq!(micros(&text_of(now + 7), 0), Some(now + 7));

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requesters_and_results_are_read_back() {
+    fn requesters_and_results_decode_as_encoded() {
         for requester in [
             Requester::Anonymous,
             Requester::Administrator { dn: "cn=admin".to_owned() },

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn credentials_of_all_forms() {
+    fn all_forms_of_credentials_are_parsed() {
         let basic = |text: &str| Credentials::parse(Some(&format!("Basic {}", STANDARD.encode(text)))).ok();
         let (name, password) = ("anna".to_owned(), "p:w".to_owned());
         let user = Credentials::User { name, password };

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_of_all_forms() {
+    fn all_forms_of_paths_are_parsed() {
         let path = |schema: Option<&str>, name: &str, part: Option<&str>| AttributePath {
             schema: schema.map(str::to_owned),
             name: name.to_owned(),

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_of_scim_and_ldap() {
+    fn times_are_converted_between_scim_and_ldap() {
         for (scim, ldap) in [
             ("2026-11-27T08:30:00Z", Some("20261127083000Z")),
             ("2026-11-27T08:30:00.123456Z", Some("20261127083000.123456Z")),

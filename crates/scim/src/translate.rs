@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn filters_of_ldap() {
+    fn filters_are_translated_to_ldap() {
         let model = model();
         let member = "10000000-0000-4000-8000-000000000000";
         for (filter, expected) in [

@@ -643,7 +643,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_are_cut_and_bounded() {
+    fn frames_are_split_and_bounded() {
         let check = |bytes: &[u8], expected: Result<Option<usize>, &str>| {
             let found = next_frame(bytes, 100);
             let found = found.as_ref().map(|frame| frame.map(<[u8]>::len)).map_err(String::as_str);

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn uuids_differ_and_say_version_four() {
+    fn uuids_differ_and_have_version_four() {
         let mut random = Random::default();
         let mut seen = HashSet::new();
         for _ in 0..3 * RANDOM_BLOCK_SIZE / 16 {

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_of_the_queue_is_for_changes_only() {
+    fn half_of_the_queue_is_reserved_for_changes() {
         let shared = Shared::new(100);
         assert!(shared.reserve(50, false) && !shared.reserve(1, false));
         assert!(shared.reserve(50, true) && !shared.reserve(1, true));

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_have_a_verdict_and_its_rules() {
+    fn answers_contain_the_decision_and_its_rules() {
         let found = answer("denied\tno\ndeny\t2\tphones: deny read\nneeded\tthat rule\nlater\tx\n");
         assert_eq!((&found["verdict"], &found["text"]), (&json!("denied"), &json!("no")));
         assert_eq!(found["rules"], json!([{ "kind": "deny", "number": "2", "text": "phones: deny read" }]));

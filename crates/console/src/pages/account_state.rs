@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn facts_have_the_form_that_people_read() {
+    fn facts_are_formatted_for_people() {
         let of = |name, kind, values: &[&str]| {
             let values: Vec<String> = values.iter().map(|value| (*value).to_owned()).collect();
             fact(name, kind, &values).map(|fact| (fact["texts"].to_string(), fact["is_problem"] == true))

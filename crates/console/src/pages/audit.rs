@@ -319,7 +319,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_found_by_a_part_or_by_their_place() {
+    fn names_match_by_text_or_by_subtree() {
         for (name, wanted, expected) in [
             ("uid=anna,ou=people,dc=a", "anna", true),
             ("uid=anna,ou=people,dc=a", "ou=people, dc=a", true),

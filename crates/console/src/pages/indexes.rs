@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_and_advice_are_taken_apart() {
+    fn work_and_advice_are_parsed() {
         let part = progress("description equality", "building: entry 5 of 10");
         assert_eq!((&part["done"], &part["all"], &part["part"]), (&json!(5), &json!(10), &json!("equality")));
         assert_eq!(progress("cn substring", "removing")["done"], Value::Null);

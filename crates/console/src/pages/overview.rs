@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn only_problems_need_attention() {
+    fn only_problems_are_listed_for_attention() {
         let of = |pairs: &[(&str, &str)]| {
             let figures =
                 pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();

@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_few_letters_become_one_filter() {
+    fn words_become_one_filter() {
         assert_eq!(
             filter_of_words("An(a)*"),
             "(|(cn=An\\28a\\29\\2a*)(sn=An\\28a\\29\\2a*)(uid=An\\28a\\29\\2a*)(mail=An\\28a\\29\\2a*))"

@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_lead_to_pages_of_the_console_alone() {
+    fn redirects_stay_within_the_console() {
         for (to, expected) in [
             ("/search?q=a", "/search?q=a"),
             ("", "/"),

@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn patch_paths() {
+    fn patch_paths_are_parsed() {
         let path = parse_patch_path(r#"emails[type eq "work"].value"#).unwrap();
         assert_eq!((path.path, path.part.as_deref()), (name("emails"), Some("value")));
         assert!(path.filter.is_some());

@@ -415,7 +415,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_of_the_storage_are_short_lines() {
+    fn texts_from_the_storage_become_short_lines() {
         let error = |text: String| {
             explained(&object_store::Error::Generic { store: "S3", source: text.into() }).to_string()
         };
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_is_longer_than_it_was_said_to_be_is_refused() {
+    fn an_object_longer_than_its_announced_length_is_refused() {
         let head = "Content-Type: x\r\nETag: \"e\"\r\nLast-Modified: Thu, 01 Jan 2026 00:00:00 GMT\r\n";
         let first = format!("HTTP/1.1 200 OK\r\n{head}Content-Length: 100\r\n\r\n{}", "a".repeat(50));
         let rest = format!(

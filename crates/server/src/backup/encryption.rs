@@ -195,7 +195,7 @@ mod tests {
     const IDENTITY: &str = "AGE-SECRET-KEY-1GQ9778VQXMMJVE8SK7J6VT8UJ4HDQAJUVSFCWCM02D8GEWQ72PVQ2Y5J33";
 
     #[test]
-    fn a_label_is_of_a_moment_and_of_recipients_in_any_order() {
+    fn a_label_depends_on_the_moment_and_the_set_of_recipients() {
         let keys = [0; 2].map(|_| BackupRecipient(age::x25519::Identity::generate().to_public()));
         let moment = Moment { generation: [1; 16], position: 9, micros: 7, fingerprint: [255; 16] };
         let label = Label::new(&moment, &keys);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_identities_has_nothing_else() {
+    fn an_identity_file_contains_only_identities() {
         let path = std::env::temp_dir().join(format!("pando-identities-{}", std::process::id()));
         let read = |text: &str| {
             std::fs::write(&path, text).unwrap();

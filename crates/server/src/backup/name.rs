@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_say_what_a_file_is() {
+    fn file_names_determine_the_kind_of_a_file() {
         let part = Part {
             sequence: 17,
             seconds: 1_795_616_103,

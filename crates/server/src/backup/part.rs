@@ -357,7 +357,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_heading_is_read_as_it_is_written() {
+    fn a_heading_decodes_as_encoded() {
         let moment = Moment { generation: [1; 16], position: 9, micros: 7, fingerprint: [255; 16] };
         for (kind, follows, first) in [(Kind::Rows, None, 9), (Kind::Changes, Some([0; 16]), 4)] {
             let heading = Heading { kind, moment, follows, first };
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_go_on_where_the_same_history_ends() {
+    fn changes_continue_the_same_history() {
         let before = Moment { generation: [1; 16], position: 9, micros: 7, fingerprint: [2; 16] };
         let after = Moment { position: 12, fingerprint: [3; 16], ..before };
         let heading = Heading { kind: Kind::Changes, moment: after, follows: Some([2; 16]), first: 10 };

@@ -100,7 +100,7 @@ mod tests {
     use crate::telemetry::counters::{Counters, Operation, operation_totals};
 
     #[test]
-    fn parents_stand_before_children_and_names_are_their_rdns() {
+    fn parents_precede_children_and_entries_are_named_by_rdn() {
         let counters = Counters::default();
         counters.received(Operation::SEARCH);
         counters.completed(Operation::SEARCH, ResultCode::NO_SUCH_OBJECT, Duration::ZERO);

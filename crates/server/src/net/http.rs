@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_waits_for_the_disk_keeps_no_probe_waiting() {
+    fn a_page_that_waits_for_the_disk_does_not_delay_probes() {
         let sample = Sample::start();
         let waiting: Vec<TcpStream> = (0..3 * HTTP_CONNECTIONS_MAX).map(|_| sample.ask("/metrics")).collect();
         expect(sample.ask("/live"), "live\n");
@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_and_slow_clients_keep_no_probe_out() {
+    fn idle_and_slow_clients_do_not_block_probes() {
         let sample = Sample::start();
         let mut idle = Vec::new();
         for round in 0..3 * HTTP_CONNECTIONS_MAX {

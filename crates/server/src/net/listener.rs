@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_is_taken_over_from_the_dead_only() {
+    fn a_socket_is_replaced_only_if_its_server_has_died() {
         let folder = Folder::new("dead");
         let url = ServerUrl::local(folder.0.join("s"));
         let first = Listener::open(&url, &mut BoundPorts::default()).unwrap();

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_kept_for_the_administrator() {
+    fn a_part_is_reserved_for_the_administrator() {
         let (places, now) = (Arc::<ListeningPlaces>::default(), Instant::now());
         let users: Vec<_> = (0..40).map(user).collect();
         let of_users: Vec<_> = users

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_version_1() {
+    fn version_1_lines_are_decoded() {
         let line = b"PROXY TCP4 192.0.2.7 10.0.0.1 56324 389\r\n";
         check(line, Ok(Some(("192.0.2.7:56324", line.len()))));
         check(&[line, &b"0\x0c"[..]].concat(), Ok(Some(("192.0.2.7:56324", line.len()))));
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_of_version_2() {
+    fn version_2_headers_are_decoded() {
         let v4 = [192, 0, 2, 7, 10, 0, 0, 1, 0xdc, 0x04, 0x01, 0x85];
         let header = binary(0x21, 0x11, &v4);
         check(&header, Ok(Some(("192.0.2.7:56324", 28))));

@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_lends_no_address_its_privileges() {
+    fn a_proxy_gives_its_clients_no_privileges() {
         let proxied = |client: &str, proxy: &str| {
             let [client, proxy] = [client, proxy].map(|ip| SocketAddr::new(ip.parse().unwrap(), 1));
             Peer::Network(proxy).with_proxy_header(ProxyHeader::Client(client)).hops().unwrap()
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn peers_are_who_they_are() {
+    fn the_identity_of_a_peer_follows_from_its_socket() {
         let process = |is_trusted| Peer::Local(Some(Process { id: 5, user_id: 7, is_trusted }));
         let check = |peer: Peer, text: &str, identity: ExternalIdentity| {
             assert_eq!((peer.to_string().as_str(), peer.external_identity()), (text, identity));

@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn small_requests_end_a_turn_at_the_second_look() {
+    fn small_requests_end_a_turn_at_the_second_clock_reading() {
         assert_eq!(carried_out(1_000, 60), 2 * TURN_REQUESTS_PER_LOOK);
         assert_eq!(carried_out(1, 60), 1);
     }

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_use_is_read_as_it_is_written() {
+    fn a_client_use_decodes_as_encoded() {
         let work = Work { micros: 1, operations: 2, examined: 3, bytes_received: 4, bytes_sent: 5 };
         for dn in ["", "cn=a \"b\" dn=c,o=d", "uid=ä,o=b"] {
             let used = ClientUse { work, source: "user 0 of this machine".to_owned(), dn: dn.to_owned() };

@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kind_of_fault_has_few_lines_a_minute_and_those_left_out_are_counted() {
+    fn log_lines_of_a_fault_are_limited_and_omitted_ones_counted() {
         let health = Health::default();
         let begin = Instant::now();
         let ask = |now: Instant, fault, text: &str| health.count_failure(now, fault, text);

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_how_many_had_none() {
+    fn a_log_line_counts_the_omitted_ones() {
         let (seldom, now) = (Seldom::default(), Instant::now());
         assert_eq!(seldom.happened(now), Some(String::new()));
         assert_eq!((seldom.happened(now), seldom.happened(now)), (None, None));

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn the_queue_is_bounded_and_counts_what_it_loses() {
+    fn the_queue_is_bounded_and_counts_lost_operations() {
         let feed = feed(u64::MAX, Some(Duration::from_millis(5)));
         assert!(feed.is_slow(5_000) && !feed.is_slow(4_999));
         let operation = TracedOperation { plan: Some("x".repeat(1 << 20)), ..TracedOperation::default() };

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn apps_read_the_address_and_its_picture() {
+    fn the_provisioning_url_and_its_qr_code_are_valid() {
         let address = provisioning("uid=anna b,dc=x", "ABC");
         assert_eq!(address, "otpauth://totp/Pando:uid%3Danna%20b%2Cdc%3Dx?secret=ABC&issuer=Pando");
         let picture = BASE64.decode(picture(&address).unwrap().as_bytes()).unwrap();

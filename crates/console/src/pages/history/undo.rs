@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_were_left_out_are_not_guessed() {
+    fn omitted_values_are_not_guessed() {
         let schema = Schema::shipped();
         let mut made = change(HistoryKind::Modify, &[(HistoryFate::Removed, "userPassword", &[])]);
         made.values[0].is_whole = false;

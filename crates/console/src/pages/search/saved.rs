@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn searches_come_back_for_their_user_alone() {
+    fn saved_searches_are_returned_only_to_their_user() {
         let mut saved = Saved::of(&HeaderMap::new(), false, "cn=a");
         saved.add("one", "q=x&scope=sub".to_owned());
         saved.add("two", "a=cn&o=is&v=%26".to_owned());
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cookie_has_a_bound() {
+    fn the_size_of_the_cookie_is_bounded() {
         let mut saved = Saved::default();
         for number in 0..50 {
             saved.add(&number.to_string(), format!("filter={}", "x".repeat(700)));

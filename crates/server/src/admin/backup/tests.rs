@@ -101,7 +101,7 @@ fn expect_rows(done: &BackedUp, reason: &str) {
 }
 
 #[test]
-fn changes_follow_rows_and_rows_come_again_in_time() {
+fn changes_follow_rows_and_rows_are_written_again_in_time() {
     let place = Place::new("order");
     let mut opened = Opened::open(place.data()).unwrap();
     expect_rows(&run_backup(&place, &opened, BEGIN, &RULES), "the first");
@@ -210,7 +210,7 @@ fn starts_with_full_rows_if_changes_do_not_follow() {
 }
 
 #[test]
-fn a_log_that_does_not_reach_back_needs_rows() {
+fn a_log_that_does_not_reach_back_requires_full_rows() {
     let place = Place::new("trimmed");
     let mut opened = Opened::open(place.data()).unwrap();
     run_backup(&place, &opened, BEGIN, &RULES);
@@ -229,7 +229,7 @@ fn a_log_that_does_not_reach_back_needs_rows() {
 
 /// Every octet of every file is verified. A damaged file is refused, and its restore leaves nothing.
 #[test]
-fn a_damaged_file_is_named_and_restores_nothing() {
+fn a_damaged_file_is_reported_and_restores_nothing() {
     let place = Place::new("damage");
     let mut opened = Opened::open(place.data()).unwrap();
     run_backup(&place, &opened, BEGIN, &RULES);
@@ -270,7 +270,7 @@ fn a_damaged_file_is_named_and_restores_nothing() {
 }
 
 #[test]
-fn one_writes_at_a_time_and_what_was_interrupted_goes() {
+fn only_one_process_writes_and_interrupted_files_are_removed() {
     let place = Place::new("claim");
     let opened = Opened::open(place.data()).unwrap();
     run_backup(&place, &opened, BEGIN, &RULES);
@@ -300,7 +300,7 @@ fn one_writes_at_a_time_and_what_was_interrupted_goes() {
 }
 
 #[test]
-fn a_restored_copy_is_for_its_owner_alone() {
+fn only_the_owner_can_access_a_restored_copy() {
     use std::os::unix::fs::PermissionsExt as _;
     let place = Place::new("copy");
     let opened = Opened::open(place.data()).unwrap();

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_never_more_records_than_counted() {
+    fn the_bound_on_records_is_never_exceeded() {
         for (text, lines, records) in
             [("dn: a\n\ndn: b\n", 3, 2), ("dn: a\r\n\r\ndn: b", 2, 2), ("\n\n\n", 3, 4), ("", 0, 1)]
         {

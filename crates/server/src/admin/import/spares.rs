@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_and_small_buffers_are_kept() {
+    fn only_few_and_small_buffers_are_reused() {
         let spares = Spares::new(2, 100);
         for size in [10, 1_000, 0, 20, 30] {
             spares.give(vec![1; size]);

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn names_texts_by_their_files() {
+    fn names_schema_texts_after_their_files() {
         for (path, expected) in [
             ("a/nis.schema", "nis"),
             ("99user.ldif", "99user"),

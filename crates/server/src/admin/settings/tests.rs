@@ -207,7 +207,7 @@ fn errors_of_schema_files_name_the_file() {
 }
 
 #[test]
-fn a_long_text_is_written_so_that_it_reads_back() {
+fn a_shortened_text_can_be_parsed() {
     for definitions in [COLOUR, "a\nb\n", "\n", "a\r\nb", "'''\n", "x\ny'", "# \u{1}\n", "\"\"\"\n\\n", ""] {
         let stated = DirectorySettings {
             schema: [("local".to_owned(), definitions.to_owned())].into(),
@@ -221,7 +221,7 @@ fn a_long_text_is_written_so_that_it_reads_back() {
 }
 
 #[test]
-fn schema_files_are_taken_as_they_are() {
+fn schema_files_are_read_unchanged() {
     let folder = std::env::temp_dir().join(format!("pando-schema-files-{}", std::process::id()));
     let nested = folder.join("slapd.d/cn=config/cn=schema");
     std::fs::create_dir_all(&nested).unwrap();

@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_section_has_an_id_and_a_secret() {
+    fn a_section_needs_an_id_and_a_secret() {
         let text = "# mine\n[default]\naws_access_key_id = A\naws_secret_access_key=s=/+\nregion = x\n\n[other]\n\
                     aws_access_key_id = B\naws_secret_access_key = t\naws_session_token = u\n[half]\n\
                     aws_access_key_id = C\naws_secret_access_key =\n";
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_come_before_variables_and_these_before_a_named_file() {
+    fn settings_precede_variables_and_variables_precede_a_named_file() {
         let variables = [(AmazonS3ConfigKey::AccessKeyId, "A".to_owned())];
         let (stated, named) = (|| Some(PathBuf::from("s")), || Some(PathBuf::from("n")));
         assert_eq!(file_of_keys(stated(), &variables, named()), stated());

@@ -32,7 +32,7 @@ fn restored_with(place: &Place, identity: Option<&Path>, position: u64) -> Resul
 }
 
 #[test]
-fn an_encrypted_backup_goes_on_without_the_identity() {
+fn an_encrypted_backup_continues_without_the_identity() {
     let place = Place::new("encrypted");
     let ((anna, annas), (bert, berts)) = (keys(&place, "anna"), keys(&place, "bert"));
     let mut opened = Opened::open(place.data()).unwrap();

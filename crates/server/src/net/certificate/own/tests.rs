@@ -114,7 +114,7 @@ fn a_renewal_changes_nothing_for_clients() {
 }
 
 #[test]
-fn the_key_of_the_authority_can_be_taken_away() {
+fn the_key_of_the_authority_can_be_stored_elsewhere() {
     let data = Data::new();
     let own = data.open(START).unwrap();
     let (key, elsewhere) = (data.file("authority-key.pem"), data.0.join("elsewhere"));
@@ -141,7 +141,7 @@ fn the_key_of_the_authority_can_be_taken_away() {
 }
 
 #[test]
-fn messages_come_before_the_end_and_say_what_to_do() {
+fn warnings_precede_the_expiry_and_contain_advice() {
     let data = Data::new();
     let hosts = ["localhost".to_owned()];
     let certificates = Certificates::open(&TlsSettings::default(), &data.0, &hosts, START).unwrap();
@@ -167,7 +167,7 @@ fn messages_come_before_the_end_and_say_what_to_do() {
 }
 
 #[test]
-fn certificates_that_their_own_key_signed_go_on() {
+fn self_signed_certificates_remain_in_use() {
     let data = Data::new();
     fs::create_dir(data.0.join("tls")).unwrap();
     let key = KeyPair::generate().unwrap();
@@ -211,7 +211,7 @@ fn an_unreadable_file_is_an_error_and_is_kept() {
 }
 
 #[test]
-fn an_interrupted_first_start_is_finished() {
+fn an_interrupted_first_start_is_completed() {
     let whole = Data::new();
     whole.open(START).unwrap();
     for count in 0..FILES.len() {
@@ -246,7 +246,7 @@ fn a_start_adds_names_that_the_certificate_lacks() {
 }
 
 #[test]
-fn a_key_of_another_authority_signs_nothing() {
+fn a_key_of_another_authority_is_refused() {
     let (data, other) = (Data::new(), Data::new());
     let own = data.open(START).unwrap();
     other.open(START).unwrap();
