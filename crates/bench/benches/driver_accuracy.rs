@@ -1,8 +1,8 @@
 //! Accuracy of the driver's latencies compared with the null responder's actual delays.
 //!
-//! `cargo bench -p bench --bench driver_accuracy`, on a quiet machine: what disturbs a thread adds to what the driver
-//! measures. A histogram of three digits is exact to 0.1%; the rest is two passes through the kernel. Large differences
-//! at a stall mean that requests are not timed from their intended start.
+//! `cargo bench -p bench --bench driver_accuracy`, on a quiet machine, because any disturbance of a thread adds to the
+//! measured latency. A histogram of three digits is exact to 0.1%; the remaining difference is two passes through the
+//! kernel. Large differences at a stall mean that requests are not timed from their intended start.
 
 #![allow(clippy::unwrap_used, reason = "a bench that fails has no figures")]
 
@@ -38,7 +38,7 @@ fn main() {
     print(&format!("stall {stall}"), &measured, &given);
 }
 
-/// A thousand requests a second, in as many slots as may wait.
+/// Sends a thousand requests a second, with as many slots as requests may wait.
 fn run(faults: Faults) -> (Latency, Report) {
     let responder = Responder::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), faults).unwrap();
     let targets = Targets::resolve(&[format!("ldap://{}", responder.address())]).unwrap();

@@ -1,4 +1,4 @@
-//! Measures the generator alone: `generate TEMPLATE ENTRIES THREADS`, to nowhere.
+//! Measures the generator alone: `generate TEMPLATE ENTRIES THREADS`. Discards the output.
 #![allow(clippy::unwrap_used, reason = "an example may panic")]
 
 fn main() {

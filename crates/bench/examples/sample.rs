@@ -1,5 +1,5 @@
-//! Prints the sample organisation as LDIF, to be loaded into any server:
-//! `cargo run -p bench --example sample -- dc=example,dc=com | ldapadd -M ...` (-M for the referral in it).
+//! Prints the sample organisation as LDIF, which any server can load: `cargo run -p bench --example sample --
+//! dc=example,dc=com | ldapadd -M ...` (`-M` because it contains a referral).
 
 use std::io::{self, BufWriter, Write as _};
 

@@ -1,10 +1,10 @@
-//! Several load machines as one: an agent ([`serve`]) on each, and a coordinator ([`Machines`]) that has them run a
-//! workload together and adds up their results.
+//! Load from several machines: an agent ([`serve`]) on each, and a coordinator ([`Machines`]) that runs a workload on
+//! all of them and adds up their results.
 //!
-//! The messages ([`protocol`]) are JSON with a length prefix, in bounded sizes. A peer that does not prove that it has
-//! the token gets no further than the first message: the agent sends a nonce, the coordinator its HMAC. The token
-//! itself is never sent. But later messages are neither encrypted nor signed, passwords for the server included. So
-//! agents listen on loopback by default, and belong on a network of their own.
+//! The messages ([`protocol`]) are JSON with a length prefix, in bounded sizes. A peer must prove that it has the token
+//! before any further message: the agent sends a nonce, the coordinator its HMAC. The token itself is never sent. But
+//! later messages are neither encrypted nor signed, and contain passwords for the server. So agents listen on loopback
+//! by default, and should be on a separate network.
 //!
 //! A run: the coordinator compares versions, estimates each agent's clock from the shortest of several round trips, and
 //! sends the workload with each agent's share of clients, rate and keys. Agents prepare, connect, and report that they
@@ -19,9 +19,9 @@ mod serve;
 pub use coordinate::{AgentError, Machines};
 pub use serve::{Agent, AgentEvent};
 
-/// The longest token that is read.
+/// Maximum size of a token file in octets.
 pub const TOKEN_BYTES_MAX: usize = 1024;
-/// The shortest token that is taken.
+/// Minimum size of a token in octets.
 pub const TOKEN_BYTES_MIN: usize = 16;
 
 /// A secret that coordinator and agents share.
@@ -29,7 +29,7 @@ pub const TOKEN_BYTES_MIN: usize = 16;
 pub struct Token(Vec<u8>);
 
 impl Token {
-    /// Reads a token from the text of a file, without surrounding white space.
+    /// Creates a token from the text of a file, without surrounding white space.
     ///
     /// # Errors
     /// The token is too short or too long.

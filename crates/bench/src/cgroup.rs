@@ -1,8 +1,8 @@
-//! A limit on a server's memory, page cache included, by the kernel's control groups; through their file system, so
-//! that no service manager is needed.
+//! Limit on a server's memory, page cache included, by Linux control groups. It uses their file system directly, so no
+//! service manager is needed.
 //!
-//! Version 2 where its memory controller is there, version 1 otherwise. Making a group takes root, or a part of the
-//! tree that was delegated.
+//! Uses version 2 if its memory controller is available, otherwise version 1. Creating a group requires root, or a
+//! delegated part of the hierarchy.
 
 use std::fs;
 use std::io;
@@ -22,17 +22,17 @@ pub struct LimitError {
     error: io::Error,
 }
 
-/// A group with a limit; removed when dropped, which needs its processes to have ended.
+/// A control group with a memory limit. Dropping it removes the group, if its processes have ended.
 #[derive(Debug)]
 pub struct MemoryLimit {
     folder: PathBuf,
 }
 
 impl MemoryLimit {
-    /// A new group that may have so much memory, and no swap.
+    /// Creates a group that may use this much memory, and no swap.
     ///
     /// # Errors
-    /// When this machine does not permit that.
+    /// This machine does not permit it.
     pub fn new(bytes: u64) -> Result<MemoryLimit, LimitError> {
         MemoryLimit::below(Path::new(ROOT), bytes)
     }
@@ -43,7 +43,8 @@ impl MemoryLimit {
         let name = format!("pando-bench-{}-{number}", std::process::id());
         let controllers = fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default();
         if controllers.split_whitespace().any(|controller| controller == "memory") {
-            // It may be delegated already; if it is not, the group has no file for the limit, and that is the error.
+            // The controller may be delegated already. If it is not, the group has no file for the limit, and setting
+            // the limit fails.
             let _ = fs::write(root.join("cgroup.subtree_control"), "+memory");
             let limit = MemoryLimit::make(root.join(name))?;
             limit.write("memory.max", bytes)?;
@@ -71,10 +72,11 @@ impl MemoryLimit {
             .map_err(|error| LimitError { what: format!("write {}", path.display()), error })
     }
 
-    /// Puts a process under the limit, with all of its threads. What it has already stays with the group it was in.
+    /// Moves a process with all its threads into the group. Memory that it has already used remains charged to its
+    /// former group.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// The kernel refuses.
     pub fn take(&self, process: u32) -> Result<(), LimitError> {
         self.write("cgroup.procs", u64::from(process))
     }
@@ -82,15 +84,15 @@ impl MemoryLimit {
 
 impl Drop for MemoryLimit {
     fn drop(&mut self) {
-        // A group that still has a process stays, and its name says whose it was.
+        // A group that still has a process remains; its name shows the creator.
         let _ = fs::remove_dir(&self.folder);
     }
 }
 
-/// Drops the files of a folder from the page cache: pages that are cached already are charged to no limit.
+/// Drops the files of a folder from the page cache. Pages that are already cached would not be charged to the limit.
 ///
 /// # Errors
-/// When a file cannot be read.
+/// A file cannot be read.
 pub fn forget_pages(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -99,7 +101,7 @@ pub fn forget_pages(folder: &Path) -> io::Result<()> {
             forget_pages(&entry.path())?;
         } else if kind.is_file() {
             let file = fs::File::open(entry.path())?;
-            // Only pages that are on the disk can be forgotten.
+            // Only clean pages can be dropped.
             file.sync_all()?;
             rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
         }
@@ -111,7 +113,7 @@ pub fn forget_pages(folder: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// A tree like the kernel's; the test creates the files of a group, as the kernel would.
+    /// A tree like the kernel's. The test creates the files of a group, as the kernel would.
     #[test]
     fn a_machine_without_control_groups_says_so() {
         let root = std::env::temp_dir().join(format!("pando-cgroup-{}", std::process::id()));
@@ -119,7 +121,7 @@ mod tests {
         assert!(error.contains("memory cannot be limited here") && error.contains("root"), "{error}");
         fs::create_dir_all(&root).unwrap();
         fs::write(root.join("cgroup.controllers"), "cpu memory pids").unwrap();
-        // The group's files are the kernel's to make; an ordinary folder has none.
+        // The kernel would create the group's files; an ordinary folder has none.
         let error = MemoryLimit::below(&root, 1 << 20).unwrap_err().to_string();
         assert!(error.contains("memory.max"), "{error}");
         let groups =

@@ -1,22 +1,22 @@
-//! The CPU time of another process, and what a hypervisor takes, as the kernel counts them.
+//! CPU time of another process, and time taken by a hypervisor, as counted by the kernel.
 
 use std::io;
 use std::time::Duration;
 
-/// Clock ticks a second in /proc: USER_HZ, which is 100 on every Linux architecture that Pando runs on.
+/// Clock ticks per second in /proc: USER_HZ, which is 100 on every Linux architecture that Pando supports.
 const TICKS_PER_SECOND: u64 = 100;
 
-/// The user and system time that a process has used until now, threads that have ended included. In steps of 10 ms, so
-/// measure over seconds.
+/// Returns the user and system time that a process has used, including threads that have ended. The resolution is 10
+/// ms, so measure over seconds.
 ///
 /// # Errors
-/// When there is no such process, or /proc is not Linux's.
+/// There is no such process, or /proc is not Linux's.
 pub fn process_time(id: u32) -> io::Result<Duration> {
     times(id).map(|[own, _]| own)
 }
 
-/// The same with that of all children that it has waited for. A process that has ended and was not reaped yet still has
-/// it.
+/// Does the same as [`process_time`], and adds the time of all children for which the process has waited. Also works
+/// for a process that has ended and was not reaped yet.
 ///
 /// # Errors
 /// As [`process_time`].
@@ -30,8 +30,8 @@ fn times(id: u32) -> io::Result<[Duration; 2]> {
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "unexpected form of /proc/PID/stat"))
 }
 
-/// utime, stime, cutime and cstime are the 14th to 17th fields; the second, the program's name in parentheses, may
-/// contain spaces.
+/// Parses utime, stime, cutime and cstime, the 14th to 17th fields. The second field, the program's name in
+/// parentheses, may contain spaces.
 fn parse_stat(stat: &str) -> Option<[Duration; 2]> {
     let (_, after_name) = stat.rsplit_once(')')?;
     let mut fields = after_name.split_whitespace().skip(11);
@@ -43,8 +43,8 @@ fn parse_stat(stat: &str) -> Option<[Duration; 2]> {
     Some([time()?, time()?])
 }
 
-/// The processor time that this machine was ready to use until now and its hypervisor gave to other machines, all
-/// processors together: what `top` calls steal. Zero on a machine that is no guest.
+/// Returns the stolen time of all processors in total: the time in which this machine was ready to run and its
+/// hypervisor ran other machines. `top` shows it as steal. Zero on a machine that is not a guest.
 ///
 /// # Errors
 /// /proc is not Linux's.
@@ -54,7 +54,7 @@ pub fn stolen_time() -> io::Result<Duration> {
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "unexpected form of /proc/stat"))
 }
 
-/// The eighth figure of the first line, which is the sum of those of all processors.
+/// Parses the eighth number of the first line, which is the sum over all processors.
 fn parse_stolen(stat: &str) -> Option<Duration> {
     let figures = stat.lines().next()?.strip_prefix("cpu ")?;
     let ticks: u64 = figures.split_whitespace().nth(7)?.parse().ok()?;

@@ -1,15 +1,16 @@
-//! Traffic of the disk that holds a server's files, as the disk's driver counts it.
+//! Traffic of the disk with a server's files, as counted by the disk's driver.
 //!
-//! /proc/PID/io is no use: its `write_bytes` counts pages that a process made dirty, and a page of a mapped file such
-//! as LMDB's counts again each time the kernel write-protects it, which may be hundreds of times the octets that reach
-//! the disk. The driver counts sectors, but those of all processes. So the result states what else a device holds.
+//! /proc/PID/io is not usable: its `write_bytes` counts pages that a process made dirty. A page of a mapped file, such
+//! as LMDB's, counts again each time the kernel write-protects it, so the count may be hundreds of times the octets
+//! that reach the disk. The driver counts sectors, but for all processes, so the result states what else is on the
+//! device.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 
-/// The kernel's unit in these counts, whatever the disk's sector size.
+/// Unit of these counts in the kernel, whatever the disk's sector size.
 const SECTOR_BYTES: u64 = 512;
 
 /// A block device with files of a server.
@@ -17,7 +18,7 @@ const SECTOR_BYTES: u64 = 512;
 pub struct Disk {
     /// `major:minor`.
     number: String,
-    /// Device and mount point for the reader: "vda, which holds /".
+    /// Device and mount point, for messages: "vda, which holds /".
     pub description: String,
 }
 
@@ -31,8 +32,8 @@ pub struct Traffic {
 }
 
 impl Disk {
-    /// Returns the one device of these processes' open regular files. Returns `None` if there are several, or none with
-    /// counters, such as memory or a network file system.
+    /// Returns the device of the regular files that these processes have open. Returns `None` if there are several
+    /// devices, or none with counters, such as memory or a network file system.
     pub fn of_processes(processes: &[u32]) -> Option<Disk> {
         let devices: BTreeSet<u64> = processes.iter().flat_map(|process| devices_of(*process)).collect();
         let mut disks = devices.into_iter().filter_map(Disk::of_device);
@@ -49,7 +50,7 @@ impl Disk {
         disk.traffic().is_ok().then_some(disk)
     }
 
-    /// Returns its traffic until now.
+    /// Returns the device's traffic since the machine started.
     ///
     /// # Errors
     /// The device no longer exists.
@@ -60,15 +61,15 @@ impl Disk {
     }
 }
 
-/// Returns the devices of the regular files that a process has open; none for another user's process.
+/// Returns the devices of the regular files that a process has open; empty for another user's process.
 fn devices_of(process: u32) -> Vec<u64> {
     let Ok(open) = fs::read_dir(format!("/proc/{process}/fd")) else { return Vec::new() };
     let files = open.filter_map(|entry| fs::metadata(entry.ok()?.path()).ok());
     files.filter(|file| file.is_file()).map(|file| file.dev()).collect()
 }
 
-/// Parses the counters: sectors read and written are the third and the seventh (the kernel's
-/// Documentation/block/stat.rst).
+/// Parses the counters: sectors read and written are the third and seventh (Documentation/block/stat.rst of the
+/// kernel).
 fn parse(stat: &str) -> Option<Traffic> {
     let mut figures = stat.split_whitespace().map(str::parse::<u64>);
     let read = figures.nth(2)?.ok()?;
@@ -76,7 +77,8 @@ fn parse(stat: &str) -> Option<Traffic> {
     Some(Traffic { read_bytes: read * SECTOR_BYTES, written_bytes: written * SECTOR_BYTES })
 }
 
-/// Returns the first mount point of a device: the third field of a line is its number, the fifth the mount point.
+/// Returns the first mount point of a device. The third field of a line is the device number, the fifth the mount
+/// point.
 fn mounted_at(mounts: &str, number: &str) -> Option<String> {
     mounts.lines().find_map(|line| {
         let fields: Vec<&str> = line.split(' ').collect();
@@ -105,7 +107,7 @@ mod tests {
         assert_eq!(mounted_at(mounts, "8:1"), None);
     }
 
-    /// Writes 32 MiB, synced. Other processes may use the disk meanwhile, so the least of several attempts counts.
+    /// Writes 32 MiB, synced. Other processes may use the disk too, so the minimum of several attempts counts.
     #[test]
     fn octets_of_a_known_writer_are_counted_once() {
         const BYTES: usize = 32 << 20;
@@ -115,7 +117,7 @@ mod tests {
         let disk = Disk::of_processes(&[std::process::id()]).expect("the build's folder is on a disk");
         let mut least = u64::MAX;
         for attempt in 0..8_u8 {
-            // A page is written to the disk again if it is changed again.
+            // A page that is changed again is written to the disk again.
             let before = disk.traffic().unwrap();
             file.set_len(0).unwrap();
             io::Seek::rewind(&mut file).unwrap();

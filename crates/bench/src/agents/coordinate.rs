@@ -1,4 +1,4 @@
-//! The coordinator: has agents run a workload together and adds up their results.
+//! The coordinator: runs a workload on several agents and adds up their results.
 
 use super::Token;
 use super::protocol::{
@@ -15,11 +15,11 @@ use std::net::{Shutdown, TcpStream, ToSocketAddrs};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-/// Round trips from which a clock is estimated.
+/// Number of round trips from which a clock is estimated.
 const CLOCK_ROUND_TRIPS: usize = 9;
-/// Time from the order to begin until agents begin: longer than a message takes.
+/// Time between the start order and the start, longer than a message takes.
 const LEAD: Duration = Duration::from_millis(300);
-/// Longest time to connect to one agent.
+/// Maximum time to connect to one agent.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// Interval between samples of the server's processes.
 const TICK: Duration = Duration::from_millis(20);
@@ -28,10 +28,10 @@ const TICK: Duration = Duration::from_millis(20);
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AgentError {
-    /// An agent cannot be reached, does not take the coordinator, or failed before measuring began.
+    /// An agent cannot be reached, rejects the coordinator, or failed before the measurement.
     #[error("load machine {address}: {reason}")]
     Agent {
-        /// As given.
+        /// Address, as given.
         address: String,
         /// Description of the failure.
         reason: String,
@@ -39,17 +39,17 @@ pub enum AgentError {
     /// The results of the load machines cannot be merged.
     #[error("results of the load machines: {0}")]
     Merge(#[from] MergeError),
-    /// The workload cannot be run by several.
+    /// Several load machines cannot run this workload together.
     #[error("workload {workload}: {reason}")]
     Workload {
-        /// Its name.
+        /// Name of the workload.
         workload: String,
         /// Reason.
         reason: String,
     },
 }
 
-/// Load machines that are connected.
+/// Connected load machines.
 pub struct Machines {
     machines: Vec<Machine>,
 }
@@ -61,7 +61,7 @@ struct Machine {
     clock: Clock,
 }
 
-/// Difference between an agent's clock and ours.
+/// Difference between the clocks of an agent and the coordinator.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Clock {
     offset_micros: i64,
@@ -78,11 +78,11 @@ impl Machines {
         Ok(Machines { machines: addresses.iter().map(connect).collect::<Result<_, _>>()? })
     }
 
-    /// Runs a workload on all of them at the same time. Clients, rate and keys are shared out. The server's processes
-    /// in `options` are those of this machine. `watch` receives progress every second.
+    /// Runs a workload on all agents at the same time. Clients, rate and keys are divided among them. The server's
+    /// processes in `options` are those of this machine. `watch` receives progress every second.
     ///
     /// # Errors
-    /// An agent fails before measuring begins. One that fails later makes the result incomplete.
+    /// An agent fails before the measurement begins. A later failure makes the result incomplete.
     pub fn run(
         &mut self,
         workload: &Workload,
@@ -109,11 +109,11 @@ impl Machines {
         let run = Run::new(&self.machines, workload, options);
         let ended = run.follow(words, watch);
         if ended.is_err() {
-            // The others must not wait for a start that does not come.
+            // The other agents must not wait for a start that does not come.
             self.machines.iter().for_each(|machine| drop(machine.stream.shutdown(Shutdown::Both)));
         }
         ended.map(|mut result| {
-            // Histograms were needed to merge.
+            // The histograms were only needed for merging.
             if !options.keep_histograms {
                 result.drop_histograms_of_seconds();
             }
@@ -122,7 +122,7 @@ impl Machines {
     }
 }
 
-/// Returns each machine's share. Clients and rate are those of the first job; the driver keeps the others in
+/// Returns the share of each machine. Clients and rate are those of the first job; the driver scales the other jobs in
 /// proportion.
 fn orders(
     workload: &Workload,
@@ -142,7 +142,7 @@ fn orders(
         options: Options {
             clients: Some(clients / machines + usize::from(index < clients % machines)),
             rate: rate.map(|rate| rate / machines as f64),
-            // Machines need different random keys.
+            // Each machine needs different random keys.
             seed: options.seed.wrapping_add((index as u64) << 32),
             shard: (index as u64, machines as u64),
             check_data: options.check_data && index == 0,
@@ -186,7 +186,7 @@ impl Machine {
         AgentError::Agent { address: self.address.clone(), reason: reason(error) }
     }
 
-    /// The shortest round trip gives the best estimate.
+    /// Estimates the agent's clock; the shortest round trip gives the best estimate.
     fn read_clock(&mut self) -> Result<(), AgentError> {
         let mut trips = Vec::new();
         for _ in 0..CLOCK_ROUND_TRIPS {
@@ -203,7 +203,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Sends the order, and forwards the answers.
+    /// Sends the order, and forwards the answers to a channel.
     fn begin(
         &mut self,
         index: usize,
@@ -231,7 +231,7 @@ impl Machine {
     }
 }
 
-/// Describes the failure of a connection for a person.
+/// Describes the failure of a connection in words.
 fn reason(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => format!("no word for {} s", SILENCE_MAX.as_secs()),
@@ -243,7 +243,7 @@ fn reason(error: &io::Error) -> String {
 }
 
 impl Clock {
-    /// Estimates the clock from round trips: duration, time of sending, and the agent's time.
+    /// Estimates the clock from round trips: duration, time of sending, and the agent's time at the answer.
     fn estimate(trips: &[(u64, u64, u64)]) -> Clock {
         let shortest = trips.iter().min_by_key(|(round_trip, ..)| *round_trip);
         let Some(&(round_trip, sent, theirs)) = shortest else {
@@ -254,7 +254,7 @@ impl Clock {
     }
 }
 
-/// Address of an agent.
+/// Stage of an agent.
 enum Stage {
     Preparing,
     /// Ready to begin.
@@ -279,7 +279,7 @@ struct Run<'a> {
     workload: &'a Workload,
     options: &'a Options,
     stages: Vec<Stage>,
-    /// Seconds that each agent has reported.
+    /// Seconds that each agent has reported, with their operations.
     seconds: Vec<BTreeMap<u64, u64>>,
     shown: Second,
     observer: Observer,
@@ -358,7 +358,7 @@ impl<'a> Run<'a> {
         Ok(None)
     }
 
-    /// Has all agents that wait for each other go on.
+    /// Orders all agents to continue, if all of them wait.
     fn go_on(&mut self) {
         if self.begun.is_none() && self.stages.iter().all(|stage| matches!(stage, Stage::Ready)) {
             let moment = now_micros() + LEAD.as_micros() as u64;
@@ -380,7 +380,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Adds an agent's second to the sum, and reports the sum after the message of the last running agent.
+    /// Adds an agent's second to the sum. Reports the sum when the last running agent has reported that second.
     fn report_second(
         &mut self,
         index: usize,
@@ -411,7 +411,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Returns the sum, with the state of each machine.
+    /// Returns the sum of the results, with the state of each machine.
     fn merged(self) -> Result<WorkloadResult, AgentError> {
         let mut sum: Option<WorkloadResult> = None;
         let mut agents = Vec::new();
@@ -463,7 +463,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Cost of the server's processes on this machine.
+/// Adds the cost of the server's processes on this machine.
 fn add_cost(sum: &mut WorkloadResult, observer: Observer) {
     let (cost, seconds, failure) = observer.finish();
     sum.cost = cost.or(sum.cost.take());
@@ -482,7 +482,7 @@ mod tests {
 
     #[test]
     fn the_shortest_round_trip_gives_the_clock_offset() {
-        // Sent at 1,000,000, the agent's clock is 5,000 ahead; one answer came back late.
+        // Sent at 1,000,000; the agent's clock is 5,000 ahead; one answer was late.
         let trips = [(9_000, 1_000_000, 1_014_000), (200, 2_000_000, 2_005_100), (700, 3_000_000, 3_005_600)];
         assert_eq!(Clock::estimate(&trips), Clock { offset_micros: 5_000, error_micros: 100 });
         assert_eq!(Clock::estimate(&[(10, 5_000, 1_005)]).offset_micros, -4_000);

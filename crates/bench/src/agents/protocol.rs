@@ -1,7 +1,7 @@
 //! Messages between coordinator and agent, and their framing.
 //!
 //! ```text
-//! length: 4 octets, most significant first    JSON: so many octets
+//! length: 4 octets, most significant first    JSON: that number of octets
 //! ```
 
 use data_encoding::HEXLOWER;
@@ -16,17 +16,18 @@ use sha2::Sha256;
 use std::io::{self, ErrorKind, Read, Write};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Changed whenever a message changes.
+/// Version of the protocol, raised whenever a message changes.
 pub(crate) const PROTOCOL: u32 = 2;
-/// Octets of a message before the token is proved.
+/// Maximum size in octets of a message before authentication.
 pub(crate) const GREETING_BYTES_MAX: usize = 4096;
-/// Octets of a message afterwards: a result has a histogram for each second, some kilobytes of text.
+/// Maximum size in octets of a message after authentication. A result has a histogram for each second and some
+/// kilobytes of text.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 256 << 20;
-/// An agent says something this often while it works.
+/// Interval at which a working agent sends messages.
 pub(crate) const WORD_EVERY: Duration = Duration::from_secs(1);
 /// Silence after which a machine is considered dead.
 pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(10);
-/// Longest wait of either side for a message of the greeting.
+/// Maximum time that either side waits for a message of the greeting.
 pub(crate) const GREETING_MAX: Duration = Duration::from_secs(10);
 
 /// The agent's first message.
@@ -34,7 +35,7 @@ pub(crate) const GREETING_MAX: Duration = Duration::from_secs(10);
 pub(crate) struct Challenge {
     pub(crate) protocol: u32,
     pub(crate) version: String,
-    /// Random, in hexadecimal.
+    /// Random nonce in hexadecimal.
     pub(crate) nonce: String,
 }
 
@@ -47,7 +48,7 @@ pub(crate) struct Proof {
     pub(crate) mac: String,
 }
 
-/// The agent's answer to it.
+/// The agent's answer to the coordinator's first message.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Greeting {
@@ -55,41 +56,41 @@ pub(crate) enum Greeting {
     Refused { reason: String },
 }
 
-/// From the coordinator.
+/// Messages of the coordinator.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Order {
-    /// Say what time it is.
+    /// Request the agent's time.
     Clock,
     /// Prepare and connect.
     Run(Box<RunOrder>),
-    /// Go on, at this time of the agent's clock.
+    /// Continue at this time of the agent's clock.
     Go { at_micros: u64 },
 }
 
-/// A workload and the agent's share of it.
+/// A workload, and the agent's share of it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct RunOrder {
     pub(crate) workload_name: String,
-    /// The workload file.
+    /// Text of the workload file.
     pub(crate) workload_text: String,
     pub(crate) targets: Vec<String>,
     pub(crate) options: Options,
 }
 
-/// From the agent.
+/// Messages of the agent.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Word {
-    /// Time since 1970.
+    /// Microseconds since 1970.
     Clock { micros: u64 },
-    /// Still there.
+    /// The agent is still working.
     Alive,
-    /// Waits for [`Order::Go`].
+    /// The agent waits for [`Order::Go`].
     Ready,
     /// Counts of the last second.
     Second { phase: Phase, left: Duration, second: Option<Box<Second>> },
-    /// Done.
+    /// The run is complete.
     Result(Box<WorkloadResult>),
     /// Nothing was measured.
     Failed { reason: String },
@@ -97,19 +98,19 @@ pub(crate) enum Word {
 
 /// Computes the proof that the sender has the token.
 fn mac(token: &Token, nonce: &str) -> Hmac<Sha256> {
-    // HMAC takes keys of any length.
+    // HMAC accepts keys of any length.
     let mut mac = Hmac::<Sha256>::new_from_slice(&token.0).expect("a key of any length");
     mac.update(b"pando bench agent ");
     mac.update(nonce.as_bytes());
     mac
 }
 
-/// Encodes as hexadecimal text.
+/// Returns the proof as hexadecimal text.
 pub(crate) fn prove(token: &Token, nonce: &str) -> String {
     HEXLOWER.encode(&mac(token, nonce).finalize().into_bytes())
 }
 
-/// Returns true if the proof is right. The time does not depend on the first wrong octet.
+/// Returns true if the proof is correct. Compares in constant time.
 pub(crate) fn is_proved(token: &Token, nonce: &str, proof: &str) -> bool {
     let Ok(bytes) = HEXLOWER.decode(proof.as_bytes()) else { return false };
     mac(token, nonce).verify_slice(&bytes).is_ok()
@@ -125,8 +126,7 @@ pub(crate) fn send(sink: &mut impl Write, message: &impl Serialize) -> io::Resul
     sink.flush()
 }
 
-/// Reads one message of no more than `bytes_max` octets. Memory grows with the octets received, not with the announced
-/// length.
+/// Reads one message of at most `bytes_max` octets. Allocates memory for received octets, not for the announced length.
 pub(crate) fn receive<T: DeserializeOwned>(source: &mut impl Read, bytes_max: usize) -> io::Result<T> {
     let mut length = [0; 4];
     source.read_exact(&mut length)?;

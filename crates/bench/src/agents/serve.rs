@@ -1,4 +1,4 @@
-//! The agent: runs on a load machine and carries out a coordinator's orders.
+//! The agent: runs on a load machine and executes a coordinator's orders.
 
 use super::Token;
 use super::protocol::{
@@ -16,14 +16,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-/// Most connections at the same time: one that works, and those that still have to prove themselves.
+/// Maximum number of connections: one that works, and those that have not authenticated yet.
 const CONNECTIONS_MAX: usize = 16;
-/// Longest time between two orders of one run: as long as the slowest agent prepares.
+/// Maximum time between two orders of one run: the slowest agent may still be preparing.
 const ORDERS_MAX: Duration = Duration::from_secs(3600);
-/// Most time that a start may be ahead.
+/// Maximum time by which a start may lie in the future.
 const AHEAD_MAX: Duration = Duration::from_secs(60);
 
-/// An agent that listens.
+/// A listening agent.
 pub struct Agent {
     listener: TcpListener,
     state: Arc<State>,
@@ -36,20 +36,20 @@ struct State {
     report: Box<dyn Fn(AgentEvent) + Send + Sync>,
 }
 
-/// Events for the person who started the agent.
+/// Events to show to the person who started the agent.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum AgentEvent {
-    /// A workload begins for this coordinator.
+    /// A workload begins for a coordinator.
     Begins {
         /// Address of the coordinator.
         coordinator: SocketAddr,
-        /// Its name.
+        /// Name of the workload.
         workload: String,
     },
     /// The workload has ended.
     Ended {
-        /// Its name.
+        /// Name of the workload.
         workload: String,
         /// Reason, if nothing was measured.
         failure: Option<String>,
@@ -64,10 +64,10 @@ pub enum AgentEvent {
 }
 
 impl Agent {
-    /// Listens. `report` receives events.
+    /// Creates an agent that listens on an address. `report` receives events.
     ///
     /// # Errors
-    /// The address cannot be listened on.
+    /// The agent cannot listen on the address.
     pub fn listen(
         address: SocketAddr,
         token: Token,
@@ -82,7 +82,7 @@ impl Agent {
         Ok(Agent { listener: TcpListener::bind(address)?, state: Arc::new(state) })
     }
 
-    /// Returns the address on which it listens.
+    /// Returns the address on which the agent listens.
     ///
     /// # Errors
     /// The system does not report it.
@@ -170,7 +170,7 @@ impl State {
     }
 }
 
-/// Marks the agent as free when dropped.
+/// Marks the agent as idle when dropped.
 struct Working<'a>(&'a AtomicBool);
 
 impl Drop for Working<'_> {
@@ -179,7 +179,7 @@ impl Drop for Working<'_> {
     }
 }
 
-/// Runs the workload, and sends a message every second meanwhile.
+/// Runs the workload, and sends a message every second until it is done.
 fn work(order: &RunOrder, stream: &TcpStream) -> Result<WorkloadResult, String> {
     let workload =
         Workload::parse(&order.workload_name, &order.workload_text).map_err(|error| error.to_string())?;
@@ -191,7 +191,7 @@ fn work(order: &RunOrder, stream: &TcpStream) -> Result<WorkloadResult, String> 
     let (stop, stopped) = mpsc::channel::<()>();
     let alive = Arc::clone(&line);
     let ticker = std::thread::Builder::new().name("bench-alive".to_owned()).spawn(move || {
-        // Ends when the other end of the channel is closed.
+        // Ends when the other end of the channel is dropped.
         while stopped.recv_timeout(WORD_EVERY) == Err(mpsc::RecvTimeoutError::Timeout) {
             if alive.say(&Word::Alive).is_err() {
                 return;
@@ -207,7 +207,7 @@ fn work(order: &RunOrder, stream: &TcpStream) -> Result<WorkloadResult, String> 
     };
     let mut watch = |progress: &Progress| {
         let second = progress.second.clone().map(|second| Box::new(Second { latency: None, ..second }));
-        // A coordinator that has disconnected is noticed when the result is sent.
+        // If the coordinator has disconnected, sending the result fails.
         let _ = line.say(&Word::Second { phase: progress.phase, left: progress.left, second });
     };
     let result = driver::run_watched(&workload, &targets, &options, &mut watch);
@@ -216,7 +216,7 @@ fn work(order: &RunOrder, stream: &TcpStream) -> Result<WorkloadResult, String> 
     result.map_err(|error| error.to_string())
 }
 
-/// The connection: two threads write to it, one reads.
+/// A connection on which two threads write and one reads.
 struct Line {
     stream: TcpStream,
     writing: Mutex<()>,
@@ -228,7 +228,7 @@ impl Line {
         send(&mut &self.stream, word)
     }
 
-    /// Reports that this agent is ready, and waits for the order to go on.
+    /// Reports that this agent is ready, and waits for the order to continue.
     fn wait_for_go(&self) -> io::Result<Instant> {
         self.say(&Word::Ready)?;
         match receive(&mut &self.stream, MESSAGE_BYTES_MAX)? {
