@@ -1,19 +1,19 @@
 //! The load driver: runs a [`Workload`] against any LDAP server and measures it.
 //!
 //! The driver must never be the bottleneck. Each thread is one event loop (`worker`), which sends the next requests
-//! before it waits again. Requests are templates to fill in (`request`). Answers are checked in the receive buffer
-//! (`answers`), and all answers of one read are followed by one write. A thread that is busy all the time is reported
-//! in the result. Every answer is checked: its code, its number of entries, and whether the expected entry is among
+//! before it waits again. Requests are filled in from templates (`request`). Answers are checked in the receive buffer
+//! (`answers`), and one write follows all answers of one read. The result reports threads that were busy all the time.
+//! The driver checks every answer: its result code, its number of entries, and whether the expected entry is among
 //! them.
 //!
-//! Closed loop: a client sends its next request when it has its answer, which finds the highest rate of a server. Open
-//! loop: requests have intended starts at a fixed rate, and latency counts from those. A request that starts late
-//! because the client or the server was busy has waited as a user would have.
+//! Closed loop: a client sends its next request after the answer to the last one, which finds the maximum rate of a
+//! server. Open loop: requests have intended starts at a fixed rate, from which their latency counts. So a request that
+//! is sent late, because the client or the server was busy, includes the wait that a user would experience.
 //!
 //! # Places
 //!
-//! Texts of a workload have places: `{n}`, `{part:50}`, `{dn}`, `{attribute}`, `{attribute:4}`,
-//! `{random:alphanumeric:11}`.
+//! Texts of a workload may contain places, which each request fills: `{n}`, `{part:50}`, `{dn}`, `{attribute}`,
+//! `{attribute:4}`, `{random:alphanumeric:11}`.
 
 mod answers;
 mod data;
@@ -51,60 +51,60 @@ use plan::{Plan, PlannedKeys};
 use tally::Tally;
 use worker::{Schedule, Shared, Worker};
 
-/// Options of a run. `None` stands for the workload's own value. Load machines receive the options that do not concern
-/// one machine only.
+/// Options of a run. `None` means the workload's own value. Options that concern more than one machine are sent to the
+/// load machines.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Options {
-    /// Entries that the server holds, of the kind that are keys.
+    /// Number of entries on the server that are keys.
     pub entries: Option<u64>,
-    /// Clients of the first job; further jobs keep their proportion to it.
+    /// Number of clients of the first job. Other jobs are scaled in proportion.
     pub clients: Option<usize>,
-    /// Requests outstanding on each connection.
+    /// Number of outstanding requests on each connection.
     pub outstanding: Option<usize>,
     /// Duration of the measurement.
     pub duration: Option<Duration>,
-    /// Duration of the warm-up, which is skipped if it would use up the workload.
+    /// Duration of the warm-up. The warm-up is skipped if it would use up the entries of the workload.
     pub warm_up: Option<Duration>,
-    /// Idle time between the two.
+    /// Idle time between warm-up and measurement.
     pub pause: Option<Duration>,
-    /// Requests a second of the first job: an open loop.
+    /// Requests per second of the first job, as an open loop.
     pub rate: Option<f64>,
     /// Threads of the driver.
     pub threads: usize,
     /// Seed of random keys and values.
     pub seed: u64,
-    /// Seed of the data, if keys take names from its template.
+    /// Seed of the data, if its template determines the keys' names.
     pub data_seed: u64,
     /// Name and password for the binds of connections; anonymous if absent.
     pub bind: Option<(String, String)>,
-    /// Trusted authorities for TLS; needed for `ldaps://` and StartTLS.
+    /// Trusted authorities for TLS; required for `ldaps://` and StartTLS.
     #[serde(skip)]
     pub tls: Option<client::Tls>,
-    /// Ask `ldap://` targets for TLS (StartTLS).
+    /// Whether to use StartTLS on `ldap://` targets.
     pub start_tls: bool,
     /// The server's processes, if they are on this machine.
     #[serde(skip)]
     pub server_processes: Vec<u32>,
-    /// Local addresses to connect from, in turn. Loopback targets get some if there are none.
+    /// Local addresses to connect from, in turn. If empty, loopback targets get a default.
     #[serde(skip)]
     pub sources: Vec<IpAddr>,
-    /// Index of this load machine and number of all; they share keys in order.
+    /// Index of this load machine, and number of load machines, which divide sequential keys among them.
     pub shard: (u64, u64),
-    /// Answers are the null responder's: nothing is prepared, and its one entry is the right one.
+    /// Whether the target is the null responder: nothing is prepared, and its one entry counts as the right one.
     pub canned: bool,
-    /// Look for the data before measuring.
+    /// Whether to check that the data exists before the measurement.
     pub check_data: bool,
-    /// Remove the workload's own entries afterwards.
+    /// Whether to remove the workload's own entries afterwards.
     pub clean_up: bool,
-    /// Keep the histogram of every second, for merging with other load machines.
+    /// Whether to store the histogram of every second, for merging with other load machines.
     pub keep_histograms: bool,
-    /// Waits for other load machines before loading, and again before cleaning up.
+    /// Waits for other load machines before the load, and again before the cleanup.
     #[serde(skip)]
     pub together: Option<Together>,
 }
 
-/// Synchronization of several load machines. Called when this one is ready, it waits for the others and returns the
-/// moment at which all go on, or `None` if they do not.
+/// Synchronization of several load machines. It is called when this machine is ready, waits for the others, and returns
+/// the time at which all continue, or `None` if they do not.
 #[derive(Clone)]
 pub struct Together(Arc<dyn Fn() -> Option<Instant> + Send + Sync>);
 
@@ -149,13 +149,13 @@ impl Default for Options {
     }
 }
 
-/// The servers, or the addresses of one: connections are spread over them.
+/// The servers, or the addresses of one server, among which connections are distributed.
 #[derive(Clone, Debug)]
 pub struct Targets {
-    /// As given.
+    /// URIs, as given.
     pub uris: Vec<String>,
     addresses: Vec<SocketAddr>,
-    /// Name of each, as its certificate should have it, and whether it is `ldaps://`.
+    /// Name of each server as in its certificate, and whether its URI is `ldaps://`.
     hosts: Vec<(String, bool)>,
 }
 
@@ -163,7 +163,7 @@ impl Targets {
     /// Resolves the names.
     ///
     /// # Errors
-    /// A target is not `ldap://HOST:PORT` or `ldaps://HOST:PORT`, or names no host.
+    /// A target is not `ldap://HOST:PORT` or `ldaps://HOST:PORT`, or its host is unknown.
     pub fn resolve<S: AsRef<str>>(uris: &[S]) -> Result<Targets, DriveError> {
         let (mut addresses, mut hosts) = (Vec::new(), Vec::new());
         for uri in uris {
@@ -188,7 +188,7 @@ impl Targets {
         Ok(Targets { uris, addresses, hosts })
     }
 
-    /// Servers to connect to.
+    /// Returns the addresses of the servers.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
@@ -198,26 +198,26 @@ impl Targets {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DriveError {
-    /// A target that is none.
+    /// A target is not valid.
     #[error("target {uri:?}: {why}")]
     Target {
-        /// As given.
+        /// URI, as given.
         uri: String,
         /// Description of the error.
         why: String,
     },
-    /// The workload does not fit what the command line says.
+    /// The workload contradicts the command line.
     #[error("workload {workload}: {message}")]
     Workload {
-        /// Its name.
+        /// Name of the workload.
         workload: String,
         /// Description of the error.
         message: String,
     },
-    /// The template of the data.
+    /// The template of the data is invalid.
     #[error("the data's template: {0}")]
     Template(#[from] TemplateError),
-    /// The server could not be asked, or not prepared.
+    /// The server did not respond to a request of the preparation.
     #[error("{what}: {source}")]
     Server {
         /// Step that failed.
@@ -225,17 +225,17 @@ pub enum DriveError {
         /// Description of the failure.
         source: client::ClientError,
     },
-    /// The server refused something that the preparation needs.
+    /// The server refused a request of the preparation.
     #[error("{what}: result code {code}{}{diagnostic}", if diagnostic.is_empty() { "" } else { ": " })]
     Refused {
         /// Step that failed.
         what: String,
         /// The server's result code.
         code: u32,
-        /// The server's words.
+        /// The server's diagnostic text.
         diagnostic: String,
     },
-    /// Entries are not there.
+    /// Entries of the data are missing.
     #[error(
         "{missing} of {sampled} sampled entries are not there, or cannot be read as {identity}, for one {example}\n\
          hint: {hint}"
@@ -247,15 +247,15 @@ pub enum DriveError {
         sampled: usize,
         /// Name of an entry that was not found.
         example: String,
-        /// Identity of the client.
+        /// Identity of the client, which may lack the right to read them.
         identity: String,
         /// Advice for loading them.
         hint: String,
     },
-    /// The other load machines did not go on.
+    /// The other load machines did not continue.
     #[error("the coordinator of the load machines has gone")]
     LeftAlone,
-    /// The driver itself.
+    /// An error of the driver itself.
     #[error("the load driver: {0}")]
     Io(#[from] std::io::Error),
 }
@@ -267,20 +267,20 @@ pub struct Progress {
     pub phase: Phase,
     /// Remaining time of the phase.
     pub left: Duration,
-    /// The last whole second, while measuring.
+    /// The last whole second, during the measurement.
     pub second: Option<Second>,
 }
 
-/// Part of a run.
+/// Phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Phase {
-    /// Entries are looked for and added, connections made.
+    /// Checking and adding entries, and connecting.
     Prepare,
-    /// Running, not counting yet.
+    /// Sending requests without counting them.
     WarmUp,
-    /// Doing nothing between warm-up and measuring.
+    /// Idle between warm-up and measurement.
     Pause,
-    /// Counting.
+    /// Sending requests and counting them.
     Measure,
 }
 
@@ -318,7 +318,7 @@ pub fn run_watched(
     }
     let collected = drive(workload, &plan, targets, options, watch);
     if let Some(together) = options.together.as_ref().filter(|_| collected.is_ok()) {
-        // If the other load machines do not come, there are none to disturb.
+        // If the other load machines do not respond, there are none to disturb.
         let _ = (together.0)();
     }
     let added = collected.as_ref().map(|collected| collected.added.clone()).unwrap_or_default();
@@ -363,8 +363,8 @@ fn ready(workload: &Workload, options: &Options) -> Result<Plan, DriveError> {
     plan::plan(workload, keys, options).map_err(wrong)
 }
 
-/// Returns addresses to connect from if the options name none. A pair of addresses has 28,000 ports, and loopback has
-/// addresses enough.
+/// Returns the source addresses to connect from if the options name none. A pair of addresses has 28,000 ports, and
+/// loopback has many addresses.
 fn sources(targets: &Targets, options: &Options) -> Vec<IpAddr> {
     let are_loopback =
         targets.addresses.iter().all(|address| address.ip().is_loopback() && address.is_ipv4());
@@ -416,7 +416,7 @@ fn drive(
     std::thread::scope(|scope| {
         let mut handles = Vec::new();
         for (index, worker) in workers.into_iter().enumerate() {
-            // A thread that cannot be started would leave the others waiting at the barrier; Linux starts them.
+            // If a thread cannot be started, the others would wait at the barrier forever; on Linux it can be.
             handles.push(
                 std::thread::Builder::new()
                     .name(format!("bench-load-{index}"))
@@ -424,7 +424,7 @@ fn drive(
             );
         }
         shared.connected.wait();
-        // If the other machines do not go on, there is nothing to do, but the threads have to end.
+        // If the other machines do not continue, nothing is measured, but the threads must end.
         let together = options.together.as_ref().map(|together| (together.0)());
         let schedule = match together {
             Some(None) => Schedule::nothing(shared.base.elapsed()),
@@ -455,7 +455,7 @@ fn drive(
     })
 }
 
-/// Returns the numbers of own entries that deletes begin with, if no other operation uses these entries.
+/// Returns the numbers of own entries with which deletes begin, if no other operation uses these entries.
 fn own_for_deletes(workload: &Workload, options: &Options) -> std::ops::Range<u64> {
     use crate::workload::KeySource;
     let uses = |keys: KeySource| {
@@ -468,8 +468,8 @@ fn own_for_deletes(workload: &Workload, options: &Options) -> std::ops::Range<u6
     }
 }
 
-/// Returns the threads with clients that delete. They share the own entries; another thread would keep its share
-/// unused.
+/// Returns the threads that have clients with deletes. They divide the own entries among them; the share of any other
+/// thread would remain unused.
 fn threads_that_delete(plan: &Plan, threads: usize) -> Vec<usize> {
     let mut found = Vec::new();
     let clients = plan.jobs.iter().flat_map(|job| std::iter::repeat_n(job, job.clients));
@@ -489,7 +489,7 @@ pub(crate) fn schedule(workload: &Workload, options: &Options, now: Duration) ->
         false => options.warm_up.unwrap_or(Duration::from_secs(workload.warm_up_seconds)),
     };
     let measured = options.duration.unwrap_or(Duration::from_secs(workload.duration_seconds));
-    // A moment for the threads to get there.
+    // Some time for the threads to start.
     let start = nanos(now) + 1_000_000;
     let warm_up_end = start + nanos(warm_up);
     let from = warm_up_end + nanos(options.pause.unwrap_or(Duration::from_secs(workload.pause_seconds)));
@@ -509,8 +509,8 @@ fn follow(
     let mut told = 0;
     let now = || shared.base.elapsed().as_nanos() as u64;
     loop {
-        // The processes are sampled exactly when measuring begins and ends, so that cost and answers cover the same
-        // time.
+        // The processes are sampled exactly at the begin and end of the measurement, so that cost and answers cover the
+        // same time.
         let until_due = Duration::from_nanos(observer.next_due(schedule).saturating_sub(now()));
         match incoming.recv_timeout(until_due.min(Duration::from_millis(20))) {
             Ok(second) => seconds.add(second),

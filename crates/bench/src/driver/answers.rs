@@ -1,4 +1,4 @@
-//! Answers, read in the receive buffer: no copy, no allocation, and no more than is checked.
+//! Answers, parsed in the receive buffer without copying or allocating. Only the checked parts are parsed.
 
 use ber::{BerError, Reader, Tag};
 use ldap::response::response_tag;
@@ -12,15 +12,15 @@ pub(crate) struct Answer<'a> {
     pub(crate) id: i32,
     pub(crate) tag: u8,
     content: &'a [u8],
-    /// Octets after the operation: the controls, if any.
+    /// Octets after the operation: the controls, if there are any.
     behind: &'a [u8],
 }
 
 impl<'a> Answer<'a> {
-    /// Returns the message at the beginning of the octets, and its length; `None` while it is incomplete.
+    /// Returns the message at the beginning of the octets, and its length; `None` if it is incomplete.
     ///
     /// # Errors
-    /// This is no LDAP message.
+    /// The octets are not an LDAP message.
     #[inline]
     pub(crate) fn read(octets: &'a [u8]) -> Result<Option<(Answer<'a>, usize)>, BerError> {
         // Most answers are shorter than 128 octets.
@@ -46,7 +46,7 @@ impl<'a> Answer<'a> {
         self.tag == response_tag::SEARCH_ENTRY.0
     }
 
-    /// Returns true if the operation ends with this answer: it is neither entry nor reference nor intermediate.
+    /// Returns true if this is the final response of the operation, not an entry, reference or intermediate response.
     pub(crate) fn is_final(&self) -> bool {
         !self.is_entry()
             && self.tag != response_tag::SEARCH_REFERENCE.0
@@ -85,8 +85,8 @@ impl<'a> Answer<'a> {
         Ok((u32::try_from(code).unwrap_or(u32::MAX), result.octet_string()?))
     }
 
-    /// Returns the cookie of the next page of a search: empty on the last page, `None` if the answer is no page (RFC
-    /// 2696).
+    /// Returns the cookie of the next page of a search (RFC 2696): empty on the last page, `None` if the answer is not
+    /// a page.
     pub(crate) fn cookie(&self) -> Option<&'a [u8]> {
         let mut controls = Reader::new(self.behind).sequence(CONTROLS).ok()?;
         while let Ok(mut control) = controls.sequence(Tag::SEQUENCE) {
@@ -100,7 +100,7 @@ impl<'a> Answer<'a> {
         None
     }
 
-    /// Returns the server's part of a SASL exchange, in the answer to a bind (RFC 4511 section 4.2.2).
+    /// Returns the server's part of a SASL exchange, from the response to a bind (RFC 4511 section 4.2.2).
     pub(crate) fn sasl_credentials(&self) -> Option<&'a [u8]> {
         let mut result = Reader::new(self.content);
         (0..3).try_for_each(|_| result.any().map(drop)).ok()?;
@@ -113,8 +113,8 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// Returns true if two DNs are equal but for case and spaces around their separators. RFC 4514 allows more forms, but
-/// servers return names in the form that they were given.
+/// Returns true if two DNs are equal except for case and spaces around separators. RFC 4514 allows more variations, but
+/// servers return names in the form in which they were added.
 pub(crate) fn is_same_dn(left: &[u8], right: &[u8]) -> bool {
     if left.eq_ignore_ascii_case(right) {
         return true;

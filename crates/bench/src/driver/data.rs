@@ -1,5 +1,5 @@
-//! The driver's knowledge of its target entries: their count and numbers, and, if their names do not follow from a
-//! number, names and values from the template that generated them.
+//! Target entries as known to the driver: their count and numbers. If their names do not follow from a number, also
+//! their names and values from the template that generated them.
 
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
@@ -21,7 +21,7 @@ pub(crate) struct KeyData {
     columns: Vec<Column>,
 }
 
-/// One value for each key, end to end.
+/// Values of a column, one for each key, concatenated.
 #[derive(Clone, Debug, Default)]
 struct Column {
     octets: Vec<u8>,
@@ -29,15 +29,15 @@ struct Column {
 }
 
 impl KeyData {
-    /// Keys that are only numbers.
+    /// Returns keys that are only numbers.
     pub(crate) fn numbers(first: u64, count: u64) -> KeyData {
         KeyData { first, count, columns: Vec::new() }
     }
 
-    /// Keys with values, from the entries of a template whose RDN is of the attribute `rdn`.
+    /// Returns keys with values, from the entries of a template whose RDN has the attribute `rdn`.
     ///
     /// # Errors
-    /// When the template cannot be read.
+    /// The template cannot be read.
     pub(crate) fn of_template(
         data: &Data,
         entries: u64,
@@ -48,7 +48,7 @@ impl KeyData {
         let template = Template::read(&data.template, &parameters)?;
         let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let mut collector = Collector::new(&data.rdn, names);
-        // The collector takes everything.
+        // The collector accepts everything, so this cannot fail.
         let _ = template.generate(seed, threads, &mut collector);
         collector.take_logical_line();
         collector.end_entry();
@@ -56,7 +56,7 @@ impl KeyData {
         Ok(KeyData { first: data.first, count, columns: collector.columns })
     }
 
-    /// Returns the value of a column; empty if the data have none.
+    /// Returns the value of a column; empty if the data has none.
     pub(crate) fn value(&self, column: usize, position: u64) -> &[u8] {
         let Some(column) = self.columns.get(column) else { return &[] };
         let position = position as usize;
@@ -66,15 +66,15 @@ impl KeyData {
     }
 }
 
-/// A writer of LDIF that keeps the columns of the entries that are keys.
+/// A sink for LDIF that stores the columns of the entries that are keys.
 struct Collector<'a> {
     rdn: String,
     names: &'a ColumnNames,
     columns: Vec<Column>,
-    /// The values of the entry being read.
+    /// Values of the current entry.
     entry: Vec<Option<Vec<u8>>>,
     is_key: bool,
-    /// A logical line, which may be folded over several (RFC 2849), and the line that is coming in.
+    /// The current logical line, which may be folded (RFC 2849), and the physical line that is incomplete.
     logical: Vec<u8>,
     line: Vec<u8>,
 }
@@ -92,7 +92,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// A whole line, which may go on with the one before.
+    /// Processes a physical line, which may continue the one before.
     fn take_line(&mut self) {
         if let Some(more) = self.line.strip_prefix(b" ") {
             self.logical.extend_from_slice(more);
@@ -177,7 +177,7 @@ mod tests {
         let mut collector = Collector::new("cn", &names);
         let ldif =
             "dn: cn=a long\n er name,o=x\ncn: a long\n er name\n\ndn: o=x\no: x\n\ndn:: Y249YixvPXg=\ncn: b";
-        // In pieces, as they come from threads.
+        // In small chunks, as they come from threads.
         ldif.as_bytes().chunks(7).for_each(|piece| collector.write_all(piece).unwrap());
         collector.write_all(b"\n").unwrap();
         collector.take_logical_line();

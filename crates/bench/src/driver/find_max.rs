@@ -1,9 +1,9 @@
-//! Search for the highest rate of a server: the load is raised until the rate no longer grows.
+//! Search for the maximum rate of a server: the load is raised until the rate no longer grows.
 //!
-//! The rule: clients are doubled from [`CLIENTS_FIRST`] on, each step measured for a short time. A step is worth it
-//! when the rate grows by at least [`GAIN_MIN`]. The search ends at the second step in a row that is not, or at the
-//! first if p99 has at least doubled as well: from there on clients only wait for each other. The load of the last step
-//! that was worth it is the knee, and is measured for the whole time.
+//! The rule: the number of clients is doubled from [`CLIENTS_FIRST`] on, and each step is measured for a short time. A
+//! step is a gain if the rate grows by at least [`GAIN_MIN`]. The search ends at the second consecutive step without a
+//! gain, or at the first one if its p99 has also at least doubled, because more clients would only wait for each other.
+//! The load of the last gain is the knee, which is measured for the whole duration.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use crate::workload::Workload;
 
 /// Clients of the first step.
 const CLIENTS_FIRST: usize = 1;
-/// Most clients: limited by the open files of one process.
+/// Maximum number of clients, limited by the open files of one process.
 const CLIENTS_MAX: usize = 16_384;
-/// Growth of the rate that makes a step worth it.
+/// Minimum growth of the rate that counts as a gain.
 const GAIN_MIN: f64 = 0.03;
 /// Duration of a step.
 const STEP: Duration = Duration::from_secs(4);
@@ -29,7 +29,7 @@ struct Step {
     p99_micros: u64,
 }
 
-/// Raises the load to the knee, and measures there. The steps are among the result's notes.
+/// Raises the load to the knee, and measures there. The notes of the result list the steps.
 ///
 /// # Errors
 /// As [`run_watched`].
@@ -69,7 +69,7 @@ pub fn find_max(
     Ok(result)
 }
 
-/// The rule.
+/// State of the search by the rule of this module.
 #[derive(Debug, Default)]
 struct Search {
     best: Option<Step>,
@@ -115,14 +115,14 @@ mod tests {
 
     #[test]
     fn the_knee_is_where_more_load_brings_no_more() {
-        // Grows, then only latency does.
+        // The rate grows, then only the latency does.
         assert_eq!(knee(&[(100.0, 10), (190.0, 11), (300.0, 14), (303.0, 28), (304.0, 56)]), (4, 4));
-        // A plateau without latency: a second step is tried, and is worth it here.
+        // A plateau without higher latency: a second step is tried, and is a gain here.
         assert_eq!(
             knee(&[(100.0, 10), (101.0, 11), (150.0, 12), (151.0, 13), (152.0, 14), (900.0, 1)]),
             (4, 5)
         );
-        // Falls from the beginning.
+        // The rate falls from the beginning.
         assert_eq!(knee(&[(100.0, 10), (90.0, 30)]), (1, 2));
     }
 }

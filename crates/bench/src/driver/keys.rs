@@ -1,5 +1,5 @@
-//! Keys of requests: in order, at random, or each once in no order. Threads share them out, so that no two clients get
-//! the same key if the workload wants that.
+//! Keys of requests: sequential, random, or each once in random order. Threads divide them so that no two clients get
+//! the same key, if the workload requires that.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use super::pattern::Key;
 use crate::Seeded;
 use crate::workload::KeyOrder;
 
-/// Keys that a thread takes at once from a shared sequence.
+/// Number of keys that a thread takes from a shared sequence at a time.
 const BLOCK: u64 = 32;
 
-/// Positions of keys, `0..count`, in an order. Shared by all threads that ask the same operation.
+/// Sequence of the positions of keys, `0..count`. All threads with the same operation share it.
 #[derive(Debug)]
 pub(crate) struct KeySequence {
     order: KeyOrder,
@@ -24,13 +24,13 @@ pub(crate) struct KeySequence {
 }
 
 impl KeySequence {
-    /// The keys at these positions; what is drawn at random begins from the seed.
+    /// Creates a sequence of the keys at these positions. `seed` determines random ones.
     pub(crate) fn part(order: KeyOrder, positions: Range<u64>, seed: u64) -> KeySequence {
         let count = (positions.end - positions.start).max(1);
         KeySequence { order, first: positions.start, count, seed, taken: AtomicU64::new(0) }
     }
 
-    /// Returns how many times every key was given: 0 until each was given once, and always for random ones.
+    /// Returns how often all keys have been used: 0 until each was used once, and always 0 for random keys.
     pub(crate) fn rounds(&self) -> u64 {
         self.taken.load(Ordering::Relaxed) / self.count
     }
@@ -51,9 +51,9 @@ pub(crate) struct KeyStream {
 }
 
 impl KeyStream {
-    /// Returns the stream of a thread; threads differ in their number.
+    /// Creates the stream of a thread. Each thread has a different number.
     pub(crate) fn new(sequence: Arc<KeySequence>, thread: u64) -> KeyStream {
-        // Streams of threads begin far apart: a seed of each from a generator of its own.
+        // The streams of threads begin far apart: each has its own seed from a separate generator.
         let mut seeds = Seeded::new(sequence.seed ^ (thread + 1).wrapping_mul(0xd1b5_4a32_d192_ed03));
         let random = Seeded::new(seeds.next_u64());
         KeyStream { sequence, random, next: 0, end: 0 }
@@ -78,7 +78,7 @@ impl KeyStream {
     }
 }
 
-/// Permutes `0..count` without a table: a Feistel network over the next even power of two, repeated until the number is
+/// Permutes `0..count` without a table: a Feistel network over the next even power of two, repeated until the result is
 /// in range.
 fn shuffled(position: u64, count: u64, seed: u64) -> u64 {
     let bits = (64 - (count.max(2) - 1).leading_zeros()).div_ceil(2);
@@ -97,7 +97,7 @@ fn shuffled(position: u64, count: u64, seed: u64) -> u64 {
     }
 }
 
-/// The key at a position, with what the data says about its entry.
+/// The key at a position, with the data about its entry.
 pub(crate) struct DataKey<'a> {
     pub(crate) data: &'a KeyData,
     pub(crate) position: u64,
@@ -108,7 +108,8 @@ impl Key for DataKey<'_> {
         self.data.first + self.position
     }
 
-    /// Part `g` begins at the key `g * count / parts`, rounded down, as a template's groups do.
+    /// Returns the part of the key. Part `g` begins at the key `g * count / parts`, rounded down, as the groups of a
+    /// template do.
     fn part(&self, parts: u64) -> u64 {
         let (parts, count) = (u128::from(parts), u128::from(self.data.count.max(1)));
         (((u128::from(self.position) + 1) * parts - 1) / count) as u64 + 1
@@ -129,7 +130,7 @@ mod tests {
         (0..threads).map(|thread| KeyStream::new(sequence.clone(), thread)).collect()
     }
 
-    /// Keys of several threads that take turns.
+    /// Takes keys for several threads in turn.
     fn take(streams: &mut [KeyStream], count: usize) -> Vec<u64> {
         let threads = streams.len();
         (0..count).map(|index| streams[index % threads].next_position()).collect()
@@ -140,7 +141,7 @@ mod tests {
         assert_eq!(take(&mut streams(KeyOrder::Sequential, 100, 1), 100), (0..100).collect::<Vec<_>>());
         for order in [KeyOrder::Sequential, KeyOrder::Shuffled] {
             for count in [1, 2, 3, 32, 1000, 4096, 4097] {
-                // As many as end at a border of blocks for both threads.
+                // A number that ends at a boundary of blocks for both threads.
                 let mut streams = streams(order, count, 2);
                 let blocks = count.div_ceil(2 * BLOCK) * 2 * BLOCK;
                 let taken = take(&mut streams, blocks as usize);
@@ -170,9 +171,8 @@ mod tests {
         assert_eq!(sequence.rounds(), 2);
     }
 
-    /// Pearson's chi-square over 1,000 cells with 100 keys expected in each: the statistic has mean 999 and standard
-    /// deviation 44.7, so that five deviations either way are a chance of one in a million, for seeds that are fixed
-    /// anyway.
+    /// Pearson's chi-square test over 1,000 cells with 100 expected keys each. The statistic has mean 999 and standard
+    /// deviation 44.7, so a deviation of five is a chance of one in a million; the seeds are fixed anyway.
     #[test]
     fn random_keys_are_uniform_over_all_entries() {
         const CELLS: u64 = 1000;
