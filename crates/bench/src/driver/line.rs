@@ -1,4 +1,4 @@
-//! One connection: its socket, its TLS session if any, and its incomplete input and output.
+//! A connection: its socket, its TLS session if it has one, and its incomplete input and output.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -13,28 +13,28 @@ use super::plan::On;
 /// State of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum State {
-    /// There is none.
+    /// Not connected.
     #[default]
     Down,
     Connecting,
     /// The server was asked for TLS (StartTLS).
     StartingTls,
-    /// TLS is agreeing on its keys.
+    /// In the TLS handshake.
     Handshaking,
-    /// The bind that every connection begins with is on its way.
+    /// Waiting for the result of the initial bind.
     Binding,
     Ready,
-    /// There is none and there will be none.
+    /// Not connected, and the driver has given it up.
     GivenUp,
 }
 
 impl State {
-    /// Whether LDAP cannot be spoken yet.
+    /// Returns true if no LDAP requests can be sent yet.
     pub(crate) fn is_opening(self) -> bool {
         matches!(self, State::Connecting | State::StartingTls | State::Handshaking)
     }
 
-    /// Whether answers are expected.
+    /// Returns true if answers are expected.
     pub(crate) fn is_open(self) -> bool {
         matches!(self, State::StartingTls | State::Binding | State::Ready)
     }
@@ -50,26 +50,26 @@ pub(crate) struct Line {
     pub(crate) on: On,
     /// Index of the target.
     pub(crate) target: usize,
-    /// The beginning of a message whose end has not come yet.
+    /// Beginning of an incomplete message.
     partial: Vec<u8>,
-    /// Octets to write; those up to `written` are written.
+    /// Octets to write; those before `written` have been written.
     output: Vec<u8>,
     written: usize,
-    /// Failed attempts to connect in a row, and the time of the next attempt.
+    /// Consecutive failed attempts to connect, and the time of the next attempt.
     pub(crate) attempts: u32,
     pub(crate) retry_at: u64,
-    /// Requests of slots that wait for their turn: a connection has one bind at a time.
+    /// Slots whose requests wait for their turn, because a connection can have only one bind at a time.
     pub(crate) queue: std::collections::VecDeque<usize>,
     pub(crate) is_busy: bool,
 }
 
 /// Outcome of a read.
 pub(crate) enum ReadEnd {
-    /// All available octets were read.
+    /// All available octets have been read.
     Drained,
-    /// There may be more.
+    /// More octets may be available.
     More,
-    /// The server has closed.
+    /// The server has closed the connection.
     Closed,
 }
 
@@ -78,7 +78,7 @@ impl Line {
         Line { client, on, target, ..Line::default() }
     }
 
-    /// Begins to connect.
+    /// Starts to connect.
     pub(crate) fn connect(
         &mut self,
         address: SocketAddr,
@@ -107,10 +107,10 @@ impl Line {
         Ok(())
     }
 
-    /// Whether connecting has come to its end.
+    /// Returns true if the connection is established.
     ///
     /// # Errors
-    /// Why it failed.
+    /// The reason why connecting failed.
     pub(crate) fn is_connected(&self) -> io::Result<bool> {
         let Some(stream) = &self.stream else { return Ok(false) };
         if let Some(error) = stream.take_error()? {
@@ -134,7 +134,7 @@ impl Line {
         self.is_busy = false;
     }
 
-    /// Begins TLS on a connection that is there.
+    /// Starts TLS on an established connection.
     pub(crate) fn secure(&mut self, session: ClientConnection) {
         self.tls = Some(Box::new(session));
         self.state = State::Handshaking;
@@ -173,19 +173,19 @@ impl Line {
         }
     }
 
-    /// Negotiated TLS version and cipher: "TLSv1_3, TLS13_AES_256_GCM_SHA384".
+    /// Returns the negotiated TLS version and cipher: "TLSv1_3, TLS13_AES_256_GCM_SHA384".
     pub(crate) fn tls(&self) -> Option<String> {
         let tls = self.tls.as_ref()?;
         let version = format!("{:?}", tls.protocol_version()?);
         Some(format!("{version}, {:?}", tls.negotiated_cipher_suite()?.suite()))
     }
 
-    /// Adds a message to what is to be written.
+    /// Appends a message to the output.
     pub(crate) fn push(&mut self, message: &[u8]) {
         self.output.extend_from_slice(message);
     }
 
-    /// Writes what the socket takes.
+    /// Writes as much output as the socket accepts.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         let Some(stream) = &mut self.stream else { return Ok(()) };
         if let Some(tls) = &mut self.tls {
@@ -209,7 +209,7 @@ impl Line {
         Ok(())
     }
 
-    /// Reads once, after the incomplete message that is kept. `buffer` gets both; returns the number of octets.
+    /// Reads once. `buffer` gets the stored incomplete message and the octets after it. Returns the number of octets.
     pub(crate) fn read(&mut self, buffer: &mut Vec<u8>, size: usize) -> io::Result<(usize, ReadEnd)> {
         let kept = self.partial.len();
         if buffer.len() < kept + size {
@@ -225,7 +225,7 @@ impl Line {
         loop {
             match stream.read(&mut buffer[kept..kept + size]) {
                 Ok(0) => return Ok((kept, ReadEnd::Closed)),
-                // A short read has emptied the socket; the next octets bring an event of their own.
+                // A short read has emptied the socket; further octets cause a new event.
                 Ok(count) if count < size => return Ok((kept + count, ReadEnd::Drained)),
                 Ok(count) => return Ok((kept + count, ReadEnd::More)),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok((kept, ReadEnd::Drained)),
@@ -235,13 +235,13 @@ impl Line {
         }
     }
 
-    /// Keeps the beginning of a message.
+    /// Stores the beginning of an incomplete message.
     pub(crate) fn keep(&mut self, partial: &[u8]) {
         self.partial.extend_from_slice(partial);
     }
 }
 
-/// Gives TLS what is to be written, which keeps what the socket does not take, and writes what that takes.
+/// Passes the output to TLS, which buffers what the socket does not accept, and writes as much as the socket accepts.
 fn write_secured(tls: &mut ClientConnection, stream: &mut TcpStream, output: &[u8]) -> io::Result<()> {
     tls.writer().write_all(output)?;
     while tls.wants_write() {
@@ -255,7 +255,7 @@ fn write_secured(tls: &mut ClientConnection, stream: &mut TcpStream, output: &[u
     Ok(())
 }
 
-/// Reads what TLS has, and then what the socket has, until the buffer is full or there is no more.
+/// Reads from the buffer of TLS, and then from the socket, until `buffer` is full or nothing more is available.
 fn read_secured(
     tls: &mut ClientConnection,
     stream: &mut TcpStream,
@@ -279,7 +279,7 @@ fn read_secured(
             return Ok((count, ReadEnd::Drained));
         }
         match tls.read_tls(&mut socket) {
-            // Octets read before the end are still unhandled.
+            // The octets read before the end still have to be handled.
             Ok(0) if count > 0 => return Ok((count, ReadEnd::Closed)),
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok((count, ReadEnd::Drained)),
@@ -290,7 +290,7 @@ fn read_secured(
     }
 }
 
-/// A socket that notices when a read has emptied it.
+/// A socket that records whether a read has emptied it.
 struct Draining<'s> {
     stream: &'s mut TcpStream,
     is_drained: bool,
@@ -304,5 +304,5 @@ impl Read for Draining<'_> {
     }
 }
 
-/// The connection is being made.
+/// Error number: connecting is in progress.
 const EINPROGRESS: i32 = 115;

@@ -1,4 +1,4 @@
-//! Cost of the server, each second: CPU time and memory of its processes, and the traffic of the disk that holds their
+//! Cost of the server for each second: CPU time and memory of its processes, and the traffic of the disk with their
 //! files.
 
 use std::fs;
@@ -10,7 +10,7 @@ use crate::result::{Second, ServerCost};
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// CPU time that processes have used, and memory that they hold.
+/// CPU time and memory of processes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sample {
     cpu_micros: u64,
@@ -20,11 +20,11 @@ struct Sample {
     stolen_cpu_micros: u64,
 }
 
-/// Watches processes, and what their machine has for them.
+/// Observer of processes and of their machine.
 #[derive(Debug, Default)]
 pub(crate) struct Observer {
     processes: Vec<u32>,
-    /// `None` if the disk is not known, or has no statistics.
+    /// `None` if the disk is unknown or has no statistics.
     disk: Option<Disk>,
     first: Option<Sample>,
     last: Sample,
@@ -61,7 +61,7 @@ impl Observer {
         }
     }
 
-    /// Takes the last sample of a run that has ended, perhaps early.
+    /// Takes the last sample of a run that has ended, possibly early.
     pub(crate) fn observe_end(&mut self, now: u64, schedule: &Schedule) {
         self.take(now, schedule, true);
     }
@@ -122,7 +122,7 @@ impl Observer {
         Ok(sum)
     }
 
-    /// Returns the cost of the measured time, the seconds, and the first failure.
+    /// Returns the cost over the measured time, the seconds, and the first failure.
     pub(crate) fn finish(self) -> (Option<ServerCost>, Vec<Second>, Option<String>) {
         let cost = self.first.as_ref().filter(|_| self.failure.is_none()).map(|first| ServerCost {
             cpu_micros: self.last.cpu_micros.saturating_sub(first.cpu_micros),
@@ -138,7 +138,7 @@ impl Observer {
     }
 }
 
-/// Returns the first number of a line that begins with this name.
+/// Returns the first number of the line that begins with this name.
 fn field(text: &str, name: &str) -> u64 {
     let value = text.lines().find_map(|line| line.strip_prefix(name));
     value.and_then(|value| value.split_whitespace().next()?.parse().ok()).unwrap_or_default()

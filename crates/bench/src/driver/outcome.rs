@@ -1,4 +1,4 @@
-//! Results from the counts of threads.
+//! Results, computed from the counts of threads.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use crate::result::{
 };
 use crate::workload::{KeyOrder, KeySource, Operation, OperationName, Workload};
 
-/// A driver thread that works this share of the time is the bottleneck itself.
+/// Share of the time for which a driver thread may work; above it, the thread is the bottleneck.
 const BUSY_SHARE_MAX: f64 = 0.95;
 
-/// Seconds of all threads, merged as they come in.
+/// Seconds of all threads, merged as they arrive.
 #[derive(Debug)]
 pub(crate) struct Seconds {
     threads: usize,
@@ -33,12 +33,12 @@ impl Seconds {
         let number = second.second;
         let (count, merged) =
             self.seconds.entry(number).or_insert_with(|| (0, Second { second: number, ..Second::default() }));
-        // Both have histograms, so they merge.
+        // Both have histograms, so merging cannot fail.
         let _ = merged.merge(&second);
         *count += 1;
         if *count == self.threads {
             merged.set_percentiles();
-            // The first thread to come has found none.
+            // The first thread found no second to merge with.
             if !self.keep_histograms {
                 merged.latency = None;
             }
@@ -46,7 +46,7 @@ impl Seconds {
         }
     }
 
-    /// Returns the last second that all threads have handed in.
+    /// Returns the last second that all threads have reported.
     pub(crate) fn last_whole(&self) -> Option<&Second> {
         self.whole.and_then(|number| self.seconds.get(&number)).map(|(_, second)| second)
     }
@@ -71,7 +71,7 @@ impl Seconds {
     }
 }
 
-/// Counts.
+/// Counts of all threads.
 pub(crate) struct Collected {
     kinds: BTreeMap<OperationKind, OperationTotals>,
     seconds: Seconds,
@@ -90,7 +90,7 @@ pub(crate) struct Collected {
     threads: u64,
     /// Wall-clock time at which measuring began.
     started: String,
-    /// Protocol and cipher that TLS agreed on, and their description.
+    /// Negotiated protocol and cipher of TLS, and their description.
     pub(crate) agreed: Option<String>,
     pub(crate) tls: String,
 }
@@ -196,7 +196,7 @@ pub(crate) fn result(
     }
     result.drain_seconds = Some(collected.drain_nanos as f64 / 1e9);
     if let Some(missed) = missed(&result, collected.due, collected.unsent) {
-        // The first failure, because it qualifies all other figures.
+        // Inserted as the first failure, because it qualifies all other figures.
         result.failures.insert(0, missed);
     }
     result.notes.extend(rounds(plan));
@@ -207,10 +207,10 @@ pub(crate) fn result(
     result
 }
 
-/// Describes by how much the answers missed the wanted rate, or returns `None` if they kept up.
+/// Describes by how much the answers missed the intended rate, or returns `None` if they kept up.
 ///
-/// By Little's law, the requests under way at any moment are those that arrive in the mean time of an answer. As many
-/// may be unanswered at the end, up to a quarter of all, plus a hundredth of all.
+/// By Little's law, the number of outstanding requests is the rate multiplied by the mean latency. So this number may
+/// be unanswered at the end, up to a quarter of all requests, plus a hundredth of all requests.
 fn missed(result: &WorkloadResult, due: u64, unsent: u64) -> Option<String> {
     let answered = result.operations_total() + result.errors_total() + result.wrong_answers_total();
     let left = due.saturating_sub(unsent).saturating_sub(answered);
@@ -226,7 +226,7 @@ fn missed(result: &WorkloadResult, due: u64, unsent: u64) -> Option<String> {
     ))
 }
 
-/// Reports keys that were to be used once and were used again.
+/// Reports keys that were to be used once and were used more often.
 fn rounds(plan: &Plan) -> Option<String> {
     let of = |operation: &super::plan::PlannedOperation| match &operation.keys {
         PlannedKeys::Sequence { sequence, is_own: false } => Some((sequence.rounds(), sequence.count())),
@@ -249,7 +249,7 @@ pub(crate) fn unsupported(
     WorkloadResult { unsupported: Some(why), complete: true, ..frame(workload, targets, options) }
 }
 
-/// Returns a result with everything that is known before measuring.
+/// Returns a result with everything that is known before the measurement.
 fn frame(workload: &Workload, targets: &Targets, options: &Options) -> WorkloadResult {
     let data = (!workload.data.template.is_empty()).then(|| DataSet {
         template: workload.data.template.clone(),

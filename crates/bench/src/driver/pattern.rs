@@ -1,6 +1,6 @@
-//! Text with places that every request fills anew: `uid=user.{n},ou=people`.
+//! Text with places that every request fills: `uid=user.{n},ou=people`.
 //!
-//! Places are written as `{n}` (the key's number), `{part:50}` (of which of 50 parts it is, from 1), `{dn}` or
+//! Places are written as `{n}` (the key's number), `{part:50}` (the number of its part out of 50, from 1), `{dn}` or
 //! `{attribute}` (of the entry that the key names), `{attribute:4}` (its first four characters), and
 //! `{random:alphanumeric:11}` (also `numeric`, `hex`, `base64`). A text is first [marked](Places::mark): each place
 //! becomes one character of Unicode's private use area, so that filters and whole requests can be parsed and encoded
@@ -8,9 +8,9 @@
 
 use crate::Seeded;
 
-/// The first character that stands for a place.
+/// First character that marks a place.
 const MARK_FIRST: u32 = 0xe000;
-/// Places in one text or request: as many as the private use area has characters.
+/// Maximum number of places in one text or request: the size of the private use area.
 const PLACES_MAX: usize = 6400;
 
 const ALPHANUMERIC: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
@@ -21,37 +21,37 @@ const BASE64: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123
 pub(crate) enum PatternValue {
     /// The number of the key.
     Number,
-    /// The number, from 1, of the key's part when all are shared out in order over so many.
+    /// Number, from 1, of the key's part, if all keys are divided in order into this number of parts.
     Part(u64),
     /// A column of the data (see [`ColumnNames`]): the attribute's value, or its first characters.
     Column { column: usize, len_max: usize },
-    /// Characters drawn anew for each request.
+    /// Characters that are random for each request.
     Random { alphabet: &'static [u8], len: usize },
 }
 
-/// A place that is none.
+/// An invalid place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum PatternError {
     /// A brace that is not closed.
     #[error("a {{ without its }}")]
     Unclosed,
-    /// A random place that is not understood.
+    /// An invalid random place.
     #[error(
         "{{{0}}} is not understood: write {{random:KIND:LENGTH}}, KIND one of alphanumeric, numeric, hex, base64"
     )]
     Random(String),
-    /// A length that is none.
+    /// An invalid length.
     #[error(
         "{{{0}}} is not understood: write {{n}}, {{dn}}, {{ATTRIBUTE}}, {{ATTRIBUTE:LENGTH}} or {{random:KIND:LENGTH}}"
     )]
     Unknown(String),
-    /// Too many.
+    /// Too many places.
     #[error("more than {PLACES_MAX} places")]
     TooMany,
 }
 
-/// The attributes of the data that patterns name, in lower case; a column's number is its position. `dn` is one of
+/// Attributes of the data that patterns use, in lower case. The number of a column is its position here. `dn` is one of
 /// them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ColumnNames(pub(crate) Vec<String>);
@@ -78,13 +78,13 @@ impl<'a> Places<'a> {
         Places { places: Vec::new(), columns }
     }
 
-    /// The text with a character for every place.
+    /// Replaces every place in the text by its mark.
     pub(crate) fn mark(&mut self, text: &str) -> Result<String, PatternError> {
         let (mut marked, mut rest) = (String::with_capacity(text.len()), text);
         while let Some((before, behind)) = rest.split_once('{') {
             let (name, after) = behind.split_once('}').ok_or(PatternError::Unclosed)?;
             marked.push_str(before);
-            // A password in its stored form, as an entry may have it.
+            // A password in a stored form, as an entry may have it.
             if name.bytes().all(|octet| octet.is_ascii_uppercase() || octet.is_ascii_digit() || octet == b'-')
             {
                 marked.push_str(&format!("{{{name}}}"));
@@ -134,19 +134,19 @@ impl<'a> Places<'a> {
         Ok(PatternValue::Column { column: self.columns.number(attribute), len_max })
     }
 
-    /// Whether there are marks in the octets.
+    /// Returns true if the octets contain marks.
     pub(crate) fn are_in(&self, octets: &[u8]) -> bool {
         (0..octets.len()).any(|at| self.at(&octets[at..]).is_some())
     }
 
-    /// The place whose mark the octets begin with.
+    /// Returns the place whose mark is at the beginning of the octets.
     fn at(&self, octets: &[u8]) -> Option<PatternValue> {
         let [0xee, second @ 0x80..0xc0, third @ 0x80..0xc0, ..] = octets else { return None };
         let index = (usize::from(*second & 0x3f) << 6) | usize::from(*third & 0x3f);
         self.places.get(index).copied()
     }
 
-    /// The octets as a pattern.
+    /// Splits octets with marks into a pattern.
     pub(crate) fn split(&self, octets: &[u8]) -> Pattern {
         let (mut pieces, mut text, mut at) = (Vec::new(), Vec::new(), 0);
         while at < octets.len() {
@@ -167,7 +167,7 @@ impl<'a> Places<'a> {
         Pattern { pieces: pieces.into() }
     }
 
-    /// A text as a pattern.
+    /// Parses a text into a pattern.
     pub(crate) fn pattern(&mut self, text: &str) -> Result<Pattern, PatternError> {
         let marked = self.mark(text)?;
         Ok(self.split(marked.as_bytes()))
@@ -214,7 +214,7 @@ impl Pattern {
         }
     }
 
-    /// Returns true if the text differs each time, so that nothing can be compared with it.
+    /// Returns true if the text is random, so that nothing can be compared with it.
     pub(crate) fn is_random(&self) -> bool {
         self.pieces.iter().any(|piece| matches!(piece, Piece::PatternValue(PatternValue::Random { .. })))
     }
@@ -224,7 +224,7 @@ fn first_characters(value: &[u8], len_max: usize) -> &[u8] {
     if value.len() <= len_max {
         return value;
     }
-    // Not in the middle of a character.
+    // Do not cut a character.
     let end = (0..=len_max).rev().find(|end| value[*end] & 0xc0 != 0x80).unwrap_or_default();
     &value[..end]
 }
@@ -242,7 +242,7 @@ fn put_number(mut number: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// Several characters from each random number: the alphabets have at most 64 of them.
+/// Appends random characters, several from each random number: the alphabets have at most 64 characters.
 fn put_random(alphabet: &[u8], len: usize, random: &mut Seeded, out: &mut Vec<u8>) {
     let mut left = len;
     while left > 0 {
@@ -259,7 +259,7 @@ fn put_random(alphabet: &[u8], len: usize, random: &mut Seeded, out: &mut Vec<u8
 pub(crate) mod tests {
     use super::*;
 
-    /// A key whose columns all have one value.
+    /// A key whose columns all have the same value.
     pub(crate) struct Fixed(pub(crate) u64, pub(crate) &'static str);
 
     impl Key for Fixed {

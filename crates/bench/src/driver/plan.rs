@@ -1,4 +1,4 @@
-//! A workload made ready to run: requests as templates, answers as what to expect, keys as sequences.
+//! A workload in executable form: requests as templates, answers as expectations, keys as sequences.
 
 use std::num::NonZeroU32;
 use std::ops::Range;
@@ -24,16 +24,16 @@ use crate::workload::{
 /// An error at an octet of the workload file.
 pub(crate) type At<T> = Result<T, (usize, String)>;
 
-/// A workload, ready.
+/// A workload in executable form.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) data: KeyData,
     pub(crate) jobs: Vec<PlannedJob>,
     /// All kinds of operation, each once.
     pub(crate) kinds: Vec<OperationKind>,
-    /// The number of the first entry of the workload's own.
+    /// Number of the first of the workload's own entries.
     pub(crate) own_first: u64,
-    /// The next number of an entry to add, all threads together.
+    /// Number of the next entry to add, for all threads.
     pub(crate) next_new: AtomicU64,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct PlannedJob {
 }
 
 impl PlannedJob {
-    /// Whether a client has a connection of this use that it keeps.
+    /// Returns true if a client has a persistent connection for this use.
     pub(crate) fn keeps(&self, on: On) -> bool {
         self.operations.iter().any(|operation| operation.weight > 0 && operation.uses(on))
     }
@@ -61,7 +61,7 @@ pub(crate) struct PlannedOperation {
     pub(crate) kind_index: usize,
     pub(crate) weight: u64,
     pub(crate) keys: PlannedKeys,
-    /// Requests with the same key, one after the other.
+    /// Requests with the same key, in order.
     pub(crate) steps: Vec<PlannedStep>,
     /// Whether the steps count as one operation.
     pub(crate) is_one: bool,
@@ -75,7 +75,7 @@ impl PlannedOperation {
 
 #[derive(Debug)]
 pub(crate) enum PlannedKeys {
-    /// Of the data, or of the workload's own entries (then numbers from 1).
+    /// Keys of the data, or of the workload's own entries (with numbers from 1).
     Sequence {
         sequence: Arc<KeySequence>,
         is_own: bool,
@@ -104,7 +104,7 @@ pub(crate) struct PlannedStep {
     pub(crate) expected: Expected,
     /// The operation's tag in the final answer.
     pub(crate) answer: u8,
-    /// Entries a page of a search that comes in pages.
+    /// Entries per page of a paged search.
     pub(crate) page: Option<NonZeroU32>,
 }
 
@@ -112,7 +112,7 @@ pub(crate) struct PlannedStep {
 #[derive(Debug)]
 pub(crate) enum Requests {
     Template(RequestTemplate),
-    /// A template for each key.
+    /// One template for each key.
     Listed(Arc<[RequestTemplate]>),
     Sasl(Sasl),
 }
@@ -129,13 +129,13 @@ pub(crate) struct Sasl {
 #[derive(Debug)]
 pub(crate) struct Expected {
     pub(crate) code: u32,
-    /// Entries that the answer must contain.
+    /// Number of entries that the answer must contain.
     pub(crate) entries: ExpectedEntries,
     pub(crate) dn: Option<Pattern>,
     pub(crate) attribute: Option<(Vec<u8>, Pattern)>,
 }
 
-/// The columns of the data that a workload names.
+/// Returns the columns of the data that a workload uses.
 pub(crate) fn columns(workload: &Workload) -> At<ColumnNames> {
     let mut columns = ColumnNames::default();
     for job in &workload.jobs {
@@ -147,12 +147,12 @@ pub(crate) fn columns(workload: &Workload) -> At<ColumnNames> {
     Ok(columns)
 }
 
-/// Looks at everything that is wrong whatever the data are.
+/// Checks everything that does not depend on the data.
 pub(crate) fn check(workload: &Workload) -> At<()> {
     columns(workload).map(drop)
 }
 
-/// Makes a workload ready for these data.
+/// Compiles a workload for these data.
 pub(crate) fn plan(workload: &Workload, data: KeyData, options: &Options) -> At<Plan> {
     let mut columns = columns(workload)?;
     let own = workload.own_entries;
@@ -178,7 +178,7 @@ fn plan_job(
     columns: &mut ColumnNames,
 ) -> At<PlannedJob> {
     let job = &workload.jobs[index];
-    // The command line sets the first job; the others keep their proportion to it.
+    // The command line sets the values of the first job; the others are scaled in proportion.
     let first = &workload.jobs[0];
     let scaled = |given: Option<usize>, own: usize, first: usize| match given {
         Some(given) => (given * own).div_ceil(first).max(1),
@@ -200,7 +200,7 @@ fn plan_job(
             _ => 0..workload.own_entries.max(1),
         };
         let seed = options.seed.wrapping_add((index * 64 + number) as u64);
-        // Entries of its own are not shared with other machines.
+        // Own entries are not divided among machines.
         let shard = if operation.keys == KeySource::Data { options.shard } else { (0, 1) };
         let sequence = || KeySequence::part(operation.order, part(&range, shard), seed);
         operations.push(PlannedOperation {
@@ -225,7 +225,7 @@ fn plan_job(
     })
 }
 
-/// Returns the first number of a load machine's own entries; the ranges of machines do not overlap.
+/// Returns the number of a load machine's first own entry. The ranges of machines do not overlap.
 pub(crate) fn own_first((machine, _): (u64, u64)) -> u64 {
     (machine << 40) + 1
 }
@@ -238,7 +238,7 @@ fn part(all: &Range<u64>, (index, of): (u64, u64)) -> Range<u64> {
     if from < to { from..to } else { all.clone() }
 }
 
-/// The null responder's answer to everything.
+/// DN of the entry in all answers of the null responder.
 pub(crate) const CANNED_DN: &str = "cn=null";
 
 fn expect_canned(step: &mut PlannedStep) {
@@ -261,7 +261,7 @@ fn place(places: &mut Places<'_>, text: &Text) -> At<String> {
     places.mark(text.get_ref()).map_err(|error| (text.span().start, error.to_string()))
 }
 
-/// A pattern that answers are compared with.
+/// Returns a pattern with which answers are compared.
 fn comparable(places: &mut Places<'_>, text: &Text) -> At<Pattern> {
     let pattern = places.pattern(text.get_ref()).map_err(|error| (text.span().start, error.to_string()))?;
     if pattern.is_random() {
@@ -447,7 +447,7 @@ fn modifies(operation: &Operation, places: &mut Places<'_>) -> At<Vec<PlannedSte
         if list.is_empty() {
             continue;
         }
-        // Values of an attribute that are changed alike, one after the other, are one change.
+        // Consecutive changes of the same kind to one attribute are combined.
         let mut merged: Vec<(ChangeOperation, String, Vec<String>)> = Vec::new();
         for text in list {
             let wrong = || {
@@ -521,7 +521,7 @@ pub(crate) fn removal(operation: &Operation, places: &mut Places<'_>) -> At<Plan
     delete(operation, places)
 }
 
-/// Returns the requests that rename an entry and give it back its name.
+/// Returns the requests that rename an entry and restore its name.
 fn renames(operation: &Operation, places: &mut Places<'_>) -> At<Vec<PlannedStep>> {
     let text = needed(&operation.dn, operation, "dn")?;
     let own = place(places, text)?;

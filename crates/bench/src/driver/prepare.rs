@@ -1,4 +1,5 @@
-//! Steps before and after a run: checks of the server's features and of the data, and the workload's own entries.
+//! Steps before and after a run: checks of the server's features and of the data, and adding and removing the
+//! workload's own entries.
 
 use std::collections::VecDeque;
 
@@ -14,12 +15,12 @@ use super::{DriveError, Options, Targets, secured};
 use crate::Seeded;
 use crate::workload::{Operation, Workload};
 
-/// Entries that are looked for.
+/// Number of entries that are sampled.
 const SAMPLES: u64 = 50;
-/// Requests of the preparation outstanding.
+/// Maximum number of outstanding requests of the preparation.
 const WINDOW: usize = 64;
 
-/// A connection as the run's identity.
+/// Opens a connection with the identity of the run.
 fn connect(targets: &Targets, options: &Options) -> Result<Connection, DriveError> {
     let mut connection = secured::connect(targets, options)?;
     if let Some((name, password)) = &options.bind {
@@ -34,7 +35,7 @@ fn connect(targets: &Targets, options: &Options) -> Result<Connection, DriveErro
     Ok(connection)
 }
 
-/// Returns why the server does not support the workload: its root DSE does not list the SASL mechanism.
+/// Returns the reason if the server does not support the workload: its root DSE does not list the SASL mechanism.
 pub(crate) fn unsupported(
     workload: &Workload,
     targets: &Targets,
@@ -63,7 +64,7 @@ pub(crate) fn product(targets: &Targets, options: &Options) -> Option<String> {
     let wanted = ["objectClass", "vendorName", "vendorVersion"];
     let root = connection.search("", Scope::BaseObject, "(objectClass=*)", &wanted).ok()?;
     let entry = root.entries.first()?;
-    // slapd states no vendor name, but has an object class of its own.
+    // slapd has no vendor name, but its root DSE has a special object class.
     let is_slapd = entry.texts("objectClass").iter().any(|class| class == "OpenLDAProotDSE");
     let name = entry.text("vendorName").or(is_slapd.then(|| "OpenLDAP".to_owned()));
     match (name, entry.text("vendorVersion")) {
@@ -72,14 +73,14 @@ pub(crate) fn product(targets: &Targets, options: &Options) -> Option<String> {
     }
 }
 
-/// The pattern of the DNs of the data, as a run names them.
+/// Returns the pattern of the data's DNs.
 fn dn_pattern(workload: &Workload) -> Option<(Pattern, ColumnNames)> {
     let mut columns = plan::columns(workload).ok()?;
     let pattern = Places::new(&mut columns).pattern(workload.data.dn.get_ref()).ok()?;
     Some((pattern, columns))
 }
 
-/// Samples entries over the whole range of the data, and fails if some are missing.
+/// Samples entries over the whole range of the data. Fails if some are missing.
 pub(crate) fn look_for_data(
     workload: &Workload,
     data: &KeyData,
@@ -91,7 +92,7 @@ pub(crate) fn look_for_data(
     let (mut missing, mut example) = (0, String::new());
     let samples = SAMPLES.min(data.count);
     for sample in 0..samples {
-        // The first and the last are among them.
+        // The samples include the first and the last entry.
         let position = if samples > 1 { (data.count - 1) * sample / (samples - 1) } else { 0 };
         let mut dn = Vec::new();
         pattern.fill(&DataKey { data, position }, &mut Seeded::new(1), &mut dn);
@@ -130,7 +131,7 @@ fn hint(workload: &Workload, count: u64, options: &Options) -> String {
     )
 }
 
-/// A number as a key.
+/// A key that is only a number.
 struct Number(u64);
 
 impl Key for Number {
@@ -147,13 +148,13 @@ impl Key for Number {
     }
 }
 
-/// The numbers of the workload's own entries.
+/// Returns the numbers of the workload's own entries.
 pub(crate) fn own_numbers(workload: &Workload, options: &Options) -> std::ops::Range<u64> {
     let first = plan::own_first(options.shard);
     first..first + workload.own_entries
 }
 
-/// Adds the workload's own entries. Entries left by an earlier run are accepted.
+/// Adds the workload's own entries. Entries that remain from an earlier run are accepted.
 pub(crate) fn add_own(workload: &Workload, targets: &Targets, options: &Options) -> Result<(), DriveError> {
     let Some(operation) = workload.add_operation().filter(|_| workload.own_entries > 0) else {
         return Ok(());
@@ -171,7 +172,7 @@ pub(crate) fn add_own(workload: &Workload, targets: &Targets, options: &Options)
     )
 }
 
-/// Removes the workload's own entries, and those that the run has added.
+/// Removes the workload's own entries, and those that the run added.
 pub(crate) fn remove_own(
     workload: &Workload,
     added: &[u64],
@@ -203,7 +204,7 @@ fn change_all(
     options: &Options,
 ) -> Result<(), DriveError> {
     let mut columns = ColumnNames::default();
-    // It was compiled when the workload was read.
+    // It was compiled when the workload was read, so this does not fail.
     let Ok(step) = compile(operation, &mut Places::new(&mut columns)) else { return Ok(()) };
     let Requests::Template(template) = step.request else { return Ok(()) };
     let failed = |source| DriveError::Server { what: what.to_owned(), source };
@@ -222,7 +223,7 @@ fn change_all(
             diagnostic: outcome.diagnostic,
         })
     };
-    // Ids that the connection has not used itself.
+    // Ids that the connection itself has not used.
     for (id, number) in (1_000_i32..).zip(numbers) {
         if outstanding.len() == WINDOW {
             take(&mut connection, &mut outstanding)?;

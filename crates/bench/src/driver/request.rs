@@ -1,7 +1,7 @@
 //! Requests as templates: encoded once with marks for the key, then written repeatedly with the marks replaced.
 //!
-//! BER puts lengths before contents, so a message is written from its end to its beginning: the length of a content is
-//! known when its header is written. Octets without a place are copied as one block.
+//! BER has lengths before contents. So a message is written from its end to its beginning: when a header is written,
+//! the length of its content is known. Octets without a place are copied as one block.
 
 use ber::{Reader, Tag};
 use ldap::{Control, Controls, ControlsBuf, Message, MessageId, PagedResults, Request, oids};
@@ -9,30 +9,30 @@ use ldap::{Control, Controls, ControlsBuf, Message, MessageId, PagedResults, Req
 use super::pattern::{Key, Pattern, Places};
 use crate::Seeded;
 
-/// The tag of a message's controls (RFC 4511 section 4.1.1).
+/// Tag of a message's controls (RFC 4511 section 4.1.1).
 pub(crate) const CONTROLS: Tag = Tag::context_constructed(0);
 
 /// A request without its message id.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestTemplate {
-    /// From the end to the beginning.
+    /// Steps from the end of the message to its beginning.
     steps: Box<[Step]>,
 }
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Octets as they are.
+    /// Constant octets.
     Literal(Box<[u8]>),
     /// A primitive element whose content is a pattern.
     Value(Tag, Pattern),
-    /// Here ends the content of a constructed element.
+    /// The end of the content of a constructed element.
     End,
-    /// Here begins the content of the one ended last.
+    /// The beginning of the content that ended last.
     Begin(Tag),
 }
 
 impl RequestTemplate {
-    /// A template of a request that has marks in it.
+    /// Creates a template from a request with marks.
     pub(crate) fn new(request: Request<'_>, places: &Places<'_>) -> RequestTemplate {
         let mut message = Vec::new();
         Message { id: MessageId(1), request, controls: Controls::NONE }.encode(&mut message);
@@ -47,7 +47,7 @@ impl RequestTemplate {
         RequestTemplate { steps: steps.into() }
     }
 
-    /// Writes the message for a key before what is in `out`. `controls` is the message's last component, or nothing.
+    /// Prepends the message for a key to `out`. `controls` is the encoded last component of the message, or empty.
     pub(crate) fn write(
         &self,
         id: i32,
@@ -84,7 +84,7 @@ impl RequestTemplate {
     }
 }
 
-/// The controls of a request for a page (RFC 2696).
+/// Encodes the controls of a request for a page (RFC 2696).
 pub(crate) fn page_controls(size: u32, cookie: &[u8]) -> Vec<u8> {
     let value = PagedResults { size, cookie }.encode();
     let control = Control { oid: oids::PAGED_RESULTS, critical: true, value: Some(&value) };
@@ -94,7 +94,7 @@ pub(crate) fn page_controls(size: u32, cookie: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Appends the steps that write a series of elements, the last first.
+/// Appends the steps that write a series of elements, the last element first.
 fn compile(octets: &[u8], places: &Places<'_>, steps: &mut Vec<Step>) {
     let mut elements = Vec::new();
     let mut reader = Reader::new(octets);
@@ -124,15 +124,15 @@ fn compile(octets: &[u8], places: &Places<'_>, steps: &mut Vec<Step>) {
     }
 }
 
-/// Octets that grow at their beginning.
+/// A buffer that grows at its beginning.
 #[derive(Debug, Default)]
 pub(crate) struct Backward {
     octets: Vec<u8>,
     /// Position of the first written octet.
     start: usize,
-    /// Ends of open elements, as positions from the end of the message.
+    /// Ends of open elements, as distances from the end of the message.
     ends: Vec<usize>,
-    /// Buffer for a value that is being filled.
+    /// Buffer for a value of a pattern.
     text: Vec<u8>,
 }
 

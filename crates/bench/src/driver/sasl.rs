@@ -1,5 +1,5 @@
-//! The client's side of CRAM-MD5 (RFC 2195) and SCRAM (RFC 5802, RFC 7677), lean enough to be repeated thousands of
-//! times a second: a salted password is computed once for each salt.
+//! Client side of CRAM-MD5 (RFC 2195) and SCRAM (RFC 5802, RFC 7677). It is efficient enough for thousands of binds per
+//! second, because it computes a salted password only once for each salt.
 
 use std::collections::HashMap;
 
@@ -11,16 +11,16 @@ use sha1::Digest;
 
 use crate::workload::BindMechanism;
 
-/// Salted passwords that were computed before, by mechanism, password, salt and iterations.
+/// Cache of salted passwords, by mechanism, password, salt and iterations.
 pub(crate) type SaltedPasswords = HashMap<(bool, Vec<u8>, Vec<u8>, u32), Vec<u8>>;
 
 type Hash = fn(&[u8]) -> Vec<u8>;
 type KeyedHash = fn(&[u8], &[u8]) -> Vec<u8>;
 
-/// Most rounds that are computed: servers ask for fewer, and more would take minutes.
+/// Maximum number of iterations. Servers require fewer, and more would take minutes.
 const ITERATIONS_MAX: u32 = 10_000_000;
 
-/// One bind.
+/// State of one bind.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     mechanism: BindMechanism,
@@ -120,7 +120,7 @@ impl Exchange {
         Ok(format!("{without_proof},p={}", BASE64_STANDARD.encode(proof)).into_bytes())
     }
 
-    /// Returns true if the server has proven itself, as only SCRAM requires.
+    /// Returns true if the server has authenticated itself, which only SCRAM requires.
     pub(crate) fn is_proven(&self, last: Option<&[u8]>) -> bool {
         let Some(signature) = &self.server_signature else { return self.mechanism == BindMechanism::CramMd5 };
         let verifier = last.and_then(|last| last.strip_prefix(b"v="));

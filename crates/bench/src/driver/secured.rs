@@ -1,10 +1,10 @@
-//! TLS between the driver and the servers: the targets that have it, and how it starts.
+//! TLS between the driver and the servers: which targets use it, and how it starts.
 
 use client::{ClientError, Connection, Tls};
 
 use super::{DriveError, Options, Targets};
 
-/// The request for TLS (RFC 4511 section 4.14.1) as message 1.
+/// The StartTLS request (RFC 4511 section 4.14.1) as message 1.
 pub(super) const START_TLS: [u8; 31] = *b"0\x1d\x02\x01\x01w\x18\x80\x161.3.6.1.4.1.1466.20037";
 
 /// TLS settings of a target.
@@ -13,14 +13,14 @@ pub(crate) struct Secured {
     pub(crate) tls: Tls,
     /// Name that the certificate must have.
     pub(crate) host: String,
-    /// Whether TLS starts by StartTLS, and not with the first octet.
+    /// Whether TLS starts by StartTLS rather than with the first octet.
     pub(crate) starts_plain: bool,
 }
 
 /// Returns the TLS settings of each target; `None` without TLS.
 ///
 /// # Errors
-/// TLS is wanted, but the options name no trusted authorities.
+/// TLS is required, but the options name no trusted authorities.
 pub(crate) fn secured(targets: &Targets, options: &Options) -> Result<Vec<Option<Secured>>, DriveError> {
     // The null responder is contacted without TLS.
     let asks = |is_ldaps: bool| (is_ldaps || options.start_tls) && !options.canned;
@@ -37,7 +37,7 @@ pub(crate) fn secured(targets: &Targets, options: &Options) -> Result<Vec<Option
     targets.uris.iter().zip(&targets.hosts).map(of).collect()
 }
 
-/// Opens a connection to the first target, for requests before and after measuring.
+/// Opens a connection to the first target, for requests before and after the measurement.
 pub(crate) fn connect(targets: &Targets, options: &Options) -> Result<Connection, DriveError> {
     let address = targets.addresses[0];
     let connected = match secured(targets, options)?.first() {
