@@ -1,13 +1,13 @@
-//! Directory servers to compare with each other: each configured, loaded, started and stopped the same way.
+//! Directory servers for comparison, all configured, loaded, started and stopped in the same way.
 //!
-//! A [`Peer`] is one product in a folder of its own. A [`Setup`] contains what all of them have in common: suffix,
-//! administrator, indexes, schema additions, cores. The comments of each peer's file list its other settings, with the
-//! vendor's recommendation if there is one (`docs/how-to/peers.md` has them as a table). [`Data`] is generated once and
-//! given to every server's own bulk loader, whose cost is measured ([`process`]). [`answers`] sends the same searches
-//! to all servers and reports differences.
+//! A [`Peer`] is one product in its own folder. A [`Setup`] contains the common settings: suffix, administrator,
+//! indexes, schema additions, cores. The comments of each peer's file list its other settings, with the vendor's
+//! recommendation if there is one (`docs/how-to/peers.md` has them as a table). [`Data`] is generated once and given to
+//! every server's own bulk loader, whose cost is measured ([`process`]). [`answers`] sends the same searches to all
+//! servers and reports differences.
 //!
-//! Everything runs on loopback, on ports that were free a moment before, as the user who runs the comparison. Only the
-//! caller's folder keeps files afterwards.
+//! All servers run on loopback, on free ports, as the user who runs the comparison. Only the caller's folder keeps
+//! files afterwards.
 
 mod adapted;
 pub mod answers;
@@ -47,7 +47,7 @@ pub use pando::Pando;
 pub use process::{Cost, Server};
 pub use replicas::Replicas;
 
-/// Kind of filter that an index may answer; parsed from its word or from OpenLDAP's.
+/// Kind of filter that an index may answer. Can be parsed from its name, or from OpenLDAP's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, EnumString, IntoStaticStr)]
 pub enum IndexKind {
     /// `(a=v)`
@@ -68,7 +68,7 @@ pub enum IndexKind {
 }
 
 impl IndexKind {
-    /// Returns its word.
+    /// Returns the name of the kind.
     pub fn name(self) -> &'static str {
         self.into()
     }
@@ -77,7 +77,7 @@ impl IndexKind {
 /// An attribute that every server indexes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Index {
-    /// Its name.
+    /// Name of the attribute.
     pub attribute: String,
     /// Kinds of filters; never empty.
     pub kinds: Vec<IndexKind>,
@@ -111,7 +111,7 @@ impl fmt::Display for Index {
     }
 }
 
-/// Merges the indexes of both lists, with each attribute once.
+/// Merges the indexes of both lists, with one index per attribute.
 pub fn merge_indexes(mut all: Vec<Index>, more: &[Index]) -> Vec<Index> {
     for index in more {
         match all.iter_mut().find(|known| known.attribute.eq_ignore_ascii_case(&index.attribute)) {
@@ -126,53 +126,55 @@ pub fn merge_indexes(mut all: Vec<Index>, more: &[Index]) -> Vec<Index> {
     all
 }
 
-/// Storage form of passwords in the data, the same on all servers. New ones are stored as {SSHA}, or in clear.
+/// Storage form of passwords in the data, the same on all servers. New passwords are stored as {SSHA}, or in clear
+/// text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoStaticStr)]
 pub enum Passwords {
     /// {SSHA}: one round of SHA-1, which costs a server next to nothing.
     #[default]
     #[strum(serialize = "{SSHA}")]
     Salted,
-    /// In clear, for mechanisms that compute with the password itself.
+    /// In clear text, for mechanisms that compute with the password itself.
     #[strum(serialize = "clear")]
     Clear,
-    /// {CRYPT} with SHA-512 and its default of 5,000 rounds: slow on purpose, and the one slow form that all of the
+    /// {CRYPT} with SHA-512 and its default of 5,000 rounds: slow on purpose, and the only slow form that all of the
     /// servers verify.
     #[strum(serialize = "{CRYPT}, SHA-512 of 5,000 rounds")]
     Slow,
 }
 
-/// Setup that all servers of a comparison have in common.
+/// Common setup of all servers of a comparison.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// The tree's root.
+    /// The suffix.
     pub suffix: String,
-    /// The administrator, as whom the load binds. It has no entry, and is below the suffix, as slapd requires.
+    /// DN of the administrator, as which the load binds. It has no entry, and is below the suffix, as slapd requires.
     pub admin_dn: String,
     /// The administrator's password.
     pub admin_password: String,
-    /// The indexes, and no others but what a server needs for itself.
+    /// The indexes. Servers have no others, except those that they need themselves.
     pub indexes: Vec<Index>,
-    /// Definitions that the data needs beyond standard schema, in OpenLDAP's form.
+    /// Definitions that the data needs in addition to the standard schema, in OpenLDAP's form.
     pub schema: Option<String>,
     /// Storage form of passwords.
     pub passwords: Passwords,
     /// Whether a line is logged for every operation.
     pub operation_log: bool,
-    /// Whether every operation is in an audit trail, if the server has one other than its operation log.
+    /// Whether an audit trail contains every operation, if the server has one in addition to its operation log.
     pub audit: bool,
-    /// Whether load uses TLS: a server without a certificate gets one.
+    /// Whether the load uses TLS. A server without a certificate then gets one.
     pub tls: bool,
-    /// The cores that a server runs on; every core if empty. Bulk loaders run on all.
+    /// Cores of the server; all cores if empty. Bulk loaders run on all cores.
     pub server_cores: Vec<usize>,
-    /// The size of the data as LDIF, from which memory and map sizes are derived for servers that need them set.
+    /// Size of the data as LDIF in bytes, from which memory and map sizes are derived for servers that need such
+    /// settings.
     pub ldif_bytes: u64,
-    /// The machine's memory.
+    /// Memory of the machine.
     pub memory_bytes: u64,
 }
 
 impl Setup {
-    /// Creates the setup of a tree, whose administrator is `cn=admin` below it.
+    /// Creates the setup of a suffix. The administrator is `cn=admin` below it.
     pub fn new(suffix: &str, indexes: Vec<Index>, ldif_bytes: u64) -> Setup {
         Setup {
             suffix: suffix.to_owned(),
@@ -206,33 +208,34 @@ impl Setup {
 pub struct BulkLoad {
     /// The loader's command, without paths.
     pub command: String,
-    /// Time, CPU, memory.
+    /// Time, CPU time and memory.
     pub cost: Cost,
     /// Size of the loaded data on disk, indexes included.
     pub disk_bytes: u64,
 }
 
-/// A product, configured in a folder of its own.
+/// A product, configured in its own folder.
 pub trait Peer {
-    /// Product and version: `OpenLDAP 2.5.13`.
+    /// Returns product and version: `OpenLDAP 2.5.13`.
     fn product(&self) -> &str;
 
-    /// Returns its settings, for the result.
+    /// Returns the settings, for the result.
     fn settings(&self) -> Vec<(String, String)>;
 
-    /// Loads a file into the empty server by the server's own bulk loader, offline.
+    /// Loads a file into the empty server with the server's own bulk loader, offline.
     ///
     /// # Errors
-    /// The loader fails, or takes less than the whole file.
+    /// The loader fails, or does not load the whole file.
     fn bulk_load(&mut self, data: &Data) -> Result<BulkLoad, PeerError>;
 
-    /// Starts it, and waits until it answers.
+    /// Starts the server, and waits until it answers.
     ///
     /// # Errors
-    /// It ends, or does not answer for minutes.
+    /// The server ends, or does not answer for minutes.
     fn start(&mut self) -> Result<Server, PeerError>;
 
-    /// Returns true if it must be started again before this workload, which needs a setting of the start.
+    /// Returns true if the server must be restarted before this workload, which needs a setting that only a start
+    /// applies.
     fn wants_start(&mut self, _workload: &Workload) -> bool {
         false
     }
@@ -245,12 +248,12 @@ pub trait Peer {
         Ok(())
     }
 
-    /// Returns true if it is slow for the first seconds after each start, because it compiles its code.
+    /// Returns true if the server is slow for the first seconds after each start, because it compiles its code.
     fn needs_warm_up(&self) -> bool {
         false
     }
 
-    /// Writes its data as LDIF by its own tool, offline. Returns `None` if there is no tool that we can run.
+    /// Writes the server's data as LDIF with its own tool, offline. Returns `None` if there is no usable tool.
     ///
     /// # Errors
     /// The tool fails.
@@ -258,7 +261,7 @@ pub trait Peer {
         Ok(None)
     }
 
-    /// Returns the folder of its data, to be removed when the server is no longer needed.
+    /// Returns the folder of the server's data, which is removed when the server is no longer needed.
     fn folder(&self) -> &Path;
 }
 
@@ -266,7 +269,7 @@ pub trait Peer {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PeerError {
-    /// It is not installed.
+    /// The product is not installed.
     #[error("{0} is not here: ./dev peers installs slapd, 389 DS and OpenDJ")]
     Missing(PathBuf),
     /// A file or process cannot be handled.
@@ -277,24 +280,24 @@ pub enum PeerError {
         /// Error of the system.
         error: io::Error,
     },
-    /// One of its tools failed.
+    /// A tool of the product failed.
     #[error("{command} failed ({status}); the end of its output:\n{said}")]
     Failed {
         /// The tool.
         command: String,
         /// Exit status.
         status: ExitStatus,
-        /// Its last lines.
+        /// Last lines of the output.
         said: String,
     },
-    /// One of its tools took too long, and was ended.
+    /// A tool of the product took too long and was ended.
     #[error("{command} was ended after {seconds} s, which is too long; the end of its output:\n{said}")]
     TooSlow {
         /// The tool.
         command: String,
         /// Time until it was ended.
         seconds: u64,
-        /// Its last lines.
+        /// Last lines of the output.
         said: String,
     },
     /// The server ended before it accepted connections.
@@ -304,7 +307,7 @@ pub enum PeerError {
         product: String,
         /// Exit status.
         status: ExitStatus,
-        /// Its last lines.
+        /// Last lines of the output.
         said: String,
     },
     /// The server runs, but does not answer.
@@ -312,15 +315,15 @@ pub enum PeerError {
     Silent {
         /// Name and version.
         product: String,
-        /// Time that it was given to answer.
+        /// Time after which the driver gave up.
         seconds: u64,
-        /// Its last lines.
+        /// Last lines of the output.
         said: String,
     },
-    /// Its answer is wrong.
+    /// The server's answer is wrong.
     #[error("{0}")]
     Answer(String),
-    /// Its configuration has an unknown form.
+    /// The product's configuration has an unknown form.
     #[error("{file}: {missing} is not there; another version than we know?")]
     Form {
         /// The file.
@@ -337,7 +340,7 @@ impl PeerError {
     }
 }
 
-/// Returns a loopback address on which no process listens at this moment.
+/// Returns a loopback address on which no process listens at present.
 ///
 /// # Errors
 /// No port is free.
@@ -347,7 +350,7 @@ pub fn free_address() -> Result<SocketAddr, PeerError> {
     address.map_err(|error| PeerError::Io { what: "a free port".to_owned(), error })
 }
 
-/// Returns `{SSHA}` of a password (RFC 2307 section 5.3, salted), which all of the servers here verify.
+/// Returns the `{SSHA}` hash of a password (RFC 2307 section 5.3, salted), which all of the servers verify.
 pub(crate) fn ssha(password: &[u8], salt: [u8; 8]) -> String {
     use base64::Engine;
     use sha1::Digest;
@@ -392,7 +395,7 @@ mod tests {
 
     #[test]
     fn ssha_is_as_others_compute_it() {
-        // openssl: SHA-1 of "secret12" and the salt "abcdefgh".
+        // Computed with openssl: SHA-1 of "secret12" and the salt "abcdefgh".
         assert_eq!(ssha(b"secret12", *b"abcdefgh"), "{SSHA}QGJnOY3Hwpbyx6Wjt2fvh5mleURhYmNkZWZnaA==");
     }
 }

@@ -4,7 +4,7 @@ use std::sync::mpsc::Sender;
 
 use crate::result::{Latency, OperationKind, OperationTotals, Second};
 
-/// Examples of errors that are kept of each kind.
+/// Maximum number of examples of errors that are stored for each kind.
 const EXAMPLES_MAX: usize = 5;
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
@@ -14,7 +14,7 @@ pub(crate) enum Ending<'a> {
     Right,
     /// An unexpected result code, with the server's diagnostic message.
     Error(&'a [u8]),
-    /// The right code and the wrong content, with a description.
+    /// The expected result code with wrong content, and a description.
     Wrong(&'static str),
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Tally {
     pub(crate) failures: Vec<String>,
     seconds: Sender<Second>,
     counts: Vec<u64>,
-    /// CPU time of this thread at the beginning of the second, and of the measurement.
+    /// CPU time of this thread at the beginning of the second, and at the beginning of the measurement.
     cpu_second: u64,
     cpu_from: Option<u64>,
     cpu_to: u64,
@@ -74,13 +74,13 @@ impl Tally {
         (self.cpu_to.saturating_sub(from)) as f64 / 1e6 / seconds as f64
     }
 
-    /// Returns true if a moment is measured.
+    /// Returns true if a time is within the measurement.
     pub(crate) fn is_measured(&self, at: u64) -> bool {
         (self.from..self.to).contains(&at)
     }
 
-    /// Counts an operation that was answered while measuring. Only a right answer is an operation and has a latency:
-    /// a server that refuses everything is fast.
+    /// Counts an operation that was answered during the measurement. Only a correct answer counts as an operation and
+    /// has a latency, because a server that refuses everything is fast.
     pub(crate) fn answered(&mut self, kind: usize, code: u32, entries: u32, ending: &Ending<'_>) {
         let (_, totals) = &mut self.kinds[kind];
         *totals.result_codes.entry(code).or_default() += 1;
@@ -106,21 +106,21 @@ impl Tally {
         }
     }
 
-    /// Records the latency of a right answer.
+    /// Records the latency of a correct answer.
     pub(crate) fn took(&mut self, kind: usize, nanos: u64) {
         let micros = nanos.div_ceil(1000);
         self.second_latency.record_micros(micros);
         self.kinds[kind].1.latency.record_micros(micros);
     }
 
-    /// Counts a connection that broke in use.
+    /// Counts a connection that broke while in use.
     pub(crate) fn closed(&mut self, why: String) {
         self.connections_closed += 1;
         self.second.errors += 1;
         self.fail(why);
     }
 
-    /// Records a failure; the same one only once.
+    /// Records a failure; equal failures are recorded once.
     pub(crate) fn fail(&mut self, why: String) {
         if self.failures.len() < EXAMPLES_MAX && !self.failures.contains(&why) {
             self.failures.push(why);
@@ -132,7 +132,7 @@ impl Tally {
         self.from.saturating_add((self.second.second + 1) * NANOS_PER_SECOND)
     }
 
-    /// Hands in all seconds that are over.
+    /// Reports all seconds that are over.
     pub(crate) fn hand_in(&mut self, now: u64) {
         while now >= self.second_end() {
             self.hand_in_one();
@@ -155,11 +155,11 @@ impl Tally {
         }
         second.latency = Some(self.second_latency.clone());
         self.second_latency.clear();
-        // No thread receives any more when the run is being given up.
+        // There is no receiver if the run is being aborted.
         let _ = self.seconds.send(second);
     }
 
-    /// Hands in what is left, if anything was counted since.
+    /// Reports the remaining counts, if there are any.
     pub(crate) fn finish(mut self) -> TallyTotals {
         if self.second.errors > 0 || self.counts.iter().any(|count| *count > 0) {
             self.hand_in_one();

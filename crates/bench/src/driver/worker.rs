@@ -1,9 +1,9 @@
 //! One thread of the driver: an event loop over its share of the clients.
 //!
-//! A client has one connection for everything but binds, one for binds, or both, and as many slots as it may have
-//! requests outstanding. A slot takes an operation and a key, sends the operation's requests one after the other,
-//! checks the answers and counts them. In a closed loop it starts again at once. In an open loop it waits for the next
-//! intended start; latency counts from the intended start even if the request is sent late.
+//! A client has one connection for everything except binds, one for binds, or both, and one slot for each request that
+//! may be outstanding. A slot takes an operation and a key, sends the operation's requests in order, checks the answers
+//! and counts them. In a closed loop it starts again immediately. In an open loop it waits for the next intended start;
+//! latency counts from the intended start even if the request is sent late.
 
 mod answering;
 mod asking;
@@ -28,25 +28,25 @@ use super::secured::{self, Secured};
 use super::tally::{Tally, TallyTotals};
 use crate::Seeded;
 
-/// Octets read at a time.
+/// Number of octets read at a time.
 const READ_SIZE: usize = 64 * 1024;
-/// Longest message from a server: longer than any entry here.
+/// Maximum length of a message from a server, longer than any entry here.
 const MESSAGE_LEN_MAX: usize = 64 << 20;
-/// Most connections that one thread opens at the same time.
+/// Maximum number of connections that one thread opens concurrently.
 const CONNECTING_MAX: usize = 128;
-/// Failures of a connection in a row after which it is given up.
+/// Number of consecutive failures after which a connection is given up.
 const ATTEMPTS_MAX: u32 = 6;
-/// Time until a second attempt; doubled for each further one.
+/// Delay of a second attempt; doubled for each further one.
 const RETRY_NANOS: u64 = 50_000_000;
-/// Longest time for connecting, all attempts together.
+/// Maximum time for connecting, all attempts included.
 const CONNECT_NANOS_MAX: u64 = 60_000_000_000;
-/// Longest time for which answers are awaited after the end.
+/// Maximum time for which answers are awaited after the end.
 const DRAIN_NANOS_MAX: u64 = 10_000_000_000;
-/// The longest wait for anything.
+/// Maximum time of any wait.
 const TICK: Duration = Duration::from_millis(50);
-/// The result code of a bind that goes on (RFC 4511 section 4.2.2).
+/// Result code of a bind that continues (RFC 4511 section 4.2.2).
 const SASL_BIND_IN_PROGRESS: u32 = 14;
-/// Draws of an operation after which none counts as possible.
+/// Number of draws of an operation after which no operation counts as possible.
 const DRAWS_MAX: usize = 64;
 
 const TIMER: Token = Token(usize::MAX);
@@ -61,7 +61,7 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// Returns a schedule that is over already.
+    /// Returns a schedule that is already over.
     pub(crate) fn nothing(now: Duration) -> Schedule {
         let now = now.as_nanos() as u64;
         Schedule { start: now, warm_up_end: now, from: now, to: now }
@@ -72,7 +72,7 @@ impl Schedule {
     }
 }
 
-/// Returns the thread of each client; clients are dealt to the threads in turn.
+/// Returns the thread of each client. Clients are assigned to the threads in turn.
 pub(crate) fn threads_of_clients(threads: usize) -> impl Iterator<Item = usize> {
     (1..).map(move |number| number % threads)
 }
@@ -84,7 +84,7 @@ pub(crate) struct Shared<'a> {
     /// TLS settings of each target; `None` without TLS.
     pub(crate) secured: &'a [Option<Secured>],
     pub(crate) sources: &'a [IpAddr],
-    /// Name and password of the bind with which connections begin that the workload does not bind.
+    /// Name and password of the initial bind of connections, unless the workload itself binds them.
     pub(crate) identity: Option<(String, String)>,
     pub(crate) seed: u64,
     pub(crate) threads: usize,
@@ -97,20 +97,20 @@ pub(crate) struct Shared<'a> {
 /// Results of a thread at its end.
 pub(crate) struct Finished {
     pub(crate) tally: TallyTotals,
-    /// Entries that it added and did not delete.
+    /// Entries that the thread added and did not delete.
     pub(crate) added: Vec<u64>,
     pub(crate) connections: u64,
     /// Share of the measured time in which the thread was working, 0 to 1.
     pub(crate) busy: f64,
-    /// Moment at which the last counted operation was done.
+    /// Time at which the last counted operation was done.
     pub(crate) last: u64,
-    /// Open loop: operations that were to start in the measured time.
+    /// In an open loop, number of operations with an intended start in the measured time.
     pub(crate) due: u64,
     /// Number of due requests that were not sent.
     pub(crate) unsent: u64,
     /// Time for which answers were awaited after the end.
     pub(crate) drain_nanos: u64,
-    /// Protocol and cipher of TLS with the first server, if it was used.
+    /// Protocol and cipher of TLS with the first server, if TLS was used.
     pub(crate) tls: Option<String>,
 }
 
@@ -118,11 +118,11 @@ struct Client {
     job: usize,
     main: Option<usize>,
     bind: Option<usize>,
-    /// Its first slot and its number of slots.
+    /// Index of the client's first slot, and its number of slots.
     slots: usize,
     slot_count: usize,
     next_sequence: i32,
-    /// Slots that wait until all connections are there.
+    /// Slots that wait until all connections are established.
     parked: Vec<usize>,
 }
 
@@ -133,21 +133,21 @@ struct Slot {
     step: usize,
     key: u64,
     id: i32,
-    /// The connection of the outstanding request; `None` without one.
+    /// The connection of the outstanding request; `None` if there is none.
     line: Option<usize>,
     /// Intended start of the operation.
     intended: u64,
     entries: u32,
     is_found: bool,
-    /// Cookie of the next page of a search; empty if there is none.
+    /// Cookie of the next page of a search; empty if there is no next page.
     cookie: Vec<u8>,
     exchange: Option<Box<Exchange>>,
-    /// Further steps of operations that this slot has begun: at most one of each operation.
+    /// Further steps of operations that this slot has begun, at most one for each operation.
     owed: Vec<Owed>,
 }
 
-/// The next step of an operation whose steps count one by one, such as the name that a rename gives back. It is taken
-/// when the operation is drawn again, so that each draw is one request and a mix is the one of the workload's weights.
+/// The next step of an operation whose steps count separately, such as the second rename, which restores the name. It
+/// is taken when the operation is drawn again, so that each draw is one request and the mix has the workload's weights.
 struct Owed {
     operation: usize,
     step: usize,
@@ -159,16 +159,16 @@ struct JobState {
     streams: Vec<Option<KeyStream>>,
     /// Idle slots.
     free: VecDeque<usize>,
-    /// Open loop: nanoseconds between starts of this thread, and the next intended one.
+    /// In an open loop, nanoseconds between the starts of this thread, and the next intended start.
     interval: Option<f64>,
-    /// Starts are counted from here.
+    /// Time from which starts are counted.
     origin: u64,
     sent: u64,
     next_due: u64,
 }
 
 impl JobState {
-    /// Sets the moment from which starts of an open loop are due.
+    /// Sets the time from which the starts of an open loop are due.
     fn begin(&mut self, origin: u64) {
         self.origin = origin;
         self.sent = 0;
@@ -195,7 +195,8 @@ pub(crate) struct Worker<'a> {
     tally: Tally,
     schedule: Schedule,
     connecting: usize,
-    /// Whether a connection may be down: with thousands of them, a search for one takes longer than an answer.
+    /// Whether a connection may be down. It avoids a search for one among thousands, which would take longer than an
+    /// answer.
     may_be_down: bool,
     next_source: usize,
     active: usize,
@@ -203,7 +204,7 @@ pub(crate) struct Worker<'a> {
     is_draining: bool,
     drain_nanos: u64,
     tls: Option<String>,
-    /// Lines that have something to write.
+    /// Connections with output to write.
     dirty: Vec<usize>,
 }
 
@@ -293,7 +294,7 @@ impl<'a> Worker<'a> {
         let main = line(job.keeps(On::Main), On::Main);
         let on = if job.keeps(On::New) { On::New } else { On::Bind };
         let bind = line(job.keeps(On::Bind) || job.keeps(On::New), on);
-        // A connection has one bind at a time, so a client that does nothing else has no more than one request.
+        // A connection can have only one bind at a time, so a client that only binds has one outstanding request.
         let slot_count = if main.is_some() { job.outstanding } else { 1 };
         let slots = self.slots.len();
         self.slots.extend((0..slot_count).map(|_| Slot { client, ..Slot::default() }));
@@ -309,7 +310,7 @@ impl<'a> Worker<'a> {
     /// Runs from connecting to the last answer.
     pub(crate) fn run(mut self) -> io::Result<Finished> {
         let connected = self.connect_all();
-        // Whatever happens, the other threads must not wait for this one.
+        // Even on failure, the other threads must not wait for this one.
         self.shared.connected.wait();
         self.shared.scheduled.wait();
         connected?;
@@ -396,7 +397,7 @@ impl<'a> Worker<'a> {
         let Schedule { start, from, to, .. } = self.schedule;
         let mut is_running = false;
         for job in &mut self.jobs {
-            // The threads' starts are evenly spaced.
+            // The starts of the threads are evenly spaced.
             let offset = job.interval.unwrap_or_default() * self.index as f64 / self.shared.threads as f64;
             job.begin(start + offset as u64);
         }
@@ -431,7 +432,7 @@ impl<'a> Worker<'a> {
         self.drain()
     }
 
-    /// Starts all waiting slots: at first, and after a pause.
+    /// Starts all waiting slots, at the beginning and after a pause.
     fn resume(&mut self, phase_start: u64, now: u64) {
         for index in 0..self.jobs.len() {
             if self.jobs[index].interval.is_some() {
@@ -447,14 +448,14 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Open loop: starts operations that are due.
+    /// Starts the due operations of an open loop.
     fn pump(&mut self, now: u64) {
         for index in 0..self.jobs.len() {
             let Some(interval) = self.jobs[index].interval else { continue };
             loop {
                 let job = &mut self.jobs[index];
                 let due = job.next_due;
-                // In the pause nothing is due, and what is due after the end is not sent.
+                // During the pause nothing is due, and operations that are due after the end are not sent.
                 if due > now || due >= self.schedule.to {
                     break;
                 }
@@ -465,14 +466,14 @@ impl<'a> Worker<'a> {
                     break;
                 }
                 job.sent += 1;
-                // Fractions of nanoseconds would add up over hours, so the product and not the sum.
+                // Computed as a product, because the rounding errors of a sum would accumulate over hours.
                 job.next_due = job.origin + (job.sent as f64 * interval).round() as u64;
                 self.start(slot, due);
             }
         }
     }
 
-    /// Returns the number of intended starts before the end that were never sent.
+    /// Returns the number of intended starts before the end whose requests were never sent.
     fn unsent(&self) -> u64 {
         let unsent = |job: &JobState| match job.interval {
             Some(interval) if job.next_due < self.schedule.to && self.schedule.to != u64::MAX => {
@@ -494,7 +495,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Returns true if no slot is active and none ever will be.
+    /// Returns true if no slot is active, and none can become active.
     fn is_used_up(&self) -> bool {
         self.active == 0
             && self.jobs.iter().all(|job| job.interval.is_none())
@@ -505,8 +506,8 @@ impl<'a> Worker<'a> {
         [client.main, client.bind].into_iter().flatten().all(|line| self.lines[line].state != State::GivenUp)
     }
 
-    /// Waits for outstanding requests, and sends the requests that restore changed entries. Operations that were due
-    /// and could not be sent are dropped, because they would not be measured.
+    /// Waits for outstanding requests, and sends the requests that restore changed entries. Drops operations that were
+    /// due and could not be sent, because they would not be measured.
     fn drain(&mut self) -> io::Result<()> {
         self.is_draining = true;
         let began = self.now();
@@ -529,8 +530,8 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Starts the further steps that free slots owe. They restore entries that the workload changed and are not
-    /// counted.
+    /// Starts the outstanding restoring steps of free slots. They restore entries that the workload changed, and are
+    /// not counted.
     fn give_back(&mut self) {
         for index in 0..self.jobs.len() {
             let free = std::mem::take(&mut self.jobs[index].free);
@@ -546,7 +547,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Waits for events, at most until the next scheduled moment.
+    /// Waits for events, at most until the next scheduled time.
     fn wait(&mut self, now: u64) -> io::Result<()> {
         let due = |job: &JobState| {
             (job.interval.is_some() && !job.free.is_empty() && job.next_due < self.schedule.to)
@@ -568,7 +569,7 @@ impl<'a> Worker<'a> {
         self.turn(Some(TICK))
     }
 
-    /// Sets the timer, which is finer than the milliseconds of epoll.
+    /// Sets the timer, which has a finer resolution than the milliseconds of epoll.
     fn arm(&mut self, at: u64, left: Duration) -> io::Result<()> {
         if self.armed == at {
             return Ok(());
@@ -593,7 +594,7 @@ impl<'a> Worker<'a> {
         for event in &events {
             if event.token() == TIMER {
                 let mut count = [0; 8];
-                // Only to make it ready again.
+                // The read only clears the timer.
                 let _ = rustix::io::read(self.timer.as_fd(), &mut count);
                 self.armed = 0;
                 continue;
@@ -638,7 +639,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Handles a new socket; TLS starts first if it is wanted.
+    /// Handles an established socket. TLS starts first if it is required.
     fn on_connected(&mut self, index: usize) {
         let line = &mut self.lines[index];
         match &self.shared.secured[line.target] {
@@ -677,7 +678,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Handles a connection that is ready for LDAP.
+    /// Handles a connection that is ready for LDAP requests.
     fn on_open(&mut self, index: usize) {
         self.connecting -= 1;
         let line = &mut self.lines[index];
@@ -721,7 +722,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Returns true if a client has all connections that it keeps.
+    /// Returns true if all persistent connections of a client are established.
     fn is_ready(&self, client: usize) -> bool {
         let Client { main, bind, .. } = self.clients[client];
         [main, bind].into_iter().flatten().all(|line| {

@@ -1,4 +1,4 @@
-//! Answers: they are matched with their requests, checked and counted; broken connections are handled.
+//! Answers: matches them with their requests, checks and counts them. Also handles broken connections.
 
 use super::asking::{SlotKey, put_sasl_bind};
 use super::{ATTEMPTS_MAX, MESSAGE_LEN_MAX, Owed, READ_SIZE, RETRY_NANOS, SASL_BIND_IN_PROGRESS, Worker};
@@ -38,7 +38,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Handles the messages of one read, whose time is that of the read.
+    /// Handles the messages of one read. Their time is the time of the read.
     pub(super) fn take(&mut self, index: usize, octets: &[u8]) -> Result<(), String> {
         let now = self.now();
         let mut rest = octets;
@@ -58,7 +58,7 @@ impl Worker<'_> {
                     if self.lines[index].state == State::Handshaking && !rest.is_empty() {
                         return Err("the server sent octets between StartTLS and TLS".to_owned());
                     }
-                    // It may be a new connection by now, and these answers are of the old one.
+                    // It may have been replaced by a new connection, and these answers belong to the old one.
                     if !self.lines[index].state.is_open() {
                         break;
                     }
@@ -200,7 +200,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Counts a step, and goes on with the next step or the next operation.
+    /// Counts a step, and continues with the next step or the next operation.
     pub(super) fn end_step(
         &mut self,
         index: usize,
@@ -221,8 +221,8 @@ impl Worker<'_> {
         let job = self.clients[state.client].job;
         let is_open_loop = self.jobs[job].interval.is_some();
         if !operation.is_one || is_last {
-            // A rate counts the answers in the measured time. Latencies of an open loop are those of operations that
-            // were due in it, however late the answer: without the late ones the server would look better than it is.
+            // A rate counts the answers in the measured time. In an open loop, latencies are those of the operations
+            // due in it, however late the answer. Without late answers the server would look better than it is.
             let is_answered_in_time = self.tally.is_measured(now);
             let was_due =
                 if is_open_loop { self.tally.is_measured(state.intended) } else { is_answered_in_time };
@@ -278,7 +278,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Marks the bind connection as free, and sends the next bind.
+    /// Marks the bind connection as free, and sends the next queued bind.
     pub(super) fn next_bind(&mut self, index: usize) {
         let line = &mut self.lines[index];
         line.is_busy = false;
@@ -326,7 +326,7 @@ impl Worker<'_> {
         if is_given_up {
             self.give_up(index);
         } else if self.lines[index].on == On::New && self.lines[index].attempts > 0 {
-            // Nothing is kept: the next operation connects again.
+            // No connection is persistent here; the next operation connects again.
             let now = self.now();
             let job = self.clients[client].job;
             for slot in std::mem::take(&mut self.clients[client].parked) {
@@ -350,5 +350,5 @@ impl Worker<'_> {
     }
 }
 
-/// An unbind as message 1. Earlier requests are answered, so the id is free.
+/// An unbind as message 1. Earlier requests have been answered, so the id is free.
 const UNBIND: [u8; 7] = [0x30, 0x05, 0x02, 0x01, 0x01, 0x42, 0x00];

@@ -1,4 +1,4 @@
-//! Requests: operations are drawn, keys taken, messages written.
+//! Requests: draws operations, takes keys, and writes messages.
 
 use std::sync::atomic::Ordering;
 
@@ -31,7 +31,8 @@ impl Worker<'_> {
         self.issue(slot);
     }
 
-    /// Draws an operation by weight, and a key for it; or returns the step of it that the slot owes.
+    /// Draws an operation by weight, and a key for it. Returns instead the restoring step of that operation, if the
+    /// slot has one.
     fn draw(&mut self, job: usize, slot: usize) -> Option<Owed> {
         let planned = &self.shared.plan.jobs[job];
         for _ in 0..DRAWS_MAX {
@@ -64,7 +65,7 @@ impl Worker<'_> {
         None
     }
 
-    /// Sends a slot's request, or queues it if the connection allows one at a time.
+    /// Sends a slot's request, or queues it if the connection allows only one at a time.
     pub(super) fn issue(&mut self, slot: usize) {
         self.active += 1;
         let client = &self.clients[self.slots[slot].client];
@@ -140,7 +141,7 @@ impl Worker<'_> {
     }
 }
 
-/// The key of a slot: an entry of the data, or a number of the workload's own.
+/// The key of a slot: an entry of the data, or the number of one of the workload's own entries.
 pub(super) struct SlotKey<'a> {
     data: DataKey<'a>,
     number: u64,
