@@ -8,32 +8,31 @@ use super::{Passwords, Product};
 use crate::driver::Options;
 use crate::workload::{BindConnection, Operation, OperationName, Workload};
 
-/// Open files of a server in addition to connections: its data, its logs, a Java machine's archives, and the reserve of
-/// 389 DS.
+/// Open files of a server besides connections: its data, its logs, the archives of a JVM, and the reserve of 389 DS.
 const OTHER_FILES: u64 = 1_000;
-/// Number of own entries that are added even before a short run.
+/// Minimum number of own entries, even for a short run.
 const OWN_ENTRIES_MIN: u64 = 1_000;
-/// Shortest run that shows a server reach full speed.
+/// Minimum duration of a run that shows how a server reaches full speed.
 const FRESH_DURATION_MIN: Duration = Duration::from_secs(10);
 /// The result code of a compare with a different value (RFC 4511 section 4.10).
 const COMPARE_FALSE: u32 = 5;
 
-/// A workload as it is run.
+/// A workload, adapted to its environment.
 pub(super) struct AdaptedWorkload {
     pub(super) workload: Workload,
     pub(super) options: Options,
-    /// Differences from the workload, for the reader.
+    /// Differences from the original workload, for the reader.
     pub(super) notes: Vec<String>,
 }
 
-/// Returns the most files that a process may have open: servers and the driver alike.
+/// Returns the maximum number of open files of a process, which applies to servers and the driver.
 pub(super) fn open_files_max() -> u64 {
     let limits = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     limits.maximum.unwrap_or(u64::MAX)
 }
 
-/// Adapts a workload, or returns the reason why it cannot be measured. `earlier` are the workloads of the same group
-/// before it.
+/// Adapts a workload, or returns the reason why it cannot be measured. `earlier` has the workloads before it in the
+/// same group.
 pub(super) fn fit(
     workload: &Workload,
     earlier: &[Workload],
@@ -54,7 +53,7 @@ pub(super) fn fit(
     Ok(adapted)
 }
 
-/// Returns the connections that a client keeps or opens at a time.
+/// Returns the number of connections that a client has at a time.
 fn connections_each(operations: &[Operation]) -> u64 {
     let kinds = |wanted: &dyn Fn(&Operation) -> bool| operations.iter().any(wanted);
     let binds = kinds(&|operation| match operation.kind.get_ref() {
@@ -122,8 +121,8 @@ fn asks_the_same(one: &Workload, other: &Workload) -> bool {
     asked(one) == asked(other)
 }
 
-/// Reduces entries that exist only to be deleted to what a run of this length needs, in proportion to the workload's
-/// own.
+/// Reduces entries that exist only to be deleted to the number that a run of this length needs, in proportion to the
+/// workload's own number.
 fn fit_own_entries(adapted: &mut AdaptedWorkload) {
     let workload = &mut adapted.workload;
     let planned = workload.duration_seconds as f64;
@@ -137,8 +136,8 @@ fn fit_own_entries(adapted: &mut AdaptedWorkload) {
 }
 
 /// Refuses or changes compares of passwords. slapd, 389 DS and OpenDJ compare userPassword octet by octet
-/// (octetStringMatch, RFC 4519 section 2.41), so that a hashed one never matches. Pando verifies the password, like the
-/// server of the document with such compares.
+/// (octetStringMatch, RFC 4519 section 2.41), so a hashed password never matches. Pando verifies the password, as does
+/// the server in the document that has such compares.
 fn fit_password_compares(adapted: &mut AdaptedWorkload, target: &Target<'_>) -> Result<(), String> {
     let is_hashed = target.setup.passwords != Passwords::Clear;
     let product = &target.description.product;
@@ -169,7 +168,7 @@ fn fit_password_compares(adapted: &mut AdaptedWorkload, target: &Target<'_>) -> 
     Ok(())
 }
 
-/// Returns one workload for every mix of operations, without those that take long to prepare.
+/// Returns one workload for every mix of operations, except those that take long to prepare.
 pub(super) fn one_of_each(workloads: &[Workload]) -> Vec<&Workload> {
     let mut seen = Vec::new();
     let mut found = Vec::new();

@@ -1,5 +1,5 @@
-//! Comparison of the answers of servers with the same data: entries from all over the data are searched by name, by
-//! every indexed attribute and by parts of values, and the answers compared attribute by attribute.
+//! Comparison of the answers of servers with the same data. Entries from the whole data are searched by name, by every
+//! indexed attribute and by parts of values, and the answers are compared attribute by attribute.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use ldap::{Controls, Dn, FilterBuf, Request, ResultCode, Scope, SearchRequest, S
 use super::{Data, IndexKind, Passwords, PeerError, Setup};
 use crate::result::Comparison;
 
-/// Most entries of a search. If there are more, only the result code is compared, because each server chooses which
-/// entries it returns.
+/// Maximum number of entries of a search. If there are more, only the result code is compared, because each server
+/// chooses the entries that it returns.
 const SIZE_LIMIT: u32 = 200;
-/// Differences described in a result.
+/// Maximum number of differences that a result describes.
 const EXAMPLES_MAX: usize = 20;
 
 /// One search.
@@ -26,7 +26,8 @@ pub struct Question {
     pub filter: String,
 }
 
-/// A server's answer: the result code, and entries in a form that does not depend on order and spelling of names.
+/// A server's answer: the result code, and the entries in a form that does not depend on their order and the spelling
+/// of names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     code: ResultCode,
@@ -60,7 +61,7 @@ pub fn questions(setup: &Setup, data: &Data) -> Vec<Question> {
             }
         }
     }
-    // Samples share values; each is used once.
+    // Samples share values; each value is used once.
     let mut seen = std::collections::BTreeSet::new();
     questions.retain(|question| seen.insert((question.base.clone(), question.filter.clone())));
     questions
@@ -78,10 +79,10 @@ fn escaped(value: &str) -> String {
     text
 }
 
-/// Sends all searches to one server, whose data has passwords of this form.
+/// Sends all searches to one server, whose data has passwords in this form.
 ///
 /// # Errors
-/// The server does not answer. Result codes are answers.
+/// The server does not answer. Any result code is an answer.
 pub fn ask(
     connection: &mut Connection,
     questions: &[Question],
@@ -117,11 +118,12 @@ fn normal(entry: Entry, passwords: Passwords) -> (String, Attributes) {
     let mut attributes = Attributes::new();
     for attribute in entry.attributes {
         let name = attribute.description.to_ascii_lowercase();
-        // 389 DS stores access control in entries, which is specific to each server.
+        // 389 DS stores access control in entries, which differs between servers.
         if name == "aci" {
             continue;
         }
-        // Servers return a clear password as they store it: OpenDJ prefixes {CLEAR}. Hashes are the same on all.
+        // Servers return a clear-text password in their stored form: OpenDJ adds the prefix {CLEAR}. Hashes are the
+        // same on all servers.
         if name == "userpassword" && passwords == Passwords::Clear {
             continue;
         }
@@ -135,12 +137,12 @@ fn normal(entry: Entry, passwords: Passwords) -> (String, Attributes) {
     (normal_dn(&entry.dn), attributes)
 }
 
-/// Returns a DN in lower case and with normal escapes.
+/// Returns a DN in lower case and with uniform escapes.
 fn normal_dn(text: &str) -> String {
     Dn::parse(text).map_or_else(|_| text.to_lowercase(), |dn| dn.to_string().to_lowercase())
 }
 
-/// Compares answers to the same searches; all servers are compared with the first.
+/// Compares answers to the same searches. All servers are compared with the first one.
 pub fn compare(name: &str, questions: &[Question], servers: &[(String, Vec<Answer>)]) -> Comparison {
     let mut comparison = Comparison {
         workload: name.to_owned(),
@@ -201,8 +203,8 @@ fn difference(one: &Answer, other: &Answer) -> Option<String> {
     None
 }
 
-/// Compares values. 389 DS and OpenDJ add superclasses to objectClass, OpenLDAP and Pando return the given values; RFC
-/// 4512 section 3.3 allows both.
+/// Returns true if values are equal. 389 DS and OpenDJ add superclasses to objectClass; OpenLDAP and Pando return the
+/// given values. RFC 4512 section 3.3 allows both.
 fn are_same(name: &str, one: Option<&Vec<Vec<u8>>>, other: Option<&Vec<Vec<u8>>>) -> bool {
     match (one, other) {
         (Some(one), Some(other)) if name == "objectclass" => {
@@ -246,8 +248,7 @@ mod tests {
         check(Answer { code: ResultCode::BUSY, ..one.clone() }, "busy instead of success");
     }
 
-    /// `pando bench peers` said that 63 of 64 answers differed: OpenDJ shows a clear password with its scheme, the
-    /// others as it was given.
+    /// OpenDJ returns a clear-text password with its scheme, the others as it was given; that is not a difference.
     #[test]
     fn clear_passwords_are_each_server_s_own() {
         let answer = |password: &str, passwords: Passwords| {

@@ -1,16 +1,16 @@
-//! Configuration files that are LDIF (389 DS's `dse.ldif`, OpenDJ's `config.ldif`), changed as text: lines that are not
-//! changed stay as the vendor wrote them.
+//! Configuration files in LDIF (389 DS's `dse.ldif`, OpenDJ's `config.ldif`), edited as text, so that all other lines
+//! stay as the vendor wrote them.
 
 use super::PeerError;
 use std::path::Path;
 
-/// The entries of a file, each as its lines.
+/// Entries of a file, each as a list of lines.
 pub(super) struct Blocks {
     blocks: Vec<Vec<String>>,
 }
 
 impl Blocks {
-    /// Parses a file: drops comments, joins folded lines.
+    /// Parses a file. Drops comments and joins folded lines.
     pub(super) fn parse(text: &str) -> Blocks {
         let mut blocks = vec![Vec::<String>::new()];
         for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -30,7 +30,7 @@ impl Blocks {
         self.blocks.iter().map(|block| block.join("\n") + "\n\n").collect()
     }
 
-    /// Sets attributes of the entry of this name, each to one value that replaces all its values.
+    /// Sets attributes of the entry with this DN. Each gets one value, which replaces all its values.
     ///
     /// # Errors
     /// There is no such entry; `file` is for the message.
@@ -44,7 +44,7 @@ impl Blocks {
         Ok(())
     }
 
-    /// Removes the entries for which `is_unwanted` returns true, given name and lines.
+    /// Removes the entries for which `is_unwanted` returns true, given DN and lines.
     pub(super) fn remove(&mut self, is_unwanted: impl Fn(&str, &[String]) -> bool) {
         self.blocks.retain(|block| !is_unwanted(dn_of(block), block));
     }

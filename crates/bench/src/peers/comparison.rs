@@ -1,15 +1,14 @@
-//! Comparison of servers in one run: each is loaded in turn, and all get the same searches and alternate under the same
-//! load.
+//! Comparison of servers in one run. Each is loaded in turn; all receive the same searches, and alternate under the
+//! same load.
 //!
-//! Only one server runs at any moment. The others are stopped (SIGSTOP): they stay warm and keep their memory, but do
-//! no housekeeping at the cost of the measured one. Pages of their files that the system reclaims meanwhile are read
-//! again before their turn. Each round has another order of servers, so that none always follows the same neighbour. If
-//! the disk has no room for all data at a time, or on request, one server goes through all rounds before the next is
-//! loaded, which is reported.
+//! Only one server runs at a time. The others are stopped (SIGSTOP): they stay warm and retain their memory, but their
+//! housekeeping cannot disturb the measured server. Pages of their files that the system has reclaimed are read again
+//! before their turn. The order of the servers differs from round to round, so that none always follows the same one.
+//! If the disk has no space for the data of all servers, or on request, one server completes all rounds before the next
+//! is loaded, which the result states.
 //!
-//! No measurement is lost: the caller receives the result after every workload, to save it, and a comparison that is
-//! given the result of an earlier one ([`super::done`]) continues it. A server that ends during a workload is started
-//! again for the next one.
+//! No measurement is lost: the caller receives and saves the result after every workload, and a comparison can continue
+//! the result of an earlier one ([`super::done`]). A server that ends during a workload is restarted for the next one.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -20,36 +19,36 @@ use super::{Data, Peer, PeerError, Product, Programs, Room, Server, Setup, done,
 use crate::result::{Comparison, RunResult, ServerDescription, WorkloadResult, now_text};
 use crate::workload::Workload;
 
-/// Longest time that a server may be busy after its clients have disconnected: enough for a garbage collection or a
+/// Maximum time that a server may be busy after its clients have disconnected: enough for a garbage collection or a
 /// checkpoint.
 const SETTLE_MAX: Duration = Duration::from_secs(10);
 
 const LOAD_TITLE: &str = "Bulk load by the server's own loader";
 
-/// Subject of a comparison.
+/// Parameters of a comparison.
 pub struct Plan<'p> {
-    /// The servers; the others are compared with the first.
+    /// The servers. All others are compared with the first.
     pub products: &'p [Product],
     /// Paths of their programs.
     pub programs: &'p Programs,
-    /// A folder for their data; each gets its own in it.
+    /// Folder for the data. Each server has a subfolder.
     pub folder: PathBuf,
-    /// Setup that they have in common.
+    /// Common setup.
     pub setup: Setup,
-    /// Whether they also write their data as LDIF.
+    /// Whether the servers also export their data as LDIF.
     pub export: bool,
     /// Number of runs of each workload on each server.
     pub rounds: u32,
     /// Length of the warm-up of servers that compile their code, after each start.
     pub java_warm_up: Duration,
-    /// Whether one server goes through all rounds before the next is loaded, even if there is room for all. Data of
-    /// millions of entries then has all of the memory.
+    /// Whether one server completes all rounds before the next is loaded, even if there is space for all. The data of
+    /// millions of entries can then use all memory.
     pub one_at_a_time: bool,
 }
 
 /// Receivers of progress reports.
 pub struct Follower<'f> {
-    /// Receives the progress in words, a line at a time.
+    /// Receives the progress as text, line by line.
     pub say: &'f mut dyn FnMut(&str),
     /// Receives the result after every workload, to save it.
     pub save: &'f mut dyn FnMut(&RunResult),
@@ -71,12 +70,12 @@ impl Contestant {
     }
 }
 
-/// Compares, and appends to the result: a load for every server, its workloads, and the comparison of answers. A server
-/// that fails stays in the result with the reason, and the others go on. Measurements that the result contains already
-/// are not repeated.
+/// Compares the servers, and appends to the result: the load of every server, its workloads, and the comparison of
+/// answers. A server that fails remains in the result with the reason, and the others continue. Measurements that the
+/// result already contains are not repeated.
 ///
 /// # Errors
-/// The disk is too small for any of them.
+/// The disk is too small for any of the servers.
 pub fn compare(
     plan: &Plan<'_>,
     data: &Data,
@@ -136,7 +135,7 @@ impl Run<'_> {
             for workload in 0..measure.workloads().len() {
                 self.round(measure, workload, round, &mut contestants);
                 (self.save)(self.result);
-                // The next round begins with another server.
+                // The next round begins with a different server.
                 let len = contestants.len().max(1);
                 contestants.rotate_left(1 % len);
             }
@@ -144,8 +143,8 @@ impl Run<'_> {
         contestants.into_iter().for_each(|contestant| self.end(contestant));
     }
 
-    /// Compares one server at a time. A server that an earlier run has finished is not loaded again, and its answers
-    /// are not compared with those of this run.
+    /// Compares one server at a time. A server that an earlier run completed is not loaded again, and its answers are
+    /// not compared with those of this run.
     fn one_after_another(&mut self, measure: &mut dyn Measure) {
         for product in self.plan.products {
             if done::is_product_done(self.result, measure.workloads(), *product, self.plan.rounds) {
@@ -165,8 +164,8 @@ impl Run<'_> {
         }
     }
 
-    /// Returns a server that is loaded, compared, warm and stopped by SIGSTOP. If it fails, the result has the reason
-    /// for its load and for every workload.
+    /// Returns a server that is loaded, checked, warmed up and stopped by SIGSTOP. If it fails, the result has the
+    /// reason for its load and for every workload.
     fn prepare(&mut self, product: Product, measure: &mut dyn Measure) -> Option<Contestant> {
         match self.try_prepare(product, measure) {
             Ok(contestant) => Some(contestant),
@@ -220,7 +219,7 @@ impl Run<'_> {
         Ok(contestant)
     }
 
-    /// Loads it, and keeps what that took; the server as the result describes it.
+    /// Loads the server and records the cost. Returns the server's description for the result.
     fn load(&mut self, peer: &mut dyn Peer) -> Result<ServerDescription, PeerError> {
         let load = peer.bulk_load(self.data)?;
         let export = if self.plan.export { loading::export(peer)? } else { None };
@@ -236,7 +235,7 @@ impl Run<'_> {
             load.disk_bytes as f64 / 1e6
         ));
         description.bulk_load = Some(loaded);
-        // An earlier run that this one continues may have loaded the same data.
+        // This run may continue an earlier one that loaded the same data.
         if !self.result.workloads.iter().any(|load| done::is_load_of(load, &description)) {
             self.result.workloads.push(WorkloadResult {
                 workload: BULK_LOAD.to_owned(),
@@ -254,7 +253,7 @@ impl Run<'_> {
         Ok(description)
     }
 
-    /// Takes over a server that has started for this contestant.
+    /// Assigns a started server to its contestant.
     fn take(&mut self, contestant: &mut Contestant, server: Server) {
         contestant.description.uris = vec![format!("ldap://{}", server.address())];
         self.result.environment.set_server_process(server.id());
@@ -276,7 +275,7 @@ impl Run<'_> {
         measure.warm_up(time, &target);
     }
 
-    /// Stops the server if it runs, and starts it; with cold caches if the workload wants that.
+    /// Restarts or starts the server, with cold caches if the workload requires that.
     fn start_again(
         &mut self,
         contestant: &mut Contestant,

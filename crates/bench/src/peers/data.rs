@@ -1,8 +1,8 @@
 //! The data of a comparison: generated once, as a file that every server's own loader reads, and synced to the disk
 //! before the first load.
 //!
-//! Clear passwords of a template are hashed while the file is written, so that no loader spends time on hashing and
-//! every server verifies the same {SSHA} values. A few entries, evenly spread, are kept as samples for searches.
+//! Clear-text passwords of a template are hashed when the file is written, so that no loader spends time on hashing and
+//! every server verifies the same {SSHA} values. A few evenly distributed entries are stored as samples for searches.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -22,31 +22,31 @@ use crate::template::{Parameters, Template, TemplateError, shipped};
 
 /// Number of slow hashes computed for a password.
 const SLOW_SALTS: usize = 16;
-/// Most entries that are kept as samples.
+/// Maximum number of entries stored as samples.
 const SAMPLES_MAX: u64 = 64;
-/// A sample larger than this, such as a group of millions, is not kept.
+/// Maximum size of a sample in bytes. Larger entries, such as a group of millions, are not stored.
 const SAMPLE_BYTES_MAX: usize = 1 << 20;
 
-/// LDIF in a file.
+/// An LDIF file.
 #[derive(Clone, Debug)]
 pub struct Data {
     /// The file.
     pub path: PathBuf,
-    /// The template it came from.
+    /// The template from which it was generated.
     pub template: String,
-    /// The seed it came from.
+    /// The seed with which it was generated.
     pub seed: u64,
-    /// Its entries.
+    /// Number of entries.
     pub entries: u64,
-    /// Its size.
+    /// Size of the file.
     pub bytes: u64,
-    /// The root of the tree: the name of the first entry.
+    /// The suffix: the DN of the first entry.
     pub suffix: String,
-    /// Definitions that it needs beyond standard schema, in OpenLDAP's form.
+    /// Definitions that it needs in addition to the standard schema, in OpenLDAP's form.
     pub schema: Option<String>,
-    /// Entries from all over it.
+    /// Entries from the whole file.
     pub samples: Vec<Entry>,
-    /// A user of the data, with the password in clear.
+    /// A user of the data, with the password in clear text.
     pub user: Option<(String, String)>,
 }
 
@@ -54,7 +54,7 @@ pub struct Data {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {
-    /// The template is wrong.
+    /// The template is invalid.
     #[error(transparent)]
     Template(#[from] TemplateError),
     /// The file cannot be written.
@@ -65,16 +65,16 @@ pub enum DataError {
         /// Error of the system.
         error: io::Error,
     },
-    /// There is nothing in it.
+    /// The template generates no entry.
     #[error("the template {0} makes no entry")]
     Empty(String),
 }
 
 impl Data {
-    /// Generates a shipped template, or one in a file, into `path`, with passwords hashed.
+    /// Generates a shipped template, or one in a file, into `path`, with hashed passwords.
     ///
     /// # Errors
-    /// The template is wrong or the file cannot be written.
+    /// The template is invalid or the file cannot be written.
     pub fn generate(
         template: &str,
         parameters: &Parameters,
@@ -84,7 +84,7 @@ impl Data {
         Data::generate_with(template, parameters, seed, path, Passwords::Salted)
     }
 
-    /// Generates data with passwords in this form.
+    /// Generates data with passwords in the given form.
     ///
     /// # Errors
     /// As [`Data::generate`].
@@ -104,7 +104,8 @@ impl Data {
         let mut filter = Filter::new(out, seed, count.div_ceil(SAMPLES_MAX).max(1), passwords);
         parsed.generate(seed, threads, &mut filter).map_err(io)?;
         let filtered = filter.finish().map_err(io)?;
-        // Otherwise the system would write the file out while a loader is measured, and longer for slower loaders.
+        // Otherwise the system would write the file to disk while a loader is measured, and disturb slower loaders for
+        // longer.
         file.sync_all().map_err(io)?;
         Ok(Data {
             path: path.to_owned(),
@@ -121,7 +122,7 @@ impl Data {
 }
 
 impl Data {
-    /// Checks that a loader took all of it, by its own count.
+    /// Checks by the loader's own count that it loaded all entries.
     pub(super) fn must_be_loaded(&self, loaded: Option<u64>, by: &str, said: &str) -> Result<(), PeerError> {
         if loaded == Some(self.entries) {
             return Ok(());
@@ -131,17 +132,17 @@ impl Data {
     }
 }
 
-/// A writer that takes LDIF in parts of any size, and passes it on line by line with passwords hashed.
+/// A writer that receives LDIF in chunks of any size, and passes it on line by line with hashed passwords.
 struct Filter<W> {
     out: W,
     salts: Seeded,
-    /// Interval of the entries that are kept.
+    /// Interval of the entries that are stored.
     stride: u64,
-    /// Storage form that replaces clear passwords.
+    /// Storage form that replaces clear-text passwords.
     passwords: Passwords,
-    /// Slow hashes computed so far, by the password.
+    /// Slow hashes computed so far, by password.
     slow: BTreeMap<Vec<u8>, Vec<String>>,
-    /// Name of the current record, until a user with a password is found.
+    /// DN of the current record, until a user with a password is found.
     dn: String,
     /// Beginning of an incomplete line.
     partial: Vec<u8>,
@@ -185,7 +186,7 @@ impl<W: Write> Filter<W> {
         Ok(self.filtered)
     }
 
-    /// Takes one line with its end.
+    /// Processes one line, including its end.
     fn line(&mut self, line: &[u8]) -> io::Result<()> {
         if line == b"\n" {
             self.end_of_record();
@@ -209,11 +210,11 @@ impl<W: Write> Filter<W> {
             Passwords::Salted => Ok(Some(ssha(clear, self.salts.bytes()))),
             Passwords::Clear => Ok(None),
             Passwords::Slow => {
-                // Slow hashes take milliseconds each, so users with the same password share a few of them. Verifying
-                // costs a server the same.
+                // A slow hash takes milliseconds, so users with the same password share a few hashes. The cost of
+                // verifying does not change.
                 let made = self.slow.entry(clear.to_vec()).or_default();
                 if made.len() < SLOW_SALTS {
-                    // crypt(3) takes 16 characters of salt, the encoding of twelve octets.
+                    // crypt(3) expects 16 characters of salt, which encode twelve octets.
                     let salt = self.salts.bytes::<12>();
                     let hashed = ShaCrypt::default().hash_password_with_salt(clear, &salt);
                     let hashed =
@@ -295,7 +296,7 @@ impl<W: Write> Write for Filter<W> {
     }
 }
 
-/// Returns the password, if the line has one in clear. Templates write passwords on one line.
+/// Returns the password, if the line has one in clear text. Templates write passwords on one line.
 fn clear_password(line: &[u8]) -> Option<Vec<u8>> {
     let rest = line.strip_prefix(b"userPassword:")?;
     let clear = match rest.strip_prefix(b":") {

@@ -1,8 +1,8 @@
-//! Conversion of the schema of a data set from OpenLDAP's form to that of servers that read it as values of a schema
+//! Conversion of the schema of the data from OpenLDAP's form to the form of servers that read it as values of a schema
 //! entry.
 
-/// Converts `attributetype ( ... )` and `objectclass ( ... )` to lines `attributeTypes: ( ... )` and `objectClasses: (
-/// ... )`: attribute types first, without comments, each definition on one line.
+/// Converts `attributetype ( ... )` and `objectclass ( ... )` to lines `attributeTypes: ( ... )` and
+/// `objectClasses: ( ... )`: attribute types first, without comments, one definition per line.
 pub(super) fn as_values(schema: &str) -> Vec<(&'static str, String)> {
     let mut values: Vec<(&'static str, String)> = Vec::new();
     for line in schema.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
@@ -22,7 +22,7 @@ pub(super) fn as_values(schema: &str) -> Vec<(&'static str, String)> {
     values
 }
 
-/// Returns an LDIF of a schema entry with them, the form of 389 DS's and OpenDJ's schema files.
+/// Returns the LDIF of a schema entry with these definitions, as in the schema files of 389 DS and OpenDJ.
 pub(super) fn as_ldif(schema: &str) -> String {
     let mut text =
         "dn: cn=schema\nobjectClass: top\nobjectClass: ldapSubentry\nobjectClass: subschema\ncn: schema\n"

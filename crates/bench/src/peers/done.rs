@@ -1,4 +1,4 @@
-//! Measurements that a result contains already, so that an interrupted comparison continues.
+//! Measurements that a result already contains, so that an interrupted comparison can continue.
 
 use super::Product;
 use super::measure::BULK_LOAD;
@@ -6,8 +6,8 @@ use super::under_load::Group;
 use crate::result::{RunResult, ServerDescription, WorkloadResult};
 use crate::workload::Workload;
 
-/// Removes measurements that are to be repeated: all that are incomplete, and those of the null responder, which is
-/// measured at the end of a run.
+/// Removes the measurements to be repeated: all incomplete ones, and those of the null responder, which are made at the
+/// end of a run.
 pub fn forget_failed(result: &mut RunResult) {
     result.workloads.retain(|measured| measured.complete);
     result.limits.clear();
@@ -29,8 +29,8 @@ pub fn is_group_done(result: &RunResult, group: &Group, products: &[Product], ro
     products.iter().all(|product| is_product_done(result, &group.workloads, *product, rounds))
 }
 
-/// Returns true if these workloads are complete on a product. Without workloads the product must be loaded and compared
-/// in any case.
+/// Returns true if these workloads are complete on a product. If there are no workloads, the product must be loaded and
+/// compared in any case.
 pub(super) fn is_product_done(
     result: &RunResult,
     workloads: &[Workload],
@@ -43,7 +43,8 @@ pub(super) fn is_product_done(
         && all.into_iter().all(|(workload, round)| is_done(result, &workload.name, round, &product))
 }
 
-/// Returns the description of a product in the result, without its load; only its name if it was not measured.
+/// Returns the description of a product in the result, without its load. If it was not measured, the description has
+/// only its name.
 pub fn known_server(result: &RunResult, product: Product) -> ServerDescription {
     let label = product.label();
     let is_it = |name: &str| name.strip_prefix(label).is_some_and(|rest| rest.starts_with(' '));
