@@ -1,22 +1,22 @@
 //! 389 Directory Server (ns-slapd) with the bdb backend, as Debian packages it.
 //!
-//! Its own `dscreate` sets up instances in the system's folders; we fill in the template that the package brings for it
-//! (`template-dse.ldif`), so everything stays in the folder given.
+//! The vendor's `dscreate` sets up instances in the system's folders. Instead, this module fills in the package's
+//! template (`template-dse.ldif`), so that everything is in the given folder.
 //!
 //! Settings and their sources (Red Hat Directory Server, Configuration and schema reference, and its guide to
-//! performance tuning, which are 389 DS's documentation too):
-//! - Caches: left to autotuning (`nsslapd-cache-autosize`, on by default), as the tuning guide recommends; of the
-//!   memory that is free at the start.
+//! performance tuning, which also document 389 DS):
+//! - Caches: left to autotuning (`nsslapd-cache-autosize`, on by default), as the tuning guide recommends, based on the
+//!   free memory at the start.
 //! - `nsslapd-import-cache-autosize -1`: the default, half of the free memory for `ldif2db`.
 //! - `nsslapd-threadnumber -1`: the default, autotuned to the machine.
 //! - `nsslapd-db-durable-transaction on`: the default; every transaction is synced.
-//! - `passwordStorageScheme SSHA` in place of PBKDF2, so that no server hashes longer than another; with it a bind
-//!   rewrites no password either (`nsslapd-enable-upgrade-hash`).
-//! - Access, security and audit log off: none of the servers here logs its operations, unless a workload is about that
-//!   (access log).
-//! - Indexes: the template's default indexes go, but for those that the server needs for itself; those of the
-//!   comparison come.
-//! - Anonymous may read, userPassword excepted, by an access control item in the root of the tree.
+//! - `passwordStorageScheme SSHA` in place of PBKDF2, so that no server hashes longer than another; so a bind does not
+//!   rewrite passwords either (`nsslapd-enable-upgrade-hash`).
+//! - Access, security and audit log off: no server here logs its operations, unless the workload requires it (access
+//!   log).
+//! - Indexes: those of the comparison replace the template's default indexes, except those that the server itself
+//!   needs.
+//! - Anonymous clients may read all attributes except userPassword, by an access control item in the suffix entry.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -37,7 +37,7 @@ const FILES: [&str; 2] = ["/etc/dirsrv/config/slapd-collations.conf", "/etc/dirs
 const BACKEND: &str = "cn=userRoot,cn=ldbm database,cn=plugins,cn=config";
 const READ_ACCESS: &str = "(targetattr!=\"userPassword\")(version 3.0; acl \"anonymous reads\"; \
                            allow (read, search, compare) userdn=\"ldap:///anyone\";)";
-/// Locks of the database: a group of millions needs more than the 10,000 of the default.
+/// Maximum number of locks of the database. A group of millions needs more than the default of 10,000.
 const LOCKS: &str = "100000";
 
 /// ns-slapd in a folder.
@@ -49,10 +49,10 @@ pub struct Ds389 {
 }
 
 impl Ds389 {
-    /// Writes its configuration.
+    /// Writes the configuration.
     ///
     /// # Errors
-    /// It is not installed, the template has an unknown form, or the folder cannot be written.
+    /// 389 DS is not installed, the template has an unknown form, or the folder cannot be written.
     pub fn configure(folder: &Path, setup: &Setup) -> Result<Ds389, PeerError> {
         must_exist(Path::new(PROGRAM))?;
         for name in ["config/schema", "db", "home", "log", "run", "lock", "bak", "ldif", "tmp"] {
@@ -83,13 +83,13 @@ impl Ds389 {
         command
     }
 
-    /// Lets anonymous clients read; a second call changes nothing.
+    /// Allows anonymous clients to read. A second call changes nothing.
     fn open_for_reading(&self, server: &Server) -> Result<(), PeerError> {
         let mut connection = server.bound(&self.setup.admin_dn, &self.setup.admin_password)?;
         let done = connection.modify(&self.setup.suffix, &[(ChangeOperation::Add, "aci", &[READ_ACCESS])]);
         match done {
             Ok(outcome) if outcome.is_success() => Ok(()),
-            // There is no tree yet, in a test that loads nothing or loads over LDAP.
+            // The suffix has no entry yet, in a test that loads nothing or loads over LDAP.
             Ok(outcome) if outcome.code == ldap::ResultCode::NO_SUCH_OBJECT => Ok(()),
             Ok(outcome) => Err(PeerError::Answer(format!(
                 "{}: access control: {} {}",
@@ -124,7 +124,7 @@ impl Peer for Ds389 {
         let mut command = self.command(Some("ldif2db"));
         command.args(["-n", "userRoot", "-i"]).arg(&data.path);
         let cost = process::run(&command, &self.log(), process::data_time_max(data.bytes))?;
-        // It writes its messages to its own log.
+        // The server writes its messages to its own log.
         let said = process::end_of(&self.folder.join("log/errors"));
         data.must_be_loaded(imported_in(&said), &format!("{}: ldif2db", self.product), &said)?;
         let disk_bytes = process::disk_bytes(&self.folder.join("db"));
@@ -138,7 +138,7 @@ impl Peer for Ds389 {
         blocks.set(&file, "cn=config", &[("nsslapd-port", &address.port().to_string())])?;
         write_file(&file, &blocks.text())?;
         let mut command = self.command(None);
-        // -d keeps it in the foreground.
+        // `-d` runs it in the foreground.
         command.arg("-i").arg(self.folder.join("run/pid")).args(["-d", "0"]);
         let cores = &self.setup.server_cores;
         let server = Server::start(&self.product, &command, &self.log(), address, cores)?;
@@ -218,7 +218,7 @@ fn set_options(blocks: &mut Blocks, setup: &Setup) -> Result<(), PeerError> {
     blocks.set(file, "cn=config,cn=ldbm database,cn=plugins,cn=config", &[("nsslapd-db-locks", LOCKS)])
 }
 
-/// Adds the backend of the tree, with its indexes.
+/// Adds the backend of the suffix, with its indexes.
 fn add_backend(blocks: &mut Blocks, folder: &Path, setup: &Setup) {
     let top = ("objectclass", "top");
     let directory = folder.join("db/userRoot").display().to_string();
@@ -259,10 +259,10 @@ fn add_backend(blocks: &mut Blocks, folder: &Path, setup: &Setup) {
     );
 }
 
-/// The entry cache as its loader sees it, a tenth of the memory: about what autotuning gives a server. `dscreate`
-/// starts each new server once, and autotuning writes the size down; a loader that runs before any start sees the least
-/// size there is, 512,000 octets, from which it also takes the length of the queue between its threads, and then spends
-/// nearly all its time asleep (270 entries a second here). A server that starts overwrites it.
+/// Returns the size of the entry cache for the loader: a tenth of the memory, which is about the result of autotuning.
+/// `dscreate` starts each new server once, and autotuning then stores the size. A loader that runs before any start
+/// uses the minimum of 512,000 octets. It also derives the length of the queue between its threads from it, and then
+/// sleeps nearly all the time. A server that starts overwrites the value.
 fn entry_cache_bytes(setup: &Setup) -> u64 {
     (setup.memory_bytes / 10).max(1 << 28)
 }
@@ -282,7 +282,8 @@ fn version_in(said: &str) -> Option<&str> {
     said.split_once("389-Directory/")?.1.split_whitespace().next()
 }
 
-/// Returns the entries of `... Import complete.  Processed 2002 entries in 9 seconds. (222.44 entries/sec)`.
+/// Returns the number of entries from `... Import complete.  Processed 2002 entries in 9 seconds. (222.44
+/// entries/sec)`.
 fn imported_in(said: &str) -> Option<u64> {
     said.rsplit_once("Import complete.  Processed ")?.1.split(' ').next()?.parse().ok()
 }
@@ -310,7 +311,7 @@ mod tests {
             "passwordStorageScheme: SSHA\n",
             "cn: cn\nnssystemindex: false\nnsindextype: eq\nnsindextype: sub\n",
             "dn: cn=\"dc=example,dc=com\",cn=mapping tree,cn=config\n",
-            // Without it the loader takes minutes for what takes seconds.
+            // Without it, the loader takes minutes rather than seconds.
             &format!("nsslapd-cachememsize: {}\n", entry_cache_bytes(&setup)),
         ] {
             assert!(text.contains(part), "no {part:?} in\n{text}");

@@ -1,4 +1,4 @@
-//! Loading the same data into servers, one after the other, each with its own bulk loader.
+//! Loading the same data into servers in turn, each with its own bulk loader.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use strum::IntoStaticStr;
 use super::{BulkLoad, Cost, Data, Ds389, OpenDj, OpenLdap, Pando, Peer, PeerError, Setup, process};
 use crate::result::{self, DataSet, ServerDescription, setting};
 
-/// A product that we know how to run.
+/// A supported product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum Product {
@@ -23,15 +23,15 @@ pub enum Product {
 }
 
 impl Product {
-    /// All of them, Pando first.
+    /// All products, Pando first.
     pub const ALL: [Product; 4] = [Product::Pando, Product::OpenLdap, Product::Ds389, Product::OpenDj];
 
-    /// Returns its name on the command line.
+    /// Returns the name of the product on the command line.
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// Returns its name in tables, without its version.
+    /// Returns the name of the product in tables, without its version.
     pub fn label(self) -> &'static str {
         match self {
             Product::Pando => "Pando",
@@ -41,8 +41,8 @@ impl Product {
         }
     }
 
-    /// Returns the octets on the disk for each octet of LDIF, while it loads and afterwards, temporary files included;
-    /// measured with the 19 attributes of `people` and nine indexes, and rounded up.
+    /// Returns the disk space per octet of LDIF, including temporary files, during and after the load. Rounded up from
+    /// measurements with the 19 attributes of `people` and nine indexes.
     fn disk_per_ldif(self) -> u64 {
         match self {
             Product::Pando | Product::OpenDj => 4,
@@ -60,19 +60,19 @@ impl FromStr for Product {
     }
 }
 
-/// Paths of the programs that have no fixed path.
+/// Paths of the programs without a fixed path.
 #[derive(Clone, Debug)]
 pub struct Programs {
     /// The pando binary.
     pub pando: PathBuf,
-    /// OpenDJ's folder as it was unpacked.
+    /// OpenDJ's unpacked folder.
     pub opendj: PathBuf,
 }
 
-/// Configures a server in a folder, given as an absolute path: some tools need that.
+/// Configures a server in a folder. The path must be absolute, because some tools require it.
 ///
 /// # Errors
-/// It is not installed, or cannot be configured.
+/// The product is not installed, or cannot be configured.
 pub fn configure(
     product: Product,
     programs: &Programs,
@@ -87,22 +87,22 @@ pub fn configure(
     })
 }
 
-/// Room for the servers' data: all at a time, or, if the disk is too small, one at a time.
+/// Disk space for the servers' data: for all of them or, if the disk is too small, for one at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
-    /// For all.
+    /// Space for all servers.
     ForAll,
-    /// For one after the other.
+    /// Space for one server at a time.
     ForOne,
 }
 
-/// Returns the room on the disk.
+/// Returns whether the disk has space for all servers or for one.
 ///
 /// # Errors
-/// The disk is too small for one of them; the error states how much is missing.
+/// The disk is too small for one of them; the error states how much space is missing.
 pub fn room(products: &[Product], data: &Data, folder: &Path) -> Result<Room, PeerError> {
     let free = process::free_disk_bytes(folder).map_err(PeerError::io("look at the disk of", folder))?;
-    // A tenth stays free: a full disk hurts more than this run.
+    // A tenth remains free: a full disk would be worse than a failed run.
     let usable = free - free / 10;
     let needs = products.iter().map(|product| product.disk_per_ldif() * data.bytes);
     let (all, most) = (needs.clone().sum::<u64>(), needs.max().unwrap_or_default());
@@ -120,7 +120,7 @@ pub fn room(products: &[Product], data: &Data, folder: &Path) -> Result<Room, Pe
     }
 }
 
-/// Writes a server's data as LDIF next to its folder, and removes it again. Returns `None` for a server without a tool
+/// Exports a server's data as LDIF next to its folder, and removes the file. Returns `None` if the server has no tool
 /// for it.
 ///
 /// # Errors
@@ -155,7 +155,7 @@ pub fn description(peer: &dyn Peer, setup: &Setup, data: &Data) -> ServerDescrip
     server
 }
 
-/// Returns the figures of a bulk load, as a result contains them.
+/// Returns the figures of a bulk load in the form of a result.
 pub fn load_result(load: &BulkLoad, export: Option<(Cost, u64)>, data: &Data) -> result::BulkLoad {
     result::BulkLoad {
         loader: load.command.clone(),

@@ -1,4 +1,4 @@
-//! The interface between a comparison and the load that it puts on servers.
+//! The interface between a comparison and the load on its servers.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use super::{Data, Server, Setup};
 use crate::result::{ServerDescription, WorkloadResult};
 use crate::workload::Workload;
 
-/// Name of the rows of bulk loads in a result.
+/// Name of bulk loads in a result.
 pub const BULK_LOAD: &str = "bulk-load";
 
 /// A load that a comparison puts on servers.
 pub trait Measure {
-    /// Returns the workloads to measure. If there are none, servers are loaded and queried one after the other.
+    /// Returns the workloads to measure. If there are none, the servers are only loaded and queried, one at a time.
     fn workloads(&self) -> &[Workload];
 
     /// Runs one workload once. Failures are part of the result.
@@ -23,12 +23,12 @@ pub trait Measure {
 
 /// A server that is ready for load.
 pub struct Target<'t> {
-    /// Its process.
+    /// Process of the server.
     pub server: &'t Server,
     /// Its description for the result.
     pub description: &'t ServerDescription,
-    /// The identity to bind as, and the root of the data.
+    /// Identity of the bind, and the suffix of the data.
     pub setup: &'t Setup,
-    /// The entries that it holds.
+    /// The loaded data.
     pub data: &'t Data,
 }

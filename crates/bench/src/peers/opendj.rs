@@ -1,23 +1,23 @@
 //! OpenDJ (Open Identity Platform) with the Berkeley DB Java Edition backend, from Maven Central.
 //!
-//! An instance is a copy of the pristine folder that `./dev peers` creates, set up by OpenDJ's own `setup`. Settings
-//! that `setup` lacks are then made in `config/config.ldif` and `config/java.properties`, with the server stopped.
+//! An instance is a copy of the unpacked folder that `./dev peers` creates, set up by OpenDJ's own `setup`. Settings
+//! that `setup` does not support are then written to `config/config.ldif` and `config/java.properties`, while the
+//! server is stopped.
 //!
-//! Settings and their sources (OpenDJ Administration Guide, chapter on tuning servers for performance;
-//! configuration reference):
+//! Settings and their sources (OpenDJ Administration Guide, chapter on tuning servers for performance; configuration
+//! reference):
 //! - JVM: `-server`, `-Xms` equal to `-Xmx`; a quarter of the memory, at least 2 GiB, so that all servers of a
-//!   comparison fit in at a time. G1 is named because a JVM that sees one core would take the serial collector, which
-//!   the guide advises against for servers.
-//! - `db-cache-percent 60`: the guide's default of 50 is for heaps up to 2 GiB, with larger ones more may be given.
-//! - `db-txn-write-no-sync false`: every transaction is synced. The default is true, which leaves up to a second of
-//!   answered changes to the operating system; every server here syncs before it answers.
-//! - Both access loggers off: none of the servers here logs its operations, unless a workload is about that (the
-//!   file-based one).
-//! - Salted SHA-1 is the default scheme and named here.
+//!   comparison fit into memory. G1 is set explicitly, because a JVM with one core would use the serial collector,
+//!   which the guide advises against for servers.
+//! - `db-cache-percent 60`: the default of 50 is for heaps up to 2 GiB; the guide allows more for larger ones.
+//! - `db-txn-write-no-sync false`: every transaction is synced. With the default of true, up to a second of
+//!   acknowledged changes may not be synced; every server here syncs before it answers.
+//! - Both access loggers off: no server here logs its operations, unless the workload requires it (file-based logger).
+//! - Salted SHA-1 is the default scheme, and is set explicitly.
 //! - No size, time and look-through limits, as for every server here.
-//! - Indexes: the default ones go, but for those that the server needs for itself; those of the comparison come.
-//!   Default index entry limit.
-//! - `import-ldif` offline, with half of the memory as its heap: the guide says to give it as much as possible.
+//! - Indexes: those of the comparison replace the default ones, except those that the server itself needs. The index
+//!   entry limit is the default.
+//! - `import-ldif` offline, with half of the memory as its heap: the guide recommends as much as possible.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ use super::{
 };
 
 const BACKEND: &str = "ds-cfg-backend-id=userRoot,cn=Backends,cn=config";
-/// Indexes that the server needs itself; it complains if they are absent.
+/// Indexes that the server itself needs; it complains if they are missing.
 const OWN_INDEXES: [&str; 5] = ["aci", "ds-sync-conflict", "ds-sync-hist", "entryUUID", "objectClass"];
 const CACHE_PERCENT: &str = "60";
 
@@ -75,16 +75,16 @@ impl OpenDj {
         Ok(OpenDj { product, ..peer })
     }
 
-    /// The environment variable that names OpenDJ's unpacked folder. Without it, the folder is the one where `./dev
-    /// peers` puts it, below the current folder.
+    /// Environment variable with the path of OpenDJ's unpacked folder. Without it, the folder is the one that
+    /// `./dev peers` creates below the current folder.
     pub const VARIABLE: &str = "PANDO_OPENDJ";
     /// See [`VARIABLE`](OpenDj::VARIABLE).
     pub const USUAL_FOLDER: &str = ".dev/peers/opendj";
 
-    /// Checks that it is installed.
+    /// Checks that OpenDJ is installed.
     ///
     /// # Errors
-    /// It is missing; the error says how to get it.
+    /// OpenDJ is missing; the error describes how to get it.
     pub fn must_be_installed(pristine: &Path) -> Result<(), PeerError> {
         must_exist(&pristine.join("setup"))
     }
@@ -94,11 +94,12 @@ impl OpenDj {
         self.folder.join("db/userRoot")
     }
 
-    /// Has this server and another one, both started and with the same data, replicate the suffix from now on.
-    /// `dsreplication` needs a common administrator, which gets the name `replication` and the password of ours.
+    /// Enables replication of the suffix between this server and another one. Both must be started and have the same
+    /// data. `dsreplication` needs a common administrator, which gets the name `replication` and the administrator's
+    /// password of the setup.
     ///
     /// # Errors
-    /// They are not started, or the tool fails.
+    /// The servers are not started, or the tool fails.
     pub(super) fn enable_replication(&self, other: &OpenDj) -> Result<(), PeerError> {
         let mut command = Command::new(self.folder.join("bin/dsreplication"));
         command.args(["enable", "--no-prompt", "--trustAll", "--noPropertiesFile", "--skipPortCheck"]);
@@ -176,7 +177,7 @@ impl Peer for OpenDj {
         write_file(&file, &blocks.text())?;
         self.administration = Some(administration);
         let mut command = Command::new(self.folder.join("bin/start-ds"));
-        // In the foreground: the script becomes the server.
+        // Runs in the foreground: the script becomes the server.
         command.arg("--nodetach");
         Server::start(&self.product, &command, &self.log(), address, &self.setup.server_cores)
     }
@@ -241,7 +242,7 @@ fn configuration(text: &str, file: &Path, setup: &Setup) -> Result<String, PeerE
         "cn=Default Password Policy,cn=Password Policies,cn=config",
         &[("ds-cfg-default-password-storage-scheme", &scheme)],
     )?;
-    // The loader does not ask the policy.
+    // The loader does not check the password policy.
     blocks.set(
         file,
         "cn=Password Policy Import,cn=Plugins,cn=config",
@@ -275,8 +276,8 @@ fn version_in(said: &str) -> Option<&str> {
     said.split_once("OpenDJ Server ")?.1.split_whitespace().next()
 }
 
-/// Returns the entries of `... msg=Processed 2002 entries, imported 2002, skipped 0, rejected 0 and migrated 0 in 2
-/// seconds ...`.
+/// Returns the number of entries from `... msg=Processed 2002 entries, imported 2002, skipped 0, rejected 0 and
+/// migrated 0 in 2 seconds ...`.
 fn imported_in(said: &str) -> Option<u64> {
     said.rsplit_once(" entries, imported ")?.1.split(',').next()?.parse().ok()
 }
@@ -337,7 +338,7 @@ mod tests {
         ] {
             assert!(text.contains(part), "no {part:?} in\n{text}");
         }
-        // Its own index of entryUUID is there already.
+        // The server already has its own index of entryUUID.
         assert!(!text.contains("ds-cfg-attribute: entryUUID"));
         assert!(configuration("dn: cn=x\n", Path::new("f"), &setup).is_err());
     }

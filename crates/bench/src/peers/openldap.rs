@@ -2,25 +2,26 @@
 //!
 //! Settings and their sources (manual pages of 2.5; Symas, who maintain OpenLDAP, on threads):
 //! - mdb: "the recommended primary database backend" (slapd-mdb(5)).
-//! - `maxsize`: the most that the map may grow to, as large as one likes, for it is sparse (slapd-mdb(5)): eight times
-//!   the LDIF, at least 8 GiB. Small entries take 3.5 times their LDIF, and pages that changes set free come on top.
-//! - `threads 16`: the default, and what Symas's article on threads finds best on machines of few cores.
-//! - `index`: those of the comparison, with the default slots (`idlexp 16`), and always objectClass: slapd looks for
-//!   referrals by it in every search of a subtree, and would read every entry.
-//! - No `checkpoint`: it "is only needed if the dbnosync option is used" (slapd-mdb(5)), which would give durability
-//!   up. Every commit is synced.
-//! - `loglevel 0`: none of the servers here logs its operations, unless a workload is about that (`-d stats`, into a
-//!   file).
+//! - `maxsize`: the maximum size of the map, which may be generous because the file is sparse (slapd-mdb(5)). It is
+//!   eight times the LDIF, at least 8 GiB: small entries take 3.5 times their LDIF, and pages freed by changes come in
+//!   addition.
+//! - `threads 16`: the default, and the best value on machines with few cores according to Symas's article on threads.
+//! - `index`: those of the comparison, with the default slots (`idlexp 16`), and always objectClass, because slapd
+//!   finds referrals by it in every search of a subtree, and would otherwise read every entry.
+//! - No `checkpoint`: it "is only needed if the dbnosync option is used" (slapd-mdb(5)), which would lose durability.
+//!   Every commit is synced.
+//! - `loglevel 0`: no server here logs its operations, unless the workload requires it (`-d stats`, into a file).
 //! - No limits of size and time, as for every server here.
-//! - `password-hash {SSHA}`: the default, named for what the load adds in clear.
-//! - Where passwords are clear, for SASL mechanisms that compute with them: `sasl-auxprops slapd`, and `authz-regexp`
-//!   for users that are named by their DN (`dn:cn=...`), of which slapd makes a value with escapes. Debian has the
-//!   mechanisms in libsasl2-modules.
-//! - Under load over TLS a certificate of P-256, as Pando makes one itself; versions and ciphers are GnuTLS's own.
-//! - Replicated: the lines of the Administrator's Guide for syncrepl with refreshAndPersist (chapter on replication):
-//!   `syncprov-checkpoint 100 10`, `syncprov-sessionlog 100`, indexes of entryCSN and entryUUID. `slapadd -w` writes
-//!   the contextCSN that copies of the database begin from.
-//! - Loading by slapadd with `-q` and as many `tool-threads` as there are cores, the most that slapd.conf(5) allows.
+//! - `password-hash {SSHA}`: the default, set explicitly for passwords that the load adds in clear text.
+//! - If passwords are in clear text, for SASL mechanisms that compute with them: `sasl-auxprops slapd`, and
+//!   `authz-regexp` for users named by their DN (`dn:cn=...`), which slapd converts to a value with escapes. Debian has
+//!   the mechanisms in libsasl2-modules.
+//! - For load over TLS, a P-256 certificate, as Pando creates for itself; versions and ciphers are the defaults of
+//!   GnuTLS.
+//! - With replication: the lines of the Administrator's Guide for syncrepl with refreshAndPersist (chapter on
+//!   replication): `syncprov-checkpoint 100 10`, `syncprov-sessionlog 100`, indexes of entryCSN and entryUUID.
+//!   `slapadd -w` writes the contextCSN with which copies of the database begin.
+//! - Bulk load by slapadd with `-q` and as many `tool-threads` as cores, the maximum of slapd.conf(5).
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -46,16 +47,16 @@ pub enum SyncreplRole {
     Consumer(SocketAddr),
 }
 
-/// Differences of a test's configuration from that of a comparison.
+/// Configuration that differs from that of a comparison, for tests.
 #[derive(Clone, Debug, Default)]
 pub struct Amendments {
-    /// More lines for the global part of slapd.conf.
+    /// Additional lines for the global part of slapd.conf.
     pub global: String,
-    /// The end of the database's part, in place of the access clauses of a comparison.
+    /// The end of the database section, instead of the access clauses of a comparison.
     pub rules: Option<String>,
-    /// Whether to listen for `ldaps://` as well; the lines about TLS are in `global`.
+    /// Whether to listen for `ldaps://` too; `global` then has the settings for TLS.
     pub secure: bool,
-    /// Its role, if it is one of several that replicate.
+    /// Role of the server, if several replicate.
     pub syncrepl: Option<SyncreplRole>,
 }
 
@@ -69,7 +70,7 @@ pub struct OpenLdap {
 }
 
 impl OpenLdap {
-    /// Writes its configuration.
+    /// Writes the configuration.
     ///
     /// # Errors
     /// slapd is not installed or the folder cannot be written.
@@ -78,7 +79,7 @@ impl OpenLdap {
         OpenLdap::amended(folder, setup, &Amendments { global, ..Amendments::default() })
     }
 
-    /// Writes its configuration with the differences of a test.
+    /// Writes the configuration with the differences of a test.
     ///
     /// # Errors
     /// As [`OpenLdap::configure`].
@@ -97,10 +98,10 @@ impl OpenLdap {
         Ok(peer)
     }
 
-    /// Checks that it is installed.
+    /// Checks that slapd is installed.
     ///
     /// # Errors
-    /// It is not; the error states how to get it.
+    /// slapd is missing; the error describes how to get it.
     pub fn must_be_installed() -> Result<(), PeerError> {
         must_exist(Path::new(PROGRAM))
     }
@@ -149,7 +150,7 @@ impl Peer for OpenLdap {
 
     fn bulk_load(&mut self, data: &Data) -> Result<BulkLoad, PeerError> {
         let mut command = Command::new(LOADER);
-        // A provider without a contextCSN sends a consumer every entry.
+        // A provider without a contextCSN would send every entry to a consumer.
         let quick = if self.syncrepl.is_some() { "-qw" } else { "-q" };
         command.args([quick, "-f"]).arg(self.file()).arg("-l").arg(&data.path);
         let cost = process::run(&command, &self.log(), process::data_time_max(data.bytes))?;
@@ -176,13 +177,13 @@ impl Peer for OpenLdap {
 }
 
 impl OpenLdap {
-    /// Starts it on an address.
+    /// Starts the server on an address.
     ///
     /// # Errors
-    /// It ends, or does not answer.
+    /// The server ends, or does not answer.
     pub fn start_at(&mut self, address: SocketAddr) -> Result<Server, PeerError> {
         let mut command = Command::new(PROGRAM);
-        // -d keeps it in the foreground; it logs to the standard error output then.
+        // `-d` runs it in the foreground; it then logs to standard error.
         let logged = if self.setup.operation_log { "stats" } else { "none" };
         let secure = self.secure.map(|secure| format!(" ldaps://{secure}")).unwrap_or_default();
         command.args(["-d", logged, "-h", &format!("ldap://{address}{secure}"), "-f"]).arg(self.file());
@@ -191,7 +192,7 @@ impl OpenLdap {
 }
 
 impl SyncreplRole {
-    /// Returns its name for the result.
+    /// Returns the description of the role for the result.
     pub(super) fn words(self) -> &'static str {
         match self {
             SyncreplRole::Provider => "syncprov overlay, syncprov-checkpoint 100 10, syncprov-sessionlog 100",
@@ -199,7 +200,7 @@ impl SyncreplRole {
         }
     }
 
-    /// Returns the last lines of the database's section; the module of the overlay is loaded before.
+    /// Returns the last lines of the database section; the module of the overlay is loaded before.
     fn lines(self, setup: &Setup) -> String {
         match self {
             SyncreplRole::Provider => {
@@ -214,7 +215,7 @@ impl SyncreplRole {
     }
 }
 
-/// Creates a certificate of the kind that Pando creates, and returns the lines that name it.
+/// Creates a certificate like Pando's, and returns the configuration lines that use it.
 fn certificate(folder: &Path) -> Result<String, PeerError> {
     let wrong = |error: rcgen::Error| PeerError::Io {
         what: "make a certificate".to_owned(),
@@ -277,7 +278,7 @@ fn configuration(folder: &Path, setup: &Setup, amendments: &Amendments) -> Strin
 
 /// Returns rules for the identity of a SASL bind as `dn:NAME`, which slapd writes as
 /// `uid=dn:cn\3Da\2Co\3Db,cn=cram-md5,cn=auth`. There is a rule for each number of RDNs, the largest first, because a
-/// smaller one matches larger names too.
+/// rule for fewer RDNs matches longer names too.
 fn sasl_users() -> String {
     let rule = |rdns: usize| {
         let pattern = vec!["([^,]+).3D([^,]+)"; rdns].join(".2C");
@@ -290,7 +291,7 @@ fn sasl_users() -> String {
 
 fn index_word(kind: IndexKind) -> Option<&'static str> {
     match kind {
-        // An equality index answers ranges of integers too; others have no ordering index.
+        // An equality index also answers ranges of integers; other types have no ordering index.
         IndexKind::Equality | IndexKind::Ordering => Some("eq"),
         IndexKind::Presence => Some("pres"),
         IndexKind::Substring => Some("sub"),

@@ -1,11 +1,11 @@
-//! Pando, as an external program like the others: everything goes through its command line and its files.
+//! Pando, as an external program like the others, controlled only by its command line and its files.
 //!
-//! Its settings are its defaults, which sync every change before it is answered. `pando apply` sets only what the other
-//! servers get too:
+//! It runs with its defaults, which sync every change before the answer. `pando apply` sets only what is set for the
+//! other servers too:
 //! - `password_scheme` ssha, so that no server hashes longer than another.
 //! - The indexes of the comparison, in place of the default ones. objectClass and links such as member are always
-//!   indexed and not named.
-//! - Anonymous may read, userPassword excepted; no limits.
+//!   indexed, so they are not set.
+//! - Anonymous clients may read all attributes except userPassword; no limits.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -27,11 +27,11 @@ pub struct Pando {
     folder: PathBuf,
     setup: Setup,
     product: String,
-    /// Settings of the node from the next start on.
+    /// Settings of the node, from the next start on.
     node: toml::Table,
     /// Settings in force in addition to the setup.
     circumstances: Option<Arc<Circumstances>>,
-    /// Attributes that always have an index, and so may not be given one.
+    /// Attributes that always have an index, and so must not be given one.
     always_indexed: Vec<String>,
 }
 
@@ -68,7 +68,7 @@ impl Pando {
 
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
-        // The driver reads its open files and memory, which needs root for a process without core dumps.
+        // The driver reads its open files and memory, which requires root if the process cannot dump core.
         command.env("PANDO_CORE_DUMPS", "1");
         command.args(words).arg("--data").arg(self.folder.join("data"));
         command
@@ -78,8 +78,8 @@ impl Pando {
         self.folder.join("settings.toml")
     }
 
-    /// Finds the attributes that are always indexed, which may not be named. Only Pando knows them: a link has a syntax
-    /// that the setup does not state. So `plan` is run first, and the attributes that it rejects are left out.
+    /// Finds the attributes that are always indexed, which must not be set. Only Pando knows them: a link has a syntax
+    /// that the setup does not state. So this runs `plan` first, and omits the attributes that it rejects.
     fn find_always_indexed(&mut self) -> Result<(), PeerError> {
         let all = settings(&self.setup, &[]);
         write_file(&self.settings_file(), &all)?;
@@ -88,14 +88,14 @@ impl Pando {
         Ok(())
     }
 
-    /// Applies settings, through the running server if there is one: it has a socket in the data directory.
+    /// Applies settings, through the socket in the data directory if the server is running.
     fn apply(&self, settings: &str) -> Result<(), PeerError> {
         write_file(&self.settings_file(), settings)?;
         process::run(self.command(&["apply"]).arg(self.settings_file()), &self.log(), process::SETUP_MAX)?;
         Ok(())
     }
 
-    /// Adds the entries that settings need; they may be there already.
+    /// Adds the entries that settings need. They may already exist.
     fn add(&self, entries: &[String], server: &Server) -> Result<(), PeerError> {
         let failed = |what: String| PeerError::Answer(format!("{}: {what}", self.product));
         let mut connection = server.bound(&self.setup.admin_dn, &self.setup.admin_password)?;
@@ -168,7 +168,7 @@ impl Peer for Pando {
         if self.circumstances == workload.circumstances {
             return Ok(());
         }
-        // Whatever the result, the next workload sets its own.
+        // Whatever the result, the next workload applies its own.
         self.circumstances.clone_from(&workload.circumstances);
         let mut text = settings(&self.setup, &self.always_indexed);
         if let Some(circumstances) = &workload.circumstances {
@@ -207,7 +207,7 @@ fn settings(setup: &Setup, without: &[String]) -> String {
     text
 }
 
-/// Returns the attributes of such lines of `plan`: `settings.toml:12: objectClass is always indexed`.
+/// Returns the attributes in lines of `plan` such as `settings.toml:12: objectClass is always indexed`.
 fn always_indexed(said: &str, file: &str) -> Vec<String> {
     let complaints = said.lines().filter(|line| line.contains("always indexed"));
     let lines = complaints.filter_map(|line| line.split(':').find_map(|part| part.parse::<usize>().ok()));
