@@ -1,7 +1,7 @@
 //! Other programs: run with their cost measured, or started as servers and stopped.
 //!
-//! CPU time is the kernel's count for the process and all children it waited for. It is read after the end and before
-//! the process is reaped, so it is complete. Memory is sampled over the process and its descendants.
+//! CPU time is the kernel's count for the process and all children for which it waited. It is read after the end of the
+//! process and before it is reaped, so it is complete. Memory is sampled for the process and its descendants.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::net::SocketAddr;
@@ -20,15 +20,15 @@ use crate::cpu;
 
 /// Interval between samples of memory.
 const SAMPLE_EVERY: Duration = Duration::from_millis(10);
-/// Interval between requests to a starting server, so that they cost it next to nothing.
+/// Interval between requests to a starting server, so that they cost it very little.
 const ASK_EVERY: Duration = Duration::from_millis(20);
-/// Longest time from start to first answer of a server.
+/// Maximum time from the start of a server to its first answer.
 const START_MAX: Duration = Duration::from_secs(150);
-/// Longest time that a server may take to stop before it is killed.
+/// Maximum time for a server to stop before it is killed.
 const STOP_MAX: Duration = Duration::from_secs(120);
-/// Window of a measurement of idleness: a server that uses less than a third of it is idle.
+/// Window in which idleness is measured: a server that uses less than a third of it is idle.
 const SETTLE_WINDOW: Duration = Duration::from_millis(60);
-/// Most octets of a program's output that go into an error.
+/// Maximum number of octets of a program's output in an error.
 const SAID_MAX: u64 = 4096;
 const SAID_LINES_MAX: usize = 12;
 
@@ -39,25 +39,25 @@ pub struct Cost {
     pub wall: Duration,
     /// User and system time, including that of its children.
     pub cpu: Duration,
-    /// The most memory resident at a time, mapped files included.
+    /// Maximum resident memory, mapped files included.
     pub rss_peak_bytes: u64,
-    /// The most private memory (RssAnon) at a time.
+    /// Maximum private memory (RssAnon).
     pub rss_anon_peak_bytes: u64,
 }
 
-/// Longest time of a tool that handles no data, such as one that writes a configuration.
+/// Maximum time of a tool that processes no data, such as one that writes a configuration.
 pub(crate) const SETUP_MAX: Duration = Duration::from_secs(180);
 
-/// Returns the longest time of a tool that reads or writes all data: enough for two such files at half a megabyte a
-/// second, the speed of the slowest loader here on a busy machine.
+/// Returns the maximum time of a tool that reads or writes all data. It is enough for twice the file at half a megabyte
+/// per second, the speed of the slowest loader on a busy machine.
 pub(crate) fn data_time_max(ldif_bytes: u64) -> Duration {
     Duration::from_secs(120 + ldif_bytes / 250_000)
 }
 
-/// Runs a program to its end on all cores; its output goes to `log`. It is ended after `time_max`.
+/// Runs a program to its end on all cores, with its output in `log`. It is killed after `time_max`.
 ///
 /// # Errors
-/// It cannot be run, takes too long or fails.
+/// The program cannot be run, takes too long or fails.
 pub fn run(command: &Command, log: &Path, time_max: Duration) -> Result<Cost, PeerError> {
     let name = command.get_program().to_string_lossy().into_owned();
     let started = Instant::now();
@@ -78,7 +78,7 @@ pub fn run(command: &Command, log: &Path, time_max: Duration) -> Result<Cost, Pe
     if !in_time {
         end_tree(id);
     }
-    // Not reaped yet: /proc still has its times.
+    // The process is not reaped yet, so /proc still has its times.
     waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
         .map_err(|error| io(error.into()))?;
     let wall = started.elapsed();
@@ -95,7 +95,7 @@ pub fn run(command: &Command, log: &Path, time_max: Duration) -> Result<Cost, Pe
     Ok(Cost { wall, cpu, rss_peak_bytes: peak.rss, rss_anon_peak_bytes: peak.anon })
 }
 
-/// Memory of a process and everything below it, in bytes.
+/// Memory of a process and its descendants, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Memory {
     rss: u64,
@@ -130,15 +130,15 @@ fn tree(id: u32) -> Vec<u32> {
     all
 }
 
-/// Kills a process and its descendants: a loader is often a shell script around the program.
+/// Kills a process and its descendants. A loader is often a shell script around the program.
 fn end_tree(id: u32) {
     for pid in tree(id).into_iter().filter_map(|id| Pid::from_raw(i32::try_from(id).ok()?)) {
-        // The process may have ended meanwhile.
+        // The process may already have ended.
         let _ = kill_process(pid, Signal::KILL);
     }
 }
 
-/// Returns true if a process ends within a time.
+/// Returns true if a process ends within the given time.
 fn ends_within(pid: Pid, time: Duration) -> rustix::io::Result<bool> {
     let handle = pidfd_open(pid, PidfdFlags::empty())?;
     let deadline = Instant::now() + time;
@@ -158,7 +158,7 @@ fn status_kib(text: &str, name: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// Returns the machine's memory; 0 if /proc does not report it.
+/// Returns the memory of the machine; 0 if /proc does not report it.
 pub fn memory_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     status_kib(&text, "MemTotal:").unwrap_or_default() * 1024
@@ -179,15 +179,15 @@ pub fn disk_bytes(folder: &Path) -> u64 {
 }
 
 /// Reads all files of a folder once, and returns the number of octets. Some systems reclaim pages that were not used
-/// for half a minute (DAMON's proactive reclaim), and with them the data of a stopped server: its next workload would
-/// have to read the disk. Files that cannot be read are skipped, as the server will report them.
+/// for half a minute (DAMON's proactive reclaim), including the data of a stopped server, which would then read the
+/// disk in its next workload. Files that cannot be read are skipped; the server will report them.
 pub fn read_in(folder: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let mut sum = 0;
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         match entry.metadata() {
             Ok(metadata) if metadata.is_dir() => sum += read_in(&entry.path()),
-            // Of a sparse file, only its data.
+            // Reads only the data of a sparse file.
             Ok(metadata) if metadata.is_file() => {
                 let file = std::fs::File::open(entry.path()).map(|file| file.take(metadata.blocks() * 512));
                 sum += file.and_then(|mut file| io::copy(&mut file, &mut io::sink())).unwrap_or(0);
@@ -207,7 +207,7 @@ pub fn free_disk_bytes(folder: &Path) -> io::Result<u64> {
     Ok(disk.f_bavail * disk.f_frsize)
 }
 
-/// A server that runs, killed when dropped.
+/// A running server, killed when dropped.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
@@ -216,10 +216,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts one on these cores, and waits until it accepts a connection and answers for its root DSE.
+    /// Starts a server on these cores, and waits until it accepts a connection and returns its root DSE.
     ///
     /// # Errors
-    /// It ends, or does not answer.
+    /// The server ends, or does not answer.
     pub fn start(
         product: &str,
         command: &Command,
@@ -246,7 +246,7 @@ impl Server {
         }
     }
 
-    /// Returns a process that is no server, for tests.
+    /// Returns a process that is not a server, for tests.
     #[cfg(test)]
     pub(super) fn of_child(child: Child, address: SocketAddr, product: &str) -> Server {
         Server { child, address, product: product.to_owned() }
@@ -276,21 +276,21 @@ impl Server {
         Err(failed(&format!("bind as {name}: {} {}", outcome.code, outcome.diagnostic)))
     }
 
-    /// Stops all of its threads (SIGSTOP), so that its housekeeping costs others nothing until it goes on.
+    /// Stops all threads of the server (SIGSTOP), so that its housekeeping does not disturb others until it continues.
     pub fn hold(&self) {
-        // It can fail only when the process has ended, which the next request shows.
+        // This only fails if the process has ended, which the next request shows.
         let _ = kill_process(pid_of(&self.child), Signal::STOP);
     }
 
-    /// Has it go on.
+    /// Continues the server (SIGCONT).
     pub fn go_on(&self) {
         let _ = kill_process(pid_of(&self.child), Signal::CONT);
     }
 
-    /// Has it stop, and waits until it has. It is killed if it does not stop in time.
+    /// Requests the server to stop, and waits for its end. It is killed if it does not stop in time.
     ///
     /// # Errors
-    /// It had to be killed.
+    /// The server had to be killed.
     pub fn stop(self) -> Result<(), PeerError> {
         let io = |error: rustix::io::Errno| PeerError::Io { what: self.product.clone(), error: error.into() };
         self.go_on();
@@ -302,8 +302,8 @@ impl Server {
         Err(PeerError::Answer(format!("{} did not stop within {seconds} s and was killed", self.product)))
     }
 
-    /// Waits until it is idle: searches of a disconnected client may go on for long. Returns true if it was idle within
-    /// the time.
+    /// Waits until the server is idle, because searches of a disconnected client may continue for long. Returns true if
+    /// it was idle within the time.
     pub fn settles_within(&self, time: Duration) -> bool {
         let deadline = Instant::now() + time;
         let used = || cpu::process_time(self.id()).unwrap_or_default();
@@ -323,12 +323,12 @@ impl Server {
         }
     }
 
-    /// Returns true if it has ended.
+    /// Returns true if the server has ended.
     pub fn has_ended(&self) -> bool {
         self.wait(Duration::ZERO).unwrap_or(true)
     }
 
-    /// Returns true if it ends within a time.
+    /// Returns true if the server ends within the given time.
     fn wait(&self, time: Duration) -> Result<bool, PeerError> {
         ends_within(pid_of(&self.child), time)
             .map_err(|error| PeerError::Io { what: self.product.clone(), error: error.into() })
@@ -349,15 +349,15 @@ fn pid_of(child: &Child) -> Pid {
 fn answers(address: SocketAddr) -> bool {
     let Ok(mut connection) = Connection::open(address) else { return false };
     let reply = connection.search("", ldap::Scope::BaseObject, "(objectClass=*)", &["1.1"]);
-    // A server that still opens its data answers busy or unavailable; one that requires TLS says so as soon as it
-    // answers.
+    // A server that still opens its data answers busy or unavailable. One that requires TLS refuses for that reason as
+    // soon as it answers.
     reply.is_ok_and(|reply| {
         reply.outcome.is_success() || reply.outcome.code == ldap::ResultCode::CONFIDENTIALITY_REQUIRED
     })
 }
 
-/// Starts a program whose output goes to `log`, on these cores or on all. It ends with the thread that starts it: a
-/// stopped server would outlive Ctrl-C otherwise.
+/// Starts a program on these cores, or on all, with its output in `log`. It ends with the thread that starts it;
+/// otherwise a stopped server would outlive Ctrl-C.
 fn spawn(command: &Command, log: &Path, cores: &[usize]) -> Result<Child, PeerError> {
     let program = PathBuf::from(command.get_program());
     if program.is_absolute() && !program.exists() {
@@ -374,7 +374,7 @@ fn spawn(command: &Command, log: &Path, cores: &[usize]) -> Result<Child, PeerEr
     spawned.map_err(|error| PeerError::Io { what: format!("start {} by setpriv", program.display()), error })
 }
 
-/// Runs a function on certain cores; a program started meanwhile inherits them.
+/// Runs a function on certain cores. A program started by it inherits them.
 pub(crate) fn on_cores<T>(cores: &[usize], run: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     if cores.is_empty() {
         return run();
@@ -388,7 +388,7 @@ pub(crate) fn on_cores<T>(cores: &[usize], run: impl FnOnce() -> io::Result<T>) 
     done
 }
 
-/// Returns the output of a program that ends soon, such as one that prints its version; standard error included.
+/// Returns the output, including standard error, of a program that ends soon, such as one that prints its version.
 pub(crate) fn output(command: &mut Command) -> Result<(ExitStatus, String), PeerError> {
     let name = PathBuf::from(command.get_program());
     let output = command.stdin(Stdio::null()).output().map_err(|error| match error.kind() {
@@ -423,7 +423,7 @@ mod tests {
     fn the_cost_of_a_program_and_what_it_started_is_counted() {
         let log = std::env::temp_dir().join(format!("pando-process-{}", std::process::id()));
         let mut command = Command::new("sh");
-        // The work is done by a child that the shell waits for.
+        // A child does the work, and the shell waits for it.
         command.args(["-c", "(i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done); echo done"]);
         let cost = run(&command, &log, SETUP_MAX).unwrap();
         assert!(cost.wall >= cost.cpu / 2 && cost.cpu > Duration::ZERO, "{cost:?}");
@@ -431,7 +431,7 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&log).unwrap(), "done\n");
         let error = run(Command::new("sh").args(["-c", "echo no; exit 3"]), &log, SETUP_MAX).unwrap_err();
         assert!(error.to_string().contains("no\n"), "{error}");
-        // A script whose child would run for ever.
+        // A script whose child would run forever.
         let mut command = Command::new("sh");
         command.args(["-c", "echo begun; sleep 100000 & wait"]);
         let error = run(&command, &log, Duration::from_millis(300)).unwrap_err();

@@ -1,32 +1,32 @@
-//! Servers against each other: medians over the rounds of a workload, and one server's divided by another's.
+//! Comparison of servers: medians over the rounds of a workload, and ratios between two servers.
 
 use crate::result::{Ratio, WorkloadResult};
 
-/// The medians of one server in one workload. What was not measured is absent.
+/// Medians of one server in one workload. Figures that were not measured are absent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Medians {
     /// The workload's name.
     pub workload: String,
     /// The server's product.
     pub server: String,
-    /// Rounds that were measured.
+    /// Number of measured rounds.
     pub rounds: usize,
     /// Operations a second.
     pub per_second: Option<f64>,
-    /// CPU time of the server for an operation.
+    /// CPU time of the server per operation.
     pub cpu_micros: Option<f64>,
     /// The latency that half of the operations did not exceed.
     pub p50_micros: Option<f64>,
     /// The latency that 99% of the operations did not exceed.
     pub p99_micros: Option<f64>,
-    /// Wrong answers and unexpected result codes of all rounds.
+    /// Wrong answers and unexpected result codes in all rounds.
     pub errors: u64,
     /// Reason why it was not measured.
     pub unsupported: Option<String>,
 }
 
-/// The medians of every server in every workload. Workloads and, in each of them, servers are in the order of their
-/// first appearance in the whole run: rounds begin with another server each.
+/// Returns the medians of every server in every workload. Workloads, and servers within a workload, are in the order of
+/// their first appearance in the whole run, because each round begins with a different server.
 pub fn medians(all: &[WorkloadResult]) -> Vec<Medians> {
     let servers = in_order(all.iter().map(|result| result.server.product.as_str()));
     let workloads = in_order(all.iter().map(|result| result.workload.as_str()));
@@ -72,7 +72,7 @@ fn medians_of(workload: &str, server: &str, all: &[WorkloadResult]) -> Medians {
     }
 }
 
-/// The middle one, or the mean of the two in the middle.
+/// Returns the middle value, or the mean of the two middle values.
 pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
@@ -83,8 +83,8 @@ pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     }
 }
 
-/// Divides the first server's medians of each workload by those of each other server; absent if the first was not
-/// measured.
+/// Divides the first server's medians of each workload by those of each other server. A ratio is absent if the first
+/// server was not measured.
 pub fn ratios(medians: &[Medians]) -> Vec<Ratio> {
     let mut ratios = Vec::new();
     let reference = medians.first().map(|first| first.server.as_str()).unwrap_or_default();
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!((medians[2].per_second, medians[2].unsupported.as_deref()), (None, Some("cannot")));
         let ratios = ratios(&medians);
         let pairs: Vec<_> = ratios.iter().map(|ratio| (ratio.by.as_str(), ratio.per_second)).collect();
-        // v was not measured on A.
+        // The workload v was not measured on A.
         assert_eq!(pairs, [("B", Some(200.0 / 30.0)), ("C", None)]);
         assert_eq!(ratios[0].cpu_per_operation, Some(5.0 / 30.0));
     }

@@ -1,10 +1,9 @@
-//! Servers of one product that replicate among each other on this machine: slapd with two consumers, and two replicas
-//! of OpenDJ.
+//! Replicated servers of one product on this machine: slapd with two consumers, and two replicas of OpenDJ.
 //!
-//! The first of them takes the changes. It is loaded by its bulk loader; the others begin with a copy of its database
-//! folder, which both vendors document as a way to set a replica up. Settings are those of a comparison
-//! ([`OpenLdap`], [`OpenDj`]), durability included, on each of them, and the vendor's defaults of replication. The
-//! machine's memory is shared among them.
+//! The first server accepts the changes. It is loaded by its bulk loader. The others begin with a copy of its database
+//! folder, which both vendors document as a way to set up a replica. All servers have the settings of a comparison
+//! ([`OpenLdap`], [`OpenDj`]), including durability, and the vendor's defaults of replication. They share the machine's
+//! memory.
 
 use std::path::Path;
 use std::process::Command;
@@ -20,16 +19,16 @@ use super::{
 /// Interval between comparisons of the servers' states.
 const ASK_EVERY: Duration = Duration::from_millis(5);
 
-/// Form in which servers report the changes they have.
+/// Form in which servers report the changes that they have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
     /// By the suffix's contextCSN (slapo-syncprov(5)).
     ContextCsn,
-    /// By the server-state of OpenDJ's monitor: the last change of each replica whose changes are all there.
+    /// By the server-state of OpenDJ's monitor: the last change of each replica up to which all changes are present.
     ServerState,
 }
 
-/// A group of servers that runs.
+/// A running group of replicated servers.
 pub struct Replicas {
     product: String,
     promise: &'static str,
@@ -41,10 +40,10 @@ pub struct Replicas {
 }
 
 impl Replicas {
-    /// slapd as provider, and two consumers that have what it sends them (refreshAndPersist).
+    /// Starts slapd as provider, and two consumers that receive its changes (refreshAndPersist).
     ///
     /// # Errors
-    /// When slapd is not installed, or one of the three cannot be loaded or started.
+    /// slapd is not installed, or one of the three cannot be loaded or started.
     pub fn openldap(folder: &Path, setup: &Setup, data: &Data) -> Result<Replicas, PeerError> {
         let mut setup = setup.clone();
         for attribute in ["entryCSN", "entryUUID"] {
@@ -58,13 +57,13 @@ impl Replicas {
         let load = provider.bulk_load(data)?;
         let copies = ["consumer-1", "consumer-2"];
         for name in copies {
-            // Before the provider runs and writes to it.
+            // Before the provider runs and writes to its database.
             copy_database(&provider.database(), &folder.join(name).join("data"), &setup)?;
         }
         let server = provider.start()?;
         let role = SyncreplRole::Consumer(server.address());
         let mut settings = labelled("all three", &setup, provider.settings());
-        // The one setting that is not the same on all.
+        // The only setting that differs between the servers.
         settings.retain(|(name, _)| !name.ends_with(": replication"));
         let said = |who: &str, role: SyncreplRole| (format!("{who}: replication"), role.words().to_owned());
         settings.extend([said("provider", SyncreplRole::Provider), said("consumers", role)]);
@@ -85,12 +84,13 @@ impl Replicas {
         })
     }
 
-    /// Two OpenDJ, each a directory server and a replication server, as `dsreplication enable` sets them up.
+    /// Starts two OpenDJ servers, each a directory server and a replication server, as `dsreplication enable` sets them
+    /// up.
     ///
     /// # Errors
-    /// When there is no OpenDJ in `pristine`, or one of the two cannot be loaded, started or replicated.
+    /// There is no OpenDJ in `pristine`, or one of the two cannot be loaded, started or replicated.
     pub fn opendj(pristine: &Path, folder: &Path, setup: &Setup, data: &Data) -> Result<Replicas, PeerError> {
-        // Heaps are shares of the memory.
+        // The heap of each is a share of the memory.
         let setup = Setup { memory_bytes: setup.memory_bytes / 2, ..setup.clone() };
         let mut first = OpenDj::configure(pristine, &folder.join("replica-1"), &setup)?;
         let mut second = OpenDj::configure(pristine, &folder.join("replica-2"), &setup)?;
@@ -116,32 +116,32 @@ impl Replicas {
         })
     }
 
-    /// Product and version.
+    /// Returns product and version.
     pub fn product(&self) -> &str {
         &self.product
     }
 
-    /// Returns what an answer to a change promises, in a sentence or two.
+    /// Returns the guarantee of an answer to a change, in a sentence or two.
     pub fn promise(&self) -> &'static str {
         self.promise
     }
 
-    /// Returns their settings; each name states the server.
+    /// Returns the settings; each name includes the server.
     pub fn settings(&self) -> &[(String, String)] {
         &self.settings
     }
 
-    /// Returns the cost of loading the first one.
+    /// Returns the cost of loading the first server.
     pub fn load(&self) -> &BulkLoad {
         &self.load
     }
 
-    /// Returns their names and processes, the one that takes changes first.
+    /// Returns the names and processes, first the server that accepts changes.
     pub fn processes(&self) -> impl Iterator<Item = (&str, &Server)> {
         self.members.iter().map(|(name, server)| (name.as_str(), server))
     }
 
-    /// Waits until all servers have the same changes. Returns the time that took, or `None` after `time`.
+    /// Waits until all servers have the same changes. Returns the time, or `None` after `time`.
     ///
     /// # Errors
     /// A server does not report its state.
@@ -202,14 +202,14 @@ fn state_of(entry: &Entry, progress: Progress) -> Vec<String> {
     values
 }
 
-/// Settings of some of a group, indexes among them.
+/// Returns the settings of some servers of a group, including indexes.
 fn labelled(who: &str, setup: &Setup, settings: Vec<(String, String)>) -> Vec<(String, String)> {
     let indexes: Vec<_> = setup.indexes.iter().map(ToString::to_string).collect();
     let settings = settings.into_iter().chain([("indexes".to_owned(), indexes.join(" "))]);
     settings.map(|(name, value)| (format!("{who}: {name}"), value)).collect()
 }
 
-/// Copies a database of a server that is stopped in the place of another one's. slapd's file is mostly a hole.
+/// Copies the database of a stopped server over that of another one. slapd's file is mostly a hole.
 fn copy_database(from: &Path, to: &Path, setup: &Setup) -> Result<(), PeerError> {
     if to.exists() {
         std::fs::remove_dir_all(to).map_err(PeerError::io("remove", to))?;

@@ -1,4 +1,4 @@
-//! Workloads on the servers of a comparison: sorted by what they need loaded, and driven.
+//! Running workloads on the servers of a comparison, grouped by the data and settings that they need.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -13,29 +13,29 @@ use crate::result::{WarmUp, WorkloadResult};
 use crate::template::Parameters;
 use crate::workload::{Operation, OperationName, Scope, Workload};
 
-/// Workloads that run on the same data with the same settings of the servers.
+/// Workloads with the same data and the same settings of the servers.
 #[derive(Clone, Debug)]
 pub struct Group {
     /// The template of the data.
     pub template: String,
-    /// Constants of the template that are given.
+    /// Constants that replace the template's own.
     pub constants: BTreeMap<String, String>,
-    /// Entries that are keys; as many as the template says if it is not given.
+    /// Number of entries that are keys; `None` for the template's own number.
     pub entries: Option<u64>,
-    /// The indexes that all servers keep.
+    /// Indexes of all servers.
     pub indexes: Vec<Index>,
     /// Storage form of passwords.
     pub passwords: Passwords,
-    /// A line is logged for every operation.
+    /// Whether a line is logged for every operation.
     pub operation_log: bool,
-    /// Every operation is in an audit trail.
+    /// Whether an audit trail contains every operation.
     pub audit: bool,
-    /// Workloads of the group; those without jobs are loads.
+    /// Workloads of the group. A workload without jobs is a load.
     pub workloads: Vec<Workload>,
 }
 
 impl Group {
-    /// Nothing but data; `entries` of the template's main kind, or as many as it says.
+    /// Returns a group that only loads data: `entries` of the template's main kind, or the template's own number.
     pub fn load_only(template: &str, entries: Option<u64>, indexes: Vec<Index>) -> Group {
         Group {
             template: template.to_owned(),
@@ -49,7 +49,7 @@ impl Group {
         }
     }
 
-    /// Setup of the servers of this group.
+    /// Returns the setup of the servers of this group.
     pub fn setup(&self, data: &Data) -> Setup {
         let mut setup = Setup::new(&data.suffix, self.indexes.clone(), data.bytes);
         setup.schema.clone_from(&data.schema);
@@ -80,25 +80,25 @@ impl Group {
     /// Generates the group's data.
     ///
     /// # Errors
-    /// When the template is wrong or the file cannot be written.
+    /// The template is invalid or the file cannot be written.
     pub fn generate(&self, seed: u64, path: &Path) -> Result<Data, DataError> {
         let parameters = Parameters { constants: self.constants.clone(), entries: self.entries };
         Data::generate_with(&self.template, &parameters, seed, path, self.passwords)
     }
 }
 
-/// Workloads by what they need loaded.
+/// Workloads, grouped by the data and settings that they need.
 #[derive(Clone, Debug, Default)]
 pub struct Grouped {
-    /// In order of their first appearance.
+    /// Groups in the order of their first appearance.
     pub groups: Vec<Group>,
     /// Workloads that need a setting that not all servers have, with that setting.
     pub left_out: Vec<(Workload, String)>,
 }
 
-/// Sorts workloads into groups. `entries` replaces what the workloads say; `more` are indexes besides. A workload that
-/// asks no index anything and says nothing about them joins a group that has some: loading anew for it would show the
-/// same.
+/// Sorts workloads into groups. `entries` replaces the workloads' numbers, and `more` are additional indexes. A
+/// workload that uses no index, and has no requirement for indexes, joins a group that has some, because a separate
+/// load would give the same result.
 pub fn groups(workloads: Vec<Workload>, entries: Option<u64>, more: &[Index]) -> Grouped {
     let Grouped { mut groups, mut left_out } = Grouped::default();
     let (indifferent, others): (Vec<_>, Vec<_>) = workloads.into_iter().partition(is_indifferent);
@@ -118,14 +118,14 @@ pub fn groups(workloads: Vec<Workload>, entries: Option<u64>, more: &[Index]) ->
     }
     let mut groups = joined(groups);
     for group in &mut groups {
-        // After them servers are as cold as they were after their start, if not colder.
+        // They are last, because servers are then at least as cold as after a start.
         group.workloads.sort_by_key(|workload| workload.needs.fresh_start);
     }
     Grouped { groups, left_out }
 }
 
-/// Groups of nothing but reads join one that has the same data, their indexes and more: an index that no filter asks
-/// costs a read nothing.
+/// Merges groups of read-only workloads into a group with the same data, their indexes and more, because an unused
+/// index costs a read nothing.
 fn joined(mut groups: Vec<Group>) -> Vec<Group> {
     let mut number = 0;
     while number < groups.len() {
@@ -147,7 +147,7 @@ fn joined(mut groups: Vec<Group>) -> Vec<Group> {
     groups
 }
 
-/// Whether it only reads, and does not insist on an index that is not there.
+/// Returns true if the workload only reads, and does not require an index to be absent.
 fn only_reads(workload: &Workload) -> bool {
     let reads = |operation: &Operation| {
         matches!(
@@ -167,7 +167,7 @@ fn speaks_of_indexes(workload: &Workload) -> bool {
     workload.needs.settings.iter().any(|setting| setting.contains("index"))
 }
 
-/// Whether it reads, compares, binds or changes entries by their names only.
+/// Returns true if the workload reads, compares, binds or changes entries only by name.
 fn is_indifferent(workload: &Workload) -> bool {
     let by_name = |operation: &Operation| match operation.kind.get_ref() {
         OperationName::Search => operation.scope == Scope::Base,
@@ -193,7 +193,7 @@ fn group_of(workload: &Workload, entries: Option<u64>, more: &[Index]) -> Result
     let named = workload.needs.indexes.iter().filter(|_| is_indexed);
     let named = named.map(|text| text.parse::<Index>());
     let passwords = match workload.needs.password_scheme.as_deref() {
-        // These compute with the password itself.
+        // These mechanisms compute with the password itself.
         None if matches!(workload.needs.sasl.as_deref(), Some("CRAM-MD5" | "DIGEST-MD5" | "SCRAM-SHA-1")) => {
             Passwords::Clear
         }
@@ -215,26 +215,26 @@ fn group_of(workload: &Workload, entries: Option<u64>, more: &[Index]) -> Result
     })
 }
 
-/// Factor by which a run is longer that is repeated because no operation was finished.
+/// Factor for the duration of a run that is repeated because it completed no operation.
 const LONGER: u32 = 10;
-/// Longest window of a warm-up.
+/// Maximum length of a warm-up window.
 const WARM_UP_WINDOW_MAX: Duration = Duration::from_secs(2);
-/// Distance between the seeds of its windows and those of rounds.
+/// Offset of the seeds of warm-up windows from those of rounds.
 const WARM_UP_SEED: u64 = 1_000_000;
-/// Connections that warm a server up.
+/// Number of connections of a warm-up.
 const WARM_UP_CLIENTS: usize = 16;
 
-/// Drives the workloads of a group.
+/// Driver of the workloads of a group.
 pub struct Driven<'d> {
-    /// The group's.
+    /// Workloads of the group.
     pub workloads: &'d [Workload],
-    /// Options of the driver; target, identity and entries are set for each server.
+    /// Options of the driver, except target, identity and entries, which are set for each server.
     pub options: Options,
-    /// The cores that the driver runs on; every core if empty.
+    /// Cores of the driver; all cores if empty.
     pub cores: Vec<usize>,
     /// Receives the progress of each run, once a second.
     pub watch: &'d mut dyn FnMut(&str, &Progress),
-    /// Workloads, by their index, that are warm on processes of servers.
+    /// Workloads, by index, with the process ids of servers on which they are warmed up.
     pub warm: HashSet<(usize, u32)>,
 }
 
@@ -292,8 +292,9 @@ impl Measure for Driven<'_> {
 }
 
 impl Driven<'_> {
-    /// Runs a workload in windows that are not measured, once for each start of a server, until what an operation costs
-    /// is steady. Not if that would use the workload up, if the server must be freshly started, or without a warm-up.
+    /// Runs a workload in unmeasured windows until the cost of an operation is steady, once for each start of a server.
+    /// Skipped if it would use up the workload's entries, if the server must be freshly started, or if there is no
+    /// warm-up.
     fn warm_until_steady(
         &mut self,
         number: usize,
@@ -315,7 +316,7 @@ impl Driven<'_> {
             ..options.clone()
         };
         warmth::warm_up(|number| {
-            // Other keys than those that are measured.
+            // Different keys than the measured ones.
             let seed = options.seed.wrapping_add(WARM_UP_SEED + number as u64);
             let done = self.drive(workload, &Options { seed, ..window.clone() }, 1, target).ok()?;
             let cost = done.cost.as_ref().filter(|_| done.operations_total() > 0)?;
@@ -334,7 +335,7 @@ impl Driven<'_> {
         if !is_unfinished(&result) {
             return result;
         }
-        // Searches that look at every entry take longer than a short run.
+        // Searches that examine every entry take longer than a short run.
         let short =
             adapted.options.duration.unwrap_or(Duration::from_secs(adapted.workload.duration_seconds));
         let longer = short * LONGER;
@@ -381,7 +382,7 @@ impl Driven<'_> {
             bind: Some(bind),
             server_processes: vec![target.server.id()],
             data_seed: target.data.seed,
-            // The same keys on every server, others in every round.
+            // The same keys on every server, but different ones in every round.
             seed: options.seed.wrapping_add(u64::from(round) - 1),
             ..options.clone()
         };
@@ -396,7 +397,7 @@ impl Driven<'_> {
     }
 }
 
-/// Whether it ran to its end without one operation.
+/// Returns true if a run completed without any operation.
 fn is_unfinished(result: &WorkloadResult) -> bool {
     result.complete
         && result.unsupported.is_none()
@@ -404,7 +405,8 @@ fn is_unfinished(result: &WorkloadResult) -> bool {
         && result.operations_total() == 0
 }
 
-/// A server that answered not one operation as it should cannot do what the workload asks, and its rate is none.
+/// Marks a result whose operations all failed as unsupported: the server cannot run the workload, and its rate has no
+/// meaning.
 fn say_if_all_failed(result: &mut WorkloadResult) {
     let failed = result.errors_total() + result.wrong_answers_total();
     if failed == 0 || failed < result.operations_total() {
@@ -415,7 +417,7 @@ fn say_if_all_failed(result: &mut WorkloadResult) {
     result.unsupported = Some(format!("all of {failed} operations failed{example}"));
 }
 
-/// A row of a document's table of loading times: the load that was measured already.
+/// Returns a row of a document's table of load times, from the load that was already measured.
 fn load_row(workload: &Workload, target: &Target<'_>) -> WorkloadResult {
     let load = target.description.bulk_load.as_ref();
     let seconds = load.map_or(0.0, |load| load.seconds);
@@ -441,7 +443,7 @@ mod tests {
         Workload::parse(&format!("{name}.toml"), &text).unwrap()
     }
 
-    /// Of renames, which every index costs something.
+    /// Returns a workload of renames, which update every index.
     fn changing(name: &str, indexes: &str) -> Workload {
         let text = workload(name, indexes, "").text.replace("kind = \"search\"", "kind = \"rename\"");
         let text =
@@ -450,7 +452,7 @@ mod tests {
         Workload::parse(&format!("{name}.toml"), &text).unwrap()
     }
 
-    /// Of reads by name.
+    /// Returns a workload of reads by name.
     fn by_name(name: &str, more: &str) -> Workload {
         let mut workload = workload(name, "", more);
         workload.jobs[0].operations[0].scope = Scope::Base;
@@ -487,7 +489,7 @@ mod tests {
         let grouped = super::groups(shipped, Some(1000), &[]);
         assert!(grouped.left_out.is_empty(), "{:?}", grouped.left_out);
         assert_eq!(grouped.groups.iter().map(|group| group.workloads.len()).sum::<usize>(), count);
-        // A load takes as long as many workloads.
+        // A load takes as long as many workloads, so groups must be few.
         assert!(grouped.groups.len() <= 12, "{}", grouped.groups.len());
         let forms: Vec<_> = grouped.groups.iter().map(|group| group.passwords).collect();
         assert!(forms.contains(&Passwords::Slow) && forms.contains(&Passwords::Clear));

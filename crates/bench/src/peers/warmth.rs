@@ -2,20 +2,20 @@
 
 use crate::result::WarmUp;
 
-/// Largest ratio between the means of the last two pairs of windows. Pairs, because single windows on a busy machine
-/// never agree, and because a server that still gets faster may pause for a while.
+/// Maximum ratio between the means of the last two pairs of windows. Pairs are compared because single windows on a
+/// busy machine never agree, and because a server that is still warming up may pause.
 const CHANGE_MAX: f64 = 1.03;
-/// Windows after which a server is measured as it is.
+/// Number of windows after which a server is measured even if it is not steady.
 pub(super) const WINDOWS_MAX: usize = 20;
 
-/// Whether the last of these figures, CPU time an operation in successive windows, do not change any more.
+/// Returns true if the last of these figures, CPU time per operation in successive windows, no longer change.
 pub(super) fn is_steady(windows: &[f64]) -> bool {
     let [.., a, b, c, d] = windows else { return false };
     let (before, now) = (a + b, c + d);
     before.min(now) > 0.0 && before.max(now) <= before.min(now) * CHANGE_MAX
 }
 
-/// Has `measure` run until its figures are steady. Returns `None` if the cost of operations is not known.
+/// Runs windows until their figures are steady. Returns `None` if the cost of operations is not known.
 pub(super) fn warm_up(mut window: impl FnMut(usize) -> Option<(f64, f64)>) -> Option<WarmUp> {
     let mut done = WarmUp::default();
     for number in 0..WINDOWS_MAX {
@@ -30,7 +30,7 @@ pub(super) fn warm_up(mut window: impl FnMut(usize) -> Option<(f64, f64)>) -> Op
     Some(done)
 }
 
-/// For a person.
+/// Describes the warm-up in a sentence.
 pub(super) fn sentence(warm_up: &WarmUp) -> String {
     let seconds = warm_up.seconds;
     let from_to = match warm_up.cpu_micros.as_slice() {
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn a_server_that_still_gets_faster_is_not_warm() {
-        // As it was measured of a server that had just started.
+        // Measured on a server that had just started.
         let falling = [14.2, 10.6, 10.1, 9.9, 9.0, 8.1, 7.6, 7.5, 7.4, 7.4];
         let done = warmed(&falling);
         assert!(done.is_steady);
