@@ -140,7 +140,7 @@ pub(super) fn early_rules(catalog: &Catalog, checked: &CheckedSettings) -> Vec<S
 /// Entries that prevent a change of definitions.
 struct Obstacles<'o> {
     state: TreeState<'o>,
-    /// The catalogue under the proposed schema.
+    /// The catalog under the proposed schema.
     catalog: &'o Catalog,
     /// Obstacles by the OID of the definition.
     found: BTreeMap<String, Obstacle>,
