@@ -1,13 +1,13 @@
-//! `decide`: turns a request into a record, or refuses it.
+//! `decide`: converts a request to a record, or refuses it.
 //!
-//! Access, names, schema, constraints and passwords are all checked here, once, on the writer. The result is an
-//! effect that [`crate::write::apply`] cannot refuse. Nothing is written, so a refused request leaves no trace; an
-//! operation of a batch sees those before it because `state` contains them.
+//! Access, names, schema, constraints and passwords are all checked here, on the writer. The result is an effect that
+//! [`crate::write::apply`] cannot refuse. Nothing is written, so a refused request has no effect. An operation of a
+//! batch sees the operations before it, because `state` contains them.
 //!
-//! Every operation checks in the same order, so that results are consistent: syntax of names; the right to try at
-//! all (a requester without it learns nothing about entries); descriptions and values against the schema; the
-//! target; the right to change it; the final state of the entry; name forms and structure rules; the rules of the
-//! settings about values.
+//! Every operation makes its checks in the same order, so that results are consistent: syntax of names; the right to
+//! try at all (a requester without it learns nothing about entries); descriptions and values against the schema; the
+//! target; the right to change it; the final state of the entry; name forms and structure rules; value rules of the
+//! settings.
 
 use ldap::{Request, ResultCode};
 
@@ -23,10 +23,10 @@ use crate::write::{add, delete, modify, modify_dn, next_number, structure_rules,
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Decides an add, delete, modify or modify DN request. `None` means success with nothing to change.
+/// Decides an add, delete, modify or modify DN request. `None` means success without a change.
 ///
 /// # Errors
-/// Reason why the request is refused; nothing has changed then.
+/// The reason why the request is refused. Nothing has changed then.
 pub fn decide(
     state: TreeState<'_>,
     context: &RequestContext<'_>,
@@ -44,7 +44,7 @@ pub fn decide(
     decide_numbered(deciding, request)
 }
 
-/// Decides a request in which no number remains to be chosen.
+/// Decides a request after its `{next}` values were replaced by numbers.
 fn decide_numbered(deciding: Deciding<'_>, request: &Request<'_>) -> Result<Option<Record>> {
     let record = match request {
         Request::Add(request) => add::decide(deciding, request).map(Some)?,

@@ -1,4 +1,4 @@
-//! Inputs of every decision about a change, and operational attributes that the server maintains.
+//! Inputs of every decision about a change, and the operational attributes that the server maintains.
 
 use schema::AttributeDescription;
 use uuid::Uuid;
@@ -15,21 +15,21 @@ use crate::tree::TreeState;
 /// Inputs of every write operation.
 #[derive(Clone, Copy)]
 pub(crate) struct Deciding<'a> {
-    /// Rows, including the batch's earlier operations.
+    /// Rows, including changes of earlier operations in the batch.
     pub(crate) state: TreeState<'a>,
-    /// The circumstances of the request.
+    /// Requester and connection of the request.
     pub(crate) context: &'a RequestContext<'a>,
     /// Controls of the request.
     pub(crate) controls: &'a RequestControls,
     /// Random bits, hashed passwords and the time.
     pub(crate) stamp: &'a Stamp,
-    /// CSN of the change. Timestamps come from it and not from the clock, so that they never go back.
+    /// CSN of the change. Timestamps are taken from it instead of the clock, so that they never decrease.
     pub(crate) csn: Csn,
 }
 
 impl Deciding<'_> {
-    /// Returns the clock time in microseconds since 1970. Password rules use it, as binds do: unlike the change's
-    /// CSN, it goes back with the clock.
+    /// Returns the clock time in microseconds since 1970. Password rules use it, like binds. Unlike the change's CSN,
+    /// it goes back when the clock does.
     pub(crate) fn now(&self) -> i64 {
         i64::try_from(self.stamp.now_micros).unwrap_or(i64::MAX)
     }
@@ -61,7 +61,7 @@ impl Deciding<'_> {
         self.described(change_values(self.context.requester.dn(), self.csn))
     }
 
-    /// Returns operational attributes with one value each, as far as the schema defines them.
+    /// Returns operational attributes with one value each. Skips those that the schema does not define.
     fn described(
         &self,
         values: [(&'static str, String); 3],
@@ -74,12 +74,12 @@ impl Deciding<'_> {
     }
 }
 
-/// Returns the attributes of an entry's creation by `creator`, with their values.
+/// Returns the attributes that record an entry's creation by `creator`, with their values.
 pub(crate) fn creation_values(uuid: String, creator: &str, csn: Csn) -> [(&'static str, String); 3] {
     [("entryUUID", uuid), ("creatorsName", creator.to_owned()), ("createTimestamp", time(csn))]
 }
 
-/// Returns the attributes of an entry's change by `modifier`, with their values.
+/// Returns the attributes that record an entry's change by `modifier`, with their values.
 pub(crate) fn change_values(modifier: &str, csn: Csn) -> [(&'static str, String); 3] {
     [("entryCSN", csn.text()), ("modifiersName", modifier.to_owned()), ("modifyTimestamp", time(csn))]
 }

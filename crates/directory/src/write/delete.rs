@@ -1,9 +1,9 @@
 //! Delete (RFC 4511 section 4.8).
 //!
-//! Only leaves are deleted; a suffix entry is an ordinary leaf and can be added again. With the tree delete control
-//! an entry and everything below it are deleted by one record, or nothing is. Links to deleted entries become text
-//! or, if the setting asks for integrity, are removed: `apply` does that. If deleted entries are kept, the record says
-//! so, and `apply` keeps a tombstone of each.
+//! Only leaves are deleted. A suffix entry is an ordinary leaf and can be added again. With the tree delete control,
+//! one record deletes an entry and everything below it, or nothing is deleted. `apply` turns links to deleted entries
+//! into text, or removes them in attributes with referential integrity. If the record says that deleted entries are
+//! kept, `apply` keeps a tombstone of each.
 
 use ldap::{DeleteRequest, ResultCode};
 
@@ -71,8 +71,8 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &DeleteRequest<'_>) -> Res
     Ok(deciding.record(Allocations::new(state.catalog), change))
 }
 
-/// Returns the trace of a delete of these entries, each of them after its superior; `None` if an entry has no
-/// entryUUID, or too much would have to be noted.
+/// Returns the trace of a delete of these entries, which are listed after their superiors. Returns `None` if an entry
+/// has no entryUUID, or if the trace would be too large.
 fn trace(state: TreeState<'_>, ids: &[EntryId]) -> Result<Option<DeleteTrace>, OperationError> {
     let description = state.catalog.schema.attribute_type("entryUUID").map(|known| known.id);
     let Some(attribute) = description.and_then(|type_id| state.catalog.attribute_id(type_id, "")) else {
@@ -124,7 +124,7 @@ fn check_kept(state: TreeState<'_>, change: &Change) -> Result<(), OperationErro
     Ok(())
 }
 
-/// Returns all entries below one that are deleted with it, each after its superior.
+/// Returns all entries below `top`, which are deleted with it, each after its superior.
 fn below(
     state: TreeState<'_>,
     rights: &EffectiveRights,
@@ -140,8 +140,8 @@ fn below(
             ),
         )
     };
-    // With access rules, an entry that may not be deleted is reported before the limit: the number of entries must
-    // stay unknown.
+    // Under access rules, an entry that may not be deleted is reported before the limit, because the requester must not
+    // learn the number of entries.
     if !rights.is_restricted() && state.read.count(&subtree_counter(top.id))? > TREE_DELETED_MAX as i64 {
         return Err(too_many());
     }

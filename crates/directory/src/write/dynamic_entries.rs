@@ -1,8 +1,8 @@
 //! Dynamic entries (RFC 2589): entries of the class dynamicObject, which are deleted unless a client refreshes them.
 //!
-//! The time of the end is a value, entryExpireTimestamp, that the writer sets at the add and at each refresh. The
-//! writer deletes entries whose time has come, by the same record as a client's delete, so that all nodes agree on the
-//! order. The index of the attribute finds them. entryTtl is computed for each answer.
+//! The expiry time is a value of entryExpireTimestamp, which the writer sets when the entry is added and at each
+//! refresh. The writer deletes expired entries with the same record as a client's delete, so that all nodes agree on
+//! the order. The index of the attribute finds these entries. entryTtl is computed for each response.
 
 use std::ops::Bound;
 
@@ -33,14 +33,14 @@ use crate::write::{delete, permitted, value_rules};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Name of the setting, in messages.
+/// Name of the setting in messages.
 const SETTING: &str = "dynamic_subtrees";
 
 fn violation(text: String) -> OperationError {
     OperationError::refused(ResultCode::OBJECT_CLASS_VIOLATION, text)
 }
 
-/// Returns entryExpireTimestamp, whose index is complete.
+/// Returns the attribute entryExpireTimestamp. Its index is complete.
 fn expire_attribute(state: TreeState<'_>) -> Result<(AttributeDescription, AttrId)> {
     let known = state.catalog.schema.attribute_type(EXPIRE_TIME);
     let known = known.ok_or_else(|| OperationError::Damaged(format!("the schema lacks {EXPIRE_TIME}")))?;
@@ -52,7 +52,7 @@ fn expire_attribute(state: TreeState<'_>) -> Result<(AttributeDescription, AttrI
     }
 }
 
-/// Gives a new dynamic entry its end, and refuses entries that cannot be at their place.
+/// Sets the expiry time of a new dynamic entry. Refuses entries that must not be at their place.
 ///
 /// # Errors
 /// objectClassViolation.
@@ -86,7 +86,7 @@ fn added_with_checks(
     Ok(())
 }
 
-/// Checks that a dynamic or a static entry may be below `parent`.
+/// Checks that a dynamic or static entry may be below `parent`.
 fn check_place(state: TreeState<'_>, is_dynamic: bool, parent: EntryId) -> Result<()> {
     if is_dynamic {
         for dn in &state.settings.general.dynamic_subtrees {
@@ -109,7 +109,7 @@ fn check_place(state: TreeState<'_>, is_dynamic: bool, parent: EntryId) -> Resul
     }
 }
 
-/// Checks that an entry may move below another.
+/// Checks that an entry may move below `parent`.
 ///
 /// # Errors
 /// objectClassViolation.
@@ -120,7 +120,7 @@ pub(crate) fn check_move(state: TreeState<'_>, class_set: &ClassSet, parent: Ent
     }
 }
 
-/// Checks that a modify leaves a dynamic entry dynamic and a static one static.
+/// Checks that a modify does not make a dynamic entry static or a static one dynamic.
 ///
 /// # Errors
 /// objectClassViolation.
@@ -137,11 +137,11 @@ fn end(csn: Csn, ttl_seconds: u32) -> Vec<u8> {
     generalized_time(csn.micros / 1_000_000 + u64::from(ttl_seconds)).into_bytes()
 }
 
-/// Decides a refresh. Returns the record, and the time in seconds until the new end.
+/// Decides a refresh. Returns the record, and the new time to live in seconds.
 ///
 /// # Errors
-/// noSuchObject; objectClassViolation for a static entry; insufficientAccessRights; sizeLimitExceeded for a time that
-/// is too long (RFC 2589 section 4.2).
+/// noSuchObject; objectClassViolation for a static entry; insufficientAccessRights; sizeLimitExceeded for a time to
+/// live that is too long (RFC 2589 section 4.2).
 pub(crate) fn refresh(deciding: Deciding<'_>, request: &RefreshRequest<'_>) -> Result<(Record, u32)> {
     let Deciding { state, context, controls, csn, .. } = deciding;
     let dn = parse_dn(request.entry)?;
@@ -171,8 +171,8 @@ pub(crate) fn refresh(deciding: Deciding<'_>, request: &RefreshRequest<'_>) -> R
     Ok((deciding.record(allocations, Change::Modify(modify)), ttl))
 }
 
-/// Checks that the requester may refresh an entry: the right to write entryTtl under access rules; otherwise the
-/// administrator and the client that added it.
+/// Checks that the requester may refresh an entry. Under access rules, this needs the right to write entryTtl.
+/// Otherwise it is permitted to the administrator and the client that added the entry.
 fn check_refresher(deciding: &Deciding<'_>, rights: &EffectiveRights, id: EntryId) -> Result<()> {
     let (state, schema) = (deciding.state, &deciding.state.catalog.schema);
     let may = match (rights.at_entry(state, id)?, schema.attribute_type("entryTtl")) {
@@ -195,7 +195,7 @@ fn check_refresher(deciding: &Deciding<'_>, rights: &EffectiveRights, id: EntryI
     }
 }
 
-/// Returns true if the time of a dynamic entry has come.
+/// Returns true if a dynamic entry has expired.
 ///
 /// # Errors
 /// The store failed.
@@ -203,8 +203,7 @@ pub fn is_one_expired(state: TreeState<'_>, now_micros: u64) -> Result<bool> {
     Ok(expired(state, now_micros)?.is_some())
 }
 
-/// Returns a dynamic entry without subordinates whose time has come, the one with the earliest end first. Examines a
-/// bounded number.
+/// Returns the expired dynamic entry without subordinates that expired first. Examines a limited number of entries.
 ///
 /// # Errors
 /// The store failed.
@@ -222,7 +221,7 @@ pub(crate) fn expired(state: TreeState<'_>, now_micros: u64) -> Result<Option<En
     for row in state.read.scan_keys(INDEX, range, Direction::Forward).take(EXAMINED_MAX) {
         state.read.ids(INDEX, row?.0)?.next_block(&mut ids, EXAMINED_MAX)?;
         for id in ids.drain(..).map(EntryId) {
-            // Its subordinates end first, or it stays until they do.
+            // An entry with subordinates stays until they have expired.
             if state.read.count(&children_counter(id))? == 0 {
                 return Ok(Some(id));
             }
@@ -231,7 +230,7 @@ pub(crate) fn expired(state: TreeState<'_>, now_micros: u64) -> Result<Option<En
     Ok(None)
 }
 
-/// Decides the delete of an entry whose time has come.
+/// Decides the delete of an expired entry.
 ///
 /// # Errors
 /// The store failed.

@@ -1,8 +1,9 @@
 //! Tests that every rule applies to every attribute description.
 //!
-//! A rule that looked for the descriptions of a type in the catalogue missed those that a change was about to add: a
-//! password under an option that no entry had before bypassed the password policy. These tests therefore give each
-//! rule random descriptions: new and old options, several in any order and case, other names, OIDs, subtypes.
+//! A rule that looked up the descriptions of a type in the catalog missed descriptions that a change was about to add.
+//! For example, a password with an option that no entry had before bypassed the password policy. These tests therefore
+//! give each rule random descriptions: new and known options, several options in any order and case, other names, OIDs,
+//! and subtypes.
 
 use ldap::ChangeOperation::{Add, Replace};
 use ldap::{ChangeOperation, CompareRequest, ResultCode as Code, Scope};
@@ -40,7 +41,7 @@ const ROUNDS: usize = 40;
 struct Random(fastrand::Rng);
 
 impl Random {
-    /// Uses the seed in the environment, or a random one.
+    /// Uses the seed in the environment, or a random seed.
     fn new() -> Random {
         let seed = std::env::var("PANDO_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
         let seed = seed.unwrap_or_else(|| fastrand::u64(..));
@@ -56,7 +57,7 @@ impl Random {
         all[self.below(all.len())]
     }
 
-    /// Returns the same letters in random case.
+    /// Returns the text with each letter in random case.
     fn in_any_case(&mut self, text: &str) -> String {
         let any = |letter: char| match self.below(2) {
             0 => letter.to_ascii_uppercase(),
@@ -65,7 +66,7 @@ impl Random {
         text.chars().map(any).collect()
     }
 
-    /// Returns one of these names of a type, with up to three options, most of them new.
+    /// Returns one of these names of a type with up to three options, most of which are new.
     fn description(&mut self, names: &[&str], options_min: usize) -> String {
         let name = self.of(names).to_owned();
         let mut text = self.in_any_case(&name);
@@ -144,8 +145,8 @@ impl World {
         state.entry_of(&name).unwrap().unwrap()
     }
 
-    /// Tries an add of a new entry with these values, and a modify of an existing one, each in a batch of its own.
-    /// Returns the outcomes.
+    /// Tries to add a new entry with these values, and to modify an existing one, each in its own batch. Returns the
+    /// outcomes.
     fn tries(&mut self, description: &str, values: &[&str]) -> Vec<(String, Outcome)> {
         self.count += 1;
         let new = format!("uid=n{},{SUFFIX}", self.count);
@@ -175,7 +176,7 @@ impl World {
         self.directory.change_settings(|settings| settings.general.access_rules = rules);
     }
 
-    /// Returns the descriptions in the result for an entry; empty if it is not found.
+    /// Returns the descriptions in the search result for an entry; empty if it is not found.
     fn visible_descriptions(&mut self, dn: &str, filter: &str, more: &str) -> Vec<String> {
         let found = self.directory.search(dn, Scope::BaseObject, filter, &["*", "+", more]);
         found.entries.into_iter().flat_map(|entry| entry.attributes.into_keys()).collect()
@@ -196,7 +197,7 @@ fn modify(
     world.directory.modify(dn, &[(operation, description, &[value])])
 }
 
-/// The password policy: values that it does not allow permit no bind, and stored ones are removed by a reset.
+/// Password policy: values that it does not allow permit no bind, and a reset removes stored ones.
 #[test]
 fn the_password_policy_applies_to_every_description() {
     let mut world = World::new();
@@ -228,7 +229,7 @@ fn the_password_policy_applies_to_every_description() {
     }
 }
 
-/// Single values, no-user-modification, collective attributes, and structural attributes.
+/// Single-valued, no-user-modification, collective and structural attributes.
 #[test]
 fn the_schema_applies_to_every_description() {
     let mut world = World::new();
@@ -264,7 +265,7 @@ fn the_schema_applies_to_every_description() {
     }
 }
 
-/// Access rules: denied attributes are neither written nor read, and no filter of a rule can be evaded.
+/// Access rules: denied attributes can be neither written nor read, and no description evades the filter of a rule.
 #[test]
 fn access_rules_apply_to_every_description() {
     let mut world = World::new();
@@ -273,7 +274,7 @@ fn access_rules_apply_to_every_description() {
     for round in 0..ROUNDS {
         let (dn, _) = world.entry(&[]);
         world.become_user(&asker);
-        // A search caches the requester's rights, from before the description existed.
+        // The search caches the requester's rights before the description exists.
         assert!(!world.visible_descriptions(&dn, "(objectClass=*)", "*").is_empty());
         let hidden =
             world.random.description(&["description", "2.5.4.13", "lesserText", "smallText", "1.2.3.1"], 0);
@@ -310,7 +311,7 @@ fn access_rules_apply_to_every_description() {
             let CompareOutcome::Done(outcome) = compared else { panic!("{description}") };
             assert_eq!(outcome.code, Code::INSUFFICIENT_ACCESS_RIGHTS, "{description}");
         }
-        // A user that the entry names may read the secret, but no longer the room.
+        // A user that the entry names may read the secret, but may no longer read the room.
         world.become_administrator();
         let named = world.random.description(&["manager", "0.9.2342.19200300.100.1.10"], 0);
         ok(&world.directory.modify(&dn, &[(Add, &named, &[&asker]), (Add, "roomNumber", &["7"])]), &named);
@@ -322,7 +323,7 @@ fn access_rules_apply_to_every_description() {
             "{named}: {secret} in {visible_descriptions:?}"
         );
         assert!(!visible_descriptions.iter().any(|name| name == "roomNumber"), "{named}");
-        // A filter of a rule matches the new description.
+        // The filter of a rule matches values with the new description.
         world.become_administrator();
         let former = world.random.description(&["employeeType", "2.16.840.1.113730.3.1.4", "lesserType"], 0);
         ok(&modify(&mut world, &dn, Add, &former, "former"), &former);
@@ -355,7 +356,7 @@ fn integrity_applies_to_every_description() {
     }
 }
 
-/// Indexes: a search finds the same entries with and without one.
+/// Indexes: a search finds the same entries with and without an index.
 #[test]
 fn indexes_cover_every_description() {
     let mut world = World::new();

@@ -1,9 +1,9 @@
-//! Attribute descriptions and values from clients: validation, and the key that identifies each value.
+//! Attribute descriptions and values from clients: their validation, and the key that identifies each value.
 //!
 //! Two values of an attribute are equal if their keys are equal. For ordinary attributes the key is the normal form
-//! under the equality rule, or the bytes if the type has no rule. A link attribute's value that names an entry is
-//! identified by that entry: any spelling of the name, even a former name of the entry, is the same value. A value
-//! that names no entry is identified by its normal name.
+//! under the equality rule, or the bytes if the type has no rule. The key of a link is the entry that it names: any
+//! spelling of the DN, even a former DN of the entry, is the same value. The key of a link value without an entry is
+//! its normal name.
 
 use ldap::{ResultCode, Values};
 use schema::{AttributeDescription, AttributeType, Schema};
@@ -20,9 +20,9 @@ use crate::write::passwords::stored_form;
 
 /// An entry that is about to be added, so that its own values can name it.
 pub(crate) struct Newcomer<'n> {
-    /// Its future id.
+    /// Future id of the entry.
     pub(crate) id: EntryId,
-    /// Its name.
+    /// Name of the entry.
     pub(crate) name: &'n NormalName,
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn link_text_key(normal: &[u8]) -> Vec<u8> {
     key
 }
 
-/// Splits a key of a link attribute: the entry, or the normal name.
+/// Decodes the key of a value of a link attribute: an entry, or a normal name as the error.
 pub(crate) fn read_link_key(key: &[u8]) -> Result<EntryId, &[u8]> {
     match key {
         [LINK_ID, id @ ..] => Ok(EntryId(id.try_into().map_or(0, u64::from_be_bytes))),
@@ -52,8 +52,9 @@ pub(crate) fn read_link_key(key: &[u8]) -> Result<EntryId, &[u8]> {
     }
 }
 
-/// Returns the value of an attribute with a single value that is stored as it is, which excludes links and
-/// passwords. Checks its syntax, and that it has a key. The key is not computed if it certainly exists.
+/// Returns the value of an attribute with a single value that is stored unchanged, so it is neither a link nor a
+/// password. Checks the syntax of the value, and that it has a key. Does not compute the key if the value certainly has
+/// one.
 ///
 /// # Errors
 /// See [`read_value`].
@@ -79,7 +80,7 @@ pub(crate) fn only_value<'v>(
     Ok(Some(value))
 }
 
-/// Reads the values of one attribute that are to be stored; clear passwords are replaced by their stored form.
+/// Reads the values of one attribute that are to be stored. Replaces clear passwords by their stored form.
 ///
 /// # Errors
 /// See [`read_value`]; attributeOrValueExists if two values are equal.
@@ -111,13 +112,13 @@ pub(crate) fn read_values(
     Ok(stored)
 }
 
-/// Returns the refusal of a value that a request contains twice. `place` counts from 1.
+/// Returns the error for a value that a request contains twice. `place` is counted from 1.
 pub(crate) fn given_twice(attribute: &str, place: usize) -> OperationError {
     let diagnostic = format!("{attribute}: value {place} is given more than once");
     OperationError::refused(ResultCode::ATTRIBUTE_OR_VALUE_EXISTS, diagnostic)
 }
 
-/// Checks a value against its syntax and computes its key. `place` counts from 1 and is for the diagnostic text.
+/// Checks a value against its syntax and computes its key. `place` is counted from 1 and used in the diagnostic text.
 ///
 /// # Errors
 /// invalidAttributeSyntax, with the value's number and the reason.
@@ -140,7 +141,7 @@ pub(crate) fn read_value(
     }
 }
 
-/// Checks a value against its syntax and appends its normal form. `place` counts from 1 and is for the diagnostic
+/// Checks a value against its syntax and appends its normal form. `place` is counted from 1 and used in the diagnostic
 /// text.
 ///
 /// # Errors
@@ -157,7 +158,7 @@ pub(crate) fn check_value(
         .map_err(|error| invalid(schema, description, place, &format!("not comparable: {error}")))
 }
 
-/// Like [`check_value`], for a value whose normal form certainly exists and is not needed yet.
+/// Like [`check_value`], for a value that certainly has a normal form, which is not needed yet.
 pub(crate) fn check_syntax(
     schema: &Schema,
     description: &AttributeDescription,
@@ -180,7 +181,7 @@ fn invalid(
     OperationError::refused(ResultCode::INVALID_ATTRIBUTE_SYNTAX, diagnostic)
 }
 
-/// Returns the normal form of a value that is not to be stored as a link.
+/// Returns the normal form of a value that is not stored as a link.
 pub(crate) fn normal_value(
     schema: &Schema,
     attribute_type: &AttributeType,
@@ -206,7 +207,7 @@ fn append_normal(
     }
 }
 
-/// Returns the entry that a link attribute's value names.
+/// Returns the entry that a value of a link attribute names.
 fn named_entry(
     state: &TreeState<'_>,
     newcomer: Option<&Newcomer<'_>>,

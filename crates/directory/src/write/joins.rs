@@ -1,8 +1,8 @@
 //! Existing entries that join groups by rules of the setting `auto_members` that were added or changed.
 //!
-//! The record of the settings states the rules that are pending. The writer then examines the entries in the order of
-//! their numbers, some at a time: it makes those that a rule covers members by an ordinary record, and states its
-//! progress by another. A new writer, or a restart, continues there.
+//! The record of the settings lists the pending rules. The writer then examines the entries in the order of their ids,
+//! a limited number at a time. It adds the entries that a rule covers to the group with an ordinary record, and records
+//! its progress with another. A new writer, or a restarted one, continues from there.
 
 use std::ops::Bound;
 
@@ -20,7 +20,7 @@ use crate::tree::TreeState;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Returns the rules that are pending.
+/// Returns the pending rules.
 ///
 /// # Errors
 /// The store failed.
@@ -38,13 +38,13 @@ pub fn is_one_due(state: TreeState<'_>) -> Result<bool> {
 
 /// A rule whose group exists.
 pub(crate) struct DueJoin {
-    /// Place in the list of pending rules.
+    /// Place of the rule in the list of pending rules.
     pub(crate) place: usize,
     pub(crate) rule: AutoMemberRule,
     group: EntryId,
 }
 
-/// Returns the first rule that can be carried out: the group exists, and has not refused an entry.
+/// Returns the first rule that can be processed: its group exists and has not refused an entry.
 pub(crate) fn due(state: TreeState<'_>, pending: &[PendingJoin]) -> Result<Option<DueJoin>> {
     let catalog = state.catalog;
     for (place, join) in pending.iter().enumerate().filter(|(_, join)| join.refusal.is_empty()) {
@@ -56,16 +56,16 @@ pub(crate) fn due(state: TreeState<'_>, pending: &[PendingJoin]) -> Result<Optio
     Ok(None)
 }
 
-/// Entries that join at once.
+/// Entries that join a group by one record.
 #[derive(Default)]
 pub(crate) struct Joining {
     pub(crate) dns: Vec<String>,
-    /// The last entry that was examined; `None` if there are no more.
+    /// The last entry examined; `None` if there are no more.
     pub(crate) last: Option<EntryId>,
 }
 
 impl DueJoin {
-    /// Returns the entries after `after` that are to join the group, at most as many as join at once.
+    /// Returns the entries after `after` that have to join the group, up to the limit of one record.
     pub(crate) fn joining(&self, state: TreeState<'_>, after: EntryId) -> Result<Joining> {
         let covering = Covering::of(state, &self.rule.covered)?;
         let from = id_key(after);
@@ -94,7 +94,7 @@ impl DueJoin {
     }
 }
 
-/// Returns a notice for each rule of other settings by which existing entries would join a group.
+/// Returns a notice for each rule in these settings by which existing entries would join a group.
 ///
 /// # Errors
 /// The store failed.

@@ -1,9 +1,10 @@
-//! Plain values that become links, because the definition of their type got `X-LINK`.
+//! Conversion of plain values to links, after the definition of their type got `X-LINK`.
 //!
 //! The record of the settings gives the attribute a second number, for links: see [`crate::catalog::linking`]. The
-//! writer then examines the entries in the order of their numbers, some at a time, and names those that have plain
-//! values in a record; applying it makes each value a link to the entry of that name, or a dangling link. A change of
-//! an entry that still has plain values converts it first. A new writer, or a restart, continues after the last record.
+//! writer then examines the entries in the order of their ids, a limited number at a time, and lists those with plain
+//! values in a record. Applying the record converts each value to a link to the entry that it names, or to a dangling
+//! link. A change of an entry that still has plain values first converts them. A new writer, or a restarted one,
+//! continues after the last record.
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -30,7 +31,7 @@ use crate::write::values;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Returns the progress of values that become links.
+/// Returns the progress of the conversion.
 ///
 /// # Errors
 /// The row is damaged.
@@ -43,7 +44,7 @@ pub fn is_pending(state: TreeState<'_>) -> bool {
     !state.catalog.becoming_links().is_empty()
 }
 
-/// Returns the next entries whose values become links; `None` if none are left to examine.
+/// Returns the next entries to convert; `None` if no entries are left to examine.
 pub(crate) fn next_step(state: TreeState<'_>) -> Result<Option<LinkStep>> {
     let progress = progress(state)?;
     if !progress.is_pending() {
@@ -78,7 +79,7 @@ pub(crate) fn step_of(state: TreeState<'_>, request: &Request<'_>) -> Result<Opt
         Request::ModifyDn(rename) => rename.entry,
         _ => return Ok(None),
     };
-    // The request itself refuses what is no name.
+    // A malformed DN is refused with the request itself.
     let Ok(dn) = parse_dn(dn) else { return Ok(None) };
     let Found::Entry(id, _) = state.find(&NormalName::of(&dn, &state.catalog.schema))? else {
         return Ok(None);
@@ -88,7 +89,7 @@ pub(crate) fn step_of(state: TreeState<'_>, request: &Request<'_>) -> Result<Opt
     Ok(is_plain.then(|| LinkStep { entries: vec![id], after: EntryId::ROOT, is_last: false }))
 }
 
-/// Returns the number of values of an entry that are to become links.
+/// Returns the number of values of an entry that are to be converted.
 fn plain_values(state: TreeState<'_>, id: EntryId, row: &[u8]) -> Result<usize> {
     let row = EntryRow::decode(row).ok_or_else(|| damaged_row("entries", id))?;
     let mut count = 0;
@@ -103,7 +104,7 @@ fn plain_values(state: TreeState<'_>, id: EntryId, row: &[u8]) -> Result<usize> 
     Ok(count)
 }
 
-/// Applies a step at `position`. Entries without plain values stay as they are, and an older step changes no progress.
+/// Applies a step at `position`. Entries without plain values do not change, and an older step changes no progress.
 ///
 /// # Errors
 /// The store failed, or rows are damaged.
@@ -132,8 +133,8 @@ pub(crate) fn apply(
     linking::put_progress(batch, catalog, &progress)
 }
 
-/// Makes the plain values of an entry links. Returns how many there were, and how many of them name no entry. The entry
-/// is not changed in any other way: its position stays.
+/// Converts the plain values of an entry to links. Returns the number of values, and how many of them name no entry.
+/// Nothing else in the entry changes, not even its position.
 fn convert(batch: &mut Batch<'_>, catalog: &Catalog, id: EntryId) -> Result<(u64, u64)> {
     let Some(mut entry) = load(batch, id)? else { return Ok((0, 0)) };
     let former: Vec<AttrId> =
@@ -159,7 +160,7 @@ fn convert(batch: &mut Batch<'_>, catalog: &Catalog, id: EntryId) -> Result<(u64
     Ok((count, dangling))
 }
 
-/// Values that become links by other settings.
+/// Values that other settings would convert.
 #[derive(Default)]
 struct Planned {
     values: u64,
@@ -167,7 +168,7 @@ struct Planned {
     dangling: u64,
 }
 
-/// Returns a notice for each attribute whose values other settings make links. It reads all entries.
+/// Returns a notice for each attribute whose values these settings would convert. Reads all entries.
 ///
 /// # Errors
 /// The store failed.

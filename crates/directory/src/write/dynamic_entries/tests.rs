@@ -1,4 +1,4 @@
-//! Dynamic entries: their places, refreshes and ends.
+//! Tests of dynamic entries: their places, refreshes and expiry.
 
 use ldap::ChangeOperation::{Add, Delete};
 use ldap::{RefreshRequest, ResultCode, Scope};
@@ -78,14 +78,14 @@ fn entries_end_unless_they_are_refreshed() {
     ok(add_dynamic(&mut directory, MEETING));
     ok(add_dynamic(&mut directory, &below));
     assert!(!directory.make_due_changes(900));
-    // The time asked for lies between those of the settings.
+    // The requested time to live is adjusted to the limits in the settings.
     for (asked, given) in [(1, 60), (300, 300), (5_000, 1_000)] {
         assert_eq!(refresh(&mut directory, &below, asked), Ok(given));
     }
     let before = directory.snapshot.position().unwrap();
     assert_eq!(refresh(&mut directory, &below, 1_000), Ok(1_000));
     assert!(directory.snapshot.position().unwrap() <= before + 1);
-    // The superior stays until nothing is below it.
+    // The superior stays until it has no subordinates.
     let mut directory = directory.reopen();
     assert_eq!(refresh(&mut directory, MEETING, 60), Ok(60));
     assert!(!directory.make_due_changes(500));
@@ -123,7 +123,7 @@ fn refreshes_are_refused_as_the_rfc_says() {
         }
         directory.requester = administrator;
     }
-    // The creator of an entry may refresh it, also without rules.
+    // The creator of an entry may refresh it, even without access rules.
     directory.requester = identify(&directory.snapshot, &format!("dn:{PERSON}")).unwrap().unwrap().requester;
     let own = format!("cn=own,{MEETINGS}");
     ok(add_dynamic(&mut directory, &own));

@@ -1,4 +1,4 @@
-//! Tests of plain values that become links.
+//! Tests of the conversion of plain values to links.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -84,7 +84,7 @@ fn answers_stay_the_same_while_values_become_links() {
     proposal.schema.insert("own".to_owned(), schema(LINKED));
     let notes = notes(directory.snapshot.state(), &proposal).unwrap();
     assert_eq!(notes.len(), 1, "{notes:?}");
-    // p0 named itself before it was added, and is an entry by now.
+    // p0 named itself before it was added, and exists now.
     assert!(notes[0].starts_with("boss: 18 values of 9 entries become links in the background; 9 of them"));
 
     let filters = [
@@ -117,7 +117,7 @@ fn answers_stay_the_same_while_values_become_links() {
     let progress = progress(directory.snapshot.state()).unwrap();
     assert_eq!((progress.values, progress.dangling), (18, 9));
     check(&directory);
-    // Links follow their entries; text becomes a link.
+    // Links follow renames of their entries; text becomes a link.
     ok(directory.modify_dn(&name("p1"), "cn=one", true, None));
     add(&mut directory, "none", &[]);
     ok(directory.modify_dn(&name("none"), "cn=some", true, None));
@@ -126,8 +126,8 @@ fn answers_stay_the_same_while_values_become_links() {
     check(&directory);
 }
 
-/// Symptom: in a cluster, the writer had a conversion that its group lacked, and other nodes never had it. Cause: it
-/// stayed in the batch if the record of the change after it had no room.
+/// Regression test: in a cluster, the writer had a conversion that its group lacked and other nodes never received. It
+/// stayed in the batch when the next record, that of the change, had no room.
 #[test]
 fn a_conversion_and_its_change_have_room_together_or_not_at_all() {
     let mut directory = directory("");
@@ -154,7 +154,7 @@ fn a_conversion_and_its_change_have_room_together_or_not_at_all() {
     assert_eq!((busy, made), (ResultCode::BUSY, 0));
     let both = both.unwrap();
     assert!(both > conversion, "{both} {conversion}");
-    // Each record takes room besides its own.
+    // Each record has an overhead.
     assert_eq!(rename(both + 15, 8), (ResultCode::BUSY, Some(both + 16), 0));
     assert_eq!(rename(both + 16, 8), (ResultCode::SUCCESS, None, 2));
     batch.commit().unwrap();
@@ -179,7 +179,7 @@ fn a_change_converts_its_entry_first() {
     assert_eq!(bosses(&mut directory, "d"), BTreeSet::from([name("a"), name("b")]));
     ok(directory.modify_dn(&name("c"), "cn=e", true, None));
     ok(directory.modify_dn(&name("a"), "cn=first", true, None));
-    // The links of converted entries follow; the text of the others becomes a dangling link, as it was before.
+    // Links of converted entries follow the rename. The text of the others becomes a dangling link, as it was before.
     assert!(bosses(&mut directory, "d").contains(&name("first")));
     assert!(bosses(&mut directory, "b").contains(&name("a")));
     check(&directory);
@@ -235,7 +235,7 @@ fn links_stay_links_while_entries_have_them() {
     ok(directory.modify(&name("a"), &[(Replace, "boss", &[&name("a")])]));
     ok(directory.modify_dn(&name("a"), "cn=b", true, None));
     assert_eq!(bosses(&mut directory, "b"), BTreeSet::from([name("a")]));
-    // And again.
+    // Adding X-LINK again converts them again.
     set(&mut directory, &schema(LINKED)).unwrap();
     finish(&mut directory);
     ok(directory.modify(&name("b"), &[(Replace, "boss", &[&name("b")])]));
@@ -266,7 +266,7 @@ fn definitions_that_cannot_be_links_are_refused() {
     directory.define_index("boss", "none");
     directory.finish_indexes();
 
-    // A rule by the attribute comes after the links that it needs.
+    // A rule that uses the attribute is accepted after the links that it needs exist.
     add(&mut directory, "a", &["a"]);
     let rule = "led: allow read to named by boss";
     let both = |directory: &mut TestDirectory| {
@@ -285,7 +285,7 @@ fn definitions_that_cannot_be_links_are_refused() {
     both(&mut directory).unwrap();
 }
 
-/// A shipped type becomes a link by a copy of its definition.
+/// A copy of a shipped definition makes the type a link type.
 #[test]
 fn a_shipped_type_becomes_a_link() {
     let mut directory = TestDirectory::with_suffix_entry();
@@ -301,13 +301,13 @@ fn a_shipped_type_becomes_a_link() {
     ok(directory.modify_dn(&name("a"), "cn=b", true, None));
     assert_eq!(directory.read(&name("b")).unwrap().texts("documentAuthor"), [name("b")]);
     check(&directory);
-    // The server reads these values itself.
+    // The server itself reads values of these types.
     let alias = "attributetype ( 2.5.4.1 NAME 'aliasedObjectName' EQUALITY distinguishedNameMatch SYNTAX \
                  1.3.6.1.4.1.1466.115.121.1.12 SINGLE-VALUE X-LINK 'TRUE' )\n";
     assert!(set(&mut directory, alias).unwrap_err().contains("the server itself reads"));
 }
 
-/// Directories of earlier builds have the extension without effect.
+/// In directories of earlier builds the extension had no effect.
 #[test]
 fn an_extension_that_earlier_builds_ignored_stays_without_effect() {
     let mut directory = directory("");
@@ -329,7 +329,7 @@ fn an_extension_that_earlier_builds_ignored_stays_without_effect() {
     check(&directory);
 }
 
-/// A plain model: values by entry. A value is an entry that follows renames, or a text.
+/// A simple model: values by entry. A value is text, or an entry, whose renames it follows.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Named {
     Entry(usize),
@@ -338,7 +338,7 @@ enum Named {
 
 #[derive(Default)]
 struct Model {
-    /// Names of entries; `None` for one that was deleted.
+    /// Names of entries; `None` for a deleted one.
     names: Vec<Option<String>>,
     values: BTreeMap<usize, BTreeSet<Named>>,
     /// Whether the values of an entry are links.
@@ -369,7 +369,7 @@ impl Model {
         self.links.insert(id);
     }
 
-    /// Makes texts of links name entries that exist by now.
+    /// Makes text of links name entries that exist now.
     fn settle(&mut self) {
         for id in self.links.clone() {
             if self.names[id].is_some() {
@@ -464,7 +464,7 @@ fn random_changes_while_values_become_links_agree_with_a_model() {
                 directory.snapshot.renew().unwrap();
             }
         }
-        // Steps of the writer convert entries in the order of their numbers: the directory says which.
+        // The writer converts entries in the order of their ids; the directory says which are converted.
         if begun {
             for id in model.alive() {
                 if !model.links.contains(&id)
