@@ -1,12 +1,12 @@
-//! Modify (RFC 4511 section 4.6, increments RFC 4525).
+//! Modify (RFC 4511 section 4.6; increments: RFC 4525).
 //!
-//! Changes are carried out in their order on a [`WorkingEntry`]; any error refuses all of them. Only the final state
-//! must satisfy the schema, so a value can be deleted and added in another spelling, and classes and attributes can
-//! change together. A modify that changes nothing succeeds and makes no record.
+//! Changes are applied in their order to a [`WorkingEntry`]; any error refuses all of them. Only the final state must
+//! satisfy the schema, so that a value can be deleted and added in another spelling, and classes and attributes can
+//! change together. A modify that changes nothing succeeds without a record.
 //!
 //! Values of the RDN cannot be removed (notAllowedOnRDN): only a rename changes them. A superclass cannot be deleted
-//! from objectClass by name while a subclass stays (RFC 4512 section 3.3). Replacing objectClass without it is
-//! allowed, because superclasses count whether stored or not.
+//! from objectClass by name while a subclass stays (RFC 4512 section 3.3). A replacement of objectClass may omit it,
+//! because superclasses count whether they are stored or not.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -47,17 +47,17 @@ use crate::write::working_entry::WorkingEntry;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Syntax of the values that can be incremented (RFC 4517 section 3.3.16).
+/// Syntax of values that can be incremented (RFC 4517 section 3.3.16).
 const INTEGER_SYNTAX: &str = "1.3.6.1.4.1.1466.115.121.1.27";
 
-/// A change after parsing and validation.
+/// A parsed and validated change.
 struct ReadChange<'r> {
     operation: ChangeOperation,
-    /// The attribute as the client spelled it.
+    /// Attribute description as spelled by the client.
     text: &'r str,
     description: AttributeDescription,
     values: ValueList,
-    /// End that the values of an add get, 0 for none, if the option for it was given.
+    /// End time in the option of an add, 0 for none; `None` without the option.
     until: Option<u64>,
 }
 
@@ -101,7 +101,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Res
     let passwords =
         checks_password.then(|| password_rules::passwords(&mut entry, state.catalog)).transpose()?;
     for change in &changes {
-        // Naming the old password proves that the user knows it, so a wrong one must fail.
+        // Naming the old password proves that the user knows it, so a wrong one must cause an error.
         let is_lenient = controls.permissive_modify && !is_any_password(change);
         match rules.as_ref().and_then(|rules| Some((rules, rules.outcome_filters(change)?))) {
             None => carry_out(schema, &mut entry, change, is_lenient)?,
@@ -156,7 +156,7 @@ fn record_of(
     deciding.record(allocations, record::Change::Modify(modify))
 }
 
-/// Returns the ends that the changes give to values.
+/// Returns the end times that the changes give to values.
 fn given_ends(
     deciding: Deciding<'_>,
     id: EntryId,
@@ -165,7 +165,7 @@ fn given_ends(
 ) -> Result<ValueEnds> {
     let state = deciding.state;
     let mut ends = ValueEnds::default();
-    // A replace may keep values that have an end.
+    // A replace may keep values that have an end time.
     let may_keep = |change: &ReadChange<'_>| {
         change.operation == ChangeOperation::Replace
             && state.catalog.type_facts(change.description.type_id).is_link
@@ -192,7 +192,7 @@ fn given_ends(
     Ok(ends)
 }
 
-/// Returns true if a change gives values.
+/// Returns true if a change adds values.
 fn adds(change: &ReadChange<'_>) -> bool {
     change.operation != ChangeOperation::Delete && change.values.len() > 0
 }
@@ -202,12 +202,12 @@ struct Rules<'r> {
     state: TreeState<'r>,
     rights: &'r EffectiveRights,
     id: EntryId,
-    /// Rights at the entry.
+    /// Rights to the entry.
     at: Arc<EntryRights>,
 }
 
 impl Rules<'_> {
-    /// Refuses a change that is not allowed, as far as the request alone shows.
+    /// Refuses a change that the rules do not allow, as far as the request alone shows.
     fn check(&self, change: &ReadChange<'_>) -> Result<()> {
         match self.may_make(change) {
             true if !self.is_of_own_name(change) || !self.changes_end(change)? => Ok(()),
@@ -217,7 +217,7 @@ impl Rules<'_> {
         }
     }
 
-    /// Returns true if only the right to join or to leave permits a change.
+    /// Returns true if only the right to join or to leave permits the change.
     fn is_of_own_name(&self, change: &ReadChange<'_>) -> bool {
         let type_id = change.description.type_id;
         !is_user_password(&self.state.catalog.schema, type_id)
@@ -225,8 +225,9 @@ impl Rules<'_> {
             && self.at.over_values(WRITE, type_id).is_none()
     }
 
-    /// Returns true if an add, also with other options, would give the requester's own name, as a value of the entry,
-    /// another end. A delete only ends it earlier: a requester who may join again could do so after the end, too.
+    /// Returns true if an add would change the end time of the requester's own name, which is a value of the entry,
+    /// perhaps with other options. A delete is not checked: it only ends the membership earlier, and a requester who
+    /// may join again could do so after the end, too.
     fn changes_end(&self, change: &ReadChange<'_>) -> Result<bool> {
         let type_id = change.description.type_id;
         let Some(own) = self.rights.own() else { return Ok(false) };
@@ -251,14 +252,15 @@ impl Rules<'_> {
         Err(denied(format!("no access rule lets you change {name} of this entry{why}{hint}")))
     }
 
-    /// Returns true if the rules allow a change: of any values, of those that it names, of a password, or only of
-    /// the requester's own name.
+    /// Returns true if the rules allow a change: of any values, of the named values, of a password, or only of the
+    /// requester's own name.
     fn may_make(&self, change: &ReadChange<'_>) -> bool {
         let Rules { rights, id, at, .. } = self;
         let schema = &*self.state.catalog.schema;
         let type_id = change.description.type_id;
         if is_user_password(schema, type_id) {
-            // An application password permits binds besides the user's own, so the right to reset is not enough.
+            // An application password permits binds in addition to the user's own password, so the right to reset is
+            // not enough.
             let is_of_app = names_application(&change.description.options);
             return rights.may_change_password(at, *id, type_id) && (!is_of_app || at.may_write(type_id));
         }
@@ -281,8 +283,8 @@ impl Rules<'_> {
         change.values.len() > 0 && change.values.iter().all(is_own)
     }
 
-    /// Returns the filters for values, if only some values may be written and the request does not name all that it
-    /// changes.
+    /// Returns the filters for values, if the requester may write only some values and the request does not name all
+    /// values that it changes.
     fn outcome_filters(&self, change: &ReadChange<'_>) -> Option<&Arc<ByValue>> {
         let names_all = match change.operation {
             ChangeOperation::Add => true,
@@ -292,8 +294,8 @@ impl Rules<'_> {
         if names_all { None } else { self.at.over_values(WRITE, change.description.type_id) }
     }
 
-    /// Carries out such a change, and refuses it if it removes or adds a value that may not be written. An unchanged
-    /// value may be named if it may be read: otherwise the refusal would reveal whether it exists.
+    /// Applies such a change. Refuses it if it removes or adds a value that may not be written. A request may name an
+    /// unchanged value only if the requester may read it: otherwise the response would reveal whether it exists.
     fn carry_out(
         &self,
         entry: &mut WorkingEntry<'_>,
@@ -327,7 +329,7 @@ impl Rules<'_> {
     }
 }
 
-/// Changes the password that the directory stores for the administrator, who has no entry.
+/// Changes the stored password of the administrator, who has no entry.
 fn administrator_password(deciding: Deciding<'_>, changes: &[ReadChange<'_>]) -> Result<Record> {
     let schema = &*deciding.state.catalog.schema;
     let mut values = match changes {
@@ -388,7 +390,7 @@ fn read_change<'r>(deciding: Deciding<'_>, change: Change<'r>) -> Result<ReadCha
     Ok(ReadChange { operation: change.operation, text, description, values, until })
 }
 
-/// Reads values to be found; a value given twice counts once. Clear passwords are replaced by their stored forms.
+/// Reads values to look up. A repeated value counts once. Replaces clear passwords by their stored forms.
 fn values_to_find(
     deciding: Deciding<'_>,
     description: &AttributeDescription,
@@ -404,7 +406,7 @@ fn values_to_find(
     Ok(found)
 }
 
-/// Carries out a change. With `is_lenient`, adding an existing value and deleting a missing one succeed.
+/// Applies a change. With `is_lenient`, adding an existing value and deleting a missing one succeed.
 fn carry_out(
     schema: &Schema,
     entry: &mut WorkingEntry<'_>,
@@ -412,7 +414,7 @@ fn carry_out(
     is_lenient: bool,
 ) -> Result<()> {
     let ReadChange { operation, text, description, values, until } = change;
-    // The end of an existing value may change.
+    // An add with an end time may name existing values, to change their end times.
     let is_lenient = is_lenient || (until.is_some() && *operation == ChangeOperation::Add);
     let no_such = |what: String| OperationError::refused(ResultCode::NO_SUCH_ATTRIBUTE, what);
     match operation {
@@ -481,7 +483,7 @@ fn increment(schema: &Schema, entry: &mut WorkingEntry<'_>, change: &ReadChange<
     Ok(())
 }
 
-/// Checks that all values of the RDN are present. `given` is the requested name.
+/// Checks that all values of the RDN are present. `given` is the DN in the request.
 fn check_naming(
     state: TreeState<'_>,
     entry: &mut WorkingEntry<'_>,
@@ -491,8 +493,8 @@ fn check_naming(
     let schema = &*state.catalog.schema;
     let types = given.rdn().into_iter().flat_map(|rdn| rdn.avas);
     let mut types = types.filter_map(|ava| schema.attribute_type(ava.attribute));
-    // Most modifies touch no naming attribute. Whatever spelling of the name the request used, its attribute types
-    // are those of the entry's name.
+    // Most modifies touch no naming attribute. The attribute types in the requested DN are those of the entry's DN, in
+    // any spelling.
     if !types.any(|attribute_type| entry.has_touched(attribute_type.id)) {
         return Ok(());
     }

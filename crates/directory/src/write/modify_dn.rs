@@ -1,13 +1,13 @@
-//! Modify DN (RFC 4511 section 4.9): renames an entry, moves it with everything below, or both.
+//! Modify DN (RFC 4511 section 4.9): renames an entry, moves it with everything below it, or both.
 //!
-//! A move is one record and one row of `names`, however large the subtree. A suffix entry keeps its name, which is a
-//! setting. An entry cannot move below itself, nor out of its suffix: for clients the other suffix could be on
-//! another server (affectsMultipleDSAs). The same applies to a superior at or below a referral (RFC 3296 section
+//! A move is one record and changes one row of `names`, for a subtree of any size. A suffix entry cannot be renamed,
+//! because its name is a setting. An entry cannot move below itself, nor to another suffix, which clients must be able
+//! to expect on another server (affectsMultipleDSAs). It cannot move to or below a referral either (RFC 3296 section
 //! 5.6.2).
 //!
-//! With deleteOldRDN the values of the old RDN are removed unless the new RDN has them; a value that differs only in
-//! case is then stored as the new RDN spells it. Without it they stay unchanged, even if the new RDN spells them
-//! differently.
+//! With deleteOldRDN, the values of the old RDN are removed unless the new RDN has them. A value that differs only in
+//! case is then stored as spelled in the new RDN. Without deleteOldRDN the values stay unchanged, even if the new RDN
+//! spells them differently.
 
 use ldap::{Dn, ModifyDnRequest, ResultCode};
 use schema::NameError;
@@ -108,11 +108,11 @@ fn normal_rdn(state: TreeState<'_>, new_rdn: &Dn<'_>) -> Result<Vec<u8>> {
     }
 }
 
-/// Target superior of a move.
+/// Finds the target superior of a move.
 struct Superior<'s> {
     state: TreeState<'s>,
     rights: &'s EffectiveRights,
-    /// The entry that moves, and its present superior.
+    /// The entry that moves, with its present superior.
     target: &'s Target,
     from: EntryId,
 }
@@ -143,7 +143,7 @@ impl Superior<'_> {
                 return rights.permitted(state, superior.text(), Err(error));
             }
         };
-        // If the requester may not see the superior, neither its kind nor its existence may be revealed.
+        // If the requester may not see the superior, the error must reveal neither its kind nor its existence.
         let checked = if flags.is_referral() {
             Err(several_servers("is a referral to another server"))
         } else {
@@ -181,11 +181,12 @@ impl Superior<'_> {
     }
 }
 
-/// Checks that a subtree has at most `level_max` levels, counting its top entry.
+/// Checks that a subtree has at most `level_max` levels, including its top entry.
 fn check_height(state: TreeState<'_>, target: &Target, level_max: usize) -> Result<()> {
     let subordinates = state.read.count(&subtree_counter(target.id))?;
     if usize::try_from(subordinates).unwrap_or(0) < level_max {
-        // No more entries than levels: no need to traverse. This covers a leaf or a small branch, the normal case.
+        // There are at most as many entries as levels, so no traversal is needed. This is usual: a leaf or a small
+        // branch.
         return Ok(());
     }
     let mut level_count = 1;
@@ -210,7 +211,7 @@ fn check_height(state: TreeState<'_>, target: &Target, level_max: usize) -> Resu
     ))
 }
 
-/// Appends the entries one level below `parent` that have entries below them.
+/// Appends the entries one level below `parent` that have subordinates.
 fn inner_children(state: TreeState<'_>, parent: EntryId, found: &mut Vec<EntryId>) -> Result<()> {
     let prefix = id_key(parent);
     for row in state.read.scan_below(NAMES, &prefix) {

@@ -1,9 +1,8 @@
-//! The entry that an add builds in memory: the given values, then those that the server adds.
+//! The entry that an add builds in memory: first the given values, then those that the server adds.
 //!
-//! Nothing of it is stored yet, so unlike a [`WorkingEntry`](crate::write::working_entry::WorkingEntry) it has no
+//! The entry is not stored yet, so unlike a [`WorkingEntry`](crate::write::working_entry::WorkingEntry) it has no
 //! earlier state to compare with. Most attributes have a single value, which needs no key: the key is computed only
 //! when a second value is added.
-//! second one comes and not before.
 
 use std::borrow::Cow;
 
@@ -16,7 +15,7 @@ use crate::model::value_list::{KeyedValue, ValueList};
 use crate::write::given_values::normal_value;
 use crate::write::schema_check::Present;
 
-/// Initial capacity for attributes; most entries have fewer.
+/// Initial capacity for attributes. Most entries have fewer.
 const TYPICAL_ATTRIBUTE_COUNT: usize = 32;
 
 /// An entry that does not exist yet.
@@ -28,9 +27,9 @@ pub(crate) struct NewEntry<'a> {
 /// An attribute of the entry, with at least one value.
 struct NewAttribute {
     description: AttributeDescription,
-    /// `None` if no entry has had it so far.
+    /// Number of the attribute; `None` if no entry has had it.
     id: Option<AttrId>,
-    /// The only value, while its key is not computed. Never a link.
+    /// The only value, if its key has not been computed. Never a link.
     only: Option<Vec<u8>>,
     /// All values, if `only` is `None`.
     values: ValueList,
@@ -46,13 +45,13 @@ impl<'a> NewEntry<'a> {
         self.place(description).is_some()
     }
 
-    /// Adds an attribute with this one value. The entry must not have the attribute, it must not be a link, and the
-    /// value must have a key.
+    /// Adds an attribute with this single value. The entry must not have the attribute, which must not be a link, and
+    /// the value must have a key.
     pub(crate) fn add_only(&mut self, description: AttributeDescription, value: Vec<u8>) {
         self.push(description, Some(value), ValueList::default());
     }
 
-    /// Replaces all values of an attribute that is not a link by this one.
+    /// Replaces all values of an attribute that is not a link by this value.
     pub(crate) fn set(&mut self, description: AttributeDescription, value: Vec<u8>) {
         match self.place(&description) {
             Some(place) => {
@@ -64,7 +63,7 @@ impl<'a> NewEntry<'a> {
         }
     }
 
-    /// Adds values in their order until one already exists. Returns the place of that value, counted from 0.
+    /// Adds values in their order until one already exists. Returns the place of the existing one, counted from 0.
     pub(crate) fn add_all(&mut self, description: AttributeDescription, values: ValueList) -> Option<usize> {
         let Some(known) = self.values_mut(&description) else {
             self.push(description, None, values);
@@ -169,7 +168,7 @@ mod tests {
             let values = |texts: &[&str]| -> Vec<Value> {
                 texts.iter().map(|text| Value::Bytes((*text).into())).collect()
             };
-            // The type of sn;x-a is allocated a number before it.
+            // sn without options is allocated a number before sn;x-a.
             let expected = [(AttrId(0), values(&["One", "Two"])), (AttrId(2), values(&["y"]))];
             assert_eq!(entry.into_values(&mut Allocations::new(&catalog)), expected);
         }

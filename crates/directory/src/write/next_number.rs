@@ -1,8 +1,9 @@
-//! The value `{next}`: the next free number of a range, which a rule of the setting `next_numbers` defines.
+//! The value `{next}`, which stands for the next free number of a range that a rule of the setting `next_numbers`
+//! defines.
 //!
-//! The number replaces the value before the request is decided, on the writer and in the batch. So no two requests get
-//! the same number, and the record has the number itself. It is the one after the highest in use, so that numbers
-//! ascend; at the end of the range, it is the lowest that is free.
+//! The writer replaces the value before it decides the request. Two requests therefore never get the same number, and
+//! the record contains the number itself. Numbers ascend: the next number is the one after the highest in use. At the
+//! end of the range, it is the lowest free number.
 
 use std::ops::Bound;
 
@@ -24,10 +25,10 @@ use crate::write::value_rules::indexed;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// The value that a number replaces.
+/// The value that is replaced by a number.
 const NEXT: &[u8] = b"{next}";
 
-/// The content of a request with numbers in place of `{next}`.
+/// The content of a request after `{next}` was replaced by numbers.
 pub(crate) enum Numbered<'r> {
     Add(&'r str, AttributesBuf),
     Modify(&'r str, ChangesBuf),
@@ -47,10 +48,10 @@ impl Numbered<'_> {
     }
 }
 
-/// Replaces the values `{next}` of attributes that a rule gives numbers to. Returns `None` if there are none.
+/// Replaces the values `{next}` of attributes for which a rule defines numbers. Returns `None` if there are none.
 ///
 /// # Errors
-/// constraintViolation if no number is free; busy while an index is built.
+/// constraintViolation if no number is free; busy while an index is being built.
 pub(crate) fn number<'r>(state: TreeState<'_>, request: &Request<'r>) -> Result<Option<Numbered<'r>>> {
     match request {
         Request::Add(request) => {
@@ -97,7 +98,7 @@ pub(crate) fn number<'r>(state: TreeState<'_>, request: &Request<'r>) -> Result<
 struct Chosen<'a> {
     state: TreeState<'a>,
     dn: &'a str,
-    /// The number of each rule, by its place.
+    /// Numbers chosen so far, by the place of their rule.
     numbers: Vec<(usize, i64)>,
 }
 
@@ -106,7 +107,7 @@ impl<'a> Chosen<'a> {
         Chosen { state, dn, numbers: Vec::new() }
     }
 
-    /// Returns the first rule, with its place, for an attribute that has `{next}` among its values.
+    /// Returns the first rule for an attribute that has `{next}` among its values, with the rule's place.
     fn rule(&self, description: &str, values: Values<'_>) -> Option<(usize, &'a NextNumberRule)> {
         if !values.iter().any(|value| value == NEXT) {
             return None;
@@ -123,7 +124,7 @@ impl<'a> Chosen<'a> {
         self.state.catalog.next_numbers.iter().enumerate().find(|(_, rule)| applies(rule))
     }
 
-    /// Returns the values of an attribute with a number in place of `{next}`.
+    /// Returns the values of an attribute with `{next}` replaced by a number.
     fn values(&mut self, description: &str, values: Values<'_>) -> Result<Vec<Vec<u8>>> {
         let mut given: Vec<Vec<u8>> = values.iter().map(<[u8]>::to_vec).collect();
         if let Some((place, rule)) = self.rule(description, values) {
@@ -142,7 +143,7 @@ impl<'a> Chosen<'a> {
     }
 }
 
-/// Returns the next number of a rule that is free in the attributes of all its types.
+/// Returns the next number of a rule that no attribute of its types uses.
 fn next(state: TreeState<'_>, rule: &NextNumberRule) -> Result<i64> {
     let (from, to) = rule.range;
     let mut bases = Vec::new();
@@ -187,7 +188,7 @@ fn next(state: TreeState<'_>, rule: &NextNumberRule) -> Result<i64> {
     }
 }
 
-/// Returns the first number from `number` on that an index lacks, at most one more than `to`. It stops earlier after
+/// Returns the first number from `number` on that an index does not contain, at most one more than `to`. Stops after
 /// [`NEXT_NUMBERS_EXAMINED_MAX`] keys.
 fn after_used(
     state: TreeState<'_>,
@@ -217,7 +218,7 @@ fn index_row(state: TreeState<'_>, base: AttrId, number: i64) -> Vec<u8> {
     index_key(base, &normal_value(&state.catalog.schema, def, text.as_bytes()))
 }
 
-/// Returns the number of an index key.
+/// Returns the number in an index key.
 fn number_of(key: &[u8]) -> Option<i64> {
     integer_of_key(key.get(size_of::<AttrId>()..)?)
 }

@@ -1,7 +1,7 @@
-//! Changes of the requester's own credentials: a secret for time-based codes, and passwords of applications.
+//! Changes of the requester's own credentials: a secret for time-based codes, and application passwords.
 //!
-//! The session has checked that the user proved the own password, with a code if one is needed, a short time ago
-//! (`server/src/session/own_credentials.rs`). The policy must allow it: `pandoPwdSelfService`.
+//! The session has checked that the user has recently proved their own password, with a code if one is required
+//! (`server/src/session/own_credentials.rs`). The policy must allow the change: `pandoPwdSelfService`.
 
 use ldap::{GeneratedApplication, OwnCredentials, ResultCode};
 use schema::AttributeDescription;
@@ -54,7 +54,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &OwnCredentials<'_>) -> Re
     })
 }
 
-/// Decides to store a password that the server generated.
+/// Decides the storing of a password that the server generated.
 pub(crate) fn add_application(
     deciding: Deciding<'_>,
     GeneratedApplication { name, stored, days }: &GeneratedApplication<'_>,
@@ -90,7 +90,7 @@ pub(crate) fn add_application(
     })
 }
 
-/// Makes a change of the requester's entry, if the policy lets users make it.
+/// Changes the requester's entry, if the policy lets users make this change.
 fn change(
     deciding: Deciding<'_>,
     make: impl FnOnce(&Account, &mut WorkingEntry<'_>) -> Result<()>,
@@ -117,7 +117,7 @@ fn change(
     Ok(Some(deciding.record(allocations, Change::Modify(modify))))
 }
 
-/// Sets a secret. The code shows that the user's device has it; it is used up.
+/// Stores a secret. The code proves that the user's device has the secret, and cannot be used again.
 fn set_codes(
     account: &Account,
     entry: &mut WorkingEntry<'_>,
@@ -147,7 +147,7 @@ fn options_of(name: &str) -> Result<Box<str>> {
     })
 }
 
-/// Returns the description of an application's attribute.
+/// Returns the attribute description of an application's attribute.
 fn of_application(catalog: &Catalog, attribute: &str, options: &str) -> Result<AttributeDescription> {
     Ok(AttributeDescription { options: options.into(), ..description(catalog, attribute)? })
 }

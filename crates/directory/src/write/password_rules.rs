@@ -1,14 +1,13 @@
 //! Checks new passwords against the policy of their entry, and records the change (draft-behera-ldap-password-policy
 //! section 8.2).
 //!
-//! Quality and history apply to every requester, including the administrator: a policy must also cover passwords
-//! that a help desk or an identity manager sets. Age, the old password and the right to change apply only to the
-//! user.
+//! The rules for quality and history apply to every requester, including the administrator: a policy must also cover
+//! passwords that a help desk or an identity manager sets. The rules for age, the old password and the right to change
+//! apply only to the user.
 //!
-//! Former passwords are verified before the decision, on the hash pool, because that is slow. The result is valid
-//! only for exactly the stored forms that were verified: if another change came between, the request is refused with
-//! busy. A password that was sent hashed cannot be verified and is compared by its octets.
-//! comes hashed cannot be verified and is compared by its octets.
+//! The hash pool verifies former passwords before the decision, because that is slow. The result is valid only for the
+//! stored forms that were verified: if another change has come between, the request is refused with busy. A password
+//! that was sent hashed cannot be verified and is compared by its octets.
 
 use ldap::{PolicyError, ResultCode};
 use schema::AttributeDescription;
@@ -38,7 +37,7 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Effect of a request on the entry's own password.
 #[derive(Clone, Copy)]
 pub(crate) struct OwnPasswordChange<'p> {
-    /// The passwords before the change.
+    /// Passwords before the change.
     pub(crate) before: &'p [Vec<u8>],
     /// Whether the request names a present password.
     pub(crate) with_old: bool,
@@ -46,7 +45,7 @@ pub(crate) struct OwnPasswordChange<'p> {
     pub(crate) only_adds: bool,
 }
 
-/// Checks and records a new password of an existing entry.
+/// Checks a new password of an existing entry, and records its change.
 pub(crate) fn changed(
     deciding: &Deciding<'_>,
     entry: &mut WorkingEntry<'_>,
@@ -83,7 +82,7 @@ pub(crate) fn changed(
     if policy.in_history > 0 && !new.is_empty() {
         check_history(deciding, &history, before, &new)?;
     }
-    // The oldest is dropped first, even if the clock was set back.
+    // The oldest value is dropped first, even if the clock was set back.
     history.sort_by_key(|value| time_in_history(value));
     let last = history.last().and_then(|value| time_in_history(value));
     let gone_at = last.map_or(now, |last| now.max(last.saturating_add(1)));
@@ -94,14 +93,14 @@ pub(crate) fn changed(
     entry.set_all_by_server(&description(catalog, HISTORY)?, history.into_iter().skip(from))?;
     entry.set_by_server(&description(catalog, CHANGED_TIME)?, time_text(now, false).into_bytes())?;
     let reset = description(catalog, RESET)?;
-    // A request that sets the attribute itself takes precedence.
+    // If the request itself sets the attribute, its values are kept.
     if !entry.has_touched(reset.type_id) {
         let is_reset = policy.must_change && !is_own && !passwords.is_empty();
         entry.set_all_by_server(&reset, is_reset.then(|| b"TRUE".to_vec()))?;
     }
     for name in [FAILURE_TIME, GRACE_USE_TIME, LAST_SUCCESS, LOCKED_TIME] {
         let known = description(catalog, name)?;
-        // The user proves the mail address, so wrong passwords of others no longer lock the account.
+        // The user has proved access to the mail address, so a lock by wrong passwords of others ends.
         let keeps_lock = is_own && !by_mail;
         if !(name == LOCKED_TIME && (keeps_lock || entry.has_touched(known.type_id))) {
             entry.clear(&known)?;
@@ -111,8 +110,7 @@ pub(crate) fn changed(
 }
 
 /// Removes values of userPassword with options. Values that permit no bind are always removed. Application passwords
-/// are removed if another requester resets the password and the request does not set them itself: a reset is for the
-/// case that others may know the passwords.
+/// are removed by a reset that does not set them itself, because others may know them.
 fn remove_other_passwords(entry: &mut WorkingEntry<'_>, catalog: &Catalog, is_reset: bool) -> Result<()> {
     let password = description(catalog, USER_PASSWORD)?;
     for other in entry.attributes_of_type(password.type_id) {
@@ -134,8 +132,8 @@ fn remove_other_passwords(entry: &mut WorkingEntry<'_>, catalog: &Catalog, is_re
     Ok(())
 }
 
-/// Checks that new passwords differ from former ones (draft section 8.2.6). A password that was sent hashed can only
-/// be compared by its octets; pwdCheckQuality decides whether it is accepted at all.
+/// Checks that new passwords differ from former ones (draft section 8.2.6). A password that was sent hashed can only be
+/// compared by its octets; pwdCheckQuality determines whether it is accepted at all.
 fn check_history(
     deciding: &Deciding<'_>,
     history: &[Vec<u8>],
@@ -180,7 +178,7 @@ fn change_scram_keys(
     let keys: Vec<Vec<u8>> = new_scram_keys(deciding, passwords).collect();
     entry.set_all_by_server(&description(catalog, SCRAM_KEYS)?, keys)?;
     let imported = description(catalog, AUTH_PASSWORD)?;
-    // A request that sets the keys itself takes precedence.
+    // If the request itself sets the keys, they are kept.
     if !entry.has_touched(imported.type_id) {
         let values = entry.values(&imported)?;
         if values.iter().any(|value| accounts::is_scram(value)) {
@@ -191,7 +189,7 @@ fn change_scram_keys(
     Ok(())
 }
 
-/// Returns the keys that were computed for the passwords that are now stored.
+/// Returns the computed keys of the passwords that are stored now.
 fn new_scram_keys<'a>(
     deciding: &'a Deciding<'_>,
     passwords: &'a [Vec<u8>],
@@ -205,7 +203,8 @@ fn new_scram_keys<'a>(
     keys.flat_map(|(_, keys)| keys.iter().map(|key| key.clone().into_bytes()))
 }
 
-/// Clears the failures of an account when a request removes its lock, as OpenLDAP does: they would lock it again.
+/// Clears the failures of an account when a request removes its lock, as OpenLDAP does. Otherwise the failures would
+/// lock it again.
 pub(crate) fn unlocked(entry: &mut WorkingEntry<'_>, catalog: &Catalog) -> Result<()> {
     let locked = description(catalog, LOCKED_TIME)?;
     if entry.has_touched(locked.type_id) && entry.value_count(&locked)? == 0 {
@@ -214,7 +213,7 @@ pub(crate) fn unlocked(entry: &mut WorkingEntry<'_>, catalog: &Catalog) -> Resul
     Ok(())
 }
 
-/// Checks and records the password of an added entry. `parent` is the new entry's superior.
+/// Checks the password of an added entry, and records it. `parent` is the entry's superior.
 pub(crate) fn added(deciding: &Deciding<'_>, entry: &mut NewEntry<'_>, parent: EntryId) -> Result<()> {
     let Deciding { state, .. } = *deciding;
     let catalog = state.catalog;
@@ -244,7 +243,7 @@ pub(crate) fn added(deciding: &Deciding<'_>, entry: &mut NewEntry<'_>, parent: E
     Ok(())
 }
 
-/// Checks the application passwords of an entry to which a change adds some (`docs/how-to/password-policies.md`).
+/// Checks the application passwords of an entry, if a change adds some (`docs/how-to/password-policies.md`).
 pub(crate) fn check_app_passwords(
     deciding: &Deciding<'_>,
     entry: &mut WorkingEntry<'_>,
@@ -297,7 +296,7 @@ fn check_new(
     }
     for stored in new {
         let clear = clear_text(deciding, stored);
-        // The quality check excludes the scheme prefix.
+        // The quality check ignores the scheme prefix.
         if let Some(error) = policy.quality(clear.map(clear_of)) {
             return Err(error.into());
         }
@@ -311,7 +310,7 @@ fn check_new(
     Ok(())
 }
 
-/// Checks an entry that becomes a policy: its rules must not contradict each other.
+/// Checks the rules of an entry that becomes a policy, which must not contradict each other.
 pub(crate) fn check_policy_entry(
     catalog: &Catalog,
     class_set: &ClassSet,

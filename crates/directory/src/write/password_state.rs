@@ -1,8 +1,8 @@
-//! Changes of a password's recorded state by administrators of passwords: the Password Policy State extended
+//! Changes of the recorded state of a password by administrators of passwords: the Password Policy State extended
 //! operation (1.3.6.1.4.1.26027.1.6.1).
 //!
-//! Operations are carried out in their order; if one is refused, all are. They change the entry like a modify,
-//! including modifiersName and entryCSN.
+//! The operations of a request are applied in their order; if one is refused, all are. They change the entry like a
+//! modify, including modifiersName and entryCSN.
 
 use ldap::state_operation as kind;
 use ldap::{ResultCode, StateOperation, StateRequest};
@@ -39,7 +39,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &StateRequest<'_>) -> Resu
     }
     let mut entry = WorkingEntry::of(state, managed.id)?;
     let now = deciding.now();
-    // Queries in the same request are answered from the resulting state.
+    // Queries in the same request report the resulting state.
     for operation in request.operations.iter().filter(|operation| kind::is_change(operation.kind)) {
         carry_out(deciding, &managed, &mut entry, operation, now)?;
     }
@@ -140,7 +140,7 @@ fn unlock(deciding: Deciding<'_>, entry: &mut WorkingEntry<'_>, for_good: bool) 
     Ok(())
 }
 
-/// Locks an account whose failures have reached the limit.
+/// Locks an account if its failures have reached the limit.
 fn lock_at_most(
     deciding: Deciding<'_>,
     managed: &ManagedAccount,
@@ -163,7 +163,7 @@ fn lock_at_most(
     Ok(())
 }
 
-/// Returns the latest times, if there are too many.
+/// Returns the latest times, up to the limit.
 fn bounded(mut times: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     times.sort_unstable();
     times.dedup();
@@ -184,7 +184,7 @@ fn truth(operation: &StateOperation<&[u8]>) -> Result<bool> {
     }
 }
 
-/// Returns the one time of an operation; without a value, the current time.
+/// Returns the only time in an operation; without a value, the current time.
 fn one_time(operation: &StateOperation<&[u8]>, now: i64) -> Result<Vec<Vec<u8>>> {
     if operation.values.len() > 1 {
         return Err(refused(operation, "one time"));
@@ -192,7 +192,8 @@ fn one_time(operation: &StateOperation<&[u8]>, now: i64) -> Result<Vec<Vec<u8>>>
     times(operation, now, false)
 }
 
-/// Returns the times of an operation, to the second or to the microsecond; without a value, the current time.
+/// Returns the times in an operation, to the microsecond if `is_exact` is true, otherwise to the second. Without a
+/// value, returns the current time.
 fn times(operation: &StateOperation<&[u8]>, now: i64, is_exact: bool) -> Result<Vec<Vec<u8>>> {
     if operation.values.is_empty() {
         return Ok(vec![time_text(now, is_exact).into_bytes()]);

@@ -1,4 +1,4 @@
-//! Tests of modify: effects on an entry, contents of its records, and each refusal.
+//! Tests of modify: its effects on an entry, the contents of its records, and each error.
 
 use ldap::ChangeOperation::{Add, Delete, Increment, Replace};
 use ldap::{ChangeOperation, ChangesBuf, ModifyRequest, Request, ResultCode as Code};
@@ -30,7 +30,8 @@ fn directory() -> TestDirectory {
     directory
 }
 
-/// Returns the value changes that a modify of [`ANN`] would record, except the server's own; `None` for no record.
+/// Returns the value changes that a modify of [`ANN`] would record, except those of operational attributes; `None` for
+/// no record.
 fn recorded(
     directory: &mut TestDirectory,
     changes: Changes<'_>,
@@ -78,7 +79,7 @@ fn changes_apply_in_order_and_the_final_state_counts() {
     check(&[(Replace, "description", &["five"])], "description", &["five"]);
     check(&[(Replace, "description", &[])], "description", &[]);
     check(&[(Replace, "mail", &[])], "mail", &[]);
-    // The same value in another case, in both directions.
+    // Changes the case of a value, in both directions.
     check(
         &[(Delete, "description", &["two"]), (Add, "description", &["TWO"])],
         "description",
@@ -94,7 +95,7 @@ fn changes_apply_in_order_and_the_final_state_counts() {
     );
     check(&[(Increment, "uidNumber", &["41"])], "uidNumber", &["1041"]);
     check(&[(Increment, "gidNumber", &["-10"]), (Increment, "gidNumber", &["5"])], "gidNumber", &["-10"]);
-    // Class and attributes change together.
+    // The class and its attributes change together.
     check(
         &[
             (Add, "labeledURI;x-b", &["http://a"]),
@@ -156,7 +157,7 @@ fn each_refusal_has_its_code_and_changes_nothing() {
     let mut directory = directory();
     let before = directory.read(ANN).unwrap();
     let mut check = |changes: Changes<'_>, code, text: &str| {
-        // A valid change comes first, so that a partial modify would show.
+        // A valid change precedes the refused one, so that a partly applied modify would be noticed.
         let changes = [&[(Add, "title", &["x"][..])], changes].concat();
         refused(directory.modify(ANN, &changes), code, text);
         assert_eq!(directory.read(ANN).unwrap(), before, "{changes:?}");
@@ -249,7 +250,7 @@ fn refuses_names_without_an_entry_on_this_server() {
     check("cn=monitor", Code::UNWILLING_TO_PERFORM, "");
     check("cn=there,dc=example,dc=com", Code::REFERRAL, "cn=there,dc=example,dc=com");
     check("nonsense=x,cn=there,dc=example,dc=com", Code::REFERRAL, "cn=there,dc=example,dc=com");
-    // The alias itself is changed, not its target.
+    // The alias itself is modified, not its target.
     ok(directory.modify("cn=alias,dc=example,dc=com", &[(Replace, "description", &["x"])]));
     assert_eq!(directory.read("cn=alias,dc=example,dc=com").unwrap().texts("description"), ["x"]);
 }
@@ -361,14 +362,14 @@ fn a_link_and_a_text_with_the_same_name_are_one_value() {
         "member",
     );
     refused(directory.modify(group, &[(Delete, "member", &[SUFFIX])]), Code::NO_SUCH_ATTRIBUTE, "member");
-    // An entry with the name is added: the text becomes a link, and is still the same value.
+    // After an entry with the name is added, the text is a link, and still the same value.
     ok(directory.add(nobody, &[("objectClass", &["device"])]));
     refused(
         directory.modify(group, &[(Add, "member", &[nobody])]),
         Code::ATTRIBUTE_OR_VALUE_EXISTS,
         "member",
     );
-    // The entry is renamed: its new name is now the value.
+    // After the entry is renamed, its new name is the value.
     ok(directory.modify_dn(nobody, "cn=Other", true, None));
     refused(directory.modify(group, &[(Delete, "member", &[nobody])]), Code::NO_SUCH_ATTRIBUTE, "member");
     ok(directory
@@ -428,7 +429,7 @@ fn a_permissive_modify_accepts_existing_additions_and_missing_deletions() {
         assert_eq!(crate::maintenance::check::check(&directory.snapshot).unwrap(), Vec::<String>::new());
     }
     let mut directory = directory();
-    // Other refusals remain, and a wrong password is not accepted as deleted.
+    // Other errors are still reported, and a wrong password does not count as deleted.
     for (changes, code) in [
         (&[(Delete, "sn", &[][..])] as Changes<'_>, Code::OBJECT_CLASS_VIOLATION),
         (&[(Delete, "cn", &["Ann"])], Code::NOT_ALLOWED_ON_RDN),

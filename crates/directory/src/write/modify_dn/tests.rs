@@ -1,4 +1,4 @@
-//! Tests of modify DN: effects of renames and moves, and each refusal.
+//! Tests of modify DN: effects of renames and moves, and each error.
 
 use ldap::ResultCode as Code;
 
@@ -182,7 +182,7 @@ fn refuses_a_move_that_exceeds_the_depth_limit() {
     let mut directory = TestDirectory::with_suffix_entry();
     let unit: [(&str, &[&str]); 1] = [("objectClass", &["organizationalUnit"])];
     let mut dn = SUFFIX.to_owned();
-    // Levels 2 to 200 below one top, and another top with a branch of 100 levels.
+    // Levels 2 to 200 below one top entry, and another top entry with a branch of 100 levels.
     for level in 2..=200 {
         dn = format!("ou=l{level},{dn}");
         ok(directory.add(&dn, &unit));

@@ -1,4 +1,4 @@
-//! The value `{next}`: numbers of ranges, by bases, in one batch and at the end of a range.
+//! Tests of the value `{next}`: ranges with different bases, several numbers in a batch, and the end of a range.
 
 use ldap::ChangeOperation::{Add, Delete, Replace};
 use ldap::ResultCode as Code;
@@ -51,7 +51,7 @@ fn gets(directory: &mut TestDirectory, name: &str, unit: &str, expected: &str) {
 fn numbers_ascend_and_free_ones_are_taken_at_the_end() {
     let mut directory = directory(&["posix: uidNumber, gidNumber from 100 to 104"]);
     gets(&mut directory, "a", "people", "100");
-    // A number outside the range does not count, and one of the other attribute does.
+    // A number outside the range does not count. A number of the other attribute does.
     assert_eq!(add(&mut directory, &dn("b", "people"), &["7"], &["102"]), Outcome::success());
     gets(&mut directory, "c", "people", "103");
     gets(&mut directory, "d", "people", "104");
@@ -104,7 +104,7 @@ fn the_base_selects_the_range_and_a_modify_gets_numbers_too() {
     let changes = [(Replace, "uidNumber", NEXT), (Delete, "gidNumber", &[][..]), (Add, "gidNumber", NEXT)];
     assert_eq!(directory.modify(&b, &changes), Outcome::success());
     assert_eq!(numbers(&mut directory, &b), [["502"], ["502"]]);
-    // The text stands for a number only if a rule gives one.
+    // The text is replaced only if a rule defines numbers for the attribute.
     let refused = directory.modify(&b, &[(Delete, "uidNumber", NEXT)]);
     assert_eq!(refused.code, Code::INVALID_ATTRIBUTE_SYNTAX);
     assert_eq!(directory.modify(&b, &[(Add, "description", NEXT)]), Outcome::success());

@@ -1,4 +1,4 @@
-//! Tests of passwords with options: which are accepted, which permit a bind, and which a reset keeps.
+//! Tests of passwords with options: which are accepted, which permit a bind, and which are kept by a reset.
 
 use ldap::ChangeOperation::{Add, Delete, Replace};
 use ldap::{Authentication, BindRequest, ResultCode as Code};
@@ -19,7 +19,7 @@ use crate::testing::{SUFFIX, TestDirectory};
 const ADA: &str = "cn=ada,dc=example,dc=com";
 const POLICY: &str = "cn=policy,dc=example,dc=com";
 const OWN: &str = "{SSHA}own";
-/// In the form of `pando account app-add`; no test binds with it.
+/// A value in the form of `pando account app-add`. No test binds with it.
 const OF_APP: &str =
     "{SSHA512}AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
@@ -48,7 +48,7 @@ fn id_of(directory: &TestDirectory, dn: &str) -> EntryId {
     state.entry_of(&NormalName::of(&parse_dn(dn).unwrap(), &state.catalog.schema)).unwrap().unwrap()
 }
 
-/// Stores a value as older data may contain it, without any check.
+/// Stores a value without checks, as older data may contain it.
 fn store(directory: &mut TestDirectory, description: &str, value: &str) {
     let id = id_of(directory, ADA);
     let record = {
@@ -93,8 +93,8 @@ fn only(stored: &str) -> Verification {
     Verification::new(vec![stored.as_bytes().to_vec()], StorageScheme::default())
 }
 
-/// Bug: `userPassword;x-anything`, which every user could add to their own entry, permitted binds, and stayed when
-/// the password was reset.
+/// Regression test: every user could add `userPassword;x-anything` to their own entry. It permitted binds, and stayed
+/// when the password was reset.
 #[test]
 fn refuses_options_without_meaning() {
     let mut directory = directory(&[("pandoPwdAppPasswords", &["4"])]);
@@ -157,7 +157,7 @@ fn older_values_with_other_options_permit_no_bind_and_are_removed_with_the_next_
             store(&mut directory, idle, "{SSHA}idle");
         }
         assert_eq!(accepted_forms(&directory), (only(OWN), vec![]));
-        // Such a value can be deleted by itself, which does not count as a change of the password.
+        // Deleting only such a value does not count as a change of the password.
         let changed = directory.read(ADA).unwrap().texts("pwdChangedTime");
         assert_eq!(directory.modify(ADA, &[(Delete, IDLE[0], &["{SSHA}idle"])]).code, Code::SUCCESS);
         assert_eq!(directory.read(ADA).unwrap().texts("pwdChangedTime"), changed);
@@ -173,8 +173,7 @@ fn older_values_with_other_options_permit_no_bind_and_are_removed_with_the_next_
     }
 }
 
-/// A reset, made because others may know the passwords, removes application passwords. A change by the user does
-/// not.
+/// A reset removes application passwords, because others may know them. A change by the user does not.
 #[test]
 fn a_reset_removes_application_passwords_and_a_change_keeps_them() {
     let mut directory = directory(&[("pandoPwdAppPasswords", &["4"])]);
@@ -207,15 +206,16 @@ fn a_reset_removes_application_passwords_and_a_change_keeps_them() {
     );
     try_with(&administrator, &[(Delete, "userPassword", &[])], false);
     try_with(&administrator, &[(Replace, "userPassword", &[])], false);
-    // A first password removes nothing.
+    // The first password of an entry removes nothing.
     try_with(&administrator, &[(Add, "userPassword", &["{SSHA}five"])], true);
-    // A request that sets application passwords itself takes precedence.
+    // If the request itself sets application passwords, they are kept.
     let both: &[(_, &str, &[&str])] =
         &[(Replace, "userPassword", &["{SSHA}six"]), (Replace, names[0], &[OF_APP])];
     try_with(&administrator, both, true);
 }
 
-/// Bug: an add that named its policy by OID was checked against the lists of weak passwords of another policy.
+/// Regression test: an add that named its policy by OID was checked against the lists of weak passwords of another
+/// policy.
 #[test]
 fn finds_the_policy_of_an_add_by_any_attribute_name() {
     let mut directory = directory(&[]);
