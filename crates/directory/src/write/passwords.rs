@@ -1,13 +1,13 @@
-//! Passwords in add and modify requests: which of them are clear, and their stored forms.
+//! Passwords in add and modify requests: finding clear ones, and their stored forms.
 //!
-//! A clear userPassword never reaches a record. Hashing is deliberately slow and must not run on the writer, so the
-//! server calls [`clear_passwords`] first, hashes on its pool, and passes the pairs in the [`Stamp`]. A value that
+//! A clear userPassword never reaches a record. Hashing is deliberately slow and must not run on the writer. The server
+//! therefore calls [`clear_passwords`] first, hashes on its pool, and passes the pairs in the [`Stamp`]. A value that
 //! is already hashed is stored unchanged (see [`crate::password::is_hashed`]).
 //!
-//! A modify can delete a value of userPassword by its stored form or by the clear password, as clients do that
-//! change a password by deleting the old value and adding the new one. The stored form of a clear password is also
-//! found before the decision ([`deleted_passwords`]). If another change intervenes, the value no longer exists and
-//! the modify is refused.
+//! A modify can delete a value of userPassword by its stored form or by the clear password. Clients do the latter when
+//! they change a password by deleting the old value and adding the new one. The stored form of a clear password is also
+//! found before the decision ([`deleted_passwords`]). If another change intervenes, the value no longer exists and the
+//! modify is refused.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ use crate::snapshot::Snapshot;
 use crate::tree::{Found, TreeState};
 use crate::write::deciding::Deciding;
 
-/// Returns the values of an add or modify request that must be hashed before it is carried out, in the order given.
+/// Returns the values of an add or modify request that must be hashed before it is decided, in their order.
 pub fn clear_passwords<'a>(request: &Request<'a>, snapshot: &Snapshot) -> Vec<&'a [u8]> {
     let state = snapshot.state();
     clear_values(request, &state.catalog.schema)
@@ -55,8 +55,8 @@ pub fn has_password(request: &Request<'_>, snapshot: &Snapshot) -> bool {
     }
 }
 
-/// Returns true if a modify request sets the own password of its entry. A user whose password was reset has to do
-/// this before anything else.
+/// Returns true if a modify request sets its entry's own password. A user whose password was reset has to do this
+/// before anything else.
 pub fn sets_password(request: &Request<'_>, snapshot: &Snapshot) -> bool {
     let schema = &snapshot.state().catalog.schema;
     let is_own = |description: &str| {
@@ -77,16 +77,16 @@ pub fn sets_password(request: &Request<'_>, snapshot: &Snapshot) -> bool {
 pub struct NewPasswordRules {
     /// Storage scheme.
     pub scheme: StorageScheme,
-    /// Stored forms that none of them may match: present and former passwords of the entry.
+    /// Stored forms that no new password may match: present and former passwords of the entry.
     pub former: Vec<Vec<u8>>,
-    /// Whether they must not be on the server's lists of weak passwords.
+    /// Whether to check that the new passwords are not on the server's lists of weak passwords.
     pub checks_lists: bool,
-    /// SASL keys to create from the passwords.
+    /// SASL keys to derive from the passwords.
     pub keys: SaslKeyRules,
 }
 
-/// Returns the rules for the new passwords of an add or modify request, which the caller checks before the request
-/// is decided. If the request is going to be refused, returns those of the settings.
+/// Returns the rules for the new passwords of an add or modify request, which the caller checks before the request is
+/// decided. If the request will be refused, returns the rules of the settings.
 ///
 /// # Errors
 /// The store failed.
@@ -130,7 +130,7 @@ pub fn new_password_rules(
     Ok(rules)
 }
 
-/// Collects the names by which the user of an added entry will be found.
+/// Collects the names by which binds will find the user of an added entry.
 fn collect_names_of_new(state: TreeState<'_>, add: &AddRequest<'_>, names: &mut DigestNames) {
     let schema = &*state.catalog.schema;
     for identity in &state.settings.general.identity_attributes {
@@ -152,7 +152,7 @@ fn policy_of_new(
     state: TreeState<'_>,
     add: &AddRequest<'_>,
 ) -> Result<Option<Arc<PasswordPolicy>>, OperationError> {
-    // By any of its names: this policy's rules apply to the password.
+    // The request may use any name of the attribute; its policy applies to the password.
     let known = accounts::description(state.catalog, POLICY_SUBENTRY)?;
     let is_it = |given: &PartialAttribute<'_>| {
         state.catalog.schema.parse_description(given.description).is_ok_and(|given| given == known)
@@ -187,24 +187,24 @@ fn clear_in<'a>(
     schema: &Schema,
 ) -> impl Iterator<Item = &'a [u8]> + use<'a> {
     let is_password = schema.parse_description(attribute.description).is_ok_and(|description| {
-        // Values with other options are never stored, so they are not hashed.
+        // Values with other options are never stored, so they need not be hashed.
         let kind = PasswordKind::of(&description.options);
         is_user_password(schema, description.type_id) && kind != PasswordKind::Unusable
     });
     attribute.values.iter().filter(move |value| is_password && !is_hashed(value))
 }
 
-/// A clear password that a modify request deletes, with the stored passwords of which one may be its stored form.
+/// A clear password that a modify request deletes, with the stored passwords that it may match.
 #[derive(Debug, PartialEq, Eq)]
 pub struct DeletedPassword<'a> {
     /// The password in the request.
     pub clear: &'a [u8],
-    /// The entry's passwords, to be tried one after the other with [`crate::password::verify`].
+    /// The entry's passwords, which the caller tries in this order with [`crate::password::verify`].
     pub stored: Vec<Vec<u8>>,
 }
 
-/// Returns the clear passwords that a modify request deletes by value and that the entry does not have in that form.
-/// Empty if the request is going to be refused anyway.
+/// Returns the clear passwords that a modify request deletes by value, unless the entry has a value in exactly that
+/// form. Empty if the request will be refused anyway.
 ///
 /// # Errors
 /// The store failed.
@@ -227,7 +227,7 @@ pub fn deleted_passwords<'a>(
     Ok(unknown.map(|clear| DeletedPassword { clear, stored: stored.clone() }).collect())
 }
 
-/// The user of an entry whose old password a request names.
+/// The user of an entry whose old password a request contains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PasswordOwner {
     /// The user.
@@ -236,8 +236,8 @@ pub struct PasswordOwner {
     pub account: Option<Box<Account>>,
 }
 
-/// Returns the user whose old password a modify request names: naming it is an attempt to prove it
-/// (draft-behera-ldap-password-policy section 8.1). `None` if the request is going to be refused anyway.
+/// Returns the user whose old password a modify request contains. Such a request is an attempt to prove the password
+/// (draft-behera-ldap-password-policy section 8.1). Returns `None` if the request will be refused anyway.
 ///
 /// # Errors
 /// The store failed.
@@ -267,8 +267,8 @@ fn changed_entry(
     Ok(may_change(state, id, password.id, context)?.is_some().then_some(id))
 }
 
-/// Returns whether the requester may change the password of an entry; the `Some` also contains whether the entry's
-/// existence may be revealed.
+/// Checks whether the requester may change the password of an entry. Returns `None` if not; otherwise, whether the
+/// requester may learn that the entry exists.
 fn may_change(
     state: TreeState<'_>,
     id: EntryId,
@@ -283,9 +283,9 @@ fn may_change(
     Ok(may.then(|| at.may_browse()))
 }
 
-/// Returns the DN of the user with this name (RFC 4513 section 5.2.1.8, `u:`), if the requester may change the
-/// password there. Returns `None` for a name without a user, for one with two, and for one whose password the
-/// requester may not change: the response must not reveal which.
+/// Returns the DN of the user with this name (RFC 4513 section 5.2.1.8, `u:`), if the requester may change the user's
+/// password. Returns `None` for a name without a user, for a name with two users, and for a user whose password the
+/// requester may not change. The response must not reveal which of these is the case.
 ///
 /// # Errors
 /// The store failed.
@@ -308,7 +308,8 @@ pub fn named_user(
     found().map_err(Outcome::from)
 }
 
-/// Returns the value that a modify request deletes: the stored form of a clear password, if one was found.
+/// Returns the stored value that a modify request deletes: the stored form of a clear password, if one was found,
+/// otherwise the value itself.
 pub(crate) fn deleted_form<'v>(stamp: &'v Stamp, value: &'v [u8]) -> &'v [u8] {
     let matched = stamp.matched_passwords.iter().find(|(clear, _)| clear == value);
     matched.map_or(value, |(_, stored)| stored)
@@ -317,8 +318,8 @@ pub(crate) fn deleted_form<'v>(stamp: &'v Stamp, value: &'v [u8]) -> &'v [u8] {
 /// Returns the stored form of a value of userPassword.
 ///
 /// # Errors
-/// constraintViolation for a hashed value with a cost that only the administrator may impose; unavailable if the
-/// value should have been hashed before and was not, because the setting changed in between.
+/// constraintViolation for a hashed value with a cost that only the administrator may impose; unavailable if the value
+/// was not hashed before, because the setting has changed meanwhile.
 pub(crate) fn stored_form(deciding: &Deciding<'_>, value: &[u8]) -> Result<Vec<u8>, OperationError> {
     let Deciding { state, stamp, context, .. } = *deciding;
     let scheme = state.settings.general.password_scheme;

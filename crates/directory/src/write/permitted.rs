@@ -1,4 +1,4 @@
-//! Changes under access rules: entries that the requester may change, and responses for other entries.
+//! Changes under access rules: the entries that the requester may change, and the errors for other entries.
 
 use ldap::ResultCode;
 
@@ -12,15 +12,15 @@ use crate::tree::target::{Target, entry_dn};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Returns the effective rights of a requester that may try to add, delete, rename or move entries. Call it before the
-/// entry is looked up.
+/// Returns the effective rights of a requester that may try to add, delete, rename or move entries. Must be called
+/// before the entry is looked up.
 pub(crate) fn tree_writer(state: TreeState<'_>, context: &RequestContext<'_>) -> Result<EffectiveRights> {
     let rights = EffectiveRights::of(state, context)?;
     rights.check_write_tree()?;
     Ok(rights)
 }
 
-/// Returns the entry to be changed, if the requester may see it and has this right there.
+/// Returns the entry to change, if the requester may see it and has this right to it.
 pub(crate) fn target(
     state: TreeState<'_>,
     rights: &EffectiveRights,
@@ -38,9 +38,9 @@ pub(crate) fn target(
     }
 }
 
-/// Returns the refusal of a name that another entry has. A requester that may add entries there cannot be kept from
-/// learning that it exists, but nothing else is revealed: if the requester may not see the entry, the diagnostic
-/// text has the name as the request spelled it.
+/// Returns the error for a name that another entry has. A requester that may add entries there will learn that the
+/// entry exists, but nothing else is revealed: if the requester may not see the entry, the diagnostic text contains the
+/// name as spelled in the request.
 pub(crate) fn taken(
     state: TreeState<'_>,
     rights: &EffectiveRights,
@@ -52,8 +52,8 @@ pub(crate) fn taken(
     Ok(OperationError::refused(ResultCode::ENTRY_ALREADY_EXISTS, diagnostic))
 }
 
-/// Checks that the requester may add an entry below `parent`; `nearest` is the nearest existing entry at or above
-/// the place. The entry itself may already exist. `parent` is `None` if there is no such entry.
+/// Checks that the requester may add an entry below `parent`, even if the entry already exists. `nearest` is the
+/// nearest existing entry at or above the place. `parent` is `None` if the parent does not exist.
 pub(crate) fn check_new(
     state: TreeState<'_>,
     rights: &EffectiveRights,

@@ -1,11 +1,11 @@
-//! Relax rules (draft-zeilenga-ldap-relax): operational attributes that the client gives, and another structural
+//! Relax rules control (draft-zeilenga-ldap-relax): clients may set operational attributes and change the structural
 //! class, for migrations and repairs.
 //!
-//! An add may give entryUUID, which later changes may not: consumers of changes know an entry by it. Add and modify
-//! may give the creator, the modifier and both times. The result must be one that the server could have made: times in
-//! order and not in the future, and no entryUUID twice.
+//! An add may set entryUUID, which later changes may not: clients that follow changes identify an entry by it. Add and
+//! modify may set the creator, the modifier and both times. The result must be one that the server could have produced:
+//! times in order and not in the future, and no entryUUID twice.
 //!
-//! A change that repeats one of another server may also give the state of passwords, and times of that server's clock.
+//! A change copied from another server may also set the state of passwords, and times of that server's clock.
 
 use ldap::{ResultCode, oids};
 use schema::{AttributeDescription, AttributeType, generalized_micros};
@@ -30,7 +30,7 @@ const ENTRY_UUID: &str = "entryUUID";
 const CREATE_TIMESTAMP: &str = "createTimestamp";
 const MODIFY_TIMESTAMP: &str = "modifyTimestamp";
 
-/// Attributes that a client may give, in addition to entryUUID.
+/// Attributes that a client may set, in addition to entryUUID.
 pub(crate) const GIVEN: [&str; 4] = ["creatorsName", CREATE_TIMESTAMP, "modifiersName", MODIFY_TIMESTAMP];
 
 /// Checks that the requester may use the control, if the request has it.
@@ -45,7 +45,7 @@ pub(crate) fn check_use(controls: &RequestControls, rights: &EffectiveRights) ->
     Err(OperationError::refused(ResultCode::INSUFFICIENT_ACCESS_RIGHTS, text))
 }
 
-/// Checks that a request may give values of this attribute.
+/// Checks that a request may set values of this attribute.
 ///
 /// # Errors
 /// constraintViolation for an attribute that only the server sets.
@@ -72,10 +72,10 @@ pub(crate) fn check_attribute(
     check_modifiable(attribute_type, catalog.type_facts(description.type_id).virtual_attribute)
 }
 
-/// Sets the operational attributes of a new entry that the request has not given.
+/// Sets the operational attributes of a new entry that the request does not set.
 ///
 /// # Errors
-/// The given ones are impossible.
+/// The values that the request sets are not possible.
 pub(crate) fn stamp_new(deciding: &Deciding<'_>, entry: &mut NewEntry<'_>) -> Result<()> {
     let given_uuid = described(deciding, ENTRY_UUID).filter(|(_, description)| entry.has(description));
     if let Some((attribute_type, description)) = given_uuid {
@@ -91,10 +91,10 @@ pub(crate) fn stamp_new(deciding: &Deciding<'_>, entry: &mut NewEntry<'_>) -> Re
     check_times(deciding, |description| Ok(entry.values(description).next().map(<[u8]>::to_vec)))
 }
 
-/// Sets the operational attributes of a changed entry that the request has not changed.
+/// Sets the operational attributes of a changed entry that the request does not set.
 ///
 /// # Errors
-/// The changed ones are impossible.
+/// The values that the request sets are not possible.
 pub(crate) fn stamp_changed(deciding: &Deciding<'_>, entry: &mut WorkingEntry<'_>) -> Result<()> {
     match deciding.controls.relaxes_rules() {
         true => stamp_relaxed(deciding, entry),
@@ -118,7 +118,7 @@ fn stamp_relaxed(deciding: &Deciding<'_>, entry: &mut WorkingEntry<'_>) -> Resul
         }
     }
     for (description, value) in deciding.change() {
-        // A copied change without them leaves them as they are at the source.
+        // A copied change that does not set them leaves them unchanged, as they are on the other server.
         let name = deciding.state.catalog.schema.type_by_id(description.type_id).name();
         let is_given = entry.has_touched(description.type_id) || (is_copied && GIVEN.contains(&name));
         if !(is_given && entry.value_count(&description)? > 0) {
@@ -128,10 +128,10 @@ fn stamp_relaxed(deciding: &Deciding<'_>, entry: &mut WorkingEntry<'_>) -> Resul
     check_times(deciding, |description| Ok(entry.values(description)?.into_iter().next()))
 }
 
-/// Checks that a change to other classes, which may be of another structural class, keeps the kind of the entry.
+/// Checks that a change of the classes, which may change the structural class, does not change the kind of the entry.
 ///
 /// # Errors
-/// objectClassModsProhibited for an entry that becomes or ceases to be an alias, a referral or a subentry.
+/// objectClassModsProhibited for an entry that becomes, or is no longer, an alias, a referral or a subentry.
 pub(crate) fn check_same_kind(before: &ClassSet, after: &ClassSet) -> Result<()> {
     if before.flags == after.flags && after.structural.is_some() {
         return Ok(());
@@ -163,7 +163,8 @@ fn check_new_uuid(
     check_unindexed(state, def, uuid)
 }
 
-/// Checks that no entry has an entryUUID, which a client may have given if entryUUID has an index.
+/// Checks that no entry has this entryUUID. Checks nothing if entryUUID has no index, because clients cannot set one
+/// then.
 ///
 /// # Errors
 /// constraintViolation.
@@ -188,7 +189,7 @@ fn check_unindexed(state: TreeState<'_>, def: &AttributeDef, uuid: &[u8]) -> Res
     Err(OperationError::refused(ResultCode::CONSTRAINT_VIOLATION, "another entry has this entryUUID"))
 }
 
-/// Checks that the entry was not changed before it was created, nor either in the future.
+/// Checks that the entry was not changed before it was created, and that neither time is in the future.
 fn check_times(
     deciding: &Deciding<'_>,
     mut value: impl FnMut(&AttributeDescription) -> Result<Option<Vec<u8>>>,

@@ -2,22 +2,23 @@
 //!
 //! Every operation that changes an entry checks its final state. The rules:
 //!
-//! - Every class is defined. Otherwise the result is invalidAttributeSyntax, as in slapd: objectIdentifierMatch
-//!   cannot compare it.
-//! - The structural classes form one chain of superclasses, at least one (or an auxiliary class that the schema
-//!   marks as able to stand alone). An abstract class counts only as superclass of another.
-//! - All attributes that the classes require are present, and no others than they allow. Options do not matter; a
-//!   subtype is neither required nor allowed by its supertype. `extensibleObject` allows every user attribute
+//! - Every class is defined. Otherwise the result is invalidAttributeSyntax, as in slapd: objectIdentifierMatch cannot
+//!   compare it.
+//! - There is at least one structural class, and the structural classes form one chain of superclasses. Instead there
+//!   may be an auxiliary class that the schema marks as able to stand alone. An abstract class counts only as the
+//!   superclass of another.
+//! - All attributes that the classes require are present, and all present attributes are allowed. Options do not
+//!   matter; a subtype is neither required nor allowed by its supertype. `extensibleObject` allows every user attribute
 //!   (section 4.3), and operational attributes need no permission.
 //! - Single-valued attributes have one value, counted for each set of options.
 //! - The active DIT content rule of the structural class holds (RFC 4512 section 4.1.6): it lists the auxiliary classes
 //!   that an entry may have, and requires, allows and precludes attributes.
-//! - Collective attributes are stored only in collective attribute subentries (RFC 3671 section 2.1). Other entries
-//!   have them when they are read: see `tree/collective.rs`.
+//! - Collective attributes are stored only in collective attribute subentries (RFC 3671 section 2.1). Readers merge
+//!   them into other entries: see `tree/collective.rs`.
 //!
-//! Superclasses need not be sent: they count as present, match filters, and are not stored (RFC 4512 section 3.3
-//! allows this as long as clients cannot notice). Obsolete definitions work like others: the mark is for
-//! administrators.
+//! Clients need not send superclasses. They count as present, match filters, and are not stored (RFC 4512 section 3.3
+//! allows this as long as clients cannot notice). Obsolete definitions have the same effect as others: OBSOLETE is only
+//! a note for administrators.
 
 use std::borrow::Cow;
 
@@ -71,11 +72,11 @@ pub(crate) fn object_class_type(schema: &Schema) -> Result<TypeId> {
     found.ok_or_else(|| OperationError::Damaged("the schema does not define objectClass".to_owned()))
 }
 
-/// Returns the class set of values of objectClass.
+/// Returns the class set for values of objectClass.
 ///
 /// # Errors
-/// objectClassViolation if there are none, or the classes contradict each other; invalidAttributeSyntax for one that
-/// is not defined.
+/// objectClassViolation if there are none, or if the classes contradict each other; invalidAttributeSyntax for a class
+/// that is not defined.
 pub(crate) fn read_classes<'v>(schema: &Schema, values: impl Iterator<Item = &'v [u8]>) -> Result<ClassSet> {
     let mut classes = Vec::new();
     for (place, value) in values.enumerate() {
@@ -123,7 +124,8 @@ fn check_classes(schema: &Schema, class_set: &ClassSet) -> Result<()> {
     }
 }
 
-/// Checks that no class of an imported entry makes it dynamic (RFC 2589): its client would not know of the new end.
+/// Checks that no class of an imported entry makes it dynamic (RFC 2589), because its client would not know the new
+/// expiry time.
 ///
 /// # Errors
 /// unwillingToPerform.
@@ -167,7 +169,7 @@ pub(crate) fn check_attributes(schema: &Schema, class_set: &ClassSet, present: &
     check_all_attributes(schema, class_set, present, &mut Err)
 }
 
-/// As [`check_attributes`]; `refuse` receives every refusal and returns the one that ends the check.
+/// Like [`check_attributes`], but passes every refusal to `refuse`, which returns the one that ends the check, if any.
 pub(crate) fn check_all_attributes(
     schema: &Schema,
     class_set: &ClassSet,
@@ -206,8 +208,8 @@ fn allows(rule: &ContentRule, type_id: TypeId) -> bool {
     rule.must.contains(&type_id) || rule.may.contains(&type_id)
 }
 
-/// Checks an entry against the content rule of its structural class. A superclass of a listed auxiliary class needs
-/// no listing.
+/// Checks an entry against the content rule of its structural class. Superclasses of a listed auxiliary class need not
+/// be listed.
 #[cold]
 fn check_content_rule(
     schema: &Schema,
@@ -246,7 +248,7 @@ fn not_allowed(schema: &Schema, class_set: &ClassSet, attribute_type: &Attribute
         class.kind != ClassKind::Abstract
             && (class.must.contains(&attribute_type.id) || class.may.contains(&attribute_type.id))
     };
-    // Auxiliary classes come first, because they can still be added to the entry.
+    // Suggests auxiliary classes first, because they can still be added to the entry.
     let auxiliary = schema.object_classes().iter().filter(|class| class.kind == ClassKind::Auxiliary);
     let others = schema.object_classes().iter().filter(|class| class.kind != ClassKind::Auxiliary);
     let suggestions: Vec<_> =

@@ -1,7 +1,7 @@
-//! Checks of name forms and DIT structure rules on the record that an operation decided.
+//! Checks of name forms and DIT structure rules for the record that an operation decided.
 //!
-//! An add, a rename, a move, and a change of the structural class or of administrativeRole must leave the entry with a
-//! permitted name in a permitted place. Other changes of an entry that is older than the rules succeed. If the change
+//! After an add, a rename, a move, or a change of the structural class or of administrativeRole, the entry must have a
+//! permitted name at a permitted place. Other changes of an entry that is older than the rules succeed. If the change
 //! replaces the governing rule of the entry, the entries below it whose governing rules change are checked too.
 
 use std::borrow::Cow;
@@ -26,7 +26,7 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Checks the record of an operation.
 ///
 /// # Errors
-/// namingViolation for a name or a place that no rule permits; objectClassViolation if a modify causes it;
+/// namingViolation for a name or a place that no rule permits; objectClassViolation if a modify causes this;
 /// adminLimitExceeded if too many entries would have to be checked.
 #[inline]
 pub(crate) fn check(deciding: Deciding<'_>, record: &Record) -> Result<()> {
@@ -98,7 +98,7 @@ fn refusal(state: TreeState<'_>, misplaced: Misplaced, code: ResultCode) -> Oper
     OperationError::refused(code, misplaced.describe(&state.catalog.schema))
 }
 
-/// Returns a class set that has a number, or that the record allocates one for.
+/// Returns the class set with this number, which may be allocated by the record.
 fn class_set<'a>(catalog: &'a Catalog, record: &Record, id: ClassSetId) -> Cow<'a, ClassSet> {
     let Some(new) = record.class_sets.iter().find(|allocation| allocation.id == id) else {
         return Cow::Borrowed(catalog.class_set(id));
@@ -108,7 +108,7 @@ fn class_set<'a>(catalog: &'a Catalog, record: &Record, id: ClassSetId) -> Cow<'
     Cow::Owned(ClassSet::of(new.oids.iter().filter_map(class).collect(), schema))
 }
 
-/// Returns the facts about an entry that a record adds below `superior`.
+/// Returns the data for structure rules of an entry that a record adds below `superior`.
 fn placed_new(state: TreeState<'_>, record: &Record, add: &Add, superior: EntryId) -> Result<Placed> {
     let class = class_set(state.catalog, record, add.class_set).structural;
     let schema = &*state.catalog.schema;
@@ -120,7 +120,8 @@ fn placed_new(state: TreeState<'_>, record: &Record, add: &Add, superior: EntryI
     Ok(Placed::of(schema, (class, add.flags), &add.rdn, is_point))
 }
 
-/// Checks the entries below one whose governing rule changes. Those that break the rules before the change stay.
+/// Checks the entries below an entry whose governing rule changes. Entries that violate the rules already before the
+/// change are not checked.
 fn check_below(
     state: TreeState<'_>,
     top: EntryId,
@@ -159,16 +160,16 @@ fn check_below(
     Ok(())
 }
 
-/// The entries of a deleted tree that returns, each after its superior.
+/// Check of a deleted tree that is restored: its entries, each after its superior.
 pub(crate) struct Returning {
-    /// Rule of the entry below which the tree returns.
+    /// Governing rule of the entry below which the tree is restored.
     superior: GoverningRule,
-    /// Rules of the entries checked so far.
+    /// Governing rules of the entries checked so far.
     rules: HashMap<EntryId, GoverningRule>,
 }
 
 impl Returning {
-    /// Begins with a tree that returns below an entry; `None` if the schema has no name forms.
+    /// Begins the check of a tree that is restored below an entry; `None` if the schema has no name forms.
     pub(crate) fn below(state: TreeState<'_>, parent: EntryId) -> Result<Option<Returning>> {
         if !state.catalog.schema.has_name_forms() {
             return Ok(None);
@@ -176,7 +177,7 @@ impl Returning {
         Ok(Some(Returning { superior: governing_rule(state, parent)?, rules: HashMap::new() }))
     }
 
-    /// Checks the next entry, which `record` adds, and which was below `superior`.
+    /// Checks the next entry of the tree, which `record` adds. `superior` was its superior in the deleted tree.
     ///
     /// # Errors
     /// namingViolation.

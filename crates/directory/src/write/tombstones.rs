@@ -1,8 +1,8 @@
-//! Tombstones of deleted entries, as records make, return and remove them.
+//! Tombstones of deleted entries: how records create, restore and remove them.
 //!
-//! A tombstone is made from the rows that its delete removes. During replay on later rows it may exist already, and
-//! then stays: only the first application saw the whole entry. A tombstone that is gone by then is made again from what
-//! is left, and removed again by the record that removed it before.
+//! A tombstone is created from the rows that its delete removes. During replay on later rows, a tombstone that already
+//! exists stays unchanged, because only the first application saw the whole entry. A tombstone that no longer exists is
+//! created again from the remaining rows, and the same record as before removes it again.
 
 use std::collections::HashSet;
 use std::ops::{Bound, ControlFlow};
@@ -27,20 +27,20 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Name of the attribute with the entry's UUID (RFC 4530).
 const ENTRY_UUID: &str = "entryUUID";
 
-/// Octets that a tombstone takes in addition to its values.
+/// Octets of a tombstone in addition to its values.
 const FIXED_SIZE: usize = 512;
 
-/// Octets that an entry that names another takes in its tombstone, at most.
+/// Maximum number of octets of a tombstone for each entry that names the deleted one.
 const SOURCE_SIZE: usize = 10;
 
-/// A delete whose entries are kept.
+/// A delete that keeps tombstones.
 #[derive(Clone, Copy)]
 pub(super) struct Kept<'r> {
-    /// Its position.
+    /// Position of the delete.
     pub(super) position: u64,
-    /// Its record.
+    /// Record of the delete.
     pub(super) record: &'r Record,
-    /// Link attributes whose values vanish.
+    /// Link attributes whose values are removed.
     pub(super) vanishing: &'r [AttrId],
 }
 
@@ -62,7 +62,7 @@ pub(super) fn size(state: TreeState<'_>, id: EntryId) -> Result<usize> {
     Ok(bytes)
 }
 
-/// Keeps a tombstone of an entry that is about to be deleted.
+/// Creates the tombstone of an entry that is about to be deleted.
 pub(super) fn keep(
     batch: &mut Batch<'_>,
     catalog: &Catalog,
@@ -79,7 +79,8 @@ pub(super) fn keep(
     Ok(())
 }
 
-/// Returns the tombstone of an entry; `None` if, during replay, it is gone or has come back since.
+/// Returns the tombstone for an entry. Returns `None` during replay, if the entry no longer exists or has been restored
+/// since.
 fn made(
     read: &Read,
     catalog: &Catalog,
@@ -182,8 +183,8 @@ pub(super) fn purge(batch: &mut Batch<'_>, last: TombstonePlace) -> Result<()> {
     places.into_iter().try_for_each(|(place, uuid)| remove(batch, place, &uuid))
 }
 
-/// Returns an entry as it is added again. Links to entries that are gone are left out, unless those return `together`
-/// with it; text that names an entry by now becomes a link.
+/// Returns an entry as it is added again. Drops links to entries that no longer exist, unless these are restored
+/// `together` with it. Text that now names an entry becomes a link.
 pub(super) fn into_add(
     batch: &Batch<'_>,
     catalog: &Catalog,
@@ -192,7 +193,7 @@ pub(super) fn into_add(
 ) -> Result<Add> {
     let mut values = Vec::with_capacity(tombstone.values.len());
     for (attribute, mut all) in tombstone.values {
-        // Its values may have become links since.
+        // The values may have been converted to links since.
         let attribute = catalog.current_number(attribute);
         let def = catalog.attribute(attribute);
         if def.is_link {
@@ -214,7 +215,7 @@ pub(super) fn into_add(
         }
     }
     let Tombstone { parent, rdn, dn, class_set, flags, mut ends, .. } = tombstone;
-    // Text that names an entry by now has become a link.
+    // Text that now names an entry has become a link.
     for value in ends.iter_mut().flat_map(|change| &mut change.values) {
         if let Value::Bytes(text) = value {
             *value = linked(batch, catalog, std::mem::take(text))?;
@@ -223,7 +224,7 @@ pub(super) fn into_add(
     Ok(Add { id, parent, rdn, dn, class_set, flags, values, ends })
 }
 
-/// Returns the value of a link attribute for a text, which may name an entry by now.
+/// Returns the value of a link attribute for a text: a link if the text now names an entry.
 pub(super) fn linked(batch: &Batch<'_>, catalog: &Catalog, text: Vec<u8>) -> Result<Value> {
     if let Some(name) = name_in(&catalog.schema, &text)
         && !text.is_empty()

@@ -1,7 +1,7 @@
-//! Undelete: brings a deleted entry back, with the entries that were deleted with it below it.
+//! Undelete: restores a deleted entry, with the entries below it that were deleted with it.
 //!
-//! Entries keep their ids, so values that name them and have been kept as links mean the same entries. The entry
-//! returns below its superior, wherever that is by now, or below another one.
+//! Entries keep their ids, so values that name them and were kept as links name the same entries. The entry returns
+//! below its former superior, which may have moved meanwhile, or below another one.
 
 use std::collections::HashMap;
 
@@ -29,7 +29,7 @@ use crate::write::{permitted, structure_rules, tombstones, value_rules};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Decides a request to bring an entry back. Returns the answer for when the record is made.
+/// Decides a request to restore an entry. Also returns the answer to send after the record is committed.
 pub(crate) fn decide(
     deciding: Deciding<'_>,
     request: &UndeleteRequest<'_>,
@@ -87,9 +87,9 @@ pub(crate) fn decide(
     Ok((deciding.record(allocations, Change::Undelete(undelete)), answer))
 }
 
-/// Checks the entries against name forms and structure rules, and their values against the rules of the settings, as
-/// if each were added below the first one's superior: a rule for a tree that itself returns has been obeyed in it, if
-/// it is older than the delete.
+/// Checks the entries against name forms and structure rules, and their values against the rules of the settings. Each
+/// is checked as if it were added below the superior of the first entry. A value rule for a tree that is itself
+/// restored was obeyed in that tree, if the rule is older than the delete.
 fn check_rules(
     deciding: Deciding<'_>,
     (position, parent): (u64, EntryId),
@@ -119,7 +119,7 @@ fn damaged(id: EntryId) -> OperationError {
     damaged_row("deleted", id)
 }
 
-/// Returns the entries that a delete removed and that are still kept, without their values.
+/// Returns the tombstones of one delete that still exist, without their values.
 fn deleted_together(state: TreeState<'_>, position: u64) -> Result<HashMap<EntryId, Tombstone>> {
     let mut together = HashMap::new();
     for row in state.read.scan_below(DELETED, &delete_prefix(position)) {
@@ -131,7 +131,7 @@ fn deleted_together(state: TreeState<'_>, position: u64) -> Result<HashMap<Entry
     Ok(together)
 }
 
-/// Returns an entry and those below it, each after its superior, and the number of levels.
+/// Returns an entry and the entries below it, each after its superior; and the number of levels.
 fn with_all_below(top: EntryId, together: &HashMap<EntryId, Tombstone>) -> (Vec<EntryId>, usize) {
     let mut children: HashMap<EntryId, Vec<EntryId>> = HashMap::new();
     for (id, tombstone) in together {
@@ -185,7 +185,7 @@ fn other_superior(state: TreeState<'_>, top: &Tombstone, superior: &str) -> Resu
     Ok(target.id)
 }
 
-/// Returns the number of entries from a suffix entry to this one.
+/// Returns the number of entries on the path from the suffix entry to this one.
 fn depth(state: TreeState<'_>, id: EntryId) -> Result<usize> {
     let (mut depth, mut at) = (0, id);
     while at != EntryId::ROOT && depth <= TREE_DEPTH_MAX {
@@ -195,7 +195,7 @@ fn depth(state: TreeState<'_>, id: EntryId) -> Result<usize> {
     Ok(depth)
 }
 
-/// Returns the last tombstone to remove now, of those that are older than the setting allows; `None` if there is none.
+/// Returns the last tombstone to remove now, because it is older than the setting allows; `None` if there is none.
 pub(crate) fn expired(state: TreeState<'_>, now_micros: u64) -> Result<Option<TombstonePlace>> {
     let mut last = None;
     for row in state.read.scan_below(DELETED, &[KIND_ENTRY]).take(TOMBSTONES_PURGED_MAX) {

@@ -1,4 +1,4 @@
-//! DIT content rules, name forms and structure rules: what each kind of change may do.
+//! Tests of DIT content rules, name forms and structure rules: what each kind of change may do.
 
 use std::collections::BTreeMap;
 
@@ -55,7 +55,7 @@ fn content_rules_govern_classes_and_attributes() {
     check(&mut directory, &[("objectClass", &["labeledURIObject"])], "does not list the auxiliary class");
     check(&mut directory, &[("facsimileTelephoneNumber", &["1"])], "precludes facsimileTelephoneNumber");
     refused(directory.add(&dn, &PERSON[..3]), Code::OBJECT_CLASS_VIOLATION, "requires mail");
-    // A listed class brings its superclass, and the rule allows more than the classes.
+    // A listed class implies its superclass, and the rule allows attributes that the classes do not.
     ok(directory.add(&dn, &person(&[("objectClass", &["eduThing", "eduBase"]), ("buildingName", &["b"])])));
     let fails = [
         (Add, "pager", &["1"][..], "precludes pager"),
@@ -66,10 +66,11 @@ fn content_rules_govern_classes_and_attributes() {
         refused(directory.modify(&dn, &[(operation, name, values)]), Code::OBJECT_CLASS_VIOLATION, text);
     }
     ok(directory.modify(&dn, &[(Replace, "mail", &["z@y"])]));
-    // Rules of superclasses do not apply, and an entry of another class has no rule.
+    // Content rules of superclasses do not apply, and a class without a rule is not restricted.
     let person = [("objectClass", &["person"][..]), ("sn", &["x"]), ("cn", &["p"])];
     ok(directory.add(&format!("cn=p,{SUFFIX}"), &person));
-    // Without the rule, the entry keeps an attribute that its classes do not allow until it is changed.
+    // After the rule is removed, the entry keeps an attribute that its classes do not allow, until the entry is
+    // changed.
     define(&mut directory, CONTENT.split_once('\n').unwrap().1);
     refused(
         directory.modify(&dn, &[(Replace, "mail", &["q@y"])]),
@@ -92,7 +93,7 @@ fn name_forms_govern_names_without_structure_rules_too() {
         text,
     );
     ok(directory.modify_dn(&format!("uid=b,{SUFFIX}"), "uid=c", true, None));
-    // An obsolete form is not active.
+    // An obsolete name form is not active.
     ok(directory.add(&format!("cn=d,{SUFFIX}"), &[("objectClass", &["device"])]));
     assert_eq!(rule_of(&mut directory, &format!("uid=c,{SUFFIX}")), [] as [&str; 0]);
 }
@@ -115,14 +116,14 @@ fn structure_rules_govern_places() {
     assert_eq!(found.dns(), [PEOPLE]);
     let below = format!("ou=x,{ann}");
     refused(directory.add(&below, UNIT), Code::NAMING_VIOLATION, "organizationalUnit (2) permits it below");
-    // A class without rules has no place below a governed entry; a subentry does.
+    // A class without rules has no permitted place below a governed entry. A subentry has one.
     let device: &[(&str, &[&str])] = &[("objectClass", &["device"])];
     let text = "device has no DIT structure rule";
     refused(directory.add(&format!("cn=d,{PEOPLE}"), device), Code::NAMING_VIOLATION, text);
     let subentry: &[(&str, &[&str])] =
         &[("objectClass", &["subentry", "collectiveAttributeSubentry"]), ("subtreeSpecification", &["{}"])];
     ok(directory.add(&format!("cn=s,{PEOPLE}"), subentry));
-    // Moves and renames, with what is below.
+    // Moves and renames of an entry with entries below it.
     refused(
         directory.modify_dn(&ann, "uid=ann", true, Some(SUFFIX)),
         Code::NAMING_VIOLATION,
@@ -133,7 +134,7 @@ fn structure_rules_govern_places() {
     ok(directory.modify_dn(PEOPLE, "ou=folk", true, Some(&other)));
     let ann = format!("uid=ann,ou=folk,{other}");
     assert_eq!(rule_of(&mut directory, &ann), ["3"]);
-    // The order of rules decides nothing: the lowest number that fits governs.
+    // The order of definitions does not matter: the lowest rule number that fits governs.
     define(&mut directory, &[FORMS, "ditstructurerule ( 9 FORM unitForm SUP 1 )\n", RULES].concat());
     assert_eq!(rule_of(&mut directory, &other), ["2"]);
 }
@@ -173,7 +174,7 @@ fn administrative_points_begin_areas_of_their_own() {
     ok(directory.modify(PEOPLE, &[(Add, "description", &["still an area"])]));
 }
 
-/// Entries older than the rules stay and can be changed; each fault is counted under its reason.
+/// Entries older than the rules stay and can be changed. Each fault is counted by its reason.
 #[test]
 fn older_entries_stay_and_are_counted() {
     let mut directory = TestDirectory::with_suffix_entry();
@@ -226,12 +227,12 @@ fn a_deleted_tree_returns_to_a_permitted_place() {
     assert_eq!(directory.undelete(&ann, Some(PEOPLE)).unwrap().entries, 1);
 }
 
-/// A plain model of the same rules: entries by DN, with their class and rule.
+/// A simple model of the same rules: entries by DN, with their class and governing rule.
 #[derive(Default)]
 struct Model(BTreeMap<String, (bool, u32)>);
 
 impl Model {
-    /// Returns the rule of a unit or person with this DN, if it may be there.
+    /// Returns the governing rule of a unit or person with this DN; `None` if it is not permitted there.
     fn rule(&self, dn: &str, is_unit: bool) -> Option<u32> {
         let (rdn, parent) = dn.split_once(',')?;
         let above = if parent == SUFFIX { 1 } else { self.0.get(parent)?.1 };

@@ -10,7 +10,7 @@ const TEAM: &str = "cn=team,dc=example,dc=com";
 const PERSON: &[(&str, &[&str])] =
     &[("objectClass", &["inetOrgPerson"]), ("sn", &["Ann"]), ("userPassword", &["{SSHA}x"])];
 
-/// A directory that keeps deleted entries for an hour, with a person in a group and as a manager.
+/// Creates a directory that keeps deleted entries for an hour, with a person who is in a group and is a manager.
 fn keeping(has_integrity: bool) -> TestDirectory {
     let mut directory = TestDirectory::with_suffix_entry();
     directory.change_settings(|settings| {
@@ -61,7 +61,7 @@ fn an_entry_returns_with_uuid_values_and_memberships() {
         let found = directory.search(SUFFIX, Scope::WholeSubtree, "(sn=Ann)", &["*"]);
         assert!(found.entries.is_empty());
         sound(&directory);
-        // Its superior moves meanwhile.
+        // The superior moves before the entry is restored.
         ok(directory.modify_dn(PEOPLE, "ou=folk", true, Some("ou=other,dc=example,dc=com")));
         let now = "cn=ann,ou=folk,ou=other,dc=example,dc=com";
         let answer = directory.undelete(ANN, None).unwrap();
@@ -95,7 +95,7 @@ fn a_tree_returns_whole_or_in_part() {
         ok(directory.delete(&elsewhere.dn));
         let rest = directory.undelete(PEOPLE, None).unwrap();
         assert_eq!((rest.dn.as_str(), rest.entries), (PEOPLE, 2));
-        // The person that was gone when the group returned is no member of it.
+        // The person did not exist when the group was restored, so is not a member of it.
         assert_eq!(texts(&mut directory, inner, "member"), [TEAM]);
         sound(&directory);
         ok(directory.delete_tree(PEOPLE));
@@ -135,7 +135,7 @@ fn values_that_must_be_unique_are_refused() {
     assert_eq!(directory.undelete(PEOPLE, None).unwrap().entries, 2);
 }
 
-/// Limits were once checked only in a directory that also had a uniqueness rule.
+/// Regression test: limits were checked only in a directory that also had a uniqueness rule.
 #[test]
 fn values_that_a_limit_refuses_do_not_return() {
     let mut directory = keeping(true);
@@ -153,9 +153,9 @@ fn values_that_a_limit_refuses_do_not_return() {
 fn only_values_that_are_allowed_by_now_return() {
     let mut directory = keeping(true);
     ok(directory.delete(ANN));
-    // The last member became the empty DN, and the group got another one.
+    // The last member became the empty DN. Then the group got another member.
     ok(directory.modify(TEAM, &[(ChangeOperation::Add, "member", &["cn=bob,dc=example,dc=com"])]));
-    // The manager was removed from the text by an administrator.
+    // An administrator removed the manager that had become text.
     ok(directory.modify("cn=bob,dc=example,dc=com", &[(ChangeOperation::Delete, "manager", &[])]));
     directory.undelete(ANN, None).unwrap();
     let mut members = texts(&mut directory, TEAM, "member");
@@ -175,7 +175,7 @@ fn tombstones_are_removed_when_they_are_due() {
     assert_eq!(kept(&directory), 0);
     assert!(!directory.make_due_changes(3_600));
     assert_eq!(directory.undelete(ANN, None).unwrap_err().code, ResultCode::NO_SUCH_OBJECT);
-    // A limited number at a time. Their time is not before that of the record just made.
+    // One record removes a limited number. The time is not before that of the last record.
     for number in 0..15 {
         ok(directory.add(&format!("cn={number},{PEOPLE}"), PERSON));
     }
@@ -185,7 +185,7 @@ fn tombstones_are_removed_when_they_are_due() {
     assert_eq!(kept(&directory), 12);
     assert!(directory.make_due_changes(8_000));
     assert!(!directory.make_due_changes(8_000));
-    // Without the setting nothing is kept, and nothing that was kept stays.
+    // Without the setting, no deleted entry is kept, and existing tombstones are removed.
     ok(directory.delete("cn=bob,dc=example,dc=com"));
     directory.change_settings(|settings| settings.general.keep_deleted_seconds = 0);
     ok(directory.delete(TEAM));
