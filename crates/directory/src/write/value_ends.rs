@@ -1,12 +1,12 @@
-//! Ends of values of link attributes, such as memberships that end (decision 0182).
+//! End times of values of link attributes, such as temporary memberships (decision 0182).
 //!
-//! A client gives values an end with an option: an add of `member;x-until-20270101000000Z` makes its values members
-//! until then, whether they were members before or not. `x-until-never` removes an end. The option is never stored:
-//! the value is an ordinary one, and its end a row of its own. The end stays until the value is removed: a replace
-//! keeps the ends of the values that it keeps.
+//! A client sets the end time of values with an option. For example, an add of `member;x-until-20270101000000Z` makes
+//! its values members until that time, whether or not they were members before. `x-until-never` removes an end time.
+//! The option is never stored: the value is an ordinary one, and its end time has a row of its own. The end time stays
+//! until the value is removed. A replace keeps the end times of the values that it keeps.
 //!
-//! When the writer's clock has passed an end, the writer removes the value by an ordinary record, so the position in
-//! the log is the end.
+//! When the writer's clock has passed an end time, the writer removes the value with an ordinary record. The position
+//! of this record in the log is the end of the value.
 
 use std::ops::Bound;
 
@@ -38,10 +38,11 @@ pub use crate::model::value_end::name_with_end;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Takes the option for an end from a description. Returns the end in seconds since 1970, 0 for none, if it was given.
+/// Removes the option for an end time from a description. Returns the end time in seconds since 1970, 0 for none, or
+/// `None` without the option.
 ///
 /// # Errors
-/// constraintViolation if the end is no time or has passed, or the values are no links.
+/// constraintViolation if the end time is malformed or has passed, or if the values are not links.
 #[inline]
 pub(crate) fn without_end(
     deciding: Deciding<'_>,
@@ -83,21 +84,21 @@ fn without_end_option(
     Ok((AttributeDescription { options, ..description }, Some(until)))
 }
 
-/// Ends that a change gives to values.
+/// End times that a change sets.
 #[derive(Debug, Default)]
 pub(crate) struct ValueEnds {
     given: Vec<(AttributeDescription, KeyedValue, u64)>,
-    /// Attributes of which all values were removed at first.
+    /// Attributes of which the change first removed all values.
     cleared: Vec<AttributeDescription>,
 }
 
 impl ValueEnds {
-    /// Returns true if no end changes.
+    /// Returns true if the change sets no end times.
     pub(crate) fn is_empty(&self) -> bool {
         self.given.is_empty()
     }
 
-    /// Gives values of a new entry an end.
+    /// Sets the end time of values of a new entry.
     ///
     /// # Errors
     /// adminLimitExceeded for too many.
@@ -113,10 +114,10 @@ impl ValueEnds {
         check_count(self.given.len())
     }
 
-    /// Gives values of an existing entry an end, in place of those that they have.
+    /// Sets the end time of values of an existing entry, replacing their present ones.
     ///
     /// # Errors
-    /// attributeOrValueExists if a value has exactly this end, unless `is_lenient`.
+    /// attributeOrValueExists if a value already has this end time, unless `is_lenient`.
     pub(crate) fn give(
         &mut self,
         (state, id): (TreeState<'_>, EntryId),
@@ -140,7 +141,7 @@ impl ValueEnds {
         Ok(())
     }
 
-    /// Checks that values that are to be deleted have this end.
+    /// Checks that values to delete have this end time.
     ///
     /// # Errors
     /// noSuchAttribute.
@@ -174,12 +175,12 @@ impl ValueEnds {
         self.given.iter_mut().find(|(of, value, _)| of == description && value.key == key)
     }
 
-    /// Forgets the ends of values that are removed.
+    /// Drops the end times of values that are removed.
     pub(crate) fn remove(&mut self, description: &AttributeDescription, values: &ValueList) {
         self.given.retain(|(of, value, _)| of != description || !values.contains(&value.key));
     }
 
-    /// Forgets the ends of all values of an attribute.
+    /// Drops the end times of all values of an attribute.
     pub(crate) fn remove_all(&mut self, description: &AttributeDescription) {
         self.given.retain(|(of, ..)| of != description);
         if !self.cleared.contains(description) {
@@ -187,8 +188,8 @@ impl ValueEnds {
         }
     }
 
-    /// Keeps the ends that differ from the stored ones and whose values the entry has in the end, and adds those of
-    /// values that were replaced by themselves.
+    /// Keeps only end times that differ from the stored ones and whose values the entry has after the change. Adds the
+    /// end times of values that a replace keeps.
     ///
     /// # Errors
     /// adminLimitExceeded for too many.
@@ -217,7 +218,7 @@ impl ValueEnds {
         let mut settled = Vec::with_capacity(self.given.len());
         for (description, value, until) in std::mem::take(&mut self.given) {
             let has_value = entry.contains(&description, &value.key)?;
-            // The values of a replaced attribute lose their ends first.
+            // Replacing an attribute first removes the end times of its values.
             let stored = match entry.keeps_rows(&description)? {
                 true => stored_end(state, id, &description, &value.key)?,
                 false => 0,
@@ -233,7 +234,7 @@ impl ValueEnds {
         }
     }
 
-    /// Returns the ends as changes, for a record.
+    /// Returns the end times as value changes for a record.
     pub(crate) fn into_changes(self, allocations: &mut Allocations<'_>) -> Vec<ValueChange> {
         let mut changes: Vec<ValueChange> = Vec::new();
         for (description, value, until) in self.given {
@@ -249,7 +250,7 @@ impl ValueEnds {
     }
 }
 
-/// Checks the number of values of an entry that have an end.
+/// Checks the number of values of an entry that have an end time.
 ///
 /// # Errors
 /// adminLimitExceeded.
@@ -263,7 +264,7 @@ pub(crate) fn check_count(count: usize) -> Result<()> {
     }
 }
 
-/// Returns the stored end of a value; 0 if it has none.
+/// Returns the stored end time of a value; 0 if it has none.
 fn stored_end(
     state: TreeState<'_>,
     id: EntryId,
@@ -292,7 +293,7 @@ fn keyed(state: TreeState<'_>, attribute: AttrId, value: Value) -> KeyedValue {
     KeyedValue { key, value }
 }
 
-/// Values of one attribute of an entry whose end has come.
+/// Values of one attribute of an entry whose end times have passed.
 #[derive(Debug)]
 pub(crate) struct Ended {
     source: EntryId,
@@ -300,7 +301,7 @@ pub(crate) struct Ended {
     values: Vec<Value>,
 }
 
-/// Returns true if the end of a value has come.
+/// Returns true if the end time of any value has passed.
 ///
 /// # Errors
 /// The store failed.
@@ -308,7 +309,7 @@ pub fn is_one_ended(state: TreeState<'_>, now_micros: u64) -> Result<bool> {
     Ok(ended(state, now_micros)?.is_some())
 }
 
-/// Returns values of one attribute of an entry whose end has come, those with the earliest end.
+/// Returns values of one attribute of an entry whose end times have passed, those with the earliest end time.
 ///
 /// # Errors
 /// The store failed.
@@ -325,7 +326,7 @@ pub(crate) fn ended(state: TreeState<'_>, now_micros: u64) -> Result<Option<Ende
         let of = split_time_key(key).and_then(|(until, key)| Some((until, EndKey::of(key)?)));
         let (until, of) = of.ok_or_else(|| damaged_row("due", EntryId::ROOT))?;
         if of_value(state.read, (of.source, of.attribute), of.value)? != until {
-            // A row without its value, which the check reports.
+            // The row has no value. `check` reports it.
             continue;
         }
         let ended = found.get_or_insert_with(|| Ended {
@@ -341,8 +342,8 @@ pub(crate) fn ended(state: TreeState<'_>, now_micros: u64) -> Result<Option<Ende
     Ok(found)
 }
 
-/// Decides the removal of values whose end has come. If their attribute is required and has no others, the empty DN
-/// stays, as when the last member is deleted.
+/// Decides the removal of values whose end times have passed. If no other values of a required attribute are left, the
+/// empty DN replaces them, as when the last member is deleted.
 ///
 /// # Errors
 /// The store failed.

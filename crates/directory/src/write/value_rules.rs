@@ -1,8 +1,9 @@
-//! Rules of the settings about the values of entries, checked on the record that an operation decided.
+//! Checks of value rules of the settings for the record that an operation decided.
 //!
-//! The checks are the last ones: access, schema and place have been decided, so a refusal reveals nothing to a
-//! requester that may not make the change. They run on the writer, and see the earlier operations of the batch. So two
-//! changes never pass a rule together that one of them would fail, on one server as in a cluster.
+//! These checks are the last ones: access, schema and place have been checked before, so a refusal reveals nothing to a
+//! requester that may not make the change. They run on the writer and see the earlier operations of the batch. Two
+//! concurrent changes therefore cannot both pass a rule that they violate together, neither on one server nor in a
+//! cluster.
 
 mod changed;
 pub(crate) mod limits;
@@ -24,7 +25,7 @@ pub(super) use changed::Changed;
 /// Checks the record of an operation against the rules.
 ///
 /// # Errors
-/// constraintViolation for a value that breaks a rule; others if a rule cannot be evaluated.
+/// constraintViolation for a value that violates a rule; other codes if a rule cannot be evaluated.
 #[inline]
 pub(crate) fn check(deciding: Deciding<'_>, record: &Record) -> Result<(), OperationError> {
     match has_rules(deciding.state.catalog) {
@@ -33,7 +34,7 @@ pub(crate) fn check(deciding: Deciding<'_>, record: &Record) -> Result<(), Opera
     }
 }
 
-/// Returns true if the settings have rules about values.
+/// Returns true if the settings contain value rules.
 #[inline]
 pub(super) fn has_rules(catalog: &Catalog) -> bool {
     !catalog.uniqueness.is_empty() || !catalog.value_limits.is_empty()
@@ -50,11 +51,11 @@ fn check_rules(deciding: Deciding<'_>, record: &Record) -> Result<(), OperationE
     }
 }
 
-/// Returns the attribute of a type without options, whose index a rule of this setting reads; `None` if no entry has
-/// ever had it.
+/// Returns the attribute without options of a type, whose index a rule reads; `None` if no entry has ever had it.
+/// `setting` is used in the error.
 ///
 /// # Errors
-/// busy while the index is built.
+/// busy while the index is being built.
 pub(super) fn indexed<'s>(
     state: TreeState<'s>,
     type_id: TypeId,

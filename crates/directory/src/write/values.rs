@@ -1,5 +1,5 @@
-//! Changes of the values of ordinary attributes: in the entry row, in a row of `values` if large, or in one row per
-//! value if there are many.
+//! Changes of the values of ordinary attributes. Values are stored in the entry row; large ones have a row of `values`;
+//! if there are many, each has one.
 
 use store::Batch;
 
@@ -15,7 +15,7 @@ use crate::{index, links};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Applies one change to the values of one attribute: rows, index and counters.
+/// Applies a change to the values of one attribute: to its rows, indexes and counters.
 pub(crate) fn change(
     batch: &mut Batch<'_>,
     changed: &mut ChangedEntry<'_>,
@@ -30,14 +30,14 @@ pub(crate) fn change(
     }
 }
 
-/// State of the values of one ordinary attribute during a change.
+/// State of an ordinary attribute's values during a change.
 struct OrdinaryValues<'v, 'b, 'c> {
     batch: &'v mut Batch<'b>,
     changed: &'v mut ChangedEntry<'c>,
     attribute: AttrId,
 }
 
-/// Writes a large value to a row of its own. Returns the content of the entry row for the value.
+/// Stores a value for the entry row. A large value gets its own row; the result refers to it.
 pub(crate) fn store_inline<'v>(
     batch: &mut Batch<'_>,
     id: EntryId,
@@ -58,7 +58,7 @@ impl OrdinaryValues<'_, '_, '_> {
         let before = match kind {
             ValueChangeKind::Replace => self.all()?,
             ValueChangeKind::Add | ValueChangeKind::Remove => Vec::new(),
-            // Only links have ends.
+            // Only links have end times.
             ValueChangeKind::Until(_) => return Ok(()),
         };
         let (removed, added) = match kind {

@@ -1,10 +1,11 @@
-//! The entry that an operation changes, in memory: stored, added and removed values. An add builds a
+//! The entry that an operation changes in memory: stored, added and removed values. An add builds a
 //! [`NewEntry`](crate::write::new_entry::NewEntry) instead.
 //!
-//! Nothing is loaded before a change touches it, and the values of large attributes never are: a link attribute, or
-//! one with one row per value, is an overlay of pending additions and removals over its rows. Adding one member to a
-//! group of ten million therefore costs two lookups. At the end [`WorkingEntry::changes`] returns the difference, in
-//! the fewest values: an operation may add, delete and replace in any order, and only the final state counts.
+//! Attributes are loaded when a change first touches them. The values of large attributes are never loaded: for a link
+//! attribute, or one with one row per value, pending additions and removals are kept as an overlay over the rows.
+//! Adding one member to a group of ten million therefore costs two lookups. At the end [`WorkingEntry::changes`]
+//! returns the difference with the fewest values. An operation may add, delete and replace values in any order; only
+//! the final state counts.
 
 use std::borrow::Cow;
 
@@ -40,12 +41,12 @@ pub(crate) struct WorkingEntry<'a> {
 /// An attribute that the operation has read or changed.
 struct WorkingAttribute {
     description: AttributeDescription,
-    /// `None` if no entry has had it so far.
+    /// Number of the attribute; `None` if no entry has had it.
     id: Option<AttrId>,
     before: Before,
-    /// Whether the values of `Before::Rows` stay, except those in `removed`.
+    /// Whether the rows of `Before::Rows` stay, except those in `removed`.
     keeps_rows: bool,
-    /// Removed values of `Before::Rows`.
+    /// Removed values among those of `Before::Rows`.
     removed: ValueList,
     /// Values that were loaded or added.
     values: ValueList,
@@ -55,9 +56,9 @@ struct WorkingAttribute {
 enum Before {
     /// No values.
     Absent,
-    /// The values themselves.
+    /// All values, loaded from the entry row.
     Inline(Vec<Vec<u8>>),
-    /// This many values, one row each.
+    /// Number of values, which have one row each.
     Rows(RowKind, usize),
 }
 
@@ -97,8 +98,8 @@ impl<'a> WorkingEntry<'a> {
         self.attribute_for_clearing(description).map(WorkingAttribute::clear)
     }
 
-    /// Sets an attribute that only the server sets to this one value. The value is not checked and has no key, so
-    /// nothing else may be done to the attribute afterwards.
+    /// Sets an attribute that only the server sets to this single value. The value is not checked and has no key, so
+    /// the attribute must not be changed again afterwards.
     pub(crate) fn set_by_server(&mut self, description: &AttributeDescription, bytes: Vec<u8>) -> Result<()> {
         let attribute = self.attribute_for_clearing(description)?;
         attribute.clear();
@@ -132,7 +133,7 @@ impl<'a> WorkingEntry<'a> {
         self.attribute(description)?.contains(&state, id, key)
     }
 
-    /// Returns true if the stored values of an attribute stay, except those that are removed one by one.
+    /// Returns true if the stored values of an attribute stay, except those that were removed individually.
     pub(crate) fn keeps_rows(&mut self, description: &AttributeDescription) -> Result<bool> {
         Ok(self.attribute(description)?.keeps_rows)
     }
@@ -148,8 +149,8 @@ impl<'a> WorkingEntry<'a> {
         self.attribute(description)?.all(&state, id)
     }
 
-    /// Returns the descriptions of a type, with any options, that the entry has values of. They come from the entry
-    /// and from the changes: one that the changes add need not be in the catalogue yet.
+    /// Returns the descriptions of a type, with any options, of which the entry has values. They come from the entry
+    /// and from the changes, because the catalog does not contain a description that the changes add yet.
     pub(crate) fn attributes_of_type(&self, type_id: TypeId) -> Vec<AttributeDescription> {
         let catalog = self.state.catalog;
         let stored = self.row.attributes().filter(|row| self.touched.iter().all(|of| of.id != Some(row.id)));
@@ -191,7 +192,7 @@ impl<'a> WorkingEntry<'a> {
         Ok(present)
     }
 
-    /// Returns true if anything differs from the stored entry.
+    /// Returns true if the entry differs from the stored one.
     pub(crate) fn is_changed(&self) -> bool {
         self.touched.iter().any(WorkingAttribute::is_changed)
     }
@@ -207,7 +208,7 @@ impl<'a> WorkingEntry<'a> {
             let id = allocations.attribute(&attribute.description);
             let change = |(kind, values)| ValueChange { attribute: id, kind, values };
             match attribute {
-                // The normal case: one value before, and another one now.
+                // The usual case: one value before and another one now.
                 WorkingAttribute { before: Before::Inline(before), values, .. }
                     if before.len() == 1 && values.len() == 1 =>
                 {
@@ -234,8 +235,8 @@ impl<'a> WorkingEntry<'a> {
         Ok(&mut self.touched[place])
     }
 
-    /// Like [`attribute`](Self::attribute), for an attribute whose values are removed first: their keys are not
-    /// computed.
+    /// Like [`attribute`](Self::attribute), for an attribute whose values are removed next, so that their keys need not
+    /// be computed.
     #[expect(clippy::indexing_slicing, reason = "a place that place() gave, or that was just filled")]
     fn attribute_for_clearing(
         &mut self,
@@ -290,8 +291,8 @@ impl<'a> WorkingEntry<'a> {
         })
     }
 
-    /// Returns the key of a stored value. A value that can no longer be normalized counts by its bytes, as in
-    /// `apply`. That is damage, because the rules of a type never change while it has values.
+    /// Returns the key of a stored value. If a value no longer has a normal form, its bytes are the key, as in `apply`.
+    /// Such a value is damaged, because the rules of a type never change while it has values.
     fn stored_key(&self, attribute_type: &AttributeType, bytes: &[u8]) -> Vec<u8> {
         normal_value(&self.state.catalog.schema, attribute_type, bytes).unwrap_or_else(|_| bytes.to_vec())
     }
@@ -355,7 +356,7 @@ impl WorkingAttribute {
 
     fn insert(&mut self, value: KeyedValue) {
         if self.removed.find(&value.key) == Some(&value) {
-            // Removed before and added again unchanged.
+            // The value was removed before and is added again unchanged.
             self.removed.remove(&value.key);
             return;
         }
@@ -426,8 +427,8 @@ impl WorkingAttribute {
     }
 }
 
-/// Returns the removals and additions that turn `before` into `now`, if removing keeps the order and adding appends;
-/// otherwise all the values.
+/// Returns the differences between `before` and `now`: removals and additions, if removing values and appending others
+/// gives `now`; otherwise a replacement by all values.
 fn inline_differences(before: &[Vec<u8>], now: &[&Value]) -> Vec<(ValueChangeKind, Vec<Value>)> {
     let is_in = |values: &[&Value], bytes: &[u8]| values.iter().any(|value| value.as_bytes() == Some(bytes));
     let (kept, removed): (Vec<_>, Vec<_>) = before.iter().partition(|bytes| is_in(now, bytes));

@@ -1,4 +1,4 @@
-//! Ends of values: given, changed, read and kept, and what happens when they come.
+//! Tests of end times of values: how they are set, changed, read and kept, and what happens when they pass.
 
 use ldap::ChangeOperation::{Add, Delete, Replace};
 use ldap::{ResultCode, Scope};
@@ -21,7 +21,7 @@ fn directory() -> TestDirectory {
     directory
 }
 
-/// Returns the description of members with an end some seconds after the test's beginning.
+/// Returns the description of members with an end time, in seconds after the beginning of the test.
 fn until(seconds: u64) -> String {
     format!("member;x-until-{}", time(seconds))
 }
@@ -88,7 +88,7 @@ fn an_end_is_changed_and_removed() {
     assert_eq!(ends(&mut directory), [format!("{} member {ANN}", time(2_000))]);
     let other = directory.modify(GROUP, &[(Delete, &soon, &[ANN])]);
     refused(other, ResultCode::NO_SUCH_ATTRIBUTE, "with this end");
-    // A replace keeps the ends of the values that stay, and so does a value that is removed and added again.
+    // A replace keeps the end times of values that stay. So does a modify that removes a value and adds it again.
     ok(directory.modify(GROUP, &[(Replace, "member", &[ANN, BOB])]));
     ok(directory.modify(GROUP, &[(Delete, "member", &[ANN]), (Add, "member", &[ANN])]));
     assert_eq!(ends(&mut directory), [format!("{} member {ANN}", time(2_000))]);
@@ -131,7 +131,7 @@ fn wrong_ends_are_refused() {
     refused(directory.modify(GROUP, &[(Add, &soon, &names)]), limit, "can have an end");
     ok(directory.modify(GROUP, &[(Add, &soon, &names[1..])]));
     refused(directory.modify(GROUP, &[(Add, &soon, &names[..1])]), limit, "can have an end");
-    // More than one record removes them.
+    // Several records remove them.
     assert!(directory.make_due_changes(1_100));
     assert_eq!(members(&mut directory), [SUFFIX]);
     check(&directory);
@@ -203,7 +203,7 @@ fn found(directory: &mut TestDirectory, filter: &str) -> Vec<String> {
     names.collect()
 }
 
-/// Acts under these access rules as the user of an entry.
+/// Makes the user of an entry the requester, under these access rules.
 fn act_as(directory: &mut TestDirectory, dn: &str, rules: &[&str]) {
     directory.requester = crate::access::Requester::Administrator { dn: "cn=admin".to_owned() };
     let rules: Vec<String> = rules.iter().map(|rule| (*rule).to_owned()).collect();
@@ -236,7 +236,7 @@ fn filters_compare_the_times_of_ends() {
     ] {
         assert_eq!(found(&mut directory, &filter), expected, "{filter}");
     }
-    // The end of a membership is visible to those who may read the group's members.
+    // Requesters that may read the group's members see the end times.
     let rules = [
         "all: allow read of *, valueEnd, membershipEnd to authenticated",
         "x: deny read of member to authenticated",
@@ -273,13 +273,13 @@ fn the_right_to_join_does_not_cover_the_end_of_a_membership() {
         refused(directory.modify(GROUP, changes), denied, "does not cover the end");
         assert_eq!(ends(&mut directory), end);
     }
-    // A new membership may have an end, and one without an end may be left.
+    // A requester may join with an end time, and may leave a membership without one.
     act_as(&mut directory, BOB, &join);
     ok(directory.modify(GROUP, &[(Add, "member", &[BOB])]));
     ok(directory.modify(GROUP, &[(Delete, "member", &[BOB])]));
     ok(directory.modify(GROUP, &[(Add, &later, &[BOB])]));
     refused(directory.modify(GROUP, &[(Add, &until(3_000), &[BOB])]), denied, "does not cover the end");
-    // A member may leave early, and join again without an end, as after the end.
+    // A member may leave early and join again without an end time, as after the end.
     ok(directory.modify(GROUP, &[(Delete, "member", &[BOB])]));
     assert_eq!(ends(&mut directory), end);
     assert!(!members(&mut directory).contains(&BOB.to_owned()));
@@ -294,8 +294,8 @@ fn the_right_to_join_does_not_cover_the_end_of_a_membership() {
     check(&directory);
 }
 
-/// Symptom: in a cluster, the writer had records that its group lacked, and other nodes never had them. Cause: the
-/// records before the one that had no room stayed in the batch, and the request was decided again later.
+/// Regression test: in a cluster, the writer had records that its group lacked and other nodes never received. When a
+/// record had no room, the records before it stayed in the batch, and the request was decided again later.
 #[test]
 fn ends_that_have_no_room_in_a_batch_remain_due() {
     let mut directory = directory();

@@ -1,4 +1,4 @@
-//! The entry of a record as the record would leave it.
+//! The entry of a record after the record's change.
 
 use schema::{AttributeDescription, TypeId};
 
@@ -22,7 +22,7 @@ pub(crate) struct Changed<'a> {
     record: &'a Record,
     /// The entry.
     pub(crate) id: EntryId,
-    /// The stored entry; `None` for a new one.
+    /// Stored row of the entry; `None` for a new entry.
     row: Option<EntryRow<'a>>,
 }
 
@@ -39,7 +39,7 @@ impl<'a> Changed<'a> {
         Ok(Changed { state, record, id, row })
     }
 
-    /// Returns the effect of the record.
+    /// Returns the change of the record.
     pub(crate) fn change(&self) -> &'a Change {
         &self.record.change
     }
@@ -79,7 +79,7 @@ impl<'a> Changed<'a> {
         Ok(self.attributes(&types)?.into_iter().flat_map(|(_, values)| values).collect())
     }
 
-    /// Returns true if the entry matches a filter after the change. `types` are those on which the filter depends.
+    /// Returns true if the entry matches a filter after the change. The filter depends on these `types`.
     fn matches(&self, filter: &Term, types: &TypeSet) -> Result<bool> {
         let attributes = self.attributes(types)?;
         let attributes =
@@ -89,8 +89,8 @@ impl<'a> Changed<'a> {
         Ok(truth == Truth::True)
     }
 
-    /// Returns whether the change of a stored entry makes it match the filter of a rule; `None` if it does not match it
-    /// after the change. A new entry brings only values that the record adds.
+    /// Returns true if the change of a stored entry makes it match the filter of a rule; `None` if the entry does not
+    /// match the filter after the change. Returns false for a new entry, because its record adds all of its values.
     pub(super) fn begins_to_match(
         &self,
         covering: &Covering,
@@ -180,7 +180,7 @@ impl<'a> Changed<'a> {
         }
     }
 
-    /// Returns the type and options of an attribute that has a number, or that the record allocates one for.
+    /// Returns the type and options of the attribute with this number, which may be allocated by the record.
     fn description(&self, attribute: AttrId) -> Option<AttributeDescription> {
         if let Some(def) = self.state.catalog.attributes().get(attribute.0 as usize) {
             return Some(def.description.clone());
@@ -211,7 +211,7 @@ pub(crate) fn stored_of_type(state: TreeState<'_>, id: EntryId, type_id: TypeId)
     Ok(all)
 }
 
-/// Returns true if an entry has a value of a type, with any options, of this normal form.
+/// Returns true if an entry has a value with this normal form, of this type with any options.
 pub(crate) fn has_normal_value(
     state: TreeState<'_>,
     id: EntryId,

@@ -1,7 +1,7 @@
-//! Limits of values: their number, their size, a pattern, and a set that other entries have.
+//! Limits of values: their number, their size, a pattern, and a set of allowed values that other entries have.
 //!
-//! As with uniqueness, an entry that begins to match the filter of a rule is checked with all of its values, and any
-//! other entry with the values that it gains.
+//! As with uniqueness, an entry that begins to match the filter of a rule is checked with all of its values. Any other
+//! entry is checked with the values that it gains.
 
 use ldap::{ResultCode, Scope};
 
@@ -16,7 +16,7 @@ use crate::model::rows::{EntryId, INDEX, with_index_key};
 use crate::tree::TreeState;
 use crate::write::given_values::normal_value;
 
-/// Entries that have a value, read at a time.
+/// Number of entries with a value that are read in one step.
 const BLOCK: usize = 64;
 
 type Result<T> = std::result::Result<T, OperationError>;
@@ -55,7 +55,7 @@ fn check_rule(state: TreeState<'_>, rule: &ValueLimit, changed: &Changed<'_>) ->
     Ok(())
 }
 
-/// Checks all values that an entry has of one of the rule's types; `name` is the type.
+/// Checks all values that an entry has of one of the rule's types. `name` is that of the type.
 ///
 /// # Errors
 /// constraintViolation, with the type and the limit.
@@ -94,7 +94,7 @@ fn check_value(state: TreeState<'_>, rule: &ValueLimit, name: &str, value: &[u8]
     }
 }
 
-/// Returns true if an entry that the search of a source finds has the value.
+/// Returns true if an entry of the source has the value.
 fn is_in(state: TreeState<'_>, rule: &ValueLimit, source: &ValueSource, value: &[u8]) -> Result<bool> {
     let schema = &*state.catalog.schema;
     let Ok(normal) = normal_value(schema, schema.type_by_id(source.type_id), value) else { return Ok(false) };

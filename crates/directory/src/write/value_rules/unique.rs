@@ -1,11 +1,11 @@
-//! Uniqueness: a value of some attribute types occurs in one of the entries that a rule covers.
+//! Uniqueness: among the entries that a rule covers, only one may have a given value in the rule's attribute types.
 //!
-//! The base and the filter of a rule are those of the entry after the change. An entry that a change brings among the
-//! covered ones (a move, another name, a value that the filter tests) is checked with all of its values, any other
-//! entry with the values that it gains. So values that were equal before the rule was made stay, until a change
+//! The rule's base and filter are evaluated on the entry after the change. An entry that the rule covers because of the
+//! change (a move, a rename, a value that the filter tests) is checked with all of its values. Any other entry is
+//! checked with the values that it gains. Equal values from before the rule was made therefore stay until a change
 //! concerns them. One entry may have equal values in several types, as in 389 Directory Server.
 //!
-//! A refusal reveals that an entry has the value, which no server can avoid. It names that entry only to a requester
+//! An error reveals that an entry has the value, which no server can avoid. It names that entry only to a requester
 //! that may read the value there.
 
 use ldap::ResultCode;
@@ -29,14 +29,14 @@ use crate::write::given_values::normal_value;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Entries that have a value, read at a time.
+/// Number of entries with a value that are read in one step.
 const BLOCK: usize = 64;
 
 /// Checks a change against all rules.
 ///
 /// # Errors
-/// constraintViolation for a value that another entry has; busy while an index is built; adminLimitExceeded if too
-/// many entries would have to be compared.
+/// constraintViolation for a value that another entry has; busy while an index is being built; adminLimitExceeded if
+/// too many entries would have to be compared.
 pub(super) fn check(deciding: Deciding<'_>, changed: &Changed<'_>) -> Result<()> {
     let uniqueness = &deciding.state.catalog.uniqueness;
     if uniqueness.is_broken {
@@ -56,14 +56,14 @@ struct RuleCheck<'a> {
     deciding: Deciding<'a>,
     rule: &'a UniqueRule,
     covering: Covering,
-    /// The subtree that the change renames or moves, if the rule has a base.
+    /// The subtree that the change renames or moves; only if the rule has a base.
     moved: Option<Moved>,
 }
 
-/// A subtree with a new name.
+/// A subtree whose name changes.
 struct Moved {
     top: EntryId,
-    /// Normal forms of the DN of its top entry.
+    /// Normal DN of its top entry, before and after the change.
     before: Vec<u8>,
     after: Vec<u8>,
 }
@@ -78,7 +78,7 @@ impl<'a> RuleCheck<'a> {
         Ok(RuleCheck { deciding, rule, covering: Covering::of(state, &rule.covered)?, moved })
     }
 
-    /// Returns the normal form of the base's DN; empty if the rule covers the whole directory.
+    /// Returns the normal DN of the base; empty if the rule covers the whole directory.
     fn base_key(&self) -> &[u8] {
         self.rule.covered.base.as_ref().map_or(&[], |name| &name.key)
     }
@@ -112,8 +112,8 @@ impl<'a> RuleCheck<'a> {
         Ok(())
     }
 
-    /// Checks the changed entry, which is in the base: all of its values if the change brings it among those that the
-    /// rule covers.
+    /// Checks the changed entry, which is in the base. Checks all of its values if the rule covers it only because of
+    /// the change.
     fn check_changed(&self, changed: &Changed<'_>, is_newcomer: bool) -> Result<()> {
         let begins = changed.begins_to_match(&self.covering, &self.rule.covered)?;
         let Some(begins) = begins else { return Ok(()) };
@@ -130,7 +130,7 @@ impl<'a> RuleCheck<'a> {
         Ok(())
     }
 
-    /// Checks that no other entry that the rule covers has one of these values of `own`.
+    /// Checks that no other entry covered by the rule has one of these values of `own`.
     fn check_values<'v>(
         &self,
         own: EntryId,
@@ -150,7 +150,7 @@ impl<'a> RuleCheck<'a> {
         Ok(())
     }
 
-    /// Finds an entry, other than `own`, that the rule covers and that has a value of this type and normal form.
+    /// Finds an entry except `own` that the rule covers and that has a value with this type and normal form.
     fn holder(&self, own: EntryId, type_id: TypeId, normal: &[u8]) -> Result<Option<EntryId>> {
         let state = self.deciding.state;
         let Some(def) = indexed(state, type_id, "unique")? else { return Ok(None) };
@@ -191,7 +191,7 @@ impl<'a> RuleCheck<'a> {
         ))
     }
 
-    /// Returns the refusal of a value of `type_id` that `other` has.
+    /// Returns the error for a value of `type_id` that `other` has.
     fn refusal(&self, type_id: TypeId, other: EntryId, other_type: TypeId) -> Result<OperationError> {
         let Deciding { state, context, .. } = self.deciding;
         let name = |type_id| state.catalog.schema.type_by_id(type_id).name();
@@ -220,14 +220,14 @@ impl Moved {
         Ok(Moved { top: rename.id, before: name_of(state, rename.id)?, after })
     }
 
-    /// Returns the normal form of the DN that an entry of the subtree has after the change.
+    /// Returns the normal DN of an entry in the subtree after the change.
     fn name_after(&self, state: TreeState<'_>, id: EntryId) -> Result<Vec<u8>> {
         let before = name_of(state, id)?;
         let below = before.get(self.before.len()..).unwrap_or_default();
         Ok([self.after.as_slice(), below].concat())
     }
 
-    /// Returns the entries of the subtree that come into a base.
+    /// Returns the entries of the subtree that enter a base.
     fn newcomers(&self, state: TreeState<'_>, base: &[u8]) -> Result<Vec<EntryId>> {
         let is_inside = self.after.starts_with(base);
         if self.before == self.after
