@@ -1,4 +1,4 @@
-//! Tests of the rows that nodes of a cluster compare, slice by slice.
+//! Tests of reading the rows that nodes of a cluster compare, in slices.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 #[path = "../src/testing.rs"]
@@ -16,7 +16,7 @@ const SUFFIX: &str = "dc=example,dc=com";
 /// Part, key and value.
 type Row = (String, Vec<u8>, Vec<u8>);
 
-/// Creates a group of forty members, in a tree of two parts.
+/// Creates a group of forty members in a tree with two parts.
 fn directory() -> TestDirectory {
     let mut directory = TestDirectory::with_suffix_entry();
     let units = [format!("ou=people,{SUFFIX}"), format!("ou=groups,{SUFFIX}")];
@@ -36,7 +36,7 @@ fn directory() -> TestDirectory {
     directory
 }
 
-/// Returns the rows of a slice, without those that belong to every slice.
+/// Returns the rows of a slice, without the rows that belong to every slice.
 fn rows(directory: &TestDirectory, from: &[u8], to: &[u8]) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut is_every = false;
@@ -85,7 +85,7 @@ fn slices_contain_each_row_once_within_their_limit() {
     }
 }
 
-/// A node may stop, and its thread with it.
+/// The thread of a node that stops must end its reading at the next row.
 #[test]
 fn reading_ends_when_the_caller_stops() {
     let directory = directory();
@@ -101,7 +101,7 @@ fn reading_ends_when_the_caller_stops() {
     assert_eq!(count, 1);
 }
 
-/// Rows are deleted and added between planning and reading a slice: every row is still in exactly one slice.
+/// Rows are deleted and added after a slice was planned and before it is read. Every row is still in exactly one slice.
 #[test]
 fn slices_stay_contiguous_despite_changes() {
     let mut directory = directory();

@@ -1,5 +1,5 @@
-//! Import: the result equals adding the entries one by one, in any order of the text. Refused records and their
-//! reasons.
+//! Tests of the import: its result equals that of adding the entries one by one, for any order of the text. Also
+//! rejected records and the reasons for it.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 #[path = "../src/testing.rs"]
@@ -18,7 +18,7 @@ use directory::import::{
 use ldap::{ResultCode, Scope};
 use testing::{SUFFIX, TemporaryFolder, TestDirectory};
 
-/// Little memory, so that the sorters use their files.
+/// A small size, so that the sorters use their files.
 const MEMORY: usize = 1 << 16;
 
 const OTHER_SUFFIX: &str = "o=other";
@@ -49,7 +49,7 @@ fn options() -> ImportOptions {
     ImportOptions { creator: "cn=admin".to_owned(), now_micros: 1_700_000_100_000_000, ..Default::default() }
 }
 
-/// Imports texts, each a chunk of its own, alternately on two preparers.
+/// Imports texts as separate chunks, alternately with two preparers.
 fn import(folder: &TemporaryFolder, options: ImportOptions, texts: &[&[u8]]) -> Result<Done, ImportError> {
     let mut builder = Builder::create(folder.path(), &store_options())?;
     let now = options.now_micros;
@@ -121,8 +121,8 @@ fn empty(suffixes: &[&str]) -> Arc<TemporaryFolder> {
     folder
 }
 
-/// Returns all entries with their values, sorted if no order is guaranteed, without values that differ from run to
-/// run.
+/// Returns all entries with their values, without values that differ between runs. Sorted if the order is not
+/// guaranteed.
 fn content(
     directory: &mut TestDirectory,
     bases: &[&str],
@@ -199,7 +199,7 @@ fn keeps_and_adds_operational_attributes() {
     assert!(directory::password::verify(first("userPassword").as_bytes(), b"secret"));
 }
 
-/// Values with an end: those of other attributes, and times that are none, are refused.
+/// End times of values are refused for attributes without links, and if they are malformed.
 #[test]
 fn keeps_ends_of_values() {
     let folder = empty(&[SUFFIX]);
@@ -237,7 +237,7 @@ fn keeps_ends_of_values() {
     assert_sound(&directory);
 }
 
-/// Bug: `userPassword;x-anything` permitted binds, and stayed when the password was reset.
+/// Regression test: `userPassword;x-anything` permitted binds, and stayed when the password was reset.
 #[test]
 fn drops_and_counts_passwords_with_meaningless_options() {
     let folder = empty(&[SUFFIX]);
@@ -253,7 +253,8 @@ fn drops_and_counts_passwords_with_meaningless_options() {
     assert_eq!(has("pwdEndTime"), ["pwdEndTime;x-app-mail"]);
 }
 
-/// Bug: two entries with one entryUUID were loaded, and every copy of the directory lost one of them.
+/// Regression test: two entries with the same entryUUID were imported, and every copy of the directory lost one of
+/// them.
 #[test]
 fn loads_only_the_first_of_two_entries_with_one_uuid() {
     let uuid = |last: &str| format!("entryUUID: 5f6d5b5a-0000-103f-8000-0000000000{last}\n");
@@ -293,7 +294,7 @@ fn loads_only_the_first_of_two_entries_with_one_uuid() {
     assert_eq!(content(&mut directory, &[SUFFIX, OTHER_SUFFIX]).len(), 5);
 }
 
-/// Bug: deleted values reappeared as values with options.
+/// Regression test: deleted values reappeared as values with options.
 #[test]
 fn removes_the_state_of_389_ds_and_drops_deleted_content() {
     const ADDED: &str = "vucsn-5b0f8a5d000000010000";
@@ -332,7 +333,7 @@ fn removes_the_state_of_389_ds_and_drops_deleted_content() {
     assert_eq!(content(&mut directory, &[SUFFIX]).len(), 3);
 }
 
-/// Dumps of other servers: identifiers and times are kept, operational attributes left out and counted by name.
+/// Dumps of other servers: identifiers and times are kept; operational attributes are left out and counted by name.
 #[test]
 fn converts_attributes_of_other_servers() {
     let folder = empty(&[SUFFIX]);
@@ -344,7 +345,7 @@ fn converts_attributes_of_other_servers() {
             "d",
             "userAccountControl: 512\nlastLoginTime: 20240102030405Z\npasswordHistory: 20240102030405Z{SSHA}x\n",
         ),
-        // Of a rejected entry, nothing is counted.
+        // Values of a rejected entry are not counted.
         person("e", "aci: (z)\nshoeSize: 4\n"),
         format!(
             "dn: uid=f,ou=people,{SUFFIX}\nchangetype: add\nobjectClass: account\nobjectClass: odd\n\
@@ -517,7 +518,7 @@ fn rejected_records_have_the_line_of_the_fault() {
     assert_eq!(lines, [(14, Refusal::Bad), (16, Refusal::Malformed)]);
 }
 
-/// Generates names of entries, links with and without targets, values of many sorts.
+/// Generator of entry names, links with and without targets, and values of many kinds.
 struct Random(fastrand::Rng);
 
 impl Random {
@@ -554,7 +555,7 @@ impl Random {
     }
 }
 
-/// Returns the LDIF of an entry, written with all variations of RFC 2849.
+/// Returns the LDIF of an entry, with random use of the variations that RFC 2849 allows.
 fn record(rng: &mut fastrand::Rng, dn: &str, attributes: &[(&str, Vec<String>)]) -> String {
     let end = if rng.bool() { "\n" } else { "\r\n" };
     let mut text = format!("# {dn}{end}dn: {dn}{end}");
@@ -673,7 +674,7 @@ fn replaces_only_the_requested_suffix() {
         (kept["seeAlso"].len(), kept["memberUid"].len(), kept["description"][0].len()),
         (3, 100, 3_000)
     );
-    // A link follows its entry's name; a name without an entry does not change.
+    // A link follows the renames of its entry. A name without an entry does not change.
     assert_eq!(
         directory.modify_dn("uid=comes,ou=people,dc=example,dc=com", "uid=renamed", true, None).code,
         ResultCode::SUCCESS
@@ -695,7 +696,7 @@ fn reads_a_record_too_long_for_memory_in_chunks() {
         let end = if number % 3_000 == 9 { ";x-until-20970101000000Z" } else { "" };
         group.push_str(&format!("member{end}: uid=u{number},\n {SUFFIX}\nmemberUid: u{number}\n"));
     }
-    // A duplicate value is stored once, because duplicates are only known after sorting.
+    // A duplicate value is stored once, because it is found only after sorting.
     group.push_str(&format!("member: UID=u7,{SUFFIX}\nmemberUid: u8\ndescription: last\n\n"));
     let bad = group.replace("cn=all", "cn=bad").replace("description: last", "shoeSize: 4");
     let person = format!("dn: uid=u7,{SUFFIX}\nobjectClass: account\n\n");

@@ -1,4 +1,4 @@
-//! Tests of the link rules in the design's section "Links", one test per sentence.
+//! Tests of the rules for links, one test per rule.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 #[path = "../src/testing.rs"]
@@ -114,7 +114,7 @@ fn text_becomes_a_link_by_rename_and_by_subtree_move() {
     );
     assert_eq!(directory.read("cn=b,ou=x,dc=example,dc=com").unwrap().texts("memberOf"), [GROUP]);
     assert_eq!(directory.modify_dn("ou=x,dc=example,dc=com", "ou=y", true, None).code, ResultCode::SUCCESS);
-    // Both values now name the same entry: one link.
+    // Both values now name the same entry, so they are one link.
     assert_eq!(members(&mut directory), ["cn=b,ou=y,dc=example,dc=com"]);
     is_sound(&directory);
 }
@@ -187,7 +187,7 @@ fn member_of_is_derived_from_links_and_usable_in_filters() {
         assert_eq!(found.dns(), ["cn=a,dc=example,dc=com"]);
         assert_eq!(found.entries[0].texts(name), [GROUP]);
     }
-    // Not stored, so it cannot be written.
+    // memberOf is computed and cannot be written.
     let outcome = directory.modify("cn=b,dc=example,dc=com", &[(ChangeOperation::Add, "memberOf", &[GROUP])]);
     assert_eq!(outcome.code, ResultCode::CONSTRAINT_VIOLATION);
 }

@@ -1,4 +1,4 @@
-//! Random filters, their text, and their evaluation (RFC 4511 section 4.5.1.7) on attributes that a requester may
+//! Random filters, their text, and their evaluation (RFC 4511 section 4.5.1.7) on the attributes that a requester may
 //! search.
 
 use fastrand::Rng;
@@ -38,7 +38,8 @@ impl Sign {
     }
 }
 
-/// The values of an attribute that may be searched, and whether there can be no others; `None` if none may.
+/// Values of an attribute that may be searched, and whether these are all of its values; `None` if none may be
+/// searched.
 type SearchableValues = Option<(Vec<String>, bool)>;
 
 impl Filter {
@@ -75,7 +76,7 @@ impl Filter {
         }
     }
 
-    /// Returns true if the filter matches a value, whatever attribute it names.
+    /// Returns true if the filter matches a value. Ignores the attributes that the filter names.
     pub(crate) fn matches_value(&self, value: &str) -> bool {
         match self {
             Filter::And(filters) => filters.iter().all(|filter| filter.matches_value(value)),
@@ -144,7 +145,7 @@ impl Filter {
             extent => Some((rights.values(dn, name, "search"), extent == Extent::All)),
         };
         self.truth_of(&values, &|attribute, target| {
-            // Each entry on the way shows its own values, for memberOf those of its groups.
+            // Each entry on the chain shows its own values; for memberOf, those of its groups.
             let next = |at: &str| match attribute {
                 "memberOf" => rights.values(at, attribute, "search"),
                 _ if rights.may("search", at, attribute) => rights.values(at, attribute, "search"),
@@ -154,7 +155,7 @@ impl Filter {
         })
     }
 
-    /// Returns true if the filter matches an entry, whatever the requester.
+    /// Returns true if the filter matches an entry, without regard to rights.
     pub(crate) fn matches(&self, tree: &Tree, dn: &str) -> bool {
         let values = |name: &str| match name {
             "memberOf" => groups(tree, dn),
@@ -171,7 +172,7 @@ impl Filter {
         }) == Some(true)
     }
 
-    /// Evaluates the filter on values; `None` represents those that may not be searched.
+    /// Evaluates the filter on values; `None` stands for values that may not be searched.
     fn truth_of(
         &self,
         values: &dyn Fn(&str) -> SearchableValues,
@@ -199,7 +200,7 @@ impl Filter {
     }
 }
 
-/// Returns the groups that have an entry as member.
+/// Returns the groups of which an entry is a member.
 fn groups(tree: &Tree, dn: &str) -> Vec<String> {
     let names = |entry: &Attributes| {
         entry.get("member").is_some_and(|all| all.iter().any(|of| of == dn)) || is_described(tree, entry, dn)
@@ -207,7 +208,7 @@ fn groups(tree: &Tree, dn: &str) -> Vec<String> {
     tree.iter().filter(|(_, entry)| names(entry)).map(|(group, _)| group.clone()).collect()
 }
 
-/// Returns true if a group describes an entry, for any requester.
+/// Returns true if the search of a dynamic group describes an entry, without regard to rights.
 pub(crate) fn is_described(tree: &Tree, group: &Attributes, dn: &str) -> bool {
     describes(group, dn) && Filter::described().matches(tree, dn)
 }
@@ -218,7 +219,7 @@ fn leads(tree: &Tree, from: &str, target: &str, next: &dyn Fn(&str) -> Vec<Strin
     nested(from, &next).iter().any(|end| end == target)
 }
 
-/// Returns everything to which one or more steps lead from an entry.
+/// Returns all entries that one or more steps lead to.
 pub(crate) fn nested(from: &str, next: &dyn Fn(&str) -> Vec<String>) -> Vec<String> {
     let (mut open, mut seen) = (vec![from.to_owned()], Vec::new());
     while let Some(at) = open.pop() {
@@ -232,15 +233,15 @@ pub(crate) fn nested(from: &str, next: &dyn Fn(&str) -> Vec<String>) -> Vec<Stri
     seen
 }
 
-/// Evaluates an item. A supertype covers its subtypes, of which some may be hidden. If no visible one matches, a
-/// hidden one may.
+/// Evaluates an item. A supertype covers its subtypes, some of which may be hidden. If no visible one matches, a hidden
+/// one might.
 fn item(values: &dyn Fn(&str) -> SearchableValues, attribute: &str, sign: Sign, value: &str) -> Option<bool> {
     let is_covered = |(name, _, above): &&(&'static str, &[&str], &[&str])| {
         *name == attribute || above.contains(&attribute)
     };
     let mut types: Vec<&str> = TYPES.iter().filter(is_covered).map(|(name, ..)| *name).collect();
     if !types.contains(&attribute) {
-        // The supertype itself, and its subtypes that no entry has: rules cover these only by the supertype.
+        // The supertype itself, and its subtypes that no entry has: rules cover these only through the supertype.
         types.push(if attribute == "name" { "title" } else { attribute });
     }
     let mut is_hidden = false;

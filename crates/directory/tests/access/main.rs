@@ -1,4 +1,4 @@
-//! Compares access rules with a plain evaluator, and hidden data with absent data.
+//! Compares access rules with a simple evaluator, and checks that hidden data looks like absent data.
 //!
 //! A failure prints its seed; `PANDO_SEED=n cargo test -p directory --test access` replays that run alone.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
@@ -29,7 +29,7 @@ use rules::{Extent, Rights, Rule, USES, UseRule};
 use testing::{Found, TestDirectory};
 use tree::{Attributes, Tree, user};
 
-/// Runs a property for many seeds, or for the one in the environment.
+/// Runs a property for this number of seeds, or for the seed in the environment.
 fn for_seeds(count: u64, run: fn(u64)) {
     let seeds = match std::env::var("PANDO_SEED") {
         Ok(seed) => vec![seed.parse().expect("PANDO_SEED is a number")],
@@ -64,7 +64,7 @@ fn directory_of(entries: &[(u64, String, Attributes)]) -> TestDirectory {
     directory
 }
 
-/// Returns the sample, as maps and as a directory.
+/// Returns the sample as maps and as a directory.
 fn sample() -> (Tree, TestDirectory) {
     let entries: Vec<_> =
         tree::sample().into_iter().zip(0..).map(|((dn, entry), number)| (number, dn, entry)).collect();
@@ -86,7 +86,7 @@ fn ask_as(directory: &mut TestDirectory, dn: &str) {
     };
 }
 
-/// A search, with a size limit, and in pages if a page size is given.
+/// A search with a size limit. It uses pages if a page size is given.
 #[derive(Clone, Debug)]
 struct SearchCase {
     base: String,
@@ -131,7 +131,7 @@ fn compared(
     }
 }
 
-/// Returns the controls of a request for a page.
+/// Returns the controls of a request for one page.
 fn page(size: u32, cookie: &[u8]) -> RequestControls {
     let value = PagedResults { size, cookie }.encode();
     let controls = ControlsBuf::from_iter([Control {
@@ -151,7 +151,7 @@ fn answers_are_those_of_the_plain_rules() {
         let mut rng = Rng::with_seed(seed);
         let (tree, mut directory) = sample();
         if seed % 2 == 0 {
-            // Sorted results come from orders if the rules let them.
+            // Results are sorted by sort orders if the rules permit that.
             let orders = SORTED_BY.map(|by| format!("{by}: {by}")).to_vec();
             directory.change_settings(|settings| settings.general.sort_orders = orders);
         }
@@ -198,7 +198,7 @@ fn single_values_are_changed_as_the_plain_rules_say() {
         let (tree, mut directory) = sample();
         let (mut refused, mut changed) = (0, 0);
         for _ in 0..40 {
-            // Rules by which a user may write some values of an attribute of a user.
+            // Access rules under which a user may write some values of a user's attribute.
             let (rules, asker, dn, attribute) = loop {
                 let rules: Vec<Rule> =
                     (0..rng.usize(1..6)).map(|place| Rule::random(&mut rng, place < 3)).collect();
@@ -279,7 +279,7 @@ fn in_scope(dn: &str, base: &str, scope: Scope) -> bool {
     }
 }
 
-/// Values by attribute, by DN.
+/// Values by DN and attribute.
 type FoundValues = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
 /// Returns the entries and values that a search should find.
@@ -334,7 +334,7 @@ fn check_search(
     let found = search(directory, &case, &RequestControls::default());
     let what = || format!("{case:?} as {asker:?} from {:?} under {texts:#?}", rights.link);
     let expected = expected_entries(rights, base, scope, &filter);
-    // A search with a hidden base must find something below it.
+    // A search whose base is hidden must find an entry below it.
     let begins = base.is_empty() || (tree.contains_key(base) && (rights.sees(base) || !expected.is_empty()));
     if !begins {
         assert_eq!(found.code, ResultCode::NO_SUCH_OBJECT, "{}", what());
@@ -358,7 +358,7 @@ fn check_search(
     let sorted = search(directory, &in_order, &RequestControls::default());
     let dns = |found: &Found| found.entries.iter().map(|entry| entry.dn.clone()).collect::<Vec<_>>();
     assert_eq!(dns(&sorted), expected_order(&in_order, rights, dns(&found)), "{in_order:?}: {}", what());
-    // A limit counts only visible entries.
+    // A size limit counts only visible entries.
     let count = u32::try_from(expected.len()).unwrap();
     if count > 0 {
         let limited = SearchCase { size_limit: rng.u32(1..=count), ..case.clone() };
@@ -388,7 +388,7 @@ fn sort(by: &str, reverse: bool) -> Option<SortOptions> {
     Some(SortOptions { is_critical: true, keys: vec![key] })
 }
 
-/// Returns the expected order: by the least value that may be read; entries without one come last.
+/// Returns the expected order: by the least value that may be read. Entries without one are last.
 fn expected_order(case: &SearchCase, rights: &Rights<'_>, mut dns: Vec<String>) -> Vec<String> {
     let key = &case.sort.as_ref().unwrap().keys[0];
     let least = |dn: &String| {
@@ -400,7 +400,7 @@ fn expected_order(case: &SearchCase, rights: &Rights<'_>, mut dns: Vec<String>) 
         (least.is_none(), least)
     };
     if key.reverse {
-        // Equal entries come in the reverse order too.
+        // Entries with equal values are reversed too.
         dns.reverse();
     }
     dns.sort_by(|a, b| {
@@ -410,7 +410,7 @@ fn expected_order(case: &SearchCase, rights: &Rights<'_>, mut dns: Vec<String>) 
     dns
 }
 
-/// Changes a user's password by a modify, after its preparation. Returns true if it succeeded.
+/// Changes a user's password with a modify. Returns true if it succeeded.
 fn check_password(
     directory: &mut TestDirectory,
     rng: &mut Rng,
@@ -470,7 +470,7 @@ fn check_values(
     let stays = |value: &String| before.contains(value) && may("read", value);
     let is_allowed = match names_all {
         true => given.iter().all(|value| may("write", value)),
-        // All values removed or present afterwards, except those that stay and are known.
+        // All values that were removed or are present afterwards, except known ones that stay.
         false => {
             before.difference(&after).all(|value| may("write", value))
                 && after.iter().all(|value| may("write", value) || stays(value))
@@ -523,12 +523,12 @@ fn check_compare(directory: &TestDirectory, rng: &mut Rng, rights: &Rights<'_>, 
     let dn = names[rng.usize(..names.len())];
     let all = ["cn", "mail", "description", "manager", "member", "memberOf", "isMemberOf", "title", "name"];
     let attribute = all[rng.usize(..all.len())];
-    // A supertype covers its subtypes, each under its own rights.
+    // A supertype covers its subtypes, each with its own rights.
     let is_asked = |(name, _, above): &&(&str, _, &[&str])| *name == attribute || above.contains(&attribute);
     let names = rules::TYPES.iter().filter(is_asked).map(|(name, ..)| *name);
     let names = names.filter(|name| rights.may("compare", dn, name));
     let mut values: Vec<String> = names.flat_map(|name| rights.values(dn, name, "compare")).collect();
-    // Its members are those whose groups include it.
+    // The members of a dynamic group are the entries whose groups include it.
     let is_dynamic = attribute == "member" && rights.extent("compare", dn, "memberURL") == Extent::All;
     let is_dynamic = is_dynamic && rights.tree[dn].contains_key("memberURL");
     if is_dynamic {

@@ -1,5 +1,5 @@
-//! Two trees that differ only in data that a requester may not see, with the same times and UUIDs: every response is
-//! equal.
+//! Pairs of trees that differ only in data that a requester may not see, with the same times and UUIDs. Every response
+//! must be equal.
 
 use std::collections::BTreeMap;
 
@@ -19,15 +19,15 @@ use crate::{
 
 type Numbered = Vec<(u64, String, Attributes)>;
 
-/// One page of a search.
+/// Result of one page of a search.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Page {
     pub(crate) found: Found,
-    /// Size in the response control of paged results; `None` without the control.
+    /// Size in the paged results response control; `None` without the control.
     size: Option<u32>,
 }
 
-/// Carries out a search page by page, with the cookie of each page.
+/// Runs a search page by page with the returned cookies.
 pub(crate) fn pages(
     directory: &mut TestDirectory,
     case: &SearchCase,
@@ -130,7 +130,7 @@ fn tree_of(entries: &Numbered) -> Tree {
     entries.iter().map(|(_, dn, entry)| (dn.clone(), entry.clone())).collect()
 }
 
-/// Returns everything that a requester may learn by any right.
+/// Returns all data that a requester may learn by any right.
 fn view(rules: &[Rule], asker: &str, tree: &Tree) -> BTreeMap<String, BTreeMap<String, Vec<String>>> {
     let rights = Rights { rules, asker, tree, link: None };
     let mut view = BTreeMap::new();
@@ -168,7 +168,7 @@ fn second(rng: &mut Rng, rules: &[Rule], asker: &str, first: &Numbered) -> Numbe
     let mut second = first.clone();
     let whole = tree_of(first);
     let rights = Rights { rules, asker, tree: &whole, link: None };
-    // From the leaves up: removed entries were hidden.
+    // From the leaves up, because entries to be removed may have subordinates to be removed.
     for (_, dn, _) in first.iter().rev() {
         let has_children = second.iter().any(|(_, other, _)| parent(other) == dn);
         if !rights.sees(dn) && !has_children && dn != asker && rng.bool() {
@@ -184,7 +184,7 @@ fn second(rng: &mut Rng, rules: &[Rule], asker: &str, first: &Numbered) -> Numbe
             let is_text =
                 !["objectClass", "manager", "member", "aliasedObjectName", "ref"].contains(&name.as_str());
             if is_text && *name != naming && TYPES.iter().any(|(known, ..)| known == name) && rng.bool() {
-                // Visible values stay, and hidden ones become other hidden values.
+                // Visible values stay. Hidden values are replaced by other hidden values.
                 let mut others: Vec<String> = values.iter().filter(|value| is_open(value)).cloned().collect();
                 others.extend(["+99", "hidden too"].map(str::to_owned).into_iter().filter(|of| !is_open(of)));
                 if !others.is_empty()
@@ -219,11 +219,11 @@ const SELECTIONS: [&[&str]; 4] = [
     &["member;range=0-*", "isMemberOf;range=1-1", "mail;range=0-*", "description;range=1-*"],
 ];
 
-/// Checks a pair of trees. Returns false if there was none to check.
+/// Checks a pair of trees. Returns false if no pair was found.
 fn check_pair(rng: &mut Rng, asker: &str) -> bool {
     let one = first(rng);
     let mut rules: Vec<Rule> = (0..rng.usize(2..7)).map(|place| Rule::random(rng, place < 2)).collect();
-    // No rule allows changes, so that both trees stay unchanged.
+    // Rules that allow changes are excluded, so that both trees stay unchanged.
     for rule in &mut rules {
         rule.rights.retain(|right| !["write", "reset"].contains(right));
         if rule.rights.is_empty() {
@@ -288,7 +288,7 @@ fn check_pair(rng: &mut Rng, asker: &str) -> bool {
         let value = ["same for all", "anna", "cn=secret,ou=groups,dc=example,dc=com", "+99"][rng.usize(..4)];
         let of = pair.each_ref().map(|directory| compared(directory, base, attribute, value, None));
         assert_eq!(of[0], of[1], "compare {attribute} {value}: {}", what());
-        // Without a right to change anything all changes are refused with the same result.
+        // Without a right to change anything, all changes are refused with the same result.
         let changes = pair.each_mut().map(|directory| {
             let modified = directory.modify(base, &[(ChangeOperation::Replace, "description", &["x"])]);
             let renamed = directory.modify_dn(base, "ou=renamed", false, None);
@@ -319,7 +319,7 @@ fn filter(rng: &mut Rng) -> String {
     }
 }
 
-/// Removes data that describes the whole directory, and the order of values.
+/// Removes data about the whole directory, and the order of values.
 fn comparable(found: Found) -> Found {
     let mut found = found;
     for entry in &mut found.entries {

@@ -1,5 +1,5 @@
-//! Random access rules and their meaning, written from `docs/how-to/access-rules.md` alone, independently of the
-//! code that evaluates them.
+//! Random access rules and their meaning, implemented only from `docs/how-to/access-rules.md`, independently of the
+//! code that evaluates rules.
 
 use std::net::IpAddr;
 
@@ -9,12 +9,12 @@ use fastrand::Rng;
 use crate::filters::{Filter, is_described, nested};
 use crate::tree::{GROUPS, HIDDEN, PEOPLE, STAFF, SUFFIX, Tree, describes, is_at_or_below, parent, user};
 
-/// The word for a right.
+/// Keyword of a right.
 pub(crate) type Right = &'static str;
 
 pub(crate) const RIGHTS: [Right; 6] = ["browse", "compare", "search", "read", "write", "reset"];
 
-/// Attribute types of the tests, each with the classes (`@class`) that have it and its supertypes.
+/// Attribute types of the tests, each with the classes (`@class`) that contain it, and its supertypes.
 pub(crate) const TYPES: [(&str, &[&str], &[&str]); 15] = [
     ("objectClass", &["person", "organizationalUnit"], &[]),
     ("cn", &["person"], &["name"]),
@@ -49,7 +49,7 @@ pub(crate) enum Who {
     Itself,
     User(String),
     UsersIn(String),
-    /// In a place, if there is one.
+    /// Users that match the filter, in a place if one is given.
     UsersMatching(Option<String>, Filter),
     Group(String),
     NamedBy(&'static str),
@@ -62,14 +62,14 @@ pub(crate) struct Rule {
     /// Empty if the rule names none.
     pub(crate) attributes: Vec<&'static str>,
     pub(crate) place: Option<(&'static str, String)>,
-    /// Filter that the values of the one attribute must match.
+    /// Filter that the values of the rule's only attribute must match.
     pub(crate) values: Option<Filter>,
     /// Attributes that the rule excludes.
     pub(crate) but_attributes: Vec<&'static str>,
     pub(crate) but_places: Vec<(&'static str, String)>,
     /// Filter that the entries must match.
     pub(crate) filter: Option<Filter>,
-    /// Whether other rules decide about browsing.
+    /// Whether other rules decide about the right to browse.
     pub(crate) where_seen: bool,
     pub(crate) who: Vec<Who>,
     /// First octet of the network that requests must come from.
@@ -209,7 +209,7 @@ impl Rule {
         }
     }
 
-    /// Returns true if the rule applies to requests of this connection; if that is unknown, a `deny` applies.
+    /// Returns true if the rule applies to requests of this connection. If the connection is unknown, a `deny` applies.
     fn holds_over(&self, link: Option<ClientLink>) -> bool {
         let mut known = Vec::new();
         known.extend(self.network.map(|network| {
@@ -250,9 +250,9 @@ impl Rule {
             && self.filter.as_ref().is_none_or(|filter| filter.matches(tree, dn))
     }
 
-    /// Returns true if the rule covers the right. `allow read` allows search and compare, any `allow` allows browse;
-    /// `deny read` denies search and compare, `deny browse` everything. The right to write userPassword includes its
-    /// reset.
+    /// Returns true if the rule covers the right. `allow read` allows search and compare, and any `allow` allows
+    /// browse. `deny read` denies search and compare, and `deny browse` denies everything. The right to write
+    /// userPassword includes its reset.
     fn has(&self, right: Right) -> bool {
         let named = |right: &str| self.rights.contains(&right);
         let by_read = matches!(right, "search" | "compare") && named("read");
@@ -265,7 +265,7 @@ impl Rule {
     }
 
     fn is_about(&self, attribute: &str) -> bool {
-        // Without naming passwords a rule cannot allow anything about them, but can deny it.
+        // A rule that does not name userPassword cannot allow anything about it, but can deny it.
         let is_any = self.attributes.is_empty() && !(self.is_allow && attribute == "userPassword");
         (is_any || names(&self.attributes, attribute)) && !names(&self.but_attributes, attribute)
     }
@@ -275,14 +275,14 @@ impl Rule {
 #[derive(Clone, Debug)]
 pub(crate) struct UseRule {
     is_allow: bool,
-    /// Words or OIDs; empty for all.
+    /// Names or OIDs; empty for all.
     names: Vec<&'static str>,
     but: Vec<&'static str>,
     who: Vec<Who>,
     network: Option<u8>,
 }
 
-/// Words of some controls, with their OIDs.
+/// Names of some controls with their OIDs.
 pub(crate) const USES: [(&str, &str); 3] = [
     ("paging", "1.2.840.113556.1.4.319"),
     ("who-am-i", "1.3.6.1.4.1.4203.1.11.3"),
@@ -330,7 +330,8 @@ impl UseRule {
     }
 }
 
-/// Returns true if one of `USES` may be used: no rule denies it, and if rules allow it, one of them applies.
+/// Returns true if one of `USES` may be used: no rule denies it, and either one of the allowing rules applies or there
+/// are none.
 pub(crate) fn may_use(
     rules: &[UseRule],
     (asker, tree): (&str, &Tree),
@@ -354,7 +355,7 @@ fn is_in((word, place): &(&'static str, String), dn: &str) -> bool {
     }
 }
 
-/// Returns true if one of these is the attribute, a supertype of it, or a word for it.
+/// Returns true if the list contains the attribute, a supertype of it, or a keyword that covers it.
 fn names(named: &[&'static str], attribute: &str) -> bool {
     let known = TYPES.iter().find(|(name, ..)| *name == attribute);
     named.iter().any(|named| match *named {
@@ -439,7 +440,7 @@ fn is_member(tree: &Tree, member: &str, group: &str, depth: usize) -> bool {
     })
 }
 
-/// Effective rights of a requester under rules.
+/// Effective rights of a requester under access rules.
 pub(crate) struct Rights<'r> {
     pub(crate) rules: &'r [Rule],
     pub(crate) asker: &'r str,
@@ -506,8 +507,8 @@ impl Rights<'_> {
         }
     }
 
-    /// Returns true if the password of a visible entry may be changed: the requester's own is written, another is
-    /// reset.
+    /// Returns true if the password of a visible entry may be changed. That needs the right to write the requester's
+    /// own password, or to reset another.
     pub(crate) fn may_change_password(&self, dn: &str) -> bool {
         match self.asker == dn {
             true => self.may("write", dn, "userPassword"),
@@ -515,7 +516,7 @@ impl Rights<'_> {
         }
     }
 
-    /// Returns true if the same rules apply to the requester everywhere.
+    /// Returns true if the same rules apply to the requester at all entries.
     fn same_everywhere(&self) -> bool {
         self.rules.iter().filter(|rule| rule.holds_over(self.link)).all(|rule| {
             let always = rule.who.iter().any(|who| {
@@ -530,7 +531,7 @@ impl Rights<'_> {
         })
     }
 
-    /// Returns the nearest visible entry at or above a name; empty for none.
+    /// Returns the DN of the nearest visible entry at or above a name; empty if there is none.
     pub(crate) fn nearest(&self, dn: &str) -> String {
         let mut at = dn;
         while !at.is_empty() {
@@ -542,15 +543,15 @@ impl Rights<'_> {
         String::new()
     }
 
-    /// Returns the allowed values of an attribute; for memberOf, those groups whose members the right covers, and for
-    /// isMemberOf the groups of these too.
+    /// Returns the allowed values of an attribute. For memberOf, these are the groups whose members the right covers;
+    /// for isMemberOf, also the groups of these groups.
     pub(crate) fn values(&self, dn: &str, attribute: &str, right: Right) -> Vec<String> {
         match attribute {
             "memberOf" => {
                 let names = |entry: &crate::tree::Attributes| {
                     entry.get("member").is_some_and(|members| members.iter().any(|member| member == dn))
                 };
-                // The entry is found by a search with the requester's rights.
+                // A search with the requester's rights finds the entry.
                 let finds = |group: &str, entry: &crate::tree::Attributes| {
                     describes(entry, dn)
                         && self.extent(right, group, "memberURL") == Extent::All
@@ -572,7 +573,7 @@ impl Rights<'_> {
     }
 }
 
-/// Extent to which an attribute is allowed.
+/// Extent to which the values of an attribute are allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
     Nothing,

@@ -1,4 +1,4 @@
-//! The tree of the tests as plain maps.
+//! Tree of the tests as plain maps.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub(crate) type Attributes = BTreeMap<String, Vec<String>>;
 /// Entries by DN.
 pub(crate) type Tree = BTreeMap<String, Attributes>;
 
-/// Returns the DN of one of the users.
+/// Returns the DN of the user with this number.
 pub(crate) fn user(number: usize) -> String {
     let (name, place) = [("anna", PEOPLE), ("bert", STAFF), ("carl", STAFF), ("dora", HIDDEN)][number];
     format!("uid={name},{place}")
@@ -34,7 +34,7 @@ fn entry(attributes: &[(&str, &[&str])]) -> Attributes {
     attributes.iter().map(|(name, values)| ((*name).to_owned(), owned(values))).collect()
 }
 
-/// Returns the entries of the sample, superiors first: people who manage each other, groups in groups.
+/// Returns the entries of the sample, superiors first: people who manage each other, and nested groups.
 pub(crate) fn sample() -> Vec<(String, Attributes)> {
     let mut all = vec![(SUFFIX.to_owned(), entry(&[("objectClass", &["domain"]), ("dc", &["example"])]))];
     for unit in [PEOPLE, STAFF, GROUPS, HIDDEN] {
@@ -77,7 +77,7 @@ pub(crate) fn sample() -> Vec<(String, Attributes)> {
     all
 }
 
-/// Returns true if a group has a URL with the entry in its scope.
+/// Returns true if a group has a URL whose scope contains the entry.
 pub(crate) fn describes(group: &Attributes, dn: &str) -> bool {
     group.contains_key("memberURL") && is_at_or_below(dn, PEOPLE)
 }

@@ -1,4 +1,4 @@
-//! Random filters: the plain directory tests every entry, the real one plans. Results are equal with and without
+//! Random filters: the simple directory tests every entry, the real one uses a plan. Results are equal with and without
 //! indexes.
 
 use fastrand::Rng;

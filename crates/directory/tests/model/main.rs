@@ -1,5 +1,5 @@
-//! Random operations compared with a plain in-memory directory: same result codes, same entries, same results of
-//! random filters with and without indexes, sound rows, restarts included.
+//! Random operations, compared with a simple in-memory directory. Result codes, entries, and results of random filters
+//! are the same, with and without indexes and across restarts, and the rows are sound.
 //!
 //! A failure prints its seed; `PANDO_SEED=n cargo test -p directory --test model` replays that run alone.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
@@ -28,7 +28,7 @@ const SEEDS: u64 = 12;
 const OPERATIONS: usize = 400;
 const BATCH_MAX: usize = 5;
 
-/// Seconds since 1970 at the beginning, which is before the first time of the test clock passes.
+/// Beginning of the tests in seconds since 1970. It precedes the first time of the test clock.
 const BEGINNING: u64 = 1_700_000_000;
 
 #[test]
@@ -81,7 +81,7 @@ fn run(seed: u64) {
     filters::compare(&mut directory, &plain, &mut rng);
 }
 
-/// Attributes whose indexes are defined and dropped, with the kinds that they can have.
+/// Attributes whose indexes are defined and removed, with the kinds that they can have.
 const INDEXED: [(&str, &[&str]); 6] = [
     ("cn", &["equality", "ordering", "presence", "substring", "approximate"]),
     ("sn", &["equality", "presence", "substring", "approximate"]),
@@ -91,7 +91,7 @@ const INDEXED: [(&str, &[&str]); 6] = [
     ("uidNumber", &["equality", "ordering", "presence"]),
 ];
 
-/// Sometimes redefines an index, and does some of the index work: searches run at every stage.
+/// Sometimes redefines an index, and processes a part of the index work, so that searches run at every stage.
 fn change_indexes(directory: &mut TestDirectory, rng: &mut Rng) {
     if rng.u32(0..20) == 0 {
         let (attribute, kinds) = INDEXED[rng.usize(0..INDEXED.len())];
@@ -104,7 +104,7 @@ fn change_indexes(directory: &mut TestDirectory, rng: &mut Rng) {
     }
 }
 
-/// Changes several directory-wide settings at once, none of which affects the entries here; they survive a restart.
+/// Changes several directory-wide settings together. None of them affects these entries, and all survive a restart.
 fn change_settings(directory: &mut TestDirectory, rng: &mut Rng) {
     let definition = |number: u32, rule: &str| {
         let syntax = "1.3.6.1.4.1.1466.115.121.1.15";
@@ -127,7 +127,7 @@ fn change_settings(directory: &mut TestDirectory, rng: &mut Rng) {
             Some(place) => drop(settings.suffixes.remove(place)),
             None => settings.suffixes.push(suffix),
         }
-        // Types that no entry has are added, changed and removed, which renumbers all later ones.
+        // Adds, changes and removes types that no entry has, which renumbers all later ones.
         let rule = if rng.bool() { "caseIgnoreMatch" } else { "caseExactMatch" };
         let texts = (0..4).filter(|_| rng.bool()).map(|number| definition(number, rule)).collect::<String>();
         match texts.is_empty() {
@@ -137,8 +137,8 @@ fn change_settings(directory: &mut TestDirectory, rng: &mut Rng) {
     });
 }
 
-/// Carries out random operations in one batch: each sees those before it. A transaction ends with the first one that
-/// fails, and makes none of them then.
+/// Executes random operations in one batch; each sees the ones before it. A transaction ends with the first operation
+/// that fails, and then makes none of its changes.
 fn execute(directory: &mut TestDirectory, plain: &mut Plain, count: usize, rng: &mut Rng) {
     let stamps: Vec<_> = (0..count).map(|_| directory.stamp()).collect();
     let mut batch = directory.writer.begin().unwrap();
@@ -164,7 +164,7 @@ fn execute(directory: &mut TestDirectory, plain: &mut Plain, count: usize, rng: 
     directory.snapshot.renew().unwrap();
 }
 
-/// Carries out an operation in both directories and compares the result codes.
+/// Executes an operation in both directories, and compares the result codes.
 fn execute_one(
     batch: &mut WriteBatch<'_>,
     plain: &mut Plain,
@@ -187,7 +187,7 @@ fn execute_one(
     let mut execute = |controls: &RequestControls| {
         with_request(operation, |request| batch.execute(&requester.context(), request, controls, stamp))
     };
-    // First without effect (no operation), which must change nothing.
+    // First with the no-op control, which must change nothing.
     let asked = execute(&testing::no_operation(&controls));
     let outcome = execute(&controls);
     match outcome.code {
@@ -199,7 +199,7 @@ fn execute_one(
     outcome.code
 }
 
-/// Carries out an operation that is no request with controls.
+/// Executes an operation that is not a request with controls.
 fn execute_other(
     batch: &mut WriteBatch<'_>,
     requester: &Requester,
@@ -264,7 +264,7 @@ fn with_request<T>(operation: &Operation, run: impl FnOnce(&Request<'_>) -> T) -
     }
 }
 
-/// Checks that the directory and the plain one have the same content, and that the rows are sound.
+/// Checks that both directories have the same content, and that the rows are sound.
 fn compare(directory: &mut TestDirectory, plain: &Plain) {
     let found = directory.search(
         "",
@@ -287,7 +287,7 @@ fn compare(directory: &mut TestDirectory, plain: &Plain) {
     assert_eq!(directory::check::check(&directory.snapshot).unwrap(), Vec::<String>::new());
 }
 
-/// Comparable content of an entry: names and values in lower case, values as sets.
+/// Content of an entry for comparison: names and values in lower case, values as sets.
 type Comparable = BTreeMap<String, Vec<String>>;
 
 fn comparable(entry: &Entry) -> (String, Comparable) {

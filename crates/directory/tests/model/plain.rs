@@ -1,4 +1,4 @@
-//! The plain directory: a map of entries, simple rules, everything compared in lower case.
+//! The simple directory: a map of entries with simple rules. All names and values are compared in lower case.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use ldap::{ChangeOperation, ResultCode};
 use crate::Comparable;
 use crate::testing::SUFFIX;
 
-/// A write operation, as the client sends it.
+/// A write operation as the client sends it.
 #[derive(Clone, Debug)]
 pub(crate) enum Operation {
     Add {
@@ -29,40 +29,41 @@ pub(crate) enum Operation {
         delete_old_rdn: bool,
         new_superior: Option<String>,
     },
-    /// Brings the newest deleted entry back that had this DN.
+    /// Restores the newest deleted entry that had this DN.
     Undelete {
         dn: String,
         superior: Option<String>,
     },
-    /// Adds values of a link attribute that end some seconds after the beginning; 0 is never.
+    /// Adds values of a link attribute that end in this number of seconds after the beginning; 0 is never.
     Until {
         dn: String,
         attribute: &'static str,
         values: Vec<String>,
         seconds: u64,
     },
-    /// Makes the changes that are due some seconds after the beginning.
+    /// Makes the changes that are due in this number of seconds after the beginning.
     Pass {
         seconds: u64,
     },
-    /// Removes all deleted entries that are kept: a long time after the last of so many deletes.
+    /// Removes all tombstones, a long time after the last delete.
     Purge {
         deletes: u64,
     },
 }
 
-/// A deleted entry that is kept.
+/// A tombstone.
 #[derive(Clone, Debug)]
 struct Tombstone {
     /// Number of the delete.
     delete: usize,
     dn: String,
     entry: PlainEntry,
-    /// Attributes and entries that named it, whether their values were removed, and the ends of these.
+    /// Attributes and entries that named the deleted entry, whether their values were removed, and the end times of the
+    /// values.
     named_by: Vec<(&'static str, usize, bool, Option<u64>)>,
 }
 
-/// A value of a link attribute: an entry while one has this name.
+/// A value of a link attribute: an entry, as long as one has this name, or text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Link {
     To(usize),
@@ -72,25 +73,25 @@ enum Link {
 #[derive(Clone, Debug)]
 pub(crate) struct PlainEntry {
     parent: usize,
-    /// `cn=a`, lower case.
+    /// `cn=a`, in lower case.
     rdn: String,
     pub(crate) class: &'static str,
     pub(crate) values: BTreeMap<&'static str, Vec<String>>,
     links: BTreeMap<&'static str, Vec<Link>>,
-    /// Ends of links, in seconds after the beginning.
+    /// End times of links, in seconds after the beginning.
     ends: Ends,
 }
 
 type Ends = BTreeMap<(&'static str, Link), u64>;
 
-/// Number of the suffix entry, its own parent.
+/// Number of the suffix entry, which is its own parent.
 const TOP: usize = 0;
 
 #[derive(Clone)]
 pub(crate) struct Plain {
     pub(crate) entries: BTreeMap<usize, PlainEntry>,
     next: usize,
-    /// Whether members are removed with the entry that they name.
+    /// Whether members are removed when their entries are deleted.
     has_integrity: bool,
     /// Whether deleted entries are kept.
     keeps_deleted: bool,
@@ -98,7 +99,8 @@ pub(crate) struct Plain {
     tombstones: BTreeMap<usize, Tombstone>,
 }
 
-/// Superior, and target of values, of a suffix entry that was added again.
+/// Replaces the old suffix entry as a superior or as the target of values in tombstones, after the suffix entry was
+/// added again.
 const GONE: usize = usize::MAX;
 
 const LINKS: [&str; 3] = ["member", "seealso", "manager"];
@@ -207,7 +209,7 @@ impl Plain {
         seen
     }
 
-    /// Returns true if a chain of values leads from an entry to the one with this name in lower case.
+    /// Returns true if a chain of values leads from an entry to the entry with this name, which is in lower case.
     pub(crate) fn leads(&self, id: usize, attribute: &str, target: &str) -> bool {
         let (mut open, mut seen) = (vec![id], Vec::new());
         while let Some(at) = open.pop() {
@@ -245,7 +247,7 @@ impl Plain {
         self.entries.iter().map(entry).collect()
     }
 
-    /// Carries out an operation. Returns the correct result codes (mostly one).
+    /// Executes an operation. Returns the acceptable result codes, usually one.
     pub(crate) fn execute(&mut self, operation: &Operation) -> Vec<ResultCode> {
         let result = match operation {
             Operation::Add { dn, attributes } => self.add(dn, attributes),
@@ -322,7 +324,7 @@ impl Plain {
         }
     }
 
-    /// Turns names that have an entry into links.
+    /// Converts names that have an entry to links.
     fn resolve_texts(&mut self) {
         let names: BTreeMap<String, usize> = self.entries.keys().map(|id| (self.dn(*id), *id)).collect();
         for PlainEntry { links, ends, .. } in self.entries.values_mut() {
@@ -338,7 +340,7 @@ impl Plain {
                     let to = Link::To(*id);
                     let until = ends.remove(&(*attribute, link));
                     let until = match resolved.contains(&to) {
-                        // Two values become one, which ends with the later.
+                        // Two values become one, with the later end time.
                         true => until.zip(ends.remove(&(*attribute, to.clone()))).map(|(a, b)| a.max(b)),
                         false => until,
                     };
@@ -364,7 +366,7 @@ impl Plain {
         Ok(())
     }
 
-    /// Keeps an entry and those below it.
+    /// Creates the tombstones of an entry and the entries below it.
     fn keep(&mut self, top: usize) {
         self.deletes += 1;
         let deleted: Vec<usize> =
@@ -384,7 +386,7 @@ impl Plain {
             self.tombstones.insert(id, Tombstone { delete, dn, entry, named_by });
         }
         if top == TOP {
-            // Its number is given again to the next suffix entry.
+            // The next suffix entry gets the same number.
             self.tombstones.remove(&TOP);
             for Tombstone { entry, named_by, .. } in self.tombstones.values_mut() {
                 named_by.retain(|(_, source, ..)| *source != TOP);
@@ -458,7 +460,7 @@ impl Plain {
         Ok(())
     }
 
-    /// Removes an entry, after those below it.
+    /// Removes an entry, after the entries below it.
     fn remove(&mut self, id: usize) {
         let is_child =
             |(child, entry): (&usize, &PlainEntry)| (entry.parent == id && *child != id).then_some(*child);
@@ -540,13 +542,13 @@ impl Plain {
             }
             self.put(id, name, &now);
         }
-        // A value that is removed and added again keeps its end.
+        // A value that is removed and added again keeps its end time.
         let PlainEntry { links, ends, .. } = self.entries.get_mut(&id).unwrap();
         ends.retain(|(name, link), _| links.get(name).is_some_and(|links| links.contains(link)));
         Ok(())
     }
 
-    /// Removes the values whose end has come.
+    /// Removes the values whose end times have passed.
     fn pass(&mut self, seconds: u64) {
         for PlainEntry { class, links, ends, .. } in self.entries.values_mut() {
             let (past, kept): (Ends, Ends) =
@@ -562,7 +564,7 @@ impl Plain {
         }
     }
 
-    /// Checks the conditions at the end of a modify; if both are violated, either code is correct.
+    /// Checks the conditions at the end of a modify. If both are violated, either code is acceptable.
     fn check(&self, id: usize) -> Result<(), Vec<ResultCode>> {
         let entry = &self.entries[&id];
         let mut wrong = Vec::new();
@@ -623,11 +625,11 @@ impl Plain {
         Ok(())
     }
 
-    // Names and values come from a small stock, so that they coincide often.
+    // Names and values come from a small set, so that they often coincide.
 
     pub(crate) fn random(&self, rng: &mut Rng) -> Operation {
         if self.entries.is_empty() {
-            // Everything was deleted, the suffix entry last: it can be added again.
+            // After everything was deleted, the suffix entry last, the suffix entry can be added again.
             let attributes = vec![("objectClass", vec!["domain".to_owned()])];
             return Operation::Add { dn: SUFFIX.to_owned(), attributes };
         }
@@ -648,7 +650,7 @@ impl Plain {
         match rng.u32(0..10) {
             0..4 => self.random_add(rng),
             4..5 => {
-                // A tree only sometimes: otherwise little would be left.
+                // Deletes trees rarely, because otherwise little would be left.
                 let dn = self.random_dn(rng);
                 Operation::Delete { with_tree: rng.u32(0..8) == 0 && dn.len() > SUFFIX.len(), dn }
             }
@@ -669,7 +671,7 @@ impl Plain {
         if rng.bool()
             && let Some(id) = self.find(&dn)
         {
-            // Values that the entry has, so that their ends change.
+            // Values that the entry already has, so that their end times change.
             values.extend(self.values(id, attribute).into_iter().filter(|value| !value.is_empty()));
             let mut seen = Vec::new();
             values.retain(|value| {
@@ -747,7 +749,7 @@ impl Plain {
         Operation::Modify { dn, changes: (0..rng.usize(1..=3)).map(|_| change(rng)).collect() }
     }
 
-    /// Returns the name of an entry in some spelling, sometimes a name without an entry.
+    /// Returns the name of an entry in random spelling, sometimes a name without an entry.
     pub(crate) fn random_dn(&self, rng: &mut Rng) -> String {
         if rng.u32(0..6) == 0 {
             let parent = self.random_dn(rng);
@@ -759,12 +761,12 @@ impl Plain {
     }
 }
 
-/// Returns a time some seconds after the beginning, as results have it in lower case.
+/// Returns a time in seconds after the beginning, formatted as in results but in lower case.
 fn time(seconds: u64) -> String {
     directory::csn::generalized_time(crate::BEGINNING + seconds).to_lowercase()
 }
 
-/// Returns a word in some spelling.
+/// Returns a word in random spelling.
 pub(crate) fn word(rng: &mut Rng) -> String {
     let word = WORDS[rng.usize(0..WORDS.len())];
     if rng.bool() { word.to_uppercase() } else { word.to_owned() }
