@@ -1,4 +1,4 @@
-//! Tests of the checks when a data directory is opened, and of CSNs across restarts and clocks that step back.
+//! Tests of the checks at the opening of a data directory, and of CSNs across restarts and clocks that are set back.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 #[path = "../src/testing.rs"]
@@ -62,7 +62,7 @@ fn each_impossible_setting_has_its_message() {
 #[test]
 fn a_second_owner_is_refused() {
     let directory = TestDirectory::new();
-    // Opened by its path, as by another process.
+    // Opened by path, as another process would.
     let options = directory::OpenOptions {
         initial: directory::DirectorySettings::default(),
         suffixes: Vec::new(),
@@ -83,7 +83,7 @@ fn csns_increase_in_log_order_across_restarts_and_clock_steps_back() {
     let mut directory = TestDirectory::with_suffix_entry();
     let mut last = csn(&mut directory);
     for round in 0..6 {
-        // Each restart begins with the clock at its start.
+        // Each restart sets the clock back to its beginning.
         let folder = directory.folder();
         drop(directory);
         directory = TestDirectory::open(folder, Settings::default(), &[SUFFIX], 0).unwrap();

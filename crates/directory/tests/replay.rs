@@ -1,4 +1,4 @@
-//! `apply` is idempotent: every record replayed after any earlier position leaves the same rows.
+//! Tests that `apply` is idempotent: replaying all records after any earlier position leaves the same rows.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 #[path = "../src/testing.rs"]
@@ -22,7 +22,7 @@ use schema::Schema;
 use store::{Direction, MapId, MapKind, Read, Store};
 use testing::{TemporaryFolder, TestDirectory};
 
-/// Returns all rows of all maps, readable in a failure.
+/// Returns all rows of all maps, in a form that is readable in a failure message.
 fn rows(read: &Read) -> Vec<(&'static str, Vec<u8>, Vec<u8>)> {
     let mut rows = Vec::new();
     let all = (Bound::Unbounded, Bound::Unbounded);
@@ -30,7 +30,7 @@ fn rows(read: &Read) -> Vec<(&'static str, Vec<u8>, Vec<u8>)> {
         if map.kind == MapKind::Plain {
             for row in read.scan(MapId::new(index), all, Direction::Forward) {
                 let (key, value) = row.unwrap();
-                // Not from the log: written once, or a local counter.
+                // Rows that do not come from the log: written once, or counted locally.
                 if !matches!(key, b"format" | b"generation" | b"index version") {
                     rows.push((map.name, key.to_vec(), value.to_vec()));
                 }
@@ -52,7 +52,8 @@ fn records(read: &Read) -> Vec<(u64, Record)> {
     read.log_records(1).map(|row| row.map(|(position, bytes)| (position, decode(bytes))).unwrap()).collect()
 }
 
-/// Creates a log in which names pass to other entries, links change in both forms, and large values and tables move.
+/// Creates a log in which names pass to other entries, links become text and text becomes links, and large values and
+/// tables change.
 fn eventful() -> TestDirectory {
     let mut d = TestDirectory::with_suffix_entry();
     let base = "dc=example,dc=com";
@@ -124,7 +125,7 @@ fn eventful() -> TestDirectory {
     let soon: &[(&str, &[&str])] =
         &[("objectClass", &["groupOfNames"]), (until, &[base, "cn=soon"]), ("seeAlso", &[base])];
     ok(d.add(&format!("cn=ending,{base}"), soon));
-    // Each record of this log has a time of its own, so only one is due.
+    // Each record of this log has a different time, so only one is due.
     d.change_settings(|settings| settings.general.keep_deleted_seconds = 1_000_000);
     assert!(d.make_due_changes(100_000));
     d.finish_indexes();
@@ -132,7 +133,7 @@ fn eventful() -> TestDirectory {
     d
 }
 
-/// Returns the members of a group that get an end.
+/// Returns the members of a group that get an end time.
 fn group_members(group: &str) -> &'static [&'static str] {
     match group {
         "cn=in,ou=k" => &["cn=one,ou=l,ou=k,dc=example,dc=com"],
@@ -140,8 +141,8 @@ fn group_members(group: &str) -> &'static [&'static str] {
     }
 }
 
-/// Deletes entries that are kept; brings them back under other names, whole trees and parts of them, more than once;
-/// changes the groups that they were in; and removes some for good.
+/// Deletes entries, restores them with other names, as whole trees and as parts of trees, more than once. Meanwhile
+/// changes the groups that they were in. Removes some tombstones.
 fn deleted_entries_return(d: &mut TestDirectory) {
     let base = testing::SUFFIX;
     let ok =
@@ -206,7 +207,8 @@ fn deleted_entries_return(d: &mut TestDirectory) {
     ok(d.delete(&format!("ou=n,{base}")));
 }
 
-/// Deletes trees with links in, out and across, and adds entries with their names; one entry was moved out before.
+/// Deletes trees with links into, out of and across them, and adds entries with the same names. One entry was moved out
+/// before.
 fn trees_come_and_go(d: &mut TestDirectory) {
     let base = testing::SUFFIX;
     let unit = [("objectClass", &["organizationalUnit"][..])];
@@ -231,8 +233,8 @@ fn trees_come_and_go(d: &mut TestDirectory) {
     }
 }
 
-/// Turns values that were text into links. A client changes some of the entries first, some deleted entries come back,
-/// and the writer converts the others. Meanwhile the entries that the values name are renamed and deleted.
+/// Converts text values to links. A client changes some of the entries first, some deleted entries are restored, and
+/// the writer converts the others. Meanwhile the entries that the values name are renamed and deleted.
 fn plain_values_become_links(d: &mut TestDirectory) {
     let base = testing::SUFFIX;
     let ok =
@@ -273,8 +275,8 @@ fn plain_values_become_links(d: &mut TestDirectory) {
     assert!(d.make_due_changes(0));
 }
 
-/// Changes settings of every kind: suffixes, a schema that entries use, one whose rules change, limits, several at
-/// once.
+/// Changes settings of every kind: suffixes, a schema that entries use, one whose rules change, limits, and several
+/// together.
 fn settings_come_and_go(d: &mut TestDirectory) {
     let colour = |rule: &str| {
         format!(
@@ -291,7 +293,7 @@ fn settings_come_and_go(d: &mut TestDirectory) {
         settings.indexes.insert("colour".to_owned(), "equality".parse().unwrap());
         settings.suffixes.retain(|dn| dn != "o=first");
     });
-    // No entry has it yet, so its rules may change, while its number stays.
+    // No entry has the attribute yet, so its rules may change, while its number stays.
     d.change_settings(|settings| drop(settings.schema.insert("own".to_owned(), colour("caseIgnoreMatch"))));
     let coloured: &[(&str, &[&str])] =
         &[("objectClass", &["organization", "extensibleObject"]), ("colour", &["Red"])];
@@ -305,7 +307,7 @@ fn settings_come_and_go(d: &mut TestDirectory) {
     d.change_settings(|settings| settings.suffixes.retain(|dn| dn != "o=x"));
 }
 
-/// A separate store that has applied `records` once, in order.
+/// A separate store that applies `records` once, in order.
 struct Replica {
     writer: store::Writer,
     store: Store,
@@ -364,8 +366,8 @@ fn records_replayed_after_any_earlier_position_change_nothing() {
     }
 }
 
-/// After each record, some are applied again, as after a crash between log and rows. What they leave is what was there,
-/// so the records that follow find the same rows as in a store that never stopped.
+/// After each record, some records are applied again, as after a crash between the log and the rows. That leaves the
+/// rows unchanged, so the next records find the same rows as in a store that never stopped.
 #[test]
 fn a_store_stopped_anywhere_in_the_log_reaches_the_same_rows() {
     let directory = eventful();
@@ -387,10 +389,10 @@ fn applying_groups_of_another_node_gives_the_same_rows() {
     let mut decided = eventful();
     let records: Vec<Vec<u8>> =
         decided.snapshot.state().read.log_records(1).map(|row| row.unwrap().1.to_vec()).collect();
-    // Both began with the same first record.
+    // Both begin with the same first record.
     let mut follower = TestDirectory::new();
     for (first, group) in (1..).step_by(3).zip(records.chunks(3)) {
-        // Twice, as a log is read again after a crash.
+        // Twice, because a log is read again after a crash.
         for _ in 0..2 {
             let cursor = (first + group.len() as u64).to_be_bytes();
             let group = group.iter().map(Vec::as_slice);
@@ -420,8 +422,8 @@ fn records_of(directory: &directory::Directory, from: u64) -> Vec<u8> {
     bytes
 }
 
-/// Restores a directory from rows and records up to a moment, and completes its indexes. Returns it with that
-/// moment.
+/// Restores a directory from rows and records up to a moment, and completes its indexes. Returns the directory and the
+/// moment that it has reached.
 fn restored(rows: &[u8], records: &[u8], until: Until) -> (TestDirectory, Moment) {
     let folder = Arc::new(TemporaryFolder::new());
     restore_rows(&mut &rows[..], folder.path(), [7; 16]).unwrap();
@@ -438,7 +440,7 @@ fn restored(rows: &[u8], records: &[u8], until: Until) -> (TestDirectory, Moment
 fn a_backup_can_be_restored_at_every_moment() {
     let original = eventful();
     let log = records(original.snapshot.state().read);
-    // Both began with the same first record.
+    // Both begin with the same first record.
     let first = rows_of(&TestDirectory::new().directory);
     let changes = records_of(&original.directory, 2);
     let last = log.last().unwrap().0;
@@ -448,7 +450,7 @@ fn a_backup_can_be_restored_at_every_moment() {
     for (index, (position, record)) in log.iter().enumerate() {
         replica.replay(&log[index..=index]);
         let expected = replica.rows();
-        // Each change has its own time. A change that first makes values of its entry links has two records.
+        // Each change has a different time. A change that first converts values of its entry to links has two records.
         let micros = record.csn.micros;
         let is_last = log.iter().all(|(other, of)| other <= position || of.csn.micros != micros);
         let until = match position % 2 == 1 && is_last {
@@ -462,7 +464,7 @@ fn a_backup_can_be_restored_at_every_moment() {
             assert_eq!(rows(found.snapshot.state().read), expected, "at position {position}");
             found
         };
-        // Rows from the middle of the log are as good a base as the first ones.
+        // Rows from the middle of the log can be restored like the first ones.
         let found = expect(&base, &rest);
         (base, rest) = (rows_of(&found.directory), records_of(&original.directory, position + 1));
         if position.is_multiple_of(16) || *position == last {
@@ -474,7 +476,7 @@ fn a_backup_can_be_restored_at_every_moment() {
     }
 }
 
-/// Damaged data is never accepted as complete, and a length field allocates no memory by itself.
+/// Damaged data is never accepted as complete, and a damaged length field does not cause a large allocation.
 #[test]
 fn a_cut_or_changed_stream_is_refused() {
     let original = eventful();
@@ -490,7 +492,7 @@ fn a_cut_or_changed_stream_is_refused() {
             let mut bytes = whole.clone();
             let place = random.usize(..bytes.len());
             bytes[place] ^= 1 << random.u8(..8);
-            // The file's checksum detects changed letters; nothing here may panic or use much memory.
+            // The checksum of the file detects changed letters. Here nothing may panic or use much memory.
             let folder = TemporaryFolder::new();
             if place.is_multiple_of(20) && restore_rows(&mut &bytes[..], folder.path(), [7; 16]).is_err() {
                 assert!(!store::has_data_file(folder.path()).unwrap());
@@ -502,7 +504,7 @@ fn a_cut_or_changed_stream_is_refused() {
     assert!(read_back(&mut &lies[..]).is_err());
 }
 
-/// A node's state of the shared log is not part of its backup.
+/// A backup excludes a node's state of the shared log.
 #[test]
 fn a_backup_of_a_node_does_not_restore_a_node() {
     let mut node = eventful();
@@ -592,7 +594,7 @@ fn a_node_changes_only_with_its_log() {
     let Err(refused) = writer.begin() else { panic!("a batch was begun on a node without its log") };
     assert!(refused.to_string().contains("is a node of a cluster"), "{refused}");
     drop((directory, writer));
-    // Changes that a start would write are refused too, for every caller.
+    // Changes that opening would write are refused too, for every caller.
     let options = OpenOptions { follows_log: true, ..options(&["o=other"]) };
     let Err(refused) = Directory::open(folder.path(), options) else { panic!("it has another suffix") };
     assert!(refused.to_string().contains("another suffix"), "{refused}");

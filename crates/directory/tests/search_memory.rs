@@ -1,6 +1,6 @@
-//! Checks that a search reports the memory that it holds, by which the server limits requests.
+//! Tests that a search reports the memory that it holds, by which the server limits requests.
 //!
-//! An allocator of the test counts what each thread has allocated and not freed.
+//! The allocator of this test counts the memory that each thread has allocated and not freed.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 #[path = "../src/testing.rs"]
@@ -22,27 +22,27 @@ thread_local! {
 }
 
 fn count(bytes: isize) {
-    // A thread that ends frees memory without counting.
+    // A thread that ends frees memory without counting it.
     let _ = ALLOCATED.try_with(|allocated| allocated.set(allocated.get() + bytes));
 }
 
-// SAFETY: all memory comes from the system allocator; counting accesses none of it.
+// SAFETY: all methods call the system allocator; counting accesses no allocated memory.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the contract of `GlobalAlloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         count(-(layout.size() as isize));
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the contract of `GlobalAlloc`.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(size as isize - layout.size() as isize);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the contract of `GlobalAlloc`.
         unsafe { System.realloc(pointer, layout, size) }
     }
 }
@@ -61,7 +61,7 @@ fn sample() -> TestDirectory {
     directory
 }
 
-/// Returns the memory that a search holds after `slices` slices, as it reports and as the allocator counts.
+/// Returns the memory that a search holds after `slices` slices: as it reports, and as the allocator counts.
 fn memory_of(directory: &TestDirectory, filter: &str, attributes: &[&str], slices: usize) -> (usize, usize) {
     let filter = FilterBuf::parse(filter).unwrap();
     let mut selection = SelectionBuf::new();
@@ -71,7 +71,7 @@ fn memory_of(directory: &TestDirectory, filter: &str, attributes: &[&str], slice
     let controls = RequestControls::default();
     let (snapshot, requester) = (&directory.snapshot, &directory.requester);
     let start = || Search::start(snapshot, &requester.context(), MessageId(1), &request, &controls).unwrap();
-    // Names cached by the snapshot do not belong to the search.
+    // Fills the snapshot's cache of names, which does not count as memory of the search.
     drop(start());
     let before = ALLOCATED.get();
     let mut search = Box::new(start());
@@ -112,7 +112,7 @@ fn a_search_reports_the_memory_that_it_holds() {
             let (said, counted) =
                 memory_of(&directory, filter, &["cn", "+", "mail;lang-en", "unknown"], slices);
             let what = &filter[..filter.len().min(60)];
-            // Vectors grow by doubling while they are filled, and a few words are ignored.
+            // Vectors double their capacity as they grow, and the search does not report a few words.
             assert!(
                 said + said / 8 + 256 >= counted,
                 "{what} after {slices}: {said} said, {counted} allocated"

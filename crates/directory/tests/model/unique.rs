@@ -1,5 +1,5 @@
-//! Random changes under uniqueness rules compared with a plain list of entries: a change succeeds exactly if no two
-//! entries that a rule covers have a value in common afterwards.
+//! Random changes under uniqueness rules, compared with a simple list of entries. A change succeeds if and only if no
+//! two entries covered by a rule have a common value afterwards.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::testing::{SUFFIX, TestDirectory};
 const SEEDS: u64 = 6;
 const OPERATIONS: usize = 400;
 
-/// Top of what the second rule covers.
+/// Base of the second rule.
 const BASE: &str = "ou=one,dc=example,dc=com";
 
 fn rules() -> Vec<String> {
@@ -21,7 +21,7 @@ fn rules() -> Vec<String> {
     ]
 }
 
-/// Values of an entry by attribute type.
+/// Values of an entry, by attribute type.
 type Values = BTreeMap<&'static str, BTreeSet<String>>;
 
 /// Entries by DN, except the suffix entry.
@@ -172,7 +172,7 @@ impl Run {
         });
     }
 
-    /// Renames a person to uid=N, which adds a value, and moves it to another parent in some cases.
+    /// Renames a person to uid=N, which adds a value. In some cases also moves it to another parent.
     fn rename(&mut self) {
         let people = self.people();
         if people.is_empty() {

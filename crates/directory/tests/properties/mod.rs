@@ -1,8 +1,8 @@
-//! Properties that hold for any bytes. The fuzz target calls them, and so does `corpus_replay.rs` on stable.
+//! Properties that hold for any bytes, for the fuzz target and, on stable Rust, for `corpus_replay.rs`.
 
 use directory::record::{Change, Record};
 
-/// Decodes any octets as a record of the log: a decoded record survives encoding and decoding, and the entries of a
+/// Decodes any octets as a log record. A decoded record survives encoding and decoding, and the entries of a deleted
 /// tree have names.
 pub(crate) fn record(bytes: &[u8]) {
     let Some(record) = Record::decode(bytes) else { return };
