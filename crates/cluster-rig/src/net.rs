@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cut_holds_what_those_say_who_are_named_and_nothing_is_lost() {
+    fn a_cut_delays_data_between_its_parties_and_loses_none() {
         let net = Net::default();
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = net.before(Party::Broker(0), server.local_addr().unwrap()).unwrap();
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_is_between_those_it_names_and_in_both_directions() {
+    fn a_cut_affects_only_its_parties_in_both_directions() {
         let (one, two) = (Party::Node(1), Party::Node(2));
         let (first, second) = (Party::Broker(0), Party::Broker(1));
         for (cut, apart, together) in [

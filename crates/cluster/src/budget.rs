@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reader_that_is_ahead_waits_until_there_is_room_or_it_ends() {
+    fn a_reader_waits_for_the_budget_or_its_end() {
         let budget = Arc::new(Budget::default());
         assert!(budget.take(READ_BYTES_MAX + 1), "any size, if there is no other");
         let waiting = Arc::clone(&budget);

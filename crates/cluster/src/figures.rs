@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_that_has_stopped_says_why() {
+    fn a_stopped_node_reports_the_cause() {
         let figures = Figures::default();
         assert_eq!(figures.stopped(), None, "it connects");
         figures.lock().activity = Activity::Waiting;

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_size_and_its_growth_follow_from_what_was_read() {
+    fn size_and_growth_are_estimated_from_read_messages() {
         let mut growth = Growth::default();
         assert_eq!((growth.bytes_of(10), growth.bytes_per_day(5)), (0, None));
         let message = |millis, size| Message { offset: 0, key: Vec::new(), bytes: vec![0; size], millis };

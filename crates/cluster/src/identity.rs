@@ -476,7 +476,7 @@ mod tests {
 
     /// Regression: only the first node could invite, so a cluster that had lost it could not grow.
     #[test]
-    fn nodes_that_may_invite_give_numbers_of_their_own() {
+    fn inviting_nodes_assign_different_numbers() {
         let first = Identity::create(&folder("first")).unwrap();
         let second = invited(&first, true, "second");
         let third = invited(&first, false, "third");
@@ -499,13 +499,13 @@ mod tests {
 
     /// Regression: certificates of nodes ended after ten years, without a warning or a way to renew them.
     #[test]
-    fn certificates_are_renewed_for_the_node_that_has_them_alone() {
+    fn a_renewed_certificate_is_only_for_its_node() {
         let first = Identity::create(&folder("renewing")).unwrap();
         let second = invited(&first, false, "renewed");
         let before = (second.papers.certificate.clone(), second.certificate_end().unwrap());
         let renewal = first.renewal(second.node()).unwrap();
         assert!(!renewal.contains(&first.papers.key) && second.renewal(second.node()).is_err());
-        assert!(first.take_renewal(&renewal).is_err(), "it is of another node");
+        assert!(first.take_renewal(&renewal).is_err(), "the certificate is for another node");
         let stranger = Identity::create(&folder("stranger")).unwrap();
         let foreign = stranger.renewal(second.node()).unwrap().replace(stranger.cluster(), first.cluster());
         let refused = second.take_renewal(&foreign).unwrap_err().to_string();

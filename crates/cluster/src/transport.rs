@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn only_nodes_of_the_cluster_are_let_in_and_speak_for_themselves() {
+    fn only_nodes_with_their_own_certificate_are_accepted() {
         let folders = ["first", "second", "other", "other-second"].map(Folder::new);
         let first = Identity::create(&folders[0].0).unwrap();
         let second = invited(&first, &folders[1]);
@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_announces_too_much_is_refused_and_one_that_ends_early_too() {
+    fn refuses_frames_that_are_too_long_or_end_early() {
         let mut too_long: &[u8] = &[0xff; 8];
         assert_eq!(read_frame(&mut too_long, &|| true).unwrap_err().kind(), ErrorKind::InvalidData);
         let mut short: &[u8] = &[0, 0, 0, 9, 1, 2];

@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_journal_cut_short_is_none() {
+    fn a_truncated_journal_is_invalid() {
         let mut bytes = MAGIC.to_vec();
         bytes.extend_from_slice(&1u64.to_ne_bytes());
         bytes.extend_from_slice(b"a");

@@ -164,7 +164,7 @@ fn without_a_plan_nothing_changes() {
 }
 
 #[test]
-fn a_killed_process_leaves_what_it_wrote() {
+fn a_killed_process_loses_no_write() {
     let scratch = Scratch::new("killed");
     let output = scratch.run(|plan| plan.kill_at(5));
     assert_eq!(output.status.signal(), Some(9), "{output:?}");

@@ -96,7 +96,7 @@ fn calls_that_match_fail_and_others_do_not() {
 }
 
 #[test]
-fn several_rules_stand_side_by_side_and_the_log_says_what_came() {
+fn several_rules_apply_and_the_log_lists_the_faults() {
     let (failed, logged) = run(
         "several",
         &[
@@ -109,7 +109,7 @@ fn several_rules_stand_side_by_side_and_the_log_says_what_came() {
 }
 
 #[test]
-fn a_rule_that_is_not_understood_ends_the_process() {
+fn an_invalid_rule_ends_the_process() {
     for rules in [
         "call=sync",
         "errno=EIO",

@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_read_back_and_cut_ones_are_refused() {
+    fn messages_are_decoded_and_truncated_ones_are_refused() {
         let mark = Mark { position: 7, slice: slice(b"e1", b"") };
         let report = Report { mark: mark.clone(), parts: parts(&[("o=a", b"1"), ("o=b", b"2")]) };
         let bytes = report.encode();

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comparison_waits_for_all_but_not_to_find_who_is_wrong() {
+    fn a_majority_decides_before_all_nodes_have_reported() {
         let parts = |digest: u64| Parts::from([("dc=example".to_owned(), RollingDigest([digest; 4]))]);
         let mut comparison = Comparison::default();
         comparison.report(NodeId(1), 5, parts(7));
@@ -217,7 +217,7 @@ mod tests {
         comparison.report(NodeId(1), 5, parts(7));
         comparison.report(NodeId(2), 5, parts(8));
         assert_eq!(comparison.found(5, &registered(3), false), None);
-        let disputed = comparison.found(5, &registered(3), true).expect("no more is to come");
+        let disputed = comparison.found(5, &registered(3), true).expect("the time limit has passed");
         assert!(disputed.wrong.is_empty() && disputed.disputed.len() == 1);
         comparison.report(NodeId(3), 5, parts(8));
         let found = comparison.found(5, &registered(3), false).expect("all nodes have reported");
@@ -227,7 +227,7 @@ mod tests {
         let found = comparison.found(5, &registered(5), false).expect("a majority has reported");
         assert!(found.wrong.contains_key(&NodeId(1)) && found.disputed.is_empty());
         (6..10).for_each(|mark| comparison.begin(mark));
-        assert_eq!(comparison.found(5, &registered(3), true), None, "it is forgotten");
+        assert_eq!(comparison.found(5, &registered(3), true), None, "the barrier was dropped");
         assert_eq!(
             RollingDigest::of_bytes(RollingDigest([1, 2, 3, 4]).to_bytes()),
             RollingDigest([1, 2, 3, 4])

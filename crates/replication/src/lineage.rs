@@ -150,12 +150,12 @@ mod tests {
     }
 
     #[test]
-    fn a_further_epoch_is_one_that_the_other_lineage_lacks() {
+    fn finds_an_epoch_that_the_other_lineage_lacks() {
         let check = |own: &[(u8, u64)], other: &[(u8, u64)]| lineage(own).has_further_epoch(&lineage(other));
         assert!(!check(&[], &[(1, 9)]), "the former supplier, which knows of no promotion");
         assert!(!check(&[(1, 9)], &[(1, 9)]), "it follows the promoted server");
         assert!(check(&[(1, 9), (2, 9)], &[(1, 9)]), "it was promoted later");
-        assert!(check(&[(3, 4)], &[(1, 9)]), "both were promoted from one past");
+        assert!(check(&[(3, 4)], &[(1, 9)]), "both were promoted from the same data");
         let later = |own: &[(u8, u64)], other: &[(u8, u64)]| {
             lineage(own).later_epoch(&lineage(other)).map(|epoch| epoch.id[0])
         };

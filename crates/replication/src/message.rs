@@ -460,11 +460,11 @@ mod tests {
         let sealed = group_of(Some(proposal));
         assert_eq!((group().len(), sealed.len()), (size - records::SEAL_SIZE, size));
         let holds = |bytes: &[u8]| bytes.windows(3).any(|window| window == b"one");
-        assert!(holds(&group()) && !holds(&sealed), "what is sealed cannot be read");
+        assert!(holds(&group()) && !holds(&sealed), "sealed records cannot be read");
         expect_group(&group(), false);
         expect_group(&sealed, true);
         let other = group_of(Some(Proposal { number: 2, ..proposal }));
-        assert_ne!(sealed[sealed.len() - 60..], other[other.len() - 60..], "no two are alike");
+        assert_ne!(sealed[sealed.len() - 60..], other[other.len() - 60..], "no two encryptions are equal");
     }
 
     /// AES-GCM rejects altered bytes of a sealed group or of its head, even if their author has the key of the MAC.

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slowest_node_and_the_second_snapshot_keep_the_log() {
+    fn the_slowest_node_and_the_second_snapshot_limit_deletion() {
         let node = |id, offset| (NodeId(id), offset);
         let nodes = [node(1, Some(90)), node(2, Some(70))];
         let check = |snapshots: &[Snapshot], expected| {

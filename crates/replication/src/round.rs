@@ -154,11 +154,12 @@ mod tests {
     }
 
     #[test]
-    fn slices_follow_each_other_and_nothing_is_left_out() {
+    fn slices_of_a_round_cover_all_rows() {
         let mut round = Round::default();
         let mut take = |from: &[u8], to: &[u8], at| {
-            let mark = round.mark(NodeId(1), planned(from, to), at).expect("it is the next slice");
-            assert!(round.take(&mark) && !round.take(&mark), "a mark that lands twice counts once");
+            let mark =
+                round.mark(NodeId(1), planned(from, to), at).expect("the planned slice is the next one");
+            assert!(round.take(&mark) && !round.take(&mark), "a repeated barrier has no effect");
             (round.clone(), mark)
         };
         let (first, late) = take(b"", b"m", 100);

@@ -86,7 +86,7 @@ fn every_seed_holds() {
 /// A faulty log loses messages. Acknowledged changes may be lost then, but nodes that continue are equal, and a writer
 /// detects the loss by the offset that its message gets.
 #[test]
-fn a_log_that_goes_back_makes_no_silent_difference() {
+fn a_log_that_loses_messages_causes_no_silent_difference() {
     let mut sum = world::Figures::default();
     for seed in seeds(500) {
         match World::losing(seed).run() {

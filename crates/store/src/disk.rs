@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lock_of_a_data_file_goes_with_all_of_its_names() {
+    fn the_lock_of_a_data_file_holds_under_all_its_names() {
         let root = std::env::temp_dir().join(format!("store-lock-{}", std::process::id()));
         let (one, other) = (root.join("one"), root.join("other"));
         [&root, &one, &other].into_iter().for_each(|path| fs::create_dir(path).unwrap());

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_come_to_those_that_are_there() {
+    fn ids_are_added_to_existing_ones() {
         let scratch = Scratch::new();
         let (store, mut writer) = scratch.open();
         let mut expected: BTreeMap<Vec<u8>, Vec<u64>> = BTreeMap::new();

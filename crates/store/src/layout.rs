@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_files_of_ours_are_left_over() {
+    fn recognizes_only_leftovers_of_the_store() {
         for name in ["data.new", "data.new-lock", "data.sort-0", "data.sort-4711"] {
             assert!(is_left_over(OsStr::new(name)), "{name}");
         }

@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn the_frame_is_as_drawn() {
+    fn the_frame_has_the_documented_layout() {
         let bytes = framed(1, b"abc");
         assert_eq!(bytes[0], 1);
         let covered = [0, 0, 0, 0, 0, 0, 0, 1, 1, b'a', b'b', b'c'];

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn engine_maps_stand_at_their_index() {
+    fn engine_maps_are_at_their_index() {
         static MAPS: [MapSpec; 1] = [plain("nodes")];
         let names = all_names(&MAPS);
         for map in [Map::META, Map::LOG, Map::COUNTS, Map::users(&MAPS, MapId::new(0))] {

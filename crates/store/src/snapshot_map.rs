@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn it_agrees_with_a_map_and_copies_stand_still() {
+    fn agrees_with_a_map_and_clones_do_not_change() {
         for (seed, keys) in [(1, 40), (2, 700), (3, 20_000)] {
             let mut random = fastrand::Rng::with_seed(seed);
             let (mut tree, mut model) = (SnapshotMap::default(), BTreeMap::new());
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_found_in_an_empty_one() {
+    fn an_empty_map_contains_nothing() {
         let tree = SnapshotMap::<u32, u32>::default();
         assert!(tree.is_empty() && tree.get(&1).is_none());
         compare(&tree, &BTreeMap::new(), &[0, 7]);

@@ -129,7 +129,7 @@ fn opening_restores_the_redo_log_that_a_crash_left() {
 }
 
 #[test]
-fn a_reader_sees_what_a_crash_left_and_changes_nothing() {
+fn a_reader_sees_changes_left_by_a_crash_and_writes_nothing() {
     let (scratch, model) = crashed(11);
     let before = names(&scratch);
     let store = Store::open_read_only(scratch.path(), MAPS).unwrap();
@@ -147,7 +147,7 @@ fn a_reader_sees_what_a_crash_left_and_changes_nothing() {
 }
 
 #[test]
-fn a_new_data_file_takes_over_what_a_crash_left_and_not_its_redo_log() {
+fn a_new_data_file_replaces_data_left_by_a_crash_and_its_redo_log() {
     let (scratch, model) = crashed(12);
     compact(scratch.path(), MAPS, &Options::default()).unwrap();
     assert!(!has_redo_log(&scratch));
@@ -203,7 +203,7 @@ fn the_redo_log_keeps_the_meaning_of_its_maps_when_the_program_has_others() {
 }
 
 #[test]
-fn small_limits_make_batches_wait_and_large_ones_go_around_the_redo_log() {
+fn batches_wait_at_the_limit_and_large_ones_bypass_the_redo_log() {
     for seed in 0..4 {
         let mut random = Rng::with_seed(seed);
         let scratch = Scratch::new();

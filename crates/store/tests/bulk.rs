@@ -156,7 +156,7 @@ fn more_than_a_transaction_holds_is_read_back() {
 }
 
 #[test]
-fn a_row_can_be_taken_back_wherever_it_is() {
+fn a_row_can_be_removed_from_any_place() {
     let scratch = Scratch::new();
     let mut bulk = create(&scratch);
     let mut model = Model::default();
@@ -180,7 +180,7 @@ fn a_row_can_be_taken_back_wherever_it_is() {
 }
 
 #[test]
-fn nothing_appended_is_an_empty_store() {
+fn a_build_without_rows_is_an_empty_store() {
     let scratch = Scratch::new();
     create(&scratch).finish().unwrap();
     compare(&scratch.open().0.view().unwrap(), &Model::default());
@@ -242,7 +242,7 @@ fn has_old_data(scratch: &Scratch) {
 }
 
 #[test]
-fn dropped_before_the_end_it_leaves_the_old_data_and_no_trace() {
+fn a_build_dropped_before_its_end_leaves_the_old_data_and_no_trace() {
     let scratch = Scratch::new();
     with_old_data(&scratch);
     let before = fs::read(scratch.path().join("data.mdb")).unwrap();
@@ -262,7 +262,7 @@ fn dropped_before_the_end_it_leaves_the_old_data_and_no_trace() {
 }
 
 #[test]
-fn the_old_data_can_be_read_and_taken_over() {
+fn the_old_data_can_be_read_and_copied() {
     let scratch = Scratch::new();
     assert!(create(&scratch).old_view().unwrap().is_none());
     with_old_data(&scratch);
@@ -300,7 +300,7 @@ fn an_open_store_is_refused_and_left_alone() {
 }
 
 #[test]
-fn a_full_disk_ends_it_and_leaves_the_old_data() {
+fn a_full_disk_ends_a_build_and_leaves_the_old_data() {
     let scratch = Scratch::new();
     with_old_data(&scratch);
     let is_full = |error: &StoreError| matches!(error, StoreError::DiskFull { .. });

@@ -123,7 +123,7 @@ fn a_power_cut_during_a_checkpoint_loses_no_acknowledged_batch() {
         }
     }
     println!("{cuts} cuts, {losses} of them with losses");
-    assert!(highest_segment > 3, "segments are to be used again: {highest_segment}");
+    assert!(highest_segment > 3, "segments must be reused: {highest_segment}");
     assert!(cuts > 20 && losses * 4 > cuts, "most lives should lose something: {losses} of {cuts}");
 }
 
@@ -201,7 +201,7 @@ fn a_disk_that_fails_while_a_store_is_opened_and_closed_loses_nothing() {
             assert_eq!(trial.check(), PILED_UP, "{kind:?} {call}, {errno}");
         }
     }
-    assert!(opened > 20, "{opened} opened all the same");
+    assert!(opened > 20, "{opened} opened nevertheless");
 }
 
 #[test]

@@ -52,7 +52,7 @@ fn check_rows(seed: u64) {
 }
 
 #[test]
-fn after_many_deletes_it_shrinks_and_twice_changes_nothing() {
+fn a_store_shrinks_after_many_deletes_and_not_again() {
     let scratch = Scratch::new();
     let (store, mut writer) = scratch.open();
     let mut random = Rng::with_seed(1);

@@ -149,7 +149,7 @@ fn script() {
             assert!(matches!(script.commit(), Err(StoreError::WritesStopped { .. })), "for good");
             let stopped = script.ears.wait_for("WritesStopped");
             assert!(stopped.contains("redo log") || stopped.contains("is full"), "{stopped}");
-            assert_eq!(script.ears.heard().len(), 1, "said once: {:?}", script.ears.heard());
+            assert_eq!(script.ears.heard().len(), 1, "reported once: {:?}", script.ears.heard());
             script.check(false);
         }
         "checkpoint stops" => {
@@ -189,7 +189,7 @@ fn run(script: &str, fault: Fault) -> usize {
         String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{script} with {fault}:\n{said}");
     let count = fs::read_to_string(&log).unwrap_or_default().lines().count();
-    assert!(count > 0, "{script}: {fault} never came");
+    assert!(count > 0, "{script}: {fault} never occurred");
     count
 }
 

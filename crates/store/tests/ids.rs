@@ -107,7 +107,7 @@ fn extreme_ids_keep_their_order() {
 }
 
 #[test]
-fn inserting_and_removing_say_whether_they_changed_anything() {
+fn inserting_and_removing_return_true_for_a_change() {
     let scratch = Scratch::new();
     let (_store, mut writer) = scratch.open();
     let mut batch = writer.begin().unwrap();

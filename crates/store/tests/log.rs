@@ -48,7 +48,7 @@ fn positions_count_from_1_across_batches_and_opens() {
 }
 
 #[test]
-fn trimming_goes_in_slices_and_keeps_the_last_record() {
+fn trims_in_slices_and_keeps_the_last_record() {
     let scratch = Scratch::new();
     let (store, mut writer) = scratch.open();
     let many: Vec<&[u8]> = vec![b"record"; 100];

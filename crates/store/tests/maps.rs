@@ -141,7 +141,7 @@ fn keys_of_sets_are_found_whatever_ids_they_have() {
 }
 
 #[test]
-fn counters_come_back_to_nothing_at_zero() {
+fn a_counter_of_zero_is_removed() {
     let scratch = Scratch::new();
     let (_store, mut writer) = scratch.open();
     let mut batch = writer.begin().unwrap();
@@ -271,7 +271,7 @@ fn keys(read: &Read, range: store::KeyRange<'_>, direction: Direction) -> Vec<St
 }
 
 #[test]
-fn scans_keep_to_their_bounds_in_both_directions() {
+fn scans_respect_their_bounds_in_both_directions() {
     let scratch = Scratch::new();
     let (store, mut writer) = scratch.open();
     let mut batch = writer.begin().unwrap();

@@ -41,7 +41,7 @@ fn a_redo_log_without_its_data_file_is_refused_and_left() {
 }
 
 #[test]
-fn a_second_open_says_who_has_the_store() {
+fn a_second_open_names_the_owner_of_the_store() {
     let scratch = Scratch::new();
     let opened = scratch.open();
     let error = open_error(&scratch, MAPS);
@@ -54,7 +54,7 @@ fn a_second_open_says_who_has_the_store() {
 
 /// Symptom: without its lock file, a directory was opened twice, and both writers acknowledged changes.
 #[test]
-fn the_lock_does_not_go_with_its_file_or_the_name_of_the_directory() {
+fn the_lock_survives_removal_of_its_file_and_renaming_of_the_directory() {
     let scratch = Scratch::new();
     let _opened = scratch.open();
     let is_in_use = |error: OpenError| assert!(matches!(error, OpenError::InUse { .. }), "{error:?}");
@@ -130,7 +130,7 @@ fn with_format(mut bytes: Vec<u8>, format: u8) -> Vec<u8> {
 }
 
 #[test]
-fn a_store_of_the_format_without_a_mark_is_opened_and_becomes_one_with_it() {
+fn opening_upgrades_a_store_without_a_mark() {
     let scratch = Scratch::new();
     drop(scratch.open());
     let file = scratch.path().join("data.mdb");

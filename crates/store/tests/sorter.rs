@@ -118,7 +118,7 @@ fn threads_fill_sorters_of_their_own() {
 }
 
 #[test]
-fn a_full_disk_and_a_missing_directory_are_said() {
+fn reports_a_full_disk_and_a_missing_directory() {
     let scratch = Scratch::new();
     let options = Options { reserve_bytes: u64::MAX, ..Options::default() };
     let mut sorter = Sorter::with_options(scratch.path(), 1_000, &options);
@@ -131,7 +131,7 @@ fn a_full_disk_and_a_missing_directory_are_said() {
 }
 
 #[test]
-fn names_left_by_a_crash_are_passed_over() {
+fn skips_names_left_by_a_crash() {
     let scratch = Scratch::new();
     for number in 0..3 {
         fs::write(scratch.path().join(format!("data.sort-{number}")), "left").unwrap();

@@ -69,7 +69,7 @@ fn an_old_view_keeps_its_state_while_pages_are_reused() {
 }
 
 #[test]
-fn a_parked_view_lets_go_of_its_pages_and_wakes_up() {
+fn a_parked_view_releases_its_pages_and_can_be_renewed() {
     let scratch = Scratch::in_memory();
     let (store, mut writer) = scratch.open();
     put(&mut writer, b"1");

@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gaps_are_between_ends_and_percentiles_are_of_those_in_the_span() {
+    fn gaps_lie_between_ends_and_percentiles_cover_the_time_range() {
         let begun = Instant::now();
         let millis = Duration::from_millis;
         let mut times = Times::default();

@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_given_to_others_only_once_the_log_has_it() {
+    fn a_key_is_sent_only_once_the_log_has_it() {
         let folder = std::env::temp_dir().join(format!("pando-keys-{}", std::process::id()));
         let identity = Identity::create(&folder).unwrap();
         let given = |identity: &Identity| identity.given_keys().unwrap().len();

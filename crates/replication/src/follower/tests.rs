@@ -149,7 +149,7 @@ fn ignores_or_rejects_a_group_that_is_not_the_next_of_its_epoch() {
 }
 
 #[test]
-fn a_stopped_follower_reads_no_further_and_begins_again_where_it_was() {
+fn a_stopped_follower_restarts_after_its_last_accepted_message() {
     let mut fixture = Fixture::led();
     let group = fixture.group(&[1], |head| head.number = 2);
     assert_eq!(fixture.push(group), "Alarm(Gap { number: 2, expected: 1 })");
@@ -221,7 +221,7 @@ fn ids_below_the_window_are_too_old() {
 }
 
 #[test]
-fn claims_of_a_node_count_in_its_order() {
+fn ignores_claims_older_than_the_last_of_the_node() {
     let mut fixture = Fixture::led();
     let late = fixture.follower.claim_of(NodeId(1), 1, 2);
     let newer = fixture.follower.claim_of(NodeId(1), 1, 3);
@@ -249,7 +249,7 @@ fn a_claim_on_another_history_stops() {
 }
 
 #[test]
-fn nodes_are_bounded() {
+fn the_number_of_nodes_is_limited() {
     let mut fixture = Fixture::new();
     for node in 1..=NODES_MAX as u32 {
         let claim = fixture.follower.claim_of(NodeId(node), 1, 1);
@@ -265,7 +265,7 @@ fn nodes_are_bounded() {
 }
 
 #[test]
-fn a_new_generation_ends_the_one_it_follows() {
+fn a_new_generation_ends_its_predecessor() {
     let mut fixture = Fixture::led();
     let after = |follows| {
         let generation = Generation { follows, position: 500 };
@@ -277,7 +277,7 @@ fn a_new_generation_ends_the_one_it_follows() {
 }
 
 #[test]
-fn a_restart_goes_on_only_where_it_was() {
+fn a_restart_continues_only_on_the_same_log() {
     let mut fixture = Fixture::led();
     let group = fixture.group(&[1], |_| ());
     fixture.push(group);
@@ -331,7 +331,7 @@ fn a_node_that_left_cannot_write_or_return() {
 }
 
 #[test]
-fn a_level_is_in_force_once_all_nodes_know_it_and_stops_who_does_not() {
+fn a_level_takes_effect_once_all_nodes_support_it_and_stops_others() {
     let mut fixture = Fixture::led();
     let announcement =
         |fixture: &Fixture, node, announcement| fixture.follower.announcement_of(NodeId(node), announcement);
@@ -393,7 +393,7 @@ fn mark_of(fixture: &Fixture, node: u32, slice: (&[u8], &[u8])) -> Vec<u8> {
 /// Every slice is compared once although two nodes set barriers for the same slice, a barrier is in the log twice,
 /// and a node restarts from its rows in the middle of a round.
 #[test]
-fn slices_go_round_by_the_log_alone() {
+fn the_log_alone_determines_the_slices_of_a_round() {
     let (mut fixture, ..) = with_two_nodes();
     assert!(!fixture.follower.compares_slices());
     for node in [1, 2] {
@@ -428,7 +428,7 @@ fn slices_go_round_by_the_log_alone() {
 }
 
 #[test]
-fn the_log_says_what_of_it_may_be_deleted() {
+fn announcements_determine_the_deletable_part_of_the_log() {
     let mut fixture = Fixture::led();
     let mut announce = |node, announcement| {
         let message = fixture.follower.announcement_of(NodeId(node), announcement);
@@ -477,7 +477,7 @@ fn holder(fixture: &Fixture, node: u32, number: u32) -> Vec<u8> {
 }
 
 #[test]
-fn a_key_comes_in_force_when_most_have_it_and_the_one_of_before_counts_no_longer() {
+fn a_key_that_most_nodes_have_replaces_the_previous_one() {
     let (mut fixture, key, number) = with_two_nodes();
     let rotation = |epoch| message::KeyRotation { epoch, number }.encode(&keys(), 1, &GENERATION);
     assert_eq!(fixture.push(rotation(1)), "Ignored(NotOffered)");

@@ -93,7 +93,7 @@ fn frames_come_back() {
 }
 
 #[test]
-fn a_frame_is_whole_or_refused() {
+fn refuses_incomplete_frames() {
     let (requests, answers) = (encode_requests(&requests()), encode_answers(&answers()));
     for length in 0..requests.len() {
         assert!(decode_requests(&requests[..length]).is_none(), "{length}");
@@ -111,7 +111,7 @@ fn a_frame_is_whole_or_refused() {
 }
 
 #[test]
-fn announced_counts_are_bounded() {
+fn announced_counts_are_limited() {
     let mut frame = encode_answers(&vec![answers().pop().unwrap(); FRAME_ITEMS_MAX]);
     assert!(decode_answers(&frame).is_some());
     frame = encode_answers(&vec![answers().pop().unwrap(); FRAME_ITEMS_MAX + 1]);

@@ -188,7 +188,7 @@ impl Model {
 /// A consumer that continues always has a prefix of its supplier's records, even after restores from backups. A planned
 /// promotion loses nothing. A replaced supplier stops.
 #[test]
-fn a_consumer_that_continues_has_a_part_of_its_suppliers_records() {
+fn a_continuing_consumer_has_a_prefix_of_its_suppliers_records() {
     let seed = std::env::var("PANDO_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(|| fastrand::u64(..));
     println!("PANDO_TEST_SEED={seed}");

@@ -88,7 +88,7 @@ mod tests {
     use crate::operation::NodeId;
 
     #[test]
-    fn a_group_is_cut_where_it_is_full() {
+    fn records_fit_up_to_the_size_of_a_message() {
         let operation = OperationId { node: NodeId(1), incarnation: 1, sequence: 1 };
         let max = GROUP_SIZE_MIN + 2 * record_size(100);
         let mut group = GroupBuilder::new(max);

@@ -81,7 +81,7 @@ fn another_claim_before_the_group_drops_the_batch() {
 }
 
 #[test]
-fn a_claim_settles_what_became_of_a_group() {
+fn a_claim_determines_the_outcome_of_a_group() {
     // The group is in the log before the claim, or after it.
     for lands in [true, false] {
         let mut cluster = Cluster::led();
@@ -105,7 +105,7 @@ fn a_claim_settles_what_became_of_a_group() {
 }
 
 #[test]
-fn a_group_in_doubt_may_land_before_any_claim() {
+fn a_group_in_doubt_may_precede_any_claim() {
     let mut cluster = Cluster::led();
     let group = cluster.propose(0, 1);
     cluster.members[0].group_failed(AppendError::Unknown);

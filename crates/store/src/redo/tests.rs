@@ -162,7 +162,7 @@ fn changes_come_back_as_they_were_pushed() {
 }
 
 #[test]
-fn changes_are_as_drawn() {
+fn changes_have_the_documented_layout() {
     let mut group = Group::new();
     group.push(Change::Put { map: 0x0102, key: b"k", value: b"vw" });
     group.push(Change::Delete { map: 3, key: b"k" });
@@ -194,7 +194,7 @@ fn a_payload_cut_short_gives_the_changes_before_the_cut() {
 }
 
 #[test]
-fn segments_are_as_drawn() {
+fn segments_have_the_documented_layout() {
     let scratch = Scratch::new();
     let model = small_log(&scratch, &[10, 5_000]);
     let bytes = fs::read(scratch.segment(1)).unwrap();
@@ -222,7 +222,7 @@ fn segments_are_as_drawn() {
 }
 
 #[test]
-fn a_log_never_written_to_has_no_file() {
+fn an_unused_log_has_no_file() {
     let scratch = Scratch::new();
     let (log, replay) = scratch.open(41);
     log.prepare_spare().unwrap();
@@ -249,7 +249,7 @@ fn replay_returns_groups_in_order_without_checkpointed_ones() {
 }
 
 #[test]
-fn a_replayed_group_gives_its_changes_or_says_where_it_has_none() {
+fn a_replayed_group_returns_its_changes_or_the_place_of_an_invalid_one() {
     let scratch = Scratch::new();
     let (log, _) = scratch.open(0);
     let mut whole = Group::new();
@@ -283,7 +283,7 @@ fn frames_of_every_length_around_a_block_come_back() {
 
 #[test]
 #[should_panic(expected = "group 3 cannot follow group 1")]
-fn a_sequence_left_out_is_our_own_mistake() {
+fn panics_if_a_sequence_is_skipped() {
     let scratch = Scratch::new();
     let (log, _) = scratch.open(0);
     log.append(1, &mut group(1, 1)).unwrap();

@@ -181,7 +181,10 @@ impl Environment {
     }
 
     /// Returns true if a map holds sets.
-    #[expect(clippy::indexing_slicing, reason = "callers name maps by the index that opening them gave")]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "callers name maps by the index returned when they were opened"
+    )]
     pub(crate) fn has_sets(&self, map: usize) -> bool {
         self.maps[map].id_set
     }

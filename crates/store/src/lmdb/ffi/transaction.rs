@@ -94,7 +94,10 @@ impl Transaction {
         check("mdb_txn_commit", unsafe { sys::mdb_txn_commit(self.raw.as_ptr()) })
     }
 
-    #[expect(clippy::indexing_slicing, reason = "callers name maps by the index that opening them gave")]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "callers name maps by the index returned when they were opened"
+    )]
     pub(super) fn dbi(&self, map: usize) -> sys::MDB_dbi {
         self.environment.maps[map].dbi
     }

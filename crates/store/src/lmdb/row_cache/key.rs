@@ -9,7 +9,7 @@ pub(super) type KeyWords = [u64; 6];
 
 /// Packs length, map and key, padded with zeroes; returns `None` if the key is too long.
 #[inline]
-#[expect(clippy::cast_possible_truncation, reason = "a key that has room is of 45 octets at most")]
+#[expect(clippy::cast_possible_truncation, reason = "a key that fits has at most 45 bytes")]
 pub(super) fn key_words(map: usize, key: &[u8]) -> Option<KeyWords> {
     let mut bytes = [0; size_of::<KeyWords>()];
     let room = bytes.get_mut(3..3 + key.len())?;

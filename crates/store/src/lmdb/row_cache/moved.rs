@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_other_pages_stay_known() {
+    fn rows_on_unchanged_pages_stay_cached() {
         let scratch = Scratch::new();
         let (_store, _writer, tree) = tree(&scratch);
         let mut txn = remembering(&tree);
@@ -222,7 +222,7 @@ mod tests {
         let known = cached_rows(&txn, &tree);
         assert!(!known.contains(&1_000));
         let lost = ROW_COUNT - known.len() as u64;
-        assert!((2..60).contains(&lost), "a page has some 19 of these rows, and {lost} are forgotten");
+        assert!((2..60).contains(&lost), "a page has some 19 of these rows, and {lost} are evicted");
         assert_eq!(cached_keys(&txn, &tree), keys, "no set has changed");
         // Several commits between two renewals, and a row that gets pages of its own and loses them again.
         for len in [9_000, 100, 9_000] {
@@ -251,7 +251,7 @@ mod tests {
             txn.put(tree.sets, &key(one), &7u64.to_be_bytes(), PutKind::Insert).unwrap();
             txn.delete(tree.sets, &key(other), None).unwrap();
         });
-        assert_eq!(cached_keys(&txn, &tree), before, "the state is what it was");
+        assert_eq!(cached_keys(&txn, &tree), before, "the state has not changed");
         move_on(&mut txn);
         assert!(!is_known(&txn, one) && !is_known(&txn, other));
         // Other keys may have the same slots.
@@ -281,7 +281,7 @@ mod tests {
         ask_all(&txn, &tree);
         tree.put(1_000, 100);
         move_on(&mut txn);
-        assert!(!cached_rows(&txn, &tree).is_empty(), "from then on it is known again");
+        assert!(!cached_rows(&txn, &tree).is_empty(), "rows are cached again");
     }
 
     #[test]
@@ -306,7 +306,7 @@ mod tests {
     fn stamps_ascend_from_the_first() {
         let moved = Moved::new(7);
         assert_eq!([6, 7, 8].map(|txn_id| moved.stamp(txn_id)), [0, 1, 2]);
-        assert_eq!(moved.stamp(7 + (1 << 32)), 0, "nothing more is remembered");
+        assert_eq!(moved.stamp(7 + (1 << 32)), 0, "nothing more is cached");
         let knows = |from, to| moved.knows(from, to);
         assert_eq!([knows(7, 7), knows(6, 7), knows(7, 8)], [Some(true), Some(false), None]);
         moved.note(8, &[]);

@@ -52,7 +52,7 @@ impl<const WORDS: usize> Table<WORDS> {
     }
 
     #[inline]
-    #[expect(clippy::indexing_slicing, reason = "the low bits of a number choose a place of the table")]
+    #[expect(clippy::indexing_slicing, reason = "the low bits of a number select a slot of the table")]
     pub(crate) fn place(&mut self, number: usize) -> &mut [u64; WORDS] {
         let start = self.start + (number & (self.place_count - 1)) * WORDS;
         let place = &mut self.words[start..start + WORDS];
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn places_begin_where_lines_do() {
+    fn slots_begin_at_cache_lines() {
         for place_count in [1, 2, 1000, 1024, LARGE / 64] {
             let mut table: Table<8> = Table::new(place_count);
             assert_eq!(table.place_count(), 1 << place_count.ilog2());

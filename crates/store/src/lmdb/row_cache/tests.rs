@@ -90,7 +90,7 @@ fn cached_rows_are_the_rows_of_the_view() {
             remembering.renew().unwrap();
             cached_count += compare(&plain, &remembering, &mut random);
         }
-        assert!(cached_count > 0, "nothing is remembered in {table_bytes} bytes");
+        assert!(cached_count > 0, "nothing is cached in {table_bytes} bytes");
     }
 }
 
@@ -185,7 +185,7 @@ fn cached_rows_that_checkpoints_have_not_moved_stay_valid() {
         }
         // Rows that no checkpoint has moved are still cached, long before `PATIENCE` look-ups have passed.
         let cached_count = cached_count(&remembering, 0..ROW_COUNT);
-        assert!(cached_count as u64 > ROW_COUNT / 2, "{cached_count} rows are remembered in round {round}");
+        assert!(cached_count as u64 > ROW_COUNT / 2, "{cached_count} rows are cached in round {round}");
         // The writer reads the same as the views.
         let batch = writer.begin().unwrap();
         for number in (0..ROW_COUNT).step_by(7) {

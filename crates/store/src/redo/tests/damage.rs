@@ -87,7 +87,7 @@ fn the_tail_of_the_last_group_shows_that_the_one_before_was_durable() {
     with_bytes(&file, 2 * BLOCK + 100, &damage_of(3 * BLOCK), || {
         assert_eq!(damage(scratch.read(0)), missing);
         assert!(scratch.try_open(0).is_err());
-        assert!(scratch.read(2).unwrap().is_empty(), "what is checkpointed need not be whole");
+        assert!(scratch.read(2).unwrap().is_empty(), "checkpointed groups need not be intact");
     });
     // A payload that leaves room for head and tail in one block.
     with_bytes(&file, BLOCK, &damage_of(100), || {
@@ -127,7 +127,7 @@ fn reports_a_segment_with_the_name_of_another() {
     fs::rename(scratch.segment(1), scratch.segment(9)).unwrap();
     assert_eq!(damage(scratch.read(1)), (scratch.segment(9), 0, RedoDamage::Misnamed { number: 1 }));
     assert!(scratch.try_open(0).is_err());
-    assert!(scratch.read(2).unwrap().is_empty(), "all of it is checkpointed");
+    assert!(scratch.read(2).unwrap().is_empty(), "all groups are checkpointed");
     fs::rename(scratch.segment(9), scratch.segment(1)).unwrap();
     assert_eq!(scratch.read(0).unwrap(), model);
 }
@@ -224,7 +224,7 @@ fn reports_what_the_mark_requires_and_the_log_lacks() {
 }
 
 #[test]
-fn a_mark_half_written_leaves_the_one_before() {
+fn a_partly_written_mark_leaves_the_previous_one() {
     let scratch = Scratch::new();
     let (log, _) = scratch.open(0);
     let mut model = Vec::new();
@@ -260,7 +260,7 @@ fn ignores_damage_to_checkpointed_groups() {
 }
 
 #[test]
-fn a_last_group_torn_anywhere_is_none_and_another_takes_its_place() {
+fn a_torn_last_group_is_ignored_and_overwritten() {
     let scratch = Scratch::new();
     let model = small_log(&scratch, &[10, 20, 5_000]);
     let file = writable(&scratch.segment(1));
@@ -284,7 +284,7 @@ fn a_last_group_torn_anywhere_is_none_and_another_takes_its_place() {
 }
 
 #[test]
-fn bytes_that_look_like_a_frame_in_a_torn_group_are_none() {
+fn ignores_bytes_that_look_like_a_frame_in_a_torn_group() {
     let scratch = Scratch::new();
     small_log(&scratch, &[10]);
     let mut fake = Group::new();

@@ -296,7 +296,7 @@ fn the_power_goes_at_every_call() {
 }
 
 #[test]
-fn a_killed_process_leaves_what_it_wrote() {
+fn a_killed_process_loses_no_write() {
     let calls = calls_in_life("write", 0);
     for call in (1..=calls).step_by(3) {
         let mut trial = Trial::new();
@@ -360,7 +360,7 @@ fn a_group_refused_by_a_full_disk_never_comes_back() {
 }
 
 #[test]
-fn a_group_refused_when_all_of_it_is_in_memory_never_comes_back() {
+fn a_group_refused_with_its_bytes_in_memory_never_comes_back() {
     let mut refused = 0;
     for write in 1..25 {
         let mut trial = Trial::new();

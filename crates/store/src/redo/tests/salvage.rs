@@ -82,7 +82,7 @@ fn reports_groups_that_the_mark_requires_and_no_segment_has() {
 }
 
 #[test]
-fn a_whole_log_is_whole() {
+fn an_undamaged_log_is_whole() {
     let scratch = Scratch::new();
     let model = scratch.several_segments();
     for checkpointed in [0, 1, 7, 23, 24, 99] {
@@ -102,7 +102,7 @@ fn a_whole_log_is_whole() {
 }
 
 #[test]
-fn a_damaged_group_ends_what_is_whole() {
+fn a_damaged_group_ends_the_whole_groups() {
     let scratch = Scratch::new();
     let model = scratch.several_segments();
     let numbers = 1..=scratch.segment_count() as u64;
@@ -192,7 +192,7 @@ fn a_cut_segment_is_a_gap() {
 }
 
 #[test]
-fn headers_say_whose_a_segment_is_and_frames_say_it_again() {
+fn frames_replace_a_damaged_header_but_not_a_foreign_one() {
     let scratch = Scratch::new();
     let model = small_log(&scratch, &[10, 20, 30]);
     let file = writable(&scratch.segment(1));
@@ -214,7 +214,7 @@ fn headers_say_whose_a_segment_is_and_frames_say_it_again() {
 }
 
 #[test]
-fn a_group_that_is_no_changes_ends_what_is_whole() {
+fn a_group_with_invalid_changes_ends_the_whole_groups() {
     let scratch = Scratch::new();
     let (log, _) = scratch.open(0);
     let mut model = Vec::new();
@@ -230,7 +230,7 @@ fn a_group_that_is_no_changes_ends_what_is_whole() {
 }
 
 #[test]
-fn two_groups_of_one_number_are_neither() {
+fn two_different_groups_with_one_number_are_not_whole() {
     let scratch = Scratch::new();
     let model = small_log(&scratch, &[10, 20, 30]);
     let mut other = group(9, 99);
@@ -263,7 +263,7 @@ fn returns_every_group_without_a_data_file() {
 /// After random damage, groups reported as whole are those written, from the first group on, and opening the log
 /// returns no more than these.
 #[test]
-fn random_damage_never_changes_what_is_whole() {
+fn random_damage_never_changes_the_whole_groups() {
     let mut random = Rng::with_seed(0x5a1f);
     for _ in 0..60 {
         let scratch = Scratch::new();

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_full_segment_is_followed_by_larger_ones_and_one_above_the_rest_by_its_size() {
+fn segments_double_in_size_and_a_large_group_gets_its_own() {
     let scratch = Scratch::new();
     let (log, _) = scratch.open(0);
     let mut model = Vec::new();
@@ -24,12 +24,12 @@ fn a_full_segment_is_followed_by_larger_ones_and_one_above_the_rest_by_its_size(
     assert_eq!(groups_of(replay).unwrap(), model);
     log.trim(log.last_sequence()).unwrap();
     assert!(!scratch.segment(4).exists());
-    assert_eq!(scratch.segment_count(), 2, "the active one and one as large");
+    assert_eq!(scratch.segment_count(), 2, "the active segment and one of the same size");
     assert_eq!(length(5), LEN_MAX);
 }
 
 #[test]
-fn a_trimmed_segment_is_used_again_and_its_old_groups_are_none() {
+fn a_reused_segment_does_not_contain_its_old_groups() {
     let scratch = Scratch::new();
     let (log, _) = scratch.open(0);
     let mut model = Vec::new();
@@ -37,7 +37,7 @@ fn a_trimmed_segment_is_used_again_and_its_old_groups_are_none() {
         append(&log, &mut model, &mut group(1, 3_000));
     }
     log.trim(log.last_sequence()).unwrap();
-    assert_eq!(scratch.segment_count(), 1, "the others were smaller, and are not kept");
+    assert_eq!(scratch.segment_count(), 1, "smaller segments are not reused");
     // From now on all segments have one size. They are filled in turn, and all groups except the last are trimmed.
     model.drain(..model.len() - 1);
     let mut inodes = BTreeMap::new();
@@ -58,7 +58,7 @@ fn a_trimmed_segment_is_used_again_and_its_old_groups_are_none() {
             reused += usize::from(inodes.insert(number, inode).is_none() && was_there);
         }
     }
-    assert!(reused > 5, "{reused} segments used again");
+    assert!(reused > 5, "{reused} segments reused");
     assert!(scratch.segment_count() <= 3);
 }
 
@@ -94,7 +94,7 @@ fn missing_segments_are_damage_unless_they_are_checkpointed() {
     assert_eq!(file, scratch.segment(3));
     assert_eq!(what, RedoDamage::Missing { first: 1, last: last_of[1] });
     assert!(scratch.try_open(0).is_err());
-    assert_eq!(scratch.segment_count(), 4, "a log refused is left as it was");
+    assert_eq!(scratch.segment_count(), 4, "a refused log is unchanged");
 }
 
 #[test]

@@ -44,14 +44,14 @@ fn rows(mut cursor: Cursor<'_>, from: &[u8]) -> (Vec<Vec<u8>>, bool) {
         rows.push([key, value].concat());
         row = cursor.step(Step::NextKey).unwrap();
     }
-    assert!(cursor.step(Step::NextKey).unwrap().is_none(), "the end stays the end");
+    assert!(cursor.step(Step::NextKey).unwrap().is_none(), "nothing follows the end");
     let last = cursor.step(Step::Last).unwrap().map(|(key, value)| [key, value].concat());
     assert_eq!(last.as_ref(), rows.last());
     (rows, cursor.has_walk())
 }
 
 #[test]
-fn a_walk_comes_by_the_rows_that_the_engine_comes_by() {
+fn a_traversal_returns_the_rows_that_lmdb_returns() {
     let scratch = filled();
     let (store, _writer) = scratch.open();
     let view = store.view().unwrap();
@@ -70,7 +70,7 @@ fn a_walk_comes_by_the_rows_that_the_engine_comes_by() {
 }
 
 #[test]
-fn a_walk_turns_anywhere() {
+fn a_traversal_can_change_direction_anywhere() {
     let scratch = filled();
     let (store, _writer) = scratch.open();
     let view = store.view().unwrap();
@@ -118,7 +118,7 @@ fn leaves(image: &[u8], root: u64, key: &[u8]) -> Vec<Option<usize>> {
 }
 
 #[test]
-fn an_unexpected_page_ends_a_walk() {
+fn an_unsupported_page_ends_a_traversal() {
     let scratch = filled();
     let (store, _writer) = scratch.open();
     let (env, map) = (store.shared().env.clone(), store.view().unwrap().map(ROWS).index);

@@ -77,7 +77,7 @@ fn a_look_up_finds_what_the_engine_finds() {
 }
 
 #[test]
-fn a_look_up_is_about_the_state_that_is_read() {
+fn a_look_up_reads_the_state_of_its_transaction() {
     let scratch = filled();
     let (store, mut writer) = scratch.open();
     let mut txn = Txn::begin(&store.shared().env, TxnKind::Read).unwrap();
