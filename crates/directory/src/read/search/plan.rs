@@ -1,10 +1,10 @@
-//! Choice of the source of candidates: the one with the fewest.
+//! Choice of the source of candidates: the source with the fewest is best.
 //!
-//! Every estimate is exact and cheap: a posting knows its length, and counters know the numbers of children and
-//! subtrees. Of an *and* the narrowest term is chosen and intersected with others if both are long; the other terms are
-//! checked on each candidate. An *or* needs all its terms. A filter that cannot be narrowed needs a scan of all
-//! entries. A plan changes the cost of a search, never its results: candidates include every entry that matches, and
-//! the whole filter is evaluated on each candidate whose source does not imply a match.
+//! Numbers of candidates are known exactly and cheaply: a posting has a length, and counters have the sizes of
+//! containers and subtrees. From an *and*, the planner chooses the narrowest term, and intersects it with others if
+//! both are long; the other terms are tested on each candidate. An *or* needs all its terms. A filter that no index
+//! narrows needs a scan of all entries. A plan affects the cost of a search, never its results: the candidates include
+//! every entry that matches, and the filter is evaluated on each candidate, except for terms that its source implies.
 
 mod ahead;
 mod chain_ids;
@@ -39,23 +39,23 @@ use ranges::{Gathered, Gathering, KeyRange};
 
 pub(super) type Result<T> = std::result::Result<T, OperationError>;
 
-/// With this many candidates or fewer, the planner stops looking for a better source.
+/// Number of candidates at which the planner stops looking for a better source.
 pub(super) const FEW: u64 = 16;
 
-/// Postings up to this length are read during planning, so that they need not be looked up again.
+/// Maximum length of a posting that is read during planning, so that it need not be looked up again.
 const SHORT_POSTING: u64 = 64;
 
-/// Factor by which a scan, which reads entries in stored order, is cheaper than reading them one by one.
+/// Factor by which an entry costs less in a scan, which reads entries in storage order, than when read by itself.
 const SCAN_ADVANTAGE: u64 = 2;
 
 /// Source of the candidates.
 #[derive(Debug)]
 pub(crate) enum Source {
-    /// These ids (ascending) and the ids of these postings.
+    /// The ids in `ids` (ascending) and in the postings.
     Indexed {
-        /// Collected beforehand.
+        /// Ids collected in advance.
         ids: Vec<u64>,
-        /// Read when the search reaches them.
+        /// Postings that are read when the search reaches their ids.
         postings: Vec<Posting>,
     },
     /// All entries.
@@ -69,12 +69,12 @@ pub(crate) struct Posting {
     pub(crate) key: Vec<u8>,
 }
 
-/// Part of the filter that the source of a candidate already implies.
+/// Part of the filter that every candidate matches because of its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Implied {
     /// Nothing.
     Nothing,
-    /// These terms of the top-level *and*, one bit each. Terms beyond 64 are always checked.
+    /// These terms of the top-level *and*, one bit each. Terms after the 64th are always tested.
     Terms(u64),
     /// The whole filter.
     All,
@@ -84,16 +84,16 @@ pub(crate) enum Implied {
 #[derive(Debug)]
 pub(crate) struct Plan {
     source: Source,
-    /// Replaces `source` once several threads scan its candidates.
+    /// The source, once several threads scan its candidates: it then replaces `source`.
     shared: Option<Arc<Source>>,
-    /// Ids still to be gathered; together with the postings of the source they are the candidates.
+    /// Ids that are still to be gathered. Together with the postings of the source they are the candidates.
     pub(crate) gathering: Option<Box<Gathering>>,
     pub(crate) implied: Implied,
-    /// Upper bound of the number of candidates, as far as it is known.
+    /// Upper bound of the number of candidates, if it is known.
     pub(crate) candidate_count: u64,
-    /// Whether the candidates come from the scope and not from the filter.
+    /// Whether the scope and not the filter supplies the candidates.
     pub(crate) is_by_place: bool,
-    /// Terms of the top-level *and* that are the source, one bit each.
+    /// Terms of the top-level *and* that supply the candidates, one bit each.
     pub(crate) chosen_terms: u64,
 }
 
@@ -102,18 +102,18 @@ pub(crate) struct Plan {
 pub(super) struct Narrowed {
     pub(super) ids: Vec<u64>,
     pub(super) postings: Vec<Posting>,
-    /// Ranges of index keys, not read yet.
+    /// Ranges of index keys that are not read yet.
     pub(super) ranges: Vec<KeyRange>,
-    /// Chains of links, not followed to their ends yet.
+    /// Chains of links that are not followed to their ends yet.
     pub(super) chains: Vec<ChainIds>,
-    /// Upper bound of the count; an entry in two postings counts twice.
+    /// Upper bound of the number of candidates; an entry in two postings counts twice.
     pub(super) count: u64,
     /// Whether all candidates match.
     pub(super) is_exact: bool,
 }
 
 impl Plan {
-    /// Returns a scan of all entries, for any filter.
+    /// Returns the plan that scans all entries, which serves any filter.
     pub(crate) fn scan(entry_count: u64) -> Plan {
         Plan {
             source: Source::Scan,
@@ -163,7 +163,7 @@ impl Plan {
         Plan { source, shared: None, gathering, implied, candidate_count, is_by_place: false, chosen_terms }
     }
 
-    /// Returns a plan with these ids, which ascend.
+    /// Returns a plan with these ids, which must ascend.
     pub(super) fn ids(ids: Vec<u64>) -> Plan {
         let count = ids.len() as u64;
         let plan =
@@ -171,19 +171,19 @@ impl Plan {
         Plan { is_by_place: true, ..plan }
     }
 
-    /// Returns a plan with these ids in this order. It can only be scanned from the first to the last, not from an id.
+    /// Returns a plan with these ids in this order. It can only be scanned as a whole, not from some id on.
     pub(super) fn in_order(ids: Vec<u64>) -> Plan {
         let candidate_count = ids.len() as u64;
         Plan { source: Source::Indexed { ids, postings: Vec::new() }, ..Plan::scan(candidate_count) }
     }
 
-    /// Source of the candidates.
+    /// Returns the source of the candidates.
     #[inline]
     pub(crate) fn source(&self) -> &Source {
         self.shared.as_deref().unwrap_or(&self.source)
     }
 
-    /// Returns the bytes of memory that it holds, without itself.
+    /// Returns the memory that the plan uses, without itself, in bytes.
     pub(crate) fn heap_bytes(&self) -> usize {
         let source = match self.source() {
             Source::Indexed { ids, postings } => {
@@ -196,8 +196,8 @@ impl Plan {
             + self.gathering.as_ref().map_or(0, |gathering| size_of::<Gathering>() + gathering.heap_bytes())
     }
 
-    /// Returns a second plan for the same candidates, once they are gathered. The ids, a million perhaps, are shared
-    /// and not copied.
+    /// Returns a second plan for the same candidates, once they are gathered. The two share the ids, which may be a
+    /// million.
     pub(crate) fn share(&mut self) -> Plan {
         let source = &mut self.source;
         let shared = self.shared.get_or_insert_with(|| Arc::new(std::mem::replace(source, Source::Scan)));
@@ -212,9 +212,9 @@ impl Plan {
         }
     }
 
-    /// Returns true if a page of `size` entries is cheaper by a scan, which continues after the last page, than by
-    /// gathering ids, which each page repeats. Candidates must be at least one in `share_min` entries, which bounds a
-    /// page whose candidates are far apart.
+    /// Returns true if a page of `size` entries is cheaper by a scan than by gathering ids. Each page would gather them
+    /// again, whereas a scan continues after the previous page. At least one in `share_min` entries must be a
+    /// candidate, which limits the scan for a page.
     pub(crate) fn is_better_scanned(&self, size: u64, entry_count: u64, share_min: u64) -> bool {
         let entries_per_candidate = entry_count / self.candidate_count.max(1) + 1;
         self.gathering.is_some()
@@ -222,7 +222,7 @@ impl Plan {
             && size.saturating_mul(entries_per_candidate) < self.candidate_count
     }
 
-    /// Returns the candidates that are examined first, as far as they are known.
+    /// Returns the candidates that are examined first, if they are known.
     #[inline]
     pub(crate) fn first_few(&self) -> &[u64] {
         match &self.source {
@@ -249,7 +249,7 @@ impl Plan {
 pub(super) struct Planner<'a> {
     pub(super) state: TreeState<'a>,
     pub(super) entry_count: u64,
-    /// Whether only stored members count: the filter is that of a dynamic group.
+    /// Whether the filter is that of a dynamic group, so that only stored members count.
     pub(super) is_of_member_url: bool,
 }
 
@@ -265,7 +265,7 @@ impl Planner<'_> {
         Ok((narrowed, if is_exact { Implied::All } else { Implied::Nothing }, u64::MAX))
     }
 
-    /// Finds the narrowest term of an *and*. Cheap lookups go first; ranges only have to beat those.
+    /// Finds the narrowest term of an *and*. Cheap lookups come first, and ranges are used only if they are narrower.
     fn narrowest(&self, terms: &[Term], limit: u64) -> Result<Option<Best>> {
         let mut best: Option<Best> = None;
         for rank in 0..=LAST_RANK {
@@ -290,7 +290,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Combines a lower and an upper bound for a single-valued attribute into one range, narrower than either.
+    /// Combines a lower and an upper bound on a single-valued attribute into one range, which is narrower than either.
     fn narrow_between(&self, terms: &[Term], limit: u64, best: &mut Option<Best>) -> Result<()> {
         let items = || terms.iter().enumerate().filter_map(|(place, term)| Some((place, single(term)?)));
         for (low_place, low) in items() {
@@ -318,8 +318,8 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Returns true if an entry has at most one value of the item's attribute: no subtypes and no options, and
-    /// single-valued by schema.
+    /// Returns true if an entry has at most one value of the item's attribute, because it is single-valued and has no
+    /// subtypes or options.
     fn has_single_value(&self, item: &Item) -> bool {
         let [only] = &*item.attributes else { return false };
         let def = self.state.catalog.attribute(*only);
@@ -334,7 +334,7 @@ impl Planner<'_> {
             if count <= INTERSECTION_COUNT_MIN || count > INTERSECTION_COUNT_MAX {
                 break;
             }
-            // A posting of most entries removes few candidates.
+            // A posting that contains most entries would remove few candidates.
             let limit = INTERSECTION_COUNT_MAX.min(count * 8).min(self.entry_count / 2);
             if best.places & bit(place) != 0 {
                 continue;
@@ -362,7 +362,7 @@ impl Planner<'_> {
         Ok(best)
     }
 
-    /// Returns all ids of the candidates, ascending; `None` if there are too many to read now.
+    /// Returns the ids of all candidates, ascending; `None` if there are too many to read at once.
     fn ids_of(&self, narrowed: &Narrowed) -> Result<Option<Vec<u64>>> {
         let max = to_usize(INTERSECTION_COUNT_MAX);
         if narrowed.count > INTERSECTION_COUNT_MAX || !narrowed.chains.is_empty() {
@@ -384,7 +384,8 @@ impl Planner<'_> {
         Ok(Some(ids))
     }
 
-    /// Returns candidates that include every entry that matches `term`; `None` if there are `limit` or more.
+    /// Returns candidates that include every entry that matches `term`; `None` if there are `limit` or more, or no
+    /// index narrows the term.
     pub(super) fn narrow(&self, term: &Term, limit: u64) -> Result<Option<Narrowed>> {
         match term {
             Term::Constant(Truth::True) | Term::Not(_) => Ok(None),
@@ -445,7 +446,7 @@ impl Planner<'_> {
         match &item.test {
             Test::Equal(_, _) if has_links => self.narrow_links(item, limit),
             Test::Equal(rule, key) => self.narrow_equal(item, description, *rule, key, limit),
-            // For values too long for a key, the index holds the head: bounds are cut to it.
+            // A value too long for a key is indexed by its head, so bounds are cut to that length.
             Test::AtLeast(rule, key) => {
                 let low = head(key);
                 let is_exact = key.len() <= WHOLE_HEAD && description.options.is_empty();
@@ -524,7 +525,7 @@ impl Planner<'_> {
         limit: u64,
     ) -> Result<Option<Narrowed>> {
         let Some(bases) = self.indexed_bases(item, Some(rule)) else { return Ok(None) };
-        // A posting holds the entries that have the value with any options.
+        // A posting contains the entries that have the value under any options.
         let is_exact = description.options.is_empty() && key.len() <= INDEX_KEY_MAX;
         let mut all = Narrowed { is_exact, ..Narrowed::default() };
         for &base in bases.iter() {
@@ -534,7 +535,7 @@ impl Planner<'_> {
     }
 
     fn narrow_links(&self, item: &Item, limit: u64) -> Result<Option<Narrowed>> {
-        // Without a target (a uniqueMember with a UID) the value is text that is not indexed.
+        // Without a target, such as for a uniqueMember with a UID, the value is text that is not indexed.
         let Some(target) = &item.target else { return Ok(None) };
         if item.attributes.iter().any(|id| !self.state.catalog.attribute(*id).is_link) {
             return Ok(None);
@@ -552,7 +553,7 @@ impl Planner<'_> {
         Ok(all.within(limit))
     }
 
-    /// Narrows by a range of the keys of an item's attributes.
+    /// Narrows to the entries in a range of index keys of an item's attributes.
     fn narrow_range(
         &self,
         item: &Item,
@@ -573,7 +574,7 @@ impl Planner<'_> {
         Ok(all.within(limit))
     }
 
-    /// Adds the ids of a range of keys: at once if it is short, otherwise to be gathered later.
+    /// Adds the ids in a range of keys. A short range is read at once, a longer one is gathered later.
     pub(super) fn add_range(
         &self,
         all: &mut Narrowed,
@@ -585,13 +586,13 @@ impl Planner<'_> {
         }
         let range = range();
         let counted = range.count(self.state.read, limit.min(RANGE_COUNTED_MAX))?;
-        // The count beyond the limit is a guess; gathering stops when a scan becomes cheaper.
+        // Above the limit the number is a guess. Gathering stops when a scan becomes cheaper.
         all.count += counted.unwrap_or_else(|| RANGE_COUNTED_MAX.max(self.entry_count / 4));
         all.ranges.push(range);
         Ok(())
     }
 
-    /// Reads the ids of a range if they are few.
+    /// Reads the ids in a range if there are few. Returns false if there are more.
     fn gather_short(&self, mut range: KeyRange, all: &mut Narrowed) -> Result<bool> {
         let before = all.ids.len();
         let ids = &mut all.ids;
@@ -608,7 +609,8 @@ impl Planner<'_> {
         Ok(is_short)
     }
 
-    /// Returns the attributes without options that an item tests, if their values are indexed by the keys of `rule`.
+    /// Returns the attributes without options that an item tests; `None` if their values are not indexed by the keys of
+    /// `rule`.
     fn indexed_bases(&self, item: &Item, rule: Option<MatchingRule>) -> Option<AttributeNumbers> {
         self.bases(item, |def| {
             let shares_keys =
@@ -617,7 +619,8 @@ impl Planner<'_> {
         })
     }
 
-    /// Returns the attributes without options that an item tests; `None` if one of them is not indexed as needed.
+    /// Returns the attributes without options that an item tests; `None` if one of them does not have the required
+    /// index.
     pub(super) fn bases(
         &self,
         item: &Item,
@@ -654,12 +657,13 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Returns the children of the base, or its subtree, if fewer than `limit`.
+    /// Returns a plan with the children of the base, or its subtree, if there are fewer than `limit`.
     fn narrow_by_place(&self, scope: &SearchScope, limit: u64) -> Result<Option<Plan>> {
         let (counter, limit) = match scope.kind {
             Scope::SingleLevel => (children_counter(scope.base), limit.min(COLLECTED_IDS_MAX as u64)),
             _ if !scope.aliased.is_empty() || scope.base == EntryId::ROOT => return Ok(None),
-            // Traversed at once: between slices a branch could move to a place that was already passed.
+            // A subtree is traversed at once, because between slices a branch could move to a place that was already
+            // passed.
             _ => (subtree_counter(scope.base), limit.min(SUBTREE_WALKED_MAX)),
         };
         let count = self.state.read.count(&counter)? as u64 + scope.extras.len() as u64 + 1;
@@ -677,7 +681,7 @@ impl Planner<'_> {
         Ok(Some(Plan::ids(ids)))
     }
 
-    /// Adds the ids of an entry and of all below it, at once.
+    /// Adds the ids of an entry and of all entries below it, at once.
     fn add_subtree(&self, base: EntryId, ids: &mut Vec<u64>) -> Result<()> {
         let mut walked = ids.len();
         ids.push(base.0);
@@ -689,7 +693,7 @@ impl Planner<'_> {
     }
 }
 
-/// Returns the rank of a term of an *and* in planning: single lookups, sets of them, ranges.
+/// Returns the rank in which terms of an *and* are tried: single lookups first, then sets of lookups, then ranges.
 fn rank_of(term: &Term) -> u8 {
     match term {
         Term::Constant(_) => 0,
@@ -702,25 +706,26 @@ fn rank_of(term: &Term) -> u8 {
 
 const LAST_RANK: u8 = 3;
 
-/// Normal values up to this length are index keys as a whole; of longer values the head is.
+/// Maximum length of a normal value that is an index key as a whole. Longer values are indexed by their head of this
+/// length.
 const WHOLE_HEAD: usize = INDEX_KEY_MAX - KEY_HASH_SIZE;
 
-/// Returns the part of a normal value that the index orders by.
+/// Returns the part of a normal value by which the index is ordered.
 fn head(key: &[u8]) -> &[u8] {
     key.get(..WHOLE_HEAD).unwrap_or(key)
 }
 
-/// Converts a count of things in memory, which always fits a `usize`.
+/// Converts a number of things in memory, which always fits into a `usize`.
 fn to_usize(count: u64) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)
 }
 
-/// Returns the bit of a term; 0 beyond 64.
+/// Returns the bit for the term at this index; 0 from the index 64 on.
 fn bit(place: usize) -> u64 {
     if place < 64 { 1 << place } else { 0 }
 }
 
-/// Returns the item of a term that tests one attribute, without options and names in DNs.
+/// Returns the item of a term that tests an attribute without options, and not the values in DNs.
 fn single(term: &Term) -> Option<&Item> {
     let Term::Item(item) = term else { return None };
     let is_plain = matches!(&item.subject, Subject::Attribute(description) if description.options.is_empty());
@@ -730,9 +735,9 @@ fn single(term: &Term) -> Option<&Item> {
 /// Narrowest term of an *and* found so far.
 struct Best {
     narrowed: Narrowed,
-    /// Terms that are the source, one bit each.
+    /// Terms that supply the candidates, one bit each.
     places: u64,
-    /// Terms of those that all candidates satisfy.
+    /// Those of these terms that all candidates match.
     implied: u64,
 }
 

@@ -1,4 +1,5 @@
-//! Filters that are compiled before the base of a search is found, so that memory is read meanwhile.
+//! Filters that are compiled before the base of a search is looked up, so that index keys are prefetched in the
+//! meantime.
 
 use ldap::Scope;
 
@@ -9,12 +10,12 @@ use crate::model::outcome::OperationError;
 use crate::model::rows::{INDEX, with_index_key};
 use crate::tree::TreeState;
 
-/// Most keys that are prefetched for a filter.
+/// Maximum number of keys that are prefetched for a filter.
 const KEYS_MAX: usize = 4;
 
 impl SearchInputs<'_> {
-    /// Compiles the filter and prefetches the index keys of its equality tests. Returns `None` for a search that looks
-    /// up none.
+    /// Compiles the filter and prefetches the index keys of its equality tests. Returns `None` for a search of only its
+    /// base, which uses no index.
     #[inline]
     pub(in super::super) fn filter_ahead(&self) -> Option<Result<Term, OperationError>> {
         if self.request.scope == Scope::BaseObject {

@@ -1,8 +1,8 @@
-//! Chains of links as sources of candidates: the entries from which chains lead to the asserted one.
+//! Chains of links as sources of candidates: the entries from which chains lead to the asserted entry.
 //!
-//! They are followed back from the asserted entry, in slices. Most ends of links are users, which nothing leads to, so
-//! only the few entries with links of their own are kept to be followed. Changes between slices may hide an entry
-//! whose own chain is changed meanwhile.
+//! Chains are followed back from the asserted entry, in slices. Most ends of links are users, from which no links lead
+//! further back, so only the few entries with such links are kept to be followed. An entry whose chain changes between
+//! slices may be missed.
 
 use std::collections::HashSet;
 
@@ -14,26 +14,27 @@ use crate::filter::{Hops, Item, Test, holders_of_text};
 use crate::model::limits::CHAIN_PLANNED_MAX;
 use crate::model::rows::{AttrId, EntryId, link_key};
 
-/// Index keys that cost as much as one link: each end is looked up.
+/// Number of index keys that cost as much as one link, because each end of a link is looked up.
 const KEYS_PER_LINK: usize = 4;
 
-/// Ids of entries from which a chain leads to one.
+/// Ids of the entries from which a chain leads to one entry.
 #[derive(Debug)]
 pub(crate) struct ChainIds {
     hops: Hops,
-    /// Entries to which links are still to be followed, the present one last.
+    /// Entries whose links are still to be followed back, the present one last.
     open: Vec<u64>,
-    /// Attributes of the present one that remain, the present attribute last, and the first id not read.
+    /// Attributes of the present entry that are still to be read, the present attribute last; and the first id not read
+    /// in it.
     attributes: Vec<AttrId>,
     from: u64,
-    /// All entries that were ever in `open`.
+    /// All entries that are or were in `open`.
     seen: HashSet<u64, RandomState>,
-    /// Number of links of the entries in `open`.
+    /// Estimated number of links of the entries in `open` that are not read yet.
     links_left: u64,
 }
 
 impl ChainIds {
-    /// Returns the bytes of memory that it holds.
+    /// Returns the memory that the chains use, in bytes.
     pub(super) fn heap_bytes(&self) -> usize {
         let ids = self.open.capacity() + 2 * self.seen.capacity();
         size_of::<ChainIds>() + ids * size_of::<u64>()
@@ -48,8 +49,8 @@ impl ChainIds {
         Ok(())
     }
 
-    /// Appends ids at the cost of up to `keys_left` keys, which it reduces. Returns true at the end. Stops when there
-    /// are more than `ids_max` ids.
+    /// Appends ids at a cost of up to `keys_left` keys, and deducts the cost. Returns true when the chains are
+    /// exhausted. Stops when there are more than `ids_max` ids.
     pub(super) fn go_on(
         &mut self,
         read: &Read,
@@ -90,7 +91,7 @@ impl ChainIds {
         }
     }
 
-    /// Opens entries, below the present one.
+    /// Adds entries to be followed, and keeps the present one last.
     fn open_all(&mut self, read: &Read, ids: &[u64]) -> Result<()> {
         let present = if self.attributes.is_empty() { None } else { self.open.pop() };
         for id in ids {
@@ -102,7 +103,7 @@ impl ChainIds {
 }
 
 impl Planner<'_> {
-    /// Follows the chains of an item as long as they are short, and leaves the rest to be gathered.
+    /// Follows the chains of an item if they are short. If they are long, leaves the rest to be gathered.
     pub(super) fn narrow_chain(&self, item: &Item, limit: u64) -> Result<Option<Narrowed>> {
         let key: &[u8] = if let Test::InChain(key) = &item.test { key } else { &[] };
         let read = self.state.read;

@@ -1,4 +1,4 @@
-//! Dynamic groups as sources of candidates: the entries that their URLs find.
+//! Dynamic groups as sources of candidates: the entries that searches with their URLs find.
 
 use ldap::Scope;
 
@@ -10,8 +10,8 @@ use crate::model::limits::{COLLECTED_IDS_MAX, SUBTREE_WALKED_MAX};
 use crate::model::rows::{EntryId, children_counter, subtree_counter};
 
 impl Planner<'_> {
-    /// Adds the entries that dynamic groups describe to the stored members of the asserted group, and to those of its
-    /// groups if nested ones count.
+    /// Adds the entries that dynamic groups describe to the stored members of the asserted group. The groups are the
+    /// asserted group and, if nested groups count, those that lead to it.
     #[inline]
     pub(super) fn with_described(
         &self,
@@ -43,14 +43,14 @@ impl Planner<'_> {
                 if all.ids.len() > COLLECTED_IDS_MAX {
                     return Ok(None);
                 }
-                // The source does not decide whether the entry is in the URL's scope.
+                // A candidate need not be in the scope of the URL.
                 all.is_exact = false;
             }
         }
         Ok(all.within(limit))
     }
 
-    /// Returns candidates of a URL, by its filter or by its place.
+    /// Returns the candidates for a URL, from its filter or from its scope, whichever has fewer.
     fn narrow_url(&self, url: &MemberUrl, limit: u64) -> Result<Option<Narrowed>> {
         let Some(base) = base_of(self.state, url)? else { return Ok(Some(Narrowed::default())) };
         if url.scope == Scope::BaseObject {

@@ -1,8 +1,9 @@
-//! Candidates from index rows of parts of values: inner substrings by grams, approximate matches by sounds, and
-//! presence.
+//! Candidates from index keys that are parts of values: grams for inner substrings, and sounds for approximate matches.
+//! Also candidates for presence.
 //!
-//! A matching entry is under all keys that the filter needs. So the shortest posting is read, and its ids are looked up
-//! in the others. Values too long to be split are under a key of their own, which is always included.
+//! A matching entry is listed under all keys that the filter requires. Therefore the shortest posting is read, and its
+//! ids are looked up in the others. Entries with values too long to be split are listed under a special key, which is
+//! always included.
 
 use schema::{MatchingRule, SubstringAssertion};
 
@@ -16,7 +17,7 @@ use crate::model::limits::{COLLECTED_IDS_MAX, ITEM_LOOKUPS_MAX, POSTINGS_INTERSE
 use crate::model::rows::{AttrId, PIECES};
 
 impl Planner<'_> {
-    /// Narrows to the entries that may have all pieces of a substring filter, by their grams.
+    /// Narrows to the entries whose values may contain all parts of a substring filter, by the grams of these parts.
     pub(super) fn narrow_grams(
         &self,
         item: &Item,
@@ -47,7 +48,7 @@ impl Planner<'_> {
         Ok(all.within(limit))
     }
 
-    /// Narrows to the entries that may have words with all of the sounds `codes` in one value.
+    /// Narrows to the entries with a value that may have words with all of the sounds `codes`.
     pub(super) fn narrow_sounds(
         &self,
         item: &Item,
@@ -82,7 +83,7 @@ impl Planner<'_> {
         Ok(all.within(limit))
     }
 
-    /// Adds the entries under all of `contents`, and those with a value that was not split.
+    /// Adds the entries that are listed under all of `contents`, and those with a value that was not split.
     fn add_all_of(
         &self,
         all: &mut Narrowed,

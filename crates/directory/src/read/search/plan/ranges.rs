@@ -1,9 +1,9 @@
-//! Key ranges as sources of candidates: prefixes, ordering and presence in an index, and the names below a parent; and
-//! the gathering of their ids.
+//! Key ranges as sources of candidates, and the gathering of their ids. Ranges of an index serve prefixes, ordering and
+//! presence; a range of `names` has the children of an entry.
 //!
-//! Their ids are not in ascending order, so they are gathered and sorted before the first result. A range may be long,
-//! so it is counted only up to a limit and gathered in slices. An entry whose key does not change is found, whatever
-//! else changes between slices.
+//! The ids in a range do not ascend, so they are gathered and sorted before the first result. A range may be long, so
+//! it is counted only up to a limit and gathered in slices. An entry whose key stays the same is found, whatever else
+//! changes between slices.
 
 use std::ops::Bound;
 
@@ -27,7 +27,7 @@ pub(crate) struct KeyRange {
 }
 
 impl KeyRange {
-    /// Returns the bytes of memory that it holds, without itself.
+    /// Returns the memory that the range uses, without itself, in bytes.
     fn heap_bytes(&self) -> usize {
         let of = |bound: &Bound<Vec<u8>>| match bound {
             Bound::Included(key) | Bound::Excluded(key) => key.capacity(),
@@ -53,26 +53,27 @@ impl KeyRange {
     }
 
     /// Returns the keys of an indexed attribute up to `high`. If `high` `is_cut` short, keys that begin with it are
-    /// included.
+    /// included, because their values may be lower.
     pub(crate) fn at_most(base: AttrId, high: &[u8], is_cut: bool) -> KeyRange {
         let key = index_key(base, high);
         let high = if is_cut { after_prefix(&key) } else { Bound::Included(key) };
         KeyRange { high, ..KeyRange::of_attribute(base) }
     }
 
-    /// Returns the keys of an indexed attribute from `low` to `high`, as in the two functions above.
+    /// Returns the keys of an indexed attribute from `low` to `high`, as [`at_least`](KeyRange::at_least) and
+    /// [`at_most`](KeyRange::at_most) do.
     pub(crate) fn between(base: AttrId, low: &[u8], high: &[u8], is_cut: bool) -> KeyRange {
         let low = Bound::Included(index_key(base, low));
         KeyRange { low, ..KeyRange::at_most(base, high, is_cut) }
     }
 
-    /// Returns the keys of an attribute's grams that begin with `head`, which is not empty.
+    /// Returns the keys of the grams of an attribute that begin with `head`, which must not be empty.
     pub(crate) fn of_gram(base: AttrId, head: &[u8]) -> KeyRange {
         let low = IndexPart::Grams.key(base, head);
         KeyRange { map: PIECES, high: after_prefix(&low), low: Bound::Included(low) }
     }
 
-    /// Returns the names one level below `parent`.
+    /// Returns the keys of `names` for the entries one level below `parent`.
     pub(crate) fn children(parent: EntryId) -> KeyRange {
         let low = parent.0.to_be_bytes().to_vec();
         KeyRange { map: NAMES, high: after_prefix(&low), low: Bound::Included(low) }
@@ -90,9 +91,9 @@ impl KeyRange {
         Ok(Some(count))
     }
 
-    /// Appends the ids of up to `keys_max` keys and, if there are so many, advances the range past them. Returns the
-    /// number of keys; fewer than `keys_max` means the end of the range. Stops when there are more than `ids_max` ids;
-    /// then the range must not be used any more.
+    /// Appends the ids of up to `keys_max` keys, and advances the range past these. Returns the number of keys; fewer
+    /// than `keys_max` means that the range is exhausted. Stops when there are more than `ids_max` ids, after which the
+    /// range must not be used any more.
     pub(crate) fn gather(
         &mut self,
         read: &Read,
@@ -128,7 +129,7 @@ impl KeyRange {
             let (key, id_count) = row?;
             match keys.first_id() {
                 Some(id) if id_count == 1 => ids.push(id),
-                // One key may have the ids of most entries.
+                // A single key may list most entries, so only as many ids as needed are read.
                 _ => drop(read.ids(self.map, key)?.next_block(ids, ids_max + 1 - ids.len())?),
             }
             count += 1;
@@ -164,23 +165,24 @@ pub(crate) struct Gathering {
     /// Remaining chains, the present one last.
     chains: Vec<ChainIds>,
     ids: Vec<u64>,
-    /// Number of ids at which a scan is cheaper.
+    /// Number of ids above which a scan is cheaper.
     ids_max: usize,
 }
 
-/// State of a [`Gathering`].
+/// Progress of a [`Gathering`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Gathered {
     /// More keys are left.
     Partly,
-    /// All ids: ascending, each once.
+    /// All ids, ascending, each once.
     All(Vec<u64>),
     /// There are too many ids.
     TooMany,
 }
 
 impl Gathering {
-    /// Creates a gathering of the ids of ranges and chains in addition to `ids`. More than `ids_max` are too many.
+    /// Creates a gathering of the ids in ranges and chains, in addition to `ids`. It ends if there are more than
+    /// `ids_max`.
     pub(crate) fn new(
         (ranges, chains): (Vec<KeyRange>, Vec<ChainIds>),
         ids: Vec<u64>,
@@ -189,7 +191,7 @@ impl Gathering {
         Gathering { ranges, chains, ids, ids_max: super::to_usize(ids_max).min(COLLECTED_IDS_MAX) }
     }
 
-    /// Returns the bytes of memory that it holds, without itself.
+    /// Returns the memory that the gathering uses, without itself, in bytes.
     pub(crate) fn heap_bytes(&self) -> usize {
         let keys: usize = self.ranges.iter().map(KeyRange::heap_bytes).sum();
         let chains = self.chains.iter().map(ChainIds::heap_bytes).sum::<usize>();
@@ -230,7 +232,7 @@ impl Gathering {
     }
 }
 
-/// Returns the end of the keys that begin with `prefix`.
+/// Returns the upper bound of the keys that begin with `prefix`.
 fn after_prefix(prefix: &[u8]) -> Bound<Vec<u8>> {
     let mut end = prefix.to_vec();
     while let Some(last) = end.pop() {
