@@ -1,8 +1,8 @@
-//! The matched values control (RFC 3876): returns only those readable values that match one of some filter items.
+//! The matched values control (RFC 3876): returns only readable values that match one of the control's filter items.
 //!
-//! A member of a large group is found by lookup and not by a scan of the others: if all items on an attribute test
-//! equality, each is one lookup, whatever else the entry has. An attribute without matching values is left out, as in
-//! the RFC's examples and by OpenLDAP; the wording of its section 2 would return it without values.
+//! If all items on an attribute test equality, each is one lookup, so that a member of a large group is found without a
+//! scan of the other members. An attribute without matching values is omitted, as in the examples of the RFC and in
+//! OpenLDAP; the wording of section 2 of the RFC would return it without values.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -26,16 +26,16 @@ use crate::tree::stored_values::for_each_value;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Octets of values that cost as much to test as one candidate.
+/// Number of octets of values that cost as much to test as one candidate.
 const OCTETS_PER_CANDIDATE: usize = 1_024;
 
-/// Filter items, of which a value must match one.
+/// Filter items for returned values. A value is returned if it matches one of them.
 #[derive(Clone, Debug)]
 pub(super) struct MatchedValues {
     items: Vec<Arc<Term>>,
 }
 
-/// Values of an attribute that are returned, as far as known.
+/// Values of an attribute to return, as far as they are known without a scan.
 pub(super) enum Passing {
     /// No values.
     None,
@@ -47,7 +47,7 @@ pub(super) enum Passing {
 }
 
 impl MatchedValues {
-    /// Returns the items of a search; `None` if it has none, or requests types only.
+    /// Returns the filter items of a search; `None` if it has none, or if it requests only attribute types.
     pub(super) fn of(inputs: &SearchInputs<'_>) -> Result<Option<MatchedValues>> {
         let items = inputs.controls.matched_values().filter(|_| !inputs.request.types_only);
         let Some(items) = items else { return Ok(None) };
@@ -66,12 +66,12 @@ impl MatchedValues {
         self.items.len()
     }
 
-    /// Returns the bytes of memory that they hold, without themselves.
+    /// Returns the memory that the items use, without themselves, in bytes.
     pub(super) fn heap_bytes(&self) -> usize {
         self.items.iter().map(|item| size_of::<Term>() + item.heap_bytes()).sum()
     }
 
-    /// Resolves the named entries again.
+    /// Resolves the names in the items again.
     pub(super) fn catch_up(&mut self, state: TreeState<'_>) -> Result<()> {
         self.items.iter_mut().try_for_each(|item| Arc::make_mut(item).find_targets_in(state))
     }
@@ -83,13 +83,13 @@ impl MatchedValues {
         (!items.is_empty()).then_some(MatchedValues { items })
     }
 
-    /// Returns true if a value of their attribute matches one of them.
+    /// Returns true if a value matches one of the items, all of which must concern its attribute.
     pub(super) fn pass(&self, schema: &Schema, value: &[u8], key: &mut Vec<u8>) -> bool {
         self.items.iter().any(|item| passes(item, schema, value, key))
     }
 
-    /// Returns the matching values of a stored attribute as far as they are known without a scan. `view` decides which
-    /// may be read.
+    /// Returns the matching values of a stored attribute, as far as they are known without a scan. `view` decides which
+    /// values the requester may read.
     pub(super) fn of_stored(
         &self,
         state: TreeState<'_>,
@@ -121,7 +121,7 @@ impl MatchedValues {
         Ok(Passing::These(values))
     }
 
-    /// Returns the matching ones of the encoded values of a virtual attribute.
+    /// Returns those of the encoded values of a virtual attribute that match.
     pub(super) fn of_computed(&self, catalog: &Catalog, type_id: TypeId, values: &[u8]) -> Vec<u8> {
         let description = AttributeDescription::of(type_id);
         let Some(about) = self.about(catalog, &description) else { return Vec::new() };
@@ -135,7 +135,7 @@ impl MatchedValues {
         passing
     }
 
-    /// Returns an entry outside the tree with only the values that match.
+    /// Returns a copy of an entry outside the tree that has only the values that match.
     pub(super) fn of_virtual(&self, catalog: &Catalog, entry: &VirtualEntry) -> VirtualEntry {
         let mut key = Vec::new();
         let mut left = VirtualEntry::new(entry.dn.clone());
@@ -148,8 +148,8 @@ impl MatchedValues {
         left
     }
 
-    /// As [`ResultWriter::put_entry`], with only the values that match. Returns the cost in candidates; `None`, with
-    /// nothing appended, if there is too much to examine at once.
+    /// Like [`ResultWriter::put_entry`], but writes only the values that match. Returns the cost in candidates; `None`,
+    /// with nothing appended, if there is too much to examine at once.
     pub(super) fn put_entry<'s>(
         &self,
         writer: &mut ResultWriter,
@@ -171,7 +171,8 @@ impl MatchedValues {
         Ok(Some(u32::try_from(looked_at / OCTETS_PER_CANDIDATE).unwrap_or(u32::MAX)))
     }
 
-    /// Appends the attributes. Returns the octets of values examined, counted for each item; `None` if too many.
+    /// Appends the attributes. Returns the number of octets of values examined, counted once for each item; `None` if
+    /// there are too many.
     fn put_attributes<'s>(
         &self,
         writer: &mut ResultWriter,
@@ -239,7 +240,7 @@ fn put_attribute(out: &mut Vec<u8>, name: &str, values: &[u8]) {
 fn is_about(item: &Term, catalog: &Catalog, description: &AttributeDescription) -> bool {
     let facts = catalog.type_facts(description.type_id);
     match item {
-        // Presence of objectClass, which every entry has.
+        // A presence test of objectClass, which every entry has, is compiled to this constant.
         Term::Constant(truth) => *truth == Truth::True && facts.is_object_class,
         Term::Class(_) => facts.is_object_class,
         Term::StructuralClass(_) => {
@@ -273,8 +274,8 @@ fn passes(item: &Term, schema: &Schema, value: &[u8], key: &mut Vec<u8>) -> bool
     }
 }
 
-/// Finds the value that an item tests for, in an attribute with values in rows of their own; `None` if the values must
-/// be scanned.
+/// Looks up the value that an item tests for, in an attribute with values in separate rows. Returns `None` if the
+/// values must be scanned.
 fn find_value(
     item: &Term,
     state: TreeState<'_>,

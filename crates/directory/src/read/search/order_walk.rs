@@ -1,4 +1,4 @@
-//! Traversal of a sort order, some keys at a time.
+//! Traversal of a sort order, a limited number of keys at a time.
 
 use std::ops::Bound;
 
@@ -13,23 +13,23 @@ use crate::tree::TreeState;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Position of a search in a sort order.
+/// State of the traversal of a sort order by a search.
 pub(super) struct Walk {
     pub(super) number: u32,
     pub(super) is_reversed: bool,
-    /// Bound before the first result.
+    /// Bound at which the traversal starts.
     pub(super) start: Bound<Vec<u8>>,
     /// Number of keys to take.
     pub(super) left: u64,
-    /// Whether the entries of the order are exactly the results, so that none is examined in vain.
+    /// Whether the entries of the order are exactly the results, so that every entry examined is a result.
     pub(super) is_exact: bool,
 }
 
 impl Walk {
-    /// Returns the next keys, after `last` if there is one.
+    /// Returns the keys after `last`, or from the start if there is none.
     ///
     /// # Errors
-    /// busy if the order is gone; the store failed.
+    /// busy if the sort order no longer exists; the store failed.
     pub(super) fn next_keys(
         &mut self,
         state: TreeState<'_>,
@@ -54,13 +54,13 @@ impl Walk {
         Ok(keys)
     }
 
-    /// Converts a key of the order to one of the results, or back.
+    /// Converts between a key of the order and a key of the results, which differ if the direction is reversed.
     pub(super) fn turned(&self, key: &[u8]) -> Vec<u8> {
         key.iter().map(|octet| if self.is_reversed { !octet } else { *octet }).collect()
     }
 }
 
-/// Returns the orders that have all of their rows.
+/// Returns the sort orders all of whose rows are built.
 pub(super) fn complete<'s>(state: TreeState<'s>) -> impl Iterator<Item = (&'s SortOrder, &'s SortOrderRule)> {
     let orders = state.catalog.sort_orders.iter().filter(|order| order.row.phase == Phase::Complete);
     orders.filter_map(|order| Some((order, order.rule.as_ref()?)))

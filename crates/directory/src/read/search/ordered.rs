@@ -1,12 +1,12 @@
-//! Sorted results from a sort order: a traversal of its rows in place of collecting and sorting.
+//! Sorted results from a sort order: its rows are traversed, so that results need not be collected and sorted.
 //!
-//! An order can serve a search if it has the requested sort keys, or exactly their reverse, contains every entry that
-//! the search may find, and puts each of them where the requester would: it may read the sorted values at every entry
-//! that it may see. The traversal examines the entries as any search does, one after another, until enough are found.
-//! It is chosen if it is likely to examine fewer than there are candidates.
+//! An order can serve a search under three conditions. It has the requested sort keys, or exactly their reverse. It
+//! contains every entry that the search may find. The requester may read the sorted values at every entry that it may
+//! see, so that their order reveals nothing. The traversal examines the entries one after another, as any search does,
+//! until enough are found. It is chosen if it is likely to cost less than examining all candidates.
 //!
-//! A part of a list also needs the number of results before and in it. It comes from the order only if the entries of
-//! the order are exactly the results: the same filter and place, and the requester may see all of them.
+//! A part of a list also needs the number of results before it and in it. It comes from the order only if the entries
+//! of the order are exactly the results: filter and place are the same, and the requester may see all entries.
 
 use std::ops::Bound;
 
@@ -30,22 +30,23 @@ use crate::tree::TreeState;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Factor by which examining an entry of an order is cheaper than a candidate that is kept, sorted and examined again.
+/// Factor by which an entry of an order costs less to examine than a candidate, which is kept, sorted and examined
+/// again.
 const WALK_ADVANTAGE: u64 = 2;
 
-/// Parts of a search on which the choice of an order depends.
+/// Facts about a search on which the choice of an order depends.
 pub(super) struct OrderedSearch<'s> {
     pub(super) state: TreeState<'s>,
     pub(super) rights: &'s EffectiveRights,
     pub(super) scope: &'s SearchScope,
     pub(super) filter: &'s Term,
     pub(super) plan: &'s Plan,
-    /// Maximum number of results, 0 for any.
+    /// Maximum number of results; 0 for no limit.
     pub(super) size_limit: u32,
 }
 
 impl OrderedSearch<'_> {
-    /// Finds an order for the results, and their beginning in it. Returns `None` if they are to be sorted.
+    /// Finds an order for the results, and the start in it. Returns `None` if the results must be sorted.
     pub(super) fn walk(&self, sorting: &mut Sorting) -> Result<Option<Walk>> {
         let SearchScope { kind, aliased, extras, subentries, .. } = self.scope;
         if *kind == Scope::BaseObject
@@ -77,7 +78,8 @@ impl OrderedSearch<'_> {
         Ok(None)
     }
 
-    /// Returns whether the results are in the reverse of an order; `None` if they are in another order.
+    /// Returns true if the requested order is the reverse of a sort order, and false if it is the same. Returns `None`
+    /// if it is neither.
     fn direction(&self, rule: &SortOrderRule, sorting: &Sorting) -> Option<bool> {
         let schema = &self.state.catalog.schema;
         let is_reversed = sorting.by.first()?.is_reversed;
@@ -91,7 +93,7 @@ impl OrderedSearch<'_> {
         is_same.then_some(is_reversed)
     }
 
-    /// Returns the order if it contains all results, in places that reveal nothing.
+    /// Returns the order if it contains all results and the positions of entries in it reveal nothing.
     fn ready(&self, rule: &SortOrderRule) -> Result<Option<ReadyOrder>> {
         let (state, base) = (self.state, self.scope.base);
         let ready = ReadyOrder::of(state, rule)?;
@@ -104,7 +106,7 @@ impl OrderedSearch<'_> {
         Ok(serves.then_some(ready))
     }
 
-    /// Returns the beginning of the results, or of the page, if that costs less than sorting.
+    /// Returns the traversal from the start of the results or of the page, if that costs less than sorting.
     fn beginning(&self, mut walk: Walk, sorting: &Sorting) -> Result<Option<Walk>> {
         let count = rows_of(walk.number).count(self.state.read)?;
         let candidates = self.plan.candidate_count;
@@ -122,7 +124,7 @@ impl OrderedSearch<'_> {
         Ok(Some(walk))
     }
 
-    /// Returns the beginning of a part of the list.
+    /// Returns the traversal of the requested part of the list.
     fn part(&self, mut walk: Walk, sorting: &mut Sorting) -> Result<Walk> {
         walk.left = 0;
         let Some(window) = sorting.window.as_deref_mut() else { return Ok(walk) };
@@ -147,7 +149,7 @@ impl OrderedSearch<'_> {
         Ok(walk)
     }
 
-    /// Returns true if all entries of the order are in the scope.
+    /// Returns true if the scope of the search contains all entries of the order.
     fn is_whole_place(&self, rule: &SortOrderRule, ready: &ReadyOrder) -> Result<bool> {
         let (state, base, kind) = (self.state, self.scope.base, self.scope.kind);
         if has_signposts(state)? {
@@ -165,7 +167,7 @@ impl OrderedSearch<'_> {
         Ok(is_top && is_deep && (has_base || ready.key(state, base, &mut Default::default())?.is_none()))
     }
 
-    /// Returns true if the requester sees each entry of the order, and may test the filter there.
+    /// Returns true if the requester may see each entry of the order and test the filter there.
     fn sees_all(&self, rule: &SortOrderRule) -> Result<bool> {
         let asked = filter_types(self.filter, self.state.catalog);
         let mut types = rule.watched.clone();
@@ -175,7 +177,7 @@ impl OrderedSearch<'_> {
     }
 }
 
-/// Returns true if there are aliases or referrals: whether they, and entries below them, are results depends on the
+/// Returns true if there are aliases or referrals. Whether they and the entries below them are results depends on the
 /// request.
 fn has_signposts(state: TreeState<'_>) -> Result<bool> {
     let is_signpost = |flags: NodeFlags| flags.is_alias() || flags.is_referral();
@@ -189,7 +191,7 @@ fn has_signposts(state: TreeState<'_>) -> Result<bool> {
     Ok(false)
 }
 
-/// Returns the least key that is greater than all keys that begin with these octets; `None` if there is none.
+/// Returns the least key that is greater than all keys that begin with these octets; `None` if there is no such key.
 fn after_all(mut beginning: Vec<u8>) -> Option<Vec<u8>> {
     while beginning.pop_if(|last| *last == u8::MAX).is_some() {}
     *beginning.last_mut()? += 1;

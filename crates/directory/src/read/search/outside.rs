@@ -1,7 +1,7 @@
 //! Searches outside the tree: the root DSE, the subschema subentry, `cn=monitor`, and for the administrator
 //! `cn=config`.
 //!
-//! A search from above finds none of them: as in other servers, a client must name them.
+//! A search from the root of the tree finds none of them. As in other servers, a client must name them as the base.
 
 use std::borrow::Cow;
 
@@ -23,11 +23,11 @@ use crate::snapshot::Snapshot;
 /// An entry outside the tree with its normal name.
 pub(crate) type Named<'s> = (Vec<u8>, Cow<'s, VirtualEntry>);
 
-/// Returns the entries at and below `dn` in one of the trees outside the directory tree, with their normal names;
-/// `None` if `dn` names none there. The entry itself comes first.
+/// Returns the entries at and below `dn`, with their normal names, if `dn` is outside the directory tree; otherwise
+/// `None`. The entry with the name `dn` comes first.
 ///
 /// # Errors
-/// insufficientAccessRights; noSuchObject for a name below `cn=monitor` or `cn=config` that no entry has.
+/// insufficientAccessRights; noSuchObject if no entry below `cn=monitor` or `cn=config` has the name.
 pub(crate) fn entries<'s>(
     snapshot: &'s Snapshot,
     rights: &EffectiveRights,
@@ -64,7 +64,7 @@ pub(crate) fn entries<'s>(
             found.push((key, Cow::Owned(entry)));
         }
     }
-    // Superiors, which have shorter names, come first.
+    // This puts superiors first, because they have shorter names.
     found.sort_by_key(|(key, _)| key.len());
     if found.first().is_none_or(|(key, _)| *key != name.key) {
         let what = format!("there is no entry {}", Quoted(dn.text()));
@@ -73,24 +73,25 @@ pub(crate) fn entries<'s>(
     Ok(Some(found))
 }
 
-/// Results of a search outside the tree, computed at its start: messages of entries in sequence.
+/// Results of a search outside the tree, all computed at its start.
 #[derive(Default)]
 pub(super) struct Results {
     messages: Vec<u8>,
-    /// End of each message.
+    /// End of each message in `messages`.
     ends: Vec<usize>,
     /// Number of results on earlier pages.
     passed_over: usize,
-    /// Maximum number of further results to send; 0 for all.
+    /// Maximum number of further results to send; 0 for no limit.
     size_limit: u32,
     pub(super) entries_sent: u64,
 }
 
 impl Results {
-    /// Searches `entries`, the base and the entries below it.
+    /// Searches `entries`: the base, followed by the entries below it.
     ///
     /// # Errors
-    /// assertionFailed; unwillingToPerform and unavailableCriticalExtension for controls that need a tree.
+    /// assertionFailed; unwillingToPerform and unavailableCriticalExtension for controls that apply only to entries of
+    /// the tree.
     pub(super) fn of(inputs: &SearchInputs<'_>, entries: &[Named<'_>]) -> Result<Results, OperationError> {
         let SearchInputs { snapshot, rights, id, request, controls, .. } = *inputs;
         let catalog = snapshot.state().catalog;
@@ -139,7 +140,7 @@ impl Results {
         Ok(results)
     }
 
-    /// Limits the results to a page of up to `room` entries after the first `from`.
+    /// Limits the results to a page of up to `room` entries, without the first `from`.
     pub(super) fn turn_to(&mut self, from: u64, room: u32) {
         self.passed_over = usize::try_from(from).unwrap_or(usize::MAX).min(self.ends.len());
         self.size_limit = room;
@@ -163,12 +164,12 @@ impl Results {
         self.ends.len() as u64
     }
 
-    /// Returns the number of results on earlier pages and this one.
+    /// Returns the total number of results on earlier pages and on this one.
     pub(super) fn next(&self) -> u64 {
         self.passed_over as u64 + self.entries_sent
     }
 
-    /// Returns the bytes of memory that they hold, without themselves.
+    /// Returns the memory that the results use, without themselves, in bytes.
     pub(super) fn heap_bytes(&self) -> usize {
         self.messages.capacity() + self.ends.capacity() * size_of::<usize>()
     }

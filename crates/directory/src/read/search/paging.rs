@@ -1,7 +1,7 @@
 //! Paged searches (RFC 2696) without state on the server.
 //!
-//! Results come in ascending entry id unless they are sorted. So a page is a search that begins at an id and ends after
-//! some entries. The cookie holds the state for the next page:
+//! Results come in ascending entry id unless they are sorted, so a page is a search that begins at an id and ends after
+//! some entries. The cookie contains the state for the next page:
 //!
 //! ```text
 //! offset  size  content
@@ -21,14 +21,15 @@
 //!  9 + n    16  the seal, as above
 //! ```
 //!
-//! Integers are big-endian. The key of the HMAC is the data directory's generation, so a cookie is valid on any
+//! Integers are big-endian. The key of the HMAC is the generation of the data directory, so a cookie is valid on any
 //! connection, more than once, and after a restart. It is refused with another request, from another requester, and
-//! after the data directory was created anew, because ids then name other entries. A forged cookie would reveal only
-//! entries that its sender may find anyway; the seal turns a mistake into an error instead of wrong results.
+//! after the data directory was created anew, because ids then denote other entries. A forged cookie would reveal only
+//! entries that its sender may find anyway. The seal ensures that a wrong cookie results in an error and not in wrong
+//! results.
 //!
 //! An entry that matches throughout is on exactly one page, whatever is added, changed and deleted between pages. An
-//! entry that begins to match meanwhile is on at most one. For sorted results this holds as long as an entry keeps its
-//! place among them.
+//! entry that begins to match between pages is on at most one. For sorted results this holds as long as the sort key of
+//! the entry stays the same.
 
 use hmac::{Hmac, Mac};
 use ldap::{PagedResults, ResultCode};
@@ -40,18 +41,18 @@ use crate::model::outcome::OperationError;
 use crate::read::page_request::{Cookie, CookieBytes, POSITION_SIZE, PageRequest, SEAL_SIZE};
 use crate::snapshot::page_key::PageKey;
 
-/// The first octet of a cookie: every page is planned by itself, or a scan is known to be best.
+/// First octet of a cookie, if each page chooses its own plan. The next constant means that pages scan.
 const PLANNED: u8 = 1;
 const SCANNED: u8 = 2;
 /// First octet of the cookie of sorted results.
 const SORTED: u8 = 3;
 
-/// Octets before the key in the cookie of sorted results.
+/// Number of octets before the key in the cookie of sorted results.
 const SORTED_HEAD_SIZE: usize = 9;
 
 impl PageKey {
-    /// Returns the HMAC state over the requester and the request, except the page size and the time limit, which may
-    /// change from page to page.
+    /// Returns the HMAC state after the requester and the request. It excludes the page size and the time limit, which
+    /// may differ from page to page.
     pub(super) fn seal(&self, inputs: &SearchInputs<'_>) -> Hmac<Sha256> {
         let SearchInputs { context, request, controls, .. } = *inputs;
         let mut seal = self.0.clone();
@@ -96,7 +97,7 @@ impl PageKey {
 
 /// Start of the next page.
 pub(super) enum NextPage<'a> {
-    /// This id, and whether the page scans.
+    /// At this entry id. The second field is whether the page scans.
     From(u64, bool),
     /// After the result with this sort key.
     Behind(&'a [u8]),
@@ -107,15 +108,15 @@ pub(super) struct Paging {
     seal: Hmac<Sha256>,
     /// Maximum number of entries of the page; 0 ends the sequence.
     size: u32,
-    /// Size limit of the request for all pages together; 0 for none.
+    /// Size limit of the request, which applies to all pages in total; 0 for none.
     size_limit: u32,
-    /// Start of the page: 0 for the first one.
+    /// Entry id at which the page starts: 0 for the first page.
     pub(super) from: u64,
-    /// The key after which it begins, if results are sorted and it is not the first page.
+    /// Sort key after which the page starts; `None` for the first page, and if results are not sorted.
     pub(super) after: Option<Box<[u8]>>,
     /// Number of entries on previous pages.
     returned_before: u64,
-    /// Whether it is known that the page scans, so that it needs no plan.
+    /// Whether the cookie states that the page scans, so that it needs no plan.
     pub(super) scans: bool,
 }
 
@@ -144,30 +145,30 @@ impl Paging {
         Ok(Paging { seal, size, size_limit, from, after, returned_before, scans })
     }
 
-    /// Returns true if the previous pages were not sorted, so that this one is not, either.
+    /// Returns true if the previous page was not sorted. Then this page must not be sorted either.
     pub(super) fn goes_on_unsorted(&self) -> bool {
         self.from > 0
     }
 
-    /// Returns true if the client ends the sequence (RFC 2696 section 3). There is no state to drop.
+    /// Returns true if the client ends the sequence of pages (RFC 2696 section 3). The server has no state to drop.
     pub(super) fn is_abandoned(&self) -> bool {
         self.size == 0
     }
 
-    /// Returns the maximum number of entries of the page: the requested number, within what previous pages left of the
-    /// request's size limit.
+    /// Returns the maximum number of entries of the page: the requested number, limited to the rest of the request's
+    /// size limit.
     pub(super) fn room(&self) -> u32 {
         if self.size_limit == 0 {
             return self.size;
         }
-        // A cookie is issued only while entries are left.
+        // At least 1, because a cookie is issued only if entries are left.
         let left = u64::from(self.size_limit).saturating_sub(self.returned_before).max(1);
         self.size.min(u32::try_from(left).unwrap_or(u32::MAX))
     }
 
     /// Returns the result code of the page and the value of the response control, for a search that ends with `code`
-    /// after `returned` entries. sizeLimitExceeded means that the page was full; the page `next` begins with the entry
-    /// that did not fit. `estimate` is the estimated number of entries of all pages.
+    /// after `returned` entries. If `code` is sizeLimitExceeded, the page is full, and the next one starts at `next`.
+    /// `estimate` is the estimated number of entries of all pages.
     pub(super) fn end(
         &self,
         code: ResultCode,

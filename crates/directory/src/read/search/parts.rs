@@ -1,12 +1,13 @@
-//! A long search in parts: several threads scan ranges of entry ids, each on its own snapshot.
+//! A long search in parts: several threads scan ranges of entry ids, each thread on its own snapshot.
 //!
-//! The guarantees of a search still hold. Entry ids never change and are never reused, every id lies in one range, and
-//! every range is scanned once. So an entry that matches throughout is returned exactly once, an entry that changes
-//! meanwhile at most once, and each result is consistent because it is read on one snapshot. [`Search::take`] receives
-//! the pieces in ascending order of ids, and enforces the limits as if it had examined the candidates itself.
+//! The guarantees of a search still hold. Entry ids never change and are never reused, every id is in one range, and
+//! every range is scanned once. Therefore an entry that matches throughout is returned exactly once, and an entry that
+//! changes during the search at most once. Each result is consistent, because it is read on one snapshot.
+//! [`Search::take`] receives the pieces in ascending order of ids, and enforces the limits as if it had examined the
+//! candidates itself.
 //!
-//! This crate starts no thread. The caller copies the [`PartScanner`] for each thread, distributes ranges, and returns
-//! the pieces in order.
+//! This crate starts no threads. The caller copies the [`PartScanner`] for each thread, distributes the ranges, and
+//! passes the pieces to the search in order.
 //!
 //! [`Search::take`]: super::Search::take
 
@@ -18,47 +19,47 @@ use crate::model::rows::EntryId;
 use crate::snapshot::Snapshot;
 use crate::tree::TreeState;
 
-/// Scans ranges of the candidates of one search. `Send`; owns all its data.
+/// Scanner for ranges of the candidates of one search. It is `Send` and owns all its data.
 pub struct PartScanner(Scanner);
 
-/// Results of a range of ids.
+/// Piece: the results of a range of ids.
 #[derive(Debug)]
 pub struct Piece {
-    /// Messages of entries, in sequence.
+    /// The messages of the results, one after another.
     pub(super) results: Vec<u8>,
     pub(super) marks: Vec<Mark>,
     /// Number of candidates examined.
     pub(super) examined_count: u64,
-    /// Number of candidates that were no results.
+    /// Number of candidates that are not results.
     pub(super) rejected_count: u64,
-    /// A result after the others that is too large for a piece.
+    /// A result that follows the others and is too large for a piece.
     pub(super) giant: Option<EntryId>,
-    /// Elapsed microseconds, if the search is measured.
+    /// Elapsed microseconds, if the search is explained.
     pub(super) micros: u64,
-    /// Reason for the end; results before an error are valid.
+    /// Reason for the end of the piece. Results before an error are valid.
     pub(super) end: Result<PieceEnd, OperationError>,
 }
 
-/// A result in a piece.
+/// One result of a piece.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
     pub(super) id: EntryId,
-    /// End of its message.
+    /// End of the message of the result.
     pub(super) end: usize,
-    /// Number of candidates of the piece rejected before it.
+    /// Number of rejected candidates of the piece before this result.
     pub(super) rejected_before: u64,
 }
 
-/// End of a piece.
+/// Reason for the end of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PieceEnd {
-    /// The budget was used up: the range continues at this id.
+    /// The budget was used up; the rest of the range starts at this id.
     Cut(u64),
-    /// The range is complete; the next candidate, after the range, has this id or a greater one.
+    /// The range is complete. No candidate after it has an id lower than this one.
     Complete(u64),
-    /// There are no candidates after the range either.
+    /// The range is complete, and there are no candidates after it.
     Last,
-    /// The search failed here.
+    /// The search failed.
     Failed,
 }
 
@@ -72,7 +73,7 @@ impl PartScanner {
         PartScanner(self.0.copy())
     }
 
-    /// Examines the candidates with ids in `from..end`, until the budget is used up.
+    /// Examines the candidates with ids in `from..end` until the budget is used up.
     pub fn examine(&mut self, snapshot: &Snapshot, from: u64, end: u64, budget: &Budget) -> Piece {
         let mut piece = Piece::empty(PieceEnd::Last);
         let mut results = Vec::new();
@@ -117,23 +118,23 @@ impl Piece {
         self.micros = micros;
     }
 
-    /// Returns the end of the piece.
+    /// Returns the reason for the end of the piece.
     pub fn end(&self) -> PieceEnd {
         *self.end.as_ref().unwrap_or(&PieceEnd::Failed)
     }
 
-    /// Returns the size of the results in bytes.
+    /// Returns the size of the results, in bytes.
     pub fn size(&self) -> usize {
         self.results.len()
     }
 
-    /// Number of candidates examined.
+    /// Returns the number of candidates examined.
     pub fn examined_count(&self) -> u64 {
         self.examined_count
     }
 }
 
-/// Only counts; [`Search::take`](super::Search::take) enforces the limits.
+/// A piece only counts. [`Search::take`](super::Search::take) enforces the limits.
 impl Sink for Piece {
     fn examined(&mut self) {
         self.examined_count += 1;

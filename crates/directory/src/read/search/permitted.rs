@@ -1,8 +1,8 @@
-//! A search under access rules: decides which candidates, and which of their attributes, the requester may see.
+//! A search under access rules: decides which candidates the requester may see, and which of their attributes.
 //!
 //! A filter item on an attribute that the requester may not search is Undefined (RFC 4511 section 4.5.1.7). An
-//! Undefined item never turns a non-match into a match. So candidates are found by the whole filter, and each match is
-//! evaluated again by the part of the filter that the rights at that entry permit.
+//! Undefined item never turns a non-match into a match. Therefore the whole filter selects candidates first, and each
+//! match is evaluated again with the part of the filter that the rights at that entry permit.
 
 use std::sync::Arc;
 
@@ -16,17 +16,17 @@ use crate::model::access_rule::SEARCH;
 use crate::model::outcome::OperationError;
 use crate::tree::TreeState;
 
-/// Rights at the entries of one search under access rules, and what they leave of its filter.
+/// Rights of the requester at the entries of one search, and the permitted parts of its filter.
 #[derive(Debug, Default)]
 pub(super) struct Permitted {
     walk: Walk,
-    /// Permitted part of the filter under rights already met; `None` if that is the whole filter.
+    /// Permitted part of the filter for each set of rights met so far; `None` if the whole filter is permitted.
     filters: Vec<(Arc<EntryRights>, Option<Term>)>,
 }
 
 impl Permitted {
-    /// Returns true if an entry that matches the filter is a result for this requester, and prepares the writer for its
-    /// readable attributes.
+    /// Returns true if an entry that matches the filter is a result for this requester. Then the writer is prepared to
+    /// write its readable attributes.
     pub(super) fn admits<'s>(
         &mut self,
         state: TreeState<'s>,
@@ -56,8 +56,8 @@ impl Permitted {
         Ok(true)
     }
 
-    /// Returns true if the requester may see the entry, even if it does not match the filter, and prepares the writer
-    /// for its readable attributes.
+    /// Returns true if the requester may see the entry, even if it does not match the filter. Then the writer is
+    /// prepared to write its readable attributes.
     pub(super) fn shows(
         &mut self,
         state: TreeState<'_>,
@@ -84,15 +84,15 @@ impl Permitted {
     }
 }
 
-/// Maximum number of prepared filters.
+/// Maximum number of permitted filters that are kept.
 const FILTERS_MAX: usize = 16;
 
 /// Attributes that a filter tests.
 #[derive(Debug, Default)]
 pub(super) struct FilterTypes {
-    /// The types, including subtypes.
+    /// The attribute types, including subtypes.
     pub(super) types: Vec<TypeId>,
-    /// Links that it follows from entry to entry, also those to groups for memberOf.
+    /// Links that the filter follows from entry to entry, including links to groups for memberOf.
     pub(super) hops: Vec<Hops>,
 }
 
@@ -129,7 +129,7 @@ fn add_filter_types(filter: &Term, catalog: &Catalog, asked: &mut FilterTypes) {
     }
 }
 
-/// Returns true if an entry that matches the filter and may be browsed is a result under these rights.
+/// Returns true if an entry is a result under these rights. The entry must match the filter and be visible.
 pub(super) fn is_found<'s>(
     state: TreeState<'s>,
     filter: &Term,

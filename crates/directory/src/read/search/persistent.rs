@@ -33,13 +33,14 @@ impl Persistent {
         Ok(Some(Persistent { asked, change: None }))
     }
 
-    /// Sets the change of the next entry. Returns false if the client did not subscribe to this change type.
+    /// Sets the change to report with the next entry. Returns false if the client did not subscribe to this change
+    /// type.
     pub(super) fn set_change(&mut self, change: ChangeType, previous_dn: Option<String>) -> bool {
         self.change = self.asked.returns_entry_changes.then_some((change, previous_dn));
         self.asked.wants(change)
     }
 
-    /// Returns the value of the entry change notification control; `None` for first results, and for clients that do
+    /// Returns the value of the entry change notification control; `None` for first results, and for clients that did
     /// not ask for it.
     pub(super) fn change_value(&self) -> Option<Vec<u8>> {
         let (change_type, previous_dn) = self.change.as_ref()?;
