@@ -117,7 +117,7 @@ impl Walk {
         if walk.ahead.front() == Some(&segment) && offset > HEADER_LEN as u64 {
             walk.ahead.pop_front();
             walk.enter(segment)?;
-            // The earlier walk has already reported the damage of the header. The hash to which the next block links is
+            // The earlier walk has already reported any damage of the header. The hash to which the next block links is
             // not known.
             walk.found.clear();
             walk.offset = offset.min(walk.end);

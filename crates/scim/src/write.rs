@@ -155,7 +155,7 @@ fn give_names(resource: &ResourceType, object: &Map<String, Value>, all: &mut Wi
     }
 }
 
-/// Returns the full name made of given and family name; `None` if there is neither.
+/// Returns the full name: given and family name, or the one that exists; `None` if there is neither.
 fn full_name(object: &Map<String, Value>) -> Option<String> {
     let part = |name: &str| object.get("name")?.get(name)?.as_str();
     match (part("givenName"), part("familyName")) {

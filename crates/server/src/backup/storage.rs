@@ -17,7 +17,7 @@ pub(crate) const LOCK: &str = "lock";
 /// Name of the file that contains the name of the file that was not read back yet.
 pub(crate) const UNREAD: &str = "unread";
 
-/// Reads a new file back. An error means that the file must be removed.
+/// Reads a new file back. Returns an error if the file is damaged or cannot be read.
 pub(crate) type ReadBack<'c> = &'c mut dyn FnMut(Box<dyn Read>) -> Result<(), BackupError>;
 
 /// Storage of named files. A file with its final name is complete.

@@ -1,4 +1,4 @@
-//! Identity of a client, by which resources that clients share are divided.
+//! Identity of a client, by which the use of shared resources is counted.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use directory::Requester;
 
 use crate::net::request_memory::Source;
 
-/// Identity of a client. For an anonymous client it is the source.
+/// Identity of a client. Anonymous clients are distinguished by their source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ClientIdentity {
     Administrator,

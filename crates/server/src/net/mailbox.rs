@@ -127,7 +127,7 @@ pub(crate) enum LoopMessage {
     Delayed(Address),
     /// A result of a search on scan threads is ready to be sent.
     Scanned(Address),
-    /// Prefetch jobs are done. One address for each job, and the pages that were prefetched.
+    /// Prefetch jobs are done. Contains the address of each job, and the pages that were prefetched.
     ReadAhead(Vec<Address>, Vec<PageNumber>),
     /// The writer's queue has room again.
     WriterHasRoom,

@@ -26,7 +26,7 @@ pub(super) struct Listening {
 }
 
 impl Listening {
-    /// Listens on the addresses of the settings, using the sockets in `bound_ports`, which are already bound.
+    /// Listens on the addresses in the settings. Uses the sockets in `bound_ports` for those that are already bound.
     ///
     /// # Errors
     /// The server cannot listen on an address, or the system provides no event queue.

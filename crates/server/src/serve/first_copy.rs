@@ -152,7 +152,7 @@ fn join(thread: JoinHandle<ContentRead>) -> Result<ContentRead, ServeError> {
 enum Content {
     /// Content synchronization. The value is the message id of the search.
     Sync(MessageId),
-    /// Plain searches, which begin after a position in the list of changes.
+    /// Plain searches. The changes after them are in the source's list of changes.
     List(ChangeList),
 }
 
