@@ -106,7 +106,7 @@ pub fn check(snapshot: &Snapshot) -> Result<Vec<String>> {
 /// Checks every row of a directory of any size, and passes each finding to `each`.
 ///
 /// # Errors
-/// The store failed, there is no space for temporary files, or `each` has failed.
+/// The store failed, the disk is full, or `each` has failed.
 pub fn check_all(
     state: TreeState<'_>,
     options: &CheckOptions<'_>,
