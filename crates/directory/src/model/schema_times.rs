@@ -145,7 +145,7 @@ mod tests {
         assert!(same == created && first < second && second < third, "{created} {first} {second} {third}");
         directory = directory.reopen();
         assert_eq!(times(&mut directory), (created.clone(), third.clone()));
-        // A text with the same definitions is no change. Removing a definition is one.
+        // A text with the same definitions does not change the times. Removing a definition does.
         define(&mut directory, &format!("# a comment\n{ONE}{TWO}"));
         assert_eq!(times(&mut directory).1, third);
         define(&mut directory, ONE);
