@@ -1,9 +1,8 @@
 //! Modify DN (RFC 4511 section 4.9): renames an entry, moves it with everything below it, or both.
 //!
 //! A move is one record and changes one row of `names`, for a subtree of any size. A suffix entry cannot be renamed,
-//! because its name is a setting. An entry cannot move below itself, nor to another suffix, which clients must be able
-//! to expect on another server (affectsMultipleDSAs). It cannot move to or below a referral either (RFC 3296 section
-//! 5.6.2).
+//! because its name is a setting. An entry cannot move below itself, nor to another suffix, which might be on another
+//! server (affectsMultipleDSAs). It cannot move to or below a referral either (RFC 3296 section 5.6.2).
 //!
 //! With deleteOldRDN, the values of the old RDN are removed unless the new RDN has them. A value that differs only in
 //! case is then stored as spelled in the new RDN. Without deleteOldRDN the values stay unchanged, even if the new RDN
