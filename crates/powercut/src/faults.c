@@ -1,8 +1,9 @@
-/* Faults by rules: system calls that fail without having done anything, in a thread, on files and at a time of choice.
+/* Faults by rules: system calls that fail without any effect, in chosen threads, on chosen files and at chosen times.
  *
- * POWERCUT_FAULTS has the rules, src/lib.rs says how they look. A rule counts the calls that match it from 1 and fails those from the
- * `from`th on, `times` of them. With `while=FILE` it matches only as long as that file is there, so that whoever runs the process
- * switches it on and off. The calls on files go through interpose.c, which asks here first; the others are here.
+ * POWERCUT_FAULTS contains the rules; src/lib.rs describes their form. A rule counts the calls that match it, from 1,
+ * and fails `times` of them beginning with the `from`th. With `while=FILE` it matches only while that file exists, so
+ * that a test can switch it on and off. interpose.c implements the calls on files and asks this module first; the other
+ * calls are implemented here.
  */
 
 #define _GNU_SOURCE
@@ -60,7 +61,7 @@ static int (*real_rename)(const char *, const char *);
 static ssize_t (*real_getrandom)(void *, size_t, unsigned);
 static int (*real_epoll_wait)(int, struct epoll_event *, int, int);
 
-/* A rule that is not understood would be a test that proves nothing. */
+/* Ends the process: a test with an invalid rule would prove nothing. */
 static void refuse(const char *what) {
     dprintf(2, "powercut: POWERCUT_FAULTS: %s\n", what);
     abort();
@@ -134,10 +135,10 @@ static void tell(enum fault_call call, int error, const char *thread, const char
     close(fd);
 }
 
-/* `path` is NULL where `fd` has to be asked for it. */
+/* If `path` is NULL, the path is that of `fd`. */
 static int fault(enum fault_call call, const char *path, int fd) {
     pthread_once(&once, start);
-    /* What this does to find out is not to fail itself. */
+    /* The calls made here must not fail by rules themselves. */
     static __thread int is_asking;
     if (rule_count == 0 || is_asking) return 0;
     is_asking = 1;
@@ -168,7 +169,7 @@ int fault_by_path(enum fault_call call, const char *path) { return fault(call, p
 
 int fault_by_fd(enum fault_call call, int fd) { return fault(call, NULL, fd); }
 
-/* ---- the names under which the C library offers them ---- */
+/* ---- the C library's names of the calls ---- */
 
 void *mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset) {
     int error = fault_by_fd(FAULT_MMAP, fd);
@@ -224,7 +225,7 @@ ssize_t getrandom(void *bytes, size_t length, unsigned flags) {
     return real_getrandom(bytes, length, flags);
 }
 
-/* Hangs as long as a rule matches. */
+/* Blocks while a rule matches. */
 int epoll_wait(int fd, struct epoll_event *events, int events_max, int timeout) {
     int hung = 0;
     for (int error; (error = fault_by_path(FAULT_WAIT, "")); hung = error) usleep(HANG_MICROSECONDS);

@@ -1,19 +1,22 @@
-/* The preloaded half of the crate `powercut`: sits between a process and the C library's file calls, remembers for every file
- * below one directory what the disk is sure to hold, and cuts the power at a chosen call. src/lib.rs says how it is used.
+/* The preloaded library of the crate `powercut`. It intercepts the C library's file calls of a process, stores for
+ * every file below one directory the content that the disk certainly has, and cuts the power at a chosen call.
+ * src/lib.rs describes its use.
  *
- * What is remembered: for each sector (512 bytes) written since its file was last synced, the bytes before. A sync forgets them. A write
- * through a descriptor opened with O_DSYNC or O_SYNC is synced when it returns. After a sync that failed, the sectors it should have written
- * are lost to later syncs too, until they are written again: that is what Linux does.
+ * For each sector (512 bytes) written since the last sync of its file, the library stores the bytes before the write. A
+ * sync discards them. A write through a descriptor opened with O_DSYNC or O_SYNC is synced when it returns. After a
+ * failed sync, later syncs do not write the sectors that it should have written, until the process writes them again:
+ * Linux does the same.
  *
- * Every call holds one mutex from before it looks until after the real call has returned, so what is remembered and what is in the file agree.
+ * Every call holds one mutex until the real call has returned, so the stored bytes and the content of the file agree.
  *
- * Two plainer ends are offered besides. SIGKILL at a chosen call leaves everything that was written, so nothing is remembered for it. And
- * a disk with so much room: files below the directory may grow by that many bytes together, and what would grow them further fails with
- * ENOSPC and does nothing. Room comes back when a file is cut short, not when one is removed.
+ * There are two simpler failures. SIGKILL at a chosen call discards no write, so nothing is stored for it. A limit of
+ * room is the total number of bytes by which files below the directory may grow. A call that would exceed it fails with
+ * ENOSPC and has no effect. Truncating a file frees room; removing one does not.
  *
- * Faults by rules, of faults.c, come before all of this: a call that fails by one has not happened.
+ * Faults by rules, of faults.c, come before all of this: a call that fails by a rule is not executed.
  *
- * Not seen: stores through a shared mapping, calls that bypass the C library, O_TRUNC. Renaming and removing files is taken as durable at once.
+ * Not detected: stores through a shared mapping, calls that bypass the C library, O_TRUNC. Renames and removals count
+ * as durable at once.
  */
 
 #define _GNU_SOURCE
@@ -123,7 +126,7 @@ static void start(void) {
     state.remembers = state.cut_at || state.fails;
 }
 
-/* ---- which files are ours ---- */
+/* ---- the watched files ---- */
 
 #define LINK_MAX_LENGTH 64
 
@@ -138,7 +141,7 @@ static int path_of(int fd, char *path) {
     return 1;
 }
 
-/* The file behind a descriptor, NULL if it is not below the directory. */
+/* Returns the file of a descriptor; NULL if it is not below the directory. */
 static struct file *file_of(int fd) {
     struct stat facts;
     char path[PATH_MAX], link[LINK_MAX_LENGTH];
@@ -153,7 +156,7 @@ static struct file *file_of(int fd) {
     file->device = facts.st_dev;
     file->inode = facts.st_ino;
     file->durable_size = (uint64_t)facts.st_size;
-    /* Not by its path: it may have lost its name already, and then counts as a file until it is closed. */
+    /* Not by path: a file without a name still counts until it is closed. */
     link_of(fd, link);
     file->reading_fd = real_open(link, O_RDONLY | O_CLOEXEC);
     if (file->reading_fd < 0) die(path);
@@ -168,7 +171,7 @@ static uint64_t size_of(struct file *file) {
     return (uint64_t)facts.st_size;
 }
 
-/* ---- what the disk holds ---- */
+/* ---- the content of the disk ---- */
 
 static size_t *slot_of(struct file *file, uint64_t index) {
     size_t at = (size_t)(index * 0x9E3779B97F4A7C15u) & (file->slot_count - 1);
@@ -208,7 +211,7 @@ static void remember(struct file *file, uint64_t offset, uint64_t length) {
     }
 }
 
-/* The sectors from `first` to before `end` are on the disk now. */
+/* Records that the sectors from `first` to `end` - 1 are on the disk. */
 static void forget(struct file *file, uint64_t first, uint64_t end) {
     size_t kept = 0;
     for (size_t at = 0; at < file->count; at++) {
@@ -254,7 +257,7 @@ static void cut(void) {
 
 /* ---- the room ---- */
 
-/* Whether files may grow by so much more. The file that says how much in all is read each time, so that room can be made. */
+/* Returns true if files may grow by `growth`. Reads the limit each time, so that a test can raise it. */
 static int has_room(int64_t growth) {
     if (!state.room_file || growth <= 0) return 1;
     char text[32] = "";
@@ -264,13 +267,13 @@ static int has_room(int64_t growth) {
     return state.grown + growth <= strtoll(text, NULL, 10);
 }
 
-/* By how much a file grows that is written to before `end`. */
+/* Returns the growth of a file that is written up to `end`. */
 static int64_t growth_to(struct file *file, uint64_t end) {
     uint64_t size = size_of(file);
     return end > size ? (int64_t)(end - size) : 0;
 }
 
-/* At an end that the process has itself: what it has done, for a test to choose a point from. */
+/* If the process ends by itself, writes its number of calls and its growth, from which a test chooses a point. */
 __attribute__((destructor)) static void tell(void) {
     pthread_once(&once, start);
     FILE *out = state.count_file ? fopen(state.count_file, "w") : NULL;
@@ -325,7 +328,7 @@ static int fault_of_write(int fd) {
     return fault_by_fd(FAULT_SYNC, fd);
 }
 
-/* Writes `parts`, at `offset` or, if that is negative, where the descriptor stands. */
+/* Writes `parts` at `offset`, or at the descriptor's position if that is negative. */
 static ssize_t write_parts(int fd, const struct iovec *parts, int count, off_t offset) {
     int fault = fault_of_write(fd);
     if (fault) {
@@ -354,7 +357,7 @@ static ssize_t write_parts(int fd, const struct iovec *parts, int count, off_t o
     ssize_t written = offset < 0 ? real_writev(fd, parts, count) : real_pwritev(fd, parts, count, offset);
     if (written > 0) state.grown += growth;
     if (call.error) {
-        /* The pages are in memory, but the disk did not take them. */
+        /* The pages are in memory, but the disk did not accept them. */
         lose(call.file);
         errno = call.error;
         return end(call, -1);
@@ -431,7 +434,7 @@ static int sync_with(int (*real)(int), int fd) {
     return (int)end(call, result);
 }
 
-/* ---- the names under which the C library offers them ---- */
+/* ---- the C library's names of the calls ---- */
 
 ssize_t pwrite(int fd, const void *bytes, size_t length, off_t offset) {
     struct iovec part = {(void *)bytes, length};
@@ -469,7 +472,7 @@ int posix_fallocate(int fd, off_t offset, off_t length) { return allocate(fd, 0,
 
 int posix_fallocate64(int fd, off64_t offset, off64_t length) { return posix_fallocate(fd, offset, length); }
 
-/* The error with which a file cannot be opened, 0 for none. A new file takes room for its name. */
+/* Returns the error with which opening a file fails; 0 for none. A new file needs room for its name. */
 static int refusal_of(const char *path, int flags) {
     pthread_once(&once, start);
     int fault = fault_by_path(FAULT_OPEN, path);
