@@ -1,6 +1,6 @@
 //! Interfaces of a node to the outside: time and events, the shared log, other nodes.
 //!
-//! A call never waits, except [`Runtime::next_event`]. Results come as [`NodeEvent`]s.
+//! A call never waits, except [`Runtime::next_event`]. Results arrive as [`NodeEvent`]s.
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender};

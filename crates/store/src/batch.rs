@@ -1,10 +1,9 @@
 //! [`Writer`] and [`Batch`]: the only way to change a store.
 //!
-//! A batch collects its changes twice: in an overlay of its own, so that its reads see them, and as a group for the
-//! redo log. Its commit appends the group with one sync and publishes the overlay. The data file is written later, by
-//! the checkpointer; see the module `pending`. There is no nesting: decide whether an operation is refused before
-//! writing its first row. A [`Savepoint`] is for the few conditions that can be checked only at the end of an
-//! operation.
+//! A batch collects its changes twice: in a separate overlay, so that its reads see them, and as a group for the redo
+//! log. Its commit appends the group with one sync and publishes the overlay. The data file is written later, by the
+//! checkpointer; see the module `pending`. There is no nesting: decide whether an operation is refused before writing
+//! its first row. A [`Savepoint`] is for the few conditions that can be checked only at the end of an operation.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;

@@ -96,7 +96,8 @@ impl Drop for NewFile {
 }
 
 impl BulkStore {
-    /// Begins a new data file in `directory`, which is created if it is missing. Deletes what an earlier attempt left.
+    /// Begins a new data file in `directory`, which is created if it is missing. Deletes the leftovers of an earlier
+    /// attempt.
     ///
     /// # Errors
     /// The same as [`Store::open`](crate::Store::open); also `InUse` while another process reads the store

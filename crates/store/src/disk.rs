@@ -338,8 +338,8 @@ impl Drop for Claim {
     }
 }
 
-/// Removes what a process that died left in the directory: an unfinished data file and the files of sorters. The caller
-/// holds the lock.
+/// Removes the leftovers of a dead process from the directory: an unfinished data file and the files of sorters. The
+/// caller holds the lock.
 pub(crate) fn remove_left_over(directory: &Path) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;

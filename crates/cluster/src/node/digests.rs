@@ -2,8 +2,8 @@
 //! digests of its data, by part, and announces them.
 //!
 //! A barrier lies between two messages, so correct nodes have equal data there. The digests are computed from the
-//! stored rows, on a thread of their own: changes are not slowed down, and lost or corrupted rows on the disk are
-//! detected, too.
+//! stored rows, on a separate thread: changes are not slowed down, and lost or corrupted rows on the disk are detected,
+//! too.
 //!
 //! A barrier names a slice of the rows. The node that sets the barrier plans the slice first: it reads its own rows
 //! from the end of the last slice until they reach the maximum bytes of a slice. So the cost of a barrier is bounded on

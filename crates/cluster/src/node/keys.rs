@@ -171,7 +171,7 @@ impl Node {
         }
     }
 
-    /// Takes keys that another node sent.
+    /// Stores keys that another node sent.
     pub(super) fn take_keys(&mut self, given: Result<Vec<NumberedKey>, String>) {
         self.keys.is_asking = false;
         let kept = given.and_then(|keys| self.keep_keys(&keys).map_err(|error| error.to_string()));

@@ -49,7 +49,7 @@ const PEACE: Duration = Duration::from_secs(30);
 const APPEND_TIMEOUT: Duration = Duration::from_millis(2_000);
 const FRAME_TIMEOUT: Duration = Duration::from_millis(1_000);
 
-/// Counts of what happened in runs.
+/// Event counts over runs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Figures {
     made: u64,
@@ -125,7 +125,7 @@ struct Process {
     directory: Arc<Directory>,
     /// The reader, the next offset to deliver, and the arrival time of its last message.
     reader: Option<(u64, usize, Duration)>,
-    /// Time of the wake-up under way.
+    /// Time of the scheduled wake-up.
     wakes_at: Duration,
     link: Link,
 }

@@ -57,7 +57,7 @@ impl<'t> LeafRows<'t> {
         self.count == 0
     }
 
-    /// Returns the page whose last row was returned, or the page that the given row was the last of.
+    /// Returns the page if all its rows were returned, or if there are none after the given row.
     pub(crate) fn finished_page(&self) -> Option<&'t [u8]> {
         (self.count > 0 && self.next >= self.count).then_some(self.page)
     }
