@@ -1,12 +1,13 @@
-//! The report: one page that shows what runs measured, for people; and the same figures for programs.
+//! The report: the results of runs as one page for people, and as data for programs.
 //!
 //! A [`Report`] takes any number of results ([`crate::result`]), from one run or from many, and nothing else.
-//! [`groups`] sorts them for comparison, [`problems`] finds what a reader must be warned of, [`charts`] and [`plot`]
-//! draw, [`documents`] puts the figures into the tables of the documents that workloads rerun, [`verdict`] says it in a
-//! sentence, and [`view`] gathers all of it as text for the page's template (`report/page.html`, `report/style.css`).
+//! [`groups`] sorts them for comparison, [`problems`] finds the problems that a reader must know, [`charts`] and
+//! [`plot`] draw, [`documents`] puts the figures into the tables of the documents that workloads repeat, [`verdict`]
+//! summarizes the comparison in a sentence, and [`view`] collects everything as text for the page's template
+//! (`report/page.html`, `report/style.css`).
 //!
 //! The page is one file, without scripts, and refers to nothing outside. Its tables contain the numbers of the plots,
-//! so that no figure is visible in a plot alone.
+//! so that no figure is only in a plot.
 
 mod axis;
 mod charts;
@@ -36,7 +37,7 @@ pub struct Report {
     reference: Option<String>,
 }
 
-/// Reason why there is no page.
+/// Reason why the page cannot be created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReportError {
@@ -54,10 +55,10 @@ impl Report {
         Report { runs, reference: None }
     }
 
-    /// Compares servers with the one whose product begins with `product`, instead of with the first.
+    /// Compares servers with the one whose product begins with `product` instead of the first one.
     ///
     /// # Errors
-    /// The products of the report, if none begins with `product`.
+    /// No product begins with `product`; the error lists the products of the report.
     pub fn compare_with(&mut self, product: &str) -> Result<(), Vec<String>> {
         let mut products: Vec<String> = Vec::new();
         for result in self.runs.iter().flat_map(|run| &run.workloads) {
@@ -75,7 +76,7 @@ impl Report {
     /// Returns the page.
     ///
     /// # Errors
-    /// The page's template or a plot is wrong; no result causes that.
+    /// The page's template or a plot is invalid; results never cause that.
     pub fn html(&self) -> Result<String, ReportError> {
         let groups = Groups::new(&self.runs, self.reference.as_deref());
         let page = view::Page::new(&self.runs, &groups)?;
@@ -92,8 +93,8 @@ impl Report {
             .render(context! { style, page => Serde(&page), headings => view::RESULT_HEADINGS })?)
     }
 
-    /// Writes all workloads with the servers side by side, as tables in Markdown. Writes nothing if there are too few
-    /// of them to compare.
+    /// Writes all workloads with the servers in columns, as tables in Markdown. Writes nothing if there are too few of
+    /// them to compare.
     ///
     /// # Errors
     /// The sink fails.

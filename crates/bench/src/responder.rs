@@ -1,8 +1,8 @@
 //! The null responder: a server that reads the envelope of a message and sends a fixed answer.
 //!
-//! It does only what the kernel must do for a request and an answer: all requests of one read are answered in one
-//! write. So the driver measures against it the limit of this machine for any server. To test the driver, it can also
-//! delay answers, stall, answer wrongly and close connections ([`Faults`]), and it reports what it did ([`Report`]).
+//! It does the minimum of work: all requests of one read are answered in one write. So a measurement against it shows
+//! the limit of this machine for any server. To test the driver, it can also delay answers, stall, answer wrongly and
+//! close connections ([`Faults`]), and it reports its actions ([`Report`]).
 
 mod canned;
 mod faults;
@@ -30,9 +30,9 @@ use crate::result::Latency;
 
 /// Octets read at a time.
 const READ_SIZE: usize = 64 * 1024;
-/// The longest message: nothing here asks for more, and nothing of it is kept.
+/// Maximum length of a message, which is more than any client here sends.
 const MESSAGE_LEN_MAX: usize = 16 << 20;
-/// Interval between checks whether it must end.
+/// Interval between checks whether the responder must end.
 const TICK: Duration = Duration::from_millis(50);
 
 const LISTENER: Token = Token(usize::MAX);
@@ -43,19 +43,19 @@ const TIMER: Token = Token(usize::MAX - 1);
 pub struct Report {
     /// Requests answered.
     pub answered: u64,
-    /// Searches among them.
+    /// Number of searches among them.
     pub searches: u64,
     /// Requests answered wrongly on purpose.
     pub wrong: u64,
     /// Connections closed on purpose.
     pub closed: u64,
-    /// Times from reading each delayed request until its answer is written: never more than the peer waits.
+    /// Time from reading each delayed request until its answer is written, which is never more than the client's wait.
     pub delays: Latency,
-    /// Times of its stalls.
+    /// Begin and end of each stall.
     pub stalls: Vec<(Instant, Instant)>,
 }
 
-/// A responder in a thread of its own, which ends when it is dropped.
+/// A responder on its own thread. Dropping it ends it.
 #[derive(Debug)]
 pub struct Responder {
     address: SocketAddr,
@@ -64,10 +64,10 @@ pub struct Responder {
 }
 
 impl Responder {
-    /// Starts one; port 0 is any free one.
+    /// Starts a responder. Port 0 chooses a free one.
     ///
     /// # Errors
-    /// The address cannot be listened on.
+    /// The responder cannot listen on the address.
     pub fn start(address: SocketAddr, faults: Faults) -> io::Result<Responder> {
         let listener = TcpListener::bind(address)?;
         let address = listener.local_addr()?;
@@ -84,10 +84,10 @@ impl Responder {
         self.address
     }
 
-    /// Ends it.
+    /// Ends the responder and returns its report.
     ///
     /// # Errors
-    /// The failure that ended it before.
+    /// The failure that ended it earlier.
     pub fn finish(mut self) -> io::Result<Report> {
         self.end()
     }
@@ -101,15 +101,15 @@ impl Responder {
 
 impl Drop for Responder {
     fn drop(&mut self) {
-        // Callers that need the outcome call finish().
+        // Callers that need the outcome use `finish()`.
         let _ = self.end();
     }
 }
 
-/// Serves in this thread until `stop` is set.
+/// Serves on this thread until `stop` is set.
 ///
 /// # Errors
-/// The address cannot be listened on, or a system call fails.
+/// The responder cannot listen on the address, or a system call fails.
 pub fn serve(
     address: SocketAddr,
     faults: Faults,
@@ -129,7 +129,7 @@ struct Server {
     random: Seeded,
     peers: Vec<Option<Peer>>,
     free: Vec<usize>,
-    /// Told apart: connections that have the same place one after the other.
+    /// Distinguishes connections that use the same index one after the other.
     generation: u64,
     due: BinaryHeap<Reverse<Pending>>,
     buffer: Vec<u8>,
@@ -146,7 +146,7 @@ struct Peer {
     output: Vec<u8>,
 }
 
-/// An answer that waits for its time, in nanoseconds.
+/// A delayed answer, with its time in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Pending {
     due: u64,
@@ -202,7 +202,7 @@ impl Server {
                     LISTENER => self.accept()?,
                     TIMER => {
                         let mut count = [0; 8];
-                        // Only to make it ready again.
+                        // The read only clears the timer.
                         let _ = rustix::io::read(self.timer.as_fd(), &mut count);
                     }
                     Token(peer) => self.serve(peer),
@@ -213,10 +213,10 @@ impl Server {
         Ok(std::mem::take(&mut self.report))
     }
 
-    /// Stalls when it is time; requests then wait in the kernel.
+    /// Stalls if it is time for a stall; requests then wait in the kernel.
     fn stall(&mut self) {
         let (Some(stall), Some(at)) = (self.faults.stall, self.next_stall) else { return };
-        // The clock of stalls begins with the first request.
+        // The schedule of stalls begins with the first request.
         if self.requests == 0 {
             self.next_stall = Some(self.base.elapsed() + stall.every);
             return;
@@ -245,10 +245,10 @@ impl Server {
             let mut stream = match self.listener.accept() {
                 Ok((stream, _)) => stream,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                // The peer has gone, or there are no more descriptors: those that are there go on.
+                // The peer has disconnected, or there are no free descriptors; existing connections continue.
                 Err(_) => return Ok(()),
             };
-            // A connection that has gone already is none.
+            // This fails if the peer has already disconnected.
             let _ = stream.set_nodelay(true);
             let index = self.free.pop().unwrap_or_else(|| {
                 self.peers.push(None);
@@ -314,7 +314,7 @@ impl Server {
         }
     }
 
-    /// Answers the complete messages. Returns the length of these, or `None` if the connection is to be closed.
+    /// Answers the complete messages. Returns their total length, or `None` if the connection must be closed.
     fn take(&mut self, index: usize, octets: &[u8]) -> Option<usize> {
         let mut taken = 0;
         let read = if self.faults.delay.is_none() { 0 } else { self.now() };

@@ -1,4 +1,4 @@
-//! Axes with round ticks, in units that people read.
+//! Axes with round ticks and human-readable units.
 
 use super::text;
 use std::ops::Range;
@@ -25,7 +25,7 @@ pub(crate) enum Quantity {
 pub(crate) struct Axis {
     quantity: Quantity,
     is_log: bool,
-    /// In the axis's own coordinates: logarithms on a logarithmic axis.
+    /// Range in the axis's own coordinates, which are logarithms on a logarithmic axis.
     range: Range<f64>,
     ticks: Vec<f64>,
 }
@@ -43,7 +43,7 @@ impl Axis {
         Axis { quantity, is_log: false, range: 0.0..last, ticks }
     }
 
-    /// Returns an axis of time or percentiles: exactly from `range.start` to `range.end`, with ticks inside.
+    /// Returns an axis of time or percentiles that spans exactly `range`, with ticks inside.
     pub(crate) fn exact(quantity: Quantity, range: Range<f64>) -> Axis {
         let range = if range.end > range.start { range } else { range.start..range.start + 1.0 };
         let step = match quantity {
@@ -68,7 +68,7 @@ impl Axis {
         if last - first < 1.0 {
             last = first + 1.0;
         }
-        // A decade whose inner part is empty is cut to a half or a fifth.
+        // A decade whose inner part is empty is reduced to a half or a fifth.
         for cut in [2.0_f64, 5.0] {
             if low >= cut * 10_f64.powf(first) && last - first > 1.0 {
                 first = first.floor() + cut.log10();

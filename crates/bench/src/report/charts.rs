@@ -1,4 +1,4 @@
-//! The plots of a workload and their content.
+//! The plots of a workload.
 
 use super::axis::{Axis, Quantity};
 use super::groups::{Group, Row, Server};
@@ -17,7 +17,8 @@ pub(crate) struct Figure {
     pub(crate) svg: String,
 }
 
-/// Most points of a line. More cannot be distinguished, and an hour would make a page of megabytes.
+/// Maximum number of points of a line. More could not be distinguished, and an hour of seconds would make a page of
+/// megabytes.
 const POINTS_MAX: usize = 240;
 
 /// Returns the plots of one workload, each with a line for each server.
@@ -36,7 +37,7 @@ pub(crate) fn figures(group: &Group<'_>, servers: &[Server<'_>]) -> Result<Vec<F
     drawn.into_iter().flatten().map(Draft::draw).collect()
 }
 
-/// A plot before it is drawn, with its texts.
+/// A plot with its texts, before it is drawn.
 struct Draft {
     title: &'static str,
     caption: String,
@@ -89,8 +90,8 @@ impl Context<'_> {
         let mut caption = "Operations answered a second.".to_owned();
         let mut top = largest;
         if let Some(floor) = self.group.floor {
-            // The null responder's line is drawn if it leaves room for the servers; otherwise the caption states its
-            // rate.
+            // The null responder's line is drawn if enough space remains for the servers; otherwise the caption states
+            // its rate.
             if floor.per_second <= largest * 2.5 {
                 top = top.max(floor.per_second);
                 lines.push(level(floor_label(), floor.per_second, &x));
@@ -192,7 +193,7 @@ impl Context<'_> {
         Some(self.draft("Errors", caption, self.time_axis(), Axis::linear(Quantity::Number, largest), lines))
     }
 
-    /// States what is lost if a point stands for several seconds.
+    /// Describes the reduction, if a point represents several seconds.
     fn thinning(&self) -> String {
         let longest = self.rows.iter().map(|row| row.median().seconds.len()).max().unwrap_or_default();
         match longest.div_ceil(POINTS_MAX) {
@@ -211,8 +212,8 @@ enum Reduce {
     Max,
 }
 
-/// Reduces a line to at most [`POINTS_MAX`] points, with the lowest and highest figure where a point stands for several
-/// seconds.
+/// Reduces a line to at most [`POINTS_MAX`] points. A point that represents several seconds has their lowest and
+/// highest figure.
 #[allow(clippy::type_complexity)]
 fn reduce(values: &[(f64, f64)], how: Reduce) -> (Vec<(f64, f64)>, Vec<(f64, f64, f64)>) {
     let each = values.len().div_ceil(POINTS_MAX);

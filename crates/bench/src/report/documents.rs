@@ -1,7 +1,8 @@
-//! The tables of the published documents, in their own layout, with our figures next to or below theirs.
+//! The tables of the published documents, in their own layout, with Pando's measurements next to or below the
+//! document's.
 //!
 //! The tables are data (`crates/bench/documents`). The figures of a document come from other hardware, which every
-//! table names; no ratio is computed from them.
+//! table states, so no ratio is computed from them.
 
 use super::groups::{Groups, Row};
 use super::text;
@@ -35,7 +36,7 @@ struct Table {
     title: String,
     /// Headings of the document's columns.
     columns: Vec<String>,
-    /// Measures of our columns, in a table with our figures next to theirs.
+    /// Measures of the measured columns, in a table with measurements next to the document's figures.
     #[serde(default)]
     measures: Vec<Measure>,
     #[serde(default)]
@@ -45,7 +46,7 @@ struct Table {
     /// Template of the data, if the table measures how long it takes to load.
     template: Option<String>,
     rows: Vec<TableRow>,
-    /// Lookups of our columns, in a table with our figures below theirs.
+    /// Lookups of the measured columns, in a table with measurements below the document's figures.
     #[serde(default)]
     our_columns: Vec<Query>,
 }
@@ -117,29 +118,29 @@ pub(crate) struct DocumentView {
 #[derive(Debug, Serialize)]
 struct TableView {
     table: &'static Table,
-    /// Headings of our columns: a server at a size.
+    /// Headings of the measured columns: a server at a size.
     our_columns: Vec<String>,
-    /// Measures of each of our cells.
+    /// Measures of each measured cell.
     measures: String,
-    /// Our cells for each row of the table, in a table with our figures next to theirs.
+    /// Measured cells for each row, in a table with measurements next to the document's figures.
     ours: Vec<Vec<Cell>>,
-    /// Servers with their cells, in a table with our figures below theirs.
+    /// Servers with their cells, in a table with measurements below the document's figures.
     our_rows: Vec<(String, Vec<Cell>)>,
 }
 
-/// One of our figures.
+/// One measured figure.
 #[derive(Clone, Debug, Default, Serialize)]
 struct Cell {
     text: String,
     /// Clients and latency, in smaller type after the figure.
     detail: String,
-    /// True if the figure has a problem, which the workload's section explains.
+    /// Whether the figure has a problem, which the workload's section explains.
     is_flagged: bool,
-    /// Reason why the server cannot do it.
+    /// Reason why the server does not support it.
     unsupported: Option<String>,
 }
 
-/// One server at one size: a set of our columns.
+/// One server at one size: a set of measured columns.
 #[derive(Clone, Copy, PartialEq)]
 struct Variant {
     server: usize,
@@ -150,7 +151,7 @@ struct Variant {
 /// All documents.
 static PARSED: LazyLock<Vec<Document>> = LazyLock::new(|| DOCUMENTS.iter().map(|text| parse(text)).collect());
 
-/// Returns the documents that a run repeated at least in part.
+/// Returns the documents of which a run repeated at least a part.
 pub(crate) fn views(groups: &Groups<'_>) -> Vec<DocumentView> {
     let views = PARSED.iter().map(|document| {
         let (mut tables, mut absent) = (Vec::new(), Vec::new());
@@ -170,7 +171,7 @@ fn parse(text: &str) -> Document {
 }
 
 impl Table {
-    /// Returns `None` if no run repeated any of it.
+    /// Returns the table; `None` if no run repeated any of it.
     fn view(&'static self, groups: &Groups<'_>) -> Option<TableView> {
         match self.ours {
             Layout::Columns => self.as_columns(groups),
@@ -327,7 +328,7 @@ impl Cell {
     }
 }
 
-/// Returns true if a size of ours counts as the document's: its million users may be 1,000,011 entries here.
+/// Returns true if a measured size counts as the document's: its million users may be 1,000,011 entries here.
 fn is_near(ours: u64, theirs: u64) -> bool {
     ours.abs_diff(theirs) <= theirs / 20
 }

@@ -5,7 +5,7 @@ use super::text;
 use crate::result::{BulkLoad, Comparison, Environment, RunResult, Tool, WorkloadResult, setting};
 use serde::Serialize;
 
-/// Everything that is needed to judge a run and to repeat it.
+/// Information that a reader needs to judge a run and to repeat it.
 #[derive(Debug, Serialize)]
 pub(crate) struct EnvironmentView<'a> {
     /// Each machine, with its role.
@@ -110,7 +110,7 @@ fn settings(servers: &[Server<'_>]) -> Vec<(String, Vec<String>)> {
 }
 
 const NOT_STATED: &str = "not stated";
-/// Most values of one setting that are shown; it may change with the workload.
+/// Maximum number of values of one setting that are shown, because a setting may change with the workload.
 const VALUES_PRINTED_MAX: usize = 6;
 
 fn distinct(values: impl Iterator<Item = String>) -> String {

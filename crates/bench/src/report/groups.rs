@@ -1,12 +1,12 @@
-//! Results sorted for comparison: results of the same workload under the same load belong together, whatever file they
-//! are in.
+//! Results sorted for comparison: results of the same workload under the same load are grouped, whatever file they are
+//! in.
 
 use super::text;
 use crate::result::{DocumentRow, Load, RunResult, SweepAxis, WorkloadResult, setting};
 
 /// All results, ready for the report.
 pub(crate) struct Groups<'a> {
-    /// The servers; the one that others are compared with is the first.
+    /// The servers. The first is the reference of comparisons.
     pub(crate) servers: Vec<Server<'a>>,
     pub(crate) groups: Vec<Group<'a>>,
     /// Steps of sweeps, in the order measured.
@@ -15,7 +15,7 @@ pub(crate) struct Groups<'a> {
 
 /// A server in one setting.
 pub(crate) struct Server<'a> {
-    /// Product, and what distinguishes it from the same product with other settings.
+    /// Product, and its distinguishing settings if a product occurs more than once.
     pub(crate) label: String,
     /// All results of the server.
     pub(crate) results: Vec<&'a WorkloadResult>,
@@ -74,8 +74,7 @@ impl<'a> Shape<'a> {
 }
 
 impl<'a> Groups<'a> {
-    /// Sorts the results of all runs. Others are compared with the server whose name begins with `reference`, or with
-    /// the first.
+    /// Sorts the results of all runs. The reference is the server whose name begins with `reference`, or the first one.
     pub(crate) fn new(runs: &'a [RunResult], reference: Option<&str>) -> Groups<'a> {
         let results = || runs.iter().flat_map(|run| &run.workloads);
         let mut servers: Vec<Server<'a>> = Vec::new();
@@ -95,7 +94,7 @@ impl<'a> Groups<'a> {
             servers.iter().position(|server| server.identity == identity).unwrap_or_default()
         };
         let mut groups: Vec<(Shape<'a>, Group<'a>)> = Vec::new();
-        // A result without figures has no load: it joins the group of servers that have some.
+        // A result without figures has no load, so it joins a group of servers that have some.
         let (idle, measured): (Vec<_>, Vec<_>) = results()
             .filter(|result| result.sweep.is_none() && !is_load_only(result))
             .partition(|result| not_begun(result).is_some());
@@ -122,7 +121,7 @@ impl<'a> Groups<'a> {
     }
 }
 
-/// Returns true if data was loaded and nothing else; such results are shown with the loads.
+/// Returns true if data was only loaded. Such results are shown with the loads.
 fn is_load_only(result: &WorkloadResult) -> bool {
     result.operations.is_empty()
         && result.unsupported.is_none()
@@ -214,7 +213,7 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Returns a result that shows the load, of a server that could run it if there is one.
+    /// Returns a result that shows the load: of a server that supported it, if there is one.
     pub(crate) fn any(&self) -> &'a WorkloadResult {
         let measured = self.rows.iter().find(|row| row.not_begun().is_none());
         measured.unwrap_or(&self.rows[0]).rounds[0]
@@ -249,7 +248,7 @@ impl<'a> Group<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// Returns the round with the median rate (the lower of two), whose figures stand for the server.
+    /// Returns the round with the median rate (the lower of two), which represents the server.
     pub(crate) fn median(&self) -> &'a WorkloadResult {
         let mut rounds = self.rounds.clone();
         rounds.sort_by(|one, other| one.per_second.total_cmp(&other.per_second));

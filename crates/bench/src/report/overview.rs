@@ -1,4 +1,4 @@
-//! All workloads in one table, with the servers side by side, on the page and as Markdown.
+//! All workloads in one table, with the servers in columns, for the page and as Markdown.
 
 use std::io::{self, Write};
 
@@ -8,7 +8,7 @@ use super::text::{self, NOTHING};
 use super::verdict;
 use serde::Serialize;
 
-/// Fewest workloads that get a table before their sections.
+/// Minimum number of workloads for which the table is shown before their sections.
 const WORKLOADS_MIN: usize = 4;
 /// Largest ratio of rates that count as equal.
 const EQUAL_WITHIN: f64 = 1.03;
@@ -16,7 +16,7 @@ const EQUAL_WITHIN: f64 = 1.03;
 /// The table.
 #[derive(Debug, Serialize)]
 pub(crate) struct Overview {
-    /// The servers; the one that others are compared with is the first.
+    /// The servers. The first is the reference of comparisons.
     pub(crate) servers: Vec<String>,
     pub(crate) parts: Vec<Part>,
 }
@@ -94,7 +94,7 @@ pub(crate) fn overview(groups: &Groups<'_>) -> Option<Overview> {
 fn part_title(group: &Group<'_>) -> String {
     let document = group.document().map(|row| row.document.as_str()).unwrap_or_default();
     let name = if document.is_empty() { "Of our own" } else { document };
-    // The document's size, not that of each data set, which has a few entries more than people.
+    // The size in the document, not that of each data set, which has a few more entries than people.
     match group.entries {
         Some(entries) => format!("{name}, {} entries", text::count(round_size(entries))),
         None => name.to_owned(),

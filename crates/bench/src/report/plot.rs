@@ -1,5 +1,5 @@
-//! Line plots as SVG, for a page that is light or dark: colours are the page's CSS variables. `plot.svg` is the
-//! template; this module computes the coordinates.
+//! Line plots as SVG for a light or dark page: colours are CSS variables of the page. `plot.svg` is the template; this
+//! module computes the coordinates.
 
 use std::fmt::Write as _;
 use std::sync::LazyLock;
@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::axis::Axis;
 
-/// Width of a plot in CSS pixels, if the page has room.
+/// Width of a plot in CSS pixels, if the page is wide enough.
 const WIDTH: f64 = 520.0;
 const HEIGHT: f64 = 280.0;
 /// Edges of the plotting area; labels are outside.
@@ -20,18 +20,18 @@ const TOP: f64 = 10.0;
 const BOTTOM: f64 = HEIGHT - 26.0;
 /// Distance between two labels of lines.
 const LABEL_DISTANCE: f64 = 15.0;
-/// Most characters of a line's label.
+/// Maximum number of characters of a line's label.
 const LABEL_CHARACTERS_MAX: usize = 19;
 
 /// Number of server colours; the page's style defines as many.
 pub(crate) const SERIES_COLOURS: usize = 8;
 
-/// Subject of a colour.
+/// The subject that a colour represents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Paint {
-    /// A server's.
+    /// A server.
     Series(usize),
-    /// The null responder's.
+    /// The null responder.
     Floor,
 }
 
@@ -69,7 +69,7 @@ impl Line {
 /// A plot.
 #[derive(Clone, Debug)]
 pub(crate) struct Plot {
-    /// Description of the plot, for those who cannot see it.
+    /// Description of the plot, for readers who cannot see it.
     pub(crate) description: String,
     pub(crate) x: Axis,
     pub(crate) y: Axis,
@@ -111,7 +111,7 @@ struct Label {
 static TEMPLATE: LazyLock<Result<Environment<'_>, minijinja::Error>> = LazyLock::new(|| {
     let mut environment = Environment::new();
     environment.set_undefined_behavior(minijinja::UndefinedBehavior::Strict);
-    // The suffix of the name has the template escape values.
+    // The suffix of the name makes the template escape values.
     environment.add_template("plot.xml", include_str!("plot.svg"))?;
     Ok(environment)
 });

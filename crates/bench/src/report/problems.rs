@@ -1,4 +1,5 @@
-//! Problems that a reader must know before believing a figure: at the top of the page, and again with the figure.
+//! Problems that a reader must know before relying on a figure: listed at the top of the page, and again with the
+//! figure.
 
 use super::groups::Groups;
 use super::text;
@@ -16,7 +17,7 @@ pub(crate) struct Problem {
     pub(crate) text: String,
 }
 
-/// Returns the problems of one result as text; the worst is the first.
+/// Returns the problems of one result as text, the most serious first.
 pub(crate) fn problems_of(result: &WorkloadResult) -> Vec<String> {
     let mut problems = Vec::new();
     if result.unsupported.is_some() && result.complete {
@@ -112,7 +113,7 @@ pub(crate) fn all(
     without_repetition(problems)
 }
 
-/// Merges problems with the same text, such as those of every data set that a server could not load.
+/// Merges problems with the same text, such as those of all data sets that a server could not load.
 fn without_repetition(problems: Vec<Problem>) -> Vec<Problem> {
     let mut kept: Vec<(Problem, usize)> = Vec::new();
     for problem in problems {

@@ -26,8 +26,8 @@ pub(crate) struct Verdict {
     cpu: Option<String>,
 }
 
-/// Returns the rate of `reference` divided by that of `other`. Returns `None` if there is no comparison: a rate is
-/// missing, or the load is an open loop, which both follow.
+/// Returns the rate of `reference` divided by that of `other`. Returns `None` if a rate is missing, or if the load is
+/// an open loop, whose rate both servers follow.
 pub(crate) fn ratio(group: &Group<'_>, reference: &Row<'_>, other: &Row<'_>) -> Option<f64> {
     let (mine, theirs) = (reference.median().per_second, other.median().per_second);
     (!group.is_open_loop() && mine > 0.0 && theirs > 0.0).then(|| mine / theirs)
@@ -40,7 +40,7 @@ fn cpu_ratio(reference: &Row<'_>, other: &Row<'_>) -> Option<f64> {
     (mine > 0.0 && theirs > 0.0).then(|| mine / theirs)
 }
 
-/// Returns one verdict for each server but the first.
+/// Returns one verdict for each server except the first.
 pub(crate) fn verdicts(groups: &Groups<'_>) -> Vec<Verdict> {
     (1..groups.servers.len()).filter_map(|other| verdict(groups, other)).collect()
 }

@@ -20,7 +20,7 @@ pub(crate) struct Page<'a> {
     title: String,
     subtitle: String,
     problems: Vec<Problem>,
-    /// Sentence on what was checked, if there are no problems.
+    /// Sentence that describes the checks, if there are no problems.
     assurance: String,
     verdicts: Vec<Verdict>,
     overview: Option<Overview>,

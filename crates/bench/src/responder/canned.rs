@@ -1,4 +1,4 @@
-//! The fields of a request that are read, and the fixed answers.
+//! Parsing of the necessary fields of a request, and the fixed answers.
 
 use ber::{BerError, Tag};
 use ldap::{Controls, LdapResult, MessageId, ResponseOp, ResultCode, request_tag, response};
@@ -12,7 +12,7 @@ pub(super) struct Request {
     tag: u8,
 }
 
-/// Whether to answer as the driver expects.
+/// Whether to send the answer that the driver expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Reply {
     Right,

@@ -26,7 +26,7 @@ pub struct Faults {
 pub struct Stall {
     /// Length of each.
     pub length: Duration,
-    /// Time from the beginning of one to that of the next.
+    /// Time from the beginning of one stall to the beginning of the next.
     pub every: Duration,
     /// Number of stalls; unlimited if absent.
     pub times: Option<usize>,
@@ -35,20 +35,20 @@ pub struct Stall {
 /// Distribution of the delay of answers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Delay {
-    /// Not at all.
+    /// No delay.
     #[default]
     None,
     /// Always the same.
     Constant(Duration),
-    /// Uniformly distributed between two.
+    /// Uniformly distributed between two values.
     Uniform(Duration, Duration),
-    /// A share (0 to 1) is slow, the others are fast.
+    /// A share of the answers (0 to 1) is slow, the others are fast.
     Bimodal {
-        /// Delay of the others.
+        /// Delay of fast answers.
         fast: Duration,
-        /// Delay of slow responses.
+        /// Delay of slow answers.
         slow: Duration,
-        /// Share of the slow ones.
+        /// Share of slow answers.
         slow_share: f64,
     },
     /// Exponentially distributed with this mean.
@@ -80,7 +80,7 @@ impl Delay {
     }
 }
 
-/// In the form that is parsed.
+/// Writes the form that is parsed.
 impl fmt::Display for Delay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -95,7 +95,7 @@ impl fmt::Display for Delay {
     }
 }
 
-/// In the form that is parsed.
+/// Writes the form that is parsed.
 impl fmt::Display for Stall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}us/{}us", self.length.as_micros(), self.every.as_micros())
