@@ -2,15 +2,15 @@
 //!
 //! A [`RunResult`] is one JSON file: the machine it ran on ([`Environment`]), and one [`WorkloadResult`] for every
 //! workload on every server, with all latencies as an HdrHistogram ([`Latency`]) and one [`Second`] for every second.
-//! Everything that a reader needs to judge a figure is in the file, the settings of the server included; the report is
-//! made from it and nothing else.
+//! The file contains all information that a reader needs to judge a figure, including the settings of the server; the
+//! report uses only the file.
 //!
-//! A file whose name ends with `.zst` is to be kept ([`RunResult::write`]): it is compressed with Zstandard, and its
-//! histograms contain only what reports show of them. It is read as any other.
+//! A file whose name ends with `.zst` is a kept run ([`RunResult::write`]): it is compressed with Zstandard, and its
+//! histograms contain only the values that reports show. It is read like any other.
 //!
-//! Units stand in the names. What was not measured is absent, never zero. Results of several load machines merge
-//! exactly ([`WorkloadResult::merge`]): histograms have the same bounds everywhere and seconds carry theirs until they
-//! are merged.
+//! Names end with their units. A value that was not measured is absent, never zero. Results of several load machines
+//! merge exactly ([`WorkloadResult::merge`]), because all histograms have the same bounds, and seconds have histograms
+//! until they are merged.
 
 mod environment;
 mod latency;
@@ -32,34 +32,34 @@ use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// The form of result files that this program writes, and the newest that it reads.
+/// Format of the result files that this program writes, and the newest that it reads.
 pub const FORMAT: u32 = 2;
 
-/// The most octets of a result that are read, before and after decompression: an 8 h run of ten servers has some tens
-/// of megabytes.
+/// Maximum size in octets of a result file, before and after decompression. An 8 h run of ten servers has some tens of
+/// megabytes.
 const FILE_BYTES_MAX: u64 = 1 << 30;
-/// First octets of files that Zstandard compressed (RFC 8878 section 3.1.1).
+/// First octets of files compressed by Zstandard (RFC 8878 section 3.1.1).
 const ZSTANDARD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// Compression level: results are written once and kept for years.
+/// Compression level, which is high because results are written once and kept for years.
 const ZSTANDARD_LEVEL: i32 = 19;
 
 /// One run: a result file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunResult {
-    /// [`FORMAT`] when it was written.
+    /// [`FORMAT`] of the program that wrote the file.
     pub format: u32,
     /// The program that measured.
     pub tool: Tool,
     /// Start of the run (RFC 3339, UTC).
     pub started: String,
-    /// The command that repeats it.
+    /// Command that repeats the run.
     pub command: String,
     /// The machine of the load generator, which may also be the server's.
     pub environment: Environment,
     /// Results of workloads, in order of running.
     pub workloads: Vec<WorkloadResult>,
-    /// The null responder under the same load: this machine's floor. One for each shape of load (connections,
-    /// outstanding).
+    /// Results of the null responder under the same load, which show the limit of this machine. One for each
+    /// combination of connections and outstanding requests.
     #[serde(default)]
     pub limits: Vec<WorkloadResult>,
     /// Answers of several servers to the same requests, compared.
@@ -75,14 +75,14 @@ pub struct RunResult {
 pub struct Ratio {
     /// The workload's name.
     pub workload: String,
-    /// The server whose figures are divided.
+    /// Server whose figures are the numerators.
     pub server: String,
-    /// The server whose figures they are divided by.
+    /// Server whose figures are the denominators.
     pub by: String,
     /// Operations a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_second: Option<f64>,
-    /// The server's CPU time for an operation.
+    /// CPU time of the server per operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_per_operation: Option<f64>,
     /// The latency that half of the operations did not exceed.
@@ -127,13 +127,13 @@ pub enum ResultError {
         /// The folder.
         path: PathBuf,
     },
-    /// Larger than any result.
+    /// The file is larger than any result.
     #[error("{path} has more than {FILE_BYTES_MAX} octets; no result is that large")]
     TooLarge {
         /// The file.
         path: PathBuf,
     },
-    /// The file is no result of `pando bench`.
+    /// The file is not a result of `pando bench`.
     #[error("{path} is no result of pando bench: {source}")]
     Content {
         /// The file.
@@ -141,7 +141,7 @@ pub enum ResultError {
         /// Error of the parser, with its position.
         source: serde_json::Error,
     },
-    /// The file is of a newer program.
+    /// A newer program wrote the file.
     #[error(
         "{path} has format {found}, this program reads up to {FORMAT}: use the pando that wrote it, or a newer one"
     )]
@@ -153,7 +153,7 @@ pub enum ResultError {
     },
 }
 
-/// The part of a result file that every format has.
+/// The part of a result file that all formats have in common.
 #[derive(Deserialize)]
 struct FormatOnly {
     format: u32,
@@ -178,7 +178,7 @@ impl RunResult {
     /// Reads a result file. Its first octets show whether it is compressed.
     ///
     /// # Errors
-    /// It cannot be read, is no result, or has a newer format.
+    /// The file cannot be read, is not a result, or has a newer format.
     pub fn read(path: &Path) -> Result<RunResult, ResultError> {
         let text = read_at_most(path, FILE_BYTES_MAX)
             .map_err(|source| ResultError::Io { path: path.to_owned(), source })?
@@ -186,10 +186,10 @@ impl RunResult {
         RunResult::parse(&text, path)
     }
 
-    /// Reads a result file, or all results to keep (`NAME.json.zst`) of a folder, in the order of their names.
+    /// Reads a result file, or all kept runs (`NAME.json.zst`) of a folder, in the order of their names.
     ///
     /// # Errors
-    /// One cannot be read, or the folder has none.
+    /// A file cannot be read, or the folder has none.
     pub fn read_all(path: &Path) -> Result<Vec<RunResult>, ResultError> {
         if !path.is_dir() {
             return Ok(vec![RunResult::read(path)?]);
@@ -231,11 +231,11 @@ impl RunResult {
         sink.flush()
     }
 
-    /// Writes the result file, under another name until it is complete. A file whose name ends with `.zst` is to be
-    /// kept: it is compressed, and its histograms contain only what reports show.
+    /// Writes the result file, under a temporary name until it is complete. A file whose name ends with `.zst` is a
+    /// kept run: it is compressed, and its histograms contain only the values that reports show.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), ResultError> {
         let io_error = |source| ResultError::Io { path: path.to_owned(), source };
         let mut name = path.file_name().unwrap_or_default().to_owned();
@@ -249,7 +249,7 @@ impl RunResult {
             })
             .and_then(|()| std::fs::rename(&temporary, path));
         if written.is_err() {
-            // An incomplete file is of no use; if removal fails, its name shows what it is.
+            // An incomplete file is useless. If it cannot be removed, its name shows that it is temporary.
             let _ = std::fs::remove_file(&temporary);
         }
         written.map_err(io_error)
@@ -264,8 +264,8 @@ impl RunResult {
     }
 }
 
-/// Returns the content of a file, decompressed if necessary. Returns `None` if it is larger than `bytes_max`, which
-/// bounds the memory.
+/// Returns the content of a file, decompressed if necessary. Returns `None` if it has more than `bytes_max` octets;
+/// this limits memory.
 fn read_at_most(path: &Path, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
     let bounded = |reader: &mut dyn Read| {
         let mut bytes = Vec::new();

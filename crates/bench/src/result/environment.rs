@@ -15,10 +15,10 @@ pub struct Environment {
     /// The processor's model.
     #[serde(default)]
     pub cpu_model: Option<String>,
-    /// Processors that the kernel schedules on.
+    /// Number of processors that the kernel schedules.
     #[serde(default)]
     pub cpus: Option<u64>,
-    /// Cores, which two processors may share.
+    /// Number of cores, which two processors may share.
     #[serde(default)]
     pub cores: Option<u64>,
     /// Whether it is a virtual machine.
@@ -36,10 +36,10 @@ pub struct Environment {
     /// Memory of the machine.
     #[serde(default)]
     pub memory_bytes: Option<u64>,
-    /// Processors that the load generator was pinned to, as `taskset` writes them; absent when it was not.
+    /// Processors to which the load generator was pinned, in the notation of `taskset`; absent if it was not pinned.
     #[serde(default)]
     pub load_generator_cpus: Option<String>,
-    /// Processors that the server was pinned to; absent if it was not pinned, or if that is unknown.
+    /// Processors to which the server was pinned; absent if it was not pinned, or if that is unknown.
     #[serde(default)]
     pub server_cpus: Option<String>,
     /// Whether load generator and server share this machine.
@@ -48,7 +48,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Description of this machine and this process by Linux.
+    /// Detects this machine and this process on Linux.
     pub fn detect() -> Environment {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let mut environment = parse_cpuinfo(&read("/proc/cpuinfo"));
@@ -65,7 +65,7 @@ impl Environment {
         environment
     }
 
-    /// Notes which processors a process may run on, if they are not all.
+    /// Records the processors on which a process may run, if they are not all.
     pub fn set_server_process(&mut self, id: u32) {
         let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
         self.server_cpus = status_field(&status, "Cpus_allowed_list")
@@ -79,10 +79,10 @@ impl Environment {
 pub struct Tool {
     /// Its version.
     pub version: String,
-    /// The commit it was built from, with `-dirty` where files had been changed; absent away from the repository.
+    /// The commit from which it was built, with `-dirty` if files had been changed; absent outside the repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
-    /// Whether it was built without optimisation: then its figures mean little.
+    /// Whether it was built without optimization, which makes its figures meaningless.
     #[serde(default)]
     pub is_debug_build: bool,
 }
@@ -104,15 +104,15 @@ pub fn now_text() -> String {
     now.format(&Rfc3339).unwrap_or_default()
 }
 
-/// A moment ahead of now, to the millisecond: seconds of a run are looked up by it in what else was seen of the
-/// machine.
+/// Returns a future time as text, to the millisecond, so that the seconds of a run can be matched with other
+/// observations of the machine.
 pub(crate) fn moment_text(ahead: Duration) -> String {
     let moment = OffsetDateTime::now_utc() + ahead;
     let moment = moment.replace_millisecond(moment.millisecond()).unwrap_or(OffsetDateTime::UNIX_EPOCH);
     moment.format(&Rfc3339).unwrap_or_default()
 }
 
-/// Only a program in the `target` directory of a repository is taken for one that was built from it.
+/// Returns the commit if this program is in the `target` directory of a repository.
 fn commit_of_this_program() -> Option<String> {
     let program = std::env::current_exe().ok()?;
     let repository = program.ancestors().find(|folder| folder.join(".git").exists())?;

@@ -12,26 +12,27 @@ use std::collections::BTreeSet;
 use std::io::Read;
 use std::time::Duration;
 
-/// Longest latency that is distinguished from longer ones: 600 s.
+/// Maximum latency that the histogram distinguishes: 600 s.
 pub const HISTOGRAM_MAX_MICROS: u64 = 600_000_000;
-/// Significant decimal digits that are kept of a latency.
+/// Number of significant decimal digits of a latency.
 pub const HISTOGRAM_DIGITS: u8 = 3;
 
-/// The most octets of a histogram before compression: one with these bounds has some 20,000 counts of up to 9 octets.
+/// Maximum size of a histogram in octets before compression. One with these bounds has some 20,000 counts of up to 9
+/// octets.
 const PLAIN_BYTES_MAX: u64 = 1 << 18;
-/// Nines that a plot of the distribution shows at the most: 99.9999%.
+/// Maximum number of nines that a plot of the distribution shows: 99.9999%.
 pub(crate) const NINES_MAX: f64 = 6.0;
-/// Points of a percentile plot for each nine.
+/// Number of points of a percentile plot for each nine.
 const POINTS_A_NINE: f64 = 20.0;
-/// Percentiles that tables and figures of reports have.
+/// Percentiles in the tables and figures of reports.
 const TABLE_PERCENTILES: [f64; 6] = [50.0, 90.0, 99.0, 99.9, 99.99, 100.0];
 
-/// Octets of the head of a histogram: cookie, length, offset, digits, lowest, highest, ratio.
+/// Size in octets of the header of a histogram: cookie, length, offset, digits, lowest, highest, ratio.
 const HEAD_BYTES: usize = 40;
 
 /// Latencies of any number of operations, in microseconds from 1 to [`HISTOGRAM_MAX_MICROS`] with [`HISTOGRAM_DIGITS`]
-/// digits. All have these bounds, so that they add up exactly. As JSON: the histogram (V2, compressed, base64), which
-/// is what is read again, and its usual percentiles for human readers.
+/// digits. All have these bounds, so that they add up exactly. The JSON form has the histogram (V2, compressed,
+/// base64), which is read again, and its usual percentiles for human readers.
 #[derive(Clone, PartialEq)]
 pub struct Latency(Histogram<u64>);
 
@@ -55,17 +56,17 @@ impl Latency {
         )
     }
 
-    /// Counts one; those below a microsecond as one, those above the bound as the bound.
+    /// Records one latency. Latencies below a microsecond count as one microsecond, those above the bound as the bound.
     pub fn record(&mut self, latency: Duration) {
         self.record_micros(u64::try_from(latency.as_micros()).unwrap_or(u64::MAX));
     }
 
-    /// Counts one, as [`record`](Latency::record).
+    /// Records one latency, as [`record`](Latency::record).
     pub fn record_micros(&mut self, micros: u64) {
         self.0.saturating_record(micros.clamp(1, HISTOGRAM_MAX_MICROS));
     }
 
-    /// Adds the other's, exactly.
+    /// Adds the counts of another histogram, exactly.
     pub fn add(&mut self, other: &Latency) {
         if self.0.is_empty() {
             self.0.clone_from(&other.0);
@@ -74,7 +75,7 @@ impl Latency {
         }
     }
 
-    /// Forgets all.
+    /// Removes all counts.
     pub fn clear(&mut self) {
         self.0.reset();
     }
@@ -84,7 +85,8 @@ impl Latency {
         self.0.len()
     }
 
-    /// The latency in microseconds that `percentile` (0 to 100) of all did not exceed; `None` when there are none.
+    /// Returns the latency in microseconds that `percentile` (0 to 100) of all operations did not exceed; `None` if
+    /// there are none.
     pub fn percentile_micros(&self, percentile: f64) -> Option<u64> {
         let quantile = (percentile / 100.0).clamp(0.0, 1.0);
         (!self.0.is_empty()).then(|| self.0.value_at_quantile(quantile).min(self.0.max()))
@@ -100,8 +102,9 @@ impl Latency {
         (!self.0.is_empty()).then(|| self.0.max())
     }
 
-    /// Returns the distribution as reports plot it: number of nines, and the latency in microseconds that so many
-    /// operations did not exceed. It ends if there are too few operations to distinguish them from the longest.
+    /// Returns the distribution as plotted by reports: number of nines, and the latency in microseconds that this share
+    /// of the operations did not exceed. It ends at the point at which there are too few operations to distinguish them
+    /// from the longest.
     pub fn distribution(&self) -> Vec<(f64, u64)> {
         let most = (self.count().max(1) as f64).log10().min(NINES_MAX);
         let steps = (most * POINTS_A_NINE).ceil() as u32;
@@ -114,15 +117,15 @@ impl Latency {
             .collect()
     }
 
-    /// Latencies that reports show as a percentile, in table or plot.
+    /// Returns the latencies that reports show as a percentile, in tables or plots.
     fn reported_micros(&self) -> impl Iterator<Item = u64> {
         let table = TABLE_PERCENTILES.into_iter().filter_map(|percentile| self.percentile_micros(percentile));
         table.chain(self.distribution().into_iter().map(|(_, micros)| micros))
     }
 
-    /// Makes histograms of one result small without a change to the percentiles that reports show, of each or of all
-    /// together. Counts of latencies that are such a percentile stay. Those between two of them become one count at
-    /// their mean, so the mean of all stays too, but for rounding far below what a report shows.
+    /// Reduces the histograms of one result without changing the percentiles that reports show, of each histogram or of
+    /// their sum. Counts of latencies that are such a percentile remain. Counts between two of these are combined at
+    /// their mean, so the total mean does not change either, except for negligible rounding.
     pub(super) fn thin(latencies: &mut [&mut Latency]) {
         let mut together = Latency::new();
         latencies.iter().for_each(|latency| together.add(latency));
@@ -132,13 +135,13 @@ impl Latency {
         latencies.iter_mut().for_each(|latency| **latency = latency.thinned(&kept));
     }
 
-    /// The same of one histogram. `kept` holds the lowest values of the buckets that stay.
+    /// Reduces one histogram. `kept` has the lowest values of the buckets that remain.
     fn thinned(&self, kept: &BTreeSet<u64>) -> Latency {
         let bucket = |recorded: IterationValue<u64>| {
             (self.0.lowest_equivalent(recorded.value_iterated_to()), recorded.count_at_value())
         };
         let mut buckets: Vec<(u64, u64)> = self.0.iter_recorded().map(bucket).collect();
-        // From the longest down: what rounding leaves is passed on into ever finer buckets.
+        // From the longest to the shortest: the rounding error is passed on to finer and finer buckets.
         buckets.reverse();
         let same_run = |(longer, _): &(u64, u64), (shorter, _): &(u64, u64)| {
             kept.range(shorter..=longer).next().is_none()
@@ -155,7 +158,7 @@ impl Latency {
             let mean = u64::try_from(owed / i128::from(count)).unwrap_or_default();
             let mean = self.0.lowest_equivalent(mean.clamp(*shortest, *longest));
             owed -= weight(mean) * i128::from(count);
-            // The last has two buckets side by side, so that nothing is owed at the end.
+            // The last count is split into two adjacent buckets, so that no error remains.
             let beside = if owed < 0 { mean.saturating_sub(1) } else { self.0.next_non_equivalent(mean) };
             let mut moved = 0;
             if Some(number) == last && (*shortest..=*longest).contains(&beside) {
@@ -169,12 +172,12 @@ impl Latency {
         thinned
     }
 
-    /// The histogram itself.
+    /// Returns the histogram.
     pub fn histogram(&self) -> &Histogram<u64> {
         &self.0
     }
 
-    /// The text form (V2, compressed, base64).
+    /// Returns the text form (V2, compressed, base64).
     pub fn to_text(&self) -> String {
         let mut bytes = Vec::new();
         let written = V2DeflateSerializer::new().serialize(&self.0, &mut bytes);
@@ -182,10 +185,10 @@ impl Latency {
         STANDARD.encode(bytes)
     }
 
-    /// Reads the text form. A histogram with other bounds is refused: it would not add up exactly.
+    /// Reads the text form. Refuses a histogram with other bounds, because it would not add up exactly.
     ///
     /// # Errors
-    /// What is wrong, in words.
+    /// A description of the error.
     pub fn from_text(text: &str) -> Result<Latency, String> {
         let bytes = STANDARD.decode(text).map_err(|error| format!("histogram: {error}"))?;
         let plain = inflate(&bytes).ok_or("histogram: not of version 2, compressed")?;
@@ -203,8 +206,8 @@ impl Latency {
     }
 }
 
-/// Undoes the compression, in bounded memory. The length in the head is checked as well, because the reader of the
-/// plain form allocates what it announces.
+/// Decompresses in bounded memory. Also checks the length in the header, because the reader of the plain form allocates
+/// that length.
 fn inflate(bytes: &[u8]) -> Option<Vec<u8>> {
     let (_cookie_and_length, compressed) = bytes.split_at_checked(8)?;
     let mut plain = Vec::new();

@@ -18,7 +18,7 @@ pub enum MergeError {
         /// Name of the other.
         other: String,
     },
-    /// Percentiles of percentiles would be wrong.
+    /// Percentiles of percentiles would be wrong, so a histogram is required.
     #[error("second {second} has latencies but no histogram of them, so percentiles cannot be merged")]
     NoHistogram {
         /// The second.
@@ -42,11 +42,11 @@ impl OperationTotals {
 }
 
 impl Second {
-    /// Adds what another load machine saw in the same second. What is the server's (CPU, memory, disk) is taken from
-    /// whichever knows it.
+    /// Adds the counts of another load machine in the same second. Measurements of the server (CPU, memory, disk) are
+    /// taken from the machine that has them.
     ///
     /// # Errors
-    /// When there are percentiles without a histogram.
+    /// There are percentiles without a histogram.
     pub fn merge(&mut self, other: &Second) -> Result<(), MergeError> {
         for second in [&*self, other] {
             if second.latency.is_none() && second.max_micros.is_some() {
@@ -76,12 +76,12 @@ impl Second {
 }
 
 impl WorkloadResult {
-    /// Adds what another load machine measured of the same workload in the same run. Counts and histograms add up
-    /// exactly; seconds are those since measuring began, which all load machines do together. Who merges compares the
-    /// machines' clocks, fills in `agents`, and the server's cost if it is its own to know.
+    /// Adds the results of another load machine for the same workload in the same run. Counts and histograms add up
+    /// exactly. Seconds count from the begin of the measurement, which is the same on all load machines. The caller
+    /// compares the machines' clocks and fills in `agents`, and the server's cost if it knows that.
     ///
     /// # Errors
-    /// When they are of different workloads, or seconds cannot be merged.
+    /// The results are of different workloads, or their seconds cannot be merged.
     pub fn merge(&mut self, other: &WorkloadResult) -> Result<(), MergeError> {
         if self.workload != other.workload {
             return Err(MergeError::Workload { mine: self.workload.clone(), other: other.workload.clone() });

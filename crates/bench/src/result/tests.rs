@@ -82,7 +82,7 @@ fn texts_that_are_no_such_histogram_are_refused() {
     check(&latency(&[5]).to_text()[..20], "histogram");
     check(&other_bounds, "1 to 1000 with 2 digits");
     check(&"A".repeat(2 << 20), "histogram");
-    // A head that announces 4 GiB, compressed as it should be.
+    // A header that announces 4 GiB, correctly compressed.
     let mut head = vec![0x1c, 0x84, 0x93, 0x13, 0xff, 0xff, 0xff, 0xff];
     head.resize(40, 0);
     let mut bytes = vec![0x1c, 0x84, 0x93, 0x14, 0, 0, 0, 40];

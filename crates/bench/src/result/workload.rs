@@ -12,7 +12,7 @@ pub struct WorkloadResult {
     pub workload: String,
     /// Its title.
     pub title: String,
-    /// The row of a document that it reruns, with the document's figures.
+    /// The document's row that it repeats, with the document's figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub document: Option<DocumentRow>,
     /// Start of the measurement (RFC 3339, UTC).
@@ -30,9 +30,9 @@ pub struct WorkloadResult {
     pub parameters: Parameters,
     /// Measured time, after the warm-up.
     pub measured_seconds: f64,
-    /// Operations answered in that time, rightly, per second; all kinds together.
+    /// Correct answers in that time, per second, for all kinds of operation in total.
     pub per_second: f64,
-    /// Time for which answers were awaited after it. They are in no rate.
+    /// Time for which answers were awaited after the end. These answers are not part of any rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_seconds: Option<f64>,
     /// Warm-up of the server until the cost of its operations was steady, if this is the first round.
@@ -41,16 +41,16 @@ pub struct WorkloadResult {
     /// Totals by kind of operation.
     #[serde(default)]
     pub operations: BTreeMap<OperationKind, OperationTotals>,
-    /// The run, second by second, without holes.
+    /// The seconds of the run, without gaps.
     #[serde(default)]
     pub seconds: Vec<Second>,
-    /// Cost of the server; absent when its process is not known.
+    /// Cost of the server; absent if its process is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<ServerCost>,
-    /// Connections that broke or that the server closed while they were in use.
+    /// Connections that broke, or that the server closed, while they were in use.
     #[serde(default)]
     pub connections_closed: u64,
-    /// Requests without an answer at the end, those of closed connections included.
+    /// Requests without an answer at the end, including those of closed connections.
     #[serde(default)]
     pub unanswered: u64,
     /// The load machines, if there were several.
@@ -72,11 +72,11 @@ pub struct WorkloadResult {
 /// Windows of the same workload before it was measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WarmUp {
-    /// Duration of all of them together.
+    /// Total duration of the windows.
     pub seconds: f64,
-    /// The server's CPU time an operation in each of them, in microseconds.
+    /// CPU time of the server per operation in each window, in microseconds.
     pub cpu_micros: Vec<f64>,
-    /// Whether the last of them agree.
+    /// Whether the last windows agree.
     pub is_steady: bool,
 }
 
@@ -91,11 +91,11 @@ fn first_round() -> u32 {
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum OperationKind {
-    /// A search; the latency is that until its result.
+    /// A search. Its latency is the time until the final response.
     Search,
-    /// A search and then a bind as the entry found: one operation, as the documents count.
+    /// A search, and then a bind as the found entry. Counts as one operation, as in the documents.
     Authentication,
-    /// A bind on a connection that is kept.
+    /// A bind on a persistent connection.
     Bind,
     /// Connect, bind, close.
     ConnectBind,
@@ -121,7 +121,7 @@ impl OperationKind {
 /// All operations of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OperationTotals {
-    /// Right answers.
+    /// Number of correct answers.
     pub operations: u64,
     /// Entries that came with the answers.
     #[serde(default)]
@@ -138,8 +138,8 @@ pub struct OperationTotals {
     /// Some of the errors and wrong answers, in words.
     #[serde(default)]
     pub examples: Vec<String>,
-    /// Time to the right answer: from the send, of what was answered while measuring (closed loop), or from the
-    /// intended start, of what was due then (open loop).
+    /// Latency of correct answers. Closed loop: from the send, for operations answered during the measurement. Open
+    /// loop: from the intended start, for operations due during the measurement.
     pub latency: Latency,
 }
 
@@ -148,7 +148,7 @@ pub struct OperationTotals {
 pub struct Second {
     /// Seconds since measuring began.
     pub second: u64,
-    /// Answered, by kind.
+    /// Number of answered operations, by kind.
     #[serde(default)]
     pub operations: BTreeMap<OperationKind, u64>,
     /// Unexpected result codes, wrong answers and closed connections.
@@ -181,12 +181,11 @@ pub struct Second {
     /// Written to the server's disk in this second, by any process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_written_bytes: Option<u64>,
-    /// Processor time that the server's machine was ready to use in this second and its hypervisor gave to other
-    /// machines, all processors together.
+    /// Stolen time of all processors in this second in total: the server's machine was ready to run, but its hypervisor
+    /// ran other machines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stolen_cpu_micros: Option<u64>,
-    /// This second's latencies: present between load machine and coordinator, so that percentiles merge, and on
-    /// request.
+    /// Latencies of this second: present in messages to a coordinator, so that percentiles merge, and on request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
 }
@@ -222,12 +221,12 @@ impl Second {
 pub struct ServerCost {
     /// CPU time, user and system.
     pub cpu_micros: u64,
-    /// The same for one operation.
+    /// CPU time per operation.
     pub cpu_micros_per_operation: f64,
-    /// The most private memory.
+    /// Maximum private memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rss_anon_peak_bytes: Option<u64>,
-    /// The most mapped file pages.
+    /// Maximum mapped file pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rss_file_peak_bytes: Option<u64>,
     /// The block device of its files, and its other content: "vda, which holds /".
@@ -239,7 +238,7 @@ pub struct ServerCost {
     /// Written to that disk, by any process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_written_bytes: Option<u64>,
-    /// The same for one operation.
+    /// Octets written to that disk per operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_written_bytes_per_operation: Option<f64>,
 }
@@ -264,7 +263,7 @@ pub struct ServerDescription {
     /// Identity of the clients: a DN, or "anonymous".
     #[serde(default)]
     pub bind_identity: String,
-    /// Memory that it was limited to.
+    /// Memory limit of the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_limit_bytes: Option<u64>,
     /// Load of the data.
@@ -272,15 +271,15 @@ pub struct ServerDescription {
     pub bulk_load: Option<BulkLoad>,
 }
 
-/// Names of settings that a reader looks for; a report shows one that is missing as not stated.
+/// Names of settings that readers expect. A report shows a missing one as not stated.
 pub mod setting {
-    /// Moment at which an answered change is safe: "every commit synced", "none".
+    /// Time at which an answered change is durable: "every commit synced", "none".
     pub const DURABILITY: &str = "durability";
     /// Storage form of passwords: "Argon2id", "SSHA", "clear".
     pub const PASSWORD_SCHEME: &str = "password scheme";
     /// "none", or protocol and cipher.
     pub const TLS: &str = "TLS";
-    /// Rules of who may read which entries.
+    /// Access rules for reading entries.
     pub const ACCESS_CONTROL: &str = "access control";
     /// Attributes and kinds of index.
     pub const INDEXES: &str = "indexes";
@@ -339,19 +338,19 @@ pub struct BulkLoad {
     /// CPU time of the loader.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_seconds: Option<f64>,
-    /// The most memory of the loader.
+    /// Maximum memory of the loader.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rss_peak_bytes: Option<u64>,
-    /// The most private memory of the loader.
+    /// Maximum private memory of the loader.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rss_anon_peak_bytes: Option<u64>,
     /// Size of the loaded data on the disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_bytes: Option<u64>,
-    /// Time that the server's own tool takes to write all of it as LDIF again.
+    /// Time of the export of all data as LDIF with the server's own tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub export_seconds: Option<f64>,
-    /// Size of that LDIF.
+    /// Size of the exported LDIF.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub export_bytes: Option<u64>,
 }
@@ -359,9 +358,9 @@ pub struct BulkLoad {
 /// The load that was put on the server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Parameters {
-    /// Connections, of all load machines together.
+    /// Number of connections of all load machines in total.
     pub connections: u64,
-    /// Requests outstanding on each.
+    /// Number of outstanding requests on each connection.
     pub outstanding: u64,
     /// Closed or open loop.
     pub load: Load,
@@ -377,10 +376,10 @@ pub struct Parameters {
     /// Seed of the keys.
     #[serde(default)]
     pub seed: u64,
-    /// Connections that one server process had.
+    /// Number of connections to one server process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections_per_server_process: Option<u64>,
-    /// Threads of the load generator, of all load machines together.
+    /// Number of threads of the load generator, on all load machines in total.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load_threads: Option<u64>,
     /// Description of the requests: base, scope, filter, attributes; the shares of a mix.
@@ -392,12 +391,12 @@ pub struct Parameters {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Load {
-    /// After the answer to the one before.
+    /// After the answer to the previous request.
     #[default]
     Closed,
-    /// At this many a second, answered or not; latency counts from the intended start.
+    /// At a fixed rate, whether earlier requests are answered or not. Latency counts from the intended start.
     Open {
-        /// Requests a second, of all load machines together.
+        /// Requests per second of all load machines in total.
         per_second: f64,
     },
 }
@@ -453,7 +452,7 @@ pub struct AgentState {
     /// Difference between its clock and the coordinator's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_offset_micros: Option<i64>,
-    /// Bound of the error of that: half of the shortest round trip.
+    /// Bound of the error of that difference: half of the shortest round trip.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_error_micros: Option<u64>,
     /// Its machine.
@@ -551,8 +550,8 @@ impl WorkloadResult {
         }
     }
 
-    /// Drops the disk figures. Before format 2 they counted pages that processes had made dirty, hundreds of times the
-    /// octets that reached the disk.
+    /// Removes the disk figures. Before format 2 they counted pages that processes had made dirty, which may be
+    /// hundreds of times the octets that reached the disk.
     pub(crate) fn withdraw_disk(&mut self) {
         if let Some(cost) = &mut self.cost {
             (cost.disk_read_bytes, cost.disk_written_bytes) = (None, None);
@@ -563,7 +562,7 @@ impl WorkloadResult {
         }
     }
 
-    /// Makes the histograms small without a change to what reports show of them.
+    /// Reduces the histograms without changing the values that reports show.
     pub(super) fn thin_histograms(&mut self) {
         let latencies = self.operations.values_mut().map(|totals| &mut totals.latency);
         Latency::thin(&mut latencies.collect::<Vec<_>>());
