@@ -1,12 +1,12 @@
 //! The sample organisation, which `pando serve --sample` loads: the same on every machine and at every start.
 //!
-//! "Sample Works" has a thousand people in twelve departments, and somewhere in it an example of most things that
-//! directories hold: nested, unique-name, dynamic and POSIX groups, names in a dozen scripts with language options,
-//! portraits, certificates, SSH keys, hosts, service accounts, an alias and a referral. It is there to be looked at
-//! with any LDAP client, and to be searched by tests that want answers they can rely on.
+//! "Sample Works" has a thousand people in twelve departments, and examples of most things that directories contain:
+//! nested, unique-name, dynamic and POSIX groups, names in a dozen scripts with language options, portraits,
+//! certificates, SSH keys, hosts, service accounts, an alias and a referral. It is for exploring with any LDAP client,
+//! and for tests that need predictable answers.
 //!
-//! The password of every user and service account is [`PASSWORD`]: **never load this where others could reach it**.
-//! Passwords are stored as {SSHA}, not as Pando's Argon2id, so that a thousand of them load quickly.
+//! The password of every user and service account is [`PASSWORD`]: **never load this into a server that others can
+//! reach**. Passwords are stored as {SSHA}, not as Pando's Argon2id, so that a thousand of them load quickly.
 //!
 //! ```text
 //! <suffix>
@@ -22,8 +22,8 @@
 //!   ou=partners      a referral (RFC 3296): add it with the ManageDsaIT control
 //! ```
 //!
-//! Parents come before children, nothing else is promised: department groups precede their members and name people who
-//! do not exist yet, other groups follow them.
+//! Parents come before children; no other order is guaranteed. Department groups precede their members, so they name
+//! people who do not exist yet; other groups follow their members.
 
 mod groups;
 mod infrastructure;
@@ -44,10 +44,10 @@ use crate::Seeded;
 pub(crate) use names::COMPANY;
 use people::Person;
 
-/// The password of everyone in the sample.
+/// Password of all users in the sample.
 pub const PASSWORD: &str = "password";
 
-/// Changing it changes every sample, and with it results that users know.
+/// Seed of the sample. Changing it changes every sample, and with it results that users know.
 const SEED: u64 = 20_261_120;
 
 const ORGANISATION_NAME: &str = "Sample Works";
@@ -64,10 +64,10 @@ pub struct SampleEntry {
 /// Reason why there is no sample for a suffix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnsupportedSuffix {
-    /// It is not a DN, or the empty one.
+    /// The suffix is not a DN, or is empty.
     #[error("\"{0}\" is not a DN that a sample can be put below")]
     NotADn(String),
-    /// Its first RDN is of a type that we have no object class for.
+    /// The type of its first RDN has no suitable object class.
     #[error("no sample for a suffix named by {0}: choose one that begins with dc, o, ou, c, l or st")]
     NamingAttribute(String),
 }
@@ -102,7 +102,7 @@ pub fn organisation(suffix: &str) -> Result<impl Iterator<Item = SampleEntry> + 
 /// Writes the sample as LDIF (RFC 2849), for other servers and for readers.
 ///
 /// # Errors
-/// An [`UnsupportedSuffix`], as an invalid input; those of `out`.
+/// An [`UnsupportedSuffix`], as an invalid input; or an error of `out`.
 pub fn write_ldif(out: impl Write, suffix: &str) -> io::Result<()> {
     let entries = organisation(suffix).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     let mut writer = LdifWriter::new(out);
@@ -116,7 +116,7 @@ pub fn write_ldif(out: impl Write, suffix: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Facts by which the parts refer to each other.
+/// Values by which the parts of the sample refer to each other.
 struct Sample {
     suffix: String,
     mail_domain: String,

@@ -1,19 +1,19 @@
 //! A small generator of numbers that are the same on every machine and in every release.
 //!
-//! Sample and benchmark data are made from a seed, and people compare runs over years; the crates for random numbers
-//! keep the right to change their sequence with a new version. This is SplitMix64, ten lines that cannot change.
+//! Sample and benchmark data are generated from a seed, and results are compared over years, but crates for random
+//! numbers may change their sequence with a new version. This is SplitMix64, ten lines that must not change.
 
 /// SplitMix64 from a seed. Not for secrets.
 #[derive(Clone, Debug)]
 pub struct Seeded(u64);
 
 impl Seeded {
-    /// The same seed gives the same numbers for ever.
+    /// Creates a generator. The same seed produces the same numbers in all releases.
     pub fn new(seed: u64) -> Seeded {
         Seeded(seed)
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -22,20 +22,21 @@ impl Seeded {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`, or 0 when `bound` is 0. The bias of the multiplication is below 2^-32 for what we ask.
+    /// Returns a number below `bound`, or 0 if `bound` is 0. The bias of the multiplication is below 2^-32 for the
+    /// bounds used here.
     pub fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.next_u64()) * bound as u128) >> 64) as usize
     }
 
-    /// One of the choices.
+    /// Returns one of the choices.
     ///
     /// # Panics
-    /// When there are none.
+    /// There are no choices.
     pub fn choose<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         &choices[self.below(choices.len())]
     }
 
-    /// `N` bytes.
+    /// Returns `N` bytes.
     pub fn bytes<const N: usize>(&mut self) -> [u8; N] {
         std::array::from_fn(|_| (self.next_u64() >> 56) as u8)
     }

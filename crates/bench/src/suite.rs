@@ -1,9 +1,9 @@
 //! A suite: a file of measurements and of goals for their figures.
 //!
-//! Each step is a command of `pando bench` without its result file, such as `peers --peers openldap --workloads
-//! people-search`; a suite can measure whatever that command can. A goal names one figure of one server in one workload
-//! of one step, or its ratio to another server's. All figures come from the results, so that a suite can be judged
-//! again from its folder.
+//! Each step is a command of `pando bench` without its result file, such as
+//! `peers --peers openldap --workloads people-search`, so a suite can measure everything that the command can. A goal
+//! names one figure of one server in one workload of one step, or its ratio to another server's. All figures come from
+//! the results, so a suite can be evaluated again from its folder.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -30,7 +30,7 @@ pub struct Suite {
     /// Information for the reader.
     #[serde(default)]
     pub about: String,
-    /// Words that steps use as `{name}`, and that the command line may set.
+    /// Variables that steps use as `{name}`, and that the command line may set.
     #[serde(default)]
     pub variables: BTreeMap<String, String>,
     /// The measurements, in this order.
@@ -58,14 +58,14 @@ pub struct Goal {
     /// Subject, for the table; empty for that of the goal above.
     #[serde(default)]
     pub title: String,
-    /// The figure.
+    /// Subject, for the table; empty for the subject of the goal above.
     pub figure: Figure,
-    /// Of this kind of operation only; of all together without.
+    /// Kind of operation; `None` for all kinds in total.
     #[serde(default)]
     pub kind: Option<OperationKind>,
     /// Server whose figure it is.
     pub of: Source,
-    /// Servers by whose figure it is divided: the best of them, if there are several.
+    /// Servers by whose figure it is divided. If there are several, the best figure is used.
     #[serde(default)]
     pub over: Vec<Source>,
     /// Lower limit.
@@ -98,10 +98,11 @@ pub enum Figure {
     /// Share of the seconds whose rate is within 15% of the median second's.
     #[strum(serialize = "share of the seconds within 15% of the median rate")]
     SteadySeconds,
-    /// By how much the line through the seconds' rates rises from first to last, as a part of their mean.
+    /// Rise of the linear trend of the seconds' rates from first to last, as a share of their mean.
     #[strum(serialize = "rise of the rate from begin to end")]
     RateTrend,
-    /// Private memory of the server in the last quarter of the time at its peak, as a multiple of that in the second.
+    /// Maximum private memory of the server in the last quarter of the time, as a multiple of that in the second
+    /// quarter.
     #[strum(serialize = "private memory of the last quarter / the second")]
     MemoryGrowth,
     /// Private memory of the server at its peak, in MiB.
@@ -142,7 +143,7 @@ pub enum SuiteError {
         /// The error, with its line.
         error: Box<toml::de::Error>,
     },
-    /// The file has the form of a suite, and contradicts itself.
+    /// The file has the form of a suite, but contradicts itself.
     #[error("{file}: {message}")]
     Content {
         /// The file.
@@ -155,9 +156,9 @@ pub enum SuiteError {
 /// Outcome of a goal.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// As wanted.
+    /// The figure meets the goal.
     Reached(f64),
-    /// Measured, and not as wanted.
+    /// The figure does not meet the goal.
     Missed(f64),
     /// Reason why there is no reliable figure.
     NotMeasured(String),
@@ -207,7 +208,7 @@ impl Suite {
     /// Reads a suite, and replaces the values of some of its variables.
     ///
     /// # Errors
-    /// It is no suite, a step or a goal refers to something unknown, or `set` names no variable.
+    /// The text is not a suite, a step or a goal refers to something unknown, or `set` names an unknown variable.
     pub fn parse(file: &str, text: &str, set: &[(String, String)]) -> Result<Suite, SuiteError> {
         let mut suite: Suite = toml::from_str(text)
             .map_err(|error| SuiteError::Form { file: file.to_owned(), error: Box::new(error) })?;

@@ -1,5 +1,5 @@
-//! One workload again and again while one thing grows: entries, the server's memory, or connections. Each step is a
-//! result of its own, on a server that was loaded and started for it.
+//! Repeats one workload while one quantity grows: entries, the server's memory, or connections. Each step is a separate
+//! result, on a server that was loaded and started for it.
 
 use crate::cgroup::{MemoryLimit, forget_pages};
 use crate::peers::measure::{Measure, Target};
@@ -40,10 +40,10 @@ pub struct Sweep<'s> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SweepError {
-    /// More than one thing grows, or none.
+    /// More than one quantity grows, or none.
     #[error("give several values to exactly one of entries, memory and connections: a curve has one axis")]
     Axes,
-    /// The workload needs what servers cannot be given.
+    /// The workload needs a setting that not all servers have.
     #[error("{workload}: {reason}")]
     Workload {
         /// Its name.
@@ -51,10 +51,10 @@ pub enum SweepError {
         /// Reason.
         reason: String,
     },
-    /// The data cannot be made.
+    /// The data cannot be generated.
     #[error(transparent)]
     Data(#[from] peers::DataError),
-    /// A folder cannot be made.
+    /// A folder cannot be created.
     #[error("{path}: {error}")]
     Io {
         /// Path.
@@ -65,10 +65,10 @@ pub enum SweepError {
 }
 
 impl Steps {
-    /// Quantity that grows.
+    /// Returns the quantity that grows.
     ///
     /// # Errors
-    /// When that is not one thing.
+    /// Not exactly one quantity grows.
     pub fn axis(&self) -> Result<SweepAxis, SweepError> {
         let lengths = [
             (self.entries.len(), SweepAxis::Entries),
@@ -88,11 +88,11 @@ impl Steps {
     }
 }
 
-/// Sweeps, and appends a result for every step. What fails is in the result of its step, and the others go on. `driven`
-/// says how to load; its workloads are not looked at.
+/// Runs a sweep, and appends a result for every step. A failure is in the result of its step, and the others continue.
+/// `driven` has the parameters of the load; its workloads are ignored.
 ///
 /// # Errors
-/// When no step can be measured.
+/// No step can be measured.
 pub fn sweep(
     sweep: &Sweep<'_>,
     workload: &Workload,
@@ -117,7 +117,7 @@ pub fn sweep(
             if let Err(error) = run.server(*product, &folder) {
                 run.failed(*product, workload, error.to_string());
             }
-            // The next one's data may be as large.
+            // The data of the next server may be as large.
             let _ = std::fs::remove_dir_all(&folder);
         }
         let _ = std::fs::remove_dir_all(&sweep.folder);
@@ -161,7 +161,7 @@ impl Run<'_, '_> {
         setup: &peers::Setup,
         description: &ServerDescription,
     ) -> Result<(), PeerError> {
-        // A limit outlives the server that it is put on.
+        // The limit must outlive the server to which it applies.
         let limit = description.memory_limit_bytes.map(MemoryLimit::new).transpose();
         let limit = limit.map_err(|error| PeerError::Answer(error.to_string()))?;
         if limit.is_some() {
@@ -200,7 +200,7 @@ impl Run<'_, '_> {
         self.result.workloads.push(step);
     }
 
-    /// A server that could not be set up, loaded or limited.
+    /// Records a server that could not be set up, loaded or limited.
     fn failed(&mut self, product: Product, workload: &Workload, failure: String) {
         (self.say)(&format!("{}: {failure}", product.name()));
         let server = ServerDescription {
@@ -213,7 +213,7 @@ impl Run<'_, '_> {
     }
 }
 
-/// A step in a line.
+/// Describes a step in one line.
 fn line(step: &WorkloadResult) -> String {
     let limit = step.server.memory_limit_bytes.map(|bytes| format!(", {} MB", bytes / 1_000_000));
     let entries = step.server.entries.unwrap_or_default();

@@ -1,11 +1,11 @@
-//! LDIF of any size from a template, in the language that SLAMD's MakeLDIF began and OpenDJ's and UnboundID's make-ldif
-//! continued. `docs/how-to/generate.md` describes it, and our differences.
+//! LDIF of any size from a template, in the language of SLAMD's MakeLDIF, and of OpenDJ's and UnboundID's make-ldif.
+//! `docs/how-to/generate.md` describes it, and Pando's differences.
 //!
 //! A [`Template`] is read once (`source` makes lines of files, `parse` blocks of lines, `tag` parts of values, `plan`
 //! resolves names and counts) and then generated as often as wanted (`entry` makes one entry, `generate` all, by
 //! several threads). Every entry follows from the seed and its number alone, so the same seed gives the same octets
-//! whatever the number of threads, and nothing is kept of what was written: neither entries nor the members of a group.
-//! Only a single value other than a group's members is held in memory whole.
+//! whatever the number of threads, and nothing that was written is stored, neither entries nor the members of a group.
+//! Only single values, except a group's members, are in memory as a whole.
 //!
 //! Templates are not checked against a schema; a test checks the shipped ones against Pando's.
 
@@ -32,7 +32,7 @@ use std::sync::Arc;
 pub use error::{TemplateError, TemplateFault, TemplateLine};
 pub use shipped::{SHIPPED, ShippedTemplate, find as shipped};
 
-/// Most levels of files that include each other.
+/// Maximum nesting depth of included files.
 pub const INCLUDE_DEPTH_MAX: u32 = 16;
 
 /// Parameters from outside the template.
@@ -83,11 +83,11 @@ impl Template {
         self.plan.entry_count()
     }
 
-    /// Writes all entries as LDIF (RFC 2849), superiors first, without a version line so that documents can be joined.
-    /// Returns the number of octets. Memory does not grow with the document.
+    /// Writes all entries as LDIF (RFC 2849), superiors first, without a version line, so that documents can be
+    /// concatenated. Returns the number of octets. Memory does not grow with the document.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Errors of `out`.
     pub fn generate(&self, seed: u64, threads: NonZeroUsize, out: &mut impl Write) -> io::Result<u64> {
         generate::generate(&self.plan, seed, threads, out)
     }

@@ -1,8 +1,8 @@
 //! Workloads: the requests to a server, their rate, and the number of clients; small text files.
 //!
-//! A [`Workload`] is TOML. The shipped ones ([`shipped()`]) rerun the rows of published benchmarks, and carry those
-//! documents' figures; `docs/how-to/benchmark.md` describes the form for one's own. Reading checks everything that can
-//! be checked without a server and names the line. The [`driver`](crate::driver) runs them.
+//! A [`Workload`] is TOML. The shipped ones ([`shipped()`]) repeat the rows of published benchmarks, and contain those
+//! documents' figures; `docs/how-to/benchmark.md` describes the format. Reading checks everything that can be checked
+//! without a server, and errors state the line. The [`driver`](crate::driver) runs them.
 
 mod circumstances;
 mod error;

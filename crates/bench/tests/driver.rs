@@ -45,7 +45,7 @@ fn seconds_keep_their_histograms_on_request() {
 fn consuming_workloads_have_no_warm_up() {
     let (_responder, targets) = responder(Faults::default());
     let hour = Some(Duration::from_secs(3_600));
-    // The responder is in this process.
+    // The responder runs in this process.
     let server_processes = vec![std::process::id()];
     let options = Options { clients: None, warm_up: hour, duration: hour, server_processes, ..options() };
     let mut deletes = shipped("salford-d1a").unwrap();
@@ -68,7 +68,7 @@ fn every_answer_is_counted() {
     assert!(totals.operations > 0 && totals.entries == totals.operations);
     assert_eq!(totals.latency.count(), totals.operations);
     assert_eq!(result.seconds.iter().map(|second| second.operations_total()).sum::<u64>(), totals.operations);
-    // Those answered after the end do not count: at most one for each client.
+    // Answers after the end do not count: at most one for each client.
     assert!(
         (0..=8).contains(&(report.answered - totals.operations)),
         "{} {}",
@@ -77,7 +77,8 @@ fn every_answer_is_counted() {
     );
 }
 
-/// A document states its mix in requests, so what puts things back, such as the second rename, is one of them.
+/// A document states its mix in requests, so a request that restores an entry, such as the second rename, is one of
+/// them.
 #[test]
 fn every_mix_is_measured_as_its_weights_say() {
     let mut mixes = 0;

@@ -1,10 +1,9 @@
 //! The driver measures the faults of the null responder: delays and stalls in full, wrong answers and closed
 //! connections by number.
 //!
-//! No test compares times of two moments. A busy machine can only add to a latency, so each request's latency is at
-//! least what the responder reports of it, and so is each percentile. Not too much: what one client waits for, one
-//! request after the other, fits into its run. How close the driver comes on a quiet machine is what
-//! `cargo bench -p bench --bench driver_accuracy` prints.
+//! No test compares latencies of different times. A busy machine can only increase a latency, so each request's latency
+//! is at least the responder's delay, and so is each percentile. There is an upper limit too: the sum of one client's
+//! waits fits into its run. `cargo bench -p bench --bench driver_accuracy` prints the accuracy on a quiet machine.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use bench::driver::{self, Options, Targets};
@@ -22,7 +21,7 @@ fn search() -> Workload {
     shipped("oid-search-random").unwrap()
 }
 
-/// Runs against a responder with these faults: what the driver says, and what the responder did.
+/// Runs against a responder with these faults. Returns the driver's result and the responder's report.
 fn run(faults: Faults, options: Options) -> (WorkloadResult, Report) {
     let responder = Responder::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), faults).unwrap();
     let targets = Targets::resolve(&[format!("ldap://{}", responder.address())]).unwrap();
@@ -41,7 +40,7 @@ fn open_loop(rate: f64, duration: Duration) -> Options {
     }
 }
 
-/// Each percentile of what was measured is at least that of what was given. Both are of the same requests.
+/// Checks that each measured percentile is at least that of the given delays. Both are of the same requests.
 fn check_at_least(measured: &Latency, given: &Latency, what: &str) {
     assert_eq!(measured.count(), given.count(), "{what}");
     for percentile in [0.1, 1.0, 10.0, 25.0, 50.0, 70.0, 75.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 100.0] {
@@ -62,8 +61,8 @@ fn injected_delays_come_out_as_they_were() {
         let (result, report) = run(faults, open_loop(1000.0, millis(1000)));
         let totals = &result.operations[&OperationKind::Search];
         assert_eq!((totals.errors, totals.wrong_answers), (0, 0), "{delay}");
-        // Every intended start of the time was sent and has its latency, or counts as unanswered. The last ones were
-        // answered after it, and are in no rate.
+        // Every intended start in the measured time was sent and has a latency, or counts as unanswered. The last
+        // requests were answered after it, and are not part of any rate.
         assert_eq!(totals.latency.count() + result.unanswered, 1000, "{delay}");
         assert!(totals.operations < totals.latency.count(), "{delay}: {}", totals.operations);
         check_at_least(&totals.latency, &report.delays, &delay.to_string());
@@ -85,8 +84,8 @@ fn waiting_for_one_client_fits_into_the_run() {
     assert!(waited_micros <= elapsed_micros * 1.001, "waited {waited_micros} us in {elapsed_micros} us");
 }
 
-/// The test of coordinated omission: while the server stands still, requests come every millisecond all the same, and
-/// each waits for the rest of that time.
+/// Test for coordinated omission: while the server stalls, requests continue to be due every millisecond, and the
+/// latency of each includes the rest of the stall.
 fn check_stall(clients: usize, outstanding: usize) {
     let (duration, count) = (millis(1500), 1500);
     let stall = Stall { length: millis(500), every: millis(300), times: Some(1) };

@@ -5,7 +5,7 @@ use bench::report::Report;
 use bench::result::RunResult;
 use std::path::{Path, PathBuf};
 
-/// The most bytes of a kept run: the repository grows by as much with each.
+/// Maximum size of a kept run in bytes, because each one makes the repository larger.
 const RUN_BYTES_MAX: u64 = 300_000;
 
 /// All files below a folder.

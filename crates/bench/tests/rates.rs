@@ -1,7 +1,7 @@
-//! The rate of an open loop is what was answered in the measured time, never what was asked for.
+//! The rate of an open loop is that of the answers in the measured time, never the requested rate.
 //!
-//! The null responder holds every answer for 100 ms, and each connection has one request outstanding: 200 connections
-//! are a server that does 2,000 a second, however fast the machine is.
+//! The null responder delays every answer by 100 ms, and each connection has one outstanding request. So 200
+//! connections behave like a server with 2,000 operations a second, however fast the machine is.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use bench::driver::{self, Options, Targets};
@@ -45,7 +45,7 @@ fn check_figures(result: &WorkloadResult, times_speed: f64) {
     assert!(result.seconds.len() <= 2, "no row is of the time after measuring: {}", result.seconds.len());
     let cost = result.cost.as_ref().unwrap();
     assert_eq!(cost.cpu_micros_per_operation, cost.cpu_micros as f64 / operations as f64);
-    // A server cannot answer faster than it holds an answer; that the machine was slow is no fault of the driver's.
+    // A server cannot answer faster than its delay permits. That the machine was slow is not the driver's fault.
     assert!(result.per_second <= SPEED * 1.02, "{}/s", result.per_second);
     assert!(result.drain_seconds.is_some_and(|seconds| seconds < 10.0), "{:?}", result.drain_seconds);
 }
@@ -53,8 +53,8 @@ fn check_figures(result: &WorkloadResult, times_speed: f64) {
 #[test]
 fn a_rate_that_the_server_keeps_up_with_is_the_rate() {
     for times_speed in [0.5, 0.95] {
-        // A busy machine may stop this process for longer than the rate leaves room to catch up, and the result says
-        // so. A defect shows in every attempt.
+        // A busy machine may stop this process for longer than it can make up at this rate, which the result reports. A
+        // defect appears in every attempt.
         let is_kept = |_| {
             let result = run_at(times_speed);
             check_figures(&result, times_speed);

@@ -1,6 +1,7 @@
-//! Servers that replicate, set up as `./dev cluster --measure` sets them up: what one of them answers comes to all.
+//! Servers that replicate, set up as `./dev cluster --measure` sets them up: a change that one of them accepts reaches
+//! all.
 //!
-//! slapd is here for every `./dev test`; `./dev test-peers` fetches OpenDJ and runs the ignored test too.
+//! `./dev test` uses slapd; `./dev test-peers` fetches OpenDJ and runs the ignored test too.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::path::{Path, PathBuf};

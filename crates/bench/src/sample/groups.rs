@@ -7,7 +7,7 @@ use super::people::{GID_NUMBER_FIRST, Person, Rank, head_of};
 use super::{Builder, Sample, SampleEntry};
 
 impl Sample {
-    /// A group per department with everyone in it: these come before their members.
+    /// Returns a group per department with all its people. These groups come before their members.
     pub(super) fn department_groups(&self) -> Vec<SampleEntry> {
         let group = |(number, department): (usize, &Department)| {
             self.group(&department.key, &format!("Everyone in {}", department.name))
@@ -18,7 +18,7 @@ impl Sample {
         COMPANY.departments.iter().enumerate().map(group).collect()
     }
 
-    /// Groups across departments: these come after their members. Hosts know those of people alone, too.
+    /// Returns groups across departments. These groups come after their members.
     pub(super) fn company_groups(&self) -> Vec<SampleEntry> {
         let nested = |name: &str, description: &str, members: &[&str]| {
             let members: Vec<String> = members.iter().map(|member| self.group_dn(member)).collect();
@@ -110,7 +110,7 @@ impl Sample {
     fn unix_group(&self, name: &str, gid_number: usize, is_member: impl Fn(&Person) -> bool) -> SampleEntry {
         let uids: Vec<&str> =
             self.people.iter().filter(|person| is_member(person)).map(|person| person.uid.as_str()).collect();
-        // As RFC 2307 has members, and as its successor, the schema rfc2307bis, has them.
+        // Members as in RFC 2307, and as in its successor, the schema rfc2307bis.
         let classes = ["top", "groupOfNames", "posixGroup"];
         Builder::new(format!("cn={name},ou=unix groups,{}", self.suffix), &classes)
             .text("cn", name)

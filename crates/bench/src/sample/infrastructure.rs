@@ -5,7 +5,7 @@ use super::{Builder, Sample, SampleEntry, password_value};
 use crate::Seeded;
 
 impl Sample {
-    /// People whose names are hard to write in a DN.
+    /// Returns people whose names are hard to write in a DN.
     pub(super) fn contractors(&self, seeded: &mut Seeded) -> Vec<SampleEntry> {
         let entry = |(name, surname, number): &(String, String, String)| {
             let rdn = format!("cn={}+employeeNumber={number}", ldap::escaped_value(name.as_bytes()));
@@ -22,7 +22,7 @@ impl Sample {
         COMPANY.contractors.iter().map(entry).collect()
     }
 
-    /// Addresses from the ranges for documentation (RFC 5737, RFC 3849, RFC 7042).
+    /// Returns hosts, with addresses from the ranges for documentation (RFC 5737, RFC 3849, RFC 7042).
     pub(super) fn hosts(&self) -> Vec<SampleEntry> {
         let names = COMPANY.hosts.iter();
         let names = names.flat_map(|(purpose, count)| (1..=*count).map(move |n| format!("{purpose}-{n:02}")));
@@ -54,8 +54,8 @@ impl Sample {
         COMPANY.services.iter().map(entry).collect()
     }
 
-    /// One alias of an entry and one of a subtree. The class has no naming attribute of its own, hence
-    /// extensibleObject.
+    /// Returns an alias of an entry and an alias of a subtree. The class alias has no naming attribute, so the entries
+    /// also have extensibleObject.
     pub(super) fn aliases(&self) -> Vec<SampleEntry> {
         let alias = |rdn: (&str, &str), target: String| {
             let dn = format!("{}={},ou=aliases,{}", rdn.0, rdn.1, self.suffix);
@@ -70,7 +70,7 @@ impl Sample {
         ]
     }
 
-    /// RFC 3296. The host does not exist (RFC 2606), so clients that chase referrals go nowhere.
+    /// Returns a referral (RFC 3296). The host does not exist (RFC 2606), so clients that chase referrals fail.
     pub(super) fn referral(&self) -> SampleEntry {
         Builder::new(format!("ou=partners,{}", self.suffix), &["top", "referral", "extensibleObject"])
             .text("ou", "partners")

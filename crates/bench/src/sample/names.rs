@@ -64,8 +64,8 @@ pub(super) struct Department {
     pub(super) teams: Vec<String>,
 }
 
-/// The nearest ASCII spelling of Latin letters, for user names, mail and gecos (all IA5 strings). Other scripts never
-/// come here: those people have a Latin spelling of their own.
+/// Returns the nearest ASCII spelling of Latin letters, for user names, mail and gecos (all IA5 strings). Other scripts
+/// are never passed here, because those people also have a Latin spelling.
 pub(super) fn fold_to_ascii(text: &str) -> String {
     let mut folded = String::with_capacity(text.len());
     for letter in text.chars() {

@@ -22,7 +22,7 @@ fn has_class(entry: &SampleEntry, class: &str) -> bool {
     values(entry, "objectClass").contains(&class)
 }
 
-/// Everything but the first RDN, past escaped commas.
+/// Returns everything after the first RDN, taking escaped commas into account.
 fn parent(dn: &str) -> Option<&str> {
     let mut escaped = false;
     let comma = dn.find(|letter| {

@@ -1,4 +1,4 @@
-//! An X.509 attribute certificate (RFC 5755 section 4.1), as the prescriptions of a health service were stored.
+//! An X.509 attribute certificate (RFC 5755 section 4.1), as a health service stored prescriptions.
 //!
 //! The structure is complete DER. The signature is random octets of the length of an RSA one, so it does not verify; no
 //! directory server verifies it.

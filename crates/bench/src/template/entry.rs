@@ -1,7 +1,7 @@
-//! Generates entries, each by itself: nothing in an entry depends on another having been generated before.
+//! Generation of entries, each independent of all others.
 //!
-//! Every line of every entry draws from a random stream of its own, which follows from the seed, the entry's number and
-//! the line's. So the DN of an entry can be had without the rest of it, and comes out the same.
+//! Every line of every entry has its own random stream, which follows from the seed, the number of the entry and that
+//! of the line. So the DN of an entry can be generated without the rest of it, with the same result.
 
 use std::io::Write as _;
 use std::ops::{Range, RangeInclusive};

@@ -1,8 +1,8 @@
-//! The whole document, by as many threads as are asked for, in order and never in memory.
+//! Generation of the whole document in order by several threads, never in memory as a whole.
 //!
-//! The document is cut into pieces: a range of entries, or, of an entry with more members than [`MEMBERS_PER_PIECE`], a
-//! range of its members. Pieces are dealt to the threads in turn, and what they generate is written in the same turn. A
-//! thread that is far ahead waits: about [`PIECES_AHEAD_MAX`] pieces are held, and one for each thread.
+//! The document is divided into pieces: a range of entries or, for an entry with more than [`MEMBERS_PER_PIECE`]
+//! members, a range of its members. Pieces are assigned to the threads in turn, and their output is written in the same
+//! order. A thread that is far ahead waits: about [`PIECES_AHEAD_MAX`] pieces are in memory, and one for each thread.
 
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
@@ -19,7 +19,7 @@ const ENTRIES_PER_PIECE: u64 = 256;
 /// Members generated at once. A group with more of them is cut.
 const MEMBERS_PER_PIECE: u64 = 4096;
 
-/// Pieces that wait for an earlier one to be written.
+/// Number of pieces that may wait for an earlier one to be written.
 const PIECES_AHEAD_MAX: usize = 32;
 
 /// Writes the document; returns the number of octets.
@@ -41,14 +41,14 @@ pub(super) fn generate(
                     let mut text = Vec::new();
                     piece.render(plan, &mut renderer, &mut text);
                     if sender.send(text).is_err() {
-                        // No thread writes any more.
+                        // The receiver is gone, so nothing is written any more.
                         return;
                     }
                 }
             });
         }
         let mut octets = 0;
-        // The first thread that has no part when it is its turn has reached the end of the document.
+        // The first thread without a piece on its turn has reached the end of the document.
         for text in receivers.iter().cycle().map_while(|receiver| receiver.recv().ok()) {
             out.write_all(&text)?;
             octets += text.len() as u64;

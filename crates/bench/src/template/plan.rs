@@ -1,8 +1,8 @@
 //! The entries of a document, their order and their locations, computed without generating any of them.
 //!
-//! Branches and templates become nodes of a small graph. As counts are fixed, the number of entries of each node below
-//! each other node is too, so that the n-th entry of the document, or the n-th entry of one template, is found by a few
-//! divisions. That is what lets threads work on any part of the document, and groups name members without keeping them.
+//! Branches and templates become nodes of a small graph. Because counts are fixed, the number of entries of each node
+//! below each other node is fixed too. So a few divisions find the n-th entry of the document, or the n-th entry of one
+//! template. Threads can therefore work on any part of the document, and groups can name members without storing them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -42,15 +42,15 @@ struct Child {
     before: u64,
 }
 
-/// An entry: of which node, and its numbers, all from 0.
+/// An entry: its node, and its numbers, all from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Step {
     pub(super) node: usize,
-    /// In the document.
+    /// Number in the document.
     pub(super) index: u64,
-    /// Among the entries of the node.
+    /// Number among the entries of the node.
     pub(super) ordinal: u64,
-    /// Among the entries of the node below the same parent.
+    /// Number among the entries of the node below the same parent.
     pub(super) in_parent: u64,
 }
 
@@ -169,8 +169,8 @@ impl Plan {
         }
     }
 
-    /// Returns the members of one of the groups of a node, as a range of ordinals of the target. All groups together
-    /// have each once.
+    /// Returns the members of one of the groups of a node, as a range of ordinals of the target. Each entry of the
+    /// target is a member of exactly one group.
     pub(super) fn members(&self, group: Step, target: usize) -> std::ops::Range<u64> {
         let (members, groups) = (u128::from(self.count(target)), u128::from(self.count(group.node)).max(1));
         let start = |ordinal: u64| (u128::from(ordinal) * members / groups) as u64;

@@ -52,8 +52,8 @@ impl Alphabet {
     }
 }
 
-/// Appends base64 text of `count` characters that decodes. It is padded to whole groups by `=`; a single remaining
-/// character becomes two.
+/// Appends `count` characters of valid base64. It is padded to whole groups by `=`; a single remaining character
+/// becomes two.
 pub(super) fn put_base64(seeded: &mut Seeded, count: usize, out: &mut Vec<u8>) {
     let alphabet = &*BASE64;
     let (characters, unused_bits, padding) = match count % 4 {

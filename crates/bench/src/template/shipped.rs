@@ -1,4 +1,4 @@
-//! The templates that come with Pando: the data of the published benchmarks that we repeat.
+//! The templates that come with Pando, which generate the data of published benchmarks.
 
 /// A template by name.
 #[derive(Clone, Copy, Debug)]

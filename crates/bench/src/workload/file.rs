@@ -41,8 +41,8 @@ pub struct Workload {
     /// Idle time in seconds between warm-up and measuring.
     #[serde(default)]
     pub pause_seconds: u64,
-    /// Number of own entries that are added before and removed afterwards, for operations with `keys = "own"` and to
-    /// begin with for `keys = "added"`.
+    /// Number of the workload's own entries, which are added before and removed afterwards. Operations with
+    /// `keys = "own"` use them, and those with `keys = "added"` begin with them.
     #[serde(default)]
     pub own_entries: u64,
     /// Bulk loading by a server's own loader, which is no LDAP operation.
@@ -129,7 +129,7 @@ fn entries_default() -> u64 {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Needs {
-    /// Indexes: an attribute and its kinds, as `pando index add` takes them ("cn:eq,sub"). Others should not be there.
+    /// Indexes: an attribute and its kinds, as in `pando index add` ("cn:eq,sub"). There should be no others.
     #[serde(default)]
     pub indexes: Vec<String>,
     /// A mechanism that must be in supportedSASLMechanisms.
@@ -203,10 +203,10 @@ pub struct Operation {
     /// Order of its keys.
     #[serde(default)]
     pub order: KeyOrder,
-    /// Share of the data's entries that are used, from the first on (sparse).
+    /// Share of the data's entries that are used, from the first one (sparse).
     #[serde(default)]
     pub share: Option<f64>,
-    /// Share of them that is left out at the beginning, so that operations do not use the same entry.
+    /// Share of the entries that is skipped at the beginning, so that operations use different entries.
     #[serde(default)]
     pub skip: Option<f64>,
     /// Search base.
@@ -224,7 +224,7 @@ pub struct Operation {
     /// Size of the pages of a search (RFC 2696): all pages are read, one after the other, each as an operation.
     #[serde(default)]
     pub page: Option<std::num::NonZeroU32>,
-    /// The entry to bind as, compare, add, change or delete; of a search, an entry that must be among its results.
+    /// The entry to bind as, compare, add, change or delete. For a search, an entry that must be among its results.
     #[serde(default)]
     pub dn: Option<Text>,
     /// Entries that a search must return: a number, a number and a plus sign ("1+"), or "any".
@@ -233,7 +233,7 @@ pub struct Operation {
     /// An attribute and a value that the entry must have: "cn: user{n}".
     #[serde(default)]
     pub expect_attribute: Option<Text>,
-    /// The result code that is right.
+    /// The expected result code.
     #[serde(default)]
     pub expect_code: Option<u32>,
     /// Password of a bind.
@@ -257,13 +257,13 @@ pub struct Operation {
     /// Changes of a modify: "replace description: text", "add ...", "delete ...".
     #[serde(default)]
     pub changes: Vec<Text>,
-    /// A second modify of the same entry, so that it is again as it was. Counts as an operation of its own.
+    /// A second modify of the same entry that restores it. Counts as a separate operation.
     #[serde(default)]
     pub undo: Vec<Text>,
     /// The attributes of an entry to add, one "name: value" a line.
     #[serde(default)]
     pub entry: Option<Text>,
-    /// The RDN of a rename; the entry gets its own name back by a second one.
+    /// The RDN of a rename. A second rename restores the entry's name.
     #[serde(default)]
     pub new_rdn: Option<Text>,
     /// Searches from a list instead of `base`, `scope` and `filter`.
@@ -370,7 +370,7 @@ impl BindMechanism {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BindConnection {
-    /// The same connection again and again.
+    /// The same connection for all binds.
     #[default]
     Kept,
     /// A connection of its own, closed afterwards; the latency includes connecting.
@@ -383,9 +383,9 @@ pub enum BindConnection {
 pub enum ExpectedEntries {
     /// Any number.
     Any,
-    /// Just so many.
+    /// Exactly this number.
     Exactly(u32),
-    /// So many or more.
+    /// This number or more.
     AtLeast(u32),
 }
 

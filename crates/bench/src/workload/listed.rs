@@ -1,8 +1,8 @@
-//! Searches from a list or an access log, instead of ones made from keys.
+//! Searches from a list or an access log, instead of searches generated from keys.
 //!
 //! A list has one search on each line: a filter, an LDAP URL, or base, scope and filter separated by tabs. A log is
-//! Pando's operation log (`--log-operations`) or slapd's (loglevel stats). Only searches have enough details in it to
-//! be repeated; other operations are counted and left out.
+//! Pando's operation log (`--log-operations`) or slapd's (loglevel stats). Only searches are logged with enough details
+//! to be repeated; other operations are counted and skipped.
 
 use std::collections::HashMap;
 
