@@ -1,6 +1,7 @@
-//! The report in a real browser: what it shows is visible, fits the screen and the paper, and nothing complains.
+//! The report in a real browser: all content is visible and fits on the screen and on paper, and there are no error
+//! messages.
 //!
-//! The page has no scripts, so another page holds it in a frame, looks at it, and writes down what it finds.
+//! The page has no scripts, so another page shows it in a frame, examines it, and prints the findings.
 
 #![allow(clippy::unwrap_used)]
 
@@ -45,7 +46,7 @@ frame.onload = () => {
 };
 "#;
 
-/// A folder of its own that goes when the test ends.
+/// A separate folder that is removed when the test ends.
 struct Folder(PathBuf);
 
 impl Folder {

@@ -1,5 +1,5 @@
-//! The sample organisation obeys the schema that Pando ships: every name known, every value of its syntax, no attribute
-//! that must be there missing. (Whether a server takes it as a whole is tested with the server.)
+//! The sample organisation follows the shipped schema: every name is defined, every value follows its syntax, and no
+//! required attribute is missing. (The tests of the server check that it loads the sample.)
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::collections::HashSet;
