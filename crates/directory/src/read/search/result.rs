@@ -1,11 +1,11 @@
 //! Search results as bytes (RFC 4511 section 4.5.2), in one pass over the entry.
 //!
-//! Lengths precede the data but are known only after it. So the head is written with estimated lengths and corrected at
-//! the end, which moves the attributes only if a length needs another number of octets than estimated. Rejected: a pass
-//! for the sizes before writing, which costs half as many instructions again.
+//! Lengths precede the data but are known only afterwards. So the head is written with estimated lengths and corrected
+//! at the end. This moves the attributes only if a length needs a different number of octets than estimated. Rejected:
+//! a separate pass for the sizes, which needs more instructions.
 //!
-//! Inline values are stored as they are sent. Values that must be fetched or computed are gathered in a buffer,
-//! attribute by attribute, and copied from there. The buffer is limited: see [`super::stream`].
+//! Inline values are stored in the form in which they are sent. Values that must be fetched or computed are gathered in
+//! a buffer, attribute by attribute, and copied from there. The size of the buffer is limited: see [`super::stream`].
 
 use std::ops::ControlFlow;
 
@@ -38,22 +38,22 @@ pub(crate) struct ResultWriter {
     pub(crate) id: MessageId,
     pub(crate) types_only: bool,
     pub(crate) selection: Selection,
-    /// Requester whose visible groups memberOf contains; `None` if no access rules apply.
+    /// The requester's view of groups for memberOf; `None` if no access rules restrict it.
     pub(super) groups: Option<GroupsOf>,
-    /// Effective rights to report with each result; `None` in most searches.
+    /// Report of effective rights with each result; `None` in most searches.
     pub(super) effective: Option<Box<RightsReport>>,
-    /// Ranges of values to return; `None` in most searches.
+    /// Requested ranges of values; `None` in most searches.
     pub(super) ranges: Option<Box<ValueRanges>>,
     /// Encoded values of one attribute that are not copied from the entry row.
     gathered: Vec<u8>,
     /// Time of the request in microseconds since 1970, for entryTtl; 0 if no entry is dynamic.
     pub(super) now: i64,
-    /// Octets of the attributes of the last result, the estimate for the next one.
+    /// Size of the attributes of the last result in octets, which serves as the estimate for the next one.
     last_len: Option<usize>,
 }
 
 impl ResultWriter {
-    /// Creates a writer. `groups` is as the field describes.
+    /// Creates a writer. See the field for `groups`.
     #[inline(always)]
     pub(super) fn new(
         id: MessageId,
@@ -65,13 +65,13 @@ impl ResultWriter {
         ResultWriter { id, types_only, selection, groups, effective, ranges, gathered, last_len, now: 0 }
     }
 
-    /// Sets the ranges of values and the time of the request, as the fields describe.
+    /// Sets the ranges of values and the time of the request. See the fields.
     #[inline(always)]
     pub(super) fn with(self, ranges: Option<Box<ValueRanges>>, now: i64) -> ResultWriter {
         ResultWriter { ranges, now, ..self }
     }
 
-    /// Returns the bytes of memory that its buffers hold.
+    /// Returns the memory that the buffers use, in bytes.
     pub(crate) fn buffer_bytes(&self) -> usize {
         self.gathered.capacity()
     }
@@ -202,8 +202,8 @@ impl ResultWriter {
         Ok(true)
     }
 
-    /// Appends the attributes of the row, and returns the octets that were gathered for them; `None` if there are too
-    /// many. A function of its own keeps its loop in registers, whatever the rest of a result needs.
+    /// Appends the attributes of the row. Returns the number of octets that were gathered for them; `None` if there are
+    /// too many. It is a separate function so that its loop stays in registers, whatever the rest of a result needs.
     #[inline(never)]
     fn put_stored<'s>(
         &mut self,
@@ -224,7 +224,7 @@ impl ResultWriter {
             }
             let values: &[u8] = match attribute.content {
                 _ if self.types_only => &[],
-                // Most attributes are sent as they are stored.
+                // Most attributes are sent in the form in which they are stored.
                 Content::Inline(InlineValues { is_mixed: false, bytes, .. }) if def.name_syntax.is_none() => {
                     bytes
                 }
@@ -244,7 +244,7 @@ impl ResultWriter {
         Ok(Some(gathered_len))
     }
 
-    /// Returns the attributes that report rights, and the ranges of values, encoded.
+    /// Returns the attributes that report effective rights, and the requested ranges of values, encoded.
     #[cold]
     pub(super) fn others<'s>(
         &self,
@@ -261,8 +261,8 @@ impl ResultWriter {
         Ok(all)
     }
 
-    /// Appends the readable values of the attributes of which only some may be read, if there are any. Returns false if
-    /// there are too many values to examine, after `looked_at` octets of others.
+    /// Appends the readable values of those attributes of which the requester may read only some. Returns false if
+    /// there are too many values to examine, counting `looked_at` octets of values examined before.
     #[cold]
     fn put_readable(
         &mut self,
@@ -295,8 +295,8 @@ impl ResultWriter {
             }
             if !self.gathered.is_empty() {
                 let values: &[u8] = if self.types_only { &[] } else { &self.gathered };
-                // Does not use the function of the loop above, which the compiler inlines there as long as that is its
-                // only call.
+                // This call does not use the function of the loop above, which the compiler inlines there only while it
+                // has one call.
                 put_attribute_header(out, &def.name, values.len());
                 out.extend_from_slice(values);
             }
@@ -332,7 +332,7 @@ impl ResultWriter {
         Ok(made)
     }
 
-    /// Appends the message of an entry that is not in the tree.
+    /// Appends the message of an entry outside the tree.
     pub(crate) fn put_virtual(&self, out: &mut Vec<u8>, catalog: &Catalog, entry: &VirtualEntry) {
         let is_selected = |name: &str| match catalog.schema.parse_description(name) {
             Ok(description) => self.selection.selects(catalog, &description),
@@ -360,14 +360,14 @@ impl ResultWriter {
 /// Head of a message: everything before the attributes.
 #[derive(Clone, Copy)]
 pub(super) struct Head {
-    /// Its lengths, including estimates.
+    /// Lengths in the head, some of which are estimates.
     pub(super) lens: SearchEntryLens,
-    /// Its end.
+    /// End of the head.
     pub(super) end: usize,
 }
 
-/// Appends the encoded values of an attribute that is not copied from the row; of too many for [`GATHERED_MAX`] only
-/// some.
+/// Appends the encoded values of an attribute that cannot be copied from the row. Stops when they exceed
+/// [`GATHERED_MAX`].
 fn gather_values(
     state: TreeState<'_>,
     names: &mut NameCache,
@@ -400,9 +400,9 @@ fn gather_values(
     Ok(())
 }
 
-/// Passes on the DNs of the entries that a link attribute of an entry names, with ids from `from` on, in order of their
-/// ids. Each DN has three pieces: its RDN, a comma unless it is at the root, and the container's DN. Breaks with the id
-/// at which the callback stopped.
+/// Calls `each` with the DNs of the entries that a link attribute of an entry names, in order of their ids, from the id
+/// `from` on. Each DN is passed in three pieces: its RDN, a comma unless it is at the root, and the DN of its
+/// container. Breaks with the id at which `each` did.
 pub(super) fn for_each_target(
     state: TreeState<'_>,
     names: &mut NameCache,
@@ -418,7 +418,7 @@ pub(super) fn for_each_target(
     while targets.next_block(&mut block, TARGET_BLOCK)? > 0 {
         for target in block.drain(..).map(EntryId) {
             let row = node(state.read, target)?.ok_or_else(|| damaged_row("links", source))?;
-            // Members of a group share containers, whose names are resolved once.
+            // Members of a group share containers, so the DN of each container is resolved once.
             let container = names.container(state, row.parent)?;
             let above = names.dn(container);
             let separator: &[u8] = if above.is_empty() { b"" } else { b"," };
@@ -430,10 +430,10 @@ pub(super) fn for_each_target(
     Ok(ControlFlow::Continue(()))
 }
 
-/// Targets read at a time.
+/// Number of targets read at a time.
 const TARGET_BLOCK: usize = 512;
 
-/// Returns the resolved attributes of an entry outside the tree, without those unknown to the schema.
+/// Returns the attributes of an entry outside the tree with resolved descriptions, without those unknown to the schema.
 pub(crate) fn resolved<'e>(
     schema: &schema::Schema,
     entry: &'e VirtualEntry,

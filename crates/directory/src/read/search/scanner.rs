@@ -1,6 +1,5 @@
-//! Scanning of candidates: checks the scope, evaluates the filter, encodes the results. One loop serves both a search
-//! of one thread and the parts of a search that several threads share. They differ in who enforces the limits, which
-//! the [`Sink`] decides.
+//! Scanning of candidates: checks the scope, evaluates the filter, encodes the results. One loop serves a search on one
+//! thread as well as the parts of a search that several threads share. The [`Sink`] decides who enforces the limits.
 
 use ldap::ControlsBuf;
 
@@ -25,16 +24,16 @@ use crate::model::rows::{EntryId, NodeRow};
 use crate::snapshot::Snapshot;
 use crate::tree::TreeState;
 
-/// Index keys that cost as much as one candidate.
+/// Number of index keys that cost as much as one candidate.
 const KEYS_PER_ENTRY: usize = 8;
 
-/// Links of other entries that cost as much as one candidate.
+/// Number of links of other entries that cost as much as one candidate.
 const LINKS_PER_ENTRY: u64 = 8;
 
-/// Filter tests that cost as much as one more candidate.
+/// Number of filter tests that cost as much as one candidate.
 const TESTS_PER_ENTRY: usize = 8;
 
-/// Scans candidates on the snapshot that it is given. Copies share only the lists of the plan.
+/// Scans candidates on the snapshot that the caller passes. Copies share only the plan's ids.
 pub(super) struct Scanner {
     /// Effective rights of the requester.
     pub(super) rights: EffectiveRights,
@@ -42,22 +41,23 @@ pub(super) struct Scanner {
     pub(super) scope: SearchScope,
     pub(super) plan: Plan,
     pub(super) writer: ResultWriter,
-    /// Rights at the entries met, if access rules restrict the requester.
+    /// Rights at the entries examined; `None` if no access rules restrict the requester.
     permitted: Option<Box<Permitted>>,
-    /// Collects results instead of writing them, while a sorted search looks for them.
+    /// Collects results instead of writing them, in the first phase of a sorted search.
     pub(super) sorting: Option<Box<Sorting>>,
     /// Controls of each result; `None` if there are none.
     pub(super) entry_controls: Option<Box<EntryControls>>,
     matcher: Matcher,
-    /// Whether a scan reads entry rows.
+    /// Whether a scan reads entry rows and not node rows.
     pub(super) by_rows: bool,
-    /// Places of the items of the filter whose attributes entries may have by a subentry, when the plan was made.
+    /// Indexes of the filter items whose attributes entries may have from a collective subentry, when the plan was
+    /// made.
     collective_items: Vec<usize>,
     /// Buffer for keys of values.
     key: Vec<u8>,
     /// Cost of a candidate in the budget; it grows with the filter.
     candidate_cost: u32,
-    /// Version of the snapshot at the start, when the candidates were collected.
+    /// Version of the snapshot on which the plan collected the candidates.
     planned_version: u64,
     /// Version of the snapshot of the last slice.
     version: u64,
@@ -67,9 +67,9 @@ pub(super) struct Scanner {
     index_version: u64,
     /// Version of the schema to which the type numbers in the filter belong.
     schema_version: u64,
-    /// Whether this scans only a part of the candidates, so that it cannot gather them again.
+    /// Whether this scanner has only a part of the candidates, so that it cannot make a new plan.
     is_part: bool,
-    /// Bytes of filter and selection, computed on first use.
+    /// Memory of filter and selection in bytes, computed on first use.
     made_of_bytes: Option<usize>,
 }
 
@@ -78,33 +78,33 @@ pub(super) trait Sink {
     /// Records that a candidate is examined.
     fn examined(&mut self);
 
-    /// Records that the candidate was no result. An error ends the search.
+    /// Records that the candidate is not a result. An error ends the search.
     fn rejected(&mut self, state: TreeState<'_>, filter: &Term) -> Result<(), OperationError>;
 
-    /// Records a result. Returns false if there is no room for it: then the search ends.
+    /// Records a result. Returns false if there is no room for it, which ends the search.
     fn accepts(&mut self) -> bool;
 
-    /// Records that the result is written, up to `end` of the output.
+    /// Records that the result is written and its message ends at `end` of the output.
     fn written(&mut self, id: EntryId, end: usize);
 }
 
 /// Reason why [`Scanner::examine`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reached {
-    /// The budget is used up; there may be candidates from this id on.
+    /// The budget is used up. Further candidates may have this id or greater ones.
     Budget(u64),
-    /// The end of the range; the next candidate after it has this id.
+    /// The range is complete. The next candidate after it has this id.
     RangeEnd(u64),
-    /// There are no more candidates, in the range or after it.
+    /// There are no more candidates in the range or after it.
     End,
-    /// The sink, or the sorting, is full and did not accept the result of this id.
+    /// The sink or the sorting had no room for the result with this id.
     Full(u64),
-    /// A result too large for memory; candidates after it were not examined.
+    /// This result is too large for memory. Candidates after it were not examined.
     Giant(EntryId),
 }
 
 impl Scanner {
-    /// Inlined to build it in place, because it is large.
+    /// Inlined so that the large value is built in place.
     #[inline(always)]
     pub(super) fn new(
         snapshot: &Snapshot,
@@ -142,7 +142,7 @@ impl Scanner {
         }
     }
 
-    /// Returns the bytes of memory that it holds, without itself. The constant part is counted once.
+    /// Returns the memory that the scanner uses, without itself, in bytes. The constant part is computed only once.
     pub(super) fn heap_bytes(&mut self) -> usize {
         let (filter, selection) = (&self.filter, &self.writer.selection);
         let made_of = *self.made_of_bytes.get_or_insert_with(|| filter.heap_bytes() + selection.heap_bytes());
@@ -156,12 +156,12 @@ impl Scanner {
             + self.collective_items.capacity() * size_of::<usize>()
     }
 
-    /// Returns the bytes of memory that each [`copy`](Scanner::copy) holds: all but the shared plan.
+    /// Returns the memory that each [`copy`](Scanner::copy) uses, without the shared plan, in bytes.
     pub(super) fn copy_bytes(&mut self) -> usize {
         size_of::<Scanner>() + self.heap_bytes() - self.plan.heap_bytes()
     }
 
-    /// Returns a copy that scans the same candidates, or a part of them.
+    /// Returns a copy that scans the same candidates or a part of them.
     pub(super) fn copy(&mut self) -> Scanner {
         Scanner {
             rights: self.rights.clone(),
@@ -187,13 +187,13 @@ impl Scanner {
         }
     }
 
-    /// Drops the plan: from now on single entries are examined.
+    /// Drops the plan, because from now on the search examines single entries.
     pub(super) fn looks_at_single_entries(&mut self) {
         self.plan = Plan::scan(0);
         self.is_part = true;
     }
 
-    /// Keeps the plan as an estimate: from now on given entries are examined.
+    /// Keeps the plan only as an estimate, because from now on the search examines given entries.
     pub(super) fn looks_at_given_entries(&mut self) {
         self.plan.gathering = None;
         self.is_part = true;
@@ -204,7 +204,7 @@ impl Scanner {
         self.plan.gather(state.read, budget as usize * KEYS_PER_ENTRY)
     }
 
-    /// Returns the state in which entries are examined and returned.
+    /// Returns the state in which this search reads entries: with or without collective attributes.
     #[inline]
     pub(super) fn state_of<'s>(&self, snapshot: &'s Snapshot) -> TreeState<'s> {
         self.scope.seen_in(snapshot.state())
@@ -229,7 +229,7 @@ impl Scanner {
         let scans_rows = self.by_rows && matches!(source, Source::Scan);
         let guard = if scans_rows { self.filter.guard() } else { None };
         let kind = if scans_rows { ScanKind::Rows(guard) } else { ScanKind::Nodes };
-        // If the guard is the whole filter, the rows that pass it need no second test.
+        // If the guard is the whole filter, rows that pass it need no second test.
         let asks_rows = guard.is_none_or(|guard| guard.is_part);
         let mut candidates = Candidates::open(state, source, from, kind)?;
         let mut next_id = from;
@@ -310,7 +310,7 @@ impl Scanner {
         self.entry_controls.as_ref()?.sync.as_ref()
     }
 
-    /// Returns the synchronization state for changes.
+    /// Returns the synchronization state, to be changed.
     pub(super) fn sync_mut(&mut self) -> Option<&mut Sync> {
         self.entry_controls.as_mut()?.sync.as_mut()
     }
@@ -329,7 +329,7 @@ impl Scanner {
         self.entry_controls.as_ref().map_or(Ok(ControlsBuf::new()), |own| own.of_name(state, candidate))
     }
 
-    /// Builds the controls of a new result, without the dereference control.
+    /// Builds the controls of a result that changes produce, without the dereference control.
     pub(super) fn controls_of_result<'s>(
         &self,
         state: TreeState<'s>,
@@ -357,12 +357,12 @@ impl Scanner {
         Ok(controls.put_entry(&mut self.writer, out, state, names, candidate)?.is_some())
     }
 
-    /// Returns true if the type numbers here are those of the snapshot.
+    /// Returns true if the snapshot has the schema whose type numbers this search uses.
     pub(super) fn knows_schema(&self, snapshot: &Snapshot) -> bool {
         snapshot.state().catalog.schema_version() == self.schema_version
     }
 
-    /// Refuses to continue under another schema than at the start. This is rare enough to let the client retry.
+    /// Refuses to continue after a change of the schema. This is so rare that the client may retry.
     ///
     /// # Errors
     /// busy.
@@ -394,7 +394,7 @@ impl Scanner {
             )?)
     }
 
-    /// Updates state of an earlier snapshot.
+    /// Updates what depends on the snapshot, if it has changed.
     #[inline]
     pub(super) fn catch_up(&mut self, snapshot: &Snapshot) -> Result<(), OperationError> {
         self.check_schema(snapshot)?;
@@ -417,14 +417,14 @@ impl Scanner {
         }
     }
 
-    /// Forgets the rights at the entries met, on another snapshot.
+    /// Drops the rights at entries, which belong to another snapshot.
     fn forget_rights(&mut self) {
         if let Some(permitted) = &mut self.permitted {
             **permitted = Permitted::default();
         }
     }
 
-    /// Returns true if an entry refers to a part of the tree on another server.
+    /// Returns true if an entry stands for a part of the tree on another server.
     pub(super) fn is_reference(
         &mut self,
         snapshot: &Snapshot,
@@ -437,8 +437,8 @@ impl Scanner {
             && scope.contains(snapshot.state(), &mut snapshot.names(), id, row)?)
     }
 
-    /// Returns true if the requester may see the entry, even if it does not match the filter, and prepares to write its
-    /// readable attributes.
+    /// Returns true if the requester may see the entry, even if it does not match the filter. Then prepares to write
+    /// its readable attributes.
     pub(super) fn permits<'s>(
         &mut self,
         state: TreeState<'s>,
@@ -466,8 +466,9 @@ impl Scanner {
             self.filter.find_attributes(state.catalog, self.rights.shown())?;
         }
         let collective_items = self.filter.collective_items(state);
-        // The plan's index may be gone: after it is dropped, an index no longer follows changes. Or entries have an
-        // attribute of the filter by a subentry that is new: neither indexes nor stored rows show which match then.
+        // The plan must be renewed in two cases. An index of the plan may have been dropped, and then no longer follows
+        // changes. Or a new subentry gives entries an attribute of the filter, and then neither indexes nor stored rows
+        // show which match.
         if state.catalog.index_version() != self.index_version || collective_items != self.collective_items {
             self.index_version = state.catalog.index_version();
             self.by_rows = self.filter.is_decided_by_rows() && collective_items.is_empty();
@@ -483,19 +484,19 @@ impl Scanner {
     }
 }
 
-/// Returns the number of candidates that cost as much as the links of other entries read since the last call.
+/// Returns the cost, in candidates, of the links of other entries read since the last call.
 #[inline]
 fn cost_of_links(matcher: &mut Matcher) -> u32 {
     u32::try_from(matcher.take_cost() / LINKS_PER_ENTRY).unwrap_or(u32::MAX)
 }
 
-/// Returns the number of candidates that cost as much as merging the collective attributes of one.
+/// Returns the cost, in candidates, of merging collective attributes into an entry.
 #[inline]
 fn cost_of_merging(state: TreeState<'_>) -> u32 {
     state.collective.map_or(0, CollectiveSubentries::cost)
 }
 
-/// Returns true if access rules let the requester see a candidate that matches.
+/// Returns true if access rules permit a candidate that matches as a result.
 #[inline]
 fn is_permitted<'s>(
     (permitted, rights): (&mut Option<Box<Permitted>>, &EffectiveRights),
@@ -510,7 +511,7 @@ fn is_permitted<'s>(
     }
 }
 
-/// Evaluates the filter on a candidate, unless its source implies the result.
+/// Evaluates the filter on a candidate, except for the part that its source implies.
 #[inline]
 fn truth<'s>(
     matcher: &mut Matcher,

@@ -1,6 +1,6 @@
 //! The entries that a search covers.
 //!
-//! The test follows the parent chain, and all entries of one container share its result.
+//! To test an entry, its superiors are followed. All entries of one container share the result.
 
 use ldap::{DerefAliases, ResultCode, Scope, SearchRequest};
 
@@ -20,12 +20,12 @@ use crate::tree::{TreeState, node};
 pub(super) enum Elsewhere {
     /// The entries below this referral entry.
     Below(EntryId),
-    /// The target of an alias: its URLs.
+    /// The target of an alias, by its URLs.
     Aliased(Vec<String>),
 }
 
 impl Elsewhere {
-    /// Returns the bytes of memory that it holds, without itself.
+    /// Returns the memory that the value uses, without itself, in bytes.
     pub(super) fn heap_bytes(&self) -> usize {
         match self {
             Elsewhere::Below(_) => 0,
@@ -42,21 +42,21 @@ pub(crate) struct SearchScope {
     pub(crate) kind: Scope,
     /// The base object; [`EntryId::ROOT`] for the empty DN.
     pub(crate) base: EntryId,
-    /// Roots of further subtrees in scope: targets of aliases, if aliases are followed.
+    /// Roots of further subtrees in scope: targets of aliases.
     pub(crate) aliased: Vec<EntryId>,
-    /// Further single entries in scope, which are targets of aliases.
+    /// Further single entries in scope: targets of aliases.
     pub(crate) extras: Vec<EntryId>,
-    /// Whether aliases below the base are followed, so that they are not results themselves.
+    /// Whether aliases below the base are followed. Then they are not results themselves.
     pub(crate) follows_aliases: bool,
     /// Whether there are aliases in scope.
     pub(crate) has_aliases: bool,
-    /// Whether referral entries count as ordinary ones (ManageDsaIT).
+    /// Whether referral entries are treated as ordinary entries (ManageDsaIT).
     pub(crate) manages: bool,
-    /// Whether the client receives references for referral entries in scope.
+    /// Whether the search sends continuation references for referral entries in scope.
     pub(crate) tells_referrals: bool,
-    /// The subentries control, see [`crate::read::controls::RequestControls::subentries`].
+    /// Value of the subentries control: see [`crate::read::controls::RequestControls::subentries`].
     pub(crate) subentries: Option<bool>,
-    /// Whether entries have only what is stored in them, and no collective attributes.
+    /// Whether entries are read only with what is stored in them, without collective attributes.
     pub(crate) is_of_stored: bool,
     /// Last container tested, and whether the entries below it are in one of the subtrees.
     pub(crate) last: Option<(EntryId, bool)>,
@@ -76,7 +76,7 @@ impl SearchScope {
             manages: controls.manage_dsa_it,
             tells_referrals: !controls.manage_dsa_it && !controls.domain_scope(),
             subentries: controls.subentries,
-            // A client that follows entries learns of their own changes, not of those of the subentries that give them
+            // Synchronization reports changes of the entries themselves, not of the subentries that give them
             // collective attributes (RFC 4533 section 4.3).
             is_of_stored: controls.sync().is_some()
                 || controls.persistent().is_some()
@@ -85,14 +85,14 @@ impl SearchScope {
         }
     }
 
-    /// Returns the state in which entries are examined and returned.
+    /// Returns the state in which this search reads entries: with or without collective attributes.
     #[inline]
     pub(super) fn seen_in<'s>(&self, state: TreeState<'s>) -> TreeState<'s> {
         if self.is_of_stored { state.as_stored() } else { state }
     }
 
-    /// Follows the aliases in scope, if requested. Returns the parts on other servers, for references to the client;
-    /// the first one last.
+    /// Follows the aliases in scope, if requested. Returns the parts of the scope that are on other servers, for which
+    /// the search sends references. The first to send is last.
     pub(super) fn prepare(
         &mut self,
         snapshot: &Snapshot,
@@ -111,7 +111,7 @@ impl SearchScope {
         }
         let referrals = self.referrals(state, names)?;
         if !aliased.is_empty() {
-            // An entry that is in scope by itself is reported once.
+            // A referral entry that is itself in scope is reported only once.
             for id in &referrals {
                 let urls = continuation(state, *id, &state.dn(*id)?.unwrap_or_default(), self.kind)?;
                 aliased.retain(|other| *other != urls);
@@ -122,7 +122,7 @@ impl SearchScope {
         Ok(elsewhere)
     }
 
-    /// Returns the bytes of memory that it holds, without itself.
+    /// Returns the memory that the scope uses, without itself, in bytes.
     pub(crate) fn heap_bytes(&self) -> usize {
         (self.aliased.capacity() + self.extras.capacity()) * size_of::<EntryId>()
     }
@@ -183,7 +183,7 @@ impl SearchScope {
                 return Ok(false);
             }
             let above = names.container(state, at)?;
-            // The entries below a referral are on another server.
+            // The entries below a referral entry are on another server.
             if above.flags.is_referral() && !self.manages {
                 return Ok(false);
             }
@@ -192,11 +192,11 @@ impl SearchScope {
         Err(OperationError::Damaged(format!("the parents of entry {} do not end", container.0)))
     }
 
-    /// Returns true if the kind of an entry in scope permits it as a result.
+    /// Returns true if an entry in scope may be a result according to its kind: alias, referral, subentry or other.
     #[inline]
     pub(crate) fn admits(&self, id: EntryId, flags: NodeFlags) -> bool {
         if flags == NodeFlags::default() {
-            // RFC 3672 section 3: with the control set, only subentries.
+            // With the control set to true, only subentries are visible (RFC 3672 section 3).
             return self.subentries != Some(true) || self.kind == Scope::BaseObject;
         }
         if id == self.base && self.kind == Scope::BaseObject {
@@ -207,9 +207,9 @@ impl SearchScope {
         !is_signpost && !is_followed && flags.is_subentry() == self.subentries.unwrap_or(false)
     }
 
-    /// Follows the aliases in scope (RFC 4511 section 4.5.1.3). In a subtree search the target becomes the root of
-    /// another subtree, with its own aliases; one level below the base, it becomes a single result. Aliases without a
-    /// target are skipped. Returns the URLs of those that lead to another server.
+    /// Follows the aliases in scope (RFC 4511 section 4.5.1.3). In a subtree search, the target becomes the root of
+    /// another subtree, whose aliases are followed too. In a search one level below the base, it becomes a single entry
+    /// in scope. Aliases without a target are skipped. Returns the URLs of the aliases that lead to other servers.
     ///
     /// # Errors
     /// adminLimitExceeded for more than [`ALIASES_FOLLOWED_MAX`] aliases.
@@ -288,7 +288,7 @@ impl SearchScope {
     }
 }
 
-/// Returns the entries whose classes give them a flag, ascending.
+/// Returns the entries whose class sets have a flag, ascending.
 fn ids_with_flag(
     state: TreeState<'_>,
     has_flag: fn(NodeFlags) -> bool,

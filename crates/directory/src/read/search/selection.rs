@@ -1,8 +1,8 @@
 //! The attributes that a search returns (RFC 4511 section 4.5.1.8, RFC 3673 for `+`, RFC 4529 for `@class`).
 //!
-//! Attribute numbers of the catalog are resolved once per search, not per entry, and not at all if all user attributes
-//! are requested. A name includes its subtypes and further options, each returned under its own name. Names unknown to
-//! the schema select nothing.
+//! Names are resolved to attribute numbers once per search, not per entry, and not at all if all user attributes are
+//! requested. A name includes subtypes and further options, which are returned under their own names. A name unknown to
+//! the schema selects nothing.
 
 use std::sync::Arc;
 
@@ -21,37 +21,37 @@ use crate::read::controls::AttributeOrigin;
 /// OID of extensibleObject: `@extensibleObject` means `*` (RFC 4529 section 3).
 const EXTENSIBLE_OBJECT: &str = "1.3.6.1.4.1.1466.101.120.111";
 
-/// Typical octets of an attribute with a short value in a result.
+/// Typical size, in octets, of an attribute with a short value in a result.
 const TYPICAL_ATTRIBUTE_LEN: usize = 32;
 
 /// Requested and permitted attributes.
 #[derive(Clone, Debug)]
 pub(crate) struct Selection {
-    /// Highest secrecy of the types that are returned.
+    /// Highest secrecy of the attribute types that may be returned.
     shown: Secrecy,
-    /// Rights at the entry being written; `None` if no access rules apply.
+    /// Rights at the entry that is written; `None` if no access rules restrict the requester.
     pub(super) rights: Option<Arc<EntryRights>>,
-    /// `*`: every user attribute.
+    /// Whether all user attributes are selected (`*`).
     all_user: bool,
-    /// `+`: every operational attribute.
+    /// Whether all operational attributes are selected (`+`).
     all_operational: bool,
     named: Vec<AttributeDescription>,
-    /// Whether names exclude subtypes and further options.
+    /// Whether `named` excludes subtypes and further options.
     is_exact: bool,
-    /// Names unknown to the schema, in lower case; entries outside the tree can have such attributes.
+    /// Names unknown to the schema, in lower case. Entries outside the tree can have such attributes.
     pub(super) unknown: Vec<String>,
-    /// The attribute numbers that `named` includes.
+    /// Attribute numbers below [`LOW_END`] that `named` includes.
     low: LowNumbers,
-    /// Numbers from [`LOW_END`] on, ascending.
+    /// Attribute numbers from [`LOW_END`] on that `named` includes, ascending.
     high: Vec<AttrId>,
-    /// Number of attributes of the catalog when they were computed.
+    /// Number of attributes of the catalogue when `low` and `high` were computed.
     attribute_count: usize,
     /// Virtual attributes to compute, with their types.
     pub(crate) made: Vec<(VirtualAttribute, TypeId)>,
 }
 
 impl Selection {
-    /// Reads the list of a search request.
+    /// Creates the selection from the list in a search request.
     pub(crate) fn of(list: AttributeSelection<'_>, catalog: &Catalog, shown: Shown) -> Selection {
         let mut selection = Selection {
             shown: shown.highest(),
@@ -73,7 +73,7 @@ impl Selection {
         selection
     }
 
-    /// Selects exactly these attributes: no subtypes, and no further options.
+    /// Selects exactly these attributes, without subtypes or further options.
     #[cold]
     pub(super) fn exactly(named: Vec<AttributeDescription>, catalog: &Catalog, shown: Shown) -> Selection {
         let none = ldap::SelectionBuf::from_iter(["1.1"]);
@@ -98,7 +98,7 @@ impl Selection {
         }
     }
 
-    /// Finds the requested virtual attributes.
+    /// Sets the selected virtual attributes.
     fn select_computed(&mut self, catalog: &Catalog) {
         let may_be_virtual = |named: &AttributeDescription| catalog.type_facts(named.type_id).has_virtual;
         if self.all_operational || self.named.iter().any(may_be_virtual) {
@@ -119,7 +119,7 @@ impl Selection {
         self.made.clear();
     }
 
-    /// Removes the attributes of another origin.
+    /// Removes the attributes that do not have this origin.
     #[cold]
     #[inline(never)]
     pub(super) fn keep_origin(&mut self, origin: AttributeOrigin) {
@@ -137,7 +137,7 @@ impl Selection {
         match selector {
             "*" => self.all_user = true,
             "+" => self.all_operational = true,
-            // No attributes; ignored among others (RFC 4511 section 4.5.1.8).
+            // Selects no attributes; ignored among other names (RFC 4511 section 4.5.1.8).
             "1.1" => {}
             _ => match selector.strip_prefix('@') {
                 Some(class) => self.add_class(class, schema),
@@ -167,7 +167,7 @@ impl Selection {
         }
     }
 
-    /// Returns the bytes of memory that it holds, without itself.
+    /// Returns the memory that the selection uses, without itself, in bytes.
     pub(crate) fn heap_bytes(&self) -> usize {
         let named: usize = self.named.iter().map(|named| named.options.len()).sum();
         let unknown: usize = self.unknown.iter().map(String::capacity).sum();
@@ -179,18 +179,18 @@ impl Selection {
             + self.made.capacity() * size_of::<(VirtualAttribute, TypeId)>()
     }
 
-    /// Returns true if stored attributes may be selected: otherwise entries need not be opened.
+    /// Returns true if stored attributes may be selected. If not, entry rows need not be read.
     pub(crate) fn selects_stored(&self) -> bool {
         self.all_user || self.all_operational || !self.named.is_empty()
     }
 
-    /// Estimates the octets of the selected attributes in a result. The estimate usually has the right number of length
-    /// octets.
+    /// Estimates the size of the selected attributes in a result, in octets. Its encoded length usually has the right
+    /// number of octets.
     pub(crate) fn guess_len(&self, row: &EntryRow<'_>) -> usize {
         if self.all_user { row.len() } else { self.named.len() * TYPICAL_ATTRIBUTE_LEN }
     }
 
-    /// Returns true if a stored attribute is selected and all its values may be read.
+    /// Returns true if a stored attribute is selected and the requester may read all its values.
     #[inline]
     pub(crate) fn decide(&mut self, catalog: &Catalog, attribute: AttrId) -> bool {
         let def = catalog.attribute(attribute);
@@ -199,8 +199,8 @@ impl Selection {
             && self.permits(def.description.type_id)
     }
 
-    /// Returns the numbers below [`LOW_END`] of the stored attributes that are selected, whose values may be read
-    /// unless access rules [permit](Selection::permits) fewer.
+    /// Returns the numbers below [`LOW_END`] of the stored attributes that are selected and not too secret. The caller
+    /// must check each with [`permits`](Selection::permits).
     #[inline]
     pub(super) fn low_numbers(&mut self, catalog: &Catalog) -> LowNumbers {
         let returnable = catalog.returnable();
@@ -220,14 +220,14 @@ impl Selection {
         selected.and(returnable.visible(self.shown))
     }
 
-    /// Returns true if a stored attribute is selected of which only some values may be read. Secrets have no such
-    /// rules.
+    /// Returns true if a stored attribute is selected and the requester may read only some of its values. Rules about
+    /// single values do not cover secrets.
     pub(super) fn decide_some(&mut self, catalog: &Catalog, attribute: AttrId) -> bool {
         let type_id = catalog.attribute(attribute).description.type_id;
         self.over_values(type_id).is_some() && self.asks_for(catalog, attribute)
     }
 
-    /// Returns true if a stored attribute is selected and at least some of its values may be read.
+    /// Returns true if a stored attribute is selected and the requester may read at least some of its values.
     #[cold]
     pub(super) fn decide_any(&mut self, catalog: &Catalog, attribute: AttrId) -> bool {
         self.decide(catalog, attribute) || self.decide_some(catalog, attribute)
@@ -243,22 +243,22 @@ impl Selection {
         by_kind || self.is_numbered(catalog, attribute)
     }
 
-    /// Returns the filter on values of a type, if access rules permit only some of them.
+    /// Returns the rights to single values of a type, if the requester may read only some of them.
     pub(super) fn over_values(&self, type_id: TypeId) -> Option<&Arc<ByValue>> {
         self.rights.as_ref()?.over_values(READ, type_id)
     }
 
-    /// Returns the filters on values, if access rules permit only some values of any type.
+    /// Returns the rights to single values, if the requester may read only some values of any type.
     pub(super) fn by_value(&self) -> Option<&Arc<ByValue>> {
         self.rights.as_ref()?.by_value()
     }
 
-    /// Returns true if all values of a type may be returned, if they are selected.
+    /// Returns true if all values of a type may be returned, in case they are selected.
     pub(super) fn may_return(&self, catalog: &Catalog, type_id: TypeId) -> bool {
         catalog.secrets.of_type(type_id) <= self.shown && self.permits(type_id)
     }
 
-    /// Returns true if access rules let all values of a type be read.
+    /// Returns true if access rules permit all values of a type to be read.
     #[inline]
     pub(crate) fn permits(&self, type_id: TypeId) -> bool {
         self.rights.as_ref().is_none_or(|rights| rights.may_read(type_id))
@@ -299,7 +299,7 @@ impl Selection {
         self.high.sort_unstable();
     }
 
-    /// Returns true if the attribute is selected and may be read.
+    /// Returns true if the attribute is selected and its values may be returned.
     pub(crate) fn selects(&self, catalog: &Catalog, description: &AttributeDescription) -> bool {
         let schema = &*catalog.schema;
         let is_operational = schema.type_by_id(description.type_id).is_operational();

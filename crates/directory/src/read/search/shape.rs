@@ -1,4 +1,4 @@
-//! Shapes of filters: filters without the values that they assert, for statistics about searches without an index.
+//! Shapes of filters: filters without the asserted values, for statistics about searches without an index.
 
 use std::fmt::Write as _;
 
@@ -10,17 +10,17 @@ use crate::filter::{Item, Term, Test, Truth};
 use crate::model::limits::FILTER_SHAPE_BYTES_MAX;
 use crate::snapshot::Snapshot;
 
-/// A filter without values, and the indexes that it lacks.
+/// A filter without asserted values, and the indexes that it lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilterShape {
-    /// A filter in the form of RFC 4515, with `?` in place of each value. Long ones are cut.
+    /// The filter in the form of RFC 4515, with `?` in place of each value. A long text is cut.
     pub text: String,
-    /// Indexes that would narrow the filter down.
+    /// Indexes that would narrow the filter.
     pub missing: Vec<MissingIndex>,
 }
 
 impl FilterShape {
-    /// Returns the shape of a filter as the requester's search would evaluate it.
+    /// Returns the shape of a filter in a search by this requester.
     ///
     /// # Errors
     /// The store failed.
@@ -60,7 +60,7 @@ fn put(catalog: &Catalog, term: &Term, text: &mut String) {
         Term::And(terms) => all("(&", terms),
         Term::Or(terms) => all("(|", terms),
         Term::Not(term) => all("(!", std::slice::from_ref(term)),
-        // True and false of RFC 4526.
+        // The absolute true filter of RFC 4526; the next is the false one.
         Term::Constant(Truth::True) => text.push_str("(&)"),
         Term::Constant(Truth::False | Truth::Undefined) => text.push_str("(|)"),
         Term::Class(id) => drop(write!(text, "(objectClass={})", class(*id))),
@@ -84,7 +84,7 @@ fn put_item(catalog: &Catalog, item: &Item, text: &mut String) {
             let is_initial = pieces.next().is_some_and(|piece| piece.at_start);
             let is_final = assertion.pieces().last().is_some_and(|piece| piece.at_end);
             let inner = assertion.pieces().filter(|piece| !piece.at_start && !piece.at_end).count();
-            // However many pieces are inside, the filter costs about the same.
+            // The cost of the filter hardly depends on the number of inner parts.
             match (is_initial, inner > 0, is_final) {
                 (true, false, false) => "=?*",
                 (true, true, false) => "=?*?*",

@@ -1,12 +1,12 @@
 //! Sorted results (RFC 2891).
 //!
-//! A match is not written at once. Its key is kept in a set that never exceeds the number of results to return: a page,
-//! or the size limit. When all candidates are examined, the entries of the set are examined again in their order,
-//! because they may have changed, and written. No state remains between pages: a page has the first results after the
-//! last key of the previous page, which is in the cookie.
+//! A match is not written at once. Its sort key is kept in a set whose size is limited to the number of results to
+//! return: a page, or the size limit. When all candidates are examined, the entries in the set are examined again in
+//! their order, because they may have changed, and then written. The server keeps no state between pages: a page has
+//! the first results after the last key of the previous page, which is in the cookie.
 //!
-//! `index::sort_key` makes the keys. If a sort order of the settings has them, the results come from it, see
-//! [`super::ordered`], and nothing is kept.
+//! `index::sort_key` makes the keys. If a sort order of the settings has them, the results come from that order, and no
+//! keys are kept: see [`super::ordered`].
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -26,10 +26,10 @@ use crate::tree::TreeState;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Approximate bytes of a kept key in addition to its octets.
+/// Approximate memory for a kept key in addition to its octets, in bytes.
 const KEPT_BYTES: usize = 48;
 
-/// Octets of values that cost as much as one candidate.
+/// Number of octets of values that cost as much as one candidate.
 const OCTETS_PER_ENTRY: usize = 512;
 
 /// Number of results taken out of the set at a time.
@@ -71,7 +71,7 @@ impl SortOutcome {
         SortOutcome::not(ResultCode::ADMIN_LIMIT_EXCEEDED, &text)
     }
 
-    /// Returns the outcome for a page that follows unsorted pages.
+    /// Returns the outcome for a page that follows an unsorted page.
     pub(super) fn as_before() -> SortOutcome {
         SortOutcome::not(ResultCode::ADMIN_LIMIT_EXCEEDED, "the pages before are not sorted")
     }
@@ -92,32 +92,33 @@ impl SortOutcome {
 pub(super) struct Sorting {
     pub(super) by: Vec<SortKey>,
     pub(super) is_critical: bool,
-    /// Number of attributes of the catalog that are taken into account.
+    /// Number of attributes of the catalogue when the keys were resolved.
     attribute_count: usize,
     /// Keys of the first results.
     first: BTreeSet<Box<[u8]>>,
-    /// Bytes of memory of these keys.
+    /// Memory of these keys in bytes.
     bytes: usize,
     /// Maximum number of keys.
     pub(super) room: usize,
-    /// Results follow this key.
+    /// Key after which the results start, for a page that is not the first.
     pub(super) after: Option<Box<[u8]>>,
     /// Whether there were more results than room.
     pub(super) is_cut: bool,
     /// Whether all candidates were examined, so that the results can be sent.
     pub(super) is_complete: bool,
-    /// Reason why the results are sent unsorted after all.
+    /// Reason why sorting was given up and the results are sent unsorted.
     pub(super) given_up: Option<SortOutcome>,
-    /// Number of results so far, and the most that are sorted for the requester: a page of ten may be one of millions.
+    /// Number of results so far, and the maximum number that is sorted for the requester. Even a page of ten may
+    /// require sorting millions.
     result_count: u64,
     results_max: u64,
     /// Part of the results to send; `None` for all.
     pub(super) window: Option<Box<Window>>,
     /// Results to send next.
     coming: VecDeque<Box<[u8]>>,
-    /// Last result that was sent, or that no longer matched.
+    /// Key of the last result that was sent, or that no longer matched.
     pub(super) last: Option<Box<[u8]>>,
-    /// Position in the sort order that the results come from, if there is one.
+    /// Traversal of the sort order that supplies the results; `None` if they are sorted.
     pub(super) walk: Option<Walk>,
     buffers: KeyBuffers,
 }
@@ -129,7 +130,7 @@ fn sort_key(asked: &RequestedSortKey, compiler: &Compiler<'_>) -> std::result::R
         attribute: Some(asked.attribute.clone()),
         text: format!("{:?} {text}", ldap::Excerpt(&asked.attribute)),
     };
-    // An attribute that the requester may not search is treated as unknown to the schema.
+    // An attribute that the requester may not search is treated as if the schema lacked it.
     let Some(description) = compiler.readable(&asked.attribute) else {
         return Err(wrong(ResultCode::NO_SUCH_ATTRIBUTE, "is no attribute type"));
     };
@@ -190,14 +191,14 @@ impl Sorting {
         })
     }
 
-    /// Returns the bytes of memory that it holds, without itself.
+    /// Returns the memory that the sorting uses, without itself, in bytes.
     pub(super) fn heap_bytes(&self) -> usize {
         let buffers = self.buffers.heap_bytes();
         let places = [&self.after, &self.last].into_iter().flatten().map(|key| key.len()).sum::<usize>();
         self.bytes + buffers + places + self.by.capacity() * size_of::<SortKey>()
     }
 
-    /// Adds attributes that received their numbers after the start.
+    /// Adds attributes that received their numbers after the search began.
     pub(super) fn catch_up(&mut self, catalog: &Catalog, shown: Shown) {
         if catalog.attributes().len() != self.attribute_count {
             self.attribute_count = catalog.attributes().len();
@@ -205,7 +206,8 @@ impl Sorting {
         }
     }
 
-    /// Keeps a result if it is among the first. Returns the cost in candidates; `None` if the sorting gives up.
+    /// Keeps the key of a result if it is among the first. Returns the cost in candidates; `None` if sorting is given
+    /// up.
     pub(super) fn keep<'s>(
         &mut self,
         state: TreeState<'s>,
@@ -248,7 +250,7 @@ impl Sorting {
         Ok(self.within_bounds(cost))
     }
 
-    /// Returns the cost of a result; `None` if too much memory is used.
+    /// Returns the cost of a result; `None` if the keys use too much memory.
     fn within_bounds(&mut self, cost: Option<u32>) -> Option<u32> {
         if self.bytes > SORT_BYTES_MAX {
             self.given_up = Some(SortOutcome::too_much());
@@ -259,7 +261,7 @@ impl Sorting {
     /// Limits the results to a part of the list.
     ///
     /// # Errors
-    /// There is no such part.
+    /// No list has such a part.
     pub(super) fn show(
         &mut self,
         asked: &ListViewOptions,
@@ -273,7 +275,7 @@ impl Sorting {
         Ok(())
     }
 
-    /// Marks all candidates as examined, so that the results can be sent.
+    /// Marks all candidates as examined. Then the results can be sent.
     pub(super) fn complete(&mut self) {
         self.is_complete = true;
         if let Some(window) = &mut self.window {
@@ -291,7 +293,7 @@ impl Sorting {
     /// Returns the ids of the next results.
     ///
     /// # Errors
-    /// busy if the sort order is gone; the store failed.
+    /// busy if the sort order no longer exists; the store failed.
     pub(super) fn next_ids(&mut self, state: TreeState<'_>) -> Result<Vec<u64>> {
         if self.coming.is_empty() {
             match &mut self.walk {
@@ -306,7 +308,7 @@ impl Sorting {
         Ok(self.coming.iter().map(|key| id_of(&self.by, key).0).collect())
     }
 
-    /// Records that `count` of them were sent or no longer match.
+    /// Records that the first `count` of the next results were sent or no longer match.
     pub(super) fn done(&mut self, count: usize) {
         for key in self.coming.drain(..count.min(self.coming.len())) {
             self.bytes -= KEPT_BYTES + key.len();

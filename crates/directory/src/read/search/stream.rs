@@ -1,9 +1,9 @@
-//! A stream of an entry that is too large for memory, such as a group with a million members.
+//! A stream sends an entry that is too large for memory, such as a group with a million members.
 //!
-//! A message begins with its length, so the entry is traversed twice: once for the sizes, once for the bytes, both in
-//! slices and on one snapshot, which is pinned as long as the client takes. So is the value of the dereference control,
-//! with one item for each name in the entry. Pages of a pinned snapshot cannot be reused, so the number of streams is
-//! limited ([`STREAMS_MAX`]).
+//! A message begins with its length, so the entry is traversed twice: once to measure, once to write. Both passes run
+//! in slices and on one snapshot, which is pinned until the client has received the entry. The value of the dereference
+//! control, with one item for each name in the entry, is treated in the same way. The store cannot reuse pages that a
+//! pinned snapshot needs, so the number of streams is limited ([`STREAMS_MAX`]).
 //!
 //! Between the first and the last byte of the message nothing else can be sent on the connection: see
 //! [`Search::is_mid_message`](super::Search::is_mid_message).
@@ -30,16 +30,16 @@ use crate::tree::{damaged_row, node};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Stream of an entry to a client.
+/// Stream that sends an entry to a client.
 pub(super) struct EntryStream {
     snapshot: Snapshot,
     /// Whether the entry is sent without collective attributes.
     is_of_stored: bool,
     id: EntryId,
     attributes: AttributeStream,
-    /// Controls after the entry.
+    /// Controls of the message, except the dereference control.
     controls: ControlsBuf,
-    /// The dereference control, after those.
+    /// The dereference control, which follows the other controls.
     named: Option<Named>,
     stage: Stage,
     _pin: Pin,
@@ -83,7 +83,7 @@ impl Drop for Pin {
 }
 
 impl EntryStream {
-    /// Returns the bytes of memory that it holds, itself included.
+    /// Returns the memory that the stream uses, itself included, in bytes.
     pub(super) fn heap_bytes(&self) -> usize {
         let named =
             self.named.as_ref().map_or(0, |named| named.dereferencing.heap_bytes() + named.walk.heap_bytes());
@@ -93,8 +93,8 @@ impl EntryStream {
             + named
     }
 
-    /// Begins a stream of the present state of the entry `id`; `None` if it is no longer a result, or, if it need not
-    /// be one, no longer visible.
+    /// Begins a stream of the present state of the entry `id`. Returns `None` if the entry is no longer a result; if it
+    /// need not be a result, if it is no longer visible.
     pub(super) fn begin(
         snapshot: &Snapshot,
         scanner: &mut Scanner,
@@ -129,12 +129,12 @@ impl EntryStream {
         Ok(Some(EntryStream { snapshot, is_of_stored, id, attributes, controls, named, stage, _pin: pin }))
     }
 
-    /// Returns true if the sizes are known and the message has begun.
+    /// Returns true if everything is measured and the message has begun.
     pub(super) fn is_begun(&self) -> bool {
         matches!(self.stage, Stage::WriteAttributes | Stage::WriteNamed)
     }
 
-    /// Continues while budget is left. Returns true when the message is complete.
+    /// Continues as long as budget is left. Returns true when the message is complete.
     ///
     /// # Errors
     /// adminLimitExceeded, before the message begins, if it would be longer than [`MESSAGE_BYTES_MAX`].
@@ -177,7 +177,7 @@ impl EntryStream {
         let state = self.snapshot.state();
         let attributes_len = self.attributes.begin_writing(state);
         let mut controls_len = self.controls.as_controls().as_bytes().len();
-        // An entry without names is sent without the control, as one that fits into memory is.
+        // Like a result that fits into memory, an entry without names is sent without the control.
         self.named = self.named.take().filter(|named| named.walk.value_len() > 0);
         if let Some(named) = &mut self.named {
             controls_len += control_len(oids::DEREFERENCE, named.walk.begin_writing());
@@ -205,8 +205,8 @@ impl EntryStream {
     }
 }
 
-/// Returns the error for a result that no message can hold. It applies even if the control is not critical: without it,
-/// the result would seem to name no entries.
+/// Returns the error for a result that is too large for any message. It also ends the search if the control is not
+/// critical, because without the control the result would seem to name no entries.
 #[cold]
 fn too_long(has_control: bool) -> OperationError {
     let what = match has_control {
