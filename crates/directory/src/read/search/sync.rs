@@ -1,26 +1,27 @@
-//! Content synchronization (RFC 4533): the changes of a content since the client's last synchronization, for a poll and
-//! for the first stage of a search that `follow` continues.
+//! Content synchronization (RFC 4533): reports the changes of a content since the client's last synchronization. It
+//! serves polls, and the refresh stage of a search that `follow` continues.
 //!
-//! The state of a client is a position of the log, which its cookie names by CSN, as OpenLDAP's do. Each entry row
-//! holds the position of its last change. So a poll is a search that sends the results changed since the cookie and
-//! names the unchanged ones in sets. The client deletes all entries that were neither sent nor named (section 3.3.2, a
-//! present phase). The server keeps no state of a client.
+//! The state of a client is a position of the log, which its cookie names by CSN, as in OpenLDAP. Each entry row
+//! contains the position of its last change. So a poll is a search that sends the results that have changed since the
+//! cookie, and names the unchanged results in sets. The client deletes all entries that were neither sent nor named
+//! (section 3.3.2, a present phase). The server keeps no state for a client.
 //!
 //! If the records since the cookie only add, modify, rename and delete entries, they list the entries that may differ.
-//! Then only these are examined, and those that are no results are named as deleted (a delete phase). Records of
-//! deletes have the entryUUIDs, and the entries that named the deleted ones. A requester under access rules gets a
-//! present phase, because it must not learn of hidden entries.
+//! Then only these are examined, and those that are not results are named as deleted (a delete phase). The record of a
+//! delete contains the entryUUID, and the entries that named the deleted entry. A requester under access rules receives
+//! a present phase, because it must not learn of hidden entries.
 //!
-//! A row does not show that another entry was renamed that this entry names or is below. The records since the cookie
-//! show it. If an entry without subordinates was renamed, the entries that name it count as changed. All entries count
-//! as changed if an entry with subordinates was renamed, settings were changed, or too much happened. The same applies
-//! after any change if the filter, or the filter of an access rule for the requester, tests virtual attributes that
-//! depend on other entries. Virtual attributes are not part of a content (section 3.2), except structuralObjectClass.
+//! An entry also changes when an entry that it names, or one above it, is renamed. Its row does not show this, but the
+//! records since the cookie do. If an entry without subordinates was renamed, the entries that name it count as
+//! changed. All entries count as changed if an entry with subordinates was renamed, if settings were changed, or if
+//! there are too many records. The same applies after any change if the filter, or a filter of an access rule for the
+//! requester, tests virtual attributes that depend on other entries. Virtual attributes are not part of a content
+//! (section 3.2), except structuralObjectClass.
 //!
-//! Under access rules the content depends on the requester. The cookie therefore also names the rules that applied, and
-//! if others apply all entries are sent. A cookie without them, as OpenLDAP's consumers build it, is equivalent if no
-//! rule depends on groups, on filters over requesters, or on the client's connection. Then only a change of the
-//! requester's own name changes the rules that apply.
+//! Under access rules the content depends on the requester. Therefore the cookie also identifies the rules that
+//! applied, and all entries are sent if other rules apply. OpenLDAP's consumers build a cookie without this part. It is
+//! sufficient if no rule depends on groups, on filters for requesters, or on the client's connection, because then only
+//! a rename of the requester's entry can change the rules that apply.
 
 use data_encoding::HEXLOWER;
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
@@ -48,35 +49,35 @@ use crate::tree::{TreeState, damaged_row, entry_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Ids read at a time.
+/// Number of ids read at a time.
 const BLOCK: usize = 512;
 
 /// A poll in progress.
 #[derive(Debug)]
 pub(super) struct Sync {
     id: MessageId,
-    /// The client has the entries of this position; 0 if it has none.
+    /// Position of the content that the client has; 0 if it has none.
     since: Position,
-    /// Records after that, up to the second position, that were not read yet.
+    /// Positions of the first and the last record since the cookie that are not read yet.
     unread: Option<(Position, Position)>,
-    /// Entries that changed although their rows do not show it.
+    /// Entries that have changed although their rows do not show it.
     touched: HashSet<u64>,
-    /// All entries that may differ and were not sent; `None` if the records do not list them.
+    /// Entries that may differ and have not been sent; `None` if the records do not list them.
     changed: Option<HashMap<u64, SyncUuid>>,
     /// Entries that were deleted.
     deleted: Vec<SyncUuid>,
-    /// Whether only the listed entries are examined: a delete phase.
+    /// Whether only the entries in `changed` are examined, in a delete phase.
     is_listed: bool,
-    /// The requester's entry, if access rules apply.
+    /// Entry of the requester, if access rules restrict it.
     own: Option<EntryId>,
-    /// The number of entryUUID, if any entry has it.
+    /// Attribute number of entryUUID; `None` if no entry has it.
     uuid: Option<AttrId>,
-    /// Unchanged entries that were not named yet.
+    /// Unchanged entries that have not been named yet.
     present: SyncIdSet,
     cookie: String,
-    /// The constant part of the cookie.
+    /// The part of the cookie that identifies the content.
     seal: String,
-    /// State to send with the next entry, once later changes are sent: then no entry is omitted as unchanged.
+    /// State to send with the next entry, in the persist stage, in which no entry is omitted as unchanged.
     pub(super) next_state: Option<SyncState>,
 }
 
@@ -91,7 +92,7 @@ impl Sync {
         check(request, controls)?;
         let state = snapshot.state();
         let seal = {
-            // Section 3.5: limits are not part of a content.
+            // Limits are not part of a content (section 3.5).
             let unlimited = SearchRequest { size_limit: 0, time_limit_seconds: 0, ..*request };
             let seal = snapshot.directory().page_key.seal(&SearchInputs { request: &unlimited, ..*inputs });
             let seal = seal.chain_update(b"content").chain_update(rights.identity()).finalize().into_bytes();
@@ -139,9 +140,9 @@ impl Sync {
         Ok(Some(sync))
     }
 
-    /// Returns the bytes of memory that it holds, without itself.
+    /// Returns the memory that the poll uses, without itself, in bytes.
     pub(super) fn heap_bytes(&self) -> usize {
-        // The hash table of a set takes about twice its keys.
+        // A hash table uses about twice the memory of its keys.
         self.touched.capacity() * 2 * size_of::<u64>()
             + self.changed.as_ref().map_or(0, HashMap::capacity) * 2 * size_of::<(u64, SyncUuid)>()
             + (self.present.uuids.capacity() + self.deleted.capacity()) * size_of::<SyncUuid>()
@@ -154,7 +155,7 @@ impl Sync {
         Ok(())
     }
 
-    /// Notifies the client that all entries were sent and that changes follow.
+    /// Notifies the client that the refresh stage is complete and that changes follow.
     pub(super) fn send_refreshed(&self, out: &mut Vec<u8>) {
         self.send_info(
             &SyncInfo::Refreshed {
@@ -176,11 +177,11 @@ impl Sync {
         encode_intermediate_response(out, self.id, Some(oids::SYNC_INFO), Some(&value), Controls::NONE);
     }
 
-    /// Reads some of the records since the cookie. Returns true when all are read.
+    /// Reads up to `records_max` of the records since the cookie. Returns true when all are read.
     pub(super) fn read_changes(&mut self, state: TreeState<'_>, records_max: u32) -> Result<bool> {
         let Some((next, until)) = self.unread else { return Ok(true) };
         let (end, mut is_wide) = (next.saturating_add(u64::from(records_max.max(1))), false);
-        // The log may have been trimmed meanwhile.
+        // The log may have been trimmed since the poll began.
         is_wide |= state.read.first_position()?.is_none_or(|first| first > next);
         if !is_wide {
             for record in state.read.log_records(next) {
@@ -194,7 +195,7 @@ impl Sync {
             }
         }
         if is_wide || self.touched.len() > SYNC_TOUCHED_MAX {
-            // All entries are sent.
+            // The client receives all entries.
             (self.since, self.touched, self.changed, self.unread) = (0, HashSet::new(), None, None);
             self.deleted = Vec::new();
         } else {
@@ -203,14 +204,14 @@ impl Sync {
         Ok(self.unread.is_none())
     }
 
-    /// Notes the entries that a change may affect, or that they are unknown.
+    /// Adds the entries that a change may affect to `changed`, or sets it to `None` if they are unknown.
     fn list(&mut self, state: TreeState<'_>, change: &Change) -> Result<()> {
         let Some(changed) = &mut self.changed else { return Ok(()) };
         let id = match change {
             Change::Modify(modify) => modify.id,
             Change::ModifyDn(rename) => rename.id,
             Change::Add(add) => {
-                // A value that named nothing names the new entry.
+                // Values that named no entry become links to the new entry.
                 touch_sources(state, add.id, (&mut self.touched, SYNC_TOUCHED_MAX))?;
                 add.id
             }
@@ -219,7 +220,7 @@ impl Sync {
                 if self.deleted.len() + trace.uuids.len() <= SYNC_DELETED_MAX =>
             {
                 self.deleted.extend(&trace.uuids);
-                // Their values became text, or vanished.
+                // The values that named it became text or were removed.
                 self.touched.extend(trace.named_by.iter().map(|id| id.0));
                 return Ok(());
             }
@@ -235,7 +236,7 @@ impl Sync {
         Ok(())
     }
 
-    /// Returns the ids of the entries to examine in place of all candidates, once, ascending; `None` if the records do
+    /// Returns, once, the ids of the entries to examine in place of all candidates, ascending; `None` if the records do
     /// not list them.
     pub(super) fn take_listed(&mut self, state: TreeState<'_>) -> Result<Option<Vec<u64>>> {
         if self.is_listed || self.unread.is_some() {
@@ -244,13 +245,13 @@ impl Sync {
         let Some(changed) = self.changed.take() else { return Ok(None) };
         let mut listed = HashMap::with_capacity(changed.len() + self.touched.len());
         for id in changed.into_keys().chain(self.touched.iter().copied()) {
-            // An entry that is gone is named by the record of its delete, and is not listed.
+            // An entry that no longer exists is in `deleted`, because of the record of its delete.
             let uuid = entry_row(state.read, EntryId(id)).ok().and_then(|row| self.uuid_in(&row));
             if let Some(uuid) = uuid {
                 listed.insert(id, uuid);
             }
         }
-        // A deleted entry may have been added again.
+        // A deleted entry may have been added again with the same entryUUID.
         let present: HashSet<SyncUuid> = listed.values().copied().collect();
         self.deleted.retain(|uuid| !present.contains(uuid));
         let mut ids: Vec<u64> = listed.keys().copied().collect();
@@ -259,7 +260,7 @@ impl Sync {
         Ok(Some(ids))
     }
 
-    /// Returns true if the client has the present state of an entry. Such an entry is named, now or later, and not
+    /// Returns true if the client has the present state of an entry. Then the entry is named, now or later, and not
     /// sent.
     pub(super) fn has<'s>(
         &mut self,
@@ -281,7 +282,8 @@ impl Sync {
         Ok(true)
     }
 
-    /// Names the unchanged entries that were not named yet; in a delete phase, the listed entries that were not sent.
+    /// Names the unchanged entries that have not been named yet and, in a delete phase, the deleted ones: entries that
+    /// may differ and were not sent.
     pub(super) fn name_present(&mut self, out: &mut Vec<u8>) {
         if self.is_listed {
             let mut gone = std::mem::take(&mut self.deleted);
@@ -321,11 +323,11 @@ impl Sync {
     }
 }
 
-/// Refuses searches that cannot be synchronized.
+/// Refuses searches whose content cannot be synchronized.
 fn check(request: &SearchRequest<'_>, controls: &RequestControls) -> Result<()> {
     let refused = |code, text: &str| Err(OperationError::refused(code, text));
     if matches!(request.deref_aliases, DerefAliases::InSearching | DerefAliases::Always) {
-        // Section 3.5.2.
+        // Section 3.5.2 forbids it.
         let text = "aliases below the base are not followed where content is synchronized";
         return refused(ResultCode::PROTOCOL_ERROR, text);
     }
@@ -338,16 +340,16 @@ fn check(request: &SearchRequest<'_>, controls: &RequestControls) -> Result<()> 
     Ok(())
 }
 
-/// Client state that a cookie names.
+/// State of the client, as its cookie describes it.
 struct Known {
     csn: Csn,
-    /// Whether the cookie identifies the content.
+    /// Whether the cookie has the part that identifies the content.
     is_sealed: bool,
 }
 
 impl Known {
-    /// Parses a cookie of this or another server: OpenLDAP's consumers take its CSN and build a cookie of their own.
-    /// Returns `None` if the cookie is malformed or belongs to another content.
+    /// Parses a cookie of this server, or one that OpenLDAP's consumers build from its CSN. Returns `None` if the
+    /// cookie is malformed or belongs to another content.
     fn parse(cookie: &[u8], seal: &str) -> Option<Known> {
         let text = std::str::from_utf8(cookie).ok()?;
         let field =
@@ -361,7 +363,8 @@ impl Known {
     }
 }
 
-/// Returns the position of the record with a CSN, which ascend in the log; `None` if the record is no longer there.
+/// Finds the position of the record with a CSN by binary search, because CSNs ascend in the log. Returns `None` if the
+/// log no longer has the record.
 fn position_of(state: TreeState<'_>, csn: Csn) -> Result<Option<Position>> {
     let csn_at = |position| -> Result<Option<Csn>> {
         let record = state.read.log_records(position).next().transpose()?;
@@ -383,8 +386,8 @@ fn position_of(state: TreeState<'_>, csn: Csn) -> Result<Option<Position>> {
     Ok(None)
 }
 
-/// Returns true if a change may affect all entries. Otherwise adds the entries that it affects although their rows do
-/// not show it.
+/// Returns true if a change may affect all entries. Otherwise adds to `touched` the entries that it affects although
+/// their rows do not show it.
 fn is_wide_change(
     state: TreeState<'_>,
     change: &Change,
@@ -393,10 +396,10 @@ fn is_wide_change(
 ) -> Result<bool> {
     match change {
         Change::Modify(modify) => Ok(modify.flags.is_alias()),
-        // The rules that apply to the requester may change; so may those for a new entry of the same name.
+        // A change of the requester's own entry or its name may change the rules that apply to the requester.
         Change::Add(add) if Some(add.id) == own => Ok(true),
         Change::ModifyDn(rename) if Some(rename.id) == own => Ok(true),
-        // Values that become a link or text, or vanish, are a change of the row that holds them.
+        // If a value becomes a link or text, or is removed, the row of its entry shows that.
         Change::Undelete(undelete) => Ok(own.is_some_and(|own| undelete.entries.contains(&own))),
         Change::Add(_)
         | Change::Delete(_)
@@ -419,7 +422,7 @@ pub(super) fn read_record(position: Position, bytes: &[u8]) -> Result<Record> {
         .ok_or_else(|| OperationError::Damaged(format!("the record at position {position} of the log")))
 }
 
-/// Adds the entries that name another, until there are more than `max`.
+/// Adds the entries that name another entry, until there are more than `max`.
 pub(super) fn touch_sources(
     state: TreeState<'_>,
     target: EntryId,
@@ -428,7 +431,7 @@ pub(super) fn touch_sources(
     touch_all(state, LINKED, (touched, max), |attribute| link_key(target, attribute))
 }
 
-/// Adds the ids that a map has under the key of each attribute with names, until there are more than `max`.
+/// Adds the ids that a map has under the key of each attribute that names entries, until there are more than `max`.
 pub(super) fn touch_all<K: AsRef<[u8]>>(
     state: TreeState<'_>,
     map: MapId,
@@ -445,13 +448,14 @@ pub(super) fn touch_all<K: AsRef<[u8]>>(
     Ok(())
 }
 
-/// Returns true if the results depend on other entries, through virtual attributes in the filter or in access rules.
+/// Returns true if the results depend on other entries, because the filter or access rules test such virtual
+/// attributes.
 pub(super) fn goes_by_others(state: TreeState<'_>, rights: &EffectiveRights, filter: Filter<'_>) -> bool {
     let mut filters = rights.filters().chain([filter]);
     filters.any(|filter| tests_computed(&state.catalog.schema, filter))
 }
 
-/// Returns true if a filter tests a virtual attribute that depends on more than the entry itself, or chains of links.
+/// Returns true if a filter tests chains of links, or a virtual attribute that depends on other entries.
 fn tests_computed(schema: &Schema, filter: Filter<'_>) -> bool {
     let is_made = |name: &str| {
         let description = schema.parse_description(name).ok();
@@ -468,7 +472,7 @@ fn tests_computed(schema: &Schema, filter: Filter<'_>) -> bool {
         | FilterKind::ApproxMatch(item) => is_made(item.description),
         FilterKind::Substrings(item) => is_made(item.description),
         FilterKind::Present(name) => is_made(name),
-        // Without an attribute, the item tests all attributes that the rule applies to.
+        // Without an attribute, the item tests all attributes to which the rule applies.
         FilterKind::ExtensibleMatch(item) => {
             let rule = item.rule.and_then(MatchingRule::find);
             item.description.is_none_or(is_made) || rule.is_some_and(MatchingRule::follows_chains)

@@ -41,15 +41,16 @@ use follow::Follow;
 /// A search in the tree.
 pub(super) struct TreeSearch {
     pub(super) scanner: Scanner,
-    /// Referrals of entries in scope, sent before the results; the next one is last.
+    /// Referrals in scope, which are sent before the results; the next one is last.
     referrals: Vec<Elsewhere>,
-    /// The lowest id not examined yet. At the end of a page without more room: the first id left out.
+    /// Id from which candidates are not examined yet. At the end of a full page: the id of the first result that did
+    /// not fit.
     pub(super) next_id: u64,
-    /// Whether a scan replaces another plan because it suits pages better.
+    /// Whether a scan replaces the chosen plan, because it serves pages better.
     pub(super) scans_for_page: bool,
     /// Whether other threads scan the candidates in parts.
     is_split: bool,
-    /// The base as the client wrote it, if access rules apply to the requester. A hidden base is reported as missing
+    /// The base as the client wrote it, if access rules restrict the requester. A hidden base is reported as missing
     /// unless an entry below it is visible.
     base_text: Option<Box<str>>,
     /// A large result that is sent as a stream before the search continues.
@@ -68,20 +69,21 @@ pub(super) struct TreeSearch {
 /// Counts of a search, and their limits.
 #[derive(Debug)]
 pub(super) struct Tally {
-    /// Most entries to return; 0 is any number.
+    /// Maximum number of entries to return; 0 for no limit.
     size_limit: u32,
-    /// Most candidates that may be rejected.
+    /// Maximum number of candidates that may be rejected.
     rejected_max: u64,
-    /// Whether access rules apply to the requester.
+    /// Whether access rules restrict the requester.
     is_bound: bool,
     pub(super) entries_sent: u64,
-    /// Candidates examined.
+    /// Number of candidates examined.
     pub(super) examined_count: u64,
     /// Number of examined candidates that did not match.
     rejected_count: u64,
 }
 
-/// Returns the filter, which was prepared before or is now. That of deleted entries has the normal forms of its names.
+/// Returns the compiled filter, which may have been compiled before. For deleted entries, all its names have normal
+/// forms.
 fn prepared_filter(
     inputs: &SearchInputs<'_>,
     filter: Option<Result<Term, OperationError>>,
@@ -129,7 +131,7 @@ impl TreeSearch {
             }
             plan
         };
-        // These loads overlap with each other, and with building the search.
+        // These prefetches overlap with each other and with building the search.
         for candidate in plan.first_few() {
             state.read.prefetch(NODES, *candidate);
             if selection.selects_stored() {
@@ -140,7 +142,7 @@ impl TreeSearch {
         let is_based = rights.is_restricted() && base != EntryId::ROOT;
         let base_text = is_based.then(|| request.base_object.into());
         let own_rights = rights.clone();
-        // Built in place, because each move would copy a kilobyte.
+        // Built in place, because each move would copy about a kilobyte.
         let mut search = Box::write(
             Box::new_uninit(),
             TreeSearch {
@@ -180,7 +182,7 @@ impl TreeSearch {
         Ok(search)
     }
 
-    /// Prepares the reported rights, the controls of each result, and the follow-up of later changes, for the few
+    /// Prepares the report of rights, the controls of each result, and the sending of later changes, for the few
     /// requests that ask for them.
     #[cold]
     #[inline(never)]
@@ -190,7 +192,7 @@ impl TreeSearch {
             writer.effective = Some(Box::new(RightsReport::of(inputs, asked)?));
         }
         if inputs.controls.sync().is_some() {
-            // A content has whole attributes.
+            // Synchronization sends whole attributes, not ranges of values.
             writer.ranges = None;
             writer.selection.made.retain(|(made, _)| *made == VirtualAttribute::StructuralObjectClass);
         }
@@ -213,7 +215,7 @@ impl TreeSearch {
         self.tally.size_limit = size_limit;
     }
 
-    /// Limits the search to a page of up to `room` entries, which begins at the id `from`. The first page includes the
+    /// Limits the search to a page of up to `room` entries, starting at the id `from`. The first page includes the
     /// references to other servers.
     pub(super) fn turn_to(
         &mut self,
@@ -237,23 +239,24 @@ impl TreeSearch {
             }
         }
         if self.scans_for_page {
-            // The scan replaces a plan that gathers ids, to which this limit does not apply.
+            // The limit on rejected candidates does not apply to the plan that the scan replaces, so it does not apply
+            // to the scan.
             self.tally.rejected_max = u64::MAX;
         }
         Ok(())
     }
 
-    /// Marks the search as a later page: the first one has sent what precedes the entries.
+    /// Marks the search as a page that is not the first: the first page has sent the references.
     fn begins_later(&mut self) {
         self.referrals.clear();
         self.base_text = None;
     }
 
-    /// Returns the number of results of the whole search, if all candidates of the plan are results except those
-    /// outside the scope and of special kinds; otherwise 0.
+    /// Returns an estimate of the number of results of the whole search, without examining the candidates; 0 if there
+    /// is none.
     pub(super) fn estimate(&self, snapshot: &Snapshot) -> Result<u64, OperationError> {
         let Scanner { filter, plan, scope, rights, .. } = &self.scanner;
-        // The count would reveal entries that the requester may not see.
+        // The number would reveal entries that the requester may not see.
         if rights.is_restricted() {
             return Ok(0);
         }
@@ -272,7 +275,7 @@ impl TreeSearch {
         Ok(in_scope.min(plan.candidate_count))
     }
 
-    /// Returns the bytes of memory that it holds, without itself.
+    /// Returns the memory that the search uses, without itself, in bytes.
     pub(super) fn heap_bytes(&mut self) -> usize {
         let stream = self.stream.as_ref().map_or(0, |stream| stream.heap_bytes());
         let sorting = self.sorting.as_ref().map_or(0, |sorting| size_of::<Sorting>() + sorting.heap_bytes());
@@ -333,7 +336,7 @@ impl TreeSearch {
         self.follow.as_mut().map_or(Ok(()), |follow| follow.sit(feed, key, scope))
     }
 
-    /// Accepts changes to send.
+    /// Accepts changes, which the search sends next.
     pub(super) fn take_changes(&mut self, set: Arc<ChangeSet>) {
         if let Some(follow) = &mut self.follow {
             follow.take(set);
@@ -345,13 +348,13 @@ impl TreeSearch {
         self.follow.as_ref().is_some_and(|follow| follow.has_begun())
     }
 
-    /// Ends the limits on results: all of them are sent.
+    /// Lifts the limits on results, because all first results are sent.
     pub(super) fn has_sent_all(&mut self) {
         (self.tally.size_limit, self.base_text) = (0, None);
         self.scanner.looks_at_single_entries();
     }
 
-    /// Continues a result that is sent as a stream, if there is one.
+    /// Continues the stream of a large result, if there is one.
     pub(super) fn run_stream(&mut self, out: &mut Vec<u8>, budget: &Budget) -> Result<(), OperationError> {
         if let Some(stream) = &mut self.stream {
             let values = (budget.entries_examined_max.max(1) as usize).saturating_mul(STREAMED_PER_ENTRY);
@@ -363,7 +366,7 @@ impl TreeSearch {
         Ok(())
     }
 
-    /// Runs one slice. Returns the result code if it was the last.
+    /// Runs one slice. Returns the result code after the last slice.
     fn run(
         &mut self,
         snapshot: &Snapshot,
@@ -375,7 +378,7 @@ impl TreeSearch {
             return Ok(None);
         }
         if self.is_split {
-            // Other threads scan the rest.
+            // Other threads scan the remaining candidates.
             return Ok(None);
         }
         let state = snapshot.state();
@@ -460,8 +463,8 @@ impl TreeSearch {
         self.stream.as_ref().is_some_and(|stream| stream.is_begun())
     }
 
-    /// Returns the number of remaining candidates as the plan estimates it, or fewer if the size limit will be reached
-    /// first at the present rate. Returns `None` while the number is unknown.
+    /// Returns the number of remaining candidates according to the plan, or fewer if the size limit will be reached
+    /// earlier at the present rate. Returns `None` while the number is unknown.
     pub(super) fn candidates_left(&self) -> Option<u64> {
         let is_ready = self.referrals.is_empty()
             && self.scanner.plan.gathering.is_none()
@@ -478,9 +481,9 @@ impl TreeSearch {
         })
     }
 
-    /// Returns the number of candidates, as the plan estimates it, of a search that may examine many for few results,
-    /// or that sorts them; `None` of other searches. A scan that replaces another plan because it suits pages better
-    /// counts as that plan.
+    /// Returns the number of candidates according to the plan, if the search may examine many for few results or sorts
+    /// them; `None` for other searches. If a scan replaces the chosen plan because it serves pages better, the chosen
+    /// plan counts.
     pub(super) fn costly_candidates(&self) -> Option<u64> {
         let Scanner { filter, plan, .. } = &self.scanner;
         let sorts = self.is_sorted() && !self.examines_results_only();
@@ -488,14 +491,14 @@ impl TreeSearch {
         (is_costly && !self.is_listening()).then_some(plan.candidate_count)
     }
 
-    /// Hands the remaining candidates to other threads. Returns the first id for them.
+    /// Prepares to share the remaining candidates with other threads. Returns their scanner and the first id for them.
     pub(super) fn split(&mut self) -> Option<(PartScanner, u64)> {
         self.candidates_left()?;
         self.is_split = true;
         Some((PartScanner::new(self.scanner.copy()), self.next_id))
     }
 
-    /// Appends the results of a piece. Returns the result code if it was the last piece.
+    /// Appends the results of a piece. Returns the result code after the last piece.
     pub(super) fn take(
         &mut self,
         snapshot: &Snapshot,
@@ -512,7 +515,7 @@ impl TreeSearch {
             limit => u64::from(limit).saturating_sub(tally.entries_sent),
         };
         let rejected_room = tally.rejected_max - tally.rejected_count;
-        // The results before the first candidate beyond the limit.
+        // Number of results before the first rejected candidate beyond the limit.
         let affordable = piece.marks.partition_point(|mark| mark.rejected_before <= rejected_room);
         let count = affordable.min(usize::try_from(room).unwrap_or(usize::MAX));
         let (sent, unsent) = piece.marks.split_at(count);
@@ -559,8 +562,8 @@ impl TreeSearch {
         }
     }
 
-    /// Returns the error to report in place of `error`: noSuchObject as long as the search has found nothing below a
-    /// base that the requester may not see.
+    /// Returns the error to report in place of `error`: noSuchObject while the search has found nothing below a base
+    /// that the requester may not see.
     #[cold]
     pub(super) fn refusal(&self, state: TreeState<'_>, error: OperationError) -> OperationError {
         if matches!(error, OperationError::Refused { .. })
@@ -571,7 +574,7 @@ impl TreeSearch {
         error
     }
 
-    /// Appends the continuation reference for a referral entry, if it is still one in scope.
+    /// Appends the continuation reference for a referral entry, if the entry is still a referral in scope.
     fn put_reference(
         &mut self,
         out: &mut Vec<u8>,
@@ -590,7 +593,7 @@ impl TreeSearch {
         let dn = state.dn(id)?.unwrap_or_default();
         let uris = crate::tree::referral::continuation(state, id, &dn, scope.kind)?;
         if !uris.is_empty() {
-            // An entry below the base is visible.
+            // An entry below the base is visible, so the base need not be hidden any more.
             self.base_text = None;
             let controls = self.scanner.controls_of_name(state, &Candidate::new(id, row))?;
             encode_search_reference(out, self.scanner.writer.id, &uris, controls.as_controls());
@@ -622,8 +625,8 @@ impl Sink for Tally {
     }
 }
 
-/// Refuses a search without a suitable index that would examine too many entries, as far as this is known in advance.
-/// The scan refuses the rest.
+/// Refuses a search without a suitable index if it is known in advance that it would examine too many entries.
+/// Otherwise the scan refuses it when it reaches the limit.
 fn check_cost(
     state: TreeState<'_>,
     rights: &EffectiveRights,
@@ -638,7 +641,8 @@ fn check_cost(
     Ok(())
 }
 
-/// `examined` is `None` if access rules apply to the requester: the count would reveal hidden entries.
+/// Returns the refusal. `examined` is `None` if access rules restrict the requester, because the number would reveal
+/// hidden entries.
 fn unindexed(state: TreeState<'_>, filter: &Term, examined: Option<u64>, max: u64) -> OperationError {
     let help = explain::remedy(state.catalog, filter);
     let examined = examined.map_or("too many".to_owned(), |count| count.to_string());

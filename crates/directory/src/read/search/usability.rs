@@ -1,7 +1,7 @@
 //! The account usability control: whether the password of a result can be used to bind.
 //!
-//! It reveals the same as pwdAccountLockedTime and similar attributes, so only requesters who may read these receive
-//! it. A search returns it only with the request control.
+//! It reveals as much as pwdAccountLockedTime and similar attributes, so only requesters who may read these receive it.
+//! A search returns it only if the request has the control.
 
 use super::selection::Selection;
 use crate::accounts::{LOCKED_TIME, account_or_default, description};

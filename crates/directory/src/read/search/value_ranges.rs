@@ -1,9 +1,9 @@
 //! Ranges of values (`member;range=0-1499`), as clients of Active Directory request the values of large attributes
 //! ([MS-ADTS] section 3.1.1.3.1.3.3).
 //!
-//! Each answer names the range that it contains, and `*` as its end if the last value is in it. The client asks again
-//! from the next value on. Links come in ascending entry id, so what is added or removed between two answers moves the
-//! values after it alone.
+//! Each result names the range that it contains, with `*` as the end if it contains the last value. The client then
+//! requests the range from the next value on. Links come in ascending entry id, so adding or removing a value between
+//! two requests shifts only the values after it.
 
 use std::ops::ControlFlow;
 
@@ -22,25 +22,25 @@ use crate::tree::stored_values::for_each_value_from;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Ranges that a search requests.
+/// Ranges of values that a search requests.
 #[derive(Clone, Debug)]
 pub(super) struct ValueRanges {
     all: Vec<ValueRange>,
-    /// Requester whose visible groups memberOf contains; `None` if no access rules apply.
+    /// The requester's view of groups for memberOf; `None` if no access rules restrict it.
     groups: Option<GroupsOf>,
 }
 
 #[derive(Clone, Debug)]
 struct ValueRange {
     description: AttributeDescription,
-    /// Number of the first value, from 0.
+    /// Index of the first value, from 0.
     low: u64,
-    /// Number of the last one at most; `None` for `*`.
+    /// Index of the last value to return; `None` for `*`.
     high: Option<u64>,
 }
 
 impl ValueRanges {
-    /// Takes the ranges out of the names that the schema does not know; `None` if there are none.
+    /// Removes the ranges from the names that the schema does not know, and returns them; `None` if there are none.
     #[cold]
     pub(super) fn of(
         selection: &mut Selection,
@@ -65,7 +65,7 @@ impl ValueRanges {
         self.groups = rights.groups(MemberUse::Read);
     }
 
-    /// Returns the requested ranges of an entry that are not empty: names, and values encoded.
+    /// Returns the requested ranges that are not empty in an entry: their names and encoded values.
     pub(super) fn attributes<'s>(
         &self,
         selection: &Selection,
@@ -127,15 +127,15 @@ impl ValueRange {
     }
 }
 
-/// Values of a range collected so far.
+/// Values of a range that are collected so far.
 struct Part {
-    /// Values still to be skipped.
+    /// Number of values still to be skipped.
     skipped: u64,
-    /// Most values to collect.
+    /// Maximum number of values to collect.
     max: u64,
     count: u64,
     values: Vec<u8>,
-    /// Whether there are further values.
+    /// Whether there are values after the range.
     has_more: bool,
 }
 
@@ -180,7 +180,7 @@ impl Part {
         }
         let Some(row) = candidate.entry(state)?.attributes().find(|row| row.id == id) else { return Ok(()) };
         let def = state.catalog.attribute(id);
-        // Hidden values have no number, so values are counted one by one if some may be hidden.
+        // Hidden values are not counted, so if some may be hidden, values are skipped one by one.
         let from = if view.is_none() { std::mem::take(&mut self.skipped) } else { 0 };
         for_each_value_from(state, candidate.id, &row, from, &mut |value| {
             if view.is_some_and(|view| !view.allows(READ, name.type_id, schema, value, &mut key)) {

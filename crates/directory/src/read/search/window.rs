@@ -1,9 +1,9 @@
 //! A part of a sorted list: the virtual list view control (draft-ietf-ldapext-ldapv3-vlv-09).
 //!
-//! A sorted search keeps the keys of its results, see [`super::sorting`]. This module decides which are worth keeping
-//! and, when all results are known, which of them are sent. For the beginning and the end of a list, and for a typed
-//! prefix, no more keys are kept than are sent, however long the list is. For an offset in the middle, which depends on
-//! the length of the list, all keys are kept.
+//! A sorted search keeps the keys of its results (see [`super::sorting`]). This module decides which keys are worth
+//! keeping and, when all results are known, which of them are sent. For the beginning and the end of a list, and for a
+//! typed prefix, no more keys are kept than are sent, however long the list is. For an offset, the keys up to it are
+//! kept, or all keys if it depends on the length of the list.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use ldap::{ListViewResult, ResultCode};
 use crate::model::outcome::OperationError;
 use crate::read::controls::{ListViewOptions, WindowTarget};
 
-/// Octets that compare as the results do.
+/// Sort key: octets that compare as the results do.
 pub(super) type Key = Box<[u8]>;
 
 /// Requested part of a list, and its result.
@@ -21,14 +21,14 @@ pub(super) struct Window {
     before: usize,
     after: usize,
     target: Target,
-    /// The last keys before the target, as many as requested, and the number of all keys before it.
+    /// The last keys before the target, up to the requested number, and the number of all keys before the target.
     lower: BTreeSet<Key>,
     lower_count: u64,
     /// Position of the target and length of the list, once known.
     place: Option<(u64, u64)>,
 }
 
-/// Target entry of the part.
+/// Target entry of the requested part.
 enum Target {
     First,
     Last,
@@ -36,11 +36,11 @@ enum Target {
     Behind(Key),
     /// The entry at this offset.
     At(u64),
-    /// The entry at the same proportion as this offset in a list of this length.
+    /// The entry at the same proportion of the list as this offset in a list of this length.
     Share(u64, u64),
 }
 
-/// Reason why a part of a list is not returned: the code in the response control, and a text.
+/// Reason why a part of a list is not returned: the code for the response control, and a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct WindowError(pub(super) ResultCode, pub(super) &'static str);
 
@@ -101,7 +101,7 @@ impl Window {
         })
     }
 
-    /// Returns the number of keys worth keeping of those that [`takes`](Window::takes) rejects.
+    /// Returns the maximum number of keys to keep elsewhere: keys that [`takes`](Window::takes) rejects.
     pub(super) fn room(&self) -> usize {
         match self.target {
             Target::First | Target::Behind(_) => self.after.saturating_add(1),
@@ -111,7 +111,7 @@ impl Window {
         }
     }
 
-    /// Returns true if a key precedes the target, so that it is kept here.
+    /// Returns true if a key precedes the target, so that the window keeps it.
     pub(super) fn takes(&self, key: &[u8]) -> bool {
         match &self.target {
             Target::Last => true,
@@ -120,7 +120,8 @@ impl Window {
         }
     }
 
-    /// Keeps such a key if it is one of the last. Returns the length of the added key and of the one it displaced.
+    /// Keeps a key that precedes the target, if it is among the last of these. Returns the length of the added key and
+    /// of the key that it displaced.
     pub(super) fn take(&mut self, key: &[u8]) -> (Option<usize>, Option<usize>) {
         self.lower_count += 1;
         let room = self.before + usize::from(matches!(self.target, Target::Last));
@@ -136,8 +137,8 @@ impl Window {
         (Some(key.len()), gone)
     }
 
-    /// Finds the part of a list of `count` results that is known already: the numbers of its results, from 0 on. `rank`
-    /// returns the number of results with lesser keys.
+    /// Finds the part of a list whose length `count` is already known. Returns the indexes of its results, from 0.
+    /// `rank` returns the number of results with lesser keys.
     pub(super) fn place_in<E>(
         &mut self,
         count: u64,
@@ -164,7 +165,7 @@ impl Window {
         }
     }
 
-    /// Reduces `keys` to those to send, when all `count` results are known.
+    /// Reduces `keys` to the keys to send, when all `count` results are known.
     pub(super) fn settle(&mut self, keys: &mut BTreeSet<Key>, count: u64) {
         let position = self.position(count);
         self.place = Some((position, count));
@@ -188,7 +189,8 @@ impl Window {
     }
 }
 
-/// Returns the offset among `count` that is proportional to `number` among `of`, rounded (section 5).
+/// Returns the offset in a list of `count` entries that is proportional to `number` in a list of `of`, rounded (section
+/// 5).
 fn share(number: u64, of: u64, count: u64) -> u64 {
     let (number, of, all) = (u128::from(number), u128::from(of.max(1)), u128::from(count));
     let place = (all * number + of / 2) / of;

@@ -1,4 +1,4 @@
-//! Changes of a content as they come: the persist stage of content synchronization (RFC 4533 section 3.4), and
+//! Sends changes of a content as they occur: the persist stage of content synchronization (RFC 4533 section 3.4), and
 //! persistent search (draft-ietf-ldapext-psearch-03).
 //!
 //! The search holds a snapshot of the directory that the client already knows, beginning with the one of its first
@@ -55,7 +55,7 @@ pub(super) struct Follow {
     link: Option<ClientLink>,
     /// Effective rights on the snapshot that the client knows.
     rights: EffectiveRights,
-    /// Whether the client wants changes only, without first results.
+    /// Whether the client wants only changes, and no first results.
     changes_only: bool,
     /// Whether the client is up to date and the search waits for another change.
     pub(super) waits: bool,
@@ -72,7 +72,7 @@ struct Round {
 }
 
 enum Changes {
-    /// The builder is still reading the log.
+    /// The builder still reads the log.
     Sought(Box<ChangeSetBuilder>),
     Known(Arc<ChangeSet>),
 }
@@ -82,7 +82,7 @@ struct ChangeCursor {
     before: Scanner,
     /// Index of the next entry in the change set.
     next: usize,
-    /// Entries reported as deleted before their turn, because another entry took their name.
+    /// Entries reported as deleted before their turn, because another entry has taken their DN.
     freed: HashSet<u64>,
     /// Whether the base was deleted or renamed.
     loses_base: bool,
@@ -110,7 +110,7 @@ impl Follow {
             return Err(OperationError::refused(ResultCode::BUSY, text));
         }
         let client_state = snapshot.shared()?;
-        // The requester's snapshot may be older.
+        // The snapshot of the requester may be older than the shared one.
         let (client_rights, has_same_rules) = {
             let client_state = client_state.lock();
             (client_state.rights(context)?, client_state.has_reading_rules_of(snapshot))
@@ -132,7 +132,7 @@ impl Follow {
         }))
     }
 
-    /// Updates the effective rights. Returns false if other rules apply than before.
+    /// Updates the effective rights. Returns false if the rules that apply have changed.
     fn renew_rights(&mut self, now: &Snapshot, scanner: &mut Scanner) -> Result<bool> {
         if let Some(own) = self.rights.own()
             && node(now.state().read, own)?.is_none()
@@ -148,7 +148,7 @@ impl Follow {
         Ok(true)
     }
 
-    /// Registers with a feed, which reports changes from now on.
+    /// Registers with a feed, which supplies changes from now on.
     pub(super) fn sit(&mut self, feed: &Feed, key: ListenerKey, scope: &SearchScope) -> Result<()> {
         if let Some(client_state) = &self.client_state {
             self.seat = Some(feed.take_seat(key, client_state, scope)?);
@@ -169,22 +169,22 @@ impl Follow {
         self.client_state.clone()
     }
 
-    /// Returns the effective rights on that snapshot.
+    /// Returns the effective rights on the snapshot that the client knows.
     pub(super) fn rights(&self) -> &EffectiveRights {
         &self.rights
     }
 
-    /// Whether the first results have all been sent.
+    /// Returns true if the first results have all been sent.
     pub(super) fn has_begun(&self) -> bool {
         self.has_begun
     }
 
-    /// Returns the bytes of memory that it holds, itself included.
+    /// Returns the memory that the state uses, itself included, in bytes.
     pub(super) fn memory_bytes(&mut self) -> usize {
         size_of::<Follow>() + self.round.as_mut().map_or(0, |round| round.memory_bytes())
     }
 
-    /// Runs one slice. Returns the result code if it was the last.
+    /// Runs one slice. Returns the result code after the last slice.
     pub(super) fn run(
         &mut self,
         search: &mut TreeSearch,
@@ -263,7 +263,7 @@ impl Follow {
         }
     }
 
-    /// Begins a round with the changes since the last one. Returns false if there are none, or if the feed will report
+    /// Begins a round with the changes since the last one. Returns false if there are none, or if the feed will supply
     /// them.
     fn begin_round(&mut self, current: &Snapshot) -> Result<bool> {
         let Some(client_state) = &self.client_state else { return Ok(false) };
@@ -366,7 +366,7 @@ enum Reached {
 }
 
 impl Changes {
-    /// Returns the change set of a builder that is complete.
+    /// Returns the change set, whose builder has completed it.
     fn known(&mut self) -> Arc<ChangeSet> {
         match self {
             Changes::Known(set) => Arc::clone(set),
@@ -383,7 +383,7 @@ impl Round {
     fn memory_bytes(&mut self) -> usize {
         let changes = match &self.changes {
             Changes::Sought(builder) => builder.memory_bytes(),
-            // The feed counts its set; the builder has counted its own.
+            // The feed accounts for the memory of its set; the builder has accounted for its own.
             Changes::Known(_) => 0,
         };
         let cursor = self
@@ -394,7 +394,7 @@ impl Round {
     }
 }
 
-/// Ends a search for which more may have changed than can be reported entry by entry.
+/// Ends a search because more may have changed than can be reported entry by entry.
 fn too_much(search: &TreeSearch) -> Result<Option<ResultCode>> {
     if search.scanner.sync().is_some() {
         return Ok(Some(ResultCode::E_SYNC_REFRESH_REQUIRED));
@@ -406,7 +406,7 @@ fn too_much(search: &TreeSearch) -> Result<Option<ResultCode>> {
 /// State of an entry on one of the two snapshots.
 enum Met<'s> {
     Nothing,
-    /// A continuation reference, whose end cannot be reported.
+    /// A continuation reference, for which no deletion can be reported.
     Reference,
     NoResult(Candidate<'s>),
     Result(Candidate<'s>),
@@ -432,7 +432,7 @@ fn send_entry_change(
     id: EntryId,
     out: &mut Vec<u8>,
 ) -> Result<bool> {
-    // A stream may have moved the scanner to another snapshot.
+    // A stream may have changed the snapshot of the scanner.
     search.scanner.catch_up(now)?;
     let is = Met::of(&mut search.scanner, now, id)?;
     let was = if freed.contains(&id.0) { Met::Nothing } else { Met::of(before, client_state, id)? };
@@ -504,7 +504,7 @@ fn send_notification<'s>(
         let (change, previous_dn) = match previous_dn {
             None => (ChangeType::Add, None),
             Some(previous) if previous == dn => (ChangeType::Modify, None),
-            // If access rules hid the entry, its previous name stays hidden.
+            // Access rules may have hidden the entry, so its previous DN is not revealed.
             Some(_) if !was_result && scanner.rights.is_restricted() => (ChangeType::Add, None),
             previous => (ChangeType::ModifyDn, previous),
         };

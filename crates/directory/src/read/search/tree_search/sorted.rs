@@ -1,4 +1,4 @@
-//! Sorted search: keeps results first, see `sorting`, then examines them again and writes them.
+//! Sorted search: first keeps the keys of the results (see `sorting`), then examines the entries again and writes them.
 
 use ldap::{ListViewResult, ResultCode};
 
@@ -49,7 +49,8 @@ impl TreeSearch {
         self.sorting.as_mut().map_or(Ok(()), |sorting| sorting.show(asked, catalog))
     }
 
-    /// Takes the results from a sort order, if one serves better than sorting. Call it when page and part are known.
+    /// Takes the results from a sort order if that costs less than sorting. Call it after the page and the part of the
+    /// list are set.
     ///
     /// # Errors
     /// The store failed.
@@ -71,13 +72,13 @@ impl TreeSearch {
         self.sorting.as_ref().is_some_and(|sorting| sorting.walk.is_some())
     }
 
-    /// Returns true if the results are the entries of a sort order.
+    /// Returns true if the results are exactly the entries of a sort order.
     pub(super) fn examines_results_only(&self) -> bool {
         let walk = self.sorting.as_ref().and_then(|sorting| sorting.walk.as_ref());
         walk.is_some_and(|walk| walk.is_exact)
     }
 
-    /// Returns the response for that part, once it is known.
+    /// Returns the list view response, once it is known.
     pub(in crate::read::search) fn window(&self) -> Option<ListViewResult> {
         self.sorting.as_ref()?.window.as_ref()?.result()
     }
@@ -87,7 +88,7 @@ impl TreeSearch {
         self.sorting.as_ref().is_some_and(|sorting| sorting.given_up.is_none())
     }
 
-    /// Returns the reason why they are not sorted after all.
+    /// Returns the reason why sorting was given up, if it was.
     pub(in crate::read::search) fn gave_up_sorting(&self) -> Option<&SortOutcome> {
         self.sorting.as_ref()?.given_up.as_ref()
     }
@@ -97,7 +98,7 @@ impl TreeSearch {
         self.sorting.as_ref().filter(|sorting| sorting.given_up.is_none())?.last.as_deref()
     }
 
-    /// Runs one slice. Returns the result code if it was the last.
+    /// Runs one slice. Returns the result code after the last slice.
     #[cold]
     #[inline(never)]
     pub(super) fn run_sorted(
@@ -127,7 +128,7 @@ impl TreeSearch {
                 if let Some(outcome) = sorting.given_up.as_ref().filter(|_| sorting.is_critical) {
                     return Err(outcome.refusal());
                 }
-                // The search starts again, unsorted.
+                // The search starts again and sends its results unsorted.
                 (self.next_id, self.tally.rejected_count) = (0, 0);
             }
         }
@@ -160,7 +161,7 @@ impl TreeSearch {
             (self.tally.examined_count, self.tally.rejected_count) = counted;
         }
         let reached = reached?;
-        // A result for which there is no room belongs to the next page.
+        // A result that did not fit belongs to the next page.
         let done = looked_at - u64::from(matches!(reached, Reached::Full(_)));
         sorting.done(usize::try_from(done).unwrap_or(usize::MAX));
         match reached {
