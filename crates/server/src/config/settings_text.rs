@@ -58,8 +58,7 @@ impl SettingsText {
         key.strip_prefix("schema.").filter(|_| !is_inline).map(|name| (name.to_owned(), *line))
     }
 
-    /// Returns the line of a setting. If the text does not contain the setting, returns the line of its table, or else
-    /// 1.
+    /// Returns the line of a setting. If the text does not contain it, returns the line of its table, or else line 1.
     pub fn line(&self, place: &SettingPath) -> usize {
         let line = |place: &SettingPath| self.lines.get(place).copied();
         if let Some(line) = line(place) {

@@ -1,10 +1,10 @@
-//! A replica: a server that applies the log of another, its supplier, record by record.
+//! A replica: a server that applies the log of its supplier, another server, record by record.
 //!
-//! Its thread stands in the place of the writer's loop. It applies the records that `fetch` reads, forwards the changes
-//! of its clients to the supplier by `forward`, and answers each when its own data shows the result.
+//! Its thread replaces the writer's loop. The thread applies the records that `fetch` reads, forwards the changes of
+//! its clients to the supplier with `forward`, and answers each change when its own data contains the result.
 //!
-//! A change is forwarded at most once. If the connection breaks before the answer, its client learns that the change
-//! may have been made.
+//! A change is forwarded at most once. If the connection breaks before the answer, the client receives an error that
+//! says that the change may have been made.
 
 mod apply;
 mod compare;
@@ -43,12 +43,12 @@ use crate::workers::read_age::ReadAge;
 use crate::workers::writer::replaced::{self, promote};
 use crate::workers::writer::{self, Fetched, WriteQueue};
 
-/// A replica that does not run yet.
+/// Parts of a replica that does not run yet.
 pub(crate) struct ReplicaParts {
     pub(crate) settings: ReplicaSettings,
     pub(crate) directory: Arc<Directory>,
     pub(crate) figures: Arc<ReplicaFigures>,
-    /// Bounds the age of data that this server returns.
+    /// Limits the age of data that this server returns.
     pub(crate) read_age: Option<Arc<ReadAge>>,
 }
 
@@ -60,31 +60,31 @@ struct Replica {
     blocks: Receiver<Block>,
     forwarder: Forwarder,
     answers: Receiver<Answers>,
-    /// Position and lineage of the last commit.
+    /// Position of the last commit and its lineage.
     position: u64,
     lineage: Lineage,
-    /// The last connection whose records are not wanted, because some before them were not applied.
+    /// The last connection whose records are ignored, because earlier records were not applied.
     unwanted: u64,
-    /// Time before which no record is applied, after a failure.
+    /// Time until which no record is applied, after a failure.
     apply_after: Option<Instant>,
-    /// Whether records are left that did not fit into the last commit.
+    /// Whether records remain that did not fit into the last commit.
     has_more_blocks: bool,
-    /// Changes to be forwarded.
+    /// Changes that wait to be forwarded.
     waiting: VecDeque<Pending>,
-    /// Changes that were forwarded and not answered.
+    /// Changes that were forwarded and are not answered yet.
     sent: Option<Vec<Pending>>,
-    /// Changes that are answered when the data shows their position.
+    /// Changes that are answered when the data has reached their position.
     decided: Vec<Decided>,
-    /// Last time at which changes could not be sent.
+    /// Last time when forwarding changes failed.
     forward_failed: Option<Instant>,
-    /// Number of this start in the ids of changes, and of the last change.
+    /// Number of this start of the server, and of the last change, for the ids of changes.
     incarnation: u64,
     sequence: u64,
-    /// Time since which no client sends changes.
+    /// Time since which no client has sent changes, because the server stops.
     closing: Option<Instant>,
-    /// Name of the epoch in which this server is to write, from the first try to promote it.
+    /// Name of the epoch in which this server will write, from the first attempt to promote it.
     epoch: Option<[u8; 16]>,
-    /// Client that waits for the promotion, which is due.
+    /// Client that waits for the promotion, which can be done now.
     promoting: Option<Address>,
     /// Computes digests of the data.
     digests: DigestThread,
@@ -92,7 +92,7 @@ struct Replica {
 }
 
 /// Runs a replica until the queue is closed and empty. A replica that is promoted becomes the writer. A server that was
-/// promoted before asks its former supplier first which of both writes, and goes on asking.
+/// promoted before first asks its former supplier which of the two is the writer, and keeps asking at intervals.
 pub(crate) fn run(parts: ReplicaParts, mut writer: Writer, queue: &Arc<WriteQueue>, health: &Health) {
     let watch = Watch::of(&parts, queue);
     let decided = match writer.replication_role() {
@@ -174,7 +174,8 @@ impl Replica {
         })
     }
 
-    /// Returns the client that waits for the promotion if the replica was promoted.
+    /// Runs until the queue is closed, or until the replica is promoted. Then returns the client that waits for the
+    /// promotion.
     fn run(&mut self, writer: &mut Writer, health: &Health) -> Option<Address> {
         let mut upkeep = Upkeep::default();
         let mut requests = Vec::new();
@@ -183,7 +184,7 @@ impl Replica {
                 upkeep.patience(writer).map_or(REPLICA_TICK, |patience| patience.min(REPLICA_TICK));
             let patience = if self.has_block() { Duration::ZERO } else { patience };
             let fetched = match self.closing {
-                // Nothing arrives, and what was forwarded is still answered.
+                // No client sends changes any more. Forwarded changes are still answered.
                 Some(_) => self.queue.await_poke(REPLICA_TICK),
                 None => self.queue.fetch(&mut requests, Some(patience)),
             };
@@ -214,7 +215,7 @@ impl Replica {
         None
     }
 
-    /// Makes this server the writer. Returns false if that failed; then the client has its answer.
+    /// Makes this server the writer. Returns false if that failed; the client has then been answered.
     fn promote(&mut self, writer: &mut Writer, address: Address) -> bool {
         let Some(epoch) = self.epoch else { return false };
         let supplier = self.parts.settings.supplier.to_string();
@@ -233,7 +234,7 @@ impl Replica {
         }
     }
 
-    /// Returns true if no change waits for its answer after the queue was closed, or for too long.
+    /// Returns true if, after the queue was closed, no change waits for its answer, or the wait was too long.
     fn may_end(&self) -> bool {
         let Some(since) = self.closing else { return false };
         let is_done = self.waiting.is_empty() && self.sent.is_none() && self.decided.is_empty();

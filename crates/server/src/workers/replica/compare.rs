@@ -1,4 +1,4 @@
-//! Comparison of this replica's data with the supplier's, at the marks that arrive with records.
+//! Comparison of this replica's data with the supplier's data, at the marks that arrive with records.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,17 +13,17 @@ use super::figures::ReplicaFigures;
 pub(super) struct Reports(Mutex<Option<Report>>);
 
 impl Reports {
-    /// Returns the digests to send with the next request.
+    /// Returns the digests to send with the next request, if there are any.
     pub(super) fn next(&self) -> Option<Report> {
         self.lock().clone()
     }
 
-    /// Takes the supplier's answer to digests.
+    /// Handles the supplier's verdict on digests.
     pub(super) fn judged(&self, report: &Report, verdict: Verdict, figures: &ReplicaFigures) {
         if verdict == Verdict::Pending {
             return;
         }
-        // Those of a later mark may have arrived meanwhile.
+        // The digests of a later mark may have replaced them.
         drop(self.lock().take_if(|next| next == report));
         let Verdict::Compared(parts) = verdict else { return };
         let position = report.mark.position;
@@ -44,7 +44,7 @@ impl Reports {
 }
 
 impl Replica {
-    /// Computes the digests of the slice of a mark, if the data is at its position.
+    /// Computes the digests of the slice of a mark, if the data has the position of the mark.
     pub(super) fn compare(&mut self, mark: Mark) {
         if self.position != mark.position || self.digests.is_busy() {
             return;

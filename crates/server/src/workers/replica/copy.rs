@@ -1,7 +1,7 @@
-//! The first copy of the supplier's data, before a new replica is opened.
+//! The first copy of the supplier's data, which a new replica receives before it opens its data directory.
 //!
-//! The parts go to a file in the data directory, under the name of the copy, so that a later start continues where an
-//! earlier one ended. When the digest of the whole is right, the file becomes the data.
+//! The parts are appended to a file in the data directory that is named after the copy, so that a later start continues
+//! where an earlier one ended. If the digest of the complete copy is right, the file becomes the data file.
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
@@ -23,12 +23,12 @@ use crate::workers::source_connection::{self, SourceError};
 
 /// Folder of a copy that is being received, in the data directory.
 const FOLDER: &str = "copy-being-received";
-/// File of the copy when it is complete.
+/// Name of the file when the copy is complete.
 const FILE: &str = "data.mdb";
-/// End of the name of a part of a copy; the name of the copy precedes it.
+/// Suffix of the name of an incomplete file; the name of the copy precedes it.
 const PART: &str = ".part";
 
-/// Reason for which there is no copy.
+/// Reason why the copy failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CopyError {
@@ -41,13 +41,13 @@ pub enum CopyError {
     /// The supplier refuses the copy.
     #[error("the supplier gives no copy of its data: {0}: {1}")]
     Refused(ResultCode, String),
-    /// The supplier's answer is not understood.
+    /// The supplier's answer is malformed.
     #[error("the supplier's answer is malformed")]
     Malformed,
-    /// The supplier has another copy by now.
+    /// The supplier has replaced the copy.
     #[error("the supplier has made a new copy, because its log does not reach the old one any longer")]
     Outdated,
-    /// The copy differs from what was sent.
+    /// The digest of the received copy is wrong.
     #[error("the copy is not what the supplier has sent (SHA-256); start again")]
     Damaged,
     /// A file cannot be written.
@@ -63,7 +63,7 @@ pub enum CopyError {
     Open(#[from] OpenError),
 }
 
-/// A copy on its way.
+/// A copy that is being received.
 struct Receiving {
     folder: PathBuf,
     name: Vec<u8>,
@@ -73,7 +73,7 @@ struct Receiving {
     hash: Sha256,
 }
 
-/// Copies the data of the supplier into the new data directory `data`. Continues a few times if the connection breaks.
+/// Copies the data of the supplier into the new data directory `data`. Reconnects a few times if the connection breaks.
 ///
 /// # Errors
 /// See [`CopyError`]. A later call continues.
@@ -129,7 +129,7 @@ fn part_file(folder: &Path, name: &[u8]) -> PathBuf {
 }
 
 impl Receiving {
-    /// Continues with the copy in a folder, if there is one.
+    /// Continues an incomplete copy in a folder, if there is one.
     fn resume(folder: &Path) -> io::Result<Receiving> {
         let mut receiving = Receiving {
             folder: folder.to_owned(),
@@ -161,12 +161,12 @@ impl Receiving {
         Ok(receiving)
     }
 
-    /// Receives all parts, several of which are under way. Returns the digest of the whole.
+    /// Receives all remaining parts, with several requests outstanding. Returns the digest of the complete copy.
     fn receive_all(&mut self, connection: &mut Connection) -> Result<Vec<u8>, CopyError> {
         let mut sent: VecDeque<(MessageId, u64)> = VecDeque::new();
         let (mut next, mut total) = (self.received, None);
         loop {
-            // Only the first request can be answered by another copy, or by none yet.
+            // Only the first request can be answered with another copy, or without one because it is not ready.
             let most = if total.is_some() { COPY_PIPELINE } else { 1 };
             while sent.len() < most {
                 let value = CopyRequest { copy: &self.name, offset: next }.encode();
@@ -205,7 +205,7 @@ impl Receiving {
         }
     }
 
-    /// Begins another copy, which the supplier has in the place of that asked for.
+    /// Begins another copy, by which the supplier has replaced the requested one.
     fn begin(&mut self, name: &[u8]) -> Result<(), CopyError> {
         let old = part_file(&self.folder, &self.name);
         let new = part_file(&self.folder, name);

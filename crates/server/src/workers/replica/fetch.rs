@@ -1,4 +1,4 @@
-//! The thread that reads the supplier's log. It asks for the next records while the last ones are being applied.
+//! The thread that reads the supplier's log. It requests the next records while the previous ones are being applied.
 
 use std::io;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::workers::log_reader::record_digest;
 use crate::workers::source_connection::{self, SourceError};
 use crate::workers::writer::WriteQueue;
 
-/// Records of the supplier.
+/// Consecutive records of the supplier.
 pub(super) struct Block {
     /// Number of the connection, counted from 1.
     pub(super) reading: u64,
@@ -33,12 +33,12 @@ pub(super) struct Block {
     pub(super) first: u64,
     /// The records; none if the supplier has no more.
     pub(super) records: Vec<Vec<u8>>,
-    /// The supplier's last position, at a time after `asked`.
+    /// The supplier's last position, at a time not before `asked`.
     pub(super) newest: u64,
     pub(super) asked: Instant,
     /// Lineage of the supplier.
     pub(super) lineage: Lineage,
-    /// The data is compared with the supplier's after these records.
+    /// The mark after these records, at which the data is compared with the supplier's.
     pub(super) mark: Option<Mark>,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Block {
 #[derive(Default)]
 pub(super) struct Control {
     is_stopping: AtomicBool,
-    /// The last connection whose records are not wanted.
+    /// The last connection whose records are ignored.
     unwanted: AtomicU64,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct Fetcher {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Reason for which a connection ended.
+/// Reason why a connection ended.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FetchError {
     #[error("this server stops")]
@@ -98,7 +98,7 @@ impl Fetcher {
         Fetcher::spawn(move |control| source.run(control))
     }
 
-    /// Starts a thread that ends when the control says so.
+    /// Starts a thread, which ends when `Control` requests it.
     pub(super) fn spawn(run: impl FnOnce(&Control) + Send + 'static) -> io::Result<Fetcher> {
         let control = Arc::<Control>::default();
         let own = Arc::clone(&control);
@@ -107,7 +107,7 @@ impl Fetcher {
         Ok(Fetcher { control, thread: Some(thread) })
     }
 
-    /// Makes the thread read again from the last commit, on another connection than this one.
+    /// Makes the thread read again from the last commit, over a connection other than this one.
     pub(super) fn read_again(&self, reading: u64) {
         self.control.unwanted.store(reading, Ordering::Release);
     }
@@ -132,7 +132,7 @@ impl Control {
         if self.unwanted.load(Ordering::Acquire) >= reading { Err(FetchError::Again) } else { Ok(()) }
     }
 
-    /// Waits, unless the thread is to end.
+    /// Sleeps, unless the thread must end.
     pub(super) fn pause(&self, pause: Duration) {
         let until = Instant::now() + pause;
         while !self.is_stopping.load(Ordering::Acquire) {
@@ -146,7 +146,7 @@ impl Control {
 }
 
 impl Source {
-    /// Connects again and again until the thread is to end.
+    /// Connects again and again until the thread must end.
     fn run(&self, control: &Control) {
         let mut pause = REPLICA_RETRY_MIN;
         for reading in 1.. {
@@ -175,7 +175,7 @@ impl Source {
         }
     }
 
-    /// Reads the log over one connection, until that ends.
+    /// Reads the log over one connection, until the connection ends.
     fn follow(&self, control: &Control, reading: u64, has_read: &mut bool) -> Result<(), FetchError> {
         control.check(reading)?;
         let ReplicaSettings { supplier, authorities, identity, name, .. } = &self.settings;
@@ -225,7 +225,7 @@ impl Source {
         }
     }
 
-    /// Passes records on, and waits while earlier ones are applied.
+    /// Passes on records. Waits while earlier ones are being applied.
     fn pass_on(&self, control: &Control, block: Block) -> Result<(), FetchError> {
         let (reading, mut block) = (block.reading, block);
         loop {
@@ -247,7 +247,7 @@ impl Source {
 }
 
 impl Block {
-    /// Splits the records at a mark, so that the data can be read as of it.
+    /// Splits the records at a mark, so that the data can be compared as of the mark.
     fn ending_at(mut self, mark: Option<Mark>) -> impl Iterator<Item = Block> {
         let Some(mark) = mark else { return [Some(self), None].into_iter().flatten() };
         let before = usize::try_from((mark.position + 1).saturating_sub(self.first)).unwrap_or(usize::MAX);
@@ -260,17 +260,17 @@ impl Block {
     }
 }
 
-/// Marks of the supplier on one connection.
+/// Marks that the supplier sends on one connection.
 #[derive(Default)]
 struct MarksRead {
     last: Option<Mark>,
-    /// The last one, until its records have arrived.
+    /// The last mark, until its records have arrived.
     waiting: Option<Mark>,
 }
 
 impl MarksRead {
-    /// Takes the mark of an answer, which the supplier repeats. Returns the mark that lies within the records of the
-    /// answer, which begin at `first` and end at `last`.
+    /// Takes the mark of an answer; the supplier repeats marks. Returns the mark that is within the records of the
+    /// answer, from `first` to `last`.
     fn due(&mut self, received: Option<Mark>, first: u64, last: u64) -> Option<Mark> {
         if received.is_some() && received != self.last {
             self.last.clone_from(&received);
@@ -281,7 +281,7 @@ impl MarksRead {
 }
 
 impl Fetcher {
-    /// Reports that a block was taken.
+    /// Reports that the owner has taken a block.
     pub(super) fn has_room(&self) {
         if let Some(thread) = &self.thread {
             thread.thread().unpark();
@@ -289,16 +289,16 @@ impl Fetcher {
     }
 }
 
-/// Place up to which the log was read.
+/// Position up to which the log was read.
 struct Place {
     position: u64,
-    /// Digest of the last record, on the first request of a connection.
+    /// Digest of the last record, for the first request of a connection.
     digest: Vec<u8>,
     lineage: Lineage,
 }
 
 impl Place {
-    /// Returns the place of the last commit.
+    /// Returns the position of the last commit.
     fn of(directory: &Arc<Directory>) -> Result<Place, FetchError> {
         let snapshot = directory.snapshot()?;
         let position = snapshot.position()?;
@@ -312,13 +312,13 @@ impl Place {
     }
 }
 
-/// Asks a supplier once for its lineage. Returns it and that of this directory.
+/// Asks a supplier once for its lineage. Returns it together with the lineage of this directory.
 pub(super) fn lineages(
     control: &Control,
     settings: &ReplicaSettings,
     directory: &Arc<Directory>,
 ) -> Result<(Lineage, Lineage), FetchError> {
-    // The number of the connection is for records.
+    // This connection reads no records, so any number will do.
     let reading = u64::MAX;
     control.check(reading)?;
     let ReplicaSettings { supplier, authorities, identity, name, .. } = settings;
@@ -417,9 +417,9 @@ mod tests {
         assert_eq!(marks.due(Some(mark(12)), 5, 9), None, "its records are still to come");
         assert_eq!(marks.due(None, 10, 14), Some(mark(12)));
         assert_eq!(marks.due(Some(mark(12)), 15, 14), None, "the supplier repeats it");
-        // At the last record that the replica has.
+        // The mark is at the last record that the replica has.
         assert_eq!(marks.due(Some(mark(14)), 15, 14), Some(mark(14)));
-        // A mark takes the place of an earlier one; one that was passed is dropped.
+        // A mark replaces an earlier one. A mark before the received records is dropped.
         assert_eq!(marks.due(Some(mark(30)), 15, 20), None);
         assert_eq!(marks.due(Some(mark(31)), 21, 40), Some(mark(31)));
         assert_eq!((marks.due(Some(mark(3)), 41, 50), marks.due(None, 51, 60)), (None, None));

@@ -18,16 +18,16 @@ pub(crate) enum ReplicaStage {
     Disconnected,
     /// Records arrive as the supplier commits them.
     Following,
-    /// The replica cannot continue by itself: it needs a copy, or the histories differ.
+    /// The replica cannot continue without an administrator: it needs a new copy, or the histories differ.
     Halted,
-    /// The replica was promoted, and decides changes.
+    /// The replica was promoted and decides changes.
     Promoted,
-    /// It was promoted, and does not know yet whether its former supplier was promoted after it.
+    /// The replica was promoted, and does not know yet whether its former supplier was promoted later.
     Undecided,
 }
 
 impl ReplicaStage {
-    /// Returns a word for it.
+    /// Returns the name of the stage, as the monitor shows it.
     pub(crate) fn word(self) -> &'static str {
         match self {
             ReplicaStage::Disconnected => "disconnected",
@@ -44,21 +44,21 @@ impl ReplicaStage {
 pub(crate) struct ReplicaState {
     pub(crate) supplier: String,
     pub(crate) stage: ReplicaStage,
-    /// Reason for which it does not follow now.
+    /// Reason why the replica does not follow now.
     pub(crate) error: Option<String>,
-    /// Time of the request for records that the supplier has not answered.
+    /// Time of the request for records that the supplier has not answered yet.
     pub(crate) asked: Option<Instant>,
-    /// Reason for which records cannot be applied now.
+    /// Reason why records cannot be applied now.
     pub(crate) apply_error: Option<String>,
-    /// The last record applied.
+    /// Position of the last applied record.
     pub(crate) position: u64,
-    /// The supplier's last record, as last reported.
+    /// The supplier's last position, as last reported.
     pub(crate) newest: u64,
     /// Number of the writer's epoch.
     pub(crate) epoch: u64,
-    /// Last time at which it had all records of the supplier; the start at first.
+    /// Last time when the replica had all records of the supplier; initially the time of the start.
     pub(crate) complete: Instant,
-    /// Microseconds from the last change at its writer until it was durable here, by both clocks.
+    /// Microseconds from the last change at its writer until it was durable here. Compares the clocks of both servers.
     pub(crate) delay_micros: u64,
     pub(crate) records: u64,
     pub(crate) connections: u64,
@@ -69,18 +69,18 @@ pub(crate) struct ReplicaState {
 }
 
 impl ReplicaState {
-    /// Returns how many records of the supplier are not applied.
+    /// Returns the number of the supplier's records that are not applied yet.
     pub(crate) fn lag_records(&self) -> u64 {
         self.newest.saturating_sub(self.position)
     }
 
-    /// Returns the reason to send all requests to another server.
+    /// Returns the reason to route all requests to another server, if there is one.
     pub(crate) fn not_ready(&self) -> Option<String> {
         let error = self.error.as_ref().filter(|_| self.stage == ReplicaStage::Halted)?;
         Some(format!("this replica does not follow its supplier, and its data grows old: {error}"))
     }
 
-    /// Returns why a server that was promoted makes no change yet.
+    /// Returns the reason why a promoted server makes no changes yet.
     pub(super) fn undecided(&self) -> String {
         let supplier = &self.supplier;
         let error = self.error.as_deref().unwrap_or("no answer yet");
@@ -90,14 +90,14 @@ impl ReplicaState {
         )
     }
 
-    /// Returns the parts of the data that differ from the supplier's, if any do.
+    /// Returns the parts of the data that differ from the supplier's data, if any do.
     pub(crate) fn differing(&self) -> Option<String> {
         let parts = self.findings.parts();
         let listed = parts.iter().take(DIFFERING_PARTS_LOGGED).copied().collect::<Vec<_>>().join("; ");
         (!parts.is_empty()).then_some(listed)
     }
 
-    /// Returns the reason to send changes to another server.
+    /// Returns the reason to route changes to another server, if there is one.
     pub(crate) fn refusal(&self, now: Instant) -> Option<String> {
         if self.stage == ReplicaStage::Undecided {
             return Some(self.undecided());
@@ -143,7 +143,7 @@ impl ReplicaFigures {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that the replica does not follow. Returns true if the reason is new.
+    /// Records that the replica does not follow. Returns true if the reason is new.
     pub(super) fn failed(&self, stage: ReplicaStage, text: &str) -> bool {
         let mut state = self.lock();
         let is_new = state.error.as_deref() != Some(text) && state.stage != ReplicaStage::Promoted;
@@ -153,13 +153,13 @@ impl ReplicaFigures {
         is_new
     }
 
-    /// Notes that this server begins to follow its supplier, or to ask which of both writes.
+    /// Records that this server begins to follow its supplier, or to ask which of the two is the writer.
     pub(super) fn begins(&self, stage: ReplicaStage) {
         let mut state = self.lock();
         (state.stage, state.error) = (stage, None);
     }
 
-    /// Notes that this server writes now, in the epoch of this number.
+    /// Records that this server is the writer now, in the epoch with this number.
     pub(super) fn promoted(&self, epoch: u64) {
         let mut state = self.lock();
         (state.stage, state.error, state.apply_error, state.epoch) =
@@ -167,12 +167,12 @@ impl ReplicaFigures {
         state.findings = Findings::default();
     }
 
-    /// Notes a request for records.
+    /// Records a request for records.
     pub(super) fn asks(&self, now: Instant) {
         self.lock().asked = Some(now);
     }
 
-    /// Notes an answer of the supplier with records.
+    /// Records the supplier's answer to a request for records.
     pub(super) fn heard(&self, newest: u64) {
         let mut state = self.lock();
         state.asked = None;

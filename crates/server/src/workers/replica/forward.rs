@@ -1,4 +1,4 @@
-//! The thread that sends changes of clients to the supplier, many at once, and receives the answers.
+//! The thread that sends the changes of clients to the supplier in batches, and receives the answers.
 
 use std::collections::HashMap;
 use std::io;
@@ -20,11 +20,11 @@ use crate::workers::writer::WriteQueue;
 /// Answers to a batch of changes.
 pub(super) struct Answers {
     pub(super) replies: HashMap<OperationId, Reply>,
-    /// Reason for which replies are missing, and whether those changes may have been made.
+    /// Reason why replies are missing, and whether the unanswered changes may have been made.
     pub(super) failed: Option<(String, bool)>,
 }
 
-/// The thread. Dropping it ends the thread after its present batch.
+/// The thread. Dropping it ends the thread after its current batch.
 pub(super) struct Forwarder {
     batches: Option<Sender<Vec<Request>>>,
     thread: Option<JoinHandle<()>>,
@@ -42,10 +42,10 @@ impl Forwarder {
         Ok(Forwarder { batches: Some(batches), thread: Some(thread) })
     }
 
-    /// Sends a batch. [`Answers`] follow.
+    /// Sends a batch. [`Answers`] to it follow.
     pub(super) fn send(&self, requests: Vec<Request>) {
         if let Some(batches) = &self.batches {
-            // The thread ends only when this is dropped.
+            // The thread ends only when the forwarder is dropped.
             let _ = batches.send(requests);
         }
     }
@@ -105,8 +105,8 @@ impl Link {
         Answers { replies, failed }
     }
 
-    /// Returns a connection that works. One that was idle is probed first, because a change that is sent over a broken
-    /// one has an unknown fate.
+    /// Returns a working connection. An idle connection is probed first, because a change sent over a broken one may or
+    /// may not have been made.
     fn connected(&mut self) -> Result<&mut Connection, String> {
         let open = self.open.take().and_then(|(mut connection, used)| {
             let mut answers = || {
@@ -134,7 +134,7 @@ impl Link {
 fn answer(connection: &mut Connection, id: MessageId, operation: OperationId) -> Result<Reply, ClientError> {
     let reply = connection.reply(id)?;
     if reply.outcome.code != ResultCode::SUCCESS {
-        // The supplier did not take the change.
+        // The supplier did not accept the change.
         let result = forward::LdapResult {
             code: reply.outcome.code.0,
             diagnostic: reply.outcome.diagnostic,

@@ -23,18 +23,18 @@ pub(super) struct Pending {
     since: Instant,
 }
 
-/// Recipient of an answer. Dropping it releases the room in the writer's queue.
+/// Recipient of an answer. Dropping it releases its room in the writer's queue.
 struct Waiter {
-    /// `None` once it was answered because its time was over.
+    /// `None` once the answer was sent because the change waited too long.
     address: Option<Address>,
-    /// Entry whose attempts the change records.
+    /// Entry whose password attempts the change records.
     account: Option<EntryId>,
-    /// Whether this server is promoted when the supplier has answered.
+    /// Whether this server is promoted when the supplier answers.
     promotes: bool,
     _reservation: Option<Reservation>,
 }
 
-/// A change that was decided.
+/// A change that the supplier has decided.
 pub(super) struct Decided {
     position: u64,
     waiter: Waiter,
@@ -43,12 +43,12 @@ pub(super) struct Decided {
 }
 
 impl Replica {
-    /// Takes a change of a client of this server.
+    /// Accepts a change of a client of this server.
     pub(super) fn take(&mut self, request: WriteRequest) {
         let WriteRequest { address, requester, link, change, passwords, reservation, .. } = request;
         let is_own = address.event_loop == u16::MAX;
         let (work, account) = match change {
-            // Changes that time makes due: the writer's own clock decides.
+            // Due changes are not forwarded: the writer's own clock decides them.
             ToWrite::Message(_) if is_own => return,
             ToWrite::Message(mut message) => {
                 let passwords = forwarded_passwords(passwords);
@@ -70,7 +70,7 @@ impl Replica {
             }
             // The settings allow no replica to follow another server.
             ToWrite::Follow(_) => return,
-            // A chain passes it on to the writer.
+            // In a chain of replicas, each passes the request on to the writer.
             ToWrite::Fence(epoch) => (fence(epoch), None),
             ToWrite::Promote { without_supplier } => {
                 return self.begin_promotion(address, reservation, without_supplier);
@@ -82,8 +82,8 @@ impl Replica {
         self.waiting.push_back(Pending { request, waiter, since: Instant::now() });
     }
 
-    /// Begins the promotion of this server: the writer is asked to write no more, unless it is lost. When this server
-    /// has everything that the writer has, it is promoted.
+    /// Begins the promotion of this server: asks the writer to stop writing, unless it is lost. The promotion follows
+    /// when this server has all records of the writer.
     fn begin_promotion(&mut self, address: Address, reservation: Reservation, without_supplier: bool) {
         let waiter =
             Waiter { address: Some(address), account: None, promotes: true, _reservation: Some(reservation) };
@@ -100,7 +100,7 @@ impl Replica {
 
     fn request(&mut self, requester: &Requester, link: Option<directory::ClientLink>, work: Work) -> Request {
         self.sequence += 1;
-        // The number of a node is for clusters; the connection identifies the replica.
+        // Node numbers are for clusters; a replica is identified by its connection.
         let operation =
             OperationId { node: NodeId(0), incarnation: self.incarnation, sequence: self.sequence };
         let ForwardedLink { method, strength, network, listener } = forwarding::forwarded_link(link);
@@ -118,7 +118,7 @@ impl Replica {
         }
     }
 
-    /// Records that no client sends changes any longer. Noted attempts are still forwarded.
+    /// Records that clients send no more changes. Unrecorded password attempts are still forwarded.
     pub(super) fn close(&mut self) {
         let now = Instant::now();
         self.closing = Some(now);
@@ -131,7 +131,7 @@ impl Replica {
         }
     }
 
-    /// Sends waiting changes to the supplier, if none are under way.
+    /// Sends waiting changes to the supplier, unless forwarded ones are unanswered.
     pub(super) fn forward_if_due(&mut self) {
         if self.sent.is_some() || self.waiting.is_empty() {
             self.parts.figures.lock().waiting = self.waiting_count();
@@ -155,7 +155,7 @@ impl Replica {
         (self.waiting.len() + self.sent.as_ref().map_or(0, Vec::len) + self.decided.len()) as u64
     }
 
-    /// Handles the supplier's answers.
+    /// Handles the supplier's answers to a batch.
     pub(super) fn take_answers(&mut self, answers: Answers) {
         let Answers { mut replies, failed } = answers;
         let sent = self.sent.take().unwrap_or_default();
@@ -188,7 +188,7 @@ impl Replica {
         self.answer_decided();
     }
 
-    /// Answers the changes that the data shows now.
+    /// Answers the changes whose results the data contains now.
     pub(super) fn answer_decided(&mut self) {
         let position = self.position;
         let ready: Vec<Decided> =
@@ -196,7 +196,7 @@ impl Replica {
         ready.into_iter().for_each(|decided| self.answer(decided.waiter, decided.answer));
     }
 
-    /// Answers changes whose time is over.
+    /// Answers changes that have waited too long.
     pub(super) fn expire(&mut self) {
         let now = Instant::now();
         let is_late = |since: Instant| now.saturating_duration_since(since) > FORWARD_PATIENCE;
@@ -214,7 +214,7 @@ impl Replica {
         }
     }
 
-    /// Answers the changes that are under way: the supplier's answers are not awaited any longer.
+    /// Answers the forwarded changes, because the supplier's answers are no longer awaited.
     pub(super) fn refuse_sent(&mut self) {
         for pending in self.sent.take().unwrap_or_default() {
             let text = "this server was just promoted, and the change may have been made before: look, then repeat it";
@@ -222,7 +222,7 @@ impl Replica {
         }
     }
 
-    /// Answers all changes that wait: they are not made, for this reason.
+    /// Answers all waiting changes with this reason: they are not made.
     pub(super) fn refuse_all(&mut self, text: &str) {
         let waiting = self.waiting.drain(..).map(|pending| pending.waiter);
         let decided = self.decided.drain(..).map(|decided| decided.waiter);
@@ -232,7 +232,7 @@ impl Replica {
 
     fn answer(&mut self, waiter: Waiter, answer: Answer) {
         if waiter.promotes && answer.outcome.code == ResultCode::SUCCESS {
-            // Answered when it is done.
+            // This change is answered when the promotion is done.
             self.promoting = waiter.address;
             return;
         }
@@ -247,7 +247,7 @@ impl Replica {
     }
 }
 
-/// Returns the request that the writer write no more, because this epoch begins.
+/// Returns the request that the writer stop writing, because this epoch begins.
 fn fence(epoch: [u8; 16]) -> Work {
     let request = ExtendedRequest { name: oids::FENCE, value: Some(&epoch) };
     let (request, mut message) = (ldap::Request::Extended(request), Vec::new());

@@ -1,8 +1,8 @@
-//! A server that was promoted and starts with its former supplier as the supplier of its settings.
+//! A promoted server whose settings still name its former supplier when it starts.
 //!
-//! The node file may be older than the promotion, or its former supplier may have been promoted in turn while this
-//! server was away. Two writers would have histories that nothing merges. So it makes no change before the supplier has
-//! told its lineage: only an epoch that this server lacks makes it a replica.
+//! The node file may be older than the promotion, or the former supplier may have been promoted while this server was
+//! down. Two writers would create histories that cannot be merged. So the server makes no change until the supplier has
+//! sent its lineage. If the lineage contains an epoch that this server lacks, this server becomes a replica.
 
 use std::io;
 use std::sync::Arc;
@@ -21,19 +21,19 @@ use crate::stamp::{Random, no_random_numbers};
 use crate::workers::writer::replaced::{knows, promote};
 use crate::workers::writer::{Fetched, ToWrite, WriteQueue, WriteRequest};
 
-/// Part that the server takes from now on.
+/// Role of the server from now on.
 pub(super) enum Decision {
-    /// It decides changes. A client may wait for the promotion.
+    /// The server is the writer. A client may wait for the promotion.
     Writes(Option<Address>),
-    /// It follows its supplier.
+    /// The server follows its supplier.
     Follows,
-    /// Another server writes, which has said so itself.
+    /// Another server is the writer, and has announced that itself.
     Replaced,
     /// The server stops.
     Ends,
 }
 
-/// Asks the supplier, and answers clients until it is known which server writes.
+/// Asks the supplier, and answers clients until it is known which server is the writer.
 ///
 /// # Errors
 /// The system gives no thread, or the store failed.
@@ -52,7 +52,7 @@ pub(super) fn run(
         told,
     };
     let _thread = Fetcher::spawn(move |control| asking.run(control))?;
-    // Changes wait for the first answer: usually it arrives at once.
+    // Changes wait for the first answer, which usually arrives at once.
     let mut is_later = answers.recv_timeout(REPLICA_CONNECT).ok().flatten();
     let mut requests = Vec::new();
     loop {
@@ -77,7 +77,7 @@ pub(super) fn run(
     }
 }
 
-/// Returns the supplier's answer if it has arrived.
+/// Returns the supplier's last answer, if any has arrived.
 fn newest(answers: &Receiver<Option<bool>>) -> Option<bool> {
     answers.try_iter().flatten().next()
 }
@@ -104,7 +104,7 @@ fn decide(
     Ok(Decision::Writes(None))
 }
 
-/// Answers a request while nothing is known. Returns the decision that it makes, if it makes one.
+/// Answers a request while the role is unknown. Returns a decision if the request causes one.
 fn take(
     request: WriteRequest,
     parts: &ReplicaParts,
@@ -140,12 +140,12 @@ fn take(
     None
 }
 
-/// Returns true if this server has followed or begun the epoch itself.
+/// Returns true if this server followed or began the epoch itself.
 fn is_past(writer: &Writer, epoch: [u8; 16]) -> bool {
     writer.place_in_lineage().is_ok_and(|(_, lineage)| knows(&lineage, epoch))
 }
 
-/// Begins another epoch, so that the former supplier is fenced when it is met.
+/// Begins another epoch, so that the former supplier is fenced once it is reachable.
 fn promote_again(parts: &ReplicaParts, writer: &mut Writer) -> Result<(), Outcome> {
     let epoch = Random::default().bytes().map_err(no_random_numbers)?;
     let number = promote(writer, epoch, &parts.settings.supplier.to_string())?;
@@ -153,7 +153,7 @@ fn promote_again(parts: &ReplicaParts, writer: &mut Writer) -> Result<(), Outcom
     Ok(())
 }
 
-/// Parts of the thread that asks.
+/// Parts of the thread that asks the supplier.
 struct Asking {
     settings: crate::config::ReplicaSettings,
     directory: Arc<directory::Directory>,
@@ -178,7 +178,7 @@ impl Asking {
                     None
                 }
             };
-            // The owner ends only after this thread.
+            // The receiver lives longer than this thread.
             let _ = self.told.send(answer);
             self.queue.poke();
             if answer.is_some() {

@@ -1,8 +1,9 @@
-//! The thread of a promoted server whose settings still name its former supplier: it asks that server for its lineage
-//! again and again.
+//! The thread of a promoted server whose settings still name its former supplier. It asks the former supplier for its
+//! lineage at intervals.
 //!
-//! The question contains the promotion, so a former writer that comes back makes no changes from then on. If the answer
-//! contains a later promotion, this server stops: its supplier may not have had it when it was asked at the start.
+//! The request contains the promotion, so a former writer that returns makes no changes from then on. If the answer
+//! contains a later promotion, this server stops making changes: the supplier may not have known that promotion when
+//! this server started.
 
 use std::io;
 use std::sync::Arc;
@@ -28,10 +29,10 @@ impl Watch {
         Watch { settings, directory, queue: Arc::clone(queue) }
     }
 
-    /// Starts the thread, which ends with what is returned.
+    /// Starts the thread, which ends when the returned value is dropped.
     ///
     /// # Errors
-    /// The system gives none.
+    /// The system cannot start a thread.
     pub(super) fn start(self) -> io::Result<Fetcher> {
         Fetcher::spawn(move |control| self.run(control))
     }
@@ -49,7 +50,7 @@ impl Watch {
                     REPLICA_RETRY_MAX
                 }
                 Err(FetchError::Stopping) => return,
-                // Usually it is lost.
+                // Usually the former supplier is lost.
                 Err(error) => {
                     let supplier = &self.settings.supplier;
                     tracing::debug!(%supplier, "the former supplier does not say who writes: {error}");
@@ -60,7 +61,7 @@ impl Watch {
         }
     }
 
-    /// Stops changes here. Returns false if the queue is full.
+    /// Makes this server stop writing. Returns false if the queue is full.
     fn fence(&self, epoch: [u8; 16]) -> bool {
         let supplier = &self.settings.supplier;
         let anonymous = Arc::new(Requester::Anonymous);
