@@ -1,14 +1,14 @@
-//! Prefetch threads: they wait for the disk, so that event loops do not.
+//! Prefetch threads, which wait for the disk so that event loops need not.
 //!
-//! If the data is larger than memory, a page fault stops the thread that touches the page, and one thread at a time
-//! gets a sixth of a disk's random reads. So while an event loop meets such faults ([`Coldness`]) it first traverses
-//! the pages of each request, as far as they are in memory ([`look_ahead`]). If all its pages are there, the loop
-//! carries out the request at once. For each of the others the loop learns one missing page, has a thread bring it in
-//! together with those of other requests, and looks again. A thread traverses a request that reads many rows as a
-//! whole. Prefetch answers nothing: the loop carries out every request itself, so no answer depends on whether, when or
-//! by whom it was prefetched.
+//! If the data is larger than memory, a page fault blocks the thread that accesses the page, and a single thread
+//! achieves only a sixth of the random reads that a disk is capable of. So while an event loop meets such faults
+//! ([`Coldness`]), it first makes a dry run of each request, as far as its pages are in memory ([`look_ahead`]). If all
+//! pages of a request are in memory, the loop executes it at once. Otherwise the dry run finds one missing page. A
+//! prefetch thread reads that page together with those of other requests, and the loop repeats the dry run. If a
+//! request reads many rows, a prefetch thread makes the whole dry run. Prefetching produces no answers: the loop
+//! executes every request itself, so no answer depends on prefetching.
 //!
-//! The threads start when they are first needed: a directory that fits into memory never has them.
+//! The threads start when they are first needed: for a directory that fits into memory they never start.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -36,18 +36,18 @@ use crate::limits::{
 use crate::net::mailbox::{Address, LoopMessage, Mailbox};
 use crate::telemetry::process::{bytes_read, time_used};
 
-/// Bytes of a page of memory.
+/// Size of a page of memory in octets.
 const PAGE_SIZE: u64 = 4096;
 
 /// Budget for prefetching a search: its first slice on the event loop.
 const BUDGET: Budget = Budget { entries_examined_max: SLICE_ENTRIES_MAX, out_bytes_max: SLICE_BYTES_MAX };
 
-/// Budget for an event loop's dry run of a search to find missing pages.
+/// Budget for an event loop's dry run of a search.
 const LOOK: Budget = Budget { entries_examined_max: READ_AHEAD_LOOK_ENTRIES, out_bytes_max: BUFFER_SIZE };
 
-/// Job that a prefetch thread does for a loop. No `Debug`: it may contain passwords.
+/// Job that a prefetch thread does for an event loop. No `Debug`: it may contain passwords.
 pub(crate) struct PrefetchJob {
-    /// Address to notify when it is done.
+    /// Address to notify when the job is done.
     address: Address,
     work: Work,
 }
@@ -55,7 +55,7 @@ pub(crate) struct PrefetchJob {
 enum Work {
     /// Pages to prefetch.
     Pages(Vec<PageNumber>),
-    /// Requests to traverse in a dry run, one after another: whole messages.
+    /// Complete messages of requests to traverse in a dry run, one after another.
     Requests { requester: Arc<Requester>, messages: Vec<u8> },
 }
 
@@ -85,22 +85,22 @@ struct JobQueue {
 /// Counts of the threads' work, for monitoring.
 #[derive(Debug, Default)]
 pub(crate) struct ReadAheadFigures {
-    /// Threads that were started.
+    /// Number of threads started.
     pub(crate) threads: AtomicU64,
-    /// Requests traversed.
+    /// Number of requests traversed.
     pub(crate) requests: AtomicU64,
-    /// Pages prefetched.
+    /// Number of pages prefetched.
     pub(crate) pages: AtomicU64,
 }
 
 /// Result of looking ahead.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Ahead {
-    /// Octets at the front that can be handled now.
+    /// Number of octets at the front of the input that can be handled now.
     ready: usize,
-    /// Notifications to expect for the missing pages of the other requests.
+    /// Number of notifications to expect for missing pages of the other requests.
     awaited: u32,
-    /// Whether all of the input can be handled after those, without looking ahead again.
+    /// Whether all of the input can be handled after these notifications, without another dry run.
     is_all: bool,
 }
 
@@ -114,17 +114,17 @@ impl Ahead {
 /// Progress of prefetching for a connection's input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReadingAhead {
-    /// Notifications that are still expected.
+    /// Number of notifications that are still expected.
     awaited: u32,
-    /// Number of times in a row that the request at the front has waited.
+    /// Number of consecutive times that the first request has waited.
     rounds: u8,
-    /// Whether all notifications have arrived: all of the input can be handled.
+    /// Whether all notifications have arrived, so that all of the input can be handled.
     is_done: bool,
 }
 
 impl ReadingAhead {
-    /// Returns how many octets of `input` can be handled, calling `look` if that is not known; 0 while notifications
-    /// are expected.
+    /// Returns how many octets of `input` can be handled, calling `look` if that is unknown. Returns 0 while
+    /// notifications are expected.
     pub(crate) fn ready(&mut self, input: &[u8], look: impl FnOnce(&[u8]) -> Ahead) -> usize {
         if self.awaited > 0 {
             return 0;
@@ -136,18 +136,18 @@ impl ReadingAhead {
         let Ahead { ready, awaited, is_all } = look(input);
         let rounds = if ready == 0 { self.rounds + 1 } else { 0 };
         *self = ReadingAhead { awaited, rounds, is_done: is_all && awaited > 0 };
-        // No notification would announce when to look again.
+        // Without this, no notification would trigger the next dry run.
         if ready == 0 && awaited == 0 { input.len() } else { ready }
     }
 
-    /// Counts a notification.
+    /// Counts a notification that has arrived.
     pub(crate) fn one_is_done(&mut self) {
         self.awaited = self.awaited.saturating_sub(1);
     }
 }
 
-/// Makes dry runs of the whole messages at the front of `input`, as far as their pages are in memory, and makes jobs
-/// for the missing pages. Overwrites `scratch`.
+/// Makes dry runs of the complete messages at the front of `input`, as far as their pages are in memory, and creates
+/// jobs for the missing pages. Overwrites `scratch`.
 pub(crate) fn look_ahead(
     snapshot: &Snapshot,
     limits: &DecodeLimits,
@@ -161,7 +161,7 @@ pub(crate) fn look_ahead(
     for _ in 0..READ_AHEAD_LOOKS {
         let Some(frame) = first_frame(input.get(end..).unwrap_or_default(), limits.message_size_max) else {
             if awaited == 0 {
-                // The session handles the rest: it waits for more of it or reports the error.
+                // The session handles the rest: it waits for the rest of the message or reports the error.
                 return Ahead::all(input);
             }
             break;
@@ -175,7 +175,7 @@ pub(crate) fn look_ahead(
             jobs.extend(whole);
             return Ahead { ready: 0, awaited, is_all: true };
         } else if absent.is_walk {
-            // A prefetch thread traverses it once it is the first.
+            // A prefetch thread traverses this request once it is the first.
             break;
         }
         end += frame.len();
@@ -191,14 +191,14 @@ pub(crate) fn look_ahead(
     Ahead { ready, awaited, is_all: false }
 }
 
-/// Returns the message at the front, if it is complete and may be prefetched.
+/// Returns the message at the front of the input, if it is complete and may be prefetched.
 fn first_frame(input: &[u8], message_size_max: usize) -> Option<&[u8]> {
     let size = ldap::frame_len(input).ok().flatten().filter(|size| *size <= message_size_max)?;
     input.get(..size)
 }
 
-/// Divides the whole messages at the front of `input` into jobs, a few messages each, so that several threads can
-/// traverse what one connection sent at once. Makes none if there is no whole message, or none that may be prefetched.
+/// Divides the complete messages at the front of `input` into jobs of a few messages, so that several threads can
+/// traverse what one connection sent at once. Ends before the first message that may not be prefetched.
 #[expect(clippy::indexing_slicing, reason = "begin and end count whole messages of the input")]
 fn whole_requests(
     address: Address,
@@ -227,7 +227,7 @@ fn whole_requests(
 }
 
 impl ReadAheadPool {
-    /// Makes a pool of at most so many threads, which are started with the first job. With none, nothing is prefetched.
+    /// Creates a pool of at most this many threads, which start with the first job. With 0, nothing is prefetched.
     pub(crate) fn new(
         threads_max: usize,
         directory: &Arc<Directory>,
@@ -242,7 +242,7 @@ impl ReadAheadPool {
         }
     }
 
-    /// Starts the threads if necessary. Returns false if there cannot be any.
+    /// Starts the threads if they are not running. Returns false if there are none.
     pub(crate) fn start(&self) -> bool {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         let wanted = threads_for(system::available_memory_bytes()).min(self.threads_max);
@@ -268,7 +268,7 @@ impl ReadAheadPool {
         builder.spawn(move || work(&queue, snapshot, &mailboxes))
     }
 
-    /// Queues jobs. A message announces the end of each.
+    /// Queues jobs. A message to the event loop announces the end of each.
     pub(crate) fn submit(&self, jobs: &mut Vec<PrefetchJob>) {
         if jobs.is_empty() {
             return;
@@ -294,15 +294,15 @@ impl Drop for ReadAheadPool {
         self.queue.lock().closed = true;
         self.queue.work_arrived.notify_all();
         for thread in self.threads.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
-            // A thread ends early only by a panic outside of the guarded work, and no caller is left to report it to.
+            // A thread ends early only by a panic outside of the guarded work, which no caller could handle.
             let _ = thread.join();
         }
     }
 }
 
 impl JobQueue {
-    /// Takes the job that waited longest; if it is one of pages, takes others of pages with it. Returns false if there
-    /// is none.
+    /// Takes the job that has waited longest. If it is a job of pages, takes other jobs of pages with it. Returns false
+    /// if the queue is empty.
     fn take(&mut self, into: &mut Vec<PrefetchJob>) -> bool {
         let pages = self.jobs.iter().take(READ_AHEAD_PAGES).take_while(|job| job.is_pages());
         let count = pages.count().max(1).min(self.jobs.len());
@@ -317,8 +317,8 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for jobs and takes them, see [`JobQueue::take`]. Returns false when the pool is closed. Parks `snapshot`
-    /// before it waits.
+    /// Waits for jobs and takes them, as [`JobQueue::take`] does. Returns false when the pool is closed. Parks
+    /// `snapshot` before it waits.
     fn next(&self, snapshot: &mut Snapshot, jobs: &mut Vec<PrefetchJob>) -> bool {
         let mut state = self.lock();
         loop {
@@ -336,8 +336,8 @@ impl Queue {
     }
 }
 
-/// Returns the number of threads that there is memory for. Called when the first is needed, because a process may be
-/// put under a limit after its start.
+/// Returns the number of threads that there is memory for. Called when the first thread is needed, because a memory
+/// limit may be set after the process has started.
 fn threads_for(memory_bytes: Option<u64>) -> usize {
     let count = memory_bytes.map(|bytes| bytes / READ_AHEAD_MEMORY_PER_THREAD);
     count.map_or(usize::MAX, |count| usize::try_from(count).unwrap_or(usize::MAX).max(1))
@@ -364,7 +364,7 @@ fn work(queue: &Queue, mut snapshot: Snapshot, mailboxes: &[Mailbox]) {
     }
 }
 
-/// Performs the jobs: prefetches the pages of all of them together, and then traverses requests.
+/// Performs the jobs: first prefetches the pages of all of them, then traverses the requests.
 fn run_jobs(
     jobs: &[PrefetchJob],
     snapshot: &mut Snapshot,
@@ -385,7 +385,7 @@ fn run_jobs(
     }
 }
 
-/// Traverses requests. Returns their number.
+/// Traverses requests in dry runs. Returns their number.
 fn go_through(snapshot: &Snapshot, requester: &Requester, messages: &[u8], scratch: &mut Vec<u8>) -> u64 {
     let (mut rest, mut count) = (messages, 0);
     while let Some(frame) = first_frame(rest, usize::MAX) {
@@ -405,7 +405,7 @@ impl PrefetchJob {
         matches!(self.work, Work::Pages(_))
     }
 
-    /// Returns the pages to prefetch; none if this is a job of requests.
+    /// Returns the pages to prefetch; empty for a job of requests.
     fn pages(&self) -> &[PageNumber] {
         match &self.work {
             Work::Pages(pages) => pages,
@@ -416,30 +416,29 @@ impl PrefetchJob {
 
 /// Detector of event loops that wait for the disk.
 ///
-/// The kernel counts the bytes that each thread had read from a disk because they were not in memory. A loop that
-/// waited for such reads for more than a small part of a tick becomes cold. It stays cold until reads of the whole
-/// process, prefetch threads included, have for a while been so few that they would not have delayed the loop as long.
-/// Being cold has a price: every request is traversed twice, and the kernel is asked about each page that was not met
-/// lately. So an occasional page fault is accepted. A tick costs two short reads from `/proc`; if the kernel has no
-/// such counts, a loop is never cold.
+/// The kernel counts the octets that each thread caused to be read from a disk. A loop that waited for such reads for
+/// more than a small part of a tick becomes cold. It becomes warm again when the reads of the whole process, including
+/// prefetch threads, have for some ticks been too few to delay the loop that long. A cold loop is slower: it traverses
+/// every request twice, and asks the kernel about each page that it has not used recently. So an occasional page fault
+/// is accepted. A tick costs two short reads from `/proc`. If the kernel has no such counts, a loop is never cold.
 ///
-/// Major faults are not counted: a page in memory that is being written, as checkpoints do, causes one too if it has to
-/// be requested twice.
+/// Major faults are no substitute: a page in memory that is being written, for example by a checkpoint, may cause one
+/// too.
 pub(crate) struct Coldness {
     counts: Option<Counts>,
     tick_began: Instant,
-    /// Start of the present wait for events, if the loop waits.
+    /// Time since which the loop has been waiting for events; `None` while it works.
     idle_since: Option<Instant>,
-    /// Time spent waiting for events in this tick.
+    /// Time in this tick that the loop waited for events.
     idle: Duration,
-    /// Average wait for a page when the loop became cold.
+    /// Average wait per page when the loop became cold.
     page_wait: Duration,
-    /// Ticks for which the loop stays cold without further page faults; 0 is warm.
+    /// Number of ticks for which the loop stays cold without further page faults; 0 if it is warm.
     ticks_left: u32,
 }
 
 impl Coldness {
-    /// Makes the detector of a warm loop. The loop's own thread must call `tick`.
+    /// Creates the detector of a warm loop. Only the loop's own thread may call `tick`.
     pub(crate) fn new(now: Instant) -> Coldness {
         Coldness {
             counts: None,
@@ -455,12 +454,12 @@ impl Coldness {
         self.ticks_left > 0
     }
 
-    /// Notes that the loop waits for events, until the next [tick](Coldness::tick).
+    /// Records that the loop waits for events from `now` until the next [tick](Coldness::tick).
     pub(crate) fn idle_from(&mut self, now: Instant) {
         self.idle_since = Some(now);
     }
 
-    /// Evaluates the counts if a tick has passed. Returns true if the loop has just become cold.
+    /// Evaluates the counts if a tick has passed. Returns true if the loop becomes cold.
     pub(crate) fn tick(&mut self, now: Instant) -> bool {
         if let Some(since) = self.idle_since.take() {
             self.idle += now.saturating_duration_since(since);
@@ -472,7 +471,7 @@ impl Coldness {
         self.tick_began = now;
         let idle = std::mem::take(&mut self.idle);
         let Some(counts) = &mut self.counts else {
-            // There is no earlier count to compare with yet.
+            // There is no earlier count to compare with.
             self.counts = Counts::open(self.is_cold());
             return false;
         };
@@ -481,33 +480,33 @@ impl Coldness {
         self.count(pages, used.map(|used| elapsed.saturating_sub(idle + used)))
     }
 
-    /// Evaluates the pages that were read in one tick, and the time that a warm loop waited in it, if known. Returns
-    /// true if this makes a warm loop cold.
+    /// Evaluates the pages read in one tick and, for a warm loop, the time that it waited for them, if known. Returns
+    /// true if a warm loop becomes cold.
     fn count(&mut self, pages: u64, waited: Option<Duration>) -> bool {
         let was_cold = self.is_cold();
         let pages = u32::try_from(pages).unwrap_or(u32::MAX);
         if !was_cold && pages > 0 {
-            // If the wait is unknown, assumes that the smallest number of pages that counts took the shortest time that
-            // counts.
+            // If the wait is unknown, assumes that the minimum number of pages took the minimum time for becoming cold.
             self.page_wait = waited.map_or(COLD_WAIT_MIN / COLD_PAGES_MIN, |waited| waited / pages);
         }
         let is_much = pages >= COLD_PAGES_MIN && self.page_wait.saturating_mul(pages) >= COLD_WAIT_MIN;
         self.ticks_left = if is_much { COLD_TICKS } else { self.ticks_left.saturating_sub(1) };
         if was_cold != self.is_cold() {
-            // Counts of other threads, and reads until the next tick, must not be included.
+            // The next counts must not include reads until the next tick, nor those of other threads.
             self.counts = None;
         }
         !was_cold && self.is_cold()
     }
 }
 
-/// Counters of the kernel.
+/// Counters of the kernel since the last tick.
 struct Counts {
-    /// Threads whose reads count: a warm loop's own thread, or the whole process for a cold loop.
+    /// Threads whose reads count: only the loop's own thread if it is warm, the whole process if it is cold.
     whose: UsageWho,
-    /// Bytes read from a disk at the last look.
+    /// Octets read from a disk until the last tick.
     read: u64,
-    /// Nanoseconds for which a warm loop's thread had a processor or waited for one; `None` if they are not counted.
+    /// Time in nanoseconds for which the thread of a warm loop used or waited for a processor; `None` if the kernel
+    /// does not count it.
     used: Option<Count>,
 }
 
@@ -524,7 +523,7 @@ impl Counts {
     }
 }
 
-/// A number that the kernel counts in a file of `/proc`.
+/// A counter of the kernel, in a file of `/proc`.
 struct Count {
     file: File,
     find: fn(&str) -> Option<u64>,
@@ -583,7 +582,7 @@ mod tests {
         check(&delete(1), &[8]);
         check(&many[..15], &[8]);
         check(&many, &[32, 32, 16]);
-        // A message over the limit, and octets that are no message: the session reports the error.
+        // A message above the size limit, and octets that are no message: the session reports the error.
         check(&[0x30, 0x7f, 2, 1], &[]);
         check(&[&delete(1), b"GET / HTTP/1.1".as_slice()].concat(), &[8]);
     }
@@ -596,18 +595,18 @@ mod tests {
         let mut reading = ReadingAhead::default();
         assert_eq!(reading.ready(&input, Ahead::all), 30);
         assert_eq!(reading, ReadingAhead::default());
-        // Two are ready, others lack something.
+        // Two requests are ready; others lack pages.
         assert_eq!(reading.ready(&input, pages(20, 2)), 20);
         assert_eq!(reading.ready(&input, never), 0);
         reading.one_is_done();
         assert_eq!(reading.ready(&input, never), 0);
         reading.one_is_done();
         assert_eq!(reading.ready(&input, pages(10, 0)), 10);
-        // Another thread traverses all of it, so `look` is not called again.
+        // Another thread traverses the whole input, so `look` is not called again.
         assert_eq!(reading.ready(&input, |_| Ahead { ready: 0, awaited: 1, is_all: true }), 0);
         reading.one_is_done();
         assert_eq!(reading.ready(&input, never), 30);
-        // Pages that are evicted whenever they were prefetched.
+        // The pages are evicted each time after they were prefetched.
         for _ in 0..READ_AHEAD_ROUNDS {
             assert_eq!(reading.ready(&input, pages(0, 1)), 0);
             reading.one_is_done();
@@ -643,14 +642,14 @@ mod tests {
         assert!(!coldness.count(few, Some(COLD_TICK)) && !coldness.count(few, None), "few pages");
         assert!(!coldness.count(many, Some(COLD_WAIT_MIN / 2)) && !coldness.is_cold(), "a fast disk");
         assert!(coldness.count(many, Some(COLD_WAIT_MIN * 2)) && coldness.is_cold());
-        // According to the page wait of that time: half as many would keep the loop waiting long enough, a quarter
-        // would not.
+        // By the page wait when the loop became cold, half as many pages would keep the loop waiting long enough, a
+        // quarter would not.
         assert!(!coldness.count(many / 2 + 1, None));
         for _ in 1..COLD_TICKS {
             assert!(!coldness.count(many / 4, None) && coldness.is_cold());
         }
         assert!(!coldness.count(0, None) && !coldness.is_cold());
-        // The kernel does not report the wait.
+        // The kernel does not report the waiting time.
         assert!(coldness.count(u64::from(COLD_PAGES_MIN), None) && coldness.is_cold());
     }
 
@@ -678,7 +677,7 @@ mod tests {
         assert!(Counts::open(true).unwrap().used.is_none());
         let mut used = counts.used.unwrap();
         let mut spent = 0;
-        // Nothing is counted for as long as a thread has its processor, on some systems.
+        // On some systems the kernel updates the counter only when the thread leaves its processor.
         for _ in 0..100_000 {
             spent += used.since_last();
             std::thread::yield_now();

@@ -1,4 +1,4 @@
-//! The thread that looks every second whether the server can read and change.
+//! The thread that checks every second whether the server can serve reads and changes.
 
 use std::io;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::telemetry::health::Health;
 use crate::telemetry::readiness::Readiness;
 use crate::workers::service::Service;
 
-/// Sources of the thread.
+/// Objects that the thread checks.
 pub(crate) struct Probed {
     pub(crate) readiness: Arc<Readiness>,
     pub(crate) mailboxes: Arc<[Mailbox]>,
@@ -30,7 +30,7 @@ pub(crate) fn start(probed: Probed) -> io::Result<Service> {
     Service::start("pando-readiness", move || run(&probed, &stopped), move || drop(stop))
 }
 
-/// Looks at intervals, until the other end of `stop` is dropped.
+/// Checks at intervals, until the other end of `stop` is dropped.
 fn run(probed: &Probed, stop: &Receiver<()>) {
     let Probed { readiness, mailboxes, .. } = probed;
     loop {
@@ -48,7 +48,7 @@ fn run(probed: &Probed, stop: &Receiver<()>) {
 }
 
 impl Probed {
-    /// Returns the reason that the store refuses changes now. [`Health::refusal`] has what changes met.
+    /// Returns the reason why the store refuses changes now. [`Health::refusal`] reports what recent changes met.
     fn refusal(&self) -> Option<String> {
         let facts = match self.directory.facts() {
             Ok(facts) => facts,

@@ -1,10 +1,10 @@
 //! The pace at which records are served to replicas.
 //!
-//! A replica that has all records waits for the next commit. If every commit were answered to every replica, a supplier
-//! of many replicas would spend more time on answers than on changes. So records are served in rounds: up to the
-//! *served position*, which moves on after a pause that grows with the number of answers. Replicas at the served
-//! position wait for it together, and their answers share their bytes. One that lacks some of these records is answered
-//! at once. A commit after a quiet time is served at once.
+//! A replica that has all records waits for the next commit. If the supplier sent every commit to every replica at
+//! once, with many replicas it would spend more time on answers than on changes. So it serves records in rounds, each
+//! up to a served position. The position advances after a pause that grows with the number of answers. Replicas at the
+//! served position wait together, and share the octets of their answer. A replica before the served position is
+//! answered at once. A commit after a quiet time is served at once.
 
 use std::time::Instant;
 
