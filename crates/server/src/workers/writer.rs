@@ -1,14 +1,14 @@
 //! The one thread that changes the directory.
 //!
-//! All changes that wait when the thread becomes free make one batch. Each is decided in turn and sees those before it.
-//! Then one commit with one sync makes all of them durable, and one message per event loop brings the answers. So the
-//! more clients change at once, the less each pays for the disk.
+//! All changes that wait when the thread becomes free form one batch. The thread decides them in order, and each sees
+//! the effects of earlier ones. Then one commit with one sync makes all of them durable, and one message per event loop
+//! carries the answers. So the more clients send changes at the same time, the less disk time each change costs.
 //!
-//! A session reserves room in the queue before it takes a change off its connection. While the queue is full the
-//! connection is not read, so a client that pipelines a million adds is slowed, not refused.
+//! A session reserves room in the queue before it reads a change from its connection. While the queue is full, the
+//! connection is not read, so a client that pipelines a million adds is slowed down and not refused.
 //!
-//! After a failed commit or a panic the store or this thread takes no more changes until a restart. They are answered
-//! with the reason, and reading goes on.
+//! After a failed commit or a panic, no more changes are accepted until a restart: they are answered with the reason.
+//! Reads are still served.
 
 mod extended;
 mod following;
@@ -42,10 +42,10 @@ pub(crate) use forwarded::{forwarded_passwords, prepared_passwords};
 pub(crate) use queue::{Fetched, Reservation, WriteQueue};
 pub(crate) use transaction::{TransactionChange, execute_transaction};
 
-/// Bytes that a request to record an attempt takes in the queue.
+/// Size in the queue of a request to record an attempt, in octets.
 pub(crate) const UPDATE_BYTES: usize = 256;
 
-/// A change on its way to the writer. No `Debug`: it may carry passwords.
+/// A change for the writer. No `Debug`: it may contain passwords.
 pub(crate) struct WriteRequest {
     /// The operation that waits for the answer.
     pub(crate) address: Address,
@@ -53,32 +53,32 @@ pub(crate) struct WriteRequest {
     /// The client's link, if access rules depend on it.
     pub(crate) link: Option<ClientLink>,
     pub(crate) change: ToWrite,
-    /// Its clear passwords with their stored forms.
+    /// The change's clear passwords with their stored forms.
     pub(crate) passwords: PreparedPasswords,
     pub(crate) reservation: Reservation,
     /// Origin of the request, if records contain it.
     pub(crate) origin: Option<Box<Origin>>,
-    /// Whether its record keeps the replaced values.
+    /// Whether the record of the change includes the replaced values.
     pub(crate) keeps_old_values: bool,
-    /// Whether a replica has forwarded it, so that the requester may have been deleted or locked meanwhile.
+    /// Whether a replica has forwarded the change, so that its requester may have been deleted or locked meanwhile.
     pub(crate) is_forwarded: bool,
 }
 
 /// Work for the writer. No `Debug`: it may contain passwords.
 pub(crate) enum ToWrite {
-    /// The change of this whole message, as received. The writer decodes it again, which is quick. An owned form of
-    /// every request would be code without another use.
+    /// The change in this complete message, as received. The writer decodes it again, which is fast, so no owned form
+    /// of each request type is needed.
     Message(Zeroizing<Vec<u8>>),
     /// Make all of these changes or none of them.
     Transaction(Vec<TransactionChange>),
-    /// Record the attempts on an account in [`Attempts`], the use of a grace login at this time, and that of a
+    /// Record the attempts on an account in [`Attempts`], and also the use of a grace login at this time and of a
     /// time-based code of this step.
     Account { id: EntryId, grace: Option<i64>, totp_step: Option<i64> },
-    /// Repeat these changes of the server that this one follows.
+    /// Apply these changes of the server that this one follows.
     Follow(Arc<FollowedChanges>),
-    /// Record the attempts on an account that a replica has noted.
+    /// Record the attempts on an account that a replica has forwarded.
     ForwardedAccount(EntryId, Box<AccountUpdate>),
-    /// Write no more: another server begins this epoch.
+    /// Stop writing, because another server begins this epoch.
     Fence([u8; 16]),
     /// Make this replica the writer.
     Promote { without_supplier: bool },
@@ -96,14 +96,14 @@ impl ToWrite {
     }
 }
 
-/// The result of a change, with other parts of the response: a value for an extended operation, controls for others.
+/// The result of a change, with further parts of the response: a value for an extended operation, controls for others.
 #[derive(Clone)]
 pub(crate) struct Answer {
     pub(crate) outcome: Outcome,
     pub(crate) value: Option<Vec<u8>>,
     /// Position of the change's record, if it made one and there is an audit trail.
     pub(crate) position: Option<u64>,
-    /// The same for each change of a transaction.
+    /// Positions of the records of a transaction's changes, if there is an audit trail.
     pub(crate) positions: Vec<Option<u64>>,
 }
 
@@ -112,7 +112,7 @@ impl Answer {
         Answer { outcome, value, position: None, positions: Vec::new() }
     }
 
-    /// Addresses the answer to the operation that waits for it, with the times of its batch.
+    /// Addresses the answer to the operation that waits for it, and adds the times of its batch.
     fn to(self, address: Address, times: Option<Arc<WriteTimes>>) -> Written {
         let Answer { outcome, value, position, positions } = self;
         Written { address, outcome, value: value.map(Arc::new), position, positions, times }
@@ -181,18 +181,18 @@ pub(crate) fn run(mut writer: Writer, queue: &WriteQueue, health: &Health) {
     }
 }
 
-/// Removes the noted attempts that this batch has recorded, and keeps those that it has not.
+/// Removes the attempts that this batch has recorded; the others wait again.
 fn settle_attempts(batch: &[WriteRequest], outcomes: &[Answer], attempts: &Attempts) {
     for (request, answer) in batch.iter().zip(outcomes) {
         if let ToWrite::Account { id, .. } = request.change {
-            // A grace login that was refused is no failure of the commit.
+            // The refusal of a grace login is no failure of the commit.
             let code = answer.outcome.code;
             attempts.settle(id, code == ResultCode::SUCCESS || code == ResultCode::INVALID_CREDENTIALS);
         }
     }
 }
 
-/// Records, at a stop, the attempts that no request to the writer covers.
+/// At a stop, records the attempts for which the queue contains no request.
 fn write_attempts(writer: &mut Writer, attempts: &Attempts, random: &mut Random) {
     let ids = attempts.all();
     let Ok(mut batch) = writer.begin().inspect_err(|error| {
@@ -222,7 +222,7 @@ fn record_account(
     update_account(batch, id, &update, random)
 }
 
-/// Records the attempts on an entry's password.
+/// Records the attempts on an account's password.
 pub(crate) fn update_account(
     batch: &mut directory::WriteBatch<'_>,
     id: EntryId,
@@ -244,12 +244,12 @@ fn keep_up(writer: &mut Writer, upkeep: &mut Upkeep, queue: &WriteQueue, health:
     if !is_sound {
         health.stop_changes(DEFECT);
     }
-    // The next search must see an index that this slice completed.
+    // Searches must see an index that this slice completed.
     queue.committed();
     is_sound
 }
 
-/// Returns how many of the waiting changes make the next batch.
+/// Returns the number of waiting changes that form the next batch.
 fn batch_len(backlog: &[WriteRequest]) -> usize {
     let mut bytes = 0;
     let fitting = backlog.iter().take(BATCH_WRITES_MAX).take_while(|request| {
@@ -260,7 +260,7 @@ fn batch_len(backlog: &[WriteRequest]) -> usize {
     fitting.count()
 }
 
-/// Releases the room of a batch at once, so that waiting event loops get one message.
+/// Releases the queue room of the whole batch, so that waiting event loops get only one message.
 fn release_room(batch: &mut [WriteRequest]) {
     if let Some((first, others)) = batch.split_first_mut() {
         others.iter_mut().for_each(|other| first.reservation.absorb(&mut other.reservation));
@@ -268,7 +268,7 @@ fn release_room(batch: &mut [WriteRequest]) {
     }
 }
 
-/// Makes the changes of a batch durable together. Returns one outcome for each, in order.
+/// Makes the changes of a batch durable together. Returns their outcomes in order.
 fn write(
     writer: &mut Writer,
     requests: &[WriteRequest],
@@ -303,7 +303,7 @@ fn write(
             vec![Outcome::from(OperationError::from(error)).into(); requests.len()]
         }
         Err(error) => {
-            // Exhaustion is temporary, and the answer is logged when it is sent.
+            // Exhaustion is temporary, and the failure is logged when the answer is sent.
             if !matches!(error, OperationError::Store(StoreError::Exhausted { .. })) {
                 tracing::error!(%error, changes = requests.len(), "a commit failed");
             }
@@ -312,7 +312,7 @@ fn write(
     }
 }
 
-/// Logs when the disk becomes full and when it has room again, once each.
+/// Logs when the disk becomes full and when it has room again, each once.
 struct DiskWatch<'w> {
     is_full: bool,
     health: &'w Health,
@@ -368,7 +368,7 @@ fn execute(
     }
 }
 
-/// Facts that accompany the message of a change. No `Debug`: they may contain passwords.
+/// Data that accompanies the message of a change. No `Debug`: it may contain passwords.
 pub(crate) struct Given<'r> {
     pub(crate) passwords: PreparedPasswords,
     pub(crate) link: Option<ClientLink>,
@@ -376,7 +376,7 @@ pub(crate) struct Given<'r> {
     pub(crate) keeps_old_values: bool,
 }
 
-/// Carries out the change of an LDAP message.
+/// Executes the change in an LDAP message.
 pub(crate) fn execute_message(
     batch: &mut directory::WriteBatch<'_>,
     requester: &Requester,
@@ -384,7 +384,7 @@ pub(crate) fn execute_message(
     given: Given<'_>,
     random: &mut Random,
 ) -> Answer {
-    // The event loop decoded the same bytes within the limits of the settings.
+    // The event loop has already decoded the same octets within the limits of the settings.
     let limits = DecodeLimits { message_size_max: usize::MAX, ..DecodeLimits::AUTHENTICATED };
     let message = match Message::decode(message, &limits) {
         Ok(message) => message,
@@ -439,7 +439,7 @@ fn all_failed(count: usize) -> Vec<Answer> {
     vec![outcome.into(); count]
 }
 
-/// Sends each outcome to the loop that waits for it, one message per loop.
+/// Sends each outcome to the event loop that waits for it, in one message per loop.
 fn answer(batch: &[WriteRequest], outcomes: Vec<Answer>, times: Option<WriteTimes>, mailboxes: &[Mailbox]) {
     let times = times.map(Arc::new);
     let mut answers: Vec<Vec<Written>> = mailboxes.iter().map(|_| Vec::new()).collect();

@@ -12,7 +12,7 @@ use super::Answer;
 use crate::workers::copy_state::last_cookie;
 use crate::workers::settings_change;
 
-/// Carries out an extended operation; `None` if it is none that the writer knows.
+/// Executes an extended operation. Returns `None` if the writer does not know it.
 pub(super) fn execute(
     batch: &mut WriteBatch<'_>,
     (requester, link): (&Requester, Option<ClientLink>),
@@ -34,7 +34,7 @@ pub(super) fn execute(
         },
         REFRESH => match request.value.and_then(RefreshRequest::decode) {
             None => malformed(),
-            // A refusal has the time 0 (RFC 2589 section 4.2).
+            // In a refusal the time is 0 (RFC 2589 section 4.2).
             Some(asked) => match batch.refresh(&context, &asked, stamp) {
                 Ok(seconds) => Answer::new(Outcome::success(), Some(refreshed_value(seconds))),
                 Err(outcome) => Answer::new(outcome, Some(refreshed_value(0))),

@@ -1,4 +1,4 @@
-//! Changes of the server that this one follows, as one part of a batch.
+//! Changes from the server that this one follows, as one part of a batch.
 
 use std::collections::HashMap;
 use std::sync::mpsc::Sender;
@@ -10,12 +10,12 @@ use ldap::ResultCode;
 
 use crate::stamp::{Random, no_random_numbers, now_micros};
 
-/// Octets that an attribute or a change takes in addition to its values.
+/// Size of an attribute or a change in memory in addition to its values, in octets.
 const OVERHEAD_BYTES: usize = 64;
 
-/// Changes to be made together. No `Debug`: they may contain passwords.
+/// Changes to apply together. No `Debug`: they may contain passwords.
 pub(crate) struct FollowedChanges {
-    /// DN of the entry at the top of the copy.
+    /// DN of the top entry of the copy.
     base: String,
     pub(crate) changes: Vec<Arc<SourceChange>>,
     pub(crate) end: Option<GroupEnd>,
@@ -23,44 +23,44 @@ pub(crate) struct FollowedChanges {
     done: Sender<Outcome>,
 }
 
-/// End of a group of changes that leads to a state of the other server.
+/// End of a group of changes, after which the copy has a state of the other server.
 pub(crate) struct GroupEnd {
-    /// State of the copy to store if all changes of the group are made.
+    /// State of the copy to store if all changes of the group were made.
     pub(crate) state: Vec<u8>,
-    /// State to store otherwise: the next connection compares everything.
+    /// State to store otherwise. It makes the next connection compare everything.
     pub(crate) incomplete_state: Vec<u8>,
-    /// Whether the state that is stored stays while changes wait and none is refused: the source sends them again after
-    /// its cookie.
+    /// Whether the stored state is not replaced if changes wait and none was refused: the source then sends them again
+    /// after the stored cookie.
     pub(crate) keeps_state: bool,
-    /// Whether changes that still wait for others are given up.
+    /// Whether changes that still wait are given up.
     pub(crate) gives_up: bool,
-    /// Entries of the group with values that name other entries. They are made equal again if any was renamed, because
-    /// they may have been received before entries that they name.
+    /// Entries of the group with values that name other entries. If any entry was renamed, these entries are updated
+    /// again, because they may have been received before entries that they name.
     pub(crate) with_links: Vec<Arc<SourceChange>>,
     /// Whether an earlier part of the group has renamed an entry.
     pub(crate) has_renames: bool,
 }
 
-/// Places of changes that were not made, with the reasons.
+/// Indexes of changes that were not made, with the reasons.
 #[derive(Default)]
 pub(crate) struct Leftovers {
     /// Whether an entry was renamed.
     pub(crate) has_renames: bool,
     /// Changes that need another change first.
     pub(crate) waiting: Vec<usize>,
-    /// The directory refuses them.
+    /// Changes that the directory refused.
     pub(crate) refused: Vec<(usize, Outcome)>,
 }
 
 impl Leftovers {
-    /// Whether all changes were made.
+    /// Returns true if all changes were made.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.refused.is_empty()
     }
 }
 
 impl FollowedChanges {
-    /// Creates changes whose outcome goes to `done` when they are durable.
+    /// Creates a group of changes whose outcome is sent to `done` when they are durable.
     pub(crate) fn new(
         base: String,
         changes: Vec<Arc<SourceChange>>,
@@ -74,17 +74,18 @@ impl FollowedChanges {
         self.changes.iter().map(|change| change_bytes(change)).sum()
     }
 
-    /// Returns the changes that were not made, once.
+    /// Takes the changes that were not made.
     pub(crate) fn take_leftovers(&self) -> Leftovers {
         std::mem::take(&mut *self.leftovers.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(super) fn answer(&self, outcome: Outcome) {
-        // The thread that follows may have ended.
+        // The receiving thread may have ended.
         let _ = self.done.send(outcome);
     }
 
-    /// Makes the changes, those that wait for others after them, unless a later change of the same entry replaces them.
+    /// Makes the changes. Those that wait for others are tried after them, unless a later change of the same entry was
+    /// made.
     pub(super) fn execute(&self, batch: &mut WriteBatch<'_>, random: &mut Random) -> Outcome {
         if !batch.is_copy(&self.base) {
             let text = "the copy was promoted, or is no longer configured";
@@ -100,7 +101,7 @@ impl FollowedChanges {
                 let Some(change) = self.changes.get(place) else { continue };
                 let outcome = make(batch, &self.base, change, random, &mut leftovers.has_renames);
                 if let Some(earlier) = waiting_of.remove(change.uuid()) {
-                    // Made after this one, it would undo it.
+                    // If it were made after this one, it would undo it.
                     leftovers.waiting.retain(|place| *place != earlier);
                     last.retain(|(place, _)| *place != earlier);
                 }
@@ -143,7 +144,7 @@ impl GroupEnd {
     ) -> Result<(), Outcome> {
         if leftovers.has_renames || self.has_renames {
             for change in &self.with_links {
-                // A change that is refused now was refused before.
+                // This change was refused before and is refused again.
                 let outcome = make(batch, base, change, random, &mut false);
                 if outcome.fault.is_some() {
                     return Err(outcome);
@@ -175,7 +176,7 @@ fn make(
     }
 }
 
-/// Returns the octets that a change takes in memory, about.
+/// Returns the approximate size of a change in memory, in octets.
 pub(crate) fn change_bytes(change: &SourceChange) -> usize {
     let attribute = |of: &SourceAttribute| {
         let values = of.values.iter().map(|value| value.len() + OVERHEAD_BYTES);

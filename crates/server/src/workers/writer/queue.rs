@@ -1,4 +1,4 @@
-//! The queue before the writer: room for changes, waiting changes, notices of commits.
+//! The writer's queue: reserved room, waiting changes, and notices of commits.
 
 mod elsewhere;
 
@@ -17,15 +17,15 @@ use crate::workers::audit_feed::AuditFeed;
 use crate::workers::log_reader::LogReader;
 use crate::workers::read_age::ReadAge;
 
-/// The queue before the writer, shared by all event loops.
+/// The writer's queue, shared by all event loops.
 pub(crate) struct WriteQueue {
     waiting: Mutex<WaitingChanges>,
     work_arrived: Condvar,
     reserved: Mutex<Reserved>,
-    /// Counts commits. An event loop with an older snapshot renews it before it handles requests, so that every later
-    /// request, on any connection, sees the changes that were answered.
+    /// Number of commits. An event loop whose snapshot is older renews it before it handles requests, so that every
+    /// later request, on any connection, sees the changes that were answered.
     commits: AtomicU64,
-    /// Event loops to notify of the next commit.
+    /// Whether each event loop must be notified of the next commit.
     wanted_by: Box<[AtomicBool]>,
     pub(super) mailboxes: Arc<[Mailbox]>,
     /// Unrecorded password attempts of all accounts.
@@ -34,14 +34,14 @@ pub(crate) struct WriteQueue {
     audit: Option<Arc<AuditFeed>>,
     /// Receives a notice of each commit for replicas.
     log_reader: Option<Arc<LogReader>>,
-    /// Learns whether this server decides changes.
+    /// Receives a notice when this server starts or stops deciding changes.
     read_age: Option<Arc<ReadAge>>,
     /// Whether the writer measures its batches.
     is_timed: bool,
 }
 
-/// Room in the queue for `count` changes: one, or more after batches join them. Dropping it releases the room, whether
-/// the change was made, was refused, or ended with its session.
+/// Room in the queue for `count` changes: one, or more after the reservations of a batch were joined. Dropping it
+/// releases the room, whether the change was made, was refused, or ended with its session.
 pub(crate) struct Reservation {
     queue: Arc<WriteQueue>,
     count: usize,
@@ -49,12 +49,12 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
-    /// Returns a reservation of no room, for a change that does not go to the writer yet.
+    /// Returns a reservation without room, for a change that is not submitted to the writer yet.
     pub(crate) fn none(queue: &Arc<WriteQueue>) -> Reservation {
         Reservation { queue: Arc::clone(queue), count: 0, bytes: 0 }
     }
 
-    /// Returns the reserved bytes.
+    /// Returns the size of the reserved room in octets.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -82,11 +82,11 @@ impl Drop for Reservation {
 /// The reserved room. No thread holds both locks of the queue at once.
 #[derive(Default)]
 struct Reserved {
-    /// Changes held back by a session, queued, or in the batch.
+    /// Number of changes that a session holds back, that are queued, or that are in the batch.
     count: usize,
-    /// The bytes of their messages.
+    /// Size of their messages in octets.
     bytes: usize,
-    /// An event loop found the queue full and waits for [`LoopMessage::WriterHasRoom`].
+    /// Whether an event loop found the queue full and waits for [`LoopMessage::WriterHasRoom`].
     wanted: bool,
 }
 
@@ -94,7 +94,7 @@ struct Reserved {
 struct WaitingChanges {
     requests: Vec<WriteRequest>,
     closed: bool,
-    /// The thread of a replica has other work.
+    /// Whether the thread of a replica has other work.
     poked: bool,
 }
 
@@ -115,7 +115,7 @@ impl WriteQueue {
         }
     }
 
-    /// Makes the queue notify the audit trail, if there is one, and the reader of the log of each commit.
+    /// Makes the queue report each commit to the reader of the log and, if there is one, to the audit trail.
     pub(crate) fn noticed(self, audit: Option<Arc<AuditFeed>>, log_reader: Arc<LogReader>) -> WriteQueue {
         WriteQueue { audit, log_reader: Some(log_reader), ..self }
     }
@@ -125,7 +125,7 @@ impl WriteQueue {
         WriteQueue { read_age, ..self }
     }
 
-    /// Notes whether this server decides all changes from now on.
+    /// Records whether this server decides all changes from now on.
     pub(super) fn decides(&self, is_writer: bool) {
         if let Some(age) = &self.read_age {
             age.decides(is_writer, Instant::now());
@@ -137,12 +137,12 @@ impl WriteQueue {
         WriteQueue { is_timed, ..self }
     }
 
-    /// Whether the writer measures its batches.
+    /// Returns true if the writer measures its batches.
     pub(super) fn is_timed(&self) -> bool {
         self.is_timed
     }
 
-    /// Announces a commit: event loops see it before they handle more requests.
+    /// Announces a commit. Event loops see it before they handle more requests.
     pub(crate) fn committed(&self) {
         self.commits.fetch_add(1, Ordering::SeqCst);
         for (wanted, mailbox) in self.wanted_by.iter().zip(self.mailboxes.iter()) {
@@ -171,7 +171,7 @@ impl WriteQueue {
     pub(crate) fn reserve(self: &Arc<Self>, bytes: usize) -> Option<Reservation> {
         let mut reserved = lock(&self.reserved);
         let fits = reserved.count < WRITES_QUEUED_MAX && reserved.bytes + bytes <= WRITES_QUEUED_BYTES_MAX;
-        // An empty queue takes a message of any size, or one above the bound would wait for ever.
+        // An empty queue accepts a message of any size. Otherwise one above the limit would wait for ever.
         if fits || reserved.count == 0 {
             reserved.count += 1;
             reserved.bytes += bytes;
@@ -193,7 +193,7 @@ impl WriteQueue {
         }
     }
 
-    /// Queues changes in order. Leaves `requests` empty.
+    /// Queues changes in order and leaves `requests` empty.
     pub(crate) fn submit(&self, requests: &mut Vec<WriteRequest>) {
         if requests.is_empty() {
             return;
@@ -209,13 +209,13 @@ impl WriteQueue {
         }
     }
 
-    /// Unrecorded password attempts of all accounts.
+    /// Returns the unrecorded password attempts of all accounts.
     pub(crate) fn attempts(&self) -> &Attempts {
         &self.attempts
     }
 
-    /// Returns a request to record the attempts on an account that [`attempts`](WriteQueue::attempts) has. No client
-    /// waits for it. Returns `None` if the queue is full.
+    /// Returns a request to record the attempts on an account in [`attempts`](WriteQueue::attempts). No client waits
+    /// for it. Returns `None` if the queue is full.
     pub(crate) fn account_request(
         self: &Arc<Self>,
         id: EntryId,
@@ -248,7 +248,7 @@ impl WriteQueue {
         self.commits.load(Ordering::SeqCst)
     }
 
-    /// Returns the number of changes that hold room, for the monitor.
+    /// Returns the number of changes that have reserved room, for the monitor.
     pub(crate) fn reserved_count(&self) -> usize {
         lock(&self.reserved).count
     }
@@ -260,7 +260,7 @@ impl WriteQueue {
     }
 
     /// Moves all waiting changes to the end of `backlog`. If there are none, waits for some, for at most `patience` if
-    /// that is given.
+    /// given.
     pub(crate) fn fetch(&self, backlog: &mut Vec<WriteRequest>, patience: Option<Duration>) -> Fetched {
         let mut waiting = lock(&self.waiting);
         let mut patience = patience;
@@ -290,9 +290,9 @@ impl WriteQueue {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fetched {
     Changes,
-    /// No change within the time.
+    /// No change arrived within the time.
     Nothing,
-    /// No change, and the queue is closed.
+    /// There is no change, and the queue is closed.
     Closed,
 }
 

@@ -1,4 +1,4 @@
-//! A writer that another server has replaced: it makes no change, unless it is promoted again.
+//! A writer that another server has replaced. It makes no changes unless it is promoted again.
 
 use directory::replica::ReplicationRole;
 use directory::{OperationError, Outcome, WriteBatch, Writer};
@@ -9,8 +9,8 @@ use super::{Fetched, ToWrite, WriteQueue, WriteRequest};
 use crate::stamp::{Random, no_random_numbers};
 use crate::telemetry::health::Health;
 
-/// Stores in a batch that another server begins an epoch. An epoch of this server's own past is no news: a replica has
-/// asked that has not read of the later ones.
+/// Stores in a batch that another server begins an epoch. Ignores an epoch that this server's lineage already contains:
+/// the request comes from a replica that has not read the later ones.
 pub(super) fn fence(batch: &mut WriteBatch<'_>, epoch: [u8; 16]) -> Outcome {
     let fenced = batch.lineage().and_then(|lineage| match knows(&lineage, epoch) {
         true => Ok(()),
@@ -19,22 +19,22 @@ pub(super) fn fence(batch: &mut WriteBatch<'_>, epoch: [u8; 16]) -> Outcome {
     fenced.map_or_else(Outcome::from, |()| Outcome::success())
 }
 
-/// Returns true if an encoded lineage has an epoch of this name.
+/// Returns true if an encoded lineage contains an epoch with this name.
 pub(crate) fn knows(lineage: &[u8], epoch: [u8; 16]) -> bool {
     Lineage::decode(lineage).is_some_and(|known| known.epochs().iter().any(|own| own.id == epoch))
 }
 
-/// Returns true if the batch contains a request to write no more.
+/// Returns true if the batch contains a request to stop writing.
 pub(super) fn has_fence(batch: &[WriteRequest]) -> bool {
     batch.iter().any(|request| matches!(request.change, ToWrite::Fence(_)))
 }
 
-/// Returns true if another server writes.
+/// Returns true if another server is the writer.
 pub(super) fn is_replaced(writer: &Writer) -> bool {
     writer.replication_role().is_ok_and(|role| !role.may_write())
 }
 
-/// Returns the refusal of a promotion.
+/// Returns the outcome of a promotion of a server that is no replica.
 pub(super) fn no_replica() -> Outcome {
     Outcome::new(ResultCode::UNWILLING_TO_PERFORM, "this server is no replica: it decides changes already")
 }
@@ -58,7 +58,7 @@ pub(crate) fn promote(writer: &mut Writer, epoch: [u8; 16], supplier: &str) -> R
     Ok(number)
 }
 
-/// Refuses changes until the queue is closed and empty. A promotion makes this server the writer again.
+/// Refuses changes until the queue is closed and empty, or until a promotion makes this server the writer again.
 pub(crate) fn run(mut writer: Writer, queue: &WriteQueue, health: &Health, mut backlog: Vec<WriteRequest>) {
     queue.decides(false);
     tracing::error!("another server was promoted: this one makes no changes any longer");
@@ -80,7 +80,7 @@ pub(crate) fn run(mut writer: Writer, queue: &WriteQueue, health: &Health, mut b
             }
             match request.change {
                 ToWrite::Account { id, .. } => queue.settle_account(id, false),
-                // The same server asks again, because it did not get the answer.
+                // The same server repeats its request, because it did not receive the answer.
                 ToWrite::Fence(epoch)
                     if writer
                         .replication_role()

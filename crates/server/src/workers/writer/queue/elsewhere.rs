@@ -1,5 +1,5 @@
-//! The queue of a node of a cluster and of a replica, in which another thread decides how and when a batch is
-//! committed.
+//! Functions of the writer's queue for a node of a cluster and for a replica, in which another thread decides how and
+//! when a batch is committed.
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -33,7 +33,7 @@ impl WriteQueue {
         self.fetch(requests, None) == Fetched::Changes
     }
 
-    /// Refuses changes until the queue is closed and empty, because no thread makes them any longer.
+    /// Refuses changes until the queue is closed and empty, because no thread makes them any more.
     pub(crate) fn refuse_all(&self) {
         let mut requests = Vec::new();
         while self.take_changes(&mut requests) {
@@ -51,7 +51,8 @@ impl WriteQueue {
         }
     }
 
-    /// Takes the noted attempts on an account for recording, with the use of a grace login and of a time-based code.
+    /// Takes the unrecorded attempts on an account for recording, with the use of a grace login and of a time-based
+    /// code.
     pub(crate) fn take_account_update(
         &self,
         id: EntryId,
@@ -60,7 +61,7 @@ impl WriteQueue {
         AccountUpdate { grace, totp_step, ..self.attempts.take(id) }
     }
 
-    /// Ends an update that was taken: it was recorded, or it was not.
+    /// Ends an update that was taken. If it was not recorded, it waits again.
     pub(crate) fn settle_account(&self, id: EntryId, is_recorded: bool) {
         self.attempts.settle(id, is_recorded);
     }
