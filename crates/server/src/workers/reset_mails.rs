@@ -1,13 +1,13 @@
-//! Links by mail with which users who forgot their password set another.
+//! Mails to users who forgot their password, with a link to set a new one.
 //!
-//! A request is queued and answered at once, with the same answer whether there is an account or not. One thread finds
-//! the account and makes a token of 256 random bits; another gives the mail to the SMTP server. So a slow mail server
-//! delays no look-up, and the length of the queue does not depend on whether there are accounts. Only the SHA-256
-//! digest of a token is kept, in memory: a restart ends all links, and in a cluster a link is known to the node that
-//! sent it alone. An account has one token at most, and a token is used once.
+//! A request is queued and answered at once, with the same answer whether the account exists or not. One thread finds
+//! the account and creates a token of 256 random bits; another sends the mail to the SMTP server. So a slow mail server
+//! does not delay finding accounts, and the length of the queue does not reveal whether accounts exist. Only the
+//! SHA-256 digest of a token is stored, in memory: a restart invalidates all links, and in a cluster only the node that
+//! sent a link accepts it. An account has at most one token, and a token can be used once.
 //!
-//! Everything is bounded: requests that wait, requests of a source, mails to an account and to all, and the attempts to
-//! send a mail. A failure is in the log and among the figures.
+//! Everything is bounded: waiting requests, requests per source, mails per account and in total, and the attempts to
+//! send a mail. Failures are logged and counted.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -38,24 +38,24 @@ use crate::net::request_memory::Source;
 use crate::stamp::{Random, password_time};
 use crate::web_client::with_causes;
 
-/// Octets of a token, before they are written as text.
+/// Size of a token in octets, before it is encoded as text.
 const TOKEN_OCTETS: usize = 32;
 
-/// Replies that do not depend on the mail: the service closes (RFC 5321 section 4.2.3), or authentication fails or is
-/// required (RFC 4954 section 6).
+/// Reply codes that concern the session and not the mail: the service closes (RFC 5321 section 4.2.3), or
+/// authentication fails or is required (RFC 4954 section 6).
 const REPLIES_ABOUT_ALL_MAILS: [u16; 6] = [421, 454, 530, 534, 535, 538];
 
 /// SHA-256 digest of a token.
 type TokenDigest = [u8; 32];
 
-/// Error of starting to send mail.
+/// Error while starting the threads that send mail.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MailError {
     /// The certificates of the settings cannot be used.
     #[error("the table [mail] of the node file: {0}")]
     Settings(String),
-    /// The system gives no thread.
+    /// The system cannot start a thread.
     #[error("cannot start a thread for mail: {0}")]
     System(#[from] std::io::Error),
 }
@@ -63,27 +63,27 @@ pub enum MailError {
 /// Figures of the links.
 #[derive(Debug, Default)]
 pub(crate) struct MailFigures {
-    /// Requests that were queued.
+    /// Number of queued requests.
     pub(crate) requests: AtomicU64,
-    /// Requests that were refused because of their number.
+    /// Number of requests refused because of a limit.
     pub(crate) refused: AtomicU64,
-    /// Mails that the server took.
+    /// Number of mails that the mail server accepted.
     pub(crate) sent: AtomicU64,
-    /// Mails that were given up.
+    /// Number of mails that were given up.
     pub(crate) failed: AtomicU64,
-    /// Links that were used.
+    /// Number of links that were used.
     pub(crate) used: AtomicU64,
-    /// Whether the last conversation with the mail server failed for a reason that is not that of one mail.
+    /// Whether the last conversation with the mail server failed for a reason that does not concern only one mail.
     pub(crate) is_failing: AtomicBool,
 }
 
-/// Queue of requests, and the tokens that are valid. Dropping it ends the threads after the present mail.
+/// Queue of requests, and the valid tokens. Dropping it ends the threads after the current mail.
 pub(crate) struct ResetMails(Arc<Shared>);
 
 struct Shared {
     settings: MailSettings,
     transport: SmtpTransport,
-    /// Weak, because a mail server may keep its thread waiting after the directory is closed.
+    /// Weak, because a mail server may delay a thread until after the directory is closed.
     directory: Weak<Directory>,
     texts: console::MailTexts,
     state: Mutex<State>,
@@ -102,7 +102,7 @@ struct State {
 
 /// A request for a link.
 struct Request {
-    /// User name or mail address.
+    /// User name or mail address that the user entered.
     name: String,
     /// Address of the browser.
     from: SocketAddr,
@@ -110,19 +110,19 @@ struct Request {
 
 struct Token {
     account: EntryId,
-    /// Fingerprint of the account's passwords and addresses when the mail was written.
+    /// Fingerprint of the account's passwords and addresses when the mail was created.
     fingerprint: u64,
     expires: Instant,
 }
 
-/// Number of events in a period.
+/// Number of events in the current period.
 #[derive(Clone, Copy)]
 struct Count {
     since: Instant,
     number: u32,
 }
 
-/// A mail that the server has not taken yet.
+/// A mail that the mail server has not accepted yet.
 struct Unsent {
     message: Message,
     dn: String,
@@ -132,7 +132,7 @@ struct Unsent {
     due: Instant,
 }
 
-/// State of the thread that writes mails.
+/// State of the thread that creates mails.
 struct Author {
     random: Random,
     accounts: HashMap<EntryId, Count>,
@@ -148,7 +148,7 @@ impl Count {
         now.saturating_duration_since(self.since) >= RESET_PERIOD
     }
 
-    /// Counts an event unless `max` were counted in this period. Returns true if it was counted.
+    /// Counts an event, unless `max` events were already counted in this period. Returns true if it was counted.
     fn take(&mut self, max: u32, now: Instant) -> bool {
         if self.is_old(now) {
             *self = Count::new(now);
@@ -160,7 +160,7 @@ impl Count {
 }
 
 impl State {
-    /// Counts a request of a source. Returns false if it has had too many.
+    /// Counts a request of a source. Returns false if the source has sent too many.
     fn count(&mut self, source: Source, now: Instant) -> bool {
         if self.sources.len() >= RESET_SOURCES_MAX && !self.sources.contains_key(&source) {
             self.sources.retain(|_, count| !count.is_old(now));
@@ -172,7 +172,7 @@ impl State {
         count.take(RESET_REQUESTS_PER_SOURCE_MAX, now)
     }
 
-    /// Makes a token valid, in place of an earlier one of the account.
+    /// Makes a token valid and invalidates an earlier token of the account.
     fn issue(&mut self, digest: TokenDigest, token: Token, now: Instant) {
         self.tokens.retain(|_, other| other.account != token.account && other.expires > now);
         self.tokens.insert(digest, token);
@@ -197,7 +197,7 @@ impl ResetMails {
             arrived: Condvar::new(),
             figures: Arc::default(),
         });
-        // Dropped, it ends the first thread if there is no second one.
+        // If the second thread cannot be started, dropping this ends the first.
         let mails = ResetMails(shared);
         let (author, sender) = (Arc::clone(&mails.0), Arc::clone(&mails.0));
         std::thread::Builder::new().name("pando-links".to_owned()).spawn(move || author.write_mails())?;
@@ -205,8 +205,8 @@ impl ResetMails {
         Ok(mails)
     }
 
-    /// Queues a request for a link, from a browser at this address. Returns false if too many wait, or too many came
-    /// from its network; that does not depend on `name`.
+    /// Queues a request for a link, from a browser at this address. Returns false if too many requests wait, or too
+    /// many came from the browser's network; neither depends on `name`.
     pub(crate) fn request(&self, name: &str, from: SocketAddr, now: Instant) -> bool {
         let source = Source::at(from.ip());
         let mut state = self.0.lock();
@@ -223,8 +223,8 @@ impl ResetMails {
         true
     }
 
-    /// Ends a token and returns the account that it was sent to, with the fingerprint that the account had then; `None`
-    /// if it is not valid at `now`.
+    /// Invalidates a token. Returns the account that it was sent to, with the account's fingerprint at that time;
+    /// `None` if the token is not valid at `now`.
     pub(crate) fn redeem(&self, token: &[u8], now: Instant) -> Option<(EntryId, u64)> {
         let octets = Zeroizing::new(BASE64URL_NOPAD.decode(token).ok()?);
         let token = self.0.lock().tokens.remove(&digest(&octets))?;
@@ -257,7 +257,7 @@ impl Shared {
         }
     }
 
-    /// Waits for a request. Returns `None` at the end.
+    /// Waits for a request. Returns `None` when the threads must end.
     fn next_request(&self) -> Option<Request> {
         let mut state = self.lock();
         loop {
@@ -279,7 +279,7 @@ impl Shared {
         }
     }
 
-    /// Waits until a mail is due. Returns `None` at the end.
+    /// Waits until a mail is due. Returns `None` when the threads must end.
     fn next_unsent(&self) -> Option<Unsent> {
         let mut state = self.lock();
         loop {
@@ -299,7 +299,7 @@ impl Shared {
         }
     }
 
-    /// Finds the account of a request, and prepares its mail.
+    /// Finds the account of a request and queues a mail to it.
     fn handle(&self, author: &mut Author, request: &Request) {
         let Some(directory) = self.directory.upgrade() else { return };
         let found = match directory.snapshot() {
@@ -349,7 +349,7 @@ impl Shared {
         }
     }
 
-    /// Makes a token and the mail with it.
+    /// Creates a token and the mail that contains its link.
     fn write(
         &self,
         random: &mut Random,
@@ -369,7 +369,7 @@ impl Shared {
         let id = format!("<{}@{}>", BASE64URL_NOPAD.encode(&id), sender.email.domain());
         let body =
             self.texts.body(&link, &recipient.dn, &from.ip().to_canonical().to_string(), *link_minutes);
-        // RFC 3834 section 5: no automatic answer is wanted.
+        // Requests that no automatic answer is sent (RFC 3834 section 5).
         let automatic = HeaderName::new_from_ascii_str("Auto-Submitted");
         let message = Message::builder()
             .from(sender.clone())
@@ -382,7 +382,7 @@ impl Shared {
         Ok((message.map_err(|error| error.to_string())?, digest(&*octets)))
     }
 
-    /// Gives a mail to the server. Returns it if it is to be sent once more.
+    /// Sends a mail to the mail server. Returns the mail if it must be sent again.
     fn send(&self, unsent: Unsent) -> Option<Unsent> {
         let (dn, from) = (&unsent.dn, unsent.from);
         let sent = self.transport.send(&unsent.message);
@@ -423,7 +423,7 @@ fn digest(token: &[u8]) -> TokenDigest {
     Sha256::digest(token).into()
 }
 
-/// Returns the way to the mail server. Does not connect.
+/// Returns the transport to the mail server. Does not connect.
 fn transport(settings: &MailSettings) -> Result<SmtpTransport, String> {
     let tls = || -> Result<TlsParameters, String> {
         let mut builder = TlsParameters::builder(settings.host.clone());

@@ -1,9 +1,9 @@
-//! One long search that scan threads share: the ranges of ids that they claim, and the pieces that they make of them.
+//! One long search that scan threads share: they claim ranges of ids, and produce a piece of the result from each.
 //!
-//! Ranges are claimed in ascending order, and pieces leave in ascending order, whatever order they are finished in.
-//! When a piece uses up its budget, the rest of its range is claimed before any later range. Bytes and pieces that
-//! wait to leave are bounded. The piece that the client waits for is exempt from the bound, or the scan would stand
-//! still.
+//! Threads claim ranges in ascending order. The client receives the pieces in ascending order, in whatever order they
+//! are finished. If a piece uses up its budget, the rest of its range is claimed before any later range. The number and
+//! size of the pieces that wait for their turn are bounded. The piece that the client needs next is exempt from the
+//! bound, or the scan would stop.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,21 +16,21 @@ use crate::net::client_identity::ClientIdentity;
 use crate::net::mailbox::Address;
 use crate::workers::scan_shares::ScanAccount;
 
-/// Ids in the first range. Later ranges grow where few of the ids are candidates.
+/// Width of the first range, in ids. Later ranges are wider if few of the ids are candidates.
 const FIRST_WIDTH: u64 = SCAN_ENTRIES_MAX as u64;
 
-/// Most ids in a range.
+/// Maximum width of a range, in ids.
 const WIDTH_MAX: u64 = 1 << 32;
 
-/// A search under way on scan threads.
+/// A search in progress on scan threads.
 pub(crate) struct Scan {
     /// The operation that waits for the pieces.
     pub(crate) address: Address,
-    /// The client that it belongs to.
+    /// The client of the search.
     pub(crate) owner: ScanOwner,
     /// Whether the time of each piece is measured.
     pub(crate) is_measured: bool,
-    /// Whether the search is over. Threads check this before they begin a piece.
+    /// Whether the search has ended. Threads check this before they begin a piece.
     cancelled: AtomicBool,
     progress: Mutex<Progress>,
 }
@@ -38,33 +38,33 @@ pub(crate) struct Scan {
 /// The client of a scan.
 pub(crate) struct ScanOwner {
     pub(crate) identity: ClientIdentity,
-    /// Account of the time that the threads take, if the search is costly.
+    /// Account of the processor time that the search takes, if it is costly.
     pub(crate) account: Option<Arc<ScanAccount>>,
 }
 
 struct Progress {
-    /// Free scanners, one for each thread. The first always stays and is copied when more are needed.
+    /// Free scanners, one per thread. The first always remains and is copied if more are needed.
     scanners: Vec<PartScanner>,
-    /// Claimed ranges whose pieces have not left, by their first id.
+    /// Claimed ranges whose pieces have not been taken, by their first id.
     parts: BTreeMap<u64, Part>,
-    /// The lowest id in no range yet.
+    /// The first id after all claimed ranges.
     next_id: u64,
-    /// Ids in the next range.
+    /// Width of the next range, in ids.
     width: u64,
     /// Whether no id from `next_id` on is a candidate.
     ended: bool,
-    /// Pieces being made.
+    /// Number of pieces being produced.
     running: usize,
-    /// Bytes of pieces that wait to leave.
+    /// Octets of pieces that wait to be taken.
     waiting_bytes: usize,
-    /// Whether the scan is in the pool's queue.
+    /// Whether the pool's queue contains the scan.
     queued: bool,
-    /// Whether the event loop knows that a piece can leave.
+    /// Whether the event loop knows that a piece is ready to be taken.
     notified: bool,
 }
 
 enum Part {
-    /// Unclaimed, up to this id.
+    /// Not claimed, up to this id.
     Open(u64),
     Running,
     Done(Piece),
@@ -75,11 +75,11 @@ pub(crate) struct Claim {
     pub(crate) from: u64,
     pub(crate) end: u64,
     pub(crate) scanner: PartScanner,
-    /// Whether another range can be claimed. The caller then puts the scan into the queue again.
+    /// Whether another range can be claimed. The caller must then put the scan back into the queue.
     pub(crate) has_more: bool,
 }
 
-/// Actions of the caller after a piece arrived or left.
+/// Actions for the caller after a piece was finished or taken.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ScanActions {
     /// Put the scan into the pool's queue.
@@ -89,7 +89,7 @@ pub(crate) struct ScanActions {
 }
 
 impl Scan {
-    /// Makes a scan of all ids from `from` on. The caller puts it into the queue.
+    /// Creates a scan of all ids from `from` on. The caller puts it into the queue.
     pub(crate) fn new(
         address: Address,
         owner: ScanOwner,
@@ -126,7 +126,7 @@ impl Scan {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the next range for a thread that took the scan from the queue.
+    /// Claims the next range for a thread that took the scan from the queue.
     pub(crate) fn claim(&self) -> Option<Claim> {
         let mut progress = self.lock();
         progress.queued = false;
@@ -139,7 +139,7 @@ impl Scan {
         Some(Claim { from, end, scanner, has_more: progress.queued })
     }
 
-    /// Takes the finished piece of a range.
+    /// Accepts the finished piece of a range.
     pub(crate) fn done(&self, from: u64, end: u64, scanner: PartScanner, piece: Piece) -> ScanActions {
         let mut progress = self.lock();
         progress.running -= 1;
@@ -151,7 +151,7 @@ impl Scan {
         progress.actions()
     }
 
-    /// Returns the next piece to leave, if it is ready, and whether to put the scan into the queue.
+    /// Takes the next piece, if it is ready. Also returns whether the caller must put the scan into the queue.
     pub(crate) fn take(&self) -> (Option<Piece>, bool) {
         let mut progress = self.lock();
         let piece = progress.take();
@@ -180,7 +180,7 @@ impl Progress {
         }
     }
 
-    /// Returns the first range to claim.
+    /// Returns the first range that can be claimed.
     fn first_open(&self) -> Option<(u64, u64)> {
         self.parts.iter().find_map(|(from, part)| match part {
             Part::Open(end) => Some((*from, *end)),
@@ -188,7 +188,7 @@ impl Progress {
         })
     }
 
-    /// Whether the piece of the range that begins at `from` is the next to leave.
+    /// Returns true if the piece of the range that begins at `from` is taken next.
     fn is_first(&self, from: u64) -> bool {
         self.parts.first_key_value().is_none_or(|(first, _)| *first >= from)
     }
@@ -249,7 +249,7 @@ impl Progress {
         Some(piece)
     }
 
-    /// Returns what the caller must do next, and marks it as done.
+    /// Returns the actions for the caller, and records them as done.
     fn actions(&mut self) -> ScanActions {
         let can_leave = matches!(self.parts.first_key_value(), Some((_, Part::Done(_))));
         let enqueue = !self.queued && self.can_claim();

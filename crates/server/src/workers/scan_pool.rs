@@ -1,12 +1,12 @@
 //! A bounded pool of threads for long searches.
 //!
-//! A search that is known to be long leaves its event loop: free threads claim ranges of its candidates (see
-//! [`crate::workers::scan`]), a few milliseconds of work each. Identities take turns, and the searches of an identity
-//! do: a turn is one range. So all identities get equal parts of the time, and a single search gets all threads. The
-//! event loop keeps the connection, the limits, the time, and whether the client still wants the answer.
+//! A search that is known to be long moves from its event loop to the pool: free threads claim ranges of its candidates
+//! (see [`crate::workers::scan`]), a few milliseconds of work each. Identities take turns, and so do the searches of an
+//! identity: a turn is one range. So all identities get equal shares of the time, and a single search gets all threads.
+//! The event loop remains responsible for the connection, the limits, the time, and cancellation.
 //!
-//! The threads have the lowest priority, so that an event loop with work gets the core. Each has its own snapshot,
-//! which it renews for every range and parks while it waits.
+//! The threads have the lowest priority, so that an event loop with work gets the core. Each thread has its own
+//! snapshot, which it renews for every range and parks while it waits.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,7 +26,7 @@ use crate::stamp::{micros_since, thread_micros};
 use crate::workers::scan::{Claim, Scan, ScanActions, ScanOwner};
 use crate::workers::turns::Turns;
 
-/// The budget of one piece of a scan.
+/// Budget of one piece of a scan.
 const PIECE: Budget = Budget { entries_examined_max: SCAN_ENTRIES_MAX, out_bytes_max: SLICE_BYTES_MAX };
 
 /// The pool. Dropping it drops queued scans and ends the threads.
@@ -45,7 +45,7 @@ struct Queue {
 #[derive(Default)]
 struct WaitingScans {
     scans: Turns<ClientIdentity, Arc<Scan>>,
-    /// Number of searches in the pool of each identity.
+    /// Number of searches in the pool, by identity.
     places: HashMap<ClientIdentity, usize>,
     closed: bool,
 }
@@ -54,13 +54,13 @@ struct WaitingScans {
 #[derive(Debug, Default)]
 pub(crate) struct ScanFigures {
     pub(crate) threads: AtomicUsize,
-    /// Searches in the pool.
+    /// Number of searches in the pool.
     pub(crate) running: AtomicUsize,
-    /// Searches that came to the pool since the start.
+    /// Number of searches that the pool has accepted since the start.
     pub(crate) begun: AtomicU64,
-    /// Candidates that its threads examined.
+    /// Number of candidates that the threads examined.
     pub(crate) examined: AtomicU64,
-    /// Microseconds of processor time that its threads took.
+    /// Processor time of the threads in microseconds.
     pub(crate) micros: AtomicU64,
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct ScanHandle {
 }
 
 impl ScanPool {
-    /// Starts `threads` threads. With none, searches stay on the event loops. A message announces a ready piece.
+    /// Starts `threads` threads. With 0, searches stay on the event loops. A message announces a ready piece.
     ///
     /// # Errors
     /// The system cannot start a thread, or the directory gives no snapshot.
@@ -94,9 +94,9 @@ impl ScanPool {
         Ok(pool)
     }
 
-    /// Accepts a search, which `split` divides into a scanner and the id to begin from. Returns `None` if the pool has
-    /// no threads, if it has [`SCANS_MAX`] searches already, since each holds memory, or [`SCANS_OF_IDENTITY_MAX`] of
-    /// this identity, or if `split` returns `None`.
+    /// Accepts a search, which `split` divides into a scanner and the first id. Returns `None` if the pool has no
+    /// threads, if it has [`SCANS_MAX`] searches or [`SCANS_OF_IDENTITY_MAX`] of this identity, since each occupies
+    /// memory, or if `split` returns `None`.
     pub(crate) fn begin(
         &self,
         address: Address,
@@ -128,19 +128,19 @@ impl Drop for ScanPool {
         self.queue.lock().closed = true;
         self.queue.work_arrived.notify_all();
         for thread in self.threads.drain(..) {
-            // A thread ends early only by a panic outside of the guarded work, and no caller is left to report it to.
+            // A thread ends early only by a panic outside of the guarded work, which no caller could handle.
             let _ = thread.join();
         }
     }
 }
 
 impl ScanHandle {
-    /// Returns the maximum number of scanners that examine the search at a time: one for each thread.
+    /// Returns the maximum number of scanners that examine the search at the same time: one per thread.
     pub(crate) fn scanners(&self) -> usize {
         self.queue.figures.threads.load(Ordering::Relaxed)
     }
 
-    /// Returns the next piece, in the order of ids. After `None`, a message announces it.
+    /// Takes the next piece in the order of ids. If it returns `None`, a message will announce the piece.
     pub(crate) fn take(&self) -> Option<Piece> {
         let (piece, enqueue) = self.scan.take();
         if enqueue {
@@ -163,7 +163,7 @@ impl Queue {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a place in the pool, if there is one for this identity.
+    /// Takes a place in the pool for this identity. Returns false if there is none.
     fn take_place(&self, identity: ClientIdentity) -> bool {
         let mut waiting = self.lock();
         let own = waiting.places.get(&identity).copied().unwrap_or(0);
@@ -176,7 +176,7 @@ impl Queue {
         has_room
     }
 
-    /// Releases a place.
+    /// Releases the place of a search.
     fn leave(&self, identity: ClientIdentity) {
         let mut waiting = self.lock();
         self.figures.running.fetch_sub(1, Ordering::Relaxed);
@@ -191,7 +191,7 @@ impl Queue {
         self.work_arrived.notify_one();
     }
 
-    /// Waits for the scan whose turn it is; `None` when the pool is closed. Parks `snapshot` before it waits.
+    /// Waits for the scan whose turn it is. Returns `None` when the pool is closed. Parks `snapshot` before it waits.
     fn next(&self, snapshot: &mut Snapshot) -> Option<Arc<Scan>> {
         let mut waiting = self.lock();
         loop {

@@ -1,14 +1,14 @@
-//! Shares of the time of scan threads, so that no client takes all of it for searches without an index.
+//! Shares of the time of scan threads, so that no client uses all of it for searches without an index.
 //!
 //! A share is a percentage of the time of all scan threads over a minute (`limits.scan_share`). Each identity and each
-//! source has a tally of the processor time that its searches took. A tally drains at the rate of the share. Once it
-//! has a minute's share, searches of its owner are refused. So a client that scans now and then gets all the time there
-//! is, and one that scans all the time gets its share.
+//! source has a tally of the processor time that its searches took (a leaky bucket). A tally drains at the rate of the
+//! share. While it exceeds a minute's share, searches of its owner are refused. So a client that scans occasionally may
+//! use all threads, and one that scans continuously gets its share.
 //!
-//! The administrator has no tally, and neither has a source that the settings trust, or the file system: many
-//! cooperating clients come from there. Anonymous clients of one source are one identity.
+//! The administrator has no tally. Trusted sources and local sockets have none either, because many cooperating clients
+//! connect from them. Anonymous clients of one source count as one identity.
 //!
-//! The table of tallies is bounded. When it is full, drained ones are removed, or else the lowest one.
+//! The table of tallies is bounded. When it is full, drained tallies are removed, or else the lowest one.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,7 +31,7 @@ pub(crate) struct ScanShares {
     /// Number of scan threads, at least 1.
     threads: u32,
     tallies: Mutex<HashMap<ShareOwner, Tally>>,
-    /// Searches that met a limit on what searches without an index may examine.
+    /// Number of searches refused because of a limit on searches without an index.
     refused: Seldom,
 }
 
@@ -41,7 +41,7 @@ enum ShareOwner {
     Source(Source),
 }
 
-/// Time that an owner's searches took, minus what has drained until `at`.
+/// Processor time of an owner's searches, minus what has drained until `at`.
 #[derive(Clone, Copy, Debug)]
 struct Tally {
     micros: u64,
@@ -53,9 +53,9 @@ struct Tally {
 pub(crate) struct ScanClient<'c> {
     pub(crate) requester: &'c Requester,
     pub(crate) source: Source,
-    /// Whether the source has no share.
+    /// Whether the source has no tally.
     pub(crate) is_trusted: bool,
-    /// Percentage of the scan threads' time; 0 for any.
+    /// Percentage of the scan threads' time; 0 for no limit.
     pub(crate) share_percent: u32,
 }
 
@@ -65,11 +65,11 @@ pub(crate) struct ScanAccount {
     shares: Arc<ScanShares>,
     owners: [Option<ShareOwner>; 2],
     share_percent: u32,
-    /// Microseconds that a tally holds.
+    /// Maximum of a tally, in microseconds.
     tally_max: u64,
     /// Microseconds of processor time that the search took.
     micros: AtomicU64,
-    /// Those of them that scan threads took, and that no event loop has counted yet.
+    /// The part of `micros` that scan threads took and no event loop has counted yet.
     uncounted: AtomicU64,
 }
 
@@ -98,7 +98,7 @@ impl ScanShares {
         }
     }
 
-    /// Counts a search that met a limit, and logs it, but not too often.
+    /// Counts a search that met a limit. Logs it, unless another was logged recently.
     #[cold]
     pub(crate) fn report_refusal(&self, client: HolderKey, text: &str, now: Instant) {
         if let Some(before) = self.refused.happened(now) {
@@ -118,7 +118,7 @@ impl ScanShares {
 }
 
 impl Tally {
-    /// Returns the tally at a later time. It drains from `max` to nothing in one period.
+    /// Returns the tally at a later time. It drains from `max` to zero in one period.
     fn at(self, now: Instant, max: u64) -> Tally {
         let elapsed = now.saturating_duration_since(self.at).as_micros();
         let drained = elapsed.saturating_mul(u128::from(max)) / PERIOD.as_micros();
@@ -145,13 +145,14 @@ impl ScanAccount {
         }
     }
 
-    /// Does the same with the time of a scan thread, which an event loop counts as work of the client later.
+    /// Like [`charge`](ScanAccount::charge), for time of a scan thread, which an event loop later counts as work of the
+    /// client.
     pub(crate) fn charge_scan(&self, micros: u64, now: Instant) {
         self.uncounted.fetch_add(micros, Ordering::Relaxed);
         self.charge(micros, now);
     }
 
-    /// Takes the microseconds of scan threads that were not counted yet.
+    /// Returns the microseconds of scan threads that were not counted yet, and marks them as counted.
     pub(crate) fn take_uncounted(&self) -> u64 {
         self.uncounted.swap(0, Ordering::Relaxed)
     }
@@ -161,7 +162,7 @@ impl ScanAccount {
         self.micros.load(Ordering::Relaxed)
     }
 
-    /// Returns the limit that the client's searches have met, as a text; `None` while they may continue.
+    /// Returns a description of the limit that the client's searches have met; `None` while they may continue.
     pub(crate) fn met_limit(&self, now: Instant) -> Option<String> {
         if self.owners == [None; 2] {
             return None;
@@ -183,8 +184,8 @@ impl ScanAccount {
     }
 }
 
-/// Removes the tallies that have drained, or else the lowest one. Tallies under other limits drain at their own rate,
-/// which `max` only approximates: one that is removed early lets its owner scan a little more.
+/// Removes the drained tallies, or else the lowest one. Tallies with other limits drain at other rates, for which `max`
+/// is only an approximation: a tally that is removed early lets its owner scan a little more.
 fn make_room(tallies: &mut HashMap<ShareOwner, Tally>, now: Instant, max: u64) {
     tallies.retain(|_, tally| tally.at(now, max).micros > 0);
     if tallies.len() >= SCAN_TALLIES_MAX
@@ -202,10 +203,10 @@ mod tests {
 
     use super::*;
 
-    /// Microseconds of a slice.
+    /// Duration of a slice in microseconds.
     const SLICE: u64 = 10_000;
 
-    /// Slices of a minute's share of 25 % of two threads.
+    /// Number of slices in a minute's share of 25 % of two threads.
     const SHARE_SLICES: usize = 3_000;
 
     fn from(address: u8) -> Source {
@@ -220,7 +221,7 @@ mod tests {
         ScanClient { requester, source, is_trusted: false, share_percent: 25 }
     }
 
-    /// Charges slices until a limit is met. Returns how many.
+    /// Charges slices until a limit is met. Returns their number.
     fn slices(account: &ScanAccount, now: Instant, max: usize) -> usize {
         (0..max)
             .take_while(|_| account.met_limit(now).is_none().then(|| account.charge(SLICE, now)).is_some())
@@ -235,10 +236,10 @@ mod tests {
         assert_eq!(slices(&account, start, usize::MAX), SHARE_SLICES);
         let limit = account.met_limit(start).unwrap();
         assert!(limit.starts_with("your searches") && limit.contains("25 %"), "{limit}");
-        // From another address it is the same identity, and another identity is not concerned.
+        // The same identity from another address has no share left; another identity is not affected.
         assert_eq!(slices(&shares.open(client(&greedy, from(2))), start, 1), 0);
         assert_eq!(slices(&shares.open(client(&other, from(3))), start, 10), 10);
-        // From then on it gets half a second of every second: 25 % of two threads.
+        // From now on it gets half a second of every second: 25 % of two threads.
         let mut given = 0;
         for second in 1..=120 {
             given += slices(&account, start + Duration::from_secs(second), usize::MAX);
@@ -260,7 +261,7 @@ mod tests {
         assert!(limit.starts_with("your address's"), "{limit}");
         let trusted = ScanClient { is_trusted: true, ..client(&users[9], from(1)) };
         assert_eq!(slices(&shares.open(trusted), now, 200), 200);
-        // Anonymous clients are one identity of each source.
+        // Anonymous clients are a separate identity for each source.
         let anonymous = Requester::Anonymous;
         assert_eq!(slices(&shares.open(client(&anonymous, from(2))), now, usize::MAX), SHARE_SLICES / 2);
         assert_eq!(slices(&shares.open(client(&anonymous, from(3))), now, 5), 5);

@@ -1,13 +1,13 @@
-//! Threads that run as long as the server, and how they stop.
+//! Threads that run as long as the server, and their shutdown.
 
 use std::io;
 use std::thread::JoinHandle;
 
-/// A thread of the server, and the order that stops it. Dropping it stops the thread and waits for its end.
+/// A thread of the server, and the function that stops it. Dropping it stops the thread and waits for its end.
 pub(crate) struct Service {
-    /// `None` once it has ended.
+    /// `None` once the thread was joined.
     thread: Option<JoinHandle<()>>,
-    /// `None` once it was called.
+    /// `None` once the function was called.
     stop: Option<Box<dyn FnOnce() + Send>>,
 }
 
@@ -38,18 +38,18 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        // The panic was printed, and a start that failed reports its own error.
+        // The panic was printed already, and a failed start reports its own error.
         let _ = self.stop();
     }
 }
 
-/// Services in the order of their start. A service may use those before it, so they stop in the reverse order, one
-/// after another; also when they are dropped because a later part of the server cannot start.
+/// Services in the order of their start. A service may use earlier ones, so they are stopped in reverse order, one
+/// after another. The same happens when the list is dropped because a later part of the server cannot start.
 #[derive(Default)]
 pub(crate) struct Services(Vec<Service>);
 
 impl Services {
-    /// Adds a service that was started just now.
+    /// Adds a service that was just started.
     pub(crate) fn add(&mut self, service: Service) {
         self.0.push(service);
     }
@@ -57,7 +57,7 @@ impl Services {
     /// Stops all services.
     ///
     /// # Errors
-    /// The name of the first thread that panicked. The others are stopped nevertheless.
+    /// A thread panicked; the text is the name of the first one. All services are stopped nevertheless.
     pub(crate) fn stop(mut self) -> Result<(), String> {
         let mut result = Ok(());
         while let Some(mut service) = self.0.pop() {

@@ -1,5 +1,5 @@
-//! The extended operation that changes the settings of a served directory: the writer's part, and what a change would
-//! do.
+//! The extended operation that changes the settings of a served directory: the writer's part, and the preview of a
+//! change.
 
 use directory::settings::{self, SettingsError, SettingsProblem};
 use directory::tree::TreeState;
@@ -42,7 +42,7 @@ pub(crate) fn execute(
     }
 }
 
-/// Refuses requesters other than the administrator.
+/// Returns an error unless the requester is the administrator.
 pub(crate) fn check_requester(requester: &Requester) -> Result<(), Outcome> {
     match requester.is_administrator() {
         true => Ok(()),
@@ -53,7 +53,7 @@ pub(crate) fn check_requester(requester: &Requester) -> Result<(), Outcome> {
     }
 }
 
-/// Returns the outcome of a value that is no request.
+/// Returns the outcome for a malformed request value.
 pub(crate) fn malformed() -> Outcome {
     let what = "the value has to be the text of a settings file, in UTF-8, or another request about settings";
     Outcome::new(ResultCode::PROTOCOL_ERROR, what)
@@ -62,7 +62,7 @@ pub(crate) fn malformed() -> Outcome {
 /// Reads the text of a request.
 ///
 /// # Errors
-/// It is no settings file; each problem has its line.
+/// It is not a valid settings file. Each problem is reported with its line.
 pub(crate) fn read(text: &str) -> Result<SettingsText, Outcome> {
     let mut no_files = |path: &str| {
         Err(format!("{path}: a server reads no files of its clients; give definitions as text in [schema]"))
@@ -73,8 +73,8 @@ pub(crate) fn read(text: &str) -> Result<SettingsText, Outcome> {
     })
 }
 
-/// Returns the outcome and the value of the response for settings that are refused. The value has a line for each
-/// problem: its place, a tab and a text. The diagnostic text has their lines in the text of the request.
+/// Returns the outcome and the response value for settings that are refused. The value has one line per problem: its
+/// place, a tab and a text. The diagnostic message refers to lines in the text of the request.
 pub(crate) fn refusal(error: SettingsError, stated: &SettingsText) -> (Outcome, Option<Vec<u8>>) {
     let SettingsError::Problems(problems) = &error else { return (error.into(), None) };
     let line = |problem: &SettingsProblem| format!("{}\t{}", problem.place, problem.what);
@@ -85,7 +85,7 @@ pub(crate) fn refusal(error: SettingsError, stated: &SettingsText) -> (Outcome, 
     (Outcome::new(code, diagnostic), Some(value))
 }
 
-/// Lines for the changes that settings would make, and further notes.
+/// Lines that describe the changes that settings would make, and notes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Planned {
     pub(crate) lines: Vec<String>,
@@ -127,11 +127,11 @@ impl Planned {
     }
 }
 
-/// Extent of the search for entries that break the rules of settings.
+/// Extent of the search for entries that violate the rules of settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
     All,
-    /// No check in a large directory.
+    /// No check if the directory is large.
     Bounded,
 }
 
@@ -145,7 +145,7 @@ fn change(
     let differences = batch.change_settings(requester.dn(), proposed, stamp)?;
     let mut lines = Vec::new();
     for difference in &differences {
-        // Rows to remove are not counted, because changes wait for the writer.
+        // Rows to remove are not counted, because that takes time while other changes wait for the writer.
         lines.extend(difference.describe(Some(batch.state()), false)?);
     }
     if !lines.is_empty() {

@@ -1,5 +1,5 @@
-//! The thread that reads settings for the administrator and compares proposed ones with them, which may look at many
-//! entries: no event loop and not the writer waits for it.
+//! The thread that reads settings for the administrator and compares proposed settings with them. It may read many
+//! entries, so neither event loops nor the writer do this.
 
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -29,7 +29,7 @@ pub(crate) fn start(
     directory: &Arc<Directory>,
     mailboxes: &Arc<[Mailbox]>,
 ) -> std::io::Result<SettingsReader> {
-    // The directory ends with the server, whatever waits here.
+    // Weak, so that waiting jobs do not keep the directory open after the server ends.
     let directory = Arc::downgrade(directory);
     let work = move |value: Vec<u8>| execute(&directory, &value);
     Jobs::start("pando-settings", SETTINGS_REQUESTS_MAX, mailboxes, work)
@@ -64,7 +64,7 @@ fn execute(directory: &Weak<Directory>, value: &[u8]) -> (Outcome, Option<Vec<u8
     }
 }
 
-/// Rehearses access rules for some time, at least for one requester.
+/// Rehearses access rules within a time limit, for at least one requester.
 fn rehearse(
     state: TreeState<'_>,
     proposed: &DirectorySettings,

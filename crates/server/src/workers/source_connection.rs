@@ -1,4 +1,4 @@
-//! A connection to another server that this one copies, with the identity of the settings.
+//! Connections to another server that this one copies, with the identity in the settings.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use ldap::{ResultCode, ServerUrl};
 
 use crate::config::FollowIdentity;
 
-/// Reason for which there is no connection.
+/// Reason why a connection failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     #[error("cannot read {file}: {error}")]

@@ -1,4 +1,4 @@
-//! The thread that sends traces to their receiver, by the OpenTelemetry protocol over HTTP.
+//! The thread that sends traces to their receiver with the OpenTelemetry protocol over HTTP.
 
 use std::io;
 use std::sync::Arc;
@@ -23,20 +23,20 @@ use crate::telemetry::traces::{TraceFeed, TracedOperation};
 use crate::web_client::{WebClient, web_client, with_causes};
 use crate::workers::service::Service;
 
-/// Most characters of a text of the receiver in a message.
+/// Maximum number of characters of the receiver's text in a message.
 const REASON_CHARS: usize = 300;
 
-/// Sends batches, one after the other.
+/// Sends batches one after another.
 struct Sender {
     settings: TraceSettings,
     resource: Resource,
     random: Random,
     client: WebClient<Full<Bytes>>,
-    /// Runs requests on the calling thread.
+    /// Runs the requests on the calling thread.
     runtime: Runtime,
 }
 
-/// Starts the thread. It sends what waits before it stops, once.
+/// Starts the thread. Before it stops, it sends the waiting traces once, without retries.
 ///
 /// # Errors
 /// The system cannot start one, or has no random numbers.
@@ -55,8 +55,8 @@ pub(crate) fn start(settings: &TraceSettings, feed: &Arc<TraceFeed>) -> io::Resu
     Service::start("pando-traces", move || run(sender, &own), move || feed.close())
 }
 
-/// Sends traces until the feed is closed. A batch that cannot be sent is lost; then the receiver has a pause, twice as
-/// long each time.
+/// Sends traces until the feed is closed. A batch that cannot be sent is lost. Then the thread waits before the next
+/// request, twice as long after each failure.
 fn run(mut sender: Sender, feed: &TraceFeed) {
     let mut pause = TRACE_RETRY_MIN;
     let mut warned: Option<Instant> = None;
@@ -95,7 +95,8 @@ fn run(mut sender: Sender, feed: &TraceFeed) {
 }
 
 impl Sender {
-    /// Sends the spans of operations. Returns how many spans the receiver refused, at most the operations.
+    /// Sends the spans of operations. Returns the number of spans that the receiver rejected, at most the number of
+    /// operations.
     fn send(&mut self, batch: &[TracedOperation], limit: Duration) -> Result<usize, String> {
         let random = &mut self.random;
         let body = otlp::request(&self.resource, batch, || random.bytes());

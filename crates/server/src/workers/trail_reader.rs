@@ -30,7 +30,7 @@ pub(crate) fn start(folder: &Path, mailboxes: &Arc<[Mailbox]>) -> std::io::Resul
     })
 }
 
-/// Reads blocks from a place on, about [`TRAIL_ANSWER_BYTES`] of them.
+/// Reads about [`TRAIL_ANSWER_BYTES`] of blocks from a place on.
 fn read(folder: &Path, asked: TrailRequest) -> Result<Vec<u8>, AuditError> {
     let mut walk = match asked.from {
         Some(TrailPosition { segment, offset }) => Walk::resume(folder, segment, offset)?,
@@ -38,7 +38,7 @@ fn read(folder: &Path, asked: TrailRequest) -> Result<Vec<u8>, AuditError> {
     };
     let start = asked.from.unwrap_or(TrailPosition { segment: 0, offset: 0 });
     let mut read: Vec<(u64, u64, Vec<u8>)> = Vec::new();
-    // Damage goes with the block that it stands before: `read` has as many blocks then.
+    // Damage is reported with the block that follows it: the number is that of the blocks read before.
     let mut notes: Vec<(usize, String)> = Vec::new();
     let (mut bytes, mut is_end, mut torn) = (0, false, None);
     let mut next = start;
@@ -49,7 +49,7 @@ fn read(folder: &Path, asked: TrailRequest) -> Result<Vec<u8>, AuditError> {
                 break;
             }
             Some(Item::Torn(place)) => {
-                // The block may be being written: the next request reads it again.
+                // The block may still be incomplete: the next request reads it again.
                 torn = Some(place.to_string());
                 next = TrailPosition { segment: place.segment, offset: place.offset };
                 is_end = true;

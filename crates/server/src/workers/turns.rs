@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-/// Items that wait, by owner. An owner's items leave in the order in which they came.
+/// Waiting items by owner. The items of an owner leave in the order of their arrival.
 #[derive(Debug)]
 pub(super) struct Turns<O, T> {
-    /// Owners with items. The first has the next turn.
+    /// Owners with waiting items. The first has the next turn.
     owners: VecDeque<(O, VecDeque<T>)>,
 }
 
@@ -16,7 +16,7 @@ impl<O, T> Default for Turns<O, T> {
 }
 
 impl<O: PartialEq, T> Turns<O, T> {
-    /// Adds an item after the others of its owner. Takes time in proportion to the number of owners.
+    /// Adds an item after the other items of its owner. Takes time in proportion to the number of owners.
     pub(super) fn push(&mut self, owner: O, item: T) {
         match self.owners.iter_mut().find(|(other, _)| *other == owner) {
             Some((_, items)) => items.push_back(item),
@@ -50,7 +50,7 @@ mod tests {
         assert_eq!(first, [0, 200, 300, 1, 201, 2, 3]);
     }
 
-    /// Slices as the scan pool gives them: an item goes back to the queue until its work is done.
+    /// Slices as in the scan pool: an item returns to the queue until its work is done.
     #[test]
     fn one_scan_gets_every_other_slice_while_another_client_has_a_hundred() {
         let mut turns = Turns::default();

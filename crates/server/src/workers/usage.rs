@@ -1,11 +1,11 @@
-//! The work of each event loop by listener, client and index.
+//! Statistics of each event loop's work by listener, client and index.
 //!
 //! An event loop adds the work of a connection's turn to counters that only it writes ([`UsageCounters`]); any thread
-//! reads them ([`Usage`]). The loop takes a lock only when it meets a new client or index. Clients are kept for two
-//! periods: the present one and the one before. If there are more than fit, the cheapest gives way, and its cost counts
-//! for the newcomer when the next one is chosen ("space saving"). So a client that costs much is found, whatever number
-//! of others there is, even if each of its turns is short. The work that is shown is a client's own since it got its
-//! place: a lower bound.
+//! reads them ([`Usage`]). The loop takes a lock only for a new client or index. Clients are recorded for the current
+//! and the previous period. If the table of a period is full, a new client replaces the one with the lowest cost and
+//! inherits that cost for later replacements (the Space-Saving algorithm). So a client with a high cost is found
+//! however many others there are, even if each of its turns is short. The reported work is a client's own since it got
+//! its place: a lower bound.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,10 +20,10 @@ use crate::net::request_memory::Source;
 use crate::telemetry::client_use::{ClientUse, Work};
 use crate::telemetry::counter::Counter;
 
-/// The work of one event loop, for readers.
+/// The work of one event loop, for readers on other threads.
 #[derive(Debug)]
 pub(crate) struct Usage {
-    /// By [`ListenerIndex`].
+    /// Counters of listeners, by [`ListenerIndex`].
     listeners: Box<[ListenerCounters]>,
     indexes: Mutex<Vec<Arc<IndexCounters>>>,
     clients: Mutex<Clients>,
@@ -36,16 +36,16 @@ impl Default for Usage {
     }
 }
 
-/// Clients of this period, and of the one before.
+/// Clients of the current and of the previous period.
 #[derive(Debug, Default)]
 struct Clients {
     present: Vec<Arc<ClientCounters>>,
     before: Vec<Arc<ClientCounters>>,
-    /// Start of this period.
+    /// Start of the current period.
     began: Option<Instant>,
 }
 
-/// A client: an identity at a source.
+/// A client: an identity and a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ClientKey {
     pub(crate) source: Source,
@@ -57,12 +57,12 @@ struct ClientCounters {
     key: ClientKey,
     dn: Box<str>,
     work: WorkCounters,
-    /// Microseconds of the clients that had the place before.
+    /// Cost in microseconds of the clients that had the place before.
     inherited: u64,
 }
 
 impl ClientCounters {
-    /// Returns the most microseconds that the client can have cost in the period.
+    /// Returns an upper bound of the client's cost in the period, in microseconds.
     fn cost_max(&self) -> u64 {
         self.inherited + self.work.micros.value()
     }
@@ -83,7 +83,7 @@ struct IndexCounters {
     returned: Counter,
 }
 
-/// The numbers of [`Work`].
+/// Atomic counters of [`Work`].
 #[derive(Debug, Default)]
 struct WorkCounters {
     micros: Counter,
@@ -113,7 +113,7 @@ impl WorkCounters {
     }
 }
 
-/// Connections and work of a listener.
+/// Connections of a listener and their work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ListenerUse {
     pub(crate) opened: u64,
@@ -121,31 +121,31 @@ pub(crate) struct ListenerUse {
     pub(crate) work: Work,
 }
 
-/// Searches whose candidates came from an index.
+/// Use of an index by searches that took their candidates from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct IndexUse {
     pub(crate) searches: u64,
-    /// Candidates examined.
+    /// Number of candidates examined.
     pub(crate) examined: u64,
-    /// Entries returned.
+    /// Number of entries returned.
     pub(crate) returned: u64,
 }
 
-/// The counters of one event loop, for itself.
+/// The counters of one event loop, which only the loop changes.
 #[derive(Debug)]
 pub(crate) struct UsageCounters {
     shared: Arc<Usage>,
-    /// All work that was attributed.
+    /// The loop's total work that was attributed so far.
     seen: Work,
-    /// The same as [`Clients::present`].
+    /// Copy of [`Clients::present`], read without a lock.
     clients: Vec<Arc<ClientCounters>>,
-    /// The same as [`Clients::began`].
+    /// Copy of [`Clients::began`], read without a lock.
     began: Option<Instant>,
     indexes: HashMap<Box<str>, Arc<IndexCounters>, RandomState>,
 }
 
 impl UsageCounters {
-    /// Begins to count for an event loop that has done nothing yet.
+    /// Creates the counters of an event loop that has done no work yet.
     pub(crate) fn new(shared: Arc<Usage>) -> UsageCounters {
         UsageCounters {
             shared,
@@ -156,8 +156,9 @@ impl UsageCounters {
         }
     }
 
-    /// Adds the work that the loop did since the last call. `total` is all its work. `place` is the number of the
-    /// client's counters, if it was returned before: they are found faster by it.
+    /// Attributes the loop's work since the last call to a listener and a client. `total` is all work of the loop.
+    /// `place` is the number that an earlier call returned for the client, if any; it makes finding the counters
+    /// faster.
     pub(crate) fn attribute(
         &mut self,
         total: &Work,
@@ -181,7 +182,7 @@ impl UsageCounters {
         }
     }
 
-    /// Adds work to the counters of a client. Returns their number.
+    /// Adds work to the counters of a client. Returns the number of the counters.
     #[inline(never)]
     fn add_to_client(&mut self, work: &Work, key: ClientKey, dn: &str) -> u8 {
         let place = self.clients.iter().position(|client| client.key == key).unwrap_or_else(|| {
@@ -194,7 +195,7 @@ impl UsageCounters {
         u8::try_from(place).unwrap_or(u8::MAX)
     }
 
-    /// Adds a client, in the place of the cheapest if there are too many. Returns its number.
+    /// Adds a client, in place of the one with the lowest cost if the table is full. Returns its number.
     fn add_client(&mut self, client: ClientCounters) -> usize {
         let mut shared = self.shared.clients();
         if self.clients.len() < CLIENTS_KEPT_MAX {
@@ -227,21 +228,21 @@ impl UsageCounters {
         };
     }
 
-    /// Counts a connection that opens.
+    /// Counts an opened connection.
     pub(crate) fn opened(&self, listener: ListenerIndex) {
         if let Some(listener) = self.shared.listener(listener) {
             listener.opened.add(1);
         }
     }
 
-    /// Counts a connection that closes.
+    /// Counts a closed connection.
     pub(crate) fn closed(&self, listener: ListenerIndex) {
         if let Some(listener) = self.shared.listener(listener) {
             listener.closed.add(1);
         }
     }
 
-    /// Counts a search whose candidates came from an index of this attribute.
+    /// Counts a search that took its candidates from an index of this attribute.
     pub(crate) fn index_used(&mut self, attribute: &str, examined: u64, returned: u64) {
         if !self.indexes.contains_key(attribute) && !self.add_index(attribute) {
             return;
@@ -271,7 +272,7 @@ impl UsageCounters {
     }
 }
 
-/// Each step leaves whole lists, so a poisoned lock is usable.
+/// Each step leaves complete lists, so a poisoned lock is usable.
 impl Usage {
     fn clients(&self) -> MutexGuard<'_, Clients> {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
@@ -287,7 +288,7 @@ impl Usage {
 }
 
 impl Clients {
-    /// Returns the clients whose period is the one at a time, or the one before.
+    /// Returns the clients of the period that contains `now`, and of the previous one.
     fn at(&self, now: Instant) -> impl Iterator<Item = &Arc<ClientCounters>> {
         let elapsed = self.began.map(|began| now.saturating_duration_since(began)).unwrap_or_default();
         let present = if elapsed < 2 * CLIENTS_PERIOD { &self.present[..] } else { &[] };
@@ -296,13 +297,13 @@ impl Clients {
     }
 }
 
-/// Returns the beginning of a name, at most [`CLIENT_NAME_SIZE_MAX`] octets.
+/// Returns the first [`CLIENT_NAME_SIZE_MAX`] octets of a name, or less to end at a character boundary.
 fn cut(dn: &str) -> &str {
     let end = (0..=CLIENT_NAME_SIZE_MAX.min(dn.len())).rev().find(|end| dn.is_char_boundary(*end));
     dn.get(..end.unwrap_or(0)).unwrap_or_default()
 }
 
-/// Returns the clients of all loops that cost most, the costliest first.
+/// Returns the clients with the highest cost over all loops, in descending order.
 pub(crate) fn top_clients(loops: &[Arc<Usage>], count: usize, now: Instant) -> Vec<ClientUse> {
     let mut sums: HashMap<ClientKey, (Box<str>, Work)> = HashMap::new();
     for usage in loops {
@@ -322,7 +323,7 @@ pub(crate) fn top_clients(loops: &[Arc<Usage>], count: usize, now: Instant) -> V
     all
 }
 
-/// Returns the sum over all loops of what a listener did.
+/// Returns the use of a listener, as the sum over all loops.
 pub(crate) fn listener_use(loops: &[Arc<Usage>], listener: ListenerIndex) -> ListenerUse {
     let mut sum = ListenerUse::default();
     for usage in loops {
@@ -335,7 +336,7 @@ pub(crate) fn listener_use(loops: &[Arc<Usage>], listener: ListenerIndex) -> Lis
     sum
 }
 
-/// Returns the use of each index, in the order of the names.
+/// Returns the use of each index over all loops, in the order of the names.
 pub(crate) fn index_uses(loops: &[Arc<Usage>]) -> Vec<(String, IndexUse)> {
     let mut sums = BTreeMap::<String, IndexUse>::new();
     for usage in loops {
@@ -361,7 +362,7 @@ mod tests {
         Work { micros, operations: 1, ..Work::default() }
     }
 
-    /// Two event loops, and what readers see of them.
+    /// Returns the counters of two event loops, and what readers see of them.
     fn loops() -> ([UsageCounters; 2], [Arc<Usage>; 2]) {
         let shared = [Arc::<Usage>::default(), Arc::default()];
         (shared.clone().map(UsageCounters::new), shared)
@@ -384,7 +385,7 @@ mod tests {
         assert_eq!(costs(start + CLIENTS_PERIOD).len(), 2);
         assert_eq!(costs(start + 2 * CLIENTS_PERIOD).len(), 0);
         assert_eq!(listener_use(&shared, listener).work, Work { operations: 3, ..work(16) });
-        // A second period, in which the place of the first one is another client's.
+        // In the second period, the place of the first client belongs to another.
         let (next, total) = (start + CLIENTS_PERIOD, Work { operations: 3, ..work(13) });
         loops[0].attribute(&total, listener, (key(2), &mut places[0]), "cn=b", next);
         assert_eq!(costs(next), [("cn=a".to_owned(), 9), ("cn=b".to_owned(), 8)]);

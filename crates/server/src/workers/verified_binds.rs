@@ -1,8 +1,8 @@
-//! Cache of recently verified passwords, so that an application that binds repeatedly costs one slow hash a minute.
+//! Cache of recently verified passwords, so that an application that binds repeatedly costs one slow hash per minute.
 //!
-//! The cache keeps a MAC, with a key that only this process has, of the asserted password and of all stored values that
-//! it was verified by. So a changed password needs no invalidation: other stored values give another MAC. The state of
-//! the account under its policy (a lock, an age, a forced change) is checked at every bind, with or without the cache;
+//! The cache stores a MAC of the asserted password and all stored values that it was verified against. Only this
+//! process has the key. A changed password needs no invalidation, because other stored values give another MAC. The
+//! account's state under its policy (locked, expired, must change) is checked at every bind, with or without the cache;
 //! a locked account has no stored values to match. A wrong password is never cached and always costs the full
 //! verification.
 
@@ -29,7 +29,7 @@ pub(crate) struct VerifiedBinds {
 }
 
 impl VerifiedBinds {
-    /// Makes a cache with a new random secret.
+    /// Creates a cache with a new random key.
     ///
     /// # Errors
     /// The system has no random bytes.
@@ -39,25 +39,25 @@ impl VerifiedBinds {
         Ok(VerifiedBinds { secret, verified: Mutex::default() })
     }
 
-    /// Returns the key of an assertion.
+    /// Returns the cache key of an asserted password.
     pub(crate) fn key(&self, verification: &Verification, asserted: &[u8]) -> Option<VerifiedKey> {
         let mut mac = Hmac::<Sha256>::new_from_slice(&*self.secret).ok()?;
         for stored in verification.stored() {
             mac.update(&stored.len().to_be_bytes());
             mac.update(stored);
         }
-        // No stored value has this length, so it separates them from what follows.
+        // No stored value has this length, so it separates the stored values from the password.
         mac.update(&usize::MAX.to_be_bytes());
         mac.update(asserted);
         Some(VerifiedKey(mac.finalize().into_bytes().into()))
     }
 
-    /// Whether this was verified within `lifetime`.
+    /// Returns true if this was verified within `lifetime`.
     pub(crate) fn has(&self, key: &VerifiedKey, lifetime: Duration, now: Instant) -> bool {
         self.lock().get(key).is_some_and(|verified| now.saturating_duration_since(*verified) < lifetime)
     }
 
-    /// Adds a verification. A full table keeps its contents until they are old.
+    /// Adds a verification. If the table is full of verifications younger than `lifetime`, it adds nothing.
     pub(crate) fn keep(&self, key: VerifiedKey, lifetime: Duration, now: Instant) {
         let mut verified = self.lock();
         if verified.len() >= VERIFIED_BINDS_MAX {

@@ -1,6 +1,6 @@
 //! The thread that reads the data file into memory when a server starts.
 //!
-//! It has the lowest priority, and ends with the server or at the end of the data. See
+//! The thread has the lowest priority. It ends with the server or at the end of the data. See
 //! [`directory::Directory::warm_up`].
 
 use std::io;
@@ -14,7 +14,7 @@ use system::lower_priority;
 use crate::limits::WARM_UP_NICENESS;
 use crate::workers::service::Service;
 
-/// Starts the thread for data of at most `bytes_max` bytes.
+/// Starts the thread. It reads the data if that has at most `bytes_max` octets.
 ///
 /// # Errors
 /// The system cannot start one.
@@ -26,14 +26,14 @@ pub(crate) fn start(directory: &Arc<Directory>, bytes_max: u64) -> io::Result<Se
     Service::start("pando-warm-up", run, move || stop.store(true, Ordering::Relaxed))
 }
 
-/// Reads the data into memory if it has at most `bytes_max` bytes, until `is_stopping`.
+/// Reads the data into memory if it has at most `bytes_max` octets, until `is_stopping`.
 fn run(directory: &Arc<Directory>, bytes_max: u64, is_stopping: &AtomicBool) {
     lower_priority(WARM_UP_NICENESS, "reading data into memory has no low priority");
     let begun_at = Instant::now();
     match directory.warm_up(bytes_max, || !is_stopping.load(Ordering::Relaxed)) {
         Ok(0) => tracing::debug!(bytes_max, "data is not read into memory: there is more than that"),
         Ok(bytes) => tracing::debug!(bytes, elapsed = ?begun_at.elapsed(), "data was read into memory"),
-        // No request depends on it. One that needs the unreadable data fails and is logged itself.
+        // No request depends on this. A request that needs the unreadable data fails and is logged separately.
         Err(error) => tracing::warn!(%error, "data was not read into memory"),
     }
 }

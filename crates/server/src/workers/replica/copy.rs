@@ -1,7 +1,7 @@
 //! The first copy of the supplier's data, which a new replica receives before it opens its data directory.
 //!
-//! The parts are appended to a file in the data directory that is named after the copy, so that a later start continues
-//! where an earlier one ended. If the digest of the complete copy is right, the file becomes the data file.
+//! The parts are appended to a file in the data directory that is named after the copy, so that a later start resumes
+//! the transfer. If the digest of the complete copy is right, the file becomes the data file.
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
