@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_and_its_memberships_are_one() {
+    fn a_change_and_its_memberships_are_atomic() {
         let unit = format!("ou=unit,{SUFFIX}");
         let rules = [format!("a: into '{GROUP}'"), format!("b: into '{unit}' matching '(title=boss)'")];
         let mut directory = directory(&[&rules[0], &rules[1]]);

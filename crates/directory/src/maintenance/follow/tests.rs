@@ -142,7 +142,7 @@ fn attributes_without_a_meaning_here_are_left_out() {
 }
 
 #[test]
-fn names_there_become_names_here() {
+fn remote_names_become_local_names() {
     let directory = start();
     let given: &[(&str, &[&str])] = &[
         ("objectClass", &["top", "user", "shoeOwner", "inetOrgPerson"]),

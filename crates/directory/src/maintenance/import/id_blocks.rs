@@ -66,8 +66,8 @@ const EMPTY: CollectedKey = CollectedKey {
     differences: [0; DIFFERENCES_SIZE],
 };
 
-/// Summary of the places of a set. A key that is not in the table needs no access to the places. Most keys that occur
-/// only once are such keys.
+/// Summary of the places of a set. A lookup of a key that is not in the table, such as most rare keys, reads only this
+/// summary.
 #[derive(Clone, Default)]
 struct Set {
     /// Part of the hash of each place's key; 0 for an empty place.

@@ -150,7 +150,7 @@ fn values_that_a_limit_refuses_do_not_return() {
 }
 
 #[test]
-fn only_values_that_are_allowed_by_now_return() {
+fn only_values_that_are_now_allowed_return() {
     let mut directory = keeping(true);
     ok(directory.delete(ANN));
     // The last member became the empty DN. Then the group got another member.
