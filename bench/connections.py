@@ -51,14 +51,14 @@ def options():
 
 
 def serving(words, scheme, log, cpu):
-    """A command of Pando that listens on a free port, on a processor, until it is done with: port and process id."""
+    """Runs a command of Pando that listens on a free port, on one processor. Yields its port and process id."""
     port = free_port()
     environment = dict(os.environ, PANDO_ADMIN_PASSWORD=PASSWORD)
     return listening([PANDO, *words, "--listen", f"{scheme}127.0.0.1:{port}"], port, log, cpu, environment)
 
 
 def run(server, clients, targets, agents, arguments, how):
-    """One run; the result's only workload. The null responder answers with other entries: code 7 says that."""
+    """Runs one workload and returns its result. Exit code 7 is accepted: the null responder returns other entries."""
     output = arguments.folder / "run.json"
     command = [PANDO, "bench", "run", "people-search", "--no-limit", "--no-check", "-D", ADMIN]
     command += ["-y", str(arguments.folder / "password"), "--entries", str(arguments.entries)]
@@ -90,7 +90,7 @@ def measure(server, clients, arguments):
         agents = [running.enter_context(serving(token, "", log, "1")) for _ in numbers]
         idle = run(server, clients, targets, agents, arguments, ["--rate", "1000", "--duration", "3s"])
         busy = run(server, clients, targets, agents, arguments, ["--duration", f"{arguments.seconds}s"])
-    # The null responder's answers are none of people-search's, so they count as wrong.
+    # The null responder does not return the entries that people-search expects, so its answers count as wrong.
     search = busy["operations"]["search"]
     answered = search["operations"] + search["wrong_answers"]
     return {
@@ -152,7 +152,7 @@ def report(results):
         rise = [
             r["cpu_micros_per_operation"] / of[r["server"], base]["cpu_micros_per_operation"] for r in (pando, null)
         ]
-        # What connections cost is what a process has more than with the fewest of them.
+        # The cost of connections is the increase over the smallest number of them.
         fewest = of["pando", steps[0]]
         more = step / pando["processes"] - steps[0] / fewest["processes"]
         grown = pando["private_bytes_per_process_idle"] - fewest["private_bytes_per_process_idle"]

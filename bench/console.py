@@ -63,7 +63,7 @@ def options():
 
 
 class Console:
-    """A user of the console: one connection, as a browser keeps it, and the cookie of a session."""
+    """A user of the console, with one kept connection, like a browser, and the cookie of a session."""
 
     def __init__(self, port):
         self.port = port
@@ -82,7 +82,7 @@ class Console:
                 answer = self.connection.getresponse()
                 return answer, answer.read()
             except (http.client.HTTPException, ConnectionError):
-                # The server ends connections of a minute.
+                # The server closes connections after a minute.
                 self.connection.close()
                 if attempt == 2:
                     raise
@@ -95,7 +95,7 @@ class Console:
             sys.exit(f"the console answers a sign-in with {answer.status}")
 
     def page(self, path):
-        """Milliseconds, status and content of a page."""
+        """Returns the time in milliseconds, the status and the content of a page."""
         begun = time.perf_counter()
         answer, content = self.ask("GET", path)
         return (time.perf_counter() - begun) * 1000, answer.status, content
@@ -117,7 +117,7 @@ def load(given):
 
 @contextlib.contextmanager
 def serving(given):
-    """The server: its LDAP URL, the ports of console and metrics, and its process id."""
+    """Starts the server. Yields its LDAP URL, the ports of console and metrics, and its process id."""
     ldap, console, metrics = free_port(), free_port(), free_port()
     node = given.folder / "node.toml"
     node.write_text(f"""[console]
@@ -141,7 +141,7 @@ folder = {json.dumps(str((given.folder / "trail").resolve()))}
 
 
 def pages(console):
-    """Time and size of each page: at the first request, and the median of nine more."""
+    """Measures the time and size of each page: for the first request, and the median of nine more."""
     results = []
     for template in PAGES:
         path = template.format(**QUOTED)
@@ -157,7 +157,7 @@ def pages(console):
 
 
 def searches(given, url, pid, name):
-    """Rate and CPU of searches with one client request outstanding on each of 16 connections."""
+    """Measures the rate and CPU of searches on 16 connections, with one outstanding request on each."""
     output = given.folder / f"{name}.json"
     done = subprocess.run(
         ["taskset", "-c", "1", given.program, "bench", "run", "people-search", "--no-limit", "--no-check", "-D", ADMIN,
@@ -174,7 +174,7 @@ def searches(given, url, pid, name):
 
 
 def watch(consoles, metrics, seconds_between, stop, counts):
-    """Reloads every console at its interval, and reads the metrics each second."""
+    """Reloads every console at its interval, and reads the metrics every second."""
     os.sched_setaffinity(0, {1})
     due = [time.monotonic() + seconds_between * place / len(consoles) for place in range(len(consoles))]
     scrape = time.monotonic()
@@ -194,7 +194,7 @@ def watch(consoles, metrics, seconds_between, stop, counts):
 
 def compare(given, url, console_port, metrics, pid):
     consoles = [Console(console_port) for _ in range(given.consoles)]
-    # A user has up to eight sessions, which these share.
+    # A user may have up to eight sessions, so several consoles share one.
     consoles[0].sign_in()
     for console in consoles:
         console.cookie = consoles[0].cookie

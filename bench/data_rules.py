@@ -60,7 +60,7 @@ def write_groups(path, users, levels, stored):
     """Writes users and nested groups as LDIF; with `stored`, also the values of memberOf that 389 DS stores."""
 
     def part(position, parts, count):
-        """The number, from 1, of the part of a position: that of {part:N} in a workload."""
+        """Returns the part to which a position belongs, counted from 1, as {part:N} in a workload does."""
         return ((position + 1) * parts - 1) // count + 1
 
     def above(number, level):
@@ -96,7 +96,7 @@ def write_groups(path, users, levels, stored):
 
 
 def pando(arguments, name, ldif, settings):
-    """Loads a directory of Pando, and returns the server to be entered."""
+    """Loads a directory of Pando, and returns the server as a context manager."""
     folder = arguments.folder / name
     folder.mkdir()
     (folder / "settings.toml").write_text(f'suffixes = ["{SUFFIX}"]\npassword_scheme = "ssha"\n{settings}')
@@ -188,19 +188,19 @@ def slapd(arguments, ldif):
 
 
 def toml(table):
-    """The lines of a table; texts and lists of texts have the same form in JSON."""
+    """Returns the lines of a TOML table. Texts and lists of texts have the same form as in JSON."""
     return "".join(f"{name} = {json.dumps(value)}\n" for name, value in table.items())
 
 
 class Run:
-    """Measures cases in rounds, and keeps the figures."""
+    """Measures cases in rounds, and stores the figures."""
 
     def __init__(self, arguments):
         self.arguments = arguments
         self.results = []
 
     def load(self, server, workload, clients, entries, seconds, warm_up=1):
-        """One measurement: rate, CPU of an operation and the median of the latency, in microseconds."""
+        """Returns one measurement: the rate, and in microseconds the CPU of an operation and the median latency."""
         port, process = server
         output = self.arguments.folder / "run.json"
         command = [self.arguments.program, "bench", "run", "--workload", str(workload), "--no-limit", "--no-check"]
@@ -228,7 +228,7 @@ class Run:
         return path
 
     def rounds(self, case, clients, measured):
-        """Measures every variant of a case, in turns; `measured` has a function for each."""
+        """Measures all variants of a case alternately. `measured` has a function for each."""
         figures = {name: [] for name in measured}
         for _ in range(self.arguments.rounds):
             for name, measure in measured.items():
@@ -244,7 +244,7 @@ class Run:
         print(line(row), flush=True)
 
     def cases(self, servers, cases, entries, clients=(1, 16)):
-        """Cases as operations for each variant, whose first word names its server."""
+        """Measures cases, each with an operation for every variant. The first word of a variant is its server."""
         for case, variants in cases.items():
             paths = {
                 name: self.workload(operation, re.sub("[^a-z0-9]+", "-", f"{case} {name}".lower()))
@@ -255,7 +255,7 @@ class Run:
             one_client = case.startswith("a group")
             seconds = self.arguments.seconds * (4 if one_client else 1)
             for count in (1,) if one_client else clients:
-                # slapd computes all groups anew for each request: more clients only wait longer.
+                # slapd computes all groups again for each request, so more clients would only wait longer.
                 measured = {
                     name: lambda name=name, path=path, count=count, seconds=seconds: self.load(
                         servers[name.split()[0]], path, count, entries, seconds
@@ -267,7 +267,7 @@ class Run:
 
 
 def line(row):
-    """A line of the table: median, lowest and highest CPU, rate and median latency of each variant."""
+    """Returns a line of the table: median, lowest and highest CPU, rate and median latency of each variant."""
     texts = []
     for name, figures in row["variants"].items():
         cpu, rate, p50 = (figures[key] for key in ("cpu_micros", "per_second", "p50_micros"))
@@ -283,7 +283,7 @@ def search(base, scope, text, **others):
 
 
 def ways(build):
-    """The same operation for each way to ask: by the matching rule and the two attributes."""
+    """Returns the same operation for the matching rule and for both attributes."""
     return {"pando": build(CHAIN), "pando isMemberOf": build("isMemberOf"), "ds389": build("memberOf")}
 
 
@@ -328,7 +328,7 @@ def nested_cases(users, levels):
 
 
 def change(above, below):
-    """A member leaves its group and comes back. Clients must not change the same member at once."""
+    """A member leaves its group and joins it again. Clients must not change the same member at the same time."""
     return {
         "kind": "modify",
         "dn": above,
@@ -362,7 +362,7 @@ def nested(run):
 
 
 def changes(run, servers):
-    """Changes of groups: of a user in the lowest, and of groups in groups, whose members 389 DS changes too."""
+    """Measures changes of a user in a lowest group, and of nested groups, whose members 389 DS changes too."""
     names = [f"cn=l{level}.{{part:{count}}},ou=groups,{SUFFIX}" for level, count in enumerate(LEVELS, 1)]
     everywhere = {"pando": change(names[0], USER), "flat": change(names[0], USER), "ds389": change(names[0], USER)}
     cases = {"a user leaves a group of the lowest level, or joins": everywhere}
@@ -388,7 +388,7 @@ def million(run):
 
 
 def unique(run):
-    """Adds with and without uniqueness of uid, mail and employeeNumber."""
+    """Measures adds with and without uniqueness of uid, mail and employeeNumber."""
     arguments = run.arguments
     ldif = arguments.folder / "people.ldif"
     finish([arguments.program, "generate", "people", "--entries", str(arguments.users), "-o", str(ldif)], "/dev/null")
@@ -411,7 +411,7 @@ def unique(run):
 
 
 class Client:
-    """A connection that makes ten changes again and again: `way` is one, ten or transaction."""
+    """A connection that repeatedly makes ten changes: one by one, ten at once, or in a transaction (`way`)."""
 
     SPECIFICATION, START, END = b"1.3.6.1.1.21.2", b"1.3.6.1.1.21.1", b"1.3.6.1.1.21.3"
 
@@ -427,14 +427,14 @@ class Client:
     def send(self, requests):
         out = b""
         for request, controls in requests:
-            # Three octets, of which none is superfluous.
+            # Ids from 0x10000 to 0x1ffff, which all need three octets.
             self.message = 0x10000 + (self.message + 1) % 0x10000
             out += element(0x30, element(2, self.message.to_bytes(3, "big")), request, controls)
         self.awaited = len(requests)
         self.socket.sendall(out)
 
     def receive(self):
-        """Reads what there is; returns the last answer if no more is awaited. Every answer must be a success."""
+        """Reads the available answers. Returns the last one if no more are expected. Each must be a success."""
         self.received += self.socket.recv(65536) or sys.exit("the server closed a connection")
         answer = None
         while (place := head(self.received)) and place[1] <= len(self.received):
@@ -454,7 +454,7 @@ class Client:
         return element(0x77, element(0x80, name), *(element(0x81, one) for one in value))
 
     def go_on(self, answer):
-        """Sends the next requests: at the first, and after each answer that ends a step."""
+        """Sends the requests of the next step, at the start and after each answer that ends a step."""
         if self.step == (2 if self.way == "transaction" else 10 if self.way == "one" else 1):
             self.groups, self.turn, self.step = self.groups + 1, self.turn + 1, 0
             self.latencies.append(time.monotonic() - self.started)
@@ -476,7 +476,7 @@ class Client:
 
 
 def ten_changes(server, way, clients, seconds):
-    """Ten changes at a time by so many clients: the figures of ten changes."""
+    """Measures ten changes at a time by a number of clients. Returns the figures of ten changes."""
     port, process = server
     with selectors.DefaultSelector() as ready, contextlib.ExitStack() as open_ones:
         all_clients = [Client(port, number, way) for number in range(clients)]

@@ -42,13 +42,13 @@ a_request() {
 
 lesser() { echo $(($1 < $2 ? $1 : $2)); }
 
-# Prints the best count of a case; nothing if the file does not have it.
+# Prints the best count of a case, or nothing if the file lacks the case.
 best() { awk -v case="$1" '$1 == case { print $2 }' "$baseline" 2>/dev/null || true; }
 
-# Prints the count that a case may have: the allowed one if it is given with a reason, else the best.
+# Prints the maximum count of a case: the allowed count, if there is one with a reason, or else the best count.
 allowed() { awk -v case="$1" '$1 == case { print (NF > 3 ? $3 : $2) }' "$baseline" 2>/dev/null || true; }
 
-# Whether the second count exceeds the first, if there is one, by more than the tolerance.
+# Succeeds if there is a first count, and the second exceeds it by more than the tolerance.
 is_worse() { [ -n "$1" ] && [ $(($2 * 100)) -gt $(($1 * (100 + tolerance_percent))) ]; }
 
 # Prints the file with best and allowed counts lowered to those of the file $1, and its new cases.
@@ -64,14 +64,14 @@ lowered() {
 }
 
 cases=$("$bench")
-# As many at a time as there are processors: others at work change no count.
+# One case per processor at a time. Other processes do not affect the counts.
 echo "$cases" | xargs -P "$(nproc)" -I {} bash -c 'count {}'
 {
     compiler=$(rustc --version | cut -d' ' -f1,2)
     echo "# Instructions a request, counted by valgrind: see bench/instructions.sh. $compiler"
     for case in $cases; do
         least=$(a_request "$case")
-        # What a thread in the background does meanwhile only adds.
+        # Background threads can only increase a count.
         for _ in 1 2; do
             if is_worse "$(allowed "$case")" "$least"; then
                 count "$case"

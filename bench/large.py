@@ -65,13 +65,13 @@ def options():
 
 
 def gigabytes(folder):
-    """The space that a folder takes on disk."""
+    """Returns the disk space that a folder uses."""
     blocks = (os.stat(path).st_blocks for path in folder.rglob("*") if path.is_file())
     return round(sum(blocks) * 512 / 1e9, 2)
 
 
 class Memory(threading.Thread):
-    """Watches the memory of a process that is its own, and remembers the highest figure."""
+    """Samples the private memory of a process, and stores the maximum."""
 
     def __init__(self, pid):
         super().__init__(daemon=True)
@@ -196,7 +196,7 @@ class Run:
 
 
 def collect(result, figures):
-    """Takes the figures of interest from a result of the load generator, at any depth."""
+    """Returns the relevant figures in a result of the load generator, at any depth."""
     wanted = {"per_second": "per_second", "cpu_micros_per_operation": "cpu_us", "p50_micros": "p50_us",
               "p99_micros": "p99_us"}
     if isinstance(result, dict):

@@ -93,7 +93,7 @@ class Connection:
         self.socket.sendall(element(0x30, b"\x02\x01\x01", request, controls))
 
     def receive(self):
-        """Reads what there is; returns the complete messages."""
+        """Reads the available octets, and returns the complete messages."""
         read = self.socket.recv(1 << 20)
         if not read:
             sys.exit("the server closed a connection")
@@ -127,7 +127,7 @@ def integer(number):
 
 
 class Consumer(Connection):
-    """Reads the log, as a replica does, and drops the records."""
+    """Reads the log as a replica does, and discards the records."""
 
     def __init__(self, port):
         super().__init__(port)
@@ -173,7 +173,7 @@ def records(message, at):
 
 
 def consume(port, count, sender):
-    """Reads the log by so many connections, until it is killed."""
+    """Reads the log over a number of connections, until the process is killed."""
     os.sched_setaffinity(0, {1})
     with selectors.DefaultSelector() as ready:
         for _ in range(count):
@@ -187,7 +187,7 @@ def consume(port, count, sender):
 
 
 class Consumers:
-    """A process with consumers, until they are done with."""
+    """Runs a process with consumers while the context lasts."""
 
     def __init__(self, port, count):
         reader, writer = os.pipe()
@@ -319,7 +319,7 @@ class Run:
 
 
 def watch(port, seen):
-    """Notes how old each change of the probe is when a persistent search returns it."""
+    """Records the age of each change of the probe when a persistent search returns it."""
     connection = Connection(port)
     value = element(0x30, b"\x02\x01\x04\x01\x01\xff\x01\x01\x00")
     control = element(0x30, element(4, PERSISTENT_SEARCH), b"\x01\x01\xff", element(4, value))
@@ -334,7 +334,7 @@ def watch(port, seen):
 
 
 def probe(port, own, is_over):
-    """Changes the probe, and notes how long each change takes."""
+    """Changes the probe, and records the duration of each change."""
     connection = Connection(port)
     while not is_over.wait(PROBE_INTERVAL):
         begun = time.time_ns()

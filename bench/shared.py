@@ -1,4 +1,4 @@
-"""What the measurements of this folder share: servers on free ports, what they use, and a few octets of LDAP."""
+"""Functions shared by the measurements in this folder: servers on free ports, their resources, and parts of LDAP."""
 
 import argparse
 import contextlib
@@ -11,7 +11,7 @@ import time
 
 
 def measurement(description, name, seconds):
-    """Returns the parser of a measurement's options, with those that all of them have."""
+    """Returns a parser for the options of a measurement, with the options that all measurements have."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--seconds", type=int, default=seconds, help="duration of each measurement")
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path(".dev") / name)
@@ -64,7 +64,7 @@ def end(process):
 
 @contextlib.contextmanager
 def listening(command, port, log, cpu="0", environment=None):
-    """A server until it is done with: its port and process id."""
+    """Runs a server while the context lasts. Yields its port and process id."""
     process = start(command, port, log, cpu, environment)
     try:
         yield port, process.pid
@@ -78,7 +78,7 @@ def cpu_seconds(process):
 
 
 def element(tag, *parts):
-    """An element of BER."""
+    """Encodes a BER element."""
     body = b"".join(parts)
     length = bytes([len(body)]) if len(body) < 128 else b"\x82" + len(body).to_bytes(2, "big")
     return bytes([tag]) + length + body
@@ -89,7 +89,7 @@ def bind_request(name, password):
 
 
 def head(octets, at=0):
-    """Where the content of the element at a place begins and ends, or None if the octets end before it begins."""
+    """Returns the start and end of the content of the BER element at a place, or None if its header is incomplete."""
     if len(octets) < at + 2:
         return None
     length, begin = octets[at + 1], at + 2

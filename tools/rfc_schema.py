@@ -67,7 +67,7 @@ def tokens(text, start):
 
 
 def parse(source, found):
-    """A row from the tokens of a definition; None if it is none."""
+    """Returns the row for the tokens of a definition, or None if they are not a definition."""
     oid = found[1]
     if oid.startswith("nisSchema"):
         oid = "1.3.6.1.1.1" + oid[len("nisSchema"):].replace(".09", ".9")
@@ -121,7 +121,7 @@ def parse(source, found):
 
 
 def of_templates(source, text):
-    """The definitions of RFC 2079, which has them as lines of names and values."""
+    """Returns the definitions of RFC 2079, which are written as lines of names and values."""
     for part in re.split(r"\n(?=\s+Name:\s)", text)[1:]:
         said = dict(re.findall(r"^\s+([A-Za-z ]+?):\s+(.*\S)\s*$", part, re.M))
         oid = re.search(r"\(([0-9.]+)\)", said.get("OID", ""))

@@ -117,7 +117,7 @@ def together(pando, folder, files):
         if loads:
             return files
         lines = [line for line in said.splitlines() if not any(notice in line for notice in NOTICES)]
-        # What is missing may come back once the files with other errors are gone.
+        # Missing definitions may be available again once the files with other errors are removed.
         others = [line for line in lines if not line.endswith("is not defined")]
         bad = [path for path in files if any(f"{path}:" in line for line in others)]
         bad = bad or [path for path in files if any(f"{path}:" in line for line in lines)]

@@ -1,5 +1,5 @@
 #!/bin/sh
-# As the unit has it, for commands that come before the first start, such as an import.
+# The same folder as in the unit, for commands before the first start, such as an import.
 install -d -m 0711 -o pando -g pando /var/lib/pando
 # There is no systemd in containers and chroots.
 [ ! -d /run/systemd/system ] || systemctl daemon-reload

@@ -5,7 +5,7 @@
 set -eu
 conf=$1
 
-# The folders of the machine that SSSD and its clients use, as they were installed, on a file system of our own.
+# Copies of the machine's folders that SSSD and its clients use, on a separate file system.
 mount -t tmpfs -o mode=755 tmpfs /run
 for folder in /var/lib/sss /etc/pam.d; do
     copy=/run/own$folder
@@ -18,14 +18,14 @@ mount -t tmpfs -o mode=755 tmpfs /etc/sssd
 mount -t tmpfs -o mode=755 tmpfs /var/log/sssd
 install -m 600 "$conf" /etc/sssd/sssd.conf
 
-# Names from files and SSSD alone, and sudo's rules from SSSD alone.
+# Look up names only in files and SSSD, and sudo rules only in SSSD.
 sed -e 's/^\(passwd\|group\|shadow\):.*/\1: files sss/' -e '/^sudoers:/d' /etc/nsswitch.conf >/run/own/nsswitch.conf
 echo 'sudoers: sss' >>/run/own/nsswitch.conf
 mount --bind /run/own/nsswitch.conf /etc/nsswitch.conf
 for kind in auth account password session; do
     echo "$kind required pam_sss.so"
 done >/etc/pam.d/pando
-# sudo is called by root, too, whom SSSD does not know.
+# root calls sudo too, and is unknown to SSSD.
 printf '%s\n' 'auth required pam_sss.so' 'account required pam_permit.so' 'session required pam_permit.so' \
     >/etc/pam.d/sudo
 

@@ -1,4 +1,4 @@
-"""Runs a command on a terminal of its own, and types a line of standard input at each question for a password."""
+"""Runs a command on a new terminal. At each password prompt, types the next line of standard input."""
 
 import os
 import pty

@@ -24,7 +24,7 @@ connection = ldap.initialize(url)
 connection.set_option(ldap.OPT_TIMEOUT, 60)
 connection.simple_bind_s(admin_dn, password)
 
-# Search no-op: the number of results, without them.
+# Search no-op: returns the number of results without the results.
 counted = connection.search_ext(
     SUFFIX, ldap.SCOPE_SUBTREE, "(objectClass=person)", ["1.1"], serverctrls=[SearchNoOpControl(criticality=True)]
 )
@@ -32,7 +32,7 @@ kind, entries, _, controls = connection.result3(counted)
 (answer,) = [one for one in controls if one.controlType == SearchNoOpControl.controlType]
 assert (entries, answer.resultCode, answer.numSearchResults) == ([], 0, 2), (entries, vars(answer))
 
-# Assertions, and relaxed rules.
+# Assertion control and relax rules control.
 title = [(ldap.MOD_REPLACE, "title", [b"Python"])]
 try:
     connection.modify_ext_s(ANNA, title, serverctrls=[AssertionControl(True, "(title=none)")])
@@ -54,7 +54,7 @@ refreshed = connection.extop_s(
 )
 assert refreshed.responseTtl == 4000, refreshed
 
-# The schema changes by its subentry.
+# The schema is changed through its subentry.
 ATTRIBUTE = (
     "( 1.3.6.1.4.1.32473.1.78 NAME 'pythonColor' EQUALITY caseIgnoreMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )"
 )

@@ -42,7 +42,7 @@ MAPPER = {
     "User Groups Retrieve Strategy": "user.roles.retrieve.strategy",
 }
 VALUES = {"On": "true", "Off": "false", "Subtree": "2"}
-# How long Keycloak may take for its first start, in seconds.
+# Maximum duration of Keycloak's first start, in seconds.
 DEADLINE = 300
 
 
@@ -156,7 +156,7 @@ def check(keycloak, rows):
     expect("the groups of ahuber", of_ahuber, {"all-staff", "executive-office"})
     keycloak.token("sample", "ahuber", "password")
     expect("a wrong password", refused(lambda: keycloak.token("sample", "ahuber", "wrong")), 401)
-    # As the page says: the sample's groups are no tree.
+    # As the page says, the groups of the sample are not a tree.
     mapper = keycloak.call("GET", f"{admin}/components/{mapper_id}")
     mapper["config"]["preserve.group.inheritance"] = ["true"]
     keycloak.call("PUT", f"{admin}/components/{mapper_id}", mapper)

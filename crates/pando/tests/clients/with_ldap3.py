@@ -43,7 +43,7 @@ connection.add(
 )
 assert connection.result["result"] == 0, connection.result
 
-# Search, and the values in the types that the schema says.
+# Search. Values have the types that follow from the schema.
 connection.search("dc=example,dc=com", "(&(uid=ldap3)(uidNumber>=4711))", attributes=["*", "+"])
 (entry,) = connection.entries
 assert entry.entry_dn == dn
@@ -53,7 +53,7 @@ assert "Élodie Łukasz 木村" in entry.cn.values
 assert entry.createTimestamp.value.tzinfo is not None
 assert len(entry.entryUUID.value.strip("{}")) == 36
 
-# The local checks know what is not in the schema, so the schema is whole.
+# The local checks reject names that the schema lacks, so ldap3 has read the whole schema.
 for wrong, attributes in [
     (LDAPAttributeError, {"cn": "x", "sn": "x", "noSuchAttribute": "x"}),
     (LDAPInvalidValueError, {"cn": "x", "sn": "x", "uidNumber": "one"}),
@@ -94,7 +94,7 @@ names = sorted(entry.entry_dn for entry in connection.entries)
 paged = connection.extend.standard.paged_search(*everything, paged_size=2, paged_criticality=True, generator=False)
 assert len(names) > 4 and sorted(entry["dn"] for entry in paged) == names, paged
 
-# A person binds, and sees who that is.
+# A person binds, and asks for the identity.
 own = ldap3.Connection(server, dn, "three-secret", auto_bind=True, receive_timeout=60)
 assert own.extend.standard.who_am_i() == f"dn:{dn}", own.extend.standard.who_am_i()
 own.unbind()
@@ -102,7 +102,7 @@ own.unbind()
 connection.delete(dn)
 assert connection.result["result"] == 0
 
-# Settings of the directory, held against the schema by ldap3 as anything else.
+# ldap3 checks settings of the directory against the schema, like other entries.
 connection.search("cn=config", "(objectClass=pandoConfig)", ldap3.BASE, attributes=["*"])
 (config,) = connection.entries
 assert config.pandoSizeLimit.value == 1000 and config.pandoAnonymousRead.value is False, config

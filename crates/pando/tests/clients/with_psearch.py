@@ -20,12 +20,12 @@ listener = ldap.initialize(url)
 listener.simple_bind_s(admin_dn, password)
 asked = PersistentSearchControl(criticality=True, changeTypes=None, changesOnly=True, returnECs=True)
 search = listener.search_ext(PEOPLE, ldap.SCOPE_SUBTREE, "(objectClass=person)", serverctrls=[asked])
-# Requests after it are answered when it has begun.
+# Once a later request is answered, the persistent search has begun.
 assert listener.whoami_s() == f"dn:{admin_dn}"
 
 
 def hear(count):
-    """So many changes: what, whose DN, the DN before, and the common name."""
+    """Returns the next changes: change type, DN, previous DN, and common name."""
     heard = []
     while len(heard) < count:
         kind, entries, _, _, _, _ = listener.result4(search, all=0, timeout=60, add_ctrls=1)
@@ -45,12 +45,12 @@ changer.rename_s(one, "uid=heard2")
 assert hear(1) == [(RENAME, two, one, [b"Other"])]
 changer.delete_s(two)
 assert hear(1) == [(DELETE, two, None, [b"Other"])]
-# The connection answers others meanwhile, and the search ends on request.
+# The connection answers other requests meanwhile, and the search can be ended.
 assert listener.whoami_s() == f"dn:{admin_dn}"
 listener.abandon(search)
 assert listener.whoami_s() == f"dn:{admin_dn}"
 
-# ldap3 follows aliases by default, and asks for a persistent search only for changes alone.
+# By default, ldap3 dereferences aliases, and its persistent searches return changes only.
 connection = ldap3.Connection(ldap3.Server(url), admin_dn, password, client_strategy=ldap3.ASYNC_STREAM,
                               auto_bind=True, receive_timeout=60)
 heard = connection.extend.standard.persistent_search(
@@ -60,7 +60,7 @@ assert connection.extend.standard.who_am_i() == f"dn:{admin_dn}"
 
 
 def next_change():
-    """What happened, to whom, and the DN before."""
+    """Returns the change type, the DN, and the previous DN."""
     entry = heard.next(block=True, timeout=60)
     assert entry, "nothing was heard for a minute"
     previous = entry["previousDN"]

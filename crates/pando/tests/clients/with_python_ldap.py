@@ -24,7 +24,7 @@ connection.set_option(ldap.OPT_TIMEOUT, 60)
 connection.simple_bind_s(admin_dn, password)
 assert connection.whoami_s() == f"dn:{admin_dn}", connection.whoami_s()
 
-# The schema: found by the root DSE, parsed whole, and consistent in itself.
+# The root DSE names the schema, which can be parsed completely and is consistent.
 subschema_dn = connection.search_subschemasubentry_s("")
 schema = ldap.schema.SubSchema(connection.read_subschemasubentry_s(subschema_dn))
 assert schema.get_obj(ldap.schema.AttributeType, "memberOf") is not None
@@ -41,7 +41,7 @@ for oid in schema.listall(ldap.schema.AttributeType):
     syntax = schema.get_inheritedattr(ldap.schema.AttributeType, oid, "syntax")
     assert schema.get_obj(ldap.schema.LDAPSyntax, syntax) is not None, f"{definition.names}: {syntax}"
 
-# Add and read back: values come back as they were given.
+# Add an entry and read it: values are returned unchanged.
 dn = f"uid=pyldap,{PEOPLE}"
 entry = {
     "objectClass": [b"inetOrgPerson"],
@@ -56,11 +56,11 @@ connection.add_s(dn, ldap.modlist.addModlist(entry))
 assert found_dn == dn
 assert found == entry, (found, entry)
 
-# A filter with everything that wants escaping.
+# A filter with all characters that must be escaped.
 wanted = ldap.filter.filter_format("(description=%s)", ["a \\ backslash, (brackets), * and \u2603"])
 assert len(connection.search_s(PEOPLE, ldap.SCOPE_ONELEVEL, wanted, ["1.1"])) == 1
 
-# Modify by difference, as applications do.
+# Modify by the difference of two entries, as applications do.
 changed = dict(entry, title=[b"Snake"], mail=[b"py@example.com"])
 connection.modify_s(dn, ldap.modlist.modifyModlist(entry, changed))
 assert connection.compare_s(dn, "title", b"snake")
@@ -88,7 +88,7 @@ for search in reversed(searches):
     _, entries = connection.result(search)
     assert len(entries) == 1
 
-# In pages of two: every entry once, and on the last page how many there are.
+# In pages of two: every entry comes once, and the last page has their number.
 everything = ("dc=example,dc=com", ldap.SCOPE_SUBTREE, "(objectClass=*)", ["1.1"])
 names = [name for name, _ in connection.search_s(*everything)]
 control, paged = SimplePagedResultsControl(criticality=True, size=2, cookie=""), []
@@ -109,13 +109,13 @@ dn = f"uid=pyldap2,{PEOPLE}"
 ((_, found),) = connection.search_s(dn, ldap.SCOPE_BASE, attrlist=["uid"])
 assert found == {"uid": [b"pyldap2"]}, found
 
-# Of the values those that pass (RFC 3876).
+# Only the values that match a filter (RFC 3876).
 passing = MatchedValuesControl(criticality=True, filterstr="((title=read)(cn=P*)(title=snake))")
 search = connection.search_ext(dn, ldap.SCOPE_BASE, "(objectClass=*)", serverctrls=[passing])
 ((_, found),) = connection.result(search)[1]
 assert found == {"cn": ["P\u00ffthon Ldap".encode()], "title": [b"Snake"]}, found
 
-# Groups in groups, as clients of Active Directory ask for them, with a cycle.
+# Nested groups, as clients of Active Directory search for them, with a cycle.
 def group(name, *members):
     values = [("objectClass", [b"groupOfNames"]), ("member", [member.encode() for member in members])]
     connection.add_s(f"cn={name},{PEOPLE}", values)
@@ -135,7 +135,7 @@ assert found == {"member;range=1-*": [f"cn=outer,{PEOPLE}".encode()]}, found
 for name in ["inner", "middle", "outer"]:
     connection.delete_s(f"cn={name},{PEOPLE}")
 
-# A part of a sorted list (draft-ietf-ldapext-ldapv3-vlv): its end, and from a value on.
+# A part of a sorted list (draft-ietf-ldapext-ldapv3-vlv): its end, and the part from a value on.
 in_order = [name for name, _ in sorted(connection.search_s(PEOPLE, ldap.SCOPE_ONELEVEL, "(uid=*)", ["uid"]),
                                        key=lambda entry: entry[1]["uid"][0].lower())]
 def part(**window):
@@ -150,7 +150,7 @@ assert part(before_count=1, after_count=0, offset=7, content_count=7) == (len(in
 position, found = part(before_count=0, after_count=0, greater_than_or_equal="PYLDAP2")
 assert found == [dn] and in_order[position - 1] == dn, (position, found)
 
-# The entry before and after a change (RFC 4527), and a delete with everything below.
+# The entry before and after a change (RFC 4527), and a delete of a tree.
 before, after = PreReadControl(criticality=True, attrList=["title"]), PostReadControl(criticality=True, attrList=["*"])
 changed = connection.modify_ext(dn, [(ldap.MOD_REPLACE, "title", [b"read"])], serverctrls=[before, after])
 _, _, _, controls = connection.result3(changed)

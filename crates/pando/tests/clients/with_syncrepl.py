@@ -34,7 +34,7 @@ class Consumer(SimpleLDAPObject, SyncreplConsumer):
 
     def syncrepl_present(self, uuids, refreshDeletes=False):
         if uuids is None:
-            # At the end. Otherwise the deleted entries were named.
+            # Entries that were not named are deleted at the end, unless the refresh named the deleted ones.
             if not refreshDeletes:
                 self.copy = {uuid: entry for uuid, entry in self.copy.items() if uuid in self.present}
             self.present = set()
@@ -79,7 +79,7 @@ assert consumer.poll() == 1
 changer.delete_s(f"uid=sync3,{PEOPLE}")
 assert consumer.poll() == 0 and len(consumer.copy) == count
 
-# As they come: the first part, then each change by itself.
+# refreshAndPersist: first the content, then each change separately.
 consumer.present, consumer.sent = set(), 0
 search = consumer.syncrepl_search(PEOPLE, ldap.SCOPE_SUBTREE, mode="refreshAndPersist", cookie=consumer.cookie,
                                   filterstr="(objectClass=*)", attrlist=["*"])
@@ -98,14 +98,14 @@ changer.modify_s(f"uid=sync4,{PEOPLE}", [(ldap.MOD_REPLACE, "title", [b"green"])
 hear(lambda: named("sync4")[0].get("title") == [b"green"])
 changer.rename_s(f"uid=sync4,{PEOPLE}", "uid=sync5")
 hear(lambda: named("sync5") and not named("sync4"))
-# Out of the content, and in again.
+# A change removes an entry from the content, and another adds it again.
 changer.rename_s(f"uid=sync5,{PEOPLE}", "uid=sync5", "dc=example,dc=com")
 hear(lambda: not named("sync5"))
 changer.rename_s("uid=sync5,dc=example,dc=com", "uid=sync5", PEOPLE)
 hear(lambda: named("sync5"))
 changer.delete_s(f"uid=sync5,{PEOPLE}")
 hear(lambda: len(consumer.copy) == count)
-# Entries elsewhere are not sent; the connection answers others meanwhile.
+# Entries outside the base are not sent. The connection answers other requests meanwhile.
 changer.add_s("ou=elsewhere,dc=example,dc=com", [("objectClass", [b"organizationalUnit"])])
 assert consumer.whoami_s() == f"dn:{admin_dn}"
 consumer.cancel_s(search)

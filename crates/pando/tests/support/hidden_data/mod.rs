@@ -36,17 +36,17 @@ use self::world::{REQUESTERS, World, requester_dn};
 use crate::support::pando::{Pando, Start, command};
 use crate::support::{DEADLINE, Scratch};
 
-/// Requests under one set of rules.
+/// Number of requests under one set of rules.
 const SCENE: usize = 400;
 
-/// Requests to one pair of directories.
+/// Number of requests to one pair of directories.
 const PAIR: usize = 2_500;
 
-/// Requests that are sent at once.
+/// Numbers of requests that are sent at once.
 const READS: usize = 48;
 const WRITES: usize = 24;
 
-/// A scheme that costs little, and mechanisms that a client may begin.
+/// Settings with a fast password scheme, and with mechanisms that a client can use.
 const SETTINGS: &str = "suffixes = ['dc=example,dc=com']
 password_scheme = 'ssha'
 sasl_mechanisms = ['EXTERNAL', 'PLAIN', 'ANONYMOUS', 'SCRAM-SHA-256', 'CRAM-MD5', 'DIGEST-MD5']
@@ -57,29 +57,29 @@ attributetype ( 1.3.6.1.4.1.32473.7 NAME 'friend' EQUALITY distinguishedNameMatc
 '''
 ";
 
-/// Definition by which the values of `friend` become links.
+/// Definition that turns the values of `friend` into links.
 const FRIENDS_ARE_LINKS: &str = "( 1.3.6.1.4.1.32473.7 NAME 'friend' EQUALITY distinguishedNameMatch SYNTAX \
                                  1.3.6.1.4.1.1466.115.121.1.12 X-LINK 'TRUE' )";
 
 /// Counts of a run.
 #[derive(Debug, Default)]
 pub struct Done {
-    /// Requests, each to both servers.
+    /// Number of requests, each sent to both servers.
     pub requests: usize,
-    /// By the names of operations, with the result codes of their answers.
+    /// Numbers of answers, by the operation and the result code.
     pub codes: BTreeMap<(&'static str, u32), usize>,
-    /// Requests with a control, by its name and whether the request succeeded.
+    /// Numbers of requests with a control, by its name.
     pub controls: BTreeMap<&'static str, usize>,
     pub extensions: BTreeMap<&'static str, usize>,
-    /// Answers that were different as they may be.
+    /// Numbers of answers with a permitted difference.
     pub taken: usize,
     pub reordered: usize,
-    /// The difference between the two servers, if there was one.
+    /// The first difference between the two servers that is not permitted.
     pub difference: Option<String>,
 }
 
 impl Done {
-    /// In one line.
+    /// Returns the counts in one line.
     pub fn summary(&self) -> String {
         let mut text = format!("{} requests", self.requests);
         let mut by_code: BTreeMap<u32, usize> = BTreeMap::new();
@@ -91,7 +91,7 @@ impl Done {
     }
 }
 
-/// Sends requests to pairs of servers until `requests` are sent and `time` is over, or an answer differs.
+/// Sends requests to pairs of servers, until `requests` are sent and `time` is over, or until an answer differs.
 pub fn run(seed: u64, requests: usize, time: Duration) -> Done {
     check_tables();
     let mut rng = Rng::with_seed(seed);
@@ -107,7 +107,7 @@ pub fn run(seed: u64, requests: usize, time: Duration) -> Done {
     done
 }
 
-/// Checks that requests can be made of everything in the tables.
+/// Checks that requests can be generated for everything in the server's tables.
 fn check_tables() {
     for known in SUPPORTED_CONTROLS {
         assert!(
@@ -128,11 +128,11 @@ fn check_tables() {
     }
 }
 
-/// Two servers.
+/// Two servers with different hidden data.
 struct Pair {
     servers: [Pando; 2],
     admins: [Connection; 2],
-    /// Each asker's connection to both, the last one anonymous.
+    /// Connections of each requester to both servers; the last one is anonymous.
     links: Vec<[Link; 2]>,
     own: [Own; 2],
     next_id: i32,
@@ -180,7 +180,7 @@ fn serve(scratch: &Scratch, ldif: &str) -> Pando {
     pando
 }
 
-/// Makes the values of `friend` links, and waits for the end.
+/// Turns the values of `friend` into links, and waits until that is done.
 fn convert(admin: &mut Connection) {
     let changes: &[(_, &str, &[&str])] = &[
         (ChangeOperation::Delete, "attributeTypes", &["( 1.3.6.1.4.1.32473.7 NAME 'friend' SUP name )"]),
@@ -197,7 +197,8 @@ fn convert(admin: &mut Connection) {
 }
 
 impl Pair {
-    /// Learns what is of each server, and checks that nothing is offered that this does not ask for.
+    /// Reads the values that identify each server, and checks that these tests cover everything that the root DSE
+    /// lists.
     fn read_root(&mut self) {
         for (admin, own) in self.admins.iter_mut().zip(&mut self.own) {
             let root = admin.entry("", &["*", "+"]).unwrap().unwrap();
@@ -262,7 +263,7 @@ impl Pair {
         self.servers.each_ref().map(|server| Link::open(server.address()))
     }
 
-    /// Some requests, sent at once on one connection.
+    /// Sends some requests at once on one connection.
     fn window(&mut self, dice: &mut Dice<'_>, done: &mut Done) {
         let mut requests = Vec::new();
         match dice.rng.u32(..20) {
@@ -282,13 +283,14 @@ impl Pair {
             }
         }
         let place = dice.rng.usize(..2 * REQUESTERS + 1) / 2;
-        // One that goes on is cancelled at once: it has to be the only one, so that how far it has come is the same.
+        // A search that continues is cancelled at once. It must be the only request, so that both servers reach the
+        // same point.
         for sent in requests.chunk_by(|one, other| !one.follows && !other.follows) {
             if done.difference.is_none() {
                 self.ask(place, sent, dice, done);
             }
         }
-        // Next page of a paged search.
+        // Request the next pages of a paged search.
         let mut paged: Option<TestRequest> = requests
             .into_iter()
             .rev()
@@ -327,7 +329,7 @@ impl Pair {
         all[dice.rng.usize(..all.len())]
     }
 
-    /// Binds, each followed by a question who one is, on a connection of its own.
+    /// Binds on a new connection. A request for the identity follows each bind.
     fn binds(&mut self, dice: &mut Dice<'_>, done: &mut Done) {
         self.links.push(self.open());
         let mechanisms =
@@ -351,13 +353,13 @@ impl Pair {
         self.links.pop();
     }
 
-    /// Sends a request that ends or changes a connection, on one of its own.
+    /// Sends a request that ends or changes a connection, on a new connection.
     fn own_connection(&mut self, dice: &mut Dice<'_>, done: &mut Done) {
         let mut links = self.open();
         let first = dice.request(ControlContext::Search, Kind::Reads);
         let context = if dice.rng.bool() { ControlContext::Unanswered } else { ControlContext::Extended };
         let mut last = dice.request(context, Kind::OfConnection);
-        // The result of a request that changes the connection must be known.
+        // The last request changes the connection, so its result must be known.
         last.controls.retain(|asked| !asked.oid.is_empty());
         let made = [first, last];
         let mut shown = [String::new(), String::new()];
@@ -387,7 +389,7 @@ impl Pair {
         }
     }
 
-    /// Sends requests to both servers and compares the answers.
+    /// Sends requests to both servers, and compares the answers.
     fn ask(&mut self, place: usize, requests: &[TestRequest], dice: &mut Dice<'_>, done: &mut Done) {
         let first = self.next_id;
         self.next_id += requests.len() as i32 * 2;
@@ -446,7 +448,7 @@ impl Pair {
         let mut masked =
             [0, 1].map(|side| all[side].iter().map(|frame| self.own[side].masked(frame)).collect::<Vec<_>>());
         if made.follows {
-            // How far the search has come when it is cancelled depends on the moment.
+            // Leave out messages that depend on the moment at which the search is cancelled.
             let is_end =
                 |frame: &Vec<u8>| matches!(decoded(frame).response, ldap::Response::Intermediate { .. });
             masked.iter_mut().for_each(|frames| frames.retain(|frame| !is_end(frame)));
@@ -466,7 +468,7 @@ impl Pair {
             return;
         }
         if let Some(side) = made.taken_in {
-            // The name is that of the request, however the hidden entry's is spelled.
+            // The message contains the name as the request spells it, not as the hidden entry does.
             let name = match &made.operation {
                 Operation::ModifyDn { new_rdn, .. } => new_rdn.as_str(),
                 Operation::Add { entry, .. } => entry.as_str(),
