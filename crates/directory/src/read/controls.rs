@@ -583,7 +583,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_may_be_about_all_but_what_goes_with_a_bind() {
+    fn rules_may_cover_all_controls_except_those_of_a_bind() {
         let bind_alone = [oids::AUTHORIZATION_IDENTITY_REQUEST];
         for SupportedControl { oid, .. } in SUPPORTED_CONTROLS {
             assert_eq!(Uses::of_oid(oid) == Uses::default(), bind_alone.contains(oid), "{oid}");

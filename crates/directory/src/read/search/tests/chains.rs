@@ -173,7 +173,7 @@ fn member_of_comes_with_all_user_attributes_for_chosen_clients() {
 }
 
 #[test]
-fn what_is_no_chain_is_undefined() {
+fn filters_that_are_not_chains_are_undefined() {
     let directory = sample();
     for filter in [
         format!("(cn:{IN_CHAIN}:=cn=dev,dc=example,dc=com)"),
@@ -226,7 +226,7 @@ fn a_large_group_is_followed_in_slices() {
     assert_eq!(leaves(&found), expected);
 }
 
-/// A group with many members, asserted to be followed to an entry that many other groups name: neither end is short.
+/// A group with many members, and an asserted entry that many other groups name: neither end of the chain is cheap.
 #[test]
 fn a_long_test_is_refused() {
     let mut directory = TestDirectory::with_suffix_entry();

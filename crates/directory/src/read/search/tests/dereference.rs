@@ -60,7 +60,7 @@ fn of(dn: &str, lines: &[String]) -> BTreeMap<String, Vec<String>> {
 }
 
 #[test]
-fn each_name_comes_with_what_is_wanted_of_its_entry() {
+fn each_name_has_the_requested_attributes_of_its_entry() {
     let directory = sample();
     let member = |wanted: &[&str]| dereference_of(true, &[("member", wanted)]);
     let expected =

@@ -74,7 +74,7 @@ fn advance(feed: &mut Feed, directory: &TestDirectory) -> Vec<(ListenerKey, Woke
     }
 }
 
-/// Wakes searches with changes to send. Returns how many were woken and how many ended.
+/// Wakes the searches that have changes to send. Returns how many were woken, and how many ended.
 fn feed_all(feed: &mut Feed, directory: &mut TestDirectory, clients: &mut [Client]) -> (usize, usize) {
     let woken = advance(feed, directory);
     let (count, mut ended) = (woken.len(), 0);
@@ -206,7 +206,7 @@ fn a_rename_ends_nothing_elsewhere() {
     assert_eq!(found, expected);
     assert_eq!(changes(&listeners[2].receive(&mut directory).0), [(ChangeType::Modify, &*group, None)]);
     assert_eq!(listeners[1].receive(&mut directory).0.len(), 2);
-    // Out of one content, into another.
+    // Moves it from one content to another.
     assert_eq!(directory.modify_dn(&low, "ou=low", true, Some(&there)).code, ResultCode::SUCCESS);
     woken(&directory, &mut listeners);
     let kinds = |told: &[super::persistent::Notification]| {
@@ -232,7 +232,7 @@ fn a_rename_ends_nothing_elsewhere() {
 
 /// A move of too many entries ends the searches with these entries in scope, and only those.
 #[test]
-fn a_large_move_ends_those_that_it_touches() {
+fn a_large_move_ends_searches_with_moved_entries_in_scope() {
     let mut directory = TestDirectory::with_suffix_entry();
     let (large, other) = (format!("ou=large,{SUFFIX}"), format!("ou=other,{SUFFIX}"));
     for dn in [&large, &other] {
@@ -271,7 +271,7 @@ fn a_large_move_ends_those_that_it_touches() {
 
 /// A waiting search holds no snapshot, and settings that do not affect reading end no search.
 #[test]
-fn those_that_wait_share_one_snapshot() {
+fn waiting_searches_share_one_snapshot() {
     let mut directory = two_units(false);
     let mut feed = Feed::default();
     let mut clients: Vec<_> = (0..300)
@@ -308,7 +308,7 @@ fn those_that_wait_share_one_snapshot() {
 
 /// Clients that do not read pin snapshots, whose number is limited: the slowest of them end.
 #[test]
-fn those_that_do_not_read_are_cut_off() {
+fn searches_of_clients_that_do_not_read_are_ended() {
     use crate::model::limits::SHARED_SNAPSHOTS_MAX;
     let mut directory = two_units(false);
     let mut feed = Feed::default();

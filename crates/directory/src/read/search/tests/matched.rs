@@ -31,7 +31,7 @@ fn one(directory: &TestDirectory, name: &str, attributes: &[&str], items: &[&str
 }
 
 #[test]
-fn values_come_back_that_pass_an_item() {
+fn only_values_that_match_an_item_are_returned() {
     let mut directory = sample();
     // The first example of the RFC.
     let sean = [

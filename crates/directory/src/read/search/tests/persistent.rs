@@ -541,7 +541,7 @@ fn swapped_names_are_free_when_they_are_sent() {
 
 /// Listening at a hidden base does not reveal that it exists.
 #[test]
-fn a_hidden_base_is_as_one_that_is_not_there() {
+fn a_hidden_base_is_treated_as_missing_by_persistent_searches() {
     let mut directory = with_rules(&BY_NAME);
     let changing = "cn=p1,ou=a,dc=example,dc=com";
     directory.add(changing, &[("objectClass", &["person"]), ("sn", &["s"])]);

@@ -1,4 +1,4 @@
-//! Caches of a snapshot change no answer: a snapshot that has lived through all changes answers like a new one.
+//! Caches of a snapshot never change an answer: an old snapshot that has followed all changes answers like a new one.
 
 use fastrand::Rng;
 use ldap::{ChangeOperation, ResultCode, Scope};
@@ -36,7 +36,7 @@ fn change(directory: &mut TestDirectory, random: &mut Rng) {
 }
 
 #[test]
-fn a_snapshot_that_has_lived_long_says_what_a_new_one_says() {
+fn an_old_snapshot_answers_as_a_new_one() {
     let mut directory = TestDirectory::with_suffix_entry();
     add(&mut directory, GROUP, &[("objectClass", &["groupOfNames"]), ("member", &[SUFFIX])]);
     directory.snapshot.cache_rows(1 << 20);

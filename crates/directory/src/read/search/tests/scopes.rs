@@ -33,7 +33,7 @@ fn scopes() {
 }
 
 #[test]
-fn missing_bases_say_how_far_the_name_goes() {
+fn missing_bases_report_the_matched_dn() {
     let directory = sample();
     let check = |base, code, matched| {
         let found = Question::new(base, Scope::BaseObject, "(objectClass=*)").ask(&directory);

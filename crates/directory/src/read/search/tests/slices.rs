@@ -1,4 +1,4 @@
-//! Slices, limits, and what happens when the directory changes between slices.
+//! Slices, limits, and changes of the directory between slices.
 
 use ldap::{FilterBuf, MessageId, ResultCode, Scope, SearchRequest, SelectionBuf};
 
@@ -140,7 +140,7 @@ fn a_search_can_be_stopped() {
 /// Regression test: timeLimitExceeded came without a text, so it was unknown whether the client's limit or the server's
 /// had passed.
 #[test]
-fn a_search_that_the_settings_stop_says_so() {
+fn a_search_that_a_limit_stops_names_the_limit() {
     let settings = GeneralSettings { time_limit_seconds: 5, ..GeneralSettings::default() };
     let mut directory = TestDirectory::with_settings(settings);
     add(&mut directory, SUFFIX, &[("objectClass", &["domain"]), ("dc", &["example"])]);

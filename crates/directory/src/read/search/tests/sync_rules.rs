@@ -44,7 +44,8 @@ pub(super) fn with_rules(rules: &[&str]) -> TestDirectory {
     directory
 }
 
-/// The requester, wherever its entry is now; another entry with the name, if that one was deleted, and now and then.
+/// The requester, which follows its entry through renames. If the entry is deleted, and now and then, it becomes the
+/// user of another entry with the name.
 #[derive(Default)]
 pub(super) struct ChangingRequester {
     pub(super) id: Option<EntryId>,
