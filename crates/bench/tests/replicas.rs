@@ -54,13 +54,13 @@ fn check(name: &str, servers: &[&str], start: impl Fn(&Path, &Setup, &Data) -> R
 }
 
 #[test]
-fn consumers_of_slapd_have_what_the_provider_answered() {
+fn consumers_of_slapd_receive_the_providers_changes() {
     check("slapd", &["slapd provider", "slapd consumer-1", "slapd consumer-2"], Replicas::openldap);
 }
 
 #[test]
 #[ignore = "needs OpenDJ, which ./dev test-peers fetches"]
-fn a_replica_of_opendj_has_what_the_other_one_answered() {
+fn a_replica_of_opendj_receives_the_others_changes() {
     let pristine: PathBuf =
         std::env::var_os(OpenDj::VARIABLE).expect("PANDO_OPENDJ, as ./dev sets it").into();
     check("opendj", &["OpenDJ replica 1", "OpenDJ replica 2"], |folder, setup, data| {

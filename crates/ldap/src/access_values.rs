@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_go_there_and_back() {
+    fn questions_round_trip() {
         for (attribute, over_tls) in [(None, false), (Some("mail"), true)] {
             let address = attribute.map(|_| "::1");
             let question = AccessQuestion {

@@ -599,7 +599,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_where() {
+    fn errors_have_positions() {
         let check = |text: &str, offset: usize, kind: DnErrorKind| {
             assert_eq!(shape(text), Err((offset, kind)), "{text}");
         };

@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn canonical_texts_come_back() {
+    fn canonical_texts_round_trip() {
         let texts = [
             "(cn=Babs Jensen)",
             "(!(cn=Tim Howes))",
@@ -527,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_where() {
+    fn errors_have_positions() {
         let check = |text: &str, offset: usize, kind: FilterErrorKind| {
             assert_eq!(FilterBuf::parse(text), Err(FilterError { offset, kind }), "{text}");
         };
@@ -576,7 +576,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_no_part_of_a_filter() {
+    fn values_cannot_change_a_filter() {
         assert_eq!(filter_value(r"a*(b)\"), r"a\2a\28b\29\5c");
         for value in ["*", "a)(uid=*", "\\2a", "ü\0", "*)(uid=*"] {
             let filter = FilterBuf::parse(&format!("(cn={})", filter_value(value))).unwrap();

@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_come_back_as_they_were() {
+    fn values_round_trip() {
         let request = HistoryRequest { entry: "cn=a", before: 7 };
         assert_eq!(HistoryRequest::decode(&request.encode()), Some(request));
         let values = FATES.map(|fate| HistoryValues {

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_come_back_and_nothing_else_is_one() {
+    fn values_round_trip_and_others_are_refused() {
         let token = PositionToken { generation: [7; 16], position: 0x0102_0304 };
         let value = token.encode();
         assert_eq!(&value[16..], [0, 0, 0, 0, 1, 2, 3, 4]);

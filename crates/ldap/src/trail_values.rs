@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_come_back_as_they_were() {
+    fn values_round_trip() {
         let from = Some(TrailPosition { segment: 7, offset: 1 << 40 });
         for asked in [TrailRequest::default(), TrailRequest { since_micros: 5, from }] {
             assert_eq!(TrailRequest::decode(&asked.encode()), Some(asked));

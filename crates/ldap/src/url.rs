@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_where() {
+    fn errors_have_positions() {
         let check = |text: &str, offset: usize, kind: LdapUrlErrorKind| {
             assert_eq!(LdapUrl::parse(text), Err(LdapUrlError { offset, kind }), "{text}");
         };

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_none() {
+    fn other_texts_are_not_keys() {
         let long = format!("{} {}", "a".repeat(NAME_SIZE_MAX + 1), "0".repeat(32));
         for bad in [
             &b""[..],

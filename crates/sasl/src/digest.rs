@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_none() {
+    fn other_texts_are_not_keys() {
         let check = |said: &str, expected: &str| match parse(said) {
             Ok(_) => panic!("{said}"),
             Err(error) => assert!(error.to_string().contains(expected), "{said}: {error}"),

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_say_who_gives_tokens_out() {
+    fn failures_name_the_issuer() {
         assert_eq!(failure("invalid_token", "urn:x\""), r#"{"status":"invalid_token"}"#);
         let told = failure("invalid_token", "https://login.example.com/");
         let expected = "https://login.example.com/.well-known/openid-configuration";

@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn shortcuts_say_what_keys_say() {
+    fn shortcuts_agree_with_keys() {
         let schema = Schema::shipped();
         let assertions = [
             "*b*", "*ab*", "a*", "*b", "a*b", "*a*b*", "b*b*b", "*a b*", "*a *", "* b*", "*bab*ab",
@@ -342,7 +342,7 @@ mod tests {
 
     /// A sign is found at every position, by the search in blocks and by the search of single bytes.
     #[test]
-    fn a_sign_is_seen_wherever_it_stands() {
+    fn a_sign_is_found_at_every_position() {
         let form = MatchingRule::find("caseIgnoreSubstringsMatch").unwrap().form();
         let [sign, second] = Sign::of(form, [&b"lazy dog"[..], b"-zz"].into_iter()).map(Option::unwrap);
         assert_eq!((sign.byte, sign.case_bit), (b'z', 0x20));
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rarest_character_may_stand_anywhere() {
+    fn the_rarest_character_may_be_anywhere() {
         let rule = MatchingRule::find("caseIgnoreSubstringsMatch").unwrap();
         for (piece, value, expected) in [
             ("*zebra*", "a Zebra", true),

@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_leave_the_output_alone() {
+    fn failures_leave_the_output_unchanged() {
         for (value, expected) in [
             (&b"ab\xff"[..], Fault::NotUtf8 { offset: 2 }),
             ("é\u{E000}".as_bytes(), Fault::Prohibited { character: '\u{E000}' }),

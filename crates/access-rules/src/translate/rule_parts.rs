@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_read_as_what_is_meant_or_not_given_out() {
+    fn rule_text_parses_as_intended_or_is_refused() {
         let check = |meant: &RuleParts, expected: Result<&str, &str>| match (meant.text("a"), expected) {
             (Ok(text), Ok(expected)) => assert_eq!(text, expected),
             (Err(error), Err(expected)) => assert!(error.contains(expected), "{error}"),

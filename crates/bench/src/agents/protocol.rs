@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_come_back() {
+    fn messages_round_trip() {
         let mut wire = Vec::new();
         send(&mut wire, &Order::Go { at_micros: 7 }).unwrap();
         send(&mut wire, &Word::Ready).unwrap();

@@ -303,7 +303,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn places_that_are_none_are_refused() {
+    fn invalid_places_are_refused() {
         for (text, error) in [
             ("a{n", PatternError::Unclosed),
             ("{random:digits:6}", PatternError::Random("random:digits:6".to_owned())),

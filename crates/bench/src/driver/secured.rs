@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_request_is_one() {
+    fn start_tls_request_decodes() {
         let request =
             ldap::Request::Extended(ldap::ExtendedRequest { name: ldap::oids::START_TLS, value: None });
         let mut message = Vec::new();

@@ -10,7 +10,7 @@ fn html(run: RunResult) -> String {
 }
 
 #[test]
-fn a_clean_run_is_said_to_be_clean() {
+fn a_clean_run_is_reported_as_clean() {
     let page = html(comparison());
     assert!(page.contains("none was wrong") && !page.contains("role=\"alert\""));
     assert!(Report::new(vec![comparison()]).is_clean());
@@ -22,7 +22,7 @@ fn a_clean_run_is_said_to_be_clean() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_said_at_the_top_and_at_its_place() {
+fn problems_are_reported_at_the_top_and_with_the_figure() {
     let page = html(broken());
     assert!(!Report::new(vec![broken()]).is_clean());
     let top = &page[page.find("role=\"alert\"").unwrap()..page.find("id=\"glance\"").unwrap()];
@@ -68,7 +68,7 @@ fn many_workloads_have_a_table_of_all_before_them() {
 }
 
 #[test]
-fn a_run_that_never_began_is_listed_with_the_others() {
+fn a_run_without_requests_is_listed_with_the_others() {
     let mut run = comparison();
     let is_one = |result: &&mut WorkloadResult| {
         result.workload == "m-vault-bind-scram" && result.server.product.starts_with("389")
@@ -110,7 +110,7 @@ fn a_server_that_could_not_be_set_up_is_a_problem_not_a_lack() {
 }
 
 #[test]
-fn loads_stand_in_the_tables_of_loads() {
+fn loads_are_in_the_tables_of_loads() {
     let mut run = comparison();
     let mut loaded = run.workloads[0].clone();
     loaded.workload = "m-vault-load".to_owned();

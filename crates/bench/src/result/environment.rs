@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_says_something() {
+    fn this_machine_is_described() {
         let environment = Environment::detect();
         assert!(environment.kernel.unwrap().starts_with("Linux "));
         assert!(environment.memory_bytes.unwrap() > 0);

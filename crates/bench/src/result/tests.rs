@@ -139,7 +139,7 @@ fn an_incomplete_part_makes_the_whole_incomplete() {
 }
 
 #[test]
-fn files_come_back_as_they_were() {
+fn files_round_trip() {
     let folder = std::env::temp_dir().join(format!("pando-result-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let path = folder.join("run.json");

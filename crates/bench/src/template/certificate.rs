@@ -105,7 +105,7 @@ mod tests {
     use ber::Reader;
 
     #[test]
-    fn it_is_an_attribute_certificate_throughout() {
+    fn certificate_is_a_complete_attribute_certificate() {
         let make = |number| {
             let mut out = Vec::new();
             put_attribute_certificate(number, &mut Seeded::new(number), &mut out);

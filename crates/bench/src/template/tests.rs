@@ -47,7 +47,7 @@ fn values(count: u64, text: &str) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn tags_make_what_they_say() {
+fn tags_generate_their_values() {
     let check = |text: &str, is_right: &dyn Fn(&str) -> bool| {
         for value in values(200, text) {
             assert!(value.len() == 1 && is_right(&value[0]), "{text}: {value:?}");

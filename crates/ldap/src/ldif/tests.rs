@@ -197,7 +197,7 @@ fn records_are_bounded() {
 }
 
 #[test]
-fn failing_input_ends_the_reading() {
+fn input_errors_end_reading() {
     let input = BufReader::new(Cursor::new("dn: a=b\n\ndn: c=d\n").chain(Broken));
     assert_eq!(read_from(input, 100), ["1: a=b ", "line 4: broken disk"]);
 }
