@@ -6,8 +6,8 @@
 //! limits, `pass` or `FAIL`. Random choices follow from one printed seed. The helpers that start a server and write to
 //! it are those of the black-box tests (`crates/pando/tests/support`).
 //!
-//! `./dev assault` builds the release binary and runs this from the repository's root; the binary under attack is
-//! `target/release/pando` below the current folder.
+//! `./dev assault` builds the binary under attack, names it in `PANDO_PROGRAM` at compile time, and runs this from the
+//! repository's root. Without the variable, it is `target/release/pando` below the current folder.
 #![allow(clippy::unwrap_used, reason = "a panic is how an attack fails")]
 
 mod bind_flood;
@@ -44,7 +44,7 @@ use clap::Parser;
 use plan::Plan;
 use report::Report;
 
-/// Attacks the release build of Pando and measures it against the bounds of docs/explanation/security.md.
+/// Attacks Pando and measures it against the bounds of docs/explanation/security.md.
 #[derive(Debug, Parser)]
 #[command(name = "assault")]
 struct Arguments {

@@ -11,11 +11,10 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// The binary under test: the one that Cargo built for this test, or the release build below the current folder
-/// (assault).
-pub const PROGRAM: &str = match option_env!("CARGO_BIN_EXE_pando") {
-    Some(program) => program,
-    None => "target/release/pando",
+/// The binary under test: the one that Cargo built for this test, or the one that `./dev assault` built and names.
+pub const PROGRAM: &str = match (option_env!("CARGO_BIN_EXE_pando"), option_env!("PANDO_PROGRAM")) {
+    (Some(program), _) | (None, Some(program)) => program,
+    (None, None) => "target/release/pando",
 };
 
 /// Options for the start of a server.
