@@ -12,7 +12,7 @@ use crate::model::{Resolved, ResourceType};
 /// Applies the operations to a checked resource in order.
 ///
 /// # Errors
-/// invalidPath, noTarget, mutability, and the errors of [`check_value`](crate::check::check_value).
+/// invalidPath, noTarget, mutability, and the errors of [`crate::check::check_value`].
 pub(crate) fn apply(
     resource: &ResourceType,
     object: &mut Map<String, Value>,
