@@ -8,6 +8,7 @@
 //! When the writer's clock has passed an end time, the writer removes the value with an ordinary record. The position
 //! of this record in the log is the end of the value.
 
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Bound;
 
 use ldap::ResultCode;
@@ -84,18 +85,25 @@ fn without_end_option(
     Ok((AttributeDescription { options, ..description }, Some(until)))
 }
 
-/// End times that a change sets.
+/// End times that a change sets. A request names up to a million values, so each is found by its key.
 #[derive(Debug, Default)]
 pub(crate) struct ValueEnds {
-    given: Vec<(AttributeDescription, KeyedValue, u64)>,
+    given: HashMap<AttributeDescription, EndsByKey>,
     /// Attributes of which the change first removed all values.
-    cleared: Vec<AttributeDescription>,
+    cleared: HashSet<AttributeDescription>,
 }
+
+/// Values of one attribute by their keys, each with its end time, in a fixed order for the record.
+type EndsByKey = BTreeMap<Vec<u8>, (Value, u64)>;
 
 impl ValueEnds {
     /// Returns true if the change sets no end times.
     pub(crate) fn is_empty(&self) -> bool {
-        self.given.is_empty()
+        self.count() == 0
+    }
+
+    fn count(&self) -> usize {
+        self.given.values().map(BTreeMap::len).sum()
     }
 
     /// Sets the end time of values of a new entry.
@@ -109,9 +117,10 @@ impl ValueEnds {
         until: u64,
     ) -> Result<()> {
         if until > 0 {
-            self.given.extend(values.iter().map(|value| (description.clone(), value.clone(), until)));
+            let given = self.given.entry(description.clone()).or_default();
+            given.extend(values.iter().map(|value| (value.key.clone(), (value.value.clone(), until))));
         }
-        check_count(self.given.len())
+        check_count(self.count())
     }
 
     /// Sets the end time of values of an existing entry, replacing their present ones.
@@ -125,17 +134,18 @@ impl ValueEnds {
         values: &ValueList,
         (until, is_lenient): (u64, bool),
     ) -> Result<()> {
+        let given = self.given.entry(description.clone()).or_default();
         for (place, value) in values.iter().enumerate() {
             let stored = stored_end(state, id, description, &value.key)?;
-            if until > 0 && stored == until && !is_lenient && self.find(description, &value.key).is_none() {
+            if until > 0 && stored == until && !is_lenient && !given.contains_key(&value.key) {
                 return Err(OperationError::refused(
                     ResultCode::ATTRIBUTE_OR_VALUE_EXISTS,
                     format!("{text}: the entry already has value {} of the add, with this end", place + 1),
                 ));
             }
-            match self.find(description, &value.key) {
-                Some((.., end)) => *end = until,
-                None => self.given.push((description.clone(), value.clone(), until)),
+            match given.get_mut(&value.key) {
+                Some((_, end)) => *end = until,
+                None => drop(given.insert(value.key.clone(), (value.value.clone(), until))),
             }
         }
         Ok(())
@@ -153,7 +163,7 @@ impl ValueEnds {
         until: u64,
     ) -> Result<()> {
         for (place, value) in values.iter().enumerate() {
-            let given = self.find(description, &value.key).map(|(.., until)| *until);
+            let given = self.find(description, &value.key);
             if given.map_or_else(|| stored_end(state, id, description, &value.key), Ok)? != until {
                 return Err(OperationError::refused(
                     ResultCode::NO_SUCH_ATTRIBUTE,
@@ -167,24 +177,22 @@ impl ValueEnds {
         Ok(())
     }
 
-    fn find(
-        &mut self,
-        description: &AttributeDescription,
-        key: &[u8],
-    ) -> Option<&mut (AttributeDescription, KeyedValue, u64)> {
-        self.given.iter_mut().find(|(of, value, _)| of == description && value.key == key)
+    fn find(&self, description: &AttributeDescription, key: &[u8]) -> Option<u64> {
+        self.given.get(description)?.get(key).map(|(_, until)| *until)
     }
 
     /// Drops the end times of values that are removed.
     pub(crate) fn remove(&mut self, description: &AttributeDescription, values: &ValueList) {
-        self.given.retain(|(of, value, _)| of != description || !values.contains(&value.key));
+        if let Some(given) = self.given.get_mut(description) {
+            values.iter().for_each(|value| drop(given.remove(&value.key)));
+        }
     }
 
     /// Drops the end times of all values of an attribute.
     pub(crate) fn remove_all(&mut self, description: &AttributeDescription) {
-        self.given.retain(|(of, ..)| of != description);
+        self.given.remove(description);
         if !self.cleared.contains(description) {
-            self.cleared.push(description.clone());
+            self.cleared.insert(description.clone());
         }
     }
 
@@ -207,46 +215,50 @@ impl ValueEnds {
                 kept.push((keyed(state, number, value), until));
                 Ok(std::ops::ControlFlow::Continue(()))
             })?;
-            for (value, until) in kept {
-                if self.find(&description, &value.key).is_none()
-                    && entry.contains(&description, &value.key)?
-                {
-                    self.given.push((description.clone(), value, until));
+            let given = self.given.entry(description.clone()).or_default();
+            for (KeyedValue { key, value }, until) in kept {
+                if !given.contains_key(&key) && entry.contains(&description, &key)? {
+                    given.insert(key, (value, until));
                 }
             }
         }
-        let mut settled = Vec::with_capacity(self.given.len());
-        for (description, value, until) in std::mem::take(&mut self.given) {
-            let has_value = entry.contains(&description, &value.key)?;
+        for (description, given) in self.given.iter_mut().filter(|(_, given)| !given.is_empty()) {
             // Replacing an attribute first removes the end times of its values.
-            let stored = match entry.keeps_rows(&description)? {
-                true => stored_end(state, id, &description, &value.key)?,
-                false => 0,
-            };
-            if has_value && stored != until {
-                settled.push((description, value, until));
+            let keeps_stored = entry.keeps_rows(description)?;
+            let mut settled = EndsByKey::new();
+            for (key, (value, until)) in std::mem::take(given) {
+                let stored = if keeps_stored { stored_end(state, id, description, &key)? } else { 0 };
+                if stored != until && entry.contains(description, &key)? {
+                    settled.insert(key, (value, until));
+                }
             }
+            *given = settled;
         }
-        self.given = settled;
-        match self.given.iter().any(|(.., until)| *until > 0) {
-            true => check_count(self.given.len() + count(state.read, id, VALUE_ENDS_MAX)?),
+        match self.given.values().flat_map(BTreeMap::values).any(|(_, until)| *until > 0) {
+            true => check_count(self.count() + count(state.read, id, VALUE_ENDS_MAX)?),
             false => Ok(()),
         }
     }
 
     /// Returns the end times as value changes for a record.
     pub(crate) fn into_changes(self, allocations: &mut Allocations<'_>) -> Vec<ValueChange> {
-        let mut changes: Vec<ValueChange> = Vec::new();
-        for (description, value, until) in self.given {
-            let (attribute, kind) = (allocations.attribute(&description), ValueChangeKind::Until(until));
-            match changes.last_mut() {
-                Some(last) if last.attribute == attribute && last.kind == kind => {
-                    last.values.push(value.value)
-                }
-                _ => changes.push(ValueChange { attribute, kind, values: vec![value.value] }),
+        let mut changes: BTreeMap<(AttrId, u64), Vec<Value>> = BTreeMap::new();
+        let mut all: Vec<_> = self.given.into_iter().filter(|(_, given)| !given.is_empty()).collect();
+        all.sort_by(|(one, _), (other, _)| {
+            (one.type_id.0, &one.options).cmp(&(other.type_id.0, &other.options))
+        });
+        for (description, given) in all {
+            let attribute = allocations.attribute(&description);
+            for (value, until) in given.into_values() {
+                changes.entry((attribute, until)).or_default().push(value);
             }
         }
-        changes
+        let change = |((attribute, until), values)| ValueChange {
+            attribute,
+            kind: ValueChangeKind::Until(until),
+            values,
+        };
+        changes.into_iter().map(change).collect()
     }
 }
 

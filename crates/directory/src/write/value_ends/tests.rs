@@ -323,3 +323,25 @@ fn ends_that_have_no_room_in_a_batch_remain_due() {
     assert_eq!(members(&mut directory), [SUFFIX]);
     check(&directory);
 }
+
+/// A request can name a million values. Each was compared with all others before their number was checked, so one
+/// request of a user kept the writer busy for hours.
+#[test]
+fn ends_of_many_values_are_found_by_their_keys() {
+    let mut directory = directory();
+    let names: Vec<String> = (0..10_000).map(|number| format!("cn=u{number},dc=example,dc=com")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let at = until(1_000);
+    let many = directory.modify(GROUP, &[(Add, &at, &names)]);
+    refused(many, ResultCode::ADMIN_LIMIT_EXCEEDED, "can have an end");
+    // A request that removes the ends again sets few.
+    let kept = &names[..VALUE_ENDS_MAX - 1];
+    let changes = [(Add, at.as_str(), &names[..]), (Delete, at.as_str(), &names[VALUE_ENDS_MAX - 1..])];
+    ok(directory.modify(GROUP, &changes));
+    let mut expected: Vec<_> = kept.iter().map(|dn| format!("{} member {dn}", time(1_000))).collect();
+    expected.sort();
+    assert_eq!(ends(&mut directory), expected);
+    ok(directory.modify(GROUP, &[(Replace, "member", &[kept[0]])]));
+    assert_eq!(ends(&mut directory), [format!("{} member {}", time(1_000), kept[0])]);
+    check(&directory);
+}

@@ -1,5 +1,7 @@
 //! The entry of a record after the record's change.
 
+use std::collections::HashSet;
+
 use schema::{AttributeDescription, TypeId};
 
 use crate::catalog::Shown;
@@ -156,7 +158,7 @@ impl<'a> Changed<'a> {
                 ValueChangeKind::Add => values.extend(bytes(&change.values)),
                 ValueChangeKind::Replace => values = bytes(&change.values),
                 ValueChangeKind::Remove => {
-                    let removed: Vec<_> = bytes(&change.values).iter().map(|value| key(value)).collect();
+                    let removed: HashSet<_> = bytes(&change.values).iter().map(|value| key(value)).collect();
                     values.retain(|value| !removed.contains(&key(value)));
                 }
                 ValueChangeKind::Until(_) => {}
