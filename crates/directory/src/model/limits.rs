@@ -22,6 +22,13 @@ pub const INLINE_VALUE_COUNT_MAX: usize = 64;
 /// [`INLINE_VALUE_COUNT_MAX`], so that an attribute near the limit does not move with every change.
 pub const TABLE_VALUE_COUNT_MIN: usize = 32;
 
+/// Maximum number of attributes (types with their options) of an entry that a request adds, and that one modify names.
+pub const ENTRY_ATTRIBUTES_MAX: usize = 1_024;
+
+/// Maximum number of attributes (types with their options) that all entries together have or had. The catalogue keeps
+/// each in memory, about 500 octets, and never forgets one. Only the administrator can add the second half.
+pub const ATTRIBUTES_MAX: usize = if cfg!(test) { 6_000 } else { 65_536 };
+
 /// Maximum length of a normal key in an index row. The rest of a longer key is replaced by its hash.
 pub const INDEX_KEY_MAX: usize = 256;
 

@@ -35,6 +35,7 @@ use crate::write::permitted;
 use crate::write::relaxed;
 use crate::write::schema_check::{check_attributes, object_class_type, read_classes};
 use crate::write::value_ends::{self, ValueEnds};
+use crate::write::working_entry::check_attribute_count;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -164,6 +165,7 @@ fn add_given(
                 format!("{} has no values: an added attribute needs at least one", attribute.description),
             ));
         }
+        check_attribute_count(entry.len())?;
         if !entry.has(&description)
             && let Some(value) = only_value(deciding.state, &description, attribute.values)?
         {

@@ -40,6 +40,11 @@ impl<'a> NewEntry<'a> {
         NewEntry { catalog, attributes: Vec::with_capacity(TYPICAL_ATTRIBUTE_COUNT) }
     }
 
+    /// Returns the number of attributes that the entry has.
+    pub(crate) fn len(&self) -> usize {
+        self.attributes.len()
+    }
+
     /// Returns true if the entry has the attribute.
     pub(crate) fn has(&self, description: &AttributeDescription) -> bool {
         self.place(description).is_some()

@@ -8,11 +8,14 @@
 //! the final state counts.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
+use ldap::ResultCode;
 use schema::{AttributeDescription, AttributeType, TypeId};
 
 use crate::catalog::Allocations;
 use crate::model::entry::{Content, EntryRow};
+use crate::model::limits::ENTRY_ATTRIBUTES_MAX;
 use crate::model::outcome::OperationError;
 use crate::model::record::{Value, ValueChange, ValueChangeKind};
 use crate::model::rows::{
@@ -227,6 +230,7 @@ impl<'a> WorkingEntry<'a> {
         let place = match self.place(description) {
             Some(place) => place,
             None => {
+                check_attribute_count(self.touched.len())?;
                 let attribute = self.load(description)?;
                 self.touched.push(attribute);
                 self.touched.len() - 1
@@ -245,6 +249,7 @@ impl<'a> WorkingEntry<'a> {
         let place = match self.place(description) {
             Some(place) => place,
             None => {
+                check_attribute_count(self.touched.len())?;
                 let mut attribute = self.describe(description);
                 attribute.before = self.before(&attribute)?;
                 self.touched.push(attribute);
@@ -384,10 +389,11 @@ impl WorkingAttribute {
     fn all(&self, state: &TreeState<'_>, entry: EntryId) -> Result<Vec<Vec<u8>>> {
         let mut all = Vec::new();
         if let (Before::Rows(RowKind::Table, _), true, Some(id)) = (&self.before, self.keeps_rows, self.id) {
+            let removed: HashSet<_> =
+                self.removed.iter().filter_map(|keyed| keyed.value.as_bytes()).collect();
             for row in table_values(state.read, entry, id) {
                 let value = row?.1;
-                let is_removed = |gone: &&KeyedValue| gone.value.as_bytes() == Some(value);
-                if self.removed.iter().find(is_removed).is_none() {
+                if !removed.contains(value) {
                     all.push(value.to_vec());
                 }
             }
@@ -425,6 +431,19 @@ impl WorkingAttribute {
         };
         changes.into_iter().filter(|(_, values)| !values.is_empty()).collect()
     }
+}
+
+/// Checks that an operation may concern one attribute more than `count`. Attributes are looked up one by one, and their
+/// numbers stay in the catalogue, so their number is bounded.
+///
+/// # Errors
+/// adminLimitExceeded.
+pub(crate) fn check_attribute_count(count: usize) -> Result<()> {
+    if count < ENTRY_ATTRIBUTES_MAX {
+        return Ok(());
+    }
+    let text = format!("one request concerns at most {ENTRY_ATTRIBUTES_MAX} attributes, counting options");
+    Err(OperationError::refused(ResultCode::ADMIN_LIMIT_EXCEEDED, text))
 }
 
 /// Returns the differences between `before` and `now`: removals and additions, if removing values and appending others

@@ -3,6 +3,7 @@
 use ldap::{AddRequest, AttributesBuf, Request, ResultCode as Code};
 
 use crate::access::Requester;
+use crate::model::limits::{ATTRIBUTES_MAX, ENTRY_ATTRIBUTES_MAX};
 use crate::model::rows::EntryId;
 use crate::model::settings::GeneralSettings;
 use crate::model::stamp::Stamp;
@@ -307,4 +308,41 @@ fn refuses_entries_deeper_than_the_limit() {
     let outcome = directory.add(&format!("ou=x,{dn}"), &[("objectClass", &["organizationalUnit"])]);
     refused(outcome, Code::UNWILLING_TO_PERFORM, "256 levels deep");
     assert!(directory.read(&dn).is_some());
+}
+
+/// Clients choose options freely, and the catalogue keeps the number of each attribute with its options for ever.
+#[test]
+fn attributes_with_new_options_are_limited_by_request_and_in_total() {
+    let mut directory = TestDirectory::with_suffix_entry();
+    let name = |number: usize| format!("description;x-{number}");
+    let person = |range: std::ops::Range<usize>| -> Vec<String> { range.map(name).collect() };
+    let add = |directory: &mut TestDirectory, cn: usize, names: &[String]| {
+        let mut all: Vec<(&str, &[&str])> = PERSON.to_vec();
+        all.extend(names.iter().map(|name| (name.as_str(), &["x"][..])));
+        directory.add(&format!("cn={cn},dc=example,dc=com"), &all)
+    };
+    let text = "one request concerns at most 1024 attributes";
+    refused(add(&mut directory, 1, &person(0..ENTRY_ATTRIBUTES_MAX)), Code::ADMIN_LIMIT_EXCEEDED, text);
+    ok(add(&mut directory, 1, &person(0..1_000)));
+    let names = person(0..ENTRY_ATTRIBUTES_MAX + 1);
+    let replaced: Vec<_> =
+        names.iter().map(|name| (ldap::ChangeOperation::Replace, name.as_str(), &[][..])).collect();
+    refused(directory.modify("cn=1,dc=example,dc=com", &replaced), Code::ADMIN_LIMIT_EXCEEDED, text);
+    directory.change_settings(|settings| {
+        settings.general.access_rules = vec!["all: allow read, write, add to authenticated".to_owned()];
+    });
+    let administrator = directory.requester.clone();
+    let user = Requester::User { id: EntryId(1), dn: SUFFIX.to_owned() };
+    let first = |directory: &TestDirectory| directory.snapshot.state().catalog.attributes().len() / 1_000;
+    for (requester, max) in [(user, ATTRIBUTES_MAX / 2), (administrator, ATTRIBUTES_MAX)] {
+        directory.requester = requester;
+        let mut number = 1_000 * first(&directory);
+        let mut outcome = add(&mut directory, number, &person(number..number + 1_000));
+        while number < max && outcome.code == Code::SUCCESS {
+            number += 1_000;
+            outcome = add(&mut directory, number, &person(number..number + 1_000));
+        }
+        refused(outcome, Code::ADMIN_LIMIT_EXCEEDED, &format!("have {max} attributes, counting options"));
+        ok(add(&mut directory, 77_000 + max, &person(0..1_000)));
+    }
 }
