@@ -128,6 +128,17 @@ pub enum OperationError {
 }
 
 impl OperationError {
+    /// Returns true if the requester may not make the change, or may not know of the entry.
+    pub(crate) fn is_about_rights(&self) -> bool {
+        match self {
+            OperationError::NoSuchObject { .. } => true,
+            OperationError::Refused { code, .. } => {
+                [ResultCode::INSUFFICIENT_ACCESS_RIGHTS, ResultCode::STRONGER_AUTH_REQUIRED].contains(code)
+            }
+            _ => false,
+        }
+    }
+
     /// Returns a refusal with its code and a diagnostic text.
     pub fn refused(code: ResultCode, diagnostic: impl Into<String>) -> OperationError {
         OperationError::Refused { code, diagnostic: diagnostic.into(), policy: None }

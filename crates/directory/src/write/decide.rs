@@ -37,9 +37,16 @@ pub fn decide(
 ) -> Result<Option<Record>> {
     let deciding = Deciding { state, context, controls, stamp, csn };
     if !state.catalog.next_numbers.is_empty()
-        && let Some(numbered) = next_number::number(state, request)?
+        && let Some(numbered) = next_number::number(state, request, false)?
     {
-        return decide_numbered(deciding, &numbered.request());
+        let decided = decide_numbered(deciding, &numbered.request());
+        // A search for a free number examines many. A requester without the right to the change causes none.
+        if !numbered.stands_in || decided.as_ref().is_err_and(OperationError::is_about_rights) {
+            return decided;
+        }
+        if let Some(numbered) = next_number::number(state, request, true)? {
+            return decide_numbered(deciding, &numbered.request());
+        }
     }
     decide_numbered(deciding, request)
 }

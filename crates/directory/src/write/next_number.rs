@@ -29,7 +29,13 @@ type Result<T> = std::result::Result<T, OperationError>;
 const NEXT: &[u8] = b"{next}";
 
 /// The content of a request after `{next}` was replaced by numbers.
-pub(crate) enum Numbered<'r> {
+pub(crate) struct Numbered<'r> {
+    content: Content<'r>,
+    /// Whether a number only stands in for the next one, which takes a long search.
+    pub(crate) stands_in: bool,
+}
+
+enum Content<'r> {
     Add(&'r str, AttributesBuf),
     Modify(&'r str, ChangesBuf),
 }
@@ -37,25 +43,31 @@ pub(crate) enum Numbered<'r> {
 impl Numbered<'_> {
     /// Returns the request.
     pub(crate) fn request(&self) -> Request<'_> {
-        match self {
-            Numbered::Add(entry, attributes) => {
+        match &self.content {
+            Content::Add(entry, attributes) => {
                 Request::Add(AddRequest { entry, attributes: attributes.as_attributes() })
             }
-            Numbered::Modify(object, changes) => {
+            Content::Modify(object, changes) => {
                 Request::Modify(ModifyRequest { object, changes: changes.as_changes() })
             }
         }
     }
 }
 
-/// Replaces the values `{next}` of attributes for which a rule defines numbers. Returns `None` if there are none.
+/// Replaces the values `{next}` of attributes for which a rule defines numbers. Returns `None` if there are none. At
+/// the end of a range, only `may_search` allows the search for a free number; otherwise the first of the range stands
+/// in.
 ///
 /// # Errors
 /// constraintViolation if no number is free; busy while an index is being built.
-pub(crate) fn number<'r>(state: TreeState<'_>, request: &Request<'r>) -> Result<Option<Numbered<'r>>> {
+pub(crate) fn number<'r>(
+    state: TreeState<'_>,
+    request: &Request<'r>,
+    may_search: bool,
+) -> Result<Option<Numbered<'r>>> {
     match request {
         Request::Add(request) => {
-            let mut chosen = Chosen::new(state, request.entry);
+            let mut chosen = Chosen::new(state, request.entry, may_search);
             if !request.attributes.iter().any(|given| chosen.rule(given.description, given.values).is_some())
             {
                 return Ok(None);
@@ -65,10 +77,11 @@ pub(crate) fn number<'r>(state: TreeState<'_>, request: &Request<'r>) -> Result<
                 let values = chosen.values(given.description, given.values)?;
                 attributes.push(given.description, values);
             }
-            Ok(Some(Numbered::Add(request.entry, attributes)))
+            let content = Content::Add(request.entry, attributes);
+            Ok(Some(Numbered { content, stands_in: chosen.stands_in }))
         }
         Request::Modify(request) => {
-            let mut chosen = Chosen::new(state, request.object);
+            let mut chosen = Chosen::new(state, request.object, may_search);
             let is_given = |operation| matches!(operation, ChangeOperation::Add | ChangeOperation::Replace);
             let asks = |change: &ldap::Change<'_>| {
                 let given = &change.attribute;
@@ -88,7 +101,8 @@ pub(crate) fn number<'r>(state: TreeState<'_>, request: &Request<'r>) -> Result<
                     false => changes.push(change.operation, given.description, given.values.iter()),
                 }
             }
-            Ok(Some(Numbered::Modify(request.object, changes)))
+            let content = Content::Modify(request.object, changes);
+            Ok(Some(Numbered { content, stands_in: chosen.stands_in }))
         }
         _ => Ok(None),
     }
@@ -100,11 +114,13 @@ struct Chosen<'a> {
     dn: &'a str,
     /// Numbers chosen so far, by the place of their rule.
     numbers: Vec<(usize, i64)>,
+    may_search: bool,
+    stands_in: bool,
 }
 
 impl<'a> Chosen<'a> {
-    fn new(state: TreeState<'a>, dn: &'a str) -> Chosen<'a> {
-        Chosen { state, dn, numbers: Vec::new() }
+    fn new(state: TreeState<'a>, dn: &'a str, may_search: bool) -> Chosen<'a> {
+        Chosen { state, dn, numbers: Vec::new(), may_search, stands_in: false }
     }
 
     /// Returns the first rule for an attribute that has `{next}` among its values, with the rule's place.
@@ -131,7 +147,14 @@ impl<'a> Chosen<'a> {
             let number = match self.numbers.iter().find(|(known, _)| *known == place) {
                 Some((_, number)) => *number,
                 None => {
-                    let number = next(self.state, rule)?;
+                    let number = match after_highest(self.state, rule)? {
+                        Some(number) => number,
+                        None if self.may_search => lowest_free(self.state, rule)?,
+                        None => {
+                            self.stands_in = true;
+                            rule.range.0
+                        }
+                    };
                     self.numbers.push((place, number));
                     number
                 }
@@ -143,26 +166,37 @@ impl<'a> Chosen<'a> {
     }
 }
 
-/// Returns the next number of a rule that no attribute of its types uses.
-fn next(state: TreeState<'_>, rule: &NextNumberRule) -> Result<i64> {
-    let (from, to) = rule.range;
+/// Returns the indexes of a rule's attribute types.
+fn indexes(state: TreeState<'_>, rule: &NextNumberRule) -> Result<Vec<AttrId>> {
     let mut bases = Vec::new();
     for type_id in &rule.types {
         bases.extend(indexed(state, *type_id, "next_numbers")?.map(|def| def.id));
     }
+    Ok(bases)
+}
+
+/// Returns the number after the highest that an attribute of the rule's types has; `None` at the end of the range.
+fn after_highest(state: TreeState<'_>, rule: &NextNumberRule) -> Result<Option<i64>> {
+    let (from, to) = rule.range;
     let mut highest = None;
-    for base in &bases {
+    for base in &indexes(state, rule)? {
         let range = (index_row(state, *base, from), index_row(state, *base, to));
         let range = (Bound::Included(&range.0[..]), Bound::Included(&range.1[..]));
         if let Some(row) = state.read.scan_keys(INDEX, range, Direction::Backward).next() {
             highest = highest.max(number_of(row?.0));
         }
     }
-    match highest {
-        None => return Ok(from),
-        Some(highest) if highest < to => return Ok(highest + 1),
-        Some(_) => {}
-    }
+    Ok(match highest {
+        None => Some(from),
+        Some(highest) if highest < to => Some(highest + 1),
+        Some(_) => None,
+    })
+}
+
+/// Returns the lowest number of a rule that no attribute of its types has.
+fn lowest_free(state: TreeState<'_>, rule: &NextNumberRule) -> Result<i64> {
+    let (from, to) = rule.range;
+    let bases = indexes(state, rule)?;
     let (mut number, mut examined) = (from, 0);
     loop {
         let before = number;

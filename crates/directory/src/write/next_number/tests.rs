@@ -3,6 +3,7 @@
 use ldap::ChangeOperation::{Add, Delete, Replace};
 use ldap::ResultCode as Code;
 
+use crate::access::Requester;
 use crate::model::outcome::Outcome;
 use crate::testing::{SUFFIX, TestDirectory};
 
@@ -130,4 +131,20 @@ fn wrong_ranges_are_refused() {
         let refused = refused.expect_err(rule).to_string();
         assert!(refused.starts_with("next_numbers[0]: ") && refused.contains(what), "{rule}: {refused}");
     }
+}
+
+/// The search for a free number examines up to 100,000 of them on the writer, so it is only made for requesters that
+/// may make the change.
+#[test]
+fn requesters_without_the_right_get_no_number() {
+    let mut directory = directory(&["posix: uidNumber, gidNumber from 100 to 101"]);
+    gets(&mut directory, "a", "people", "100");
+    gets(&mut directory, "b", "people", "101");
+    let full = add(&mut directory, &dn("c", "people"), NEXT, &["1"]);
+    assert_eq!(full.code, Code::CONSTRAINT_VIOLATION);
+    directory.requester = Requester::Anonymous;
+    let refused = add(&mut directory, &dn("c", "people"), NEXT, &["1"]);
+    assert_eq!(refused.code, Code::STRONGER_AUTH_REQUIRED, "{}", refused.diagnostic);
+    let refused = directory.modify(&dn("a", "people"), &[(Replace, "uidNumber", NEXT)]);
+    assert_eq!(refused.code, Code::STRONGER_AUTH_REQUIRED, "{}", refused.diagnostic);
 }
