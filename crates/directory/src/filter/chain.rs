@@ -122,6 +122,8 @@ pub(crate) struct Chains {
     all: Vec<Chain>,
     /// Number of links read since the last [`take_cost`](Chains::take_cost).
     links_read: u64,
+    /// The entry that was tested last, and the number of links read to decide about it, for all items.
+    decided: Option<(EntryId, u64)>,
 }
 
 impl Chains {
@@ -133,6 +135,8 @@ impl Chains {
         asker: Option<&GroupsOf>,
         id: EntryId,
     ) -> Result<bool> {
+        let (start, before) =
+            (self.links_read, self.decided.filter(|(last, _)| *last == id).map_or(0, |(_, read)| read));
         let place = match self.all.iter().position(|chain| chain.is_of(item)) {
             Some(place) => place,
             None => {
@@ -145,7 +149,11 @@ impl Chains {
             }
         };
         let Some(chain) = self.all.get_mut(place) else { return Ok(false) };
-        chain.leads_from(id.0, &mut Links { state, asker, read: &mut self.links_read })
+        // A filter has thousands of items, so the limit is that of the entry.
+        let max = CHAIN_LINKS_MAX.saturating_sub(before);
+        let leads = chain.leads_from(id.0, max, &mut Links { state, asker, read: &mut self.links_read });
+        self.decided = Some((id, before + (self.links_read - start)));
+        leads
     }
 
     /// Adds the cost of testing which of `group_count` dynamic groups describe an entry.
@@ -294,7 +302,11 @@ impl Chain {
         Ok(is_new)
     }
 
-    fn leads_from(&mut self, id: u64, links: &mut Links<'_, '_>) -> Result<bool> {
+    /// Returns true if a chain leads from an entry to the target.
+    ///
+    /// # Errors
+    /// adminLimitExceeded if that takes more than `max` links; the store failed.
+    fn leads_from(&mut self, id: u64, max: u64, links: &mut Links<'_, '_>) -> Result<bool> {
         if self.reached.contains(&id) {
             return Ok(true);
         }
@@ -319,7 +331,7 @@ impl Chain {
                 Some(_) if self.reached.len() >= CHAIN_CACHED_MAX => u64::MAX,
                 Some(Reverse((back, _))) => *back,
             };
-            if *links.read - start + ahead.min(back) > CHAIN_LINKS_MAX {
+            if *links.read - start + ahead.min(back) > max {
                 return Err(too_long());
             }
             let met = match back <= ahead {

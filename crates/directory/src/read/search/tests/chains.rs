@@ -253,6 +253,32 @@ fn a_long_test_is_refused() {
     }
 }
 
+/// A filter has up to 4,096 items. Each of them was allowed the limit of an entry, so that the test of one entry took
+/// minutes on an event loop or, in an assertion, on the writer.
+#[test]
+fn all_items_of_a_filter_share_the_limit_of_an_entry() {
+    let mut directory = TestDirectory::with_suffix_entry();
+    let count = usize::try_from(CHAIN_LINKS_MAX).unwrap();
+    let ghosts: Vec<String> = (0..count).map(|number| format!("p{number}")).collect();
+    ghosts.iter().for_each(|name| add_person(&mut directory, name, &[]));
+    let members: Vec<&str> = ghosts.iter().map(String::as_str).collect();
+    add_group(&mut directory, "big", &members);
+    let asserted = ["x", "y", "z"];
+    for name in asserted {
+        add_person(&mut directory, name, &[]);
+        (0..count / 5).for_each(|number| add_group(&mut directory, &format!("{name}{number}"), &[name]));
+    }
+    let item = |name: &str| format!("(member:{IN_CHAIN}:=cn={name},{SUFFIX})");
+    let mut code = |base: &str, filter: &str| {
+        directory.search(&format!("cn={base},{SUFFIX}"), Scope::BaseObject, filter, &["1.1"]).code
+    };
+    for name in asserted {
+        assert_eq!(code("big", &item(name)), ResultCode::SUCCESS);
+    }
+    let all = format!("(|{})", asserted.map(item).concat());
+    assert_eq!(code("big", &all), ResultCode::ADMIN_LIMIT_EXCEEDED);
+}
+
 /// Nested memberships after 10,000 random changes of links equal those of a plain model, cycles included.
 #[test]
 fn random_changes_of_groups_are_those_of_a_plain_model() {
