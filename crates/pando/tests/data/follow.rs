@@ -38,6 +38,11 @@ const EQUAL_MAX: Duration = Duration::from_secs(180);
 /// Waits until both servers have the same entries, without comparing the attributes in `leave_out`.
 #[track_caller]
 fn equal(scratch: &Scratch, source: SocketAddr, copy: &Pando, leave_out: &[&str]) {
+    equal_within(EQUAL_MAX, scratch, source, copy, leave_out);
+}
+
+#[track_caller]
+fn equal_within(max: Duration, scratch: &Scratch, source: SocketAddr, copy: &Pando, leave_out: &[&str]) {
     let password = scratch.join("password");
     let (source, copy) = (format!("ldap://{source}"), format!("ldap://{}", copy.address()));
     let bind = ["--bind-dn", ADMIN_DN, "--password-file", password.to_str().unwrap(), "--operational"];
@@ -46,7 +51,7 @@ fn equal(scratch: &Scratch, source: SocketAddr, copy: &Pando, leave_out: &[&str]
     let compare = [&["compare", &source, &copy], &bind[..], &base, &leave_out].concat();
     let mut last = String::new();
     let equal = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        until_within(EQUAL_MAX, "an equal copy", || {
+        until_within(max, "an equal copy", || {
             let run = command(&compare, None);
             last = format!("{}{}", run.stdout, run.stderr);
             run.stderr
