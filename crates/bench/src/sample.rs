@@ -79,7 +79,7 @@ pub enum UnsupportedSuffix {
 /// The suffix does not begin with an RDN of dc, o, ou, c, l or st.
 pub fn organisation(suffix: &str) -> Result<impl Iterator<Item = SampleEntry> + use<>, UnsupportedSuffix> {
     let dn = Dn::parse(suffix).map_err(|_| UnsupportedSuffix::NotADn(suffix.to_owned()))?;
-    let first = suffix_entry(suffix, &dn)?;
+    let first = suffix_entry(suffix)?.sample();
     let mut seeded = Seeded::new(SEED);
     let people = people::roster(&mut seeded);
     let sample = Sample { suffix: suffix.to_owned(), mail_domain: mail_domain(&dn), people };
@@ -188,8 +188,13 @@ impl Sample {
     }
 }
 
-/// Returns the suffix's own entry, of the class that its naming attribute needs.
-fn suffix_entry(suffix: &str, dn: &Dn<'_>) -> Result<SampleEntry, UnsupportedSuffix> {
+/// Returns the suffix's own entry, of the class that its naming attribute needs. The organization of a domain has the
+/// name of the domain.
+///
+/// # Errors
+/// The suffix does not begin with an RDN of dc, o, ou, c, l or st.
+pub fn suffix_entry(suffix: &str) -> Result<SampleEntry, UnsupportedSuffix> {
+    let dn = Dn::parse(suffix).map_err(|_| UnsupportedSuffix::NotADn(suffix.to_owned()))?;
     let Some(naming) = dn.rdn().and_then(|rdn| rdn.avas.first()) else {
         return Err(UnsupportedSuffix::NotADn(suffix.to_owned()));
     };
@@ -205,10 +210,23 @@ fn suffix_entry(suffix: &str, dn: &Dn<'_>) -> Result<SampleEntry, UnsupportedSuf
     for ava in dn.rdn().into_iter().flat_map(|rdn| rdn.avas) {
         builder = builder.octets(ava.attribute, vec![ava.value.to_vec()]);
     }
-    if classes.contains(&"dcObject") {
-        builder = builder.text("o", ORGANISATION_NAME);
+    let has_name = builder.0.attributes.iter().any(|(name, _)| name.eq_ignore_ascii_case("o"));
+    if classes.contains(&"dcObject") && !has_name {
+        builder = builder.octets("o", vec![naming.value.to_vec()]);
     }
-    Ok(builder.text("description", "The sample organisation: nothing here is real").done())
+    Ok(builder.done())
+}
+
+impl SampleEntry {
+    /// Turns the entry of a suffix into that of the sample.
+    fn sample(mut self) -> SampleEntry {
+        let is_domain = self.attributes.iter().any(|(name, _)| name.eq_ignore_ascii_case("dc"));
+        let organization = self.attributes.iter_mut().find(|(name, _)| name == "o");
+        if let Some((_, values)) = organization.filter(|_| is_domain) {
+            *values = vec![ORGANISATION_NAME.as_bytes().to_vec()];
+        }
+        Builder(self).text("description", "The sample organisation: nothing here is real").done()
+    }
 }
 
 /// Returns the mail domain: example.com for `dc=example,dc=com`, and for a suffix of other attributes.

@@ -183,15 +183,14 @@ fn fill(node: &Path, settings: &Path, answers: &Answers) -> Result<String, InitE
         return Ok(format!("{}\n", sample::load(&mut opened)?));
     }
     let suffix = answers.suffix.as_str();
-    let Ok(mut entries) = bench::sample::organisation(suffix) else {
+    let Ok(top) = bench::sample::suffix_entry(suffix) else {
         return Ok(format!("add the entry {suffix} with `pando change`: its classes are not known\n"));
     };
-    let top = entries.next().map(|entry| (entry.dn, entry.attributes));
     let units = ["people", "groups"].map(|unit| {
         let attribute = |name: &str, value: &str| (name.to_owned(), vec![value.as_bytes().to_vec()]);
         let attributes = vec![attribute("objectClass", "organizationalUnit"), attribute("ou", unit)];
         (format!("ou={unit},{suffix}"), attributes)
     });
-    opened.load(top.into_iter().chain(units))?;
+    opened.load(std::iter::once((top.dn, top.attributes)).chain(units))?;
     Ok(String::new())
 }

@@ -43,6 +43,9 @@ fn a_server_is_set_up_once() {
     assert!(admin.bind("cn=admin", password.trim_end()).unwrap().is_success());
     let found = admin.search("dc=example,dc=org", Scope::WholeSubtree, "(objectClass=*)", &["1.1"]).unwrap();
     assert_eq!(found.entries.len(), 3, "{found:?}");
+    let top = admin.entry("dc=example,dc=org", &["*"]).unwrap().unwrap();
+    assert_eq!(top.texts("o"), ["example"], "nothing of the sample is in a directory without it");
+    assert_eq!(top.texts("description"), [""; 0]);
     let node = folder.join("node.toml");
     let node = node.to_str().unwrap();
     command(&["user", "add", "--node", node, "anna"], None).expect_code(0);
