@@ -2,12 +2,14 @@
 
 use super::*;
 
-/// Starts slapd with an access log in this folder.
+/// Starts slapd with an access log in this folder. It lists content synchronization, because the module is loaded, and
+/// refuses it, because the database has no overlay.
 fn source(folder: &Scratch) -> (Slapd, std::path::PathBuf) {
     let log = folder.join("log");
     std::fs::create_dir(&log).unwrap();
     let global = format!(
-        "moduleload accesslog\ndatabase mdb\nsuffix cn=accesslog\nrootdn {ADMIN_DN}\ndirectory {}\n\
+        "moduleload accesslog\nmoduleload syncprov\n\
+         database mdb\nsuffix cn=accesslog\nrootdn {ADMIN_DN}\ndirectory {}\n\
          index entryCSN,objectClass,reqResult eq\n",
         log.display()
     );

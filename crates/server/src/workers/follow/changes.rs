@@ -12,7 +12,7 @@ use client::{ClientError, Connection, Received};
 use directory::follow::{SourceEntry, identifier, uuid_text};
 use ldap::{
     Control, Controls, ControlsBuf, DirSyncDone, DirSyncRequest, FilterBuf, PagedResults, Request, Response,
-    ResultCode, Scope, SearchEntry, SearchRequest, SelectionBuf, SyncUuid, oids,
+    ResultCode, Scope, SearchEntry, SearchRequest, SelectionBuf, SyncRequest, SyncUuid, oids,
 };
 
 use super::{FollowError, NO_ENTRY, cookie, source};
@@ -112,9 +112,9 @@ impl Kind {
 }
 
 impl ChangeList {
-    /// Returns the list of changes of a source. Returns `None` if the source has content synchronization, or no list
-    /// either.
-    pub(crate) fn find(connection: &mut Connection) -> Result<Option<ChangeList>> {
+    /// Returns the list of changes of a source. Returns `None` if the source has content synchronization of the entry
+    /// `base`, or no list either.
+    pub(crate) fn find(connection: &mut Connection, base: &str) -> Result<Option<ChangeList>> {
         let names = [
             "supportedControl",
             "changelog",
@@ -125,7 +125,7 @@ impl ChangeList {
         ];
         let Some(root) = connection.entry("", &names)? else { return Ok(None) };
         let has = |oid: &str| root.texts("supportedControl").iter().any(|known| known == oid);
-        if has(oids::SYNC_REQUEST) {
+        if has(oids::SYNC_REQUEST) && is_synchronized(connection, base)? {
             return Ok(None);
         }
         let text = |name: &str| root.text(name);
@@ -455,6 +455,20 @@ fn access_log(connection: &mut Connection, contexts: &[String]) -> Result<Option
         }
     }
     Ok(None)
+}
+
+/// Returns false if the source refuses content synchronization of an entry. slapd lists the control for all databases
+/// as soon as the module syncprov is loaded.
+fn is_synchronized(connection: &mut Connection, base: &str) -> Result<bool> {
+    let sync = SyncRequest { persists: false, cookie: None, reload_hint: false }.encode();
+    let control = Control { oid: oids::SYNC_REQUEST, critical: true, value: Some(&sync) };
+    let controls = ControlsBuf::from_iter([control]);
+    let filter = FilterBuf::parse("(!(objectClass=*))").map_err(ClientError::Filter)?;
+    let selection = SelectionBuf::from_iter(["1.1"]);
+    let (filter, selection) = (filter.as_filter(), selection.as_selection());
+    let request = SearchRequest::new(base, Scope::BaseObject, filter, selection);
+    let last = connection.search_each::<ClientError>(request, controls.as_controls(), |_| Ok(()))?;
+    Ok(code(&last).0 != ResultCode::UNAVAILABLE_CRITICAL_EXTENSION)
 }
 
 /// Checks that a change has the same provider as the last one. CSNs of different providers are not in ascending order

@@ -140,7 +140,7 @@ impl<'f> Session<'f> {
         self.reread = self.follow.directory.snapshot()?.position()?;
         let mut connection = source::connect(&self.follow.settings)?;
         connection.set_timeout(FOLLOW_LOOK)?;
-        let list = ChangeList::find(&mut connection)?;
+        let list = ChangeList::find(&mut connection, self.follow.settings.source_base())?;
         self.follow.figures.connections.fetch_add(1, Ordering::Relaxed);
         self.follow.figures.set_stage(FollowStage::Refreshing);
         if let Some(list) = list {
