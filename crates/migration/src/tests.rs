@@ -61,6 +61,10 @@ overlay constraint
 constraint_attribute mail count 3
 constraint_attribute telephoneNumber regex ^[+][0-9]+$
 constraint_attribute cn,sn regex A|B
+constraint_attribute departmentNumber uri ldap:///ou=units,dc=example,dc=com?ou?one?(objectClass=top)
+constraint_attribute roomNumber uri \"ldap:///?roomNumber?sub?\" restrict=ldap:///dc=example,dc=com??sub?(title=a)
+constraint_attribute title uri ldap:///dc=example,dc=com?cn,sn?sub
+constraint_attribute manager uri ldap:///dc=example,dc=com?member?sub
 constraint_attribute description set \"[x]\"
 overlay ppolicy
 ppolicy_default cn=default,ou=policies,dc=example,dc=com
@@ -83,6 +87,10 @@ fn a_slapd_conf_becomes_settings_and_decisions() {
             "\"limit1: mail at most 3 values\",",
             "\"limit2: telephoneNumber like '[+][0-9]+'\",",
             "\"limit3: cn, sn like '.*(?:A|B).*'\",",
+            "\"limit4: departmentNumber from 'ldap:///ou=units,dc=example,dc=com?ou?one?(objectClass=top)'\",",
+            "\"limit5: roomNumber from 'ldap:///dc=example,dc=com?roomNumber?sub' matching '(title=a)'\",",
+            "ou = [\"equality\", \"ordering\"]",
+            "roomNumber = [\"equality\", \"ordering\"]",
             "\"member\",",
             "\"manager\",",
             "administrator = \"cn=admin,dc=example,dc=com\"",
@@ -107,6 +115,8 @@ fn a_slapd_conf_becomes_settings_and_decisions() {
         "index of unheardOf",
         "olclimits: dn.regex",
         "referential integrity of cn",
+        "constraint title uri",
+        "constraint manager uri",
         "constraint description set",
         "overlay rwm",
         "olcmemberofgroupoc: groupOfURLs",

@@ -1,5 +1,6 @@
 //! The overlays of a database: slapo-*(5).
 
+use directory::index::IndexKinds;
 use ldap::LdapUrl;
 
 use super::{NEEDLESS, quoted, words_of};
@@ -168,37 +169,67 @@ fn unique(entry: &ConfigEntry, suffix: &str, found: &mut Found) {
 /// Reads `olcConstraintAttribute: ATTRIBUTES KIND VALUE [restrict=URL]`.
 fn constraint(entry: &ConfigEntry, text: &str, suffix: &str, found: &mut Found) {
     let words = words_of(without_number(text));
-    let mut refuse = |why: &str| found.decide(&entry.dn, format!("constraint {text}"), why);
+    match limit(&words, suffix, found) {
+        Ok(Limit { text, source }) => {
+            if let Some(source) = source {
+                found.add_index(&entry.dn, &source, IndexKinds::EQUALITY);
+            }
+            let number = found.lists.get("value_limits").map_or(0, Vec::len) + 1;
+            found.list("value_limits", format!("limit{number}: {text}"));
+        }
+        Err(why) => found.decide(&entry.dn, format!("constraint {text}"), why),
+    }
+}
+
+/// A limit of values.
+struct Limit {
+    /// Text without the name.
+    text: String,
+    /// Attribute with the allowed values, which needs an index.
+    source: Option<String>,
+}
+
+/// Converts a constraint. The error is advice.
+fn limit(words: &[String], suffix: &str, found: &Found) -> Result<Limit, &'static str> {
     let (Some(attributes), Some(kind), Some(value)) = (words.first(), words.get(1), words.get(2)) else {
-        return refuse("Not understood: see docs/how-to/values.md.");
+        return Err("Not understood: see docs/how-to/values.md.");
     };
     let value = value.trim_matches('"');
+    let mut source = None;
     let limit = match (kind.as_str(), value.parse::<u32>()) {
         ("count", Ok(count)) => format!("at most {count} values"),
         ("size", Ok(size)) => format!("at most {size} octets"),
-        ("regex" | "negregex", _) if kind == "negregex" => {
-            return refuse("Pando has no pattern that values must not match.");
-        }
+        ("negregex", _) => return Err("Pando has no pattern that values must not match."),
         ("regex", _) => match quoted(&whole_value_pattern(value)) {
             Some(pattern) => format!("like {pattern}"),
-            None => {
-                return refuse("The pattern has a quote: write the limit by hand (docs/how-to/values.md).");
-            }
+            None => return Err("The pattern has a quote: write the limit by hand (docs/how-to/values.md)."),
         },
-        _ => return refuse("Pando has no constraint of this kind: see docs/how-to/values.md."),
+        ("uri", _) => {
+            let mut url = LdapUrl::parse(value).map_err(|_| "The URL cannot be read.")?;
+            let [attribute] = url.attributes.as_slice() else {
+                return Err("Allowed values come from one attribute here: see docs/how-to/values.md.");
+            };
+            if url.host.is_some() || found.is_link(attribute) {
+                return Err("Allowed values come from this directory, and name no entries.");
+            }
+            source = Some(attribute.clone());
+            if url.dn.is_empty() {
+                suffix.clone_into(&mut url.dn);
+            }
+            let text = quoted(&url.to_string());
+            format!("from {}", text.ok_or("The URL has a quote: write the limit by hand.")?)
+        }
+        _ => return Err("Pando has no constraint of this kind: see docs/how-to/values.md."),
     };
-    let mut matching = String::new();
+    let mut text = format!("{} {limit}", attributes.replace(',', ", "));
     for word in words.iter().skip(3) {
         let url = word.strip_prefix("restrict=").and_then(|url| LdapUrl::parse(url.trim_matches('"')).ok());
         let url = url.filter(|url| url.dn.is_empty() || url.dn.eq_ignore_ascii_case(suffix));
         let filter = url.and_then(|url| url.filter).and_then(|filter| quoted(&filter));
-        match filter {
-            Some(filter) => matching = format!(" matching {filter}"),
-            None => return refuse("Only filters can limit a constraint: see docs/how-to/values.md."),
-        }
+        let filter = filter.ok_or("Only filters can limit a constraint: see docs/how-to/values.md.")?;
+        text += &format!(" matching {filter}");
     }
-    let number = found.lists.get("value_limits").map_or(0, Vec::len) + 1;
-    found.list("value_limits", format!("limit{number}: {} {limit}{matching}", attributes.replace(',', ", ")));
+    Ok(Limit { text, source })
 }
 
 /// Converts a pattern that is searched within a value to one for the whole value.
