@@ -20,6 +20,7 @@ use ldap::{
 use serde_json::{Map, Value, json};
 
 use crate::exit;
+use crate::named::{Named, USER};
 use crate::online::{TargetArguments, refusal};
 use crate::print::Report;
 
@@ -27,8 +28,8 @@ pub(crate) const HELP: &str = "\
 Asks the running server as the administrator, through the socket in the data directory or at --url.
 
 Examples:
-  pando account show --data /var/lib/pando uid=anna,ou=people,dc=example,dc=com
-  pando account unlock --data /var/lib/pando uid=anna,ou=people,dc=example,dc=com
+  pando account show --data /var/lib/pando anna
+  pando account unlock --data /var/lib/pando cn=wiki,ou=services,dc=example,dc=com
   pando account report --url ldap://localhost:1389 --bind-dn cn=admin --password-file secret
 
 Exit codes: as `pando verify`.";
@@ -66,8 +67,21 @@ enum What {
 struct OneAccount {
     #[command(flatten)]
     server: TargetArguments,
-    /// The entry's DN
-    dn: String,
+    /// User, by uid, or the entry's DN
+    #[arg(value_name = "NAME")]
+    name: String,
+}
+
+impl OneAccount {
+    /// Calls `act` with a connection and the DN of the entry.
+    fn with(
+        &self,
+        act: impl FnOnce(&mut Connection, &str) -> Result<Report, String>,
+    ) -> Result<Report, String> {
+        let mut named = Named::connect(&self.server)?;
+        let dn = named.dn(&USER, &self.name)?;
+        act(&mut named.connection, &dn)
+    }
 }
 
 #[derive(Debug, Args)]
@@ -75,7 +89,7 @@ struct App {
     #[command(flatten)]
     account: OneAccount,
     /// The application's name
-    name: String,
+    application: String,
 }
 
 #[derive(Debug, Args)]
@@ -119,20 +133,18 @@ const LOCKED_FOR_GOOD: &str = "000001010000Z";
 
 pub(crate) fn run(arguments: &AccountArguments) -> ExitCode {
     let done = match &arguments.what {
-        What::Show(one) => one.server.connect().and_then(|mut asked| show(&mut asked, &one.dn)),
-        What::Lock(one) => one.server.connect().and_then(|mut asked| set_lock(&mut asked, &one.dn, true)),
-        What::Unlock(one) => one.server.connect().and_then(|mut asked| set_lock(&mut asked, &one.dn, false)),
-        What::Reset(one) => one.server.connect().and_then(|mut asked| reset(&mut asked, &one.dn, None)),
-        What::Totp(Totp { account, remove }) => {
-            account.server.connect().and_then(|mut asked| totp(&mut asked, &account.dn, *remove))
+        What::Show(one) => one.with(show),
+        What::Lock(one) => one.with(|connection, dn| set_lock(connection, dn, true)),
+        What::Unlock(one) => one.with(|connection, dn| set_lock(connection, dn, false)),
+        What::Reset(one) => one.with(|connection, dn| reset(connection, dn, None)),
+        What::Totp(Totp { account, remove }) => account.with(|connection, dn| totp(connection, dn, *remove)),
+        What::AppAdd(AppAdd { app: App { account, application }, days }) => {
+            account.with(|connection, dn| apps::add(connection, dn, application, *days))
         }
-        What::AppAdd(AppAdd { app: App { account, name }, days }) => {
-            account.server.connect().and_then(|mut asked| apps::add(&mut asked, &account.dn, name, *days))
+        What::AppRemove(App { account, application }) => {
+            account.with(|connection, dn| apps::remove(connection, dn, application))
         }
-        What::AppRemove(App { account, name }) => {
-            account.server.connect().and_then(|mut asked| apps::remove(&mut asked, &account.dn, name))
-        }
-        What::AppList(one) => one.server.connect().and_then(|mut asked| apps::list(&mut asked, &one.dn)),
+        What::AppList(one) => one.with(apps::list),
         What::Report(server) => server.connect().and_then(report),
     };
     exit::finish(done)

@@ -11,12 +11,11 @@ use server::values::DnText;
 
 use crate::exit;
 use crate::named::{
-    Assignment, Kind, ListArguments, Named, NamedArguments, delete, done, ended, list, parse, set, show,
-    with, with_defaults,
+    Assignment, Kind, ListArguments, Named, NamedArguments, USER, delete, done, ended, list, parse, set,
+    show, with, with_defaults,
 };
 use crate::print::{self, Report};
 use crate::table::Table;
-use crate::user::USER;
 
 pub(crate) const HELP: &str = "\
 Asks the running server, as `pando search` does. A name is the value of cn, or a DN. Members are the uid of users or
@@ -29,11 +28,12 @@ Examples:
 
 Exit codes: as `pando verify`.";
 
-/// Groups that name their members by DNs.
+/// Groups that name their members by DNs or find them by URLs.
 const GROUP: Kind = Kind {
     word: "group",
     attribute: "cn",
-    filter: "(|(objectClass=groupOfNames)(objectClass=groupOfMembers)(objectClass=groupOfUniqueNames))",
+    filter: "(|(objectClass=groupOfNames)(objectClass=groupOfMembers)(objectClass=groupOfUniqueNames)\
+             (objectClass=groupOfURLs))",
     container: "ou=groups",
 };
 

@@ -28,6 +28,10 @@ pub(crate) struct Kind {
     pub(crate) container: &'static str,
 }
 
+/// Users: people with a uid.
+pub(crate) const USER: Kind =
+    Kind { word: "user", attribute: "uid", filter: "(objectClass=person)", container: "ou=people" };
+
 /// Arguments that name the entry of a command.
 #[derive(Debug, Args)]
 pub(crate) struct NamedArguments {

@@ -41,10 +41,10 @@ pub(crate) struct SearchArguments {
     #[command(flatten)]
     server: TargetArguments,
     /// Base of the search [default: the whole directory]
-    #[arg(long, value_name = "DN")]
+    #[arg(short, long, value_name = "DN")]
     base: Option<String>,
     /// Scope of the search
-    #[arg(long, value_enum, default_value = "sub")]
+    #[arg(short, long, value_enum, default_value = "sub")]
     scope: ScopeName,
     /// Attributes to sort by, most important first; `-NAME` sorts in reverse order
     #[arg(long, value_name = "NAME", value_delimiter = ',', allow_hyphen_values = true)]

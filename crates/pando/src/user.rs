@@ -10,7 +10,7 @@ use server::values::DnText;
 use crate::account::{reset, set_lock, set_password};
 use crate::exit;
 use crate::named::{
-    Assignment, Kind, ListArguments, Named, NamedArguments, delete, list, set, show, with, with_defaults,
+    Assignment, ListArguments, Named, NamedArguments, USER, delete, list, set, show, with, with_defaults,
 };
 use crate::passwd;
 use crate::print::Report;
@@ -26,10 +26,6 @@ Examples:
   pando user lock --data /var/lib/pando anna
 
 Exit codes: as `pando verify`.";
-
-/// Users: people with a uid.
-pub(crate) const USER: Kind =
-    Kind { word: "user", attribute: "uid", filter: "(objectClass=person)", container: "ou=people" };
 
 /// The options of `pando user`.
 #[derive(Debug, Args)]

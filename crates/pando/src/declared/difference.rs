@@ -9,8 +9,7 @@ use ldap::{Dn, filter_value};
 use super::change::{AttributeChange, EntryChange, Kind, OWNED, OWNER};
 use super::file::{DeclaredAttribute, DeclaredEntry, DeclaredValue, bare_name};
 use crate::comparison::{Comparison, comparison_of};
-use crate::named::{Named, parse};
-use crate::user::USER;
+use crate::named::{Named, USER, parse};
 
 /// Value that the server replaces with the next free number.
 const NEXT: &[u8] = b"{next}";

@@ -448,7 +448,7 @@ fn administrators_look_at_accounts_from_the_command_line() {
     let pando = start(&scratch, policy, &[("anna", ""), ("bert", "")]);
     let data = Pando::data(&scratch);
     let anna = person_dn("anna");
-    let account = |what: &str| command(&["account", what, &anna], Some(&data)).expect_code(0);
+    let account = |what: &str| command(&["account", what, "anna"], Some(&data)).expect_code(0);
     for _ in 0..2 {
         assert_eq!(bind(&pando, "anna", "wrong"), nothing(WRONG));
     }
@@ -472,7 +472,9 @@ fn administrators_look_at_accounts_from_the_command_line() {
     command(&["account", "report"], Some(&data))
         .expect_code(0)
         .expect_output("SSHA512                     1\n");
+    command(&["account", "show", &anna], Some(&data)).expect_code(0);
     command(&["account", "show", "uid=ghost,dc=example,dc=com"], Some(&data)).expect_code(1);
+    command(&["account", "show", "ghost"], Some(&data)).expect_code(1).expect_error("there is no user ghost");
 }
 
 /// The answer to a wrong password is delayed. A right password is answered at once meanwhile.

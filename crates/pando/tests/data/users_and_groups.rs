@@ -144,6 +144,15 @@ fn groups_have_members_nested_ones_too() {
     pando(&scratch, "group set empty description=none").expect_code(0);
     pando(&scratch, "group list").expect_code(0).expect_output("none");
     pando(&scratch, "group show outer").expect_code(0).expect_output(&format!("member: {staff}"));
+    // A group of those whom a URL finds is a group like others.
+    let url = format!("ldap:///ou=people,{SUFFIX}??sub?(uid=bert)");
+    let found = format!("cn=found,ou=groups,{SUFFIX}");
+    let attributes = [("objectClass", "groupOfURLs"), ("cn", "found"), ("memberURL", &url)];
+    assert!(admin.add(&found, &attributes).unwrap().is_success());
+    pando(&scratch, "group list").expect_code(0).expect_output(&found);
+    pando(&scratch, "group show found").expect_code(0).expect_output("memberURL: ldap:///");
+    pando(&scratch, "group members found").expect_code(0).expect_output(&person_dn("bert"));
+    pando(&scratch, &format!("group join outer {found}")).expect_code(0);
     pando(&scratch, "group delete outer").expect_code(0);
     assert!(admin.entry(&outer, &["1.1"]).unwrap().is_none());
 }
