@@ -1,9 +1,12 @@
 //! State of a node for `cn=monitor` and metrics.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use directory::csn::generalized_time;
 use replication::{MemberRow, NodeId, Round};
+
+use crate::limits::FAILURE_NOTED;
 
 /// State of a node, as its thread last reported it.
 #[derive(Debug, Default)]
@@ -88,6 +91,10 @@ pub struct NodeState {
     pub lag_seconds: u64,
     /// Reason why the last attempt to reach the log failed.
     pub unreachable: Option<String>,
+    /// Why changes are refused: nodes differ, and no majority of them agrees.
+    pub disputed: Option<String>,
+    /// The last change that the log or the writer did not take, unless a later one was taken.
+    pub failed_change: Option<(Instant, String)>,
     /// Changes that wait on this node.
     pub waiting: u64,
     /// Number of applied groups that other nodes decided.
@@ -153,6 +160,26 @@ impl Figures {
         (state.activity == Activity::Stopped).then(|| state.role.clone())
     }
 
+    /// Returns the reason to route changes to another node, if there is one. A failed change is a reason for a limited
+    /// time: without changes, nothing shows that the next one would be made.
+    pub fn refusal(&self, now: Instant) -> Option<String> {
+        let state = self.lock();
+        if let Some(reason) = &state.unreachable {
+            return Some(format!("this node cannot reach the log of its cluster: {reason}"));
+        }
+        match state.activity {
+            Activity::Connecting => return Some("this node looks for its place in the log".to_owned()),
+            Activity::Waiting => return Some(format!("this node makes no changes: {}", state.role)),
+            _ => {}
+        }
+        if let Some(text) = &state.disputed {
+            return Some(text.clone());
+        }
+        let (at, reason) = state.failed_change.as_ref()?;
+        (now.saturating_duration_since(*at) < FAILURE_NOTED)
+            .then(|| format!("the cluster did not take a change of this node: {reason}"))
+    }
+
     /// Returns a copy of the state.
     pub fn get(&self) -> NodeState {
         self.lock().clone()
@@ -172,5 +199,21 @@ mod tests {
         figures.lock().activity = Activity::Stopped;
         figures.lock().role = "stopped: the log lost messages".to_owned();
         assert_eq!(figures.stopped().as_deref(), Some("stopped: the log lost messages"));
+    }
+
+    #[test]
+    fn a_node_that_cannot_make_changes_says_why() {
+        let (figures, now) = (Figures::default(), Instant::now());
+        let refusal = |at| figures.refusal(at).unwrap_or_default();
+        assert!(refusal(now).contains("looks for its place"));
+        figures.lock().activity = Activity::Following;
+        assert_eq!(figures.refusal(now), None);
+        figures.lock().failed_change = Some((now, "the writer does not answer".to_owned()));
+        assert!(refusal(now).contains("the writer does not answer"));
+        assert_eq!(figures.refusal(now + FAILURE_NOTED), None, "the next change shows it");
+        figures.lock().disputed = Some("nodes differ".to_owned());
+        assert_eq!(refusal(now), "nodes differ");
+        figures.lock().unreachable = Some("timed out".to_owned());
+        assert!(refusal(now).ends_with("timed out"));
     }
 }

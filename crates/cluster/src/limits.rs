@@ -9,6 +9,9 @@ pub const CHANGE_PATIENCE: Duration = Duration::from_secs(15);
 /// Delay between attempts of a node to claim, to reach the writer, or to reach Kafka.
 pub const RETRY: Duration = Duration::from_millis(250);
 
+/// Time for which a node is not ready for changes after the log or the writer did not take one.
+pub const FAILURE_NOTED: Duration = Duration::from_secs(5);
+
 /// Delay before a node that failed twice in a row to commit messages of the log begins again.
 pub const START_OVER: Duration = Duration::from_secs(5);
 

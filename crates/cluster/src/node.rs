@@ -339,6 +339,7 @@ impl Node {
             Event::Failed { ticket, error, reason } => {
                 if self.claim.is_some_and(|(claim, _)| claim == ticket) {
                     tracing::warn!("claiming to write: {reason}");
+                    self.note_failed_change(&reason);
                     self.claim = None;
                     self.claim_after = self.now() + RETRY;
                     return None;
@@ -621,6 +622,9 @@ impl Node {
         let mut figures = self.parts.figures.lock();
         figures.node = self.ids.node.0;
         figures.waiting = self.waiting.len() as u64;
+        if figures.disputed.as_ref() != self.digests.dispute() {
+            figures.disputed = self.digests.dispute().cloned();
+        }
         let Some(member) = &self.member else { return };
         let follower = member.follower();
         if self.stopped.is_none() {

@@ -182,6 +182,8 @@ impl Monitor {
         let sources = self.sources.get()?;
         let now = Instant::now();
         let refusal = sources.health.refusal(now).or_else(|| sources.readiness.as_ref()?.refusal(now));
+        #[cfg(feature = "kafka")]
+        let refusal = refusal.or_else(|| sources.cluster.as_ref()?.refusal(now));
         refusal.or_else(|| sources.replica.as_ref()?.get().refusal(now))
     }
 

@@ -96,6 +96,7 @@ impl Node {
             }
             Fate::Refused(reason) => {
                 drop(batch);
+                self.note_failed_change(&reason);
                 let text = format!("the cluster's log takes no changes now: {reason}");
                 decided
                     .into_iter()
@@ -332,7 +333,10 @@ impl Node {
 
     fn committed_group(&mut self, decided: Vec<(Operation, Answer)>) {
         self.parts.host.committed();
-        self.parts.figures.lock().groups_decided += 1;
+        let mut figures = self.parts.figures.lock();
+        figures.groups_decided += 1;
+        figures.failed_change = None;
+        drop(figures);
         self.announced.is_new = true;
         self.answer_decided();
         decided.into_iter().for_each(|(operation, answer)| self.answer(operation, answer));

@@ -274,6 +274,7 @@ impl Node {
                 tracing::warn!(
                     "changes could not be sent to the node that writes: {error}; they are sent again"
                 );
+                self.note_failed_change(&format!("the writer cannot be reached: {error}"));
                 self.send_after = self.now() + RETRY;
                 return self.send_again(sent.operations, true);
             }
@@ -296,8 +297,16 @@ impl Node {
             self.send_after = self.now() + RETRY;
             self.send_again(again, true);
         }
-        self.parts.figures.lock().forwarded += self.decided.len() as u64;
+        let mut figures = self.parts.figures.lock();
+        figures.forwarded += self.decided.len() as u64;
+        figures.failed_change = None;
+        drop(figures);
         self.answer_decided();
+    }
+
+    /// Records that the log or the writer did not take a change.
+    pub(super) fn note_failed_change(&self, reason: &str) {
+        self.parts.figures.lock().failed_change = Some((self.now(), reason.to_owned()));
     }
 
     fn send_again(&mut self, operations: Vec<Operation>, is_doubtful: bool) {

@@ -113,7 +113,11 @@ fn a_change_on_one_node_is_read_on_all() {
 #[test]
 fn a_writer_that_slept_undoes_nothing_and_without_the_log_reads_go_on() {
     let (cluster, first) = Cluster::new("cluster-asleep");
+    first.stop();
+    add_metrics(&cluster, 1);
+    let first = cluster.start(1);
     cluster.join(2);
+    add_metrics(&cluster, 2);
     let second = cluster.start(2);
     let (mut one, mut two) = (first.administrator(), second.administrator());
     assert_eq!(add_unit(&mut one, "before").code, ResultCode::SUCCESS);
@@ -137,7 +141,14 @@ fn a_writer_that_slept_undoes_nothing_and_without_the_log_reads_go_on() {
     cluster.expect_equal(&[(1, &first), (2, &second)]);
 
     // While the log is unreachable, nodes answer reads and refuse all changes. Then they accept changes again.
+    [&first, &second].map(|server| metrics::wait_for_ready(server, 200));
     cluster.brokers.halt(0, true).unwrap();
+    let halted = Instant::now();
+    for server in [&first, &second] {
+        metrics::expect_not_ready(server, halted, "cannot reach the log of its cluster");
+        let (status, text) = metrics::page(server, "/ready/read");
+        assert!(status == 200 && text.contains("ready for reads only"), "{status} {text}");
+    }
     for (server, connection) in [(&first, &mut one), (&second, &mut two)] {
         let refused = add_unit(connection, &format!("lost-{}", server.id()));
         assert_eq!(refused.code, ResultCode::UNAVAILABLE, "{refused:?}");
@@ -151,8 +162,16 @@ fn a_writer_that_slept_undoes_nothing_and_without_the_log_reads_go_on() {
             _ => None,
         });
     }
+    [&first, &second].map(|server| metrics::wait_for_ready(server, 200));
     cluster.expect_equal(&[(1, &first), (2, &second)]);
     assert_eq!((figure(&first, "Alarms"), figure(&second, "Alarms")), ("0".to_owned(), "0".to_owned()));
+}
+
+/// Adds the listener of the metrics to the node file of a node.
+fn add_metrics(cluster: &Cluster, node: u32) {
+    let file = cluster.node_file(node);
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text + metrics::NODE_FILE).unwrap();
 }
 
 /// While the log is unreachable, a node with a bound on the age of its data refuses reads, except from the
@@ -164,7 +183,8 @@ fn reads_that_may_be_too_old_are_refused() {
     let file = cluster.node_file(1);
     let text = std::fs::read_to_string(&file).unwrap();
     let text = text.replace("[cluster]\n", "[cluster]\nread_age_seconds = 3\n");
-    std::fs::write(&file, format!("{text}[metrics]\nlisten = \"127.0.0.1:0\"\n")).unwrap();
+    std::fs::write(&file, text).unwrap();
+    add_metrics(&cluster, 1);
     let node = cluster.start(1);
     let mut administrator = node.administrator();
     let mut nobody = node.connect();
