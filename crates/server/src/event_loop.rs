@@ -471,7 +471,7 @@ impl EventLoop {
                     }
                 }
                 LoopMessage::Hashed(done) => self.deliver(done.address, |connection, context, buffers| {
-                    connection.hashed(context, buffers, done.address.ticket, done.result);
+                    connection.hashed(context, buffers, done);
                 }),
                 LoopMessage::Delayed(address) => self.deliver(address, |connection, context, buffers| {
                     connection.delayed(context, buffers, address.ticket);

@@ -74,7 +74,6 @@ use crate::net::stream::Peer;
 use crate::session::context::Context;
 use crate::session::own_limits::OwnLimits;
 use crate::telemetry::counters::Operation;
-use crate::telemetry::traces::WriteTimes;
 use crate::workers::hash_pool::HashClaim;
 use crate::workers::read_ahead::{Ahead, look_ahead};
 use crate::workers::usage::ClientKey;
@@ -552,7 +551,7 @@ impl Session {
         value: Option<&[u8]>,
         out: &mut Vec<u8>,
     ) {
-        self.answer_change(context, head, outcome, (value, None, None), out);
+        self.answer_change(context, head, outcome, (value, None), out);
     }
 
     /// Like [`answer_with`](Session::answer_with), for a change: with the position of its record and the times of its
@@ -562,7 +561,7 @@ impl Session {
         context: &mut Context,
         head: &RequestHead,
         outcome: &Outcome,
-        (value, position, write_times): (Option<&[u8]>, Option<u64>, Option<&WriteTimes>),
+        (value, position): (Option<&[u8]>, Option<u64>),
         out: &mut Vec<u8>,
     ) {
         let Some(response) = head.operation.response() else { return };
@@ -607,7 +606,7 @@ impl Session {
             context,
             head,
             *code,
-            Ending { outcome: Some(outcome), position, write_times, ..Ending::default() },
+            Ending { outcome: Some(outcome), position, ..Ending::default() },
         );
         if let Some(fault) = fault {
             context.report_fault(*fault, self.number, head, *code, diagnostic);

@@ -6,10 +6,12 @@ use std::io::{BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::{Receiver, channel};
 
+use ldap::ResultCode;
 use serde_json::Value;
+use support::clients::run;
 use support::cluster::until;
 use support::pando::Start;
-use support::tree::{add_person, plant, replace};
+use support::tree::{add_person, bind, person_dn, plant, plant_policy, replace, set_password};
 use support::{DEADLINE, Pando, SUFFIX, Scratch};
 
 /// A request that contains traces.
@@ -62,6 +64,18 @@ impl Collector {
     fn span(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
         loop {
             if let Some(found) = self.spans.iter().find(|span| span["kind"] == 2 && fits(span)) {
+                return found.clone();
+            }
+            self.next();
+        }
+    }
+
+    /// Waits for a span of an operation with these children.
+    #[track_caller]
+    fn span_with(&mut self, operation: &str, stages: &[&str]) -> Value {
+        loop {
+            let mut fitting = self.spans.iter().filter(|span| span["kind"] == 2 && is_of(span, operation));
+            if let Some(found) = fitting.find(|span| self.stages(span) == stages) {
                 return found.clone();
             }
             self.next();
@@ -165,6 +179,57 @@ fn slow_operations_are_traced_with_their_plan() {
     let plan = attribute(&found, "pando.plan").unwrap();
     assert!(plan.contains("6 of 6; substring of description"), "{plan}");
     assert!(pando.stop().success());
+}
+
+/// The stages of a bind are the work of other threads and of other servers, and the delay of an answer.
+#[test]
+fn binds_are_traced_with_their_stages() {
+    let there = Scratch::new("traces-bind-there");
+    let other = Start::new(&there).arguments(&["--listen", "ldaps://127.0.0.1:0"]).ready();
+    plant(&mut other.administrator());
+    let scratch = Scratch::new("traces-bind");
+    let mut collector = Collector::start();
+    let pando = start(
+        &scratch,
+        &format!(
+            "endpoint = \"http://{}/v1/traces\"\nsample_ratio = 1.0\n[pass_through]\n\
+             server = \"ldap://127.0.0.1:{}\"\nauthorities = {:?}\n",
+            collector.address,
+            other.address().port(),
+            Pando::data(&there).join("tls/certificate.pem"),
+        ),
+    );
+    let mut admin = pando.administrator();
+    plant(&mut admin);
+    let hashing =
+        ["wait for the hash pool", "hash the passwords", "wait for the writer", "decide", "sync the log"];
+    collector.span_with("add", &hashing);
+
+    assert_eq!(bind(&pando, "anna", "anna-secret"), ResultCode::SUCCESS);
+    let verifying = ["wait for the hash pool", "verify the password"];
+    let found = collector.span_with("bind", &verifying);
+    assert_eq!(attribute(&found, "ldap.bind_method").as_deref(), Some("simple"));
+    let url = format!("ldap://{}", pando.address());
+    let plain = ["-Q", "-O", "none", "-H", &url, "-Y", "PLAIN", "-U", "bert", "-w", "bert-secret"];
+    run("ldapwhoami", &plain, "").expect_code(0);
+    let by_sasl = collector.span(|span| attribute(span, "ldap.bind_method").as_deref() == Some("PLAIN"));
+    assert_eq!(collector.stages(&by_sasl), verifying);
+
+    set_password(&mut admin, "anna", &format!("{{PASSTHROUGH}}{}", person_dn("anna")));
+    assert_eq!(bind(&pando, "anna", "anna-secret"), ResultCode::SUCCESS);
+    collector.span_with("bind", &["wait for a thread", "ask the other service"]);
+
+    plant_policy(
+        &mut admin,
+        &[("objectClass", "pandoPwdPolicy"), ("pwdMinDelay", "1"), ("pwdMaxDelay", "1")],
+    );
+    assert_eq!(bind(&pando, "bert", "wrong-secret"), ResultCode::INVALID_CREDENTIALS);
+    let delayed = collector.span_with("bind", &[&verifying[..], &["delay the answer"]].concat());
+    let nanos = |name: &str| delayed[name].as_str().unwrap().parse::<u64>().unwrap();
+    assert!(nanos("endTimeUnixNano") - nanos("startTimeUnixNano") >= 1_000_000_000, "{delayed}");
+    let all = serde_json::to_string(&collector.spans).unwrap();
+    assert!(!all.contains("secret") && !all.contains("anna") && !all.contains("bert"), "{all}");
+    assert!(pando.stop().success() && other.stop().success());
 }
 
 /// If no operation is sampled and none is slow, nothing is sent.

@@ -22,7 +22,7 @@ use zeroize::Zeroize as _;
 use crate::config::ListenerIndex;
 use crate::limits::{BUFFER_SIZE, PARTIAL_COPY_MAX, READS_PER_TURN_MAX, SLICE_BYTES_MAX, UNSENT_MAX};
 use crate::net::buffers::Buffers;
-use crate::net::mailbox::{HashResult, Written};
+use crate::net::mailbox::{HashDone, Written};
 use crate::net::proxy_header::ProxyHeader;
 use crate::net::request_memory::Admission;
 use crate::net::stream::{Accepted, PROXY_ELSEWHERE, Peer, Stream};
@@ -651,16 +651,10 @@ impl Connection {
     }
 
     /// Handles the result of a hash pool job. The answer is sent in the next turn.
-    pub(crate) fn hashed(
-        &mut self,
-        context: &mut Context,
-        buffers: &mut Buffers,
-        ticket: u64,
-        result: HashResult,
-    ) {
+    pub(crate) fn hashed(&mut self, context: &mut Context, buffers: &mut Buffers, done: HashDone) {
         self.prepare_output(buffers);
         let out = if self.session.is_mid_message() { &mut self.later } else { &mut self.output };
-        self.session.hashed(context, ticket, result, out);
+        self.session.hashed(context, done, out);
     }
 
     /// Ends the delay of an answer.

@@ -11,7 +11,7 @@ use crate::config::OnlineSettings;
 use crate::kerberos::KerberosTurn;
 use crate::net::stream::Accepted;
 use crate::telemetry::readiness::Readiness;
-use crate::telemetry::traces::WriteTimes;
+use crate::telemetry::traces::{ChangeStages, Stage};
 
 /// Pairs of a clear password and its stored form.
 pub(crate) type HashedPasswords = Vec<(Vec<u8>, Vec<u8>)>;
@@ -49,8 +49,8 @@ pub(crate) struct Written {
     pub(crate) position: Option<u64>,
     /// Positions of the changes of a transaction.
     pub(crate) positions: Vec<Option<u64>>,
-    /// Times of the batch, if operations are traced.
-    pub(crate) times: Option<Arc<WriteTimes>>,
+    /// Stages of the change, if operations are traced.
+    pub(crate) stages: Option<Arc<ChangeStages>>,
 }
 
 /// Passwords of a change, each clear one with its stored form. No `Debug`, because it contains clear passwords.
@@ -106,6 +106,8 @@ pub(crate) struct HashDone {
     /// Operation that waits for the result.
     pub(crate) address: Address,
     pub(crate) result: HashResult,
+    /// Stages of the job: waiting and work. `None` if no thread has taken it.
+    pub(crate) stages: Option<[Stage; 2]>,
 }
 
 impl std::fmt::Debug for HashDone {

@@ -407,7 +407,7 @@ impl Session {
     pub(super) fn conclude(
         &mut self,
         context: &mut Context,
-        head: RequestHead,
+        mut head: RequestHead,
         decided: DecidedAttempt,
         out: &mut Vec<u8>,
     ) {
@@ -426,7 +426,9 @@ impl Session {
         if delay.is_zero() {
             return self.answer_attempt(context, head, decided, out);
         }
-        context.shared.delays.post_at(context.now + delay, self.address(context));
+        let end = context.now + delay;
+        head.event.iter_mut().for_each(|event| event.stages.push(("delay the answer", end)));
+        context.shared.delays.post_at(end, self.address(context));
         let _held = held.map(|(_, delayed)| delayed);
         let waits = Work::Delayed { decided: Box::new(decided), _held };
         self.keep(head, waits, 0, None);

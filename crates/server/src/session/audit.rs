@@ -27,7 +27,7 @@ use crate::telemetry::operation_event::{
     Disclosure, NO_NAME, OperationEvent, TypeNamed, describe, is_dn, kind_of, operation_line,
     operation_line_with, scope_name, session_tracking, target_of,
 };
-use crate::telemetry::traces::{TraceFeed, TracedOperation, WriteTimes};
+use crate::telemetry::traces::{Stage, TraceFeed, TracedOperation};
 
 /// Text in place of a name that no entry has.
 const UNKNOWN_NAME: &str = "withheld, nobody has that name";
@@ -43,8 +43,6 @@ pub(super) struct Ending<'a> {
     pub(super) position: Option<u64>,
     /// The search. Its plan is logged if it was slow.
     pub(super) search: Option<&'a Search>,
-    /// Times of the batch of a change, if known.
-    pub(super) write_times: Option<&'a WriteTimes>,
 }
 
 /// Facts about a connection that all its events contain.
@@ -126,8 +124,25 @@ impl Session {
         event.text_if_any(Field::Network, network);
         let disclosure = Disclosure { type_named: &type_named, last_base: &context.last_base };
         describe(&message.request, &message.controls, &disclosure, &mut event);
-        let (planned, reason) = Default::default();
-        Some(Box::new(OperationEvent { started, kind, fields, is_audited, is_sampled, planned, reason }))
+        let (planned, reason, stages) = Default::default();
+        Some(Box::new(OperationEvent {
+            started,
+            kind,
+            fields,
+            is_audited,
+            is_sampled,
+            planned,
+            stages,
+            reason,
+        }))
+    }
+
+    /// Adds finished stages to the event of an outstanding request.
+    pub(super) fn note_stages<'s>(&mut self, ticket: u64, stages: impl Iterator<Item = &'s Stage>) {
+        let found = self.outstanding.iter_mut().find(|outstanding| outstanding.ticket == ticket);
+        if let Some(event) = found.and_then(|outstanding| outstanding.head.event.as_mut()) {
+            event.stages.extend(stages);
+        }
     }
 
     /// Completes the event of a request.
@@ -150,7 +165,7 @@ impl Session {
         context: &Context,
         event: &OperationEvent,
         code: ResultCode,
-        Ending { entries, outcome, position, search, write_times }: Ending<'_>,
+        Ending { entries, outcome, position, search }: Ending<'_>,
     ) {
         let took = u64::try_from(event.started.elapsed().as_micros()).unwrap_or(u64::MAX);
         let mut end = Vec::with_capacity(64);
@@ -194,7 +209,7 @@ impl Session {
             let is_slow = traces.is_slow(took);
             if event.is_sampled || (is_slow && traces.has_room()) {
                 let fields = [event.fields.as_slice(), &end].concat();
-                traces.push(traced(context, event, &fields, is_slow, (search, write_times)));
+                traces.push(traced(context, event, &fields, is_slow, search));
             }
         }
     }
@@ -289,7 +304,7 @@ fn traced(
     event: &OperationEvent,
     fields: &[u8],
     is_slow: bool,
-    (search, write_times): (Option<&Search>, Option<&WriteTimes>),
+    search: Option<&Search>,
 ) -> TracedOperation {
     let (parsed, since) = (Event::parse(fields), |then: Instant| {
         u64::try_from(then.saturating_duration_since(event.started).as_micros()).unwrap_or(u64::MAX)
@@ -300,13 +315,11 @@ fn traced(
     if let Some(planned) = event.planned {
         stages.extend([("plan", 0, since(planned)), ("scan", since(planned), took_micros)]);
     }
-    if let Some(WriteTimes { taken, decided, committed }) = write_times.copied() {
-        let (taken, decided, committed) = (since(taken), since(decided), since(committed));
-        stages.extend([
-            ("wait for the writer", 0, taken),
-            ("decide", taken, decided),
-            ("sync the log", decided, committed),
-        ]);
+    let mut begin = 0;
+    for (name, end) in &event.stages {
+        let end = since(*end).max(begin);
+        stages.push((*name, begin, end));
+        begin = end;
     }
     let explanation =
         search.filter(|_| is_slow).and_then(|search| search.explanation(&context.snapshot).ok().flatten());
@@ -329,6 +342,9 @@ fn traced(
         oid: parsed
             .filter(|_| event.kind == Kind::Extended)
             .and_then(|parsed| Some(parsed.text(Field::Name)?.into_owned())),
+        method: parsed
+            .filter(|_| event.kind == Kind::Bind)
+            .and_then(|parsed| Some(parsed.text(Field::Method)?.into_owned())),
         stages,
         is_slow,
     }

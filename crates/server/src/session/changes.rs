@@ -171,6 +171,9 @@ impl Session {
         let mut taken = self.take(answer.address.ticket);
         if let Some((head, _)) = &mut taken {
             head.note_newest_position(context);
+            if let (Some(event), Some(stages)) = (&mut head.event, &answer.stages) {
+                event.stages.extend(stages.stages);
+            }
         }
         if let Some((_, Work::Change | Work::PasswordModify(_))) = &taken
             && answer.outcome.code == ResultCode::SUCCESS
@@ -192,17 +195,11 @@ impl Session {
             Some((head, Work::Transaction(changes))) => self.settled(context, &head, changes, answer, out),
             Some((head, Work::PasswordModify(password))) => {
                 let (outcome, value) = password.finish(&answer.outcome);
-                self.answer_change(
-                    context,
-                    &head,
-                    &outcome,
-                    (value.as_deref(), answer.position, answer.times.as_deref()),
-                    out,
-                );
+                self.answer_change(context, &head, &outcome, (value.as_deref(), answer.position), out);
             }
             Some((head, _)) => {
                 let value = answer.value.as_deref().map(Vec::as_slice);
-                let event_facts = (value, answer.position, answer.times.as_deref());
+                let event_facts = (value, answer.position);
                 self.answer_change(context, &head, &answer.outcome, event_facts, out);
             }
             None => {}

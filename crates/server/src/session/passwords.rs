@@ -15,7 +15,7 @@ use super::password_modify::is_password_modify;
 use super::proof::{DecidedAttempt, PasswordUse};
 use super::start_tls::is_start_tls;
 use super::{Proof, RequestHead, Session, Work, attempts};
-use crate::net::mailbox::{HashResult, VerifiedPassword};
+use crate::net::mailbox::{Address, HashDone, HashResult, VerifiedPassword};
 use crate::session::context::Context;
 use crate::workers::guesses::{GuessKey, account_number};
 use crate::workers::hash_pool::{HashWork, Submitter, Wanted};
@@ -260,13 +260,9 @@ impl Session {
     }
 
     /// Handles the result of a hash pool job.
-    pub(crate) fn hashed(
-        &mut self,
-        context: &mut Context,
-        ticket: u64,
-        result: HashResult,
-        out: &mut Vec<u8>,
-    ) {
+    pub(crate) fn hashed(&mut self, context: &mut Context, done: HashDone, out: &mut Vec<u8>) {
+        let HashDone { address: Address { ticket, .. }, result, stages } = done;
+        self.note_stages(ticket, stages.iter().flatten());
         if self.is_deferred(ticket) {
             return self.deferred_hashed(context, ticket, result, out);
         }

@@ -17,6 +17,7 @@ use ldap::{
 
 use crate::limits::{AUDIT_ATTRIBUTES_MAX, AUDIT_TEXT_SIZE_MAX, TRACKING_MAX, TRACKING_SIZE_MAX};
 use crate::telemetry::counters::Operation;
+use crate::telemetry::traces::Stage;
 
 /// Maximum length of an OID in an event.
 const OID_SIZE_MAX: usize = 128;
@@ -38,6 +39,8 @@ pub(crate) struct OperationEvent {
     pub(crate) is_sampled: bool,
     /// Time when the plan was ready, for a search that may be traced.
     pub(crate) planned: Option<Instant>,
+    /// Finished stages in other threads, and delays.
+    pub(crate) stages: Vec<Stage>,
     /// Reason for the failure, if it is more precise than the outcome.
     pub(crate) reason: Option<String>,
 }

@@ -82,6 +82,7 @@ fn span(operation: &TracedOperation, trace: &str, id: &str) -> Value {
     let texts = [
         ("ldap.scope", operation.scope),
         ("ldap.oid", operation.oid.as_deref()),
+        ("ldap.bind_method", operation.method.as_deref()),
         ("db.query.text", operation.filter.as_deref()),
         ("pando.plan", operation.plan.as_deref()),
     ];

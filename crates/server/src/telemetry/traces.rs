@@ -37,6 +37,8 @@ pub(crate) struct TracedOperation {
     pub(crate) plan: Option<String>,
     /// OID of an extended operation.
     pub(crate) oid: Option<String>,
+    /// Method of a bind: `simple`, or the mechanism, if this server knows it.
+    pub(crate) method: Option<String>,
     /// Stages with known times: the name, and the first and last microsecond after the start.
     pub(crate) stages: Vec<(&'static str, u64, u64)>,
     /// Whether the operation was slow.
@@ -45,11 +47,20 @@ pub(crate) struct TracedOperation {
 
 impl TracedOperation {
     fn bytes(&self) -> usize {
-        let texts = [&self.filter, &self.plan, &self.oid].into_iter().flatten();
+        let texts = [&self.filter, &self.plan, &self.oid, &self.method].into_iter().flatten();
         size_of::<TracedOperation>()
             + texts.map(String::len).sum::<usize>()
             + self.stages.len() * size_of::<(&'static str, u64, u64)>()
     }
+}
+
+/// A stage of an operation: its name and its end. It begins at the end of the stage before it, or with the operation.
+pub(crate) type Stage = (&'static str, Instant);
+
+/// Stages that an operation spends with other threads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ChangeStages {
+    pub(crate) stages: [Stage; 3],
 }
 
 /// Times of a batch of changes.
@@ -68,6 +79,13 @@ impl WriteTimes {
     pub(crate) fn begin() -> WriteTimes {
         let now = Instant::now();
         WriteTimes { taken: now, decided: now, committed: now }
+    }
+}
+
+impl From<WriteTimes> for ChangeStages {
+    fn from(WriteTimes { taken, decided, committed }: WriteTimes) -> ChangeStages {
+        let stages = [("wait for the writer", taken), ("decide", decided), ("sync the log", committed)];
+        ChangeStages { stages }
     }
 }
 

@@ -303,7 +303,7 @@ impl Inner {
         if let Some(mailbox) = self.mailboxes.get(usize::from(address.event_loop)) {
             let value = value.map(Arc::new);
             let answer =
-                Written { address, outcome, value, position: None, positions: Vec::new(), times: None };
+                Written { address, outcome, value, position: None, positions: Vec::new(), stages: None };
             mailbox.post(LoopMessage::Written(vec![answer]));
         }
     }

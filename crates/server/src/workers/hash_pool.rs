@@ -28,6 +28,7 @@ use crate::limits::{HASH_IDENTITY_DIVISOR, HASHES_PER_THREAD_MAX};
 use crate::net::mailbox::{Address, HashDone, HashResult, LoopMessage, Mailbox, VerifiedPassword};
 use crate::net::request_memory::Source;
 use crate::stamp::Random;
+use crate::telemetry::traces::Stage;
 use crate::workers::bad_passwords::BadPasswords;
 use crate::workers::changed_passwords::{Preparation, make_keys};
 use crate::workers::hash_queue::{FairQueue, Lane, Place, Reputations};
@@ -42,8 +43,10 @@ struct HashJob {
     known: Option<(VerifiedKey, Duration)>,
     /// Expires when the [`HashClaim`] is dropped.
     claim: Weak<()>,
-    /// Time of the submission; `None` once the waiting time is counted.
-    since: Option<Instant>,
+    /// Time of the submission.
+    since: Instant,
+    /// Begin of the first turn.
+    begun: Option<Instant>,
 }
 
 /// An operation's claim on the result of a job. Dropping it cancels the job.
@@ -120,6 +123,15 @@ impl HashWork {
             }
             HashWork::Prepare(preparation) => preparation.cost_left(),
             HashWork::Kerberos(_) => 1,
+        }
+    }
+
+    /// Returns the name of the work in traces.
+    fn stage(&self) -> &'static str {
+        match self {
+            HashWork::Verify { .. } => "verify the password",
+            HashWork::Prepare(_) => "hash the passwords",
+            HashWork::Kerberos(_) => "verify the ticket",
         }
     }
 
@@ -271,7 +283,8 @@ impl HashPool {
         }
         let alive = Arc::new(());
         if is_taken {
-            let job = HashJob { address, work, known, claim: Arc::downgrade(&alive), since: Some(now) };
+            let claim = Arc::downgrade(&alive);
+            let job = HashJob { address, work, known, claim, since: now, begun: None };
             waiting.jobs.push(&place, cost, job);
         } else {
             waiting.reputations.note_refusal(source, now);
@@ -280,7 +293,7 @@ impl HashPool {
         drop(waiting);
         let refused = gave_way.len() as u64 + u64::from(!is_taken);
         figures.refused.fetch_add(refused, Ordering::Relaxed);
-        gave_way.into_iter().for_each(|address| post(&self.mailboxes, address, HashResult::Busy));
+        gave_way.into_iter().for_each(|address| post(&self.mailboxes, address, HashResult::Busy, None));
         if !is_taken {
             return None;
         }
@@ -311,18 +324,22 @@ impl Queue {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the next job with a claim. Returns `None` when the pool is closed and the queue is empty.
-    fn next(&self) -> Option<(Place, HashJob)> {
+    /// Waits for the next job with a claim. Returns it with the begin of its first turn, or `None` when the pool is
+    /// closed and the queue is empty.
+    fn next(&self) -> Option<(Place, HashJob, Instant)> {
         let mut waiting = self.lock();
         loop {
             while let Some((place, job)) = waiting.jobs.pop() {
                 self.figures.note_waiting(&waiting);
                 if job.is_claimed() {
-                    if let Some(since) = job.since {
-                        let waited = u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX);
+                    let begun = job.begun.unwrap_or_else(|| {
+                        let now = Instant::now();
+                        let waited = now.saturating_duration_since(job.since).as_micros();
+                        let waited = u64::try_from(waited).unwrap_or(u64::MAX);
                         self.figures.waited_micros.fetch_add(waited, Ordering::Relaxed);
-                    }
-                    return Some((place, job));
+                        now
+                    });
+                    return Some((place, job, begun));
                 }
                 self.figures.dropped.fetch_add(1, Ordering::Relaxed);
             }
@@ -375,8 +392,8 @@ impl WaitingJobs {
 
 fn work(queue: &Queue, bad_passwords: &BadPasswords, mailboxes: &[Mailbox]) {
     let mut random = Random::default();
-    while let Some((place, HashJob { address, work, known, claim, .. })) = queue.next() {
-        let cost = work.cost();
+    while let Some((place, HashJob { address, work, known, claim, since, .. }, begun)) = queue.next() {
+        let (cost, stage) = (work.cost(), work.stage());
         // Hashing runs libraries on octets of a peer. A defect that they trigger must cost one answer, not the thread.
         let performed =
             catch_unwind(AssertUnwindSafe(|| perform(work, &mut random, bad_passwords, &queue.figures)))
@@ -387,11 +404,8 @@ fn work(queue: &Queue, bad_passwords: &BadPasswords, mailboxes: &[Mailbox]) {
                 let mut waiting = queue.lock();
                 let work = HashWork::Prepare(left);
                 let cost_left = work.cost();
-                waiting.jobs.push_begun(
-                    &place,
-                    cost_left,
-                    HashJob { address, work, known, claim, since: None },
-                );
+                let job = HashJob { address, work, known, claim, since, begun: Some(begun) };
+                waiting.jobs.push_begun(&place, cost_left, job);
                 waiting.jobs.charge(&place, cost.saturating_sub(1));
                 continue;
             }
@@ -412,13 +426,13 @@ fn work(queue: &Queue, bad_passwords: &BadPasswords, mailboxes: &[Mailbox]) {
             _ => None,
         };
         queue.lock().ended(&place, cost, is_right, now);
-        post(mailboxes, address, result);
+        post(mailboxes, address, result, Some([("wait for the hash pool", begun), (stage, now)]));
     }
 }
 
-fn post(mailboxes: &[Mailbox], address: Address, result: HashResult) {
+fn post(mailboxes: &[Mailbox], address: Address, result: HashResult, stages: Option<[Stage; 2]>) {
     if let Some(mailbox) = mailboxes.get(usize::from(address.event_loop)) {
-        mailbox.post(LoopMessage::Hashed(HashDone { address, result }));
+        mailbox.post(LoopMessage::Hashed(HashDone { address, result, stages }));
     }
 }
 
@@ -558,7 +572,8 @@ mod tests {
         let _prepares = sample.submit(1, HashWork::Prepare(Box::new(Preparation::new(passwords)))).unwrap();
         let stored = password::hash(StorageScheme::Argon2id, b"secret", &[7; 16]);
         let _verifies = sample.submit(2, verify(vec![b"other".to_vec(), stored], b"secret")).unwrap();
-        for HashDone { address, result } in sample.take(2) {
+        for HashDone { address, result, stages } in sample.take(2) {
+            assert!(stages.is_some_and(|[(_, begun), (_, ended)]| begun <= ended));
             match result {
                 HashResult::Verified(VerifiedPassword { is_right, rehashed, .. }) => {
                     assert!(is_right && rehashed.is_none() && address.ticket == 2);

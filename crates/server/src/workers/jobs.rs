@@ -102,7 +102,7 @@ impl<J> Queue<J> {
 /// Sends the response of an extended operation to its event loop.
 fn answer(mailboxes: &[Mailbox], address: Address, outcome: Outcome, value: Option<Vec<u8>>) {
     let value = value.map(Arc::new);
-    let answer = Written { address, outcome, value, position: None, positions: Vec::new(), times: None };
+    let answer = Written { address, outcome, value, position: None, positions: Vec::new(), stages: None };
     if let Some(mailbox) = mailboxes.get(usize::from(address.event_loop)) {
         mailbox.post(LoopMessage::Written(vec![answer]));
     }

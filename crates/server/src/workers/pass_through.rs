@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use client::{ClientError, Connection, Tls};
 use directory::password::{self, StorageScheme};
@@ -136,7 +136,7 @@ impl Queue {
     fn work(&self, mailboxes: &[Mailbox]) {
         let mut random = Random::default();
         while let Some(job) = self.next() {
-            let address = job.address;
+            let (address, begun) = (job.address, Instant::now());
             let result = match self.verify(&job) {
                 Ok(is_right) => {
                     // Without random numbers the password is not stored here.
@@ -154,8 +154,9 @@ impl Queue {
                     HashResult::Unreachable
                 }
             };
+            let stages = Some([("wait for a thread", begun), ("ask the other service", Instant::now())]);
             if let Some(mailbox) = mailboxes.get(usize::from(address.event_loop)) {
-                mailbox.post(LoopMessage::Hashed(HashDone { address, result }));
+                mailbox.post(LoopMessage::Hashed(HashDone { address, result, stages }));
             }
         }
     }

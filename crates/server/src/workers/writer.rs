@@ -34,7 +34,7 @@ use crate::limits::{BATCH_BYTES_MAX, BATCH_WRITES_MAX};
 use crate::net::mailbox::{Address, LoopMessage, Mailbox, PreparedPasswords, Written};
 use crate::stamp::{Random, no_random_numbers, now_micros};
 use crate::telemetry::health::Health;
-use crate::telemetry::traces::WriteTimes;
+use crate::telemetry::traces::{ChangeStages, WriteTimes};
 use crate::workers::attempts::Attempts;
 use crate::workers::index_upkeep::Upkeep;
 pub(crate) use following::{FollowedChanges, GroupEnd, change_bytes};
@@ -112,10 +112,10 @@ impl Answer {
         Answer { outcome, value, position: None, positions: Vec::new() }
     }
 
-    /// Addresses the answer to the operation that waits for it, and adds the times of its batch.
-    fn to(self, address: Address, times: Option<Arc<WriteTimes>>) -> Written {
+    /// Addresses the answer to the operation that waits for it, and adds the stages of the change.
+    fn to(self, address: Address, stages: Option<Arc<ChangeStages>>) -> Written {
         let Answer { outcome, value, position, positions } = self;
-        Written { address, outcome, value: value.map(Arc::new), position, positions, times }
+        Written { address, outcome, value: value.map(Arc::new), position, positions, stages }
     }
 }
 
@@ -441,7 +441,7 @@ fn all_failed(count: usize) -> Vec<Answer> {
 
 /// Sends each outcome to the event loop that waits for it, in one message per loop.
 fn answer(batch: &[WriteRequest], outcomes: Vec<Answer>, times: Option<WriteTimes>, mailboxes: &[Mailbox]) {
-    let times = times.map(Arc::new);
+    let stages = times.map(|times| Arc::new(ChangeStages::from(times)));
     let mut answers: Vec<Vec<Written>> = mailboxes.iter().map(|_| Vec::new()).collect();
     for (request, answer) in batch.iter().zip(outcomes) {
         if let ToWrite::Follow(changes) = &request.change {
@@ -450,7 +450,7 @@ fn answer(batch: &[WriteRequest], outcomes: Vec<Answer>, times: Option<WriteTime
         }
         let address = request.address;
         if let Some(of_loop) = answers.get_mut(usize::from(address.event_loop)) {
-            of_loop.push(answer.to(address, times.clone()));
+            of_loop.push(answer.to(address, stages.clone()));
         }
     }
     for (mailbox, of_loop) in mailboxes.iter().zip(answers) {
