@@ -137,7 +137,7 @@ fn local_change(queue: &Arc<WriteQueue>, request: WriteRequest) -> LocalChange {
             queue.settle_account(id, is_recorded);
         }
         let Answer { outcome, value, position, positions } = answer;
-        queue.answer(address, writer::Answer { outcome, value, position, positions });
+        queue.answer(address, writer::Answer { outcome, value, position, positions, stages: None });
     };
     let passwords = forwarded_passwords(passwords);
     LocalChange { requester, link, work, passwords, origin, keeps_old_values, reply: Box::new(reply) }
@@ -222,6 +222,6 @@ fn local_part(change: writer::TransactionChange) -> TransactionChange {
 }
 
 fn node_answer(answer: writer::Answer) -> Answer {
-    let writer::Answer { outcome, value, position, positions } = answer;
+    let writer::Answer { outcome, value, position, positions, .. } = answer;
     Answer { outcome, value, position, positions }
 }

@@ -12,7 +12,7 @@ use support::clients::run;
 use support::cluster::until;
 use support::pando::Start;
 use support::tree::{add_person, bind, person_dn, plant, plant_policy, replace, set_password};
-use support::{DEADLINE, Pando, SUFFIX, Scratch};
+use support::{ADMIN_DN, ADMIN_PASSWORD, DEADLINE, Pando, SUFFIX, Scratch};
 
 /// A request that contains traces.
 struct Export {
@@ -230,6 +230,36 @@ fn binds_are_traced_with_their_stages() {
     let all = serde_json::to_string(&collector.spans).unwrap();
     assert!(!all.contains("secret") && !all.contains("anna") && !all.contains("bert"), "{all}");
     assert!(pando.stop().success() && other.stop().success());
+}
+
+/// The spans of a change at a replica and at its supplier are one trace.
+#[test]
+fn a_forwarded_change_is_one_trace() {
+    let (of_supplier, of_replica) = (Scratch::new("traces-supplier"), Scratch::new("traces-replica"));
+    let mut collector = Collector::start();
+    let table = format!("endpoint = \"http://{}/v1/traces\"\nsample_ratio = 1.0\n", collector.address);
+    let supplier = start(&of_supplier, &table);
+    plant(&mut supplier.administrator());
+    let password = of_replica.write("password", ADMIN_PASSWORD);
+    let follows = format!(
+        "[replica]\nsupplier = \"ldap://{}\"\nname = \"test\"\nbind_dn = \"{ADMIN_DN}\"\n\
+         password_file = {password:?}\n",
+        supplier.address()
+    );
+    let replica = start(&of_replica, &(table + &follows));
+    replace(&mut replica.administrator(), SUFFIX, "description", &["secret"]);
+
+    let here = ["wait to be forwarded", "forward to the writer", "wait for the records"];
+    let asked = collector.span_with("modify", &here);
+    let made = collector.span(|span| {
+        span["traceId"] == asked["traceId"] && span["spanId"] != asked["spanId"] && is_of(span, "extended")
+    });
+    assert_eq!(collector.stages(&made), ["wait for the writer", "decide", "sync the log"]);
+    let forwarding = collector.spans.iter().find(|span| span["spanId"] == made["parentSpanId"]).unwrap();
+    assert_eq!((&forwarding["name"], &forwarding["parentSpanId"]), (&here[1].into(), &asked["spanId"]));
+    let all = serde_json::to_string(&collector.spans).unwrap();
+    assert!(!all.contains("secret") && !all.contains("example"), "{all}");
+    assert!(replica.stop().success() && supplier.stop().success());
 }
 
 /// If no operation is sampled and none is slow, nothing is sent.

@@ -70,7 +70,9 @@ pub(super) fn start(
         .transpose()?;
     let generation = generation(directory)?;
     let log_reader = Arc::new(LogReader::new(directory, generation, mailboxes));
-    let traces = (config.traces.as_ref()).map(|settings| Arc::new(TraceFeed::new(settings, now_micros())));
+    let forwards = config.cluster.is_some() || config.replica.is_some();
+    let traces = config.traces.as_ref().map(|settings| TraceFeed::new(settings, forwards, now_micros()));
+    let traces = traces.map(Arc::new);
     let writes = WriteQueue::new(Arc::clone(mailboxes)).noticed(audit.clone(), Arc::clone(&log_reader));
     let writes = writes.aging(read_age.clone()).timed(traces.is_some());
     Ok(Arc::new(Shared {

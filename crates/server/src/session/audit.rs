@@ -21,13 +21,14 @@ use super::{RequestHead, Session};
 use crate::config::SlowRule;
 use crate::net::stream::Peer;
 use crate::session::context::Context;
+use crate::session::forwarded::is_forwarded;
 use crate::stamp::now_micros;
 use crate::telemetry::counters::Operation;
 use crate::telemetry::operation_event::{
     Disclosure, NO_NAME, OperationEvent, TypeNamed, describe, is_dn, kind_of, operation_line,
     operation_line_with, scope_name, session_tracking, target_of,
 };
-use crate::telemetry::traces::{Stage, TraceFeed, TracedOperation};
+use crate::telemetry::traces::{Stage, TraceFeed, TraceLink, TracedOperation};
 
 /// Text in place of a name that no entry has.
 const UNKNOWN_NAME: &str = "withheld, nobody has that name";
@@ -101,7 +102,13 @@ impl Session {
         let is_audited = context.audit.keeps(&context.snapshot, kind, who, target_of(&message.request));
         let traces = context.shared.traces.as_deref();
         let is_sampled = traces.is_some_and(|traces| traces.samples() && traces.has_room());
-        let is_watched = is_sampled || traces.is_some_and(TraceFeed::watches_slow);
+        // Whether a forwarded operation is sampled follows from an id that it does not have yet.
+        let may_be_linked = |traces: &TraceFeed| {
+            (traces.forwards && !matches!(kind, Kind::Search | Kind::Compare))
+                || is_forwarded(&message.request)
+        };
+        let is_watched =
+            is_sampled || traces.is_some_and(|traces| traces.watches_slow() || may_be_linked(traces));
         if !is_audited && !is_watched && !context.settings.describes_operations() {
             return None;
         }
@@ -124,7 +131,7 @@ impl Session {
         event.text_if_any(Field::Network, network);
         let disclosure = Disclosure { type_named: &type_named, last_base: &context.last_base };
         describe(&message.request, &message.controls, &disclosure, &mut event);
-        let (planned, reason, stages) = Default::default();
+        let (planned, reason, stages, received, forwarded) = Default::default();
         Some(Box::new(OperationEvent {
             started,
             kind,
@@ -133,6 +140,8 @@ impl Session {
             is_sampled,
             planned,
             stages,
+            received,
+            forwarded,
             reason,
         }))
     }
@@ -207,9 +216,14 @@ impl Session {
         }
         if let Some(traces) = &context.shared.traces {
             let is_slow = traces.is_slow(took);
-            if event.is_sampled || (is_slow && traces.has_room()) {
+            let link = |operation| TraceLink::of(&context.shared.generation, operation);
+            let links = (event.received.map(link), event.forwarded.map(link));
+            let is_linked = links.1.or(links.0).is_some_and(|link| traces.samples_link(&link));
+            if event.is_sampled || ((is_slow || is_linked) && traces.has_room()) {
                 let fields = [event.fields.as_slice(), &end].concat();
-                traces.push(traced(context, event, &fields, is_slow, search));
+                let operation = traced(context, event, &fields, is_slow, search);
+                let (received, forwarded) = links;
+                traces.push(TracedOperation { received, forwarded, ..operation });
             }
         }
     }
@@ -347,6 +361,7 @@ fn traced(
             .and_then(|parsed| Some(parsed.text(Field::Method)?.into_owned())),
         stages,
         is_slow,
+        ..TracedOperation::default()
     }
 }
 

@@ -173,6 +173,7 @@ impl Session {
             head.note_newest_position(context);
             if let (Some(event), Some(stages)) = (&mut head.event, &answer.stages) {
                 event.stages.extend(stages.stages);
+                event.forwarded = stages.forwarded;
             }
         }
         if let Some((_, Work::Change | Work::PasswordModify(_))) = &taken

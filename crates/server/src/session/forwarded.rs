@@ -36,7 +36,7 @@ impl Session {
     pub(super) fn forwarded(
         &mut self,
         context: &mut Context,
-        head: RequestHead,
+        mut head: RequestHead,
         message: &Message<'_>,
         reservation: Reservation,
         out: &mut Vec<u8>,
@@ -47,6 +47,7 @@ impl Session {
             Err(outcome) => return self.answer(context, &head, &outcome, out),
         };
         let (operation, held) = (asked.operation, reservation.bytes());
+        head.event.iter_mut().for_each(|event| event.received = Some(operation));
         let link = Some(forwarding::link_of(&asked, now_micros()));
         let requester = Arc::new(forwarding::requester_of(&asked.requester));
         let (change, passwords) = match asked.work {

@@ -15,6 +15,8 @@ use ldap::{
     Authentication, Controls, DecodeLimits, Dn, Filter, FilterKind, Request, Scope, VerifyCredentials,
 };
 
+use replication::OperationId;
+
 use crate::limits::{AUDIT_ATTRIBUTES_MAX, AUDIT_TEXT_SIZE_MAX, TRACKING_MAX, TRACKING_SIZE_MAX};
 use crate::telemetry::counters::Operation;
 use crate::telemetry::traces::Stage;
@@ -41,6 +43,10 @@ pub(crate) struct OperationEvent {
     pub(crate) planned: Option<Instant>,
     /// Finished stages in other threads, and delays.
     pub(crate) stages: Vec<Stage>,
+    /// Id under which another server forwarded the operation to this one.
+    pub(crate) received: Option<OperationId>,
+    /// Id under which this server forwarded the operation.
+    pub(crate) forwarded: Option<OperationId>,
     /// Reason for the failure, if it is more precise than the outcome.
     pub(crate) reason: Option<String>,
 }

@@ -8,11 +8,12 @@ use directory::follow::uuid_text;
 use ldap::ResultCode;
 use serde_json::{Value, json};
 
-use crate::telemetry::traces::TracedOperation;
+use crate::telemetry::traces::{FORWARDING, TraceLink, TracedOperation};
 
-/// Kinds of spans: `SPAN_KIND_INTERNAL` and `SPAN_KIND_SERVER`.
+/// Kinds of spans: `SPAN_KIND_INTERNAL`, `SPAN_KIND_SERVER` and `SPAN_KIND_CLIENT`.
 const INTERNAL: u8 = 1;
 const SERVER: u8 = 2;
+const CLIENT: u8 = 3;
 
 /// Code of a failed span, `STATUS_CODE_ERROR`.
 const ERROR: u8 = 2;
@@ -39,17 +40,21 @@ pub(crate) fn request<E>(
 ) -> Result<String, E> {
     let mut spans = Vec::new();
     for operation in operations {
-        let trace = HEXLOWER.encode(&random()?);
+        let trace = match operation.forwarded.or(operation.received) {
+            Some(link) => HEXLOWER.encode(&link.trace),
+            None => HEXLOWER.encode(&random()?),
+        };
         let mut id = || random().map(|bytes| HEXLOWER.encode(bytes.get(..8).unwrap_or_default()));
         let own = id()?;
         spans.push(span(operation, &trace, &own));
         for &(name, first, last) in &operation.stages {
+            let forwarding = operation.forwarded.filter(|_| name == FORWARDING);
             spans.push(json!({
                 "traceId": trace,
-                "spanId": id()?,
+                "spanId": forwarding.map_or_else(&mut id, |link| Ok(HEXLOWER.encode(&link.span)))?,
                 "parentSpanId": own,
                 "name": name,
-                "kind": INTERNAL,
+                "kind": if forwarding.is_some() { CLIENT } else { INTERNAL },
                 "startTimeUnixNano": nanos(operation.started_micros.saturating_add(first)),
                 "endTimeUnixNano": nanos(operation.started_micros.saturating_add(last)),
             }));
@@ -98,9 +103,12 @@ fn span(operation: &TracedOperation, trace: &str, id: &str) -> Value {
     if is_fault {
         attributes.push(text("error.type", &code.to_string()));
     }
+    let TraceLinks { parent, links } = links_of(operation);
     json!({
         "traceId": trace,
         "spanId": id,
+        "parentSpanId": parent,
+        "links": links,
         "name": operation.name,
         "kind": SERVER,
         "startTimeUnixNano": nanos(operation.started_micros),
@@ -108,6 +116,28 @@ fn span(operation: &TracedOperation, trace: &str, id: &str) -> Value {
         "attributes": attributes,
         "status": if is_fault { json!({ "code": ERROR }) } else { json!({}) },
     })
+}
+
+/// The span that the span of an operation belongs to, and those of other traces.
+struct TraceLinks {
+    /// Empty for the root of a trace.
+    parent: String,
+    links: Vec<Value>,
+}
+
+/// Returns the links of an operation. One that was received and forwarded again, as by a replica of a replica, belongs to
+/// the trace of the latter.
+fn links_of(operation: &TracedOperation) -> TraceLinks {
+    let Some(TraceLink { trace, span }) = &operation.received else {
+        return TraceLinks { parent: String::new(), links: Vec::new() };
+    };
+    let (trace, span) = (HEXLOWER.encode(trace), HEXLOWER.encode(span));
+    match operation.forwarded {
+        None => TraceLinks { parent: span, links: Vec::new() },
+        Some(_) => {
+            TraceLinks { parent: String::new(), links: vec![json!({ "traceId": trace, "spanId": span })] }
+        }
+    }
 }
 
 /// Returns the number of refused spans in a response, and the receiver's reason (`ExportTracePartialSuccess`).
@@ -172,6 +202,28 @@ mod tests {
         assert_eq!(stage["spanId"].as_str(), Some(&*"03".repeat(8)));
         let instance = &value["resourceSpans"][0]["resource"]["attributes"][2]["value"]["stringValue"];
         assert_eq!(instance.as_str(), Some("01010101-0101-0101-0101-010101010101"));
+    }
+
+    #[test]
+    fn a_forwarded_operation_is_one_trace_on_two_servers() {
+        let link = |octet| TraceLink { trace: [octet; 16], span: [octet; 8] };
+        let spans = |received, forwarded| -> Vec<Value> {
+            let stages = vec![("wait to be forwarded", 0, 5), (FORWARDING, 5, 20)];
+            let operation =
+                TracedOperation { name: "add", received, forwarded, stages, ..TracedOperation::default() };
+            let resource = Resource { service: "directory".to_owned(), instance: [1; 16] };
+            let text = request(&resource, &[operation], || Ok::<_, Infallible>([9; 16])).unwrap();
+            let value: Value = serde_json::from_str(&text).unwrap();
+            value["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap().clone()
+        };
+        let (here, there) = (spans(None, Some(link(7))), spans(Some(link(7)), None));
+        assert_eq!(here[0]["traceId"], there[0]["traceId"]);
+        assert_eq!(there[0]["parentSpanId"], here[2]["spanId"]);
+        assert_eq!((here[2]["kind"].as_u64(), here[1]["kind"].as_u64()), (Some(3), Some(1)));
+        assert_eq!((&here[0]["parentSpanId"], &here[1]["spanId"]), (&"".into(), &"09".repeat(8).into()));
+        let between = spans(Some(link(7)), Some(link(8)));
+        assert_eq!(between[0]["traceId"], "08".repeat(16));
+        assert_eq!(between[0]["links"][0]["traceId"], "07".repeat(16));
     }
 
     #[test]

@@ -8,6 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use replication::OperationId;
+use sha2::{Digest as _, Sha256};
+
 use crate::config::traces::TraceSettings;
 use crate::limits::traces::{TRACE_BATCH, TRACE_GATHER, TRACE_WAITING_BYTES_MAX};
 
@@ -41,6 +44,10 @@ pub(crate) struct TracedOperation {
     pub(crate) method: Option<String>,
     /// Stages with known times: the name, and the first and last microsecond after the start.
     pub(crate) stages: Vec<(&'static str, u64, u64)>,
+    /// Link to the server that forwarded the operation to this one.
+    pub(crate) received: Option<TraceLink>,
+    /// Link to the server to which this one forwarded the operation.
+    pub(crate) forwarded: Option<TraceLink>,
     /// Whether the operation was slow.
     pub(crate) is_slow: bool,
 }
@@ -57,10 +64,48 @@ impl TracedOperation {
 /// A stage of an operation: its name and its end. It begins at the end of the stage before it, or with the operation.
 pub(crate) type Stage = (&'static str, Instant);
 
-/// Stages that an operation spends with other threads.
+/// Stage in which another server makes a change.
+pub(crate) const FORWARDING: &str = "forward to the writer";
+
+/// Stages of a change in other threads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChangeStages {
     pub(crate) stages: [Stage; 3],
+    /// Id under which the change was forwarded, if it was.
+    pub(crate) forwarded: Option<OperationId>,
+}
+
+impl ChangeStages {
+    /// Returns the stages of a change that was sent to the writer, decided there, and then shown by this server.
+    pub(crate) fn forwarded(operation: OperationId, [sent, decided, shown]: [Instant; 3]) -> ChangeStages {
+        let stages = [("wait to be forwarded", sent), (FORWARDING, decided), ("wait for the records", shown)];
+        ChangeStages { stages, forwarded: Some(operation) }
+    }
+}
+
+/// Ids by which the spans of a forwarded operation are one trace, at the server that forwards it and at the one that
+/// makes it. Both derive them from the id of the operation, so no message carries them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TraceLink {
+    pub(crate) trace: [u8; 16],
+    /// Id of the span of [`FORWARDING`].
+    pub(crate) span: [u8; 8],
+}
+
+impl TraceLink {
+    /// Returns the link of an operation of the data with this generation.
+    pub(crate) fn of(generation: &[u8; 16], operation: OperationId) -> TraceLink {
+        let hash = Sha256::new()
+            .chain_update(b"pando trace")
+            .chain_update(generation)
+            .chain_update(operation.node.0.to_be_bytes())
+            .chain_update(operation.incarnation.to_be_bytes())
+            .chain_update(operation.sequence.to_be_bytes())
+            .finalize();
+        let mut link = TraceLink { trace: [0; 16], span: [0; 8] };
+        link.trace.iter_mut().chain(&mut link.span).zip(hash).for_each(|(to, from)| *to = from);
+        link
+    }
 }
 
 /// Times of a batch of changes.
@@ -85,7 +130,7 @@ impl WriteTimes {
 impl From<WriteTimes> for ChangeStages {
     fn from(WriteTimes { taken, decided, committed }: WriteTimes) -> ChangeStages {
         let stages = [("wait for the writer", taken), ("decide", decided), ("sync the log", committed)];
-        ChangeStages { stages }
+        ChangeStages { stages, forwarded: None }
     }
 }
 
@@ -93,6 +138,8 @@ impl From<WriteTimes> for ChangeStages {
 pub(crate) struct TraceFeed {
     sampled: u64,
     slow: Option<Duration>,
+    /// Whether this server forwards changes to another one.
+    pub(crate) forwards: bool,
     /// State of the pseudo-random numbers for sampling.
     chooser: AtomicU64,
     waiting: Mutex<Waiting>,
@@ -119,10 +166,12 @@ pub(crate) struct TraceFigures {
 }
 
 impl TraceFeed {
-    pub(crate) fn new(settings: &TraceSettings, seed: u64) -> TraceFeed {
+    /// Creates a queue. `forwards` is true if this server forwards changes.
+    pub(crate) fn new(settings: &TraceSettings, forwards: bool, seed: u64) -> TraceFeed {
         TraceFeed {
             sampled: settings.sampled,
             slow: settings.slow,
+            forwards,
             chooser: AtomicU64::new(seed),
             waiting: Mutex::default(),
             arrived: Condvar::new(),
@@ -137,6 +186,15 @@ impl TraceFeed {
             0 => false,
             u64::MAX => true,
             sampled => scattered(self.chooser.fetch_add(1, Ordering::Relaxed)) < sampled,
+        }
+    }
+
+    /// Decides whether a forwarded operation is sampled. Two servers with the same share decide alike.
+    pub(crate) fn samples_link(&self, link: &TraceLink) -> bool {
+        let [.., a, b, c, d, e, f, g, h] = link.trace;
+        match self.sampled {
+            u64::MAX => true,
+            sampled => u64::from_be_bytes([a, b, c, d, e, f, g, h]) < sampled,
         }
     }
 
@@ -225,6 +283,8 @@ fn scattered(number: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use replication::NodeId;
+
     use super::*;
 
     fn feed(sampled: u64, slow: Option<Duration>) -> TraceFeed {
@@ -236,7 +296,24 @@ mod tests {
             slow,
             service: "pando".to_owned(),
         };
-        TraceFeed::new(&settings, 7)
+        TraceFeed::new(&settings, false, 7)
+    }
+
+    #[test]
+    fn servers_agree_about_forwarded_operations() {
+        let link = |generation, sequence| {
+            let operation = OperationId { node: NodeId(1), incarnation: 2, sequence };
+            TraceLink::of(&[generation; 16], operation)
+        };
+        assert_eq!(link(1, 5), link(1, 5));
+        assert!(link(1, 5).trace != link(1, 6).trace && link(1, 5).trace != link(2, 5).trace);
+        let (one, other) = (feed(u64::MAX / 10, None), feed(u64::MAX / 10, None));
+        let sampled = |feed: &TraceFeed| -> Vec<u64> {
+            (0..10_000).filter(|sequence| feed.samples_link(&link(1, *sequence))).collect()
+        };
+        assert_eq!(sampled(&one), sampled(&other));
+        assert!((850..1_150).contains(&sampled(&one).len()), "{}", sampled(&one).len());
+        assert!(!feed(0, None).samples_link(&link(1, 1)) && feed(u64::MAX, None).samples_link(&link(1, 1)));
     }
 
     #[test]

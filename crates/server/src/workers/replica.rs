@@ -73,6 +73,8 @@ struct Replica {
     waiting: VecDeque<Pending>,
     /// Changes that were forwarded and are not answered yet.
     sent: Option<Vec<Pending>>,
+    /// Time at which the last changes were forwarded.
+    sent_at: Instant,
     /// Changes that are answered when the data has reached their position.
     decided: Vec<Decided>,
     /// Last time when forwarding changes failed.
@@ -161,6 +163,7 @@ impl Replica {
             has_more_blocks: false,
             waiting: VecDeque::new(),
             sent: None,
+            sent_at: Instant::now(),
             decided: Vec::new(),
             forward_failed: None,
             incarnation: now_micros(),

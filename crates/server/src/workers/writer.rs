@@ -105,16 +105,19 @@ pub(crate) struct Answer {
     pub(crate) position: Option<u64>,
     /// Positions of the records of a transaction's changes, if there is an audit trail.
     pub(crate) positions: Vec<Option<u64>>,
+    /// Stages of the change, if another thread or server made it.
+    pub(crate) stages: Option<ChangeStages>,
 }
 
 impl Answer {
     fn new(outcome: Outcome, value: Option<Vec<u8>>) -> Answer {
-        Answer { outcome, value, position: None, positions: Vec::new() }
+        Answer { outcome, value, position: None, positions: Vec::new(), stages: None }
     }
 
     /// Addresses the answer to the operation that waits for it, and adds the stages of the change.
     fn to(self, address: Address, stages: Option<Arc<ChangeStages>>) -> Written {
-        let Answer { outcome, value, position, positions } = self;
+        let Answer { outcome, value, position, positions, stages: own } = self;
+        let stages = stages.or_else(|| own.map(Arc::new));
         Written { address, outcome, value: value.map(Arc::new), position, positions, stages }
     }
 }

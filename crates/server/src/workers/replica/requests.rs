@@ -14,6 +14,7 @@ use super::forward::Answers;
 use crate::limits::{FORWARD_BYTES_MAX, FORWARD_MAX, FORWARD_PATIENCE, REPLICA_RETRY_MIN};
 use crate::net::mailbox::Address;
 use crate::stamp::{Random, no_random_numbers};
+use crate::telemetry::traces::ChangeStages;
 use crate::workers::writer::{Answer, Reservation, ToWrite, WriteRequest, forwarded_passwords};
 
 /// A change that waits for its answer. No `Debug`: it may contain passwords.
@@ -40,6 +41,9 @@ pub(super) struct Decided {
     waiter: Waiter,
     answer: Answer,
     since: Instant,
+    operation: OperationId,
+    /// Times at which the change was sent, and its answer received.
+    times: [Instant; 2],
 }
 
 impl Replica {
@@ -148,6 +152,7 @@ impl Replica {
         }
         self.forwarder.send(batch.iter().map(|pending| pending.request.clone()).collect());
         self.sent = Some(batch);
+        self.sent_at = Instant::now();
         self.parts.figures.lock().waiting = self.waiting_count();
     }
 
@@ -158,7 +163,7 @@ impl Replica {
     /// Handles the supplier's answers to a batch.
     pub(super) fn take_answers(&mut self, answers: Answers) {
         let Answers { mut replies, failed } = answers;
-        let sent = self.sent.take().unwrap_or_default();
+        let (sent, now) = (self.sent.take().unwrap_or_default(), Instant::now());
         self.parts.figures.lock().forwarded += replies.len() as u64;
         for pending in sent {
             let Pending { request, waiter, since } = pending;
@@ -166,7 +171,8 @@ impl Replica {
                 (Some(Reply::Decided { position, result }), _) => {
                     let (outcome, value) = forwarding::outcome_of(result);
                     let answer = Answer { value, ..Answer::from(outcome) };
-                    self.decided.push(Decided { position, waiter, answer, since });
+                    let (operation, times) = (request.operation, [self.sent_at, now]);
+                    self.decided.push(Decided { position, waiter, answer, since, operation, times });
                 }
                 (None, Some((error, false))) => {
                     tracing::debug!("changes are not forwarded: {error}");
@@ -193,7 +199,11 @@ impl Replica {
         let position = self.position;
         let ready: Vec<Decided> =
             self.decided.extract_if(.., |decided| decided.position <= position).collect();
-        ready.into_iter().for_each(|decided| self.answer(decided.waiter, decided.answer));
+        let now = Instant::now();
+        for Decided { waiter, mut answer, operation, times: [sent, answered], .. } in ready {
+            answer.stages = Some(ChangeStages::forwarded(operation, [sent, answered, now]));
+            self.answer(waiter, answer);
+        }
     }
 
     /// Answers changes that have waited too long.
