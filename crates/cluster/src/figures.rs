@@ -91,7 +91,7 @@ pub struct NodeState {
     pub lag_seconds: u64,
     /// Reason why the last attempt to reach the log failed.
     pub unreachable: Option<String>,
-    /// Why changes are refused: nodes differ, and no majority of them agrees.
+    /// Reason why changes are refused: nodes differ, and no majority of them agrees.
     pub disputed: Option<String>,
     /// The last change that the log or the writer did not take, unless a later one was taken.
     pub failed_change: Option<(Instant, String)>,

@@ -7,6 +7,8 @@ use directory::account_update::AccountUpdate;
 use directory::origin::Origin;
 use directory::rows::EntryId;
 use directory::{ClientLink, Outcome, Requester, WriteBatch, Writer};
+use ldap::ResultCode;
+use replication::OperationId;
 use replication::forward::Prepared;
 
 /// Result of a change. For an extended operation, `value` is the value of the response; for other operations, it is the
@@ -21,12 +23,38 @@ pub struct Answer {
     pub position: Option<u64>,
     /// Positions of the records of a transaction, one for each change.
     pub positions: Vec<Option<u64>>,
+    /// Times of the change, if a node decided it.
+    pub times: Option<ChangeTimes>,
 }
 
 impl From<Outcome> for Answer {
     fn from(outcome: Outcome) -> Answer {
-        Answer { outcome, value: None, position: None, positions: Vec::new() }
+        Answer { outcome, value: None, position: None, positions: Vec::new(), times: None }
     }
+}
+
+/// Times of a change on its way through the cluster.
+#[derive(Clone, Copy, Debug)]
+pub enum ChangeTimes {
+    /// This node decided the change: the begin and the end of the decision, and when the log had it.
+    Decided([Instant; 3]),
+    /// The writer decided it: when this node sent it, when it had the answer, and when its data had the change.
+    Forwarded(OperationId, [Instant; 3]),
+}
+
+/// A change that this node has decided for a client of another node.
+#[derive(Debug)]
+pub struct DecidedForOther<'d> {
+    /// Id of the change.
+    pub operation: OperationId,
+    /// The LDAP message; `None` for a transaction, which has several.
+    pub message: Option<&'d [u8]>,
+    /// Result of the change.
+    pub code: ResultCode,
+    /// Time at which the request arrived.
+    pub since: Instant,
+    /// As in [`ChangeTimes::Decided`].
+    pub times: [Instant; 3],
 }
 
 /// Change of a client of this node. No `Debug`: it may contain passwords.
@@ -105,6 +133,9 @@ pub trait Host: Send {
 
     /// Returns the updates of password state that no request has recorded. Called once, after the last client has left.
     fn unrecorded_accounts(&mut self) -> Vec<(EntryId, AccountUpdate)>;
+
+    /// Reports a change that another node forwarded, when it is answered.
+    fn decided_for_other(&mut self, change: &DecidedForOther<'_>);
 
     /// Reports a commit: readers renew their snapshots.
     fn committed(&mut self);

@@ -34,7 +34,9 @@ mod tasks;
 pub mod transport;
 
 pub use error::ClusterError;
-pub use host::{Answer, Host, LocalChange, LocalWork, MessageContext, TransactionChange};
+pub use host::{
+    Answer, ChangeTimes, DecidedForOther, Host, LocalChange, LocalWork, MessageContext, TransactionChange,
+};
 pub use node::snapshots::{Verified, verify};
 pub use open::{Changes, Cluster, check_topic, log_settings};
 pub use settings::NodeSettings;

@@ -11,7 +11,7 @@ use ldap::ResultCode;
 use replication::forward::{self, LdapResult, Link, Prepared, Reply, Work};
 use replication::{NodeId, OperationId};
 
-use crate::host::{Answer, TransactionChange};
+use crate::host::{Answer, ChangeTimes, TransactionChange};
 
 /// Change that waits for its answer. No `Debug`: it may contain passwords.
 pub(crate) struct Operation {
@@ -28,6 +28,16 @@ pub(crate) struct Operation {
     /// Whether the change may have been made: it is in a group of unknown outcome, or was sent to a writer that has not
     /// answered.
     pub(super) is_doubtful: bool,
+    /// The last decision of the change, or the last exchange with the writer about it.
+    pub(super) progress: Option<Progress>,
+}
+
+/// Begin and end of a decision on this node, or of an exchange with the writer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Progress {
+    pub(super) is_forwarded: bool,
+    pub(super) begun: Instant,
+    pub(super) ended: Instant,
 }
 
 /// Work of a change.
@@ -139,7 +149,15 @@ impl Operation {
             origin,
             since: now,
             is_doubtful: false,
+            progress: None,
         }
+    }
+
+    /// Returns the times of a change that is answered `now`.
+    pub(super) fn times(&self, now: Instant) -> Option<ChangeTimes> {
+        let Progress { is_forwarded, begun, ended } = self.progress?;
+        let times = [begun, ended, now];
+        Some(if is_forwarded { ChangeTimes::Forwarded(self.id, times) } else { ChangeTimes::Decided(times) })
     }
 }
 
@@ -153,7 +171,7 @@ pub(super) fn reply(position: u64, answer: Answer) -> Reply {
 /// Converts a writer's result to an answer.
 pub(super) fn answer_of(result: LdapResult) -> Answer {
     let (outcome, value) = forwarding::outcome_of(result);
-    Answer { outcome, value, position: None, positions: Vec::new() }
+    Answer { value, ..Answer::from(outcome) }
 }
 
 /// Returns success for a change that is already in the log. Only the node that made it has copies of the entry (RFC

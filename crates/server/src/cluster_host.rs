@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use cluster::{
-    Answer, Changes, Cluster, ClusterError, Host, LocalChange, LocalWork, MessageContext, NodeSettings,
-    TransactionChange,
+    Answer, ChangeTimes, Changes, Cluster, ClusterError, DecidedForOther, Host, LocalChange, LocalWork,
+    MessageContext, NodeSettings, TransactionChange,
 };
 use directory::account_update::AccountUpdate;
 use directory::rows::EntryId;
@@ -16,8 +16,11 @@ use directory::{ClientLink, Directory, Outcome, Requester, WriteBatch, Writer};
 use ldap::ResultCode;
 
 use crate::config::ClusterSettings;
-use crate::stamp::Random;
+use crate::stamp::{Random, micros_since, now_micros};
+use crate::telemetry::counters::Operation;
 use crate::telemetry::health::Health;
+use crate::telemetry::operation_event::kind_of;
+use crate::telemetry::traces::{ChangeStages, TraceFeed, TraceLink, TracedOperation, spans_of};
 use crate::workers::index_upkeep::Upkeep;
 use crate::workers::read_age::ReadAge;
 use crate::workers::writer::{
@@ -55,15 +58,9 @@ pub(crate) fn open(
     settings: &ClusterSettings,
     data: &Path,
     directory: &Arc<Directory>,
-    queue: &Arc<WriteQueue>,
-    read_age: Option<Arc<ReadAge>>,
+    parts: HostParts,
 ) -> Result<Cluster, ClusterError> {
-    let host = ServerHost {
-        queue: Arc::clone(queue),
-        read_age,
-        random: Random::default(),
-        upkeep: Upkeep::default(),
-    };
+    let host = ServerHost { parts, random: Random::default(), upkeep: Upkeep::default() };
     Cluster::open(&node_settings(settings), data, directory, Box::new(host))
 }
 
@@ -136,18 +133,31 @@ fn local_change(queue: &Arc<WriteQueue>, request: WriteRequest) -> LocalChange {
             let is_recorded = code == ResultCode::SUCCESS || code == ResultCode::INVALID_CREDENTIALS;
             queue.settle_account(id, is_recorded);
         }
-        let Answer { outcome, value, position, positions } = answer;
-        queue.answer(address, writer::Answer { outcome, value, position, positions, stages: None });
+        let Answer { outcome, value, position, positions, times } = answer;
+        let stages = times.map(|times| match times {
+            ChangeTimes::Decided(times) => ChangeStages::of_node(times),
+            ChangeTimes::Forwarded(operation, times) => ChangeStages::forwarded(operation, times),
+        });
+        queue.answer(address, writer::Answer { outcome, value, position, positions, stages });
     };
     let passwords = forwarded_passwords(passwords);
     LocalChange { requester, link, work, passwords, origin, keeps_old_values, reply: Box::new(reply) }
 }
 
+/// Parts of the server that serve its node.
+pub(crate) struct HostParts {
+    pub(crate) queue: Arc<WriteQueue>,
+    /// Bound on the age of data that this node returns.
+    pub(crate) read_age: Option<Arc<ReadAge>>,
+    /// Queue of operations to trace, if there is a receiver.
+    pub(crate) traces: Option<Arc<TraceFeed>>,
+    /// Generation of the data, by which nodes agree about the ids of traces.
+    pub(crate) generation: [u8; 16],
+}
+
 /// Services that the server provides to its node.
 struct ServerHost {
-    queue: Arc<WriteQueue>,
-    /// Bound on the age of data that this node returns.
-    read_age: Option<Arc<ReadAge>>,
+    parts: HostParts,
     random: Random,
     upkeep: Upkeep,
 }
@@ -185,16 +195,37 @@ impl Host for ServerHost {
     }
 
     fn unrecorded_accounts(&mut self) -> Vec<(EntryId, AccountUpdate)> {
-        let accounts = self.queue.unrecorded_accounts().into_iter();
-        accounts.map(|id| (id, self.queue.take_account_update(id, (None, None)))).collect()
+        let accounts = self.parts.queue.unrecorded_accounts().into_iter();
+        accounts.map(|id| (id, self.parts.queue.take_account_update(id, (None, None)))).collect()
+    }
+
+    fn decided_for_other(&mut self, change: &DecidedForOther<'_>) {
+        let Some(traces) = &self.parts.traces else { return };
+        let took_micros = micros_since(change.since);
+        let (link, is_slow) =
+            (TraceLink::of(&self.parts.generation, change.operation), traces.is_slow(took_micros));
+        if (is_slow || traces.samples_link(&link)) && traces.has_room() {
+            let operation = change.message.and_then(ldap::operation_of).and_then(Operation::of);
+            let ChangeStages { stages, .. } = ChangeStages::of_node(change.times);
+            traces.push(TracedOperation {
+                name: kind_of(operation.unwrap_or(Operation::EXTENDED)).name(),
+                started_micros: now_micros().saturating_sub(took_micros),
+                took_micros,
+                code: change.code.0,
+                stages: spans_of(change.since, &stages),
+                received: Some(link),
+                is_slow,
+                ..TracedOperation::default()
+            });
+        }
     }
 
     fn committed(&mut self) {
-        self.queue.committed();
+        self.parts.queue.committed();
     }
 
     fn is_complete_as_of(&mut self, at: Instant) {
-        if let Some(age) = &self.read_age {
+        if let Some(age) = &self.parts.read_age {
             age.is_complete_as_of(at);
         }
     }
@@ -223,5 +254,5 @@ fn local_part(change: writer::TransactionChange) -> TransactionChange {
 
 fn node_answer(answer: writer::Answer) -> Answer {
     let writer::Answer { outcome, value, position, positions, .. } = answer;
-    Answer { outcome, value, position, positions }
+    Answer { outcome, value, position, positions, times: None }
 }

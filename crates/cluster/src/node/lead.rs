@@ -19,7 +19,7 @@ use super::{Node, TICK};
 use crate::event::NodeEvent;
 use crate::host::{Answer, MessageContext};
 use crate::limits::{BATCH_BYTES_MAX, BATCH_WRITES_MAX};
-use crate::operation::{Change, Operation, Waiter, applied, unavailable};
+use crate::operation::{Change, Operation, Progress, Waiter, applied, unavailable};
 
 /// Outcome of an open batch.
 enum Fate {
@@ -155,7 +155,7 @@ impl Node {
         let mut again = Vec::new();
         let mut bytes = 0;
         while decided.len() < BATCH_WRITES_MAX && bytes < BATCH_BYTES_MAX {
-            let Some(operation) = self.waiting.pop_front() else { break };
+            let Some(mut operation) = self.waiting.pop_front() else { break };
             let count = operation.change.record_count();
             if group.room(count).is_none() && group.record_count() > 0 {
                 self.waiting.push_front(operation);
@@ -187,7 +187,9 @@ impl Node {
             bytes += operation.change.bytes();
             let before = batch.position()?;
             batch.limit_records(room, record_size(0));
+            let begun = self.now();
             let mut answer = self.execute(batch, &operation);
+            operation.progress = Some(Progress { is_forwarded: false, begun, ended: self.now() });
             if let Some(size) = batch.take_rejected_record_bytes() {
                 match group.fits_all(0, size) {
                     Fit::Never { size, max } => {

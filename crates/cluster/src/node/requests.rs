@@ -12,9 +12,9 @@ use replication::{Known, Role};
 use super::Node;
 use super::lead::FORGOTTEN;
 use crate::event::Frame;
-use crate::host::{Answer, LocalChange, LocalWork};
+use crate::host::{Answer, ChangeTimes, DecidedForOther, LocalChange, LocalWork};
 use crate::limits::{BATCH_BYTES_MAX, BATCH_WRITES_MAX, FRAMES_MAX, RETRY};
-use crate::operation::{Change, Operation, Waiter, answer_of, applied, reply, unavailable};
+use crate::operation::{Change, Operation, Progress, Waiter, answer_of, applied, reply, unavailable};
 
 /// Diagnostic message for a transaction while a node of the cluster does not support transactions.
 const OLD_NODES: &str = "a node of the cluster runs a version without transactions; update all nodes first";
@@ -51,9 +51,18 @@ impl Node {
         };
         let origin = Waiter::Local(reply);
         let (id, since) = (self.ids.next(), self.now());
-        let operation =
-            Operation { id, requester, change, passwords, link, audited, origin, since, is_doubtful: false };
-        self.waiting.push_back(operation);
+        self.waiting.push_back(Operation {
+            id,
+            requester,
+            change,
+            passwords,
+            link,
+            audited,
+            origin,
+            since,
+            is_doubtful: false,
+            progress: None,
+        });
     }
 
     /// Returns true if every node supports forwarded transactions.
@@ -78,6 +87,7 @@ impl Node {
                 origin: Waiter::Nobody,
                 since: now,
                 is_doubtful: false,
+                progress: None,
             });
         }
     }
@@ -117,14 +127,28 @@ impl Node {
 
     /// Answers a change.
     pub(super) fn answer(&mut self, operation: Operation, answer: Answer) {
+        let times = operation.times(self.now());
         match operation.origin {
-            Waiter::Local(reply) => reply(answer),
+            Waiter::Local(reply) => reply(Answer { times, ..answer }),
             Waiter::Remote { .. } => {
+                self.report_decided(&operation, &answer, times);
                 let position = self.member.as_ref().map_or(0, |member| member.follower().position());
                 self.reply(operation, reply(position, answer));
             }
             Waiter::Nobody => {}
         }
+    }
+
+    /// Reports a change of a client of another node to the server.
+    fn report_decided(&mut self, operation: &Operation, answer: &Answer, times: Option<ChangeTimes>) {
+        let message = match &operation.change {
+            Change::Message(message) => Some(message.as_slice()),
+            Change::Transaction(_) => None,
+            Change::Account(..) => return,
+        };
+        let Some(ChangeTimes::Decided(times)) = times else { return };
+        let (operation, code, since) = (operation.id, answer.outcome.code, operation.since);
+        self.parts.host.decided_for_other(&DecidedForOther { operation, message, code, since, times });
     }
 
     pub(super) fn reply(&mut self, operation: Operation, reply: Reply) {
@@ -160,6 +184,7 @@ impl Node {
             origin,
             since: operation.since,
             is_doubtful: true,
+            progress: None,
         };
         self.refuse_late(told);
     }
@@ -248,8 +273,9 @@ impl Node {
                 Some(operation) if matches!(operation.origin, Waiter::Remote { .. }) => {
                     self.reply(operation, Reply::NotWriter);
                 }
-                Some(operation) => {
+                Some(mut operation) => {
                     bytes += operation.change.bytes();
+                    operation.progress = Some(Progress { is_forwarded: true, begun: now, ended: now });
                     operations.push(operation);
                 }
                 None => break,
@@ -279,8 +305,9 @@ impl Node {
                 return self.send_again(sent.operations, true);
             }
         };
-        let mut again = Vec::new();
-        for operation in sent.operations {
+        let (mut again, now) = (Vec::new(), self.now());
+        for mut operation in sent.operations {
+            operation.progress.iter_mut().for_each(|progress| progress.ended = now);
             let found = answers.iter().position(|answer| answer.operation == operation.id);
             match found.map(|place| answers.swap_remove(place).reply) {
                 Some(Reply::Decided { position, result }) => {

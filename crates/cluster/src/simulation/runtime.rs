@@ -17,7 +17,7 @@ use replication::forward::Request;
 
 use crate::environment::{Log, Peers, Runtime, Work};
 use crate::event::NodeEvent;
-use crate::host::{Answer, Host, MessageContext, TransactionChange};
+use crate::host::{Answer, DecidedForOther, Host, MessageContext, TransactionChange};
 
 /// Microseconds since 1970 at the start of a run.
 const EPOCH_MICROS: u64 = 1_700_000_000_000_000;
@@ -243,6 +243,8 @@ impl Host for SimulatedHost {
     fn unrecorded_accounts(&mut self) -> Vec<(EntryId, AccountUpdate)> {
         Vec::new()
     }
+
+    fn decided_for_other(&mut self, _: &DecidedForOther<'_>) {}
 
     fn committed(&mut self) {}
 

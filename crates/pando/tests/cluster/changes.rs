@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use crate::support::SUFFIX;
 use crate::support::cluster::{Cluster, add, add_unit, figure, read, unit, until};
+use crate::support::collector::{Collector, attribute, is_of};
 use crate::support::metrics;
 use crate::support::pando::{Start, command};
 use ldap::{ChangeOperation, ResultCode, Scope};
@@ -114,13 +115,18 @@ fn a_change_on_one_node_is_read_on_all() {
 fn a_writer_that_slept_undoes_nothing_and_without_the_log_reads_go_on() {
     let (cluster, first) = Cluster::new("cluster-asleep");
     first.stop();
-    add_metrics(&cluster, 1);
+    let mut collector = Collector::start();
+    let traces =
+        format!("[traces]\nendpoint = \"http://{}/v1/traces\"\nsample_ratio = 1.0\n", collector.address);
+    add_tables(&cluster, 1, &[metrics::NODE_FILE, &traces]);
     let first = cluster.start(1);
     cluster.join(2);
-    add_metrics(&cluster, 2);
+    add_tables(&cluster, 2, &[metrics::NODE_FILE, &traces]);
     let second = cluster.start(2);
     let (mut one, mut two) = (first.administrator(), second.administrator());
     assert_eq!(add_unit(&mut one, "before").code, ResultCode::SUCCESS);
+    assert_eq!(add_unit(&mut two, "forwarded").code, ResultCode::SUCCESS);
+    expect_one_trace(&mut collector);
 
     first.signal(Signal::STOP);
     let asleep = std::thread::spawn(move || add_unit(&mut one, "asked-in-its-sleep"));
@@ -141,7 +147,7 @@ fn a_writer_that_slept_undoes_nothing_and_without_the_log_reads_go_on() {
     cluster.expect_equal(&[(1, &first), (2, &second)]);
 
     // While the log is unreachable, nodes answer reads and refuse all changes. Then they accept changes again.
-    [&first, &second].map(|server| metrics::wait_for_ready(server, 200));
+    [&first, &second].iter().for_each(|server| drop(metrics::wait_for_ready(server, 200)));
     cluster.brokers.halt(0, true).unwrap();
     let halted = Instant::now();
     for server in [&first, &second] {
@@ -162,16 +168,31 @@ fn a_writer_that_slept_undoes_nothing_and_without_the_log_reads_go_on() {
             _ => None,
         });
     }
-    [&first, &second].map(|server| metrics::wait_for_ready(server, 200));
+    [&first, &second].iter().for_each(|server| drop(metrics::wait_for_ready(server, 200)));
     cluster.expect_equal(&[(1, &first), (2, &second)]);
     assert_eq!((figure(&first, "Alarms"), figure(&second, "Alarms")), ("0".to_owned(), "0".to_owned()));
 }
 
-/// Adds the listener of the metrics to the node file of a node.
-fn add_metrics(cluster: &Cluster, node: u32) {
+/// Adds tables to the node file of a node.
+fn add_tables(cluster: &Cluster, node: u32, tables: &[&str]) {
     let file = cluster.node_file(node);
     let text = std::fs::read_to_string(&file).unwrap();
-    std::fs::write(&file, text + metrics::NODE_FILE).unwrap();
+    std::fs::write(&file, text + &tables.concat()).unwrap();
+}
+
+/// Expects the spans of a forwarded change at the client's node and at the writer in one trace.
+#[track_caller]
+fn expect_one_trace(collector: &mut Collector) {
+    let here = ["wait to be forwarded", "forward to the writer", "wait for the records"];
+    let asked = collector.span_with("add", &here);
+    let decided = collector.span(|span| {
+        span["traceId"] == asked["traceId"] && span["spanId"] != asked["spanId"] && is_of(span, "add")
+    });
+    assert_eq!(collector.stages(&decided), ["wait for the writer", "decide", "append to the log"]);
+    assert_eq!(attribute(&decided, "ldap.result").as_deref(), Some("success"));
+    let forwarding = collector.spans.iter().find(|span| span["spanId"] == decided["parentSpanId"]).unwrap();
+    assert_eq!((&forwarding["name"], &forwarding["parentSpanId"]), (&here[1].into(), &asked["spanId"]));
+    assert!(!serde_json::to_string(&collector.spans).unwrap().contains("example"), "{:?}", collector.spans);
 }
 
 /// While the log is unreachable, a node with a bound on the age of its data refuses reads, except from the
@@ -184,7 +205,7 @@ fn reads_that_may_be_too_old_are_refused() {
     let text = std::fs::read_to_string(&file).unwrap();
     let text = text.replace("[cluster]\n", "[cluster]\nread_age_seconds = 3\n");
     std::fs::write(&file, text).unwrap();
-    add_metrics(&cluster, 1);
+    add_tables(&cluster, 1, &[metrics::NODE_FILE]);
     let node = cluster.start(1);
     let mut administrator = node.administrator();
     let mut nobody = node.connect();
@@ -193,7 +214,7 @@ fn reads_that_may_be_too_old_are_refused() {
         let compared = nobody.compare(SUFFIX, "dc", "example").unwrap();
         let old = [found.code, compared.code].map(|code| code == ResultCode::UNAVAILABLE);
         assert!(!old[0] || found.diagnostic.contains("ask another server"), "{found:?}");
-        let (status, text) = metrics::page(&node, "/ready");
+        let (status, text) = metrics::page(&node, "/ready/read");
         assert_eq!(status == 503, text.contains("ask another server"), "{text}");
         (old == [is_old; 2] && (status == 503) == is_old).then_some(())
     };

@@ -11,6 +11,7 @@ pub mod certificates;
 pub mod changes;
 pub mod clients;
 pub mod cluster;
+pub mod collector;
 pub mod corpus;
 pub mod ds389;
 pub mod filters;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use directory::{Directory, Writer};
 
 #[cfg(feature = "kafka")]
-use crate::cluster_host;
+use crate::cluster_host::{self, HostParts};
 use crate::config::Config;
 use crate::error::ServeError;
 use crate::session::context::Shared;
@@ -27,8 +27,13 @@ pub(super) enum Node {}
 #[cfg(feature = "kafka")]
 pub(super) fn open(config: &Config, shared: &Shared) -> Result<Option<Node>, ServeError> {
     let Some(settings) = &config.cluster else { return Ok(None) };
-    let age = shared.read_age.clone();
-    Ok(Some(cluster_host::open(settings, &config.data, &shared.directory, &shared.writes, age)?))
+    let parts = HostParts {
+        queue: Arc::clone(&shared.writes),
+        read_age: shared.read_age.clone(),
+        traces: shared.traces.clone(),
+        generation: shared.generation,
+    };
+    Ok(Some(cluster_host::open(settings, &config.data, &shared.directory, parts)?))
 }
 
 /// Fails if the settings define a node.

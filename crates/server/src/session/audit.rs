@@ -28,7 +28,7 @@ use crate::telemetry::operation_event::{
     Disclosure, NO_NAME, OperationEvent, TypeNamed, describe, is_dn, kind_of, operation_line,
     operation_line_with, scope_name, session_tracking, target_of,
 };
-use crate::telemetry::traces::{Stage, TraceFeed, TraceLink, TracedOperation};
+use crate::telemetry::traces::{Stage, TraceFeed, TraceLink, TracedOperation, spans_of};
 
 /// Text in place of a name that no entry has.
 const UNKNOWN_NAME: &str = "withheld, nobody has that name";
@@ -218,8 +218,8 @@ impl Session {
             let is_slow = traces.is_slow(took);
             let link = |operation| TraceLink::of(&context.shared.generation, operation);
             let links = (event.received.map(link), event.forwarded.map(link));
-            let is_linked = links.1.or(links.0).is_some_and(|link| traces.samples_link(&link));
-            if event.is_sampled || ((is_slow || is_linked) && traces.has_room()) {
+            let is_sampled = links.1.or(links.0).map_or(event.is_sampled, |link| traces.samples_link(&link));
+            if (is_slow || is_sampled) && traces.has_room() {
                 let fields = [event.fields.as_slice(), &end].concat();
                 let operation = traced(context, event, &fields, is_slow, search);
                 let (received, forwarded) = links;
@@ -329,12 +329,7 @@ fn traced(
     if let Some(planned) = event.planned {
         stages.extend([("plan", 0, since(planned)), ("scan", since(planned), took_micros)]);
     }
-    let mut begin = 0;
-    for (name, end) in &event.stages {
-        let end = since(*end).max(begin);
-        stages.push((*name, begin, end));
-        begin = end;
-    }
+    stages.extend(spans_of(event.started, &event.stages));
     let explanation =
         search.filter(|_| is_slow).and_then(|search| search.explanation(&context.snapshot).ok().flatten());
     let target = parsed.and_then(|parsed| parsed.text(Field::Target));
@@ -343,8 +338,8 @@ fn traced(
         started_micros: number(Field::Time).unwrap_or(0),
         took_micros,
         code: number(Field::Result).and_then(|code| u32::try_from(code).ok()).unwrap_or(0),
-        connection: number(Field::Connection).unwrap_or(0),
-        message_id: number(Field::MessageId).unwrap_or(0),
+        connection: number(Field::Connection),
+        message_id: number(Field::MessageId),
         depth: target
             .filter(|name| is_dn(name))
             .and_then(|name| Some(Dn::parse(&name).ok()?.rdns().count() as u64)),

@@ -81,8 +81,6 @@ fn span(operation: &TracedOperation, trace: &str, id: &str) -> Value {
         text("rpc.method", operation.name),
         text("rpc.response.status_code", &operation.code.to_string()),
         text("ldap.result", &code.to_string()),
-        number("ldap.connection", operation.connection),
-        number("ldap.message_id", operation.message_id),
     ];
     let texts = [
         ("ldap.scope", operation.scope),
@@ -93,6 +91,8 @@ fn span(operation: &TracedOperation, trace: &str, id: &str) -> Value {
     ];
     attributes.extend(texts.into_iter().filter_map(|(name, value)| Some(text(name, value?))));
     let numbers = [
+        ("ldap.connection", operation.connection),
+        ("ldap.message_id", operation.message_id),
         ("ldap.depth", operation.depth),
         ("db.response.returned_rows", operation.entries),
         ("pando.entries_examined", operation.examined),
@@ -125,8 +125,8 @@ struct TraceLinks {
     links: Vec<Value>,
 }
 
-/// Returns the links of an operation. One that was received and forwarded again, as by a replica of a replica, belongs to
-/// the trace of the latter.
+/// Returns the links of an operation. One that was received and forwarded again, as by a replica of a replica, belongs
+/// to the trace of the latter.
 fn links_of(operation: &TracedOperation) -> TraceLinks {
     let Some(TraceLink { trace, span }) = &operation.received else {
         return TraceLinks { parent: String::new(), links: Vec::new() };

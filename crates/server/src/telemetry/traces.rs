@@ -24,8 +24,9 @@ pub(crate) struct TracedOperation {
     pub(crate) took_micros: u64,
     /// Result code of the operation.
     pub(crate) code: u32,
-    pub(crate) connection: u64,
-    pub(crate) message_id: u64,
+    /// Number of the connection and of the message; `None` if another server has the connection.
+    pub(crate) connection: Option<u64>,
+    pub(crate) message_id: Option<u64>,
     /// Number of RDNs in the DN of the entry or the base.
     pub(crate) depth: Option<u64>,
     /// Entries that a search returned.
@@ -64,6 +65,20 @@ impl TracedOperation {
 /// A stage of an operation: its name and its end. It begins at the end of the stage before it, or with the operation.
 pub(crate) type Stage = (&'static str, Instant);
 
+/// Returns the stages with their begins and ends in microseconds after `started`.
+pub(crate) fn spans_of(started: Instant, stages: &[Stage]) -> Vec<(&'static str, u64, u64)> {
+    let ends = stages.iter().map(|(_, end)| {
+        u64::try_from(end.saturating_duration_since(started).as_micros()).unwrap_or(u64::MAX)
+    });
+    let mut begin = 0;
+    let span = |((name, _), end): (&Stage, u64)| {
+        let (first, last) = (begin, end.max(begin));
+        begin = last;
+        (*name, first, last)
+    };
+    stages.iter().zip(ends).map(span).collect()
+}
+
 /// Stage in which another server makes a change.
 pub(crate) const FORWARDING: &str = "forward to the writer";
 
@@ -80,6 +95,13 @@ impl ChangeStages {
     pub(crate) fn forwarded(operation: OperationId, [sent, decided, shown]: [Instant; 3]) -> ChangeStages {
         let stages = [("wait to be forwarded", sent), (FORWARDING, decided), ("wait for the records", shown)];
         ChangeStages { stages, forwarded: Some(operation) }
+    }
+
+    /// Returns the stages of a change that this node decided and appended to the log of its cluster.
+    #[cfg(feature = "kafka")]
+    pub(crate) fn of_node([begun, decided, appended]: [Instant; 3]) -> ChangeStages {
+        let stages = [("wait for the writer", begun), ("decide", decided), ("append to the log", appended)];
+        ChangeStages { stages, forwarded: None }
     }
 }
 
