@@ -1,8 +1,10 @@
 //! Attacks on the web console and SCIM: endless new connections, slow heads and bodies, large bodies, floods of
-//! sign-ins, stolen or guessed cookies, cross-site requests, hostile values, and a stopped writer. A browser must be
-//! answered during the attacks.
+//! sign-ins, stolen or guessed cookies, expired sessions, cross-site requests, hostile values, and a slow or stopped
+//! writer. A browser must be answered during the attacks.
 
 mod pages;
+mod sessions;
+mod writers;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -48,6 +50,8 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
         "other-sites",
         "values",
         "dead-writer",
+        "slow-writer",
+        "expired-sessions",
         "scim",
     ]
     .map(|name| format!("web/{name}"));
@@ -67,8 +71,10 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
     report.attack(&names[4], || attack(&|pando| pages::cookies(pando, &cookies)));
     report.attack(&names[5], || attack(&pages::other_sites));
     report.attack(&names[6], || attack(&pages::values));
-    report.attack(&names[7], || pages::dead_writer(&scratch));
-    report.attack(&names[8], || attack(&|pando| scim(pando, plan.count(20, 500))));
+    report.attack(&names[7], || writers::dead(&scratch));
+    report.attack(&names[8], || writers::slow(&scratch));
+    report.attack(&names[9], || sessions::expired(&scratch));
+    report.attack(&names[10], || attack(&|pando| scim(pando, plan.count(20, 500))));
 }
 
 /// The part of the node file with the console and SCIM.

@@ -1,9 +1,10 @@
-//! [`Fault`]: a rule by which system calls fail.
+//! [`Fault`]: a rule by which system calls fail or take long.
 
 use std::ffi::OsString;
 use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use crate::library;
 
@@ -28,13 +29,26 @@ pub enum FaultCall {
     Random,
     /// Waiting for events. The call blocks while the rule matches, and then fails.
     Wait,
+    /// Reading the monotonic clock, which cannot fail: see [`Fault::clock_ahead`].
+    Clock,
+}
+
+/// Effect of a rule.
+#[derive(Debug, Clone, Copy)]
+enum Effect {
+    /// The call does nothing, and returns this system error number.
+    Error(i32),
+    /// The call waits first.
+    Delay(Duration),
+    /// The clock is ahead by so many seconds.
+    Ahead(u32),
 }
 
 /// A rule: which calls fail, and how. A rule without further conditions applies to all calls of its kind.
 #[derive(Debug, Clone)]
 pub struct Fault {
     call: FaultCall,
-    errno: i32,
+    effect: Effect,
     thread: Option<String>,
     path: Option<String>,
     from: Option<u64>,
@@ -45,7 +59,21 @@ pub struct Fault {
 impl Fault {
     /// Creates a rule by which every call of a kind fails with a system error number.
     pub fn new(call: FaultCall, errno: i32) -> Fault {
-        Fault { call, errno, thread: None, path: None, from: None, times: None, only_while: None }
+        Fault::with(call, Effect::Error(errno))
+    }
+
+    /// Every such call waits, in whole milliseconds, and is then carried out.
+    pub fn delay(call: FaultCall, delay: Duration) -> Fault {
+        Fault::with(call, Effect::Delay(delay))
+    }
+
+    /// The monotonic clock is ahead.
+    pub fn clock_ahead(seconds: u32) -> Fault {
+        Fault::with(FaultCall::Clock, Effect::Ahead(seconds))
+    }
+
+    fn with(call: FaultCall, effect: Effect) -> Fault {
+        Fault { call, effect, thread: None, path: None, from: None, times: None, only_while: None }
     }
 
     /// Limits the rule to threads whose name matches a pattern.
@@ -91,8 +119,13 @@ impl Display for Fault {
             FaultCall::Thread => "thread",
             FaultCall::Random => "random",
             FaultCall::Wait => "wait",
+            FaultCall::Clock => "clock",
         };
-        write!(out, "call={call},errno={}", self.errno)?;
+        match self.effect {
+            Effect::Error(errno) => write!(out, "call={call},errno={errno}")?,
+            Effect::Delay(delay) => write!(out, "call={call},delay={}", delay.as_millis())?,
+            Effect::Ahead(seconds) => write!(out, "call={call},ahead={seconds}")?,
+        }
         for (name, value) in [("thread", &self.thread), ("path", &self.path)] {
             if let Some(value) = value {
                 write!(out, ",{name}={value}")?;

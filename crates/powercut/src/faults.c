@@ -25,6 +25,7 @@
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { RULES_MAX = 16, THREAD_NAME_SIZE = 16, HANG_MICROSECONDS = 10000 };
@@ -33,7 +34,8 @@ struct rule {
     enum fault_call call;
     const char *thread, *path, *only_while; /* NULL matches everything */
     uint64_t from, times;                   /* times 0 is without end */
-    int error;
+    int error;                              /* of clock, the seconds by which it is ahead */
+    int delay;                              /* in milliseconds; the call then does what it does */
     atomic_uint_fast64_t seen;
 };
 
@@ -41,7 +43,8 @@ static struct rule rules[RULES_MAX];
 static int rule_count;
 static const char *log_file;
 
-static const char *const CALLS[] = {"open", "write", "sync", "rename", "mmap", "accept", "thread", "random", "wait"};
+static const char *const CALLS[] = {"open",   "write",  "sync", "rename", "mmap",
+                                    "accept", "thread", "random", "wait", "clock"};
 
 static const struct {
     const char *name;
@@ -60,6 +63,7 @@ static int (*real_pthread_create)(pthread_t *, const pthread_attr_t *, void *(*)
 static int (*real_rename)(const char *, const char *);
 static ssize_t (*real_getrandom)(void *, size_t, unsigned);
 static int (*real_epoll_wait)(int, struct epoll_event *, int, int);
+static int (*real_clock_gettime)(clockid_t, struct timespec *);
 
 /* Ends the process: a test with an invalid rule would prove nothing. */
 static void refuse(const char *what) {
@@ -78,6 +82,12 @@ static void read_field(struct rule *rule, const char *name, const char *value) {
         rule->error = atoi(value);
         for (size_t at = 0; at < sizeof ERRORS / sizeof *ERRORS; at++)
             if (strcmp(value, ERRORS[at].name) == 0) rule->error = ERRORS[at].number;
+        if (rule->error > 0) return;
+    } else if (strcmp(name, "delay") == 0) {
+        rule->delay = atoi(value);
+        if (rule->delay > 0) return;
+    } else if (strcmp(name, "ahead") == 0) {
+        rule->error = atoi(value);
         if (rule->error > 0) return;
     } else if (strcmp(name, "from") == 0) {
         rule->from = strtoull(value, NULL, 10);
@@ -106,6 +116,7 @@ static void start(void) {
     real_rename = dlsym(RTLD_NEXT, "rename");
     real_getrandom = dlsym(RTLD_NEXT, "getrandom");
     real_epoll_wait = dlsym(RTLD_NEXT, "epoll_wait");
+    real_clock_gettime = dlsym(RTLD_NEXT, "clock_gettime");
     log_file = getenv("POWERCUT_FAULTS_LOG");
     const char *text = getenv("POWERCUT_FAULTS");
     if (!text || !*text) return;
@@ -123,7 +134,7 @@ static void start(void) {
             has_call |= strcmp(field, "call") == 0;
             read_field(rule, field, value);
         }
-        if (!has_call || !rule->error) refuse("a rule has a call and an errno");
+        if (!has_call || (!rule->error && !rule->delay)) refuse("a rule has a call, and an errno, a delay or ahead");
     }
 }
 
@@ -142,10 +153,10 @@ static int fault(enum fault_call call, const char *path, int fd) {
     static __thread int is_asking;
     if (rule_count == 0 || is_asking) return 0;
     is_asking = 1;
-    int before = errno, error = 0;
+    int before = errno, error = 0, delay = 0;
     char thread[THREAD_NAME_SIZE] = "", link[64], asked[PATH_MAX] = "";
     prctl(PR_GET_NAME, thread);
-    for (int at = 0; at < rule_count && !error; at++) {
+    for (int at = 0; at < rule_count && !error && !delay; at++) {
         struct rule *rule = &rules[at];
         if (rule->call != call || (rule->thread && fnmatch(rule->thread, thread, 0) != 0)) continue;
         if (rule->path && !path) {
@@ -157,9 +168,14 @@ static int fault(enum fault_call call, const char *path, int fd) {
         if (rule->path && fnmatch(rule->path, path, 0) != 0) continue;
         if (rule->only_while && access(rule->only_while, F_OK) != 0) continue;
         uint64_t number = atomic_fetch_add(&rule->seen, 1) + 1;
-        if (number >= rule->from && (!rule->times || number - rule->from < rule->times)) error = rule->error;
+        if (number >= rule->from && (!rule->times || number - rule->from < rule->times)) {
+            error = rule->error;
+            delay = rule->delay;
+        }
     }
-    if (error) tell(call, error, thread, path ? path : "");
+    if ((error && call != FAULT_CLOCK) || delay) tell(call, error, thread, path ? path : "");
+    struct timespec left = {.tv_sec = delay / 1000, .tv_nsec = delay % 1000 * 1000000L};
+    while (delay && nanosleep(&left, &left) != 0 && errno == EINTR) {}
     is_asking = 0;
     errno = before;
     return error;
@@ -234,4 +250,13 @@ int epoll_wait(int fd, struct epoll_event *events, int events_max, int timeout) 
         return -1;
     }
     return real_epoll_wait(fd, events, events_max, timeout);
+}
+
+/* Reading the monotonic clock never fails, but the clock may be ahead. */
+int clock_gettime(clockid_t clock, struct timespec *time) {
+    int ahead = clock == CLOCK_MONOTONIC ? fault_by_path(FAULT_CLOCK, "") : 0;
+    if (!real_clock_gettime) real_clock_gettime = dlsym(RTLD_NEXT, "clock_gettime");
+    int result = real_clock_gettime(clock, time);
+    if (result == 0) time->tv_sec += ahead;
+    return result;
 }

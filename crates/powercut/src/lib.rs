@@ -50,9 +50,11 @@
 //!
 //! - `call`: `open` (and creating), `write` (and truncating, allocating), `sync` (and writes with `O_DSYNC`), `rename`,
 //!   `mmap`, `accept`, `thread` (creating one), `random` (getrandom), `wait` (epoll_wait, which blocks while the rule
-//!   matches)
+//!   matches), `clock` (clock_gettime of the monotonic clock)
 //! - `errno`: a number, or `EIO`, `ENOSPC`, `EDQUOT`, `EMFILE`, `ENFILE`, `ENOMEM`, `EAGAIN`, `EINTR`, `EACCES`,
 //!   `EROFS`
+//! - `delay`: instead of `errno`, the milliseconds that the call waits before it is executed
+//! - `ahead`: instead of `errno`, the seconds that `clock` is ahead
 //! - `thread`: pattern (fnmatch, `*` matches `/` too) for the calling thread's name, which Linux truncates to 15 bytes;
 //!   default any
 //! - `path`: pattern for the file's path; for a rename, the new path; for a socket, `socket:[N]`; default any

@@ -11,6 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use powercut::{Fault, FaultCall, inject_logged};
 
@@ -32,6 +33,10 @@ fn script() {
 }
 
 fn steps(folder: &Path) {
+    let begun = Instant::now();
+    if begun.elapsed() > Duration::from_secs(500) {
+        println!("failed: clock");
+    }
     for name in ["one", "two", "three"] {
         match File::create(folder.join(name)) {
             Ok(file) => {
@@ -93,6 +98,17 @@ fn calls_that_match_fail_and_others_do_not() {
     let missing = std::env::temp_dir().join("powercut-no-such-file");
     check("off", Fault::new(FaultCall::Sync, EIO).only_while(&missing), &[]);
     check("on", Fault::new(FaultCall::Rename, EIO).only_while(Path::new("/proc")), &["rename 5"]);
+}
+
+#[test]
+fn calls_are_delayed_and_the_clock_is_ahead() {
+    let delay = Duration::from_millis(30);
+    let begun = Instant::now();
+    let (failed, logged) = run("delay", &[Fault::delay(FaultCall::Sync, delay).path("*-delay/t*")]);
+    assert!(failed.is_empty() && begun.elapsed() >= 2 * delay, "{failed:?}");
+    assert_eq!(logged, ["sync 0 worker /two", "sync 0 worker /three"]);
+    let (failed, logged) = run("clock", &[Fault::clock_ahead(600).thread("work*").from(2)]);
+    assert_eq!((failed, logged.len()), (vec!["clock".to_owned()], 0));
 }
 
 #[test]

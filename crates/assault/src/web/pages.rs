@@ -1,18 +1,16 @@
-//! Attacks on the console's pages: stolen or guessed cookies, cross-site requests, hostile values in every field, and a
-//! stopped writer.
+//! Attacks on the console's pages: stolen or guessed cookies, cross-site requests, and hostile values in every field.
 
 use std::net::Ipv4Addr;
 
-use powercut::{Fault, FaultCall};
 use serde_json::Value;
 
-use super::{CONSOLE, ask, form, get};
+use super::{ask, get};
 use crate::data::{PERSON, PERSON_PASSWORD};
 use crate::horde::hostile_source;
 use crate::report::Finding;
 use crate::support::http::{Answer, Browser, console_address, quoted};
-use crate::support::pando::{Pando, Start};
-use crate::support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
+use crate::support::pando::Pando;
+use crate::support::{ADMIN_DN, ADMIN_PASSWORD};
 
 /// Values that would end a tag, an attribute, a header, a filter, a DN or a path if they were not escaped.
 const HOSTILE: [&str; 12] = [
@@ -179,39 +177,4 @@ pub(super) fn values(pando: &Pando) -> Finding {
         format!("{} complaints: {first:?}", complaints.len()),
         "none",
     )
-}
-
-/// The writer stops while a user changes an entry. The page must report it, and the overview must not report that all
-/// is well.
-pub(super) fn dead_writer(scratch: &Scratch) -> Finding {
-    let switch = scratch.join("disk-is-broken");
-    let node = scratch.write("dead.toml", CONSOLE);
-    let fault = Fault::new(FaultCall::Sync, 5).thread("pando-writer").path("*/redo-*").only_while(&switch);
-    let pando = Start::new(scratch)
-        .arguments(&["--node", node.to_str().unwrap()])
-        .with_faults(&[fault], &scratch.join("faults"))
-        .ready();
-    let browser = Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD);
-    let change = |name: &str| {
-        let fields = [("kind", "unit"), ("parent", SUFFIX), ("v:ou", name), ("step", "apply")];
-        browser.post("/add", &fields).status
-    };
-    let before = change("before");
-    std::fs::write(&switch, "").unwrap();
-    let during = [change("during"), change("after")];
-    let overview = browser.json("/");
-    let attention = overview["attention"].to_string();
-    let searched = browser.get("/search?q=huber").status;
-    let wrong = ask(Ipv4Addr::LOCALHOST, browser.address, &form("/add", &[], "")).status;
-    std::fs::remove_file(&switch).unwrap();
-    drop(pando);
-    Finding::of("the writer stops because a sync fails, while a user adds entries")
-        .bounded(before == 303, format!("before: {before}"), "303")
-        .bounded(during.iter().all(|status| *status >= 400), format!("then {during:?}"), "an error each")
-        .bounded(
-            attention.contains("writes_stopped"),
-            format!("the overview reports {attention}"),
-            "writes_stopped",
-        )
-        .bounded(searched == 200 && wrong == 401, format!("searches: {searched}"), "200")
 }
