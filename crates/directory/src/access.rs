@@ -28,6 +28,7 @@
 //! [`GeneralSettings::secret_attributes`]: crate::settings::GeneralSettings::secret_attributes
 //! [`GeneralSettings::password_comparers`]: crate::settings::GeneralSettings::password_comparers
 
+mod access_list;
 mod asker;
 mod effective_rights;
 mod entry_rights;
@@ -51,6 +52,8 @@ pub use crate::model::sasl_mechanisms::{
     ANONYMOUS, CRAM_MD5, DIGEST_MD5, GSS_SPNEGO, GSSAPI, MAIL_TOKEN, OAUTHBEARER, PLAIN,
 };
 use crate::model::usable::Uses;
+pub(crate) use access_list::access_list;
+pub use access_list::{AccessList, ListedRequester, ListedRule};
 pub(crate) use asker::is_member;
 pub(crate) use effective_rights::EffectiveRights;
 pub(crate) use entry_rights::{EntryRights, RightExtent};

@@ -43,10 +43,14 @@ impl<'a> EffectiveRightsRequest<'a> {
 /// First octet of a SEQUENCE. No authorization identity begins with it.
 const SEQUENCE_OCTET: u8 = 0x30;
 
+/// Requester of an [`AccessQuestion`] about all requesters. It is no authorization identity.
+pub const ALL_REQUESTERS: &str = "*";
+
 /// Question to a server: does this requester have this right, and which rule decides?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccessQuestion<'a> {
-    /// Authorization identity of the assumed requester (RFC 4513 section 5.2.1.8); empty for anonymous.
+    /// Authorization identity of the assumed requester (RFC 4513 section 5.2.1.8); empty for anonymous,
+    /// [`ALL_REQUESTERS`] for a list of the rules about the right.
     pub requester: &'a str,
     /// Name of the right.
     pub right: &'a str,

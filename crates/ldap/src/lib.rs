@@ -64,7 +64,7 @@ mod transaction;
 mod url;
 mod verify_credentials;
 
-pub use access_values::{AccessQuestion, EffectiveRightsRequest};
+pub use access_values::{ALL_REQUESTERS, AccessQuestion, EffectiveRightsRequest};
 pub use account_usability::{AccountUsability, Unusable};
 pub use attributes::{
     AttributeSelection, Attributes, AttributesBuf, Change, ChangeOperation, Changes, ChangesBuf,

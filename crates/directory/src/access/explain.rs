@@ -174,7 +174,7 @@ impl RulesInForce {
     }
 
     /// Returns the rule at this index as a deciding rule.
-    fn rule(&self, place: usize, is_allow: bool) -> DecidingRule {
+    pub(super) fn rule(&self, place: usize, is_allow: bool) -> DecidingRule {
         let number = if self.by_default { 0 } else { place + 1 };
         DecidingRule { number, is_allow, text: self.texts.get(place).cloned().unwrap_or_default() }
     }
@@ -429,7 +429,8 @@ pub(crate) fn hint(
     })
 }
 
-fn is_about(rule: &Rule, right: Rights, type_id: Option<TypeId>) -> bool {
+/// Returns true if a rule concerns a right to a type.
+pub(super) fn is_about(rule: &Rule, right: Rights, type_id: Option<TypeId>) -> bool {
     rule.rights.has(right) && type_id.is_none_or(|type_id| rule.types.contains(type_id))
 }
 

@@ -1,3 +1,4 @@
+mod access_list;
 mod hidden;
 mod values;
 

@@ -16,7 +16,8 @@ pub const APPLY_SETTINGS: &str = ldap::oids::SETTINGS;
 
 /// OID of the extended operation that explains which rule grants or denies a right: see
 /// `docs/how-to/access-rules.md`. The request value is an [`ldap::AccessQuestion`]; the response value contains the
-/// lines of an [`AccessExplanation`](crate::access::AccessExplanation).
+/// lines of an [`AccessExplanation`](crate::access::AccessExplanation), or of an
+/// [`AccessList`](crate::access::AccessList) if the question is about all requesters.
 pub const EXPLAIN_ACCESS: &str = ldap::oids::EXPLAIN_ACCESS;
 
 /// OID of the extended operation that reads the audit trail: see `docs/how-to/audit.md`. The request value is an

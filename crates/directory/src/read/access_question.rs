@@ -1,4 +1,5 @@
-//! Questions about access: whether a requester has a right, and which rule decides. `pando access explain` asks them.
+//! Questions about access: whether a requester has a right, and which rule decides, as `pando access explain` asks; and
+//! which rules are about a right, for all requesters.
 
 use std::net::IpAddr;
 
@@ -6,8 +7,8 @@ use ldap::{AccessQuestion, ResultCode};
 
 use super::identity;
 use crate::access::{
-    ASKED, AccessExplanation, Asked, EffectiveRights, QuestionPlace, Requester, RulesInForce, denied,
-    explain, explain_use,
+    ASKED, AccessExplanation, AccessList, Asked, EffectiveRights, QuestionPlace, Requester, RulesInForce,
+    access_list, denied, explain, explain_use,
 };
 use crate::model::access_rule::EXPLAIN;
 use crate::model::client_link::{BindMethod, ClientLink, ListenerName, WeekTime};
@@ -32,6 +33,19 @@ pub fn answer(
     question: &AccessQuestion<'_>,
 ) -> std::result::Result<AccessExplanation, Outcome> {
     try_answer(state, requester, question).map_err(Outcome::from)
+}
+
+/// Answers a question about all requesters, from the same requesters as [`answer`]. The administrator also receives the
+/// rules that cover only entries below the entry.
+///
+/// # Errors
+/// As [`answer`].
+pub fn list(
+    state: TreeState<'_>,
+    requester: &Requester,
+    question: &AccessQuestion<'_>,
+) -> std::result::Result<AccessList, Outcome> {
+    try_list(state, requester, question).map_err(Outcome::from)
 }
 
 /// A right that was refused at an entry.
@@ -85,6 +99,30 @@ fn try_answer(
     if question.right == USE_WORD {
         return answer_use(state, requester, question);
     }
+    let (place, asked) = resolved(state, requester, question)?;
+    let subject = subject_for(state, requester, question.requester)?;
+    explain(state, &subject, at_place(state, &place, asked)?)
+}
+
+fn try_list(
+    state: TreeState<'_>,
+    requester: &Requester,
+    question: &AccessQuestion<'_>,
+) -> Result<AccessList> {
+    if question.right == USE_WORD {
+        return Err(wrong("use is a right of no entry: name a requester".to_owned()));
+    }
+    let (place, asked) = resolved(state, requester, question)?;
+    let asked = at_place(state, &place, asked)?;
+    access_list(state, &RulesInForce::of(state), asked, requester.is_administrator())
+}
+
+/// Returns the place and the right of a question, without the entry of the place. Checks that `requester` may ask.
+fn resolved<'q>(
+    state: TreeState<'_>,
+    requester: &Requester,
+    question: &AccessQuestion<'q>,
+) -> Result<(QuestionPlace, Asked<'q>)> {
     let schema = &*state.catalog.schema;
     let dn = parse_dn(question.entry)?;
     let name = NormalName::of(&dn, schema);
@@ -111,19 +149,23 @@ fn try_answer(
         return Err(wrong(format!("{word} is a right {what}")));
     }
     let link = link_of(question)?;
-    let subject = subject_for(state, requester, question.requester)?;
-    let (id, parent) = match place {
+    let (id, parent) = (EntryId::ROOT, EntryId::ROOT);
+    Ok((place, Asked { word, right, type_id, id, parent, dn: question.entry, link }))
+}
+
+/// Adds the entry of the place to a question.
+fn at_place<'q>(state: TreeState<'_>, place: &QuestionPlace, asked: Asked<'q>) -> Result<Asked<'q>> {
+    match *place {
         QuestionPlace::Entry(id) => {
             let node = state.node(id)?.ok_or_else(|| damaged_row("nodes", id))?;
-            (id, node.parent)
+            Ok(Asked { id, parent: node.parent, ..asked })
         }
-        QuestionPlace::New { parent } => (EntryId::ROOT, parent),
+        QuestionPlace::New { parent } => Ok(Asked { id: EntryId::ROOT, parent, ..asked }),
         QuestionPlace::Nowhere { .. } => {
-            let what = format!("{} does not exist", Quoted(question.entry));
-            return Err(OperationError::NoSuchObject { matched_dn: String::new(), what });
+            let what = format!("{} does not exist", Quoted(asked.dn));
+            Err(OperationError::NoSuchObject { matched_dn: String::new(), what })
         }
-    };
-    explain(state, &subject, Asked { word, right, type_id, id, parent, dn: question.entry, link })
+    }
 }
 
 /// Answers whether a requester may use a control or an extended operation. This does not depend on an entry.

@@ -11,7 +11,7 @@ use ldap::oids::{
     CANCEL, CONNECTION_ID, END_TRANSACTION, MODIFY_PASSWORD, OWN_CREDENTIALS, PASSWORD_STATE,
     PASSWORD_STATE_UNBOUNDID, REFRESH, START_TLS, START_TRANSACTION, VERIFY_CREDENTIALS, WHO_AM_I,
 };
-use ldap::{AccessQuestion, ExtendedRequest, Request, ResultCode};
+use ldap::{ALL_REQUESTERS, AccessQuestion, ExtendedRequest, Request, ResultCode};
 
 use super::outstanding::RequestHead;
 use super::own_credentials::changes_own_credentials;
@@ -164,8 +164,12 @@ impl Session {
         let Some(question) = AccessQuestion::decode(request.value.unwrap_or_default()) else {
             return Err(Outcome::new(ResultCode::PROTOCOL_ERROR, "the value is no question about access"));
         };
-        let explained = access_question::answer(context.snapshot.state(), &self.requester, &question)?;
-        Ok(explained.to_lines().into_bytes())
+        let state = context.snapshot.state();
+        let lines = match question.requester {
+            ALL_REQUESTERS => access_question::list(state, &self.requester, &question)?.to_lines(),
+            _ => access_question::answer(state, &self.requester, &question)?.to_lines(),
+        };
+        Ok(lines.into_bytes())
     }
 }
 

@@ -1,0 +1,300 @@
+//! List of the rules about a right at an entry and below it, with the requesters that they name.
+//!
+//! An explanation is about one requester, and names the rules that decide for it. The list is about all requesters, so
+//! it resolves no user and no group: it contains each rule that covers the entry, or entries below it.
+
+use schema::TypeId;
+
+use super::asker::AskerFacts;
+use super::explain::{Asked, DecidingRule, RulesInForce, is_about};
+use crate::catalog::access_rules::{Rule, goes_with_the_entry};
+use crate::catalog::{Secrecy, Shown, counts_entries, is_user_password};
+use crate::filter::{Candidate, Matcher, Truth};
+use crate::model::access_rule::{
+    ADD, AccessRule, BROWSE, COMPARE, DELETE, JOIN, LEAVE, PROXY, RENAME, RESET, Reach, RequesterSpec,
+    Rights, SEARCH, USE, WRITE,
+};
+use crate::model::name::NormalName;
+use crate::model::outcome::OperationError;
+use crate::model::quoted::Quoted;
+use crate::model::rows::{EntryId, children_counter};
+use crate::tree::{TreeState, damaged_row};
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// Rules about a right at an entry and below it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AccessList {
+    /// The right, the attribute and the entry, such as `read mail of "dc=example"`.
+    pub what: String,
+    /// The rules, in the order of the settings.
+    pub rules: Vec<ListedRule>,
+    /// Facts other than rules that decide the right.
+    pub notes: Vec<String>,
+}
+
+/// A rule of an [`AccessList`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedRule {
+    /// The rule, with its text.
+    pub rule: DecidingRule,
+    /// Whether the rule covers the entry. Otherwise it covers only entries below it.
+    pub covers_entry: bool,
+    /// Requesters that the rule names.
+    pub requesters: Vec<ListedRequester>,
+}
+
+/// Requesters that a rule names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedRequester {
+    /// The requesters.
+    pub requester: RequesterSpec,
+    /// Number of a rule that denies the right at the entry to all of them; `None` if no single rule does.
+    pub denied_by: Option<usize>,
+}
+
+impl AccessList {
+    /// Formats the list as lines of text. Each line is its kind, a tab, and fields separated by tabs. A line `who`
+    /// belongs to the rule before it.
+    pub fn to_lines(&self) -> String {
+        let mut lines = format!("list\t{}\n", self.what);
+        for ListedRule { rule, covers_entry, requesters } in &self.rules {
+            let kind = if rule.is_allow { "allow" } else { "deny" };
+            let place = if *covers_entry { "here" } else { "below" };
+            lines += &format!("{kind}\t{place}\t{}\t{}\n", rule.number, rule.text.replace('\n', " "));
+            for ListedRequester { requester, denied_by } in requesters {
+                let (kind, dn) = kind_and_dn(requester);
+                let denied_by = denied_by.map_or_else(String::new, |number| number.to_string());
+                lines += &format!("who\t{kind}\t{dn}\t{denied_by}\t{requester}\n").replace('\r', " ");
+            }
+        }
+        self.notes.iter().for_each(|note| lines += &format!("note\t{note}\n"));
+        lines
+    }
+}
+
+/// Returns a word for the kind of these requesters, and the DN in their description.
+fn kind_and_dn(requester: &RequesterSpec) -> (&'static str, &str) {
+    match requester {
+        RequesterSpec::Anyone => ("anyone", ""),
+        RequesterSpec::Anonymous => ("anonymous", ""),
+        RequesterSpec::Authenticated => ("authenticated", ""),
+        RequesterSpec::Itself => ("self", ""),
+        RequesterSpec::User(dn) => ("user", dn),
+        RequesterSpec::UsersIn(dn) => ("users", dn),
+        RequesterSpec::UsersMatching(dn, _) => ("matching", dn.as_deref().unwrap_or_default()),
+        RequesterSpec::Group(dn) => ("group", dn),
+        RequesterSpec::NamedBy(_) => ("named", ""),
+    }
+}
+
+/// Lists the rules about a right. With `with_below`, the list also has rules that cover only entries below.
+///
+/// # Errors
+/// The store failed.
+pub(crate) fn access_list(
+    state: TreeState<'_>,
+    rules: &RulesInForce,
+    asked: Asked<'_>,
+    with_below: bool,
+) -> Result<AccessList> {
+    let schema = &*state.catalog.schema;
+    let of = match asked.type_id {
+        Some(type_id) => format!(" {} of", schema.type_by_id(type_id).name()),
+        None => String::new(),
+    };
+    let what = format!("{}{of} {}", asked.word, Quoted(asked.dn));
+    let mut list = AccessList { what, ..AccessList::default() };
+    let (decided, notes) = decided(state, asked);
+    list.notes = notes;
+    let Some(decided) = decided else { return Ok(list) };
+    if rules.rules.is_broken {
+        list.notes.push("a rule cannot be read, so only the administrator has rights".to_owned());
+        return Ok(list);
+    }
+    let has_below =
+        with_below && asked.id != EntryId::ROOT && state.read.count(&children_counter(asked.id))? > 0;
+    let mut facts = AskerFacts::new(state, None);
+    for (place, rule) in rules.rules.rules.iter().enumerate().filter(|(_, rule)| !rule.rights.has(USE)) {
+        if !decided.concerns(rule) {
+            continue;
+        }
+        let coverage = coverage(state, &mut facts, rule, asked)?;
+        if coverage.covers_entry || (has_below && coverage.below != Below::Nothing) {
+            let rule = rules.rule(place, rule.is_allow);
+            let parsed = AccessRule::parse(&rule.text).map(|parsed| parsed.requesters).unwrap_or_default();
+            let requesters =
+                parsed.into_iter().map(|requester| ListedRequester { requester, denied_by: None });
+            let requesters = requesters.collect();
+            list.rules.push(ListedRule { rule, covers_entry: coverage.covers_entry, requesters });
+        }
+    }
+    let denials = denials(rules, &list);
+    for listed in list.rules.iter_mut().filter(|listed| listed.rule.is_allow && listed.covers_entry) {
+        for requester in &mut listed.requesters {
+            let denies = denials.iter().find(|(_, denied)| includes(denied, &requester.requester));
+            requester.denied_by = denies.map(|(number, _)| *number);
+        }
+    }
+    let is_hidden = |listed: &ListedRule| {
+        let place = listed.rule.number.wrapping_sub(1);
+        listed.rule.is_allow && rules.rules.rules.get(place).is_some_and(|rule| !rule.rights.has(BROWSE))
+    };
+    if list.rules.iter().any(is_hidden) {
+        let note = "a rule for entries that are seen gives the right only if another rule permits to browse";
+        list.notes.push(note.to_owned());
+    }
+    Ok(list)
+}
+
+/// Rights that decide a question.
+struct Decided {
+    rights: Vec<(Rights, Option<TypeId>)>,
+}
+
+impl Decided {
+    fn concerns(&self, rule: &Rule) -> bool {
+        // Without the right to browse, there is no other right.
+        let hides = !rule.is_allow && rule.rights.has(BROWSE);
+        hides || self.rights.iter().any(|(right, type_id)| is_about(rule, *right, *type_id))
+    }
+}
+
+/// Returns the rights that decide a question, or `None` if no rule decides it, and notes about what else does.
+fn decided(state: TreeState<'_>, asked: Asked<'_>) -> (Option<Decided>, Vec<String>) {
+    let schema = &*state.catalog.schema;
+    let mut notes = Vec::new();
+    if [WRITE, ADD, DELETE, RENAME, JOIN, LEAVE, PROXY, RESET].contains(&asked.right) {
+        notes.push("anonymous clients cannot change anything, whatever the rules say".to_owned());
+    }
+    let own_password = "users change their own password by the right to write it, that of others by reset";
+    let Some(type_id) = asked.type_id else {
+        if asked.right == RESET {
+            notes.push(own_password.to_owned());
+        }
+        return (Some(Decided { rights: vec![(asked.right, None)] }), notes);
+    };
+    let name = schema.type_by_id(type_id).name();
+    let is_changed = [WRITE, JOIN, LEAVE].contains(&asked.right);
+    let mut rights = vec![(asked.right, Some(type_id))];
+    if asked.right == COMPARE && is_user_password(schema, type_id) {
+        notes.push(format!(
+            "the setting password_comparers says who compares {name}; users may compare their own"
+        ));
+        return (None, notes);
+    }
+    if !is_changed && state.catalog.secrets.of_type(type_id) > Shown::AsRulesSay.highest() {
+        notes.push(format!("{name} is a secret: no rule permits to {} it", asked.word));
+        return (None, notes);
+    }
+    if asked.right == SEARCH && goes_with_the_entry(schema, type_id) {
+        notes.push(format!("{name} may be searched wherever the entry may be seen"));
+        rights = vec![(BROWSE, None)];
+    }
+    if asked.right == WRITE && is_user_password(schema, type_id) {
+        notes.push(own_password.to_owned());
+        rights.push((RESET, None));
+    }
+    if counts_entries(schema, type_id) && !is_changed {
+        notes.push(format!("{name} counts entries: only for those whom the same rules hold for everywhere"));
+    }
+    if state.catalog.secrets.of_type(type_id) == Secrecy::Guarded {
+        notes.push(format!("{name} is a secret: a rule has to name it"));
+    }
+    (Some(Decided { rights }), notes)
+}
+
+/// Returns the requesters to whom a rule denies the right at the entry without a further condition, each with the
+/// number of the rule.
+fn denials(rules: &RulesInForce, list: &AccessList) -> Vec<(usize, RequesterSpec)> {
+    let is_plain = |listed: &&ListedRule| {
+        let rule = rules.rules.rules.get(listed.rule.number.wrapping_sub(1));
+        listed.covers_entry
+            && rule.is_some_and(|rule| !rule.is_allow && rule.values.is_none() && !rule.asks_link())
+    };
+    let plain = list.rules.iter().filter(is_plain);
+    let all = plain.flat_map(|listed| {
+        let requesters = listed.requesters.iter();
+        requesters.map(|of| (listed.rule.number, of.requester.clone()))
+    });
+    all.collect()
+}
+
+/// Returns true if all requesters of `one` are known to be among those of `all`.
+fn includes(all: &RequesterSpec, one: &RequesterSpec) -> bool {
+    match all {
+        RequesterSpec::Anyone => true,
+        RequesterSpec::Authenticated => !matches!(one, RequesterSpec::Anyone | RequesterSpec::Anonymous),
+        all => all == one,
+    }
+}
+
+/// Part of the entries below an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Below {
+    Nothing,
+    Something,
+    Everything,
+}
+
+/// Entries that a rule, or one of its places, covers.
+#[derive(Clone, Copy, Debug)]
+struct Coverage {
+    covers_entry: bool,
+    below: Below,
+}
+
+fn coverage(
+    state: TreeState<'_>,
+    facts: &mut AskerFacts<'_>,
+    rule: &Rule,
+    asked: Asked<'_>,
+) -> Result<Coverage> {
+    let everything = Coverage { covers_entry: true, below: Below::Everything };
+    let mut all = rule.place.as_ref().map_or(Ok(everything), |place| of_place(state, place, asked))?;
+    for but in &rule.but {
+        let but = of_place(state, but, asked)?;
+        all.covers_entry &= !but.covers_entry;
+        if but.below == Below::Everything {
+            all.below = Below::Nothing;
+        }
+    }
+    if let Some(filter) = rule.filter.as_ref().filter(|_| all.covers_entry) {
+        let truth = match asked.id {
+            // The filter of a rule cannot be evaluated on a new entry that is not known yet.
+            EntryId::ROOT => Truth::Undefined,
+            id => {
+                let term = facts.ready(filter)?;
+                let candidate = Candidate::new(id, state.node(id)?.ok_or_else(|| damaged_row("nodes", id))?);
+                Matcher::new(Shown::Plain).truth(&term, state.as_stored(), &candidate)?
+            }
+        };
+        all.covers_entry = truth == Truth::True || truth == Truth::Undefined && !rule.is_allow;
+    }
+    Ok(all)
+}
+
+fn of_place(state: TreeState<'_>, (reach, name): &(Reach, NormalName), asked: Asked<'_>) -> Result<Coverage> {
+    let nothing = Coverage { covers_entry: false, below: Below::Nothing };
+    if name.depth() == 0 {
+        let is_all = matches!(reach, Reach::In | Reach::Below);
+        return Ok(if is_all { Coverage { covers_entry: true, below: Below::Everything } } else { nothing });
+    }
+    let Some(base) = state.entry_of(name)? else { return Ok(nothing) };
+    let is_it = base == asked.id;
+    let is_above = !is_it && state.is_at_or_below(asked.parent, base)?;
+    let is_under = !is_it && asked.id != EntryId::ROOT && state.is_at_or_below(base, asked.id)?;
+    let covers_entry = match reach {
+        Reach::In => is_it || is_above,
+        Reach::Below => is_above,
+        Reach::At => is_it,
+        Reach::Children => base == asked.parent,
+    };
+    let below = match reach {
+        Reach::In | Reach::Below if is_it || is_above => Below::Everything,
+        Reach::Children if is_it => Below::Something,
+        _ if is_under => Below::Something,
+        _ => Below::Nothing,
+    };
+    Ok(Coverage { covers_entry, below })
+}
