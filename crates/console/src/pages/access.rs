@@ -1,14 +1,17 @@
-//! Access: whether a user has a right on an entry, and the access rule that decides it.
+//! Access: whether a user has a right on an entry, and the access rule that decides it; or all rules about a right, and
+//! the requesters that they name.
 
+mod list;
 pub(super) mod rehearse;
 
 use std::sync::Arc;
 
 use axum::response::Response;
 use client::Connection;
-use ldap::{AccessQuestion, oids};
+use ldap::{ALL_REQUESTERS, AccessQuestion, oids};
 use serde_json::{Value, json};
 
+use crate::ask::contexts;
 use crate::fields::Fields;
 use crate::page::{Page, Signed};
 use crate::trouble::Trouble;
@@ -54,6 +57,7 @@ fn form(fields: &Fields) -> Value {
         "attribute": fields.text("attribute"),
         "needs_attribute": false,
         "answer": null,
+        "list": null,
         "in_force": [],
         "error": null,
     })
@@ -63,10 +67,18 @@ fn model(connection: &mut Connection, fields: &Fields, manages: bool) -> Result<
     let (who, right) = (fields.text("who").trim(), right(fields));
     let (entry, attribute) = (fields.given("dn"), fields.given("attribute"));
     let mut model = form(fields);
+    if entry.is_none() {
+        model["dn"] = json!(contexts(connection)?.first());
+    }
     // A link from an entry contains no attribute.
     model["needs_attribute"] = json!(entry.is_some() && attribute.is_none() && !OF_ENTRY.contains(&right));
     if let Some(entry) = entry.filter(|_| model["needs_attribute"] == false) {
-        model["answer"] = ask(connection, who, right, entry, attribute)?;
+        let identity = if who.is_empty() { ALL_REQUESTERS.to_owned() } else { identity(who) };
+        let lines = ask(connection, &identity, right, entry, attribute)?;
+        match who {
+            "" => model["list"] = list::model(&lines),
+            _ => model["answer"] = answer(&lines),
+        }
     }
     if manages {
         // Users who may read the monitor may not be allowed to read the settings.
@@ -80,16 +92,16 @@ fn model(connection: &mut Connection, fields: &Fields, manages: bool) -> Result<
     Ok(model)
 }
 
+/// Returns the lines of the server's answer.
 fn ask(
     connection: &mut Connection,
-    who: &str,
+    identity: &str,
     right: &str,
     entry: &str,
     attribute: Option<&str>,
-) -> Result<Value, Trouble> {
-    let identity = identity(who);
+) -> Result<String, Trouble> {
     let question = AccessQuestion {
-        requester: &identity,
+        requester: identity,
         right,
         entry,
         attribute,
@@ -102,7 +114,7 @@ fn ask(
     let reply = connection.extended(oids::EXPLAIN_ACCESS, Some(&question.encode()))?;
     Trouble::unless_success(reply.outcome, None)?;
     let value = reply.extended.value.unwrap_or_default();
-    Ok(answer(&String::from_utf8_lossy(&value)))
+    Ok(String::from_utf8_lossy(&value).into_owned())
 }
 
 /// Returns the authorization identity for a user name or a DN; empty for anonymous clients.

@@ -292,7 +292,7 @@ fn deleted_entries_come_back_and_access_is_explained() {
     };
     assert_eq!(asked(&browser, "bea", "read", "mail"), "allowed");
     assert_eq!(asked(&browser, "bea", "write", "mail"), "denied");
-    assert_eq!(asked(&browser, "", "read", "mail"), "denied");
+    assert_eq!(asked(&browser, "anonymous", "read", "mail"), "denied");
     // The link from an entry names no attribute. If a question is refused, the form still contains it.
     let linked = browser.get(&format!("/access?right=read&dn={}", quoted(&anna)));
     assert_eq!(linked.status, 200, "{}", linked.text());
