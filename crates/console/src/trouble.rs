@@ -18,6 +18,8 @@ pub(crate) enum Trouble {
     Conversation(ConversationError),
     /// The request is invalid. The text is the reason.
     Request(StatusCode, &'static str),
+    /// Values have changed since the change that should be undone. The text names them.
+    ValuesChanged(String),
 }
 
 /// Explanation of an error on a page.
@@ -57,6 +59,7 @@ impl Trouble {
             Trouble::Conversation(ConversationError::Overloaded) => StatusCode::SERVICE_UNAVAILABLE,
             Trouble::Conversation(_) => StatusCode::INTERNAL_SERVER_ERROR,
             Trouble::Request(status, _) => *status,
+            Trouble::ValuesChanged(_) => StatusCode::CONFLICT,
         }
     }
 
@@ -77,6 +80,7 @@ impl Trouble {
             Trouble::Conversation(ConversationError::Overloaded) => of("trouble.overloaded", None),
             Trouble::Conversation(_) => of("trouble.defect", None),
             Trouble::Request(_, text) => of(text, None),
+            Trouble::ValuesChanged(values) => of("history.changed_since", Some(values.clone())),
         }
     }
 }

@@ -210,6 +210,13 @@ fn histories_list_changes_which_are_undone() {
     assert_eq!(values(&mut administrator, "description"), ["one"]);
     assert_eq!(undo(&changes[2], true).1, Some(303));
     assert_eq!(values(&mut administrator, "description"), [""; 0]);
+    // The members are again as before the change, and the description is no longer "two".
+    for (change, name) in [(&changes[0], "member"), (&changes[1], "description")] {
+        let (refusal, made) = undo(change, true);
+        let said = refusal["error"].to_string();
+        assert!(made == Some(409) && said.contains("have changed since") && said.contains(name), "{refusal}");
+    }
+    assert_eq!(values(&mut administrator, "member"), [anna.as_str()]);
     // Refused: a preview that is out of date, undoing an add, and a change of another entry.
     let stale = [("dn", sales.as_str()), ("position", "1"), ("csn", "x"), ("step", "apply")];
     assert_eq!(browser.post("/history", &stale).status, 422);
@@ -225,6 +232,105 @@ fn histories_list_changes_which_are_undone() {
     assert_eq!(browser.get("/history?dn=cn%3Dnone,dc%3Dnone").status, 404);
     let anna = Browser::signed_in(&pando, "anna", "anna-secret");
     assert_eq!(anna.get(&format!("/history?dn={}", quoted(&sales))).status, 403);
+    assert!(pando.stop().success());
+}
+
+/// An undo needs the rights of the change that it makes, and keeps what others have changed since.
+#[test]
+fn an_undo_needs_rights_and_keeps_later_changes() {
+    let scratch = Scratch::new("console-undo-rights");
+    let (pando, mut administrator) = filled(&scratch);
+    ["anna", "bea", "vera"].iter().for_each(|uid| add_person(&mut administrator, uid));
+    let (anna, bea, vera, sales) =
+        (person_dn("anna"), person_dn("bea"), person_dn("vera"), format!("cn=sales,{SUFFIX}"));
+    add(&mut administrator, &sales, &[("objectClass", "groupOfNames"), ("cn", "sales"), ("member", &anna)]);
+    let rules = [
+        "all: allow browse, read to authenticated".to_owned(),
+        format!("vera: allow use of read-audit to user '{vera}'"),
+        format!("text: allow write of description at '{sales}' to user '{vera}'"),
+    ];
+    let rules: Vec<&str> = rules.iter().map(String::as_str).collect();
+    replace(&mut administrator, "cn=config", "pandoAccessRule", &rules);
+    let modify = |administrator: &mut Connection, operation, name: &str, value: &str| {
+        assert!(administrator.modify(&sales, &[(operation, name, &[value])]).unwrap().is_success());
+    };
+    modify(&mut administrator, ChangeOperation::Add, "member", &bea);
+    modify(&mut administrator, ChangeOperation::Replace, "description", "Sales");
+    modify(&mut administrator, ChangeOperation::Add, "member", &vera);
+    let browser = Browser::signed_in(&pando, &vera, "vera-secret");
+    let history = browser.json(&format!("/history?dn={}", quoted(&sales)));
+    let undo = |browser: &Browser, place: usize| {
+        let position = history["changes"][place]["position"].to_string();
+        let fields = [("dn", sales.as_str()), ("position", &position)];
+        let preview = browser.post_json("/history", &fields);
+        if preview.status != 200 {
+            return preview.status;
+        }
+        let model: Value = serde_json::from_slice(&preview.body).unwrap();
+        let with = [("csn", model["csn"].as_str().unwrap()), ("step", "apply")];
+        browser.post("/history", &[&fields[..], &with].concat()).status
+    };
+    assert_eq!((undo(&browser, 0), undo(&browser, 1)), (403, 303), "vera may write the description alone");
+    let of = |administrator: &mut Connection, name: &str| {
+        administrator.entry(&sales, &[name]).unwrap().unwrap().texts(name)
+    };
+    assert_eq!(of(&mut administrator, "description"), [""; 0]);
+    // The administrator takes bea out again, and keeps vera, who came later.
+    let browser = Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD);
+    assert_eq!((undo(&browser, 2), undo(&browser, 2)), (303, 409));
+    assert_eq!(of(&mut administrator, "member"), [anna, vera]);
+    // A spelling that the directory regards as equal is no change.
+    modify(&mut administrator, ChangeOperation::Replace, "description", "of  SALES");
+    let history = browser.json(&format!("/history?dn={}", quoted(&sales)));
+    modify(&mut administrator, ChangeOperation::Replace, "description", "Of Sales");
+    let position = history["changes"][0]["position"].to_string();
+    let preview = browser.post_json("/history", &[("dn", &sales), ("position", &position)]);
+    assert_eq!(preview.status, 200, "{}", preview.text());
+    assert!(pando.stop().success());
+}
+
+/// The page of access names the rules about a right, and for whom they are, as the server has them.
+#[test]
+fn access_lists_whom_rules_give_a_right() {
+    let scratch = Scratch::new("console-access-list");
+    let (pando, mut administrator) = filled(&scratch);
+    ["anna", "bea"].iter().for_each(|uid| add_person(&mut administrator, uid));
+    let pay = format!("cn=pay,{SUFFIX}");
+    let bea = person_dn("bea");
+    add(&mut administrator, &pay, &[("objectClass", "groupOfNames"), ("cn", "pay"), ("member", &bea)]);
+    let rules = [
+        "names: allow read of cn, objectClass to anyone",
+        &format!("pay: allow read of employeeNumber in 'ou=people,{SUFFIX}' to group '{pay}', self"),
+        "guests: deny read of employeeNumber to anonymous",
+    ];
+    replace(&mut administrator, "cn=config", "pandoAccessRule", &rules);
+    let browser = Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD);
+    // The form names the suffix if no entry is given.
+    assert_eq!(browser.json("/access")["dn"], SUFFIX);
+    let at = |dn: &str| format!("/access?right=read&attribute=employeeNumber&dn={}", quoted(dn));
+    let list = browser.json(&at(&person_dn("anna")))["list"].clone();
+    assert_eq!(list["may"][0]["text"], rules[1]);
+    let who = &list["may"][0]["who"];
+    assert_eq!(
+        (&who[0]["kind"], &who[0]["dn"], &who[1]["kind"]),
+        (&"group".into(), &pay.into(), &"self".into())
+    );
+    assert_eq!(
+        (&list["may_not"][0]["text"], list["below"].as_array().map(Vec::len)),
+        (&rules[2].into(), Some(0))
+    );
+    let list = browser.json(&at(SUFFIX))["list"].clone();
+    assert_eq!((list["may"].as_array().map(Vec::len), &list["below"][0]["number"]), (Some(0), &"2".into()));
+    let page = browser.get(&at(&person_dn("anna"))).text();
+    assert!(
+        page.contains("members of <a href")
+            && page.contains("cn=pay,dc=example,dc=com</a>")
+            && page.contains("the user of the entry"),
+        "{page}"
+    );
+    assert!(browser.get(&at(SUFFIX)).text().contains("Only the administrator"));
+    let own = Browser::signed_in(&pando, "anna", "anna-secret");
+    assert_eq!(own.get(&at(&person_dn("bea"))).status, 403);
     assert!(pando.stop().success());
 }
 

@@ -1,16 +1,20 @@
-//! Reversal of a change: the Modify that reverses it, shown as LDIF before it is made.
+//! Reversal of a change: the Modify that reverses it, shown as LDIF before it is made. It is refused if a value is no
+//! longer what the change left, so that a later change is never lost without notice.
 
 use std::sync::Arc;
 
 use axum::http::StatusCode;
 use axum::response::Response;
 use client::Connection;
-use ldap::{ChangeOperation, Control, HistoryChange, HistoryFate, HistoryKind, ModifyRequest, Request, oids};
+use ldap::{
+    ChangeOperation, Control, HistoryChange, HistoryFate, HistoryKind, HistoryValues, ModifyRequest, Request,
+    ResultCode, Scope, filter_value, oids,
+};
 use schema::{AttributeType, Schema};
 use serde_json::json;
 
 use super::read;
-use crate::ask;
+use crate::ask::{self, WholeEntry};
 use crate::describe::type_of;
 use crate::form::{Change, ldif, request_changes, unchanged_since};
 use crate::page::{Page, Submission};
@@ -39,6 +43,8 @@ pub(crate) async fn undo(Submission { signed, fields }: Submission) -> Response 
                 return Err(Trouble::Request(StatusCode::CONFLICT, "trouble.changed_meanwhile"));
             }
             apply(connection, &reverse)?;
+        } else {
+            rehearse(connection, &reverse)?;
         }
         Ok(reverse)
     });
@@ -89,6 +95,7 @@ fn reverse(
     if changes.is_empty() {
         return Err(unusable("history.nothing_to_undo"));
     }
+    let entry = check_replaced(connection, schema, &entry.dn, &change)?;
     let csn = entry.texts("entryCSN").into_iter().next();
     Ok(Reverse { dn: entry.dn, csn, changes })
 }
@@ -167,16 +174,98 @@ fn reversed(
     Ok(changes)
 }
 
+/// Reads the entry again, with all values of the attributes that the change replaced, and checks that they are still
+/// those of the change. The server checks added and removed values when the reverse change is made.
+fn check_replaced(
+    connection: &mut Connection,
+    schema: &Schema,
+    dn: &str,
+    change: &HistoryChange,
+) -> Result<WholeEntry, Trouble> {
+    let is_replaced = |values: &&HistoryValues| {
+        let is_operational = type_of(schema, &values.attribute).is_some_and(AttributeType::is_operational);
+        values.fate == HistoryFate::Replaced && !is_operational
+    };
+    let replaced: Vec<&HistoryValues> = change.values.iter().filter(is_replaced).collect();
+    let selection: Vec<&str> =
+        ["entryCSN"].into_iter().chain(replaced.iter().map(|values| values.attribute.as_str())).collect();
+    let entry = ask::whole_entry(connection, dn, &selection)?;
+    for values in replaced {
+        if !values.is_whole {
+            return Err(unusable("history.left_out"));
+        }
+        let present =
+            entry.attributes.iter().find(|of| of.description.eq_ignore_ascii_case(&values.attribute));
+        let present = present.map(|of| of.values.as_slice()).unwrap_or_default();
+        if !is_same(connection, schema, &entry.dn, values, present)? {
+            let now: Vec<String> =
+                present.iter().take(super::VALUES_MAX).map(|value| super::text(value)).collect();
+            return Err(Trouble::ValuesChanged(format!("{}: {}", values.attribute, now.join(", "))));
+        }
+    }
+    Ok(entry)
+}
+
+/// Returns true if the present values are those of the change, in any order and, by the server's rules, any spelling.
+fn is_same(
+    connection: &mut Connection,
+    schema: &Schema,
+    dn: &str,
+    left: &HistoryValues,
+    present: &[Vec<u8>],
+) -> Result<bool, Trouble> {
+    let has_equality = type_of(schema, &left.attribute).is_some_and(|found| found.equality.is_some());
+    if left.values.len() != present.len() {
+        return Ok(false);
+    }
+    let missing: Vec<_> = left.values.iter().filter(|value| !present.contains(value)).collect();
+    if missing.is_empty() || !has_equality {
+        return Ok(missing.is_empty());
+    }
+    let terms = missing.iter().map(|value| match std::str::from_utf8(value) {
+        Ok(value) => Some(format!("({}={})", left.attribute, filter_value(value))),
+        Err(_) => None,
+    });
+    let Some(terms) = terms.collect::<Option<String>>() else { return Ok(false) };
+    let found = connection.search(dn, Scope::BaseObject, &format!("(&{terms})"), &["1.1"])?;
+    Ok(found.entries.len() == 1)
+}
+
+/// Asks the server whether it would make the change, without making it.
+fn rehearse(connection: &mut Connection, reverse: &Reverse) -> Result<(), Trouble> {
+    let no_operation = Control { oid: oids::NO_OPERATION, critical: true, value: None };
+    match modify(connection, reverse, &[no_operation]) {
+        // Rules may forbid the control. Then only the change itself shows whether it is refused.
+        Err(Trouble::Refused(outcome, _))
+            if [ResultCode::NO_OPERATION, ResultCode::UNAVAILABLE_CRITICAL_EXTENSION]
+                .contains(&outcome.code) =>
+        {
+            Ok(())
+        }
+        done => done,
+    }
+}
+
 fn apply(connection: &mut Connection, reverse: &Reverse) -> Result<(), Trouble> {
-    let list = request_changes(&reverse.changes);
-    let request = Request::Modify(ModifyRequest { object: &reverse.dn, changes: list.as_changes() });
-    // It is not an error if a value was meanwhile added or removed again.
-    let permissive = Control { oid: oids::PERMISSIVE_MODIFY, critical: true, value: None };
     let value = unchanged_since(reverse.csn.as_deref())?;
     let assertion =
         value.as_deref().map(|value| Control { oid: oids::ASSERTION, critical: true, value: Some(value) });
-    let controls: Vec<Control<'_>> = [permissive].into_iter().chain(assertion).collect();
-    ask::change(connection, request, &controls)
+    modify(connection, reverse, assertion.as_slice())
+}
+
+fn modify(connection: &mut Connection, reverse: &Reverse, controls: &[Control<'_>]) -> Result<(), Trouble> {
+    let list = request_changes(&reverse.changes);
+    let request = Request::Modify(ModifyRequest { object: &reverse.dn, changes: list.as_changes() });
+    match ask::change(connection, request, controls) {
+        // A value that the change added has been removed since, or one that it removed has been added.
+        Err(Trouble::Refused(outcome, _))
+            if [ResultCode::NO_SUCH_ATTRIBUTE, ResultCode::ATTRIBUTE_OR_VALUE_EXISTS]
+                .contains(&outcome.code) =>
+        {
+            Err(Trouble::ValuesChanged(outcome.diagnostic))
+        }
+        done => done,
+    }
 }
 
 #[cfg(test)]
