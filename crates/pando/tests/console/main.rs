@@ -17,7 +17,9 @@ mod searches;
 mod sessions;
 mod settings;
 mod smtp;
+mod tasks;
 mod values;
+mod visitor;
 
 use client::Connection;
 use support::pando::Start;
