@@ -202,6 +202,7 @@ fn pages_fit_screens_and_axe_finds_nothing_serious_for_every_role() {
         "/history?dn=cn%3Dconfig",
         &format!("/tree?dn={SUFFIX}"),
         &format!("/access?{of_anna}&right=read&attribute=mail&who=carl"),
+        &format!("/access?{of_anna}&right=read&attribute=mail"),
         &format!("/access?dn={}&right=reset", quoted(SUFFIX)),
         &format!("/entry?{of_anna}&operational=1"),
         &format!("/members?{of_group}"),
