@@ -6,6 +6,7 @@
 
 mod aci;
 mod openldap;
+mod pattern;
 mod rule_parts;
 
 use std::fmt;
@@ -41,6 +42,19 @@ pub struct Translation {
 impl Translation {
     fn leave_out(&mut self, line: usize, clause: &str, why: impl Into<String>) {
         self.left_out.push(LeftOut { line, clause: clause.trim().to_owned(), why: why.into() });
+    }
+
+    /// Reports a rule of the source that lets others than the user read passwords.
+    fn report_readers_of_passwords(&mut self, line: usize, clause: &str, rule: &RuleParts) {
+        let Some(requester) = rule.reader_of_passwords() else { return };
+        let why = format!(
+            "{requester} reads passwords there; here only the administrator does: let the program bind as its users, \
+             compare (password_comparers), or copy as the administrator"
+        );
+        let report = LeftOut { line, clause: clause.trim().to_owned(), why };
+        if !self.left_out.contains(&report) {
+            self.left_out.push(report);
+        }
     }
 
     /// Returns the texts of rules, each with a unique name.

@@ -38,11 +38,13 @@ pub(super) fn translate(translation: &mut Translation, line: usize, dn: &str, va
             })?;
         }
         let texts = translation.texts(aci.name, &translated.rules).map_err(whole)?;
-        Ok((texts, translated.notices))
+        Ok((texts, translated))
     });
     match translated {
-        Ok((texts, notices)) => {
+        Ok((texts, Translated { rules, notices })) => {
             translation.rules.extend(texts);
+            let clause = first_words(value);
+            rules.iter().for_each(|rule| translation.report_readers_of_passwords(line, &clause, rule));
             notices.into_iter().for_each(|(clause, why)| translation.leave_out(line, &clause, why));
         }
         Err((clause, why)) => {

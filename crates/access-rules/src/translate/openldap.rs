@@ -10,6 +10,7 @@ use directory::access::{LinkConditions, Reach, RequesterSpec};
 use ipnet::IpNet;
 
 use super::Translation;
+use super::pattern::Pattern;
 use super::rule_parts::{Path, RuleParts, check_dn, path};
 
 /// Region that a clause covers, without the parts that earlier clauses cover.
@@ -24,6 +25,8 @@ struct Region {
     values: Option<String>,
     /// Filter for entries.
     filter: Option<String>,
+    /// Name of the entries with `$1` for the part that a regular expression leaves open.
+    expanded: Option<String>,
 }
 
 /// Access of one `by`, by its letters: c, s, r, a, z (w is both), x.
@@ -108,7 +111,7 @@ pub(super) fn translate(translation: &mut Translation, clauses: &[(usize, String
             }
             bys.push(by);
         }
-        let (grants, goes_on) = grants(translation, *line, &bys);
+        let (grants, goes_on) = grants(translation, *line, &bys, region.expanded.as_deref());
         let mut left = vec![region.clone()];
         for before in &decided {
             left = left.iter().flat_map(|region| subtract(region, before)).collect();
@@ -161,8 +164,9 @@ fn region(what: &[String]) -> Result<Region, String> {
         but_attributes: Vec::new(),
         values: None,
         filter: None,
+        expanded: None,
     };
-    let mut value = None;
+    let (mut value, mut named_by) = (None, None);
     for word in what {
         let lower = word.to_ascii_lowercase();
         if word == "*" {
@@ -186,7 +190,10 @@ fn region(what: &[String]) -> Result<Region, String> {
                 }
                 region.attributes = Some(names);
             }
-            _ if key.starts_with("dn.regex") => return Err("a place by a regular expression".to_owned()),
+            "dn.regex" => {
+                let pattern = Pattern::read(text).ok_or("a place by this regular expression")?;
+                (region.place, region.expanded, named_by) = (pattern.place, pattern.expanded, pattern.rdn);
+            }
             "filter" => {
                 ldap::FilterBuf::parse(text).map_err(|error| format!("{text:?} is no filter: {error}"))?;
                 region.filter = Some(text.to_owned());
@@ -198,6 +205,11 @@ fn region(what: &[String]) -> Result<Region, String> {
     }
     if let Some((_, dn)) = &region.place {
         check_dn(dn)?;
+    }
+    if let Some(name) = named_by {
+        let filter = region.filter.take().unwrap_or_default();
+        region.filter =
+            Some(if filter.is_empty() { format!("({name}=*)") } else { format!("(&({name}=*){filter})") });
     }
     if let Some(value) = value {
         region.values = Some(value_filter(region.attributes.as_deref(), value)?);
@@ -372,7 +384,12 @@ fn nested(one: Option<&(Reach, String)>, other: Option<&(Reach, String)>) -> Nes
 }
 
 /// Returns the grants of a clause, and whether a later clause decides for other requesters.
-fn grants(translation: &mut Translation, line: usize, bys: &[Vec<String>]) -> (Vec<Grant>, bool) {
+fn grants(
+    translation: &mut Translation,
+    line: usize,
+    bys: &[Vec<String>],
+    expanded: Option<&str>,
+) -> (Vec<Grant>, bool) {
     let (mut grants, mut goes_on) = (Vec::new(), false);
     for by in bys {
         let clause = format!("by {}", by.join(" "));
@@ -403,7 +420,7 @@ fn grants(translation: &mut Translation, line: usize, bys: &[Vec<String>]) -> (V
             let why = "search or compare without read: here the names of the entries show too";
             translation.leave_out(line, &clause, why);
         }
-        match who(&by) {
+        match who(&by, expanded) {
             Ok((requester, link)) => grants.push(Grant { requester, link, rights: access }),
             Err(why) => translation.leave_out(line, &clause, why),
         }
@@ -448,7 +465,8 @@ fn rights(word: &str) -> Option<Rights> {
     })
 }
 
-fn who(by: &[&str]) -> Result<(RequesterSpec, LinkConditions), String> {
+/// Returns the requester of a `by`, and the conditions on its connection. `expanded` is the entry's name with `$1`.
+fn who(by: &[&str], expanded: Option<&str>) -> Result<(RequesterSpec, LinkConditions), String> {
     let (mut whom, mut link) = (None, LinkConditions::default());
     for word in by {
         let (key, value) = word.split_once('=').unwrap_or((word, ""));
@@ -468,6 +486,8 @@ fn who(by: &[&str]) -> Result<(RequesterSpec, LinkConditions), String> {
                 RequesterSpec::User(value.to_owned())
             }
             "dn.subtree" | "dn.sub" => RequesterSpec::UsersIn(value.to_owned()),
+            "dn.regex" | "dn.expand" | "dn.exact,expand" | "dn.base,expand" => requester_of(value, expanded)
+                .ok_or_else(|| format!("{word:?} names whom no rule can name here"))?,
             "dnattr" => RequesterSpec::NamedBy(value.to_owned()),
             key if key == "group" || key.starts_with("group/") || key.starts_with("group.exact") => {
                 let named = key.split('.').next().unwrap_or_default();
@@ -503,6 +523,23 @@ fn who(by: &[&str]) -> Result<(RequesterSpec, LinkConditions), String> {
     Ok((whom.unwrap_or(RequesterSpec::Anyone), link))
 }
 
+/// Returns the requester that a regular expression, or a name with parts of that of the entry, names.
+fn requester_of(value: &str, expanded: Option<&str>) -> Option<RequesterSpec> {
+    let literal = value.strip_prefix('^').and_then(|rest| rest.strip_suffix('$')).unwrap_or(value);
+    if expanded.is_some_and(|expanded| expanded.eq_ignore_ascii_case(literal)) {
+        return Some(RequesterSpec::Itself);
+    }
+    let Pattern { place, rdn: None, .. } = Pattern::read(value)? else { return None };
+    match place {
+        Some((Reach::At, dn)) => Some(RequesterSpec::User(dn)),
+        Some((Reach::In | Reach::Below, dn)) => Some(RequesterSpec::UsersIn(dn)),
+        Some((Reach::Children, _)) => None,
+        // slapd 2.5 grants nothing for `.+` without a group.
+        None if value.contains('+') => value.contains("(.+)").then_some(RequesterSpec::Authenticated),
+        None => Some(RequesterSpec::Anyone),
+    }
+}
+
 /// Returns the name of the listener whose URL has only a scheme.
 fn listener_of(url: &str) -> Result<ListenerName, String> {
     let trimmed = url.trim_end_matches('/').to_ascii_lowercase();
@@ -536,11 +573,14 @@ fn say(
     region: &Region,
     grants: &[Grant],
 ) {
-    let mut add = |name: &str, meant: RuleParts| match translation.texts(name, &[meant]) {
-        Ok(texts) => translation.rules.extend(texts),
-        Err(why) => {
-            let why = format!("{why}; if it closes something, that is open by the other clauses");
-            translation.leave_out(line, clause, why);
+    let mut add = |name: &str, meant: RuleParts| {
+        translation.report_readers_of_passwords(line, clause, &meant);
+        match translation.texts(name, &[meant]) {
+            Ok(texts) => translation.rules.extend(texts),
+            Err(why) => {
+                let why = format!("{why}; if it closes something, that is open by the other clauses");
+                translation.leave_out(line, clause, why);
+            }
         }
     };
     for (place, grant) in grants.iter().enumerate() {

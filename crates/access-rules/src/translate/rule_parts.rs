@@ -11,6 +11,9 @@ use schema::Schema;
 /// Maximum size in octets of a name without its number; the limit of rules is 100.
 const NAME_MAX: usize = 90;
 
+/// Attributes that only the administrator reads, whatever the rules.
+const UNREADABLE: [&str; 4] = ["userPassword", "authPassword", "pwdHistory", "pandoScramKeys"];
+
 /// Rule without its name.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RuleParts {
@@ -56,6 +59,23 @@ impl RuleParts {
             Ok(_) => Err(format!("{text:?} would be read as another rule than the one that is meant")),
             Err(error) => Err(format!("{text:?} would not be read as a rule: {error}")),
         }
+    }
+
+    /// Returns a requester, other than the user of the entry, whom the rule allows to read passwords, which no rule of
+    /// Pando permits. A rule for all attributes counts if it is for single users, such as a replicator.
+    pub(super) fn reader_of_passwords(&self) -> Option<&RequesterSpec> {
+        if !self.is_allow || !self.rights.contains(&"read") {
+            return None;
+        }
+        let has = |names: &[String], name: &str| names.iter().any(|known| known.eq_ignore_ascii_case(name));
+        let is_named = UNREADABLE.iter().any(|name| has(&self.attributes, name));
+        let is_for_all = (self.attributes.is_empty() || has(&self.attributes, "*"))
+            && !has(&self.but_attributes, "userPassword");
+        self.requesters.iter().find(|requester| match requester {
+            RequesterSpec::Itself => false,
+            RequesterSpec::User(_) => is_named || is_for_all,
+            _ => is_named,
+        })
     }
 
     /// Checks that names, DNs and filters are valid.

@@ -23,7 +23,7 @@ fn clauses_of_openldap_become_rules_or_are_named() {
         olcAccess: {1}to dn.base=\"ou=people,dc=x\" attrs=description by group.exact=\"cn=hr,\n \
         dc=x\" write by * read\n\
         olcAccess: {2}to dn.subtree=\"ou=closed,dc=x\" by dn.exact=\"uid=a,dc=x\" none by users ssf=128 read\n\
-        olcAccess: {3}to dn.regex=\"^uid=([^,]+),dc=x$\" by dn.regex=\"^$1$\" write\n\
+        olcAccess: {3}to dn.regex=\"^uid=([^,]+),ou=[^,]+,dc=x$\" by users write\n\
         olcAccess: {4}to attrs=member by dnattr=owner write by users selfwrite by set=\"[x]\" read\n\
         olcAccess: {5}to * by peername.ip=10.0.0.0%255.0.0.0 read by * break\n\
         olcAccess: {6}to * by * read\n";
@@ -49,7 +49,7 @@ fn clauses_of_openldap_become_rules_or_are_named() {
     );
     run.expect_code(6)
         .expect_error(
-            "left out: line 7: {3}to dn.regex=\"^uid=([^,]+),dc=x$\" by dn.regex=\"^$1$\" write: a place by",
+            "left out: line 7: {3}to dn.regex=\"^uid=([^,]+),ou=[^,]+,dc=x$\" by users write: a place by",
         )
         .expect_error("left out: line 8: by set=[x] read: \"set=[x]\" names whom no rule can name here");
 }
@@ -155,6 +155,64 @@ fn acis_become_rules_or_are_named() {
     run.expect_code(6)
         .expect_error("left out: line 11: Nights: allow (add)")
         .expect_error("times are in UTC here");
+}
+
+#[test]
+fn expressions_of_places_become_places() {
+    let scratch = Scratch::new("translate-expressions");
+    let clauses = "access to dn.regex=\"^uid=([^,]+),ou=people,dc=x$\" attrs=mobile \
+        by dn.exact,expand=\"uid=$1,ou=people,dc=x\" write by dn.regex=\"^.+,ou=people,dc=x$\" read by * none\n\
+        access to dn.regex=\"^(.+,)?ou=closed,dc=x$\" by * none\n\
+        access to * by dn.regex=\"^uid=$1,dc=x$\" read by dn.regex=\"(.+)\" read by dn.regex=\".+\" read\n";
+    let run = translate(&scratch, clauses);
+    let people = "children of 'ou=people,dc=x'";
+    assert_eq!(
+        rules_of(&run),
+        [
+            format!("to 1 by 1: allow read, write of mobile {people} matching '(uid=*)' where seen to self"),
+            format!(
+                "to 1 by 2: allow read of mobile {people} matching '(uid=*)' where seen \
+                 to users in 'ou=people,dc=x'"
+            ),
+            format!("to 3 by 1: allow read but not {people} but not in 'ou=closed,dc=x' to authenticated"),
+            format!("to 3 by 1 2: allow read but not of mobile {people} to authenticated"),
+            format!(
+                "to 3 by 1 3: allow read of mobile {people} matching '(!(uid=*))' where seen to authenticated"
+            ),
+        ]
+    );
+    run.expect_code(6)
+        .expect_error("dn.regex=^uid=$1,dc=x$\" names whom no rule can name here")
+        .expect_error("dn.regex=.+\" names whom no rule can name here");
+}
+
+#[test]
+fn readers_of_passwords_are_reported() {
+    let scratch = Scratch::new("translate-passwords");
+    let check = |clauses: &str, expected: Option<&str>| match (translate(&scratch, clauses), expected) {
+        (run, Some(reader)) => {
+            drop(run.expect_code(6).expect_error(&format!("{reader} reads passwords there")));
+        }
+        (run, None) => drop(run.expect_code(0)),
+    };
+    let aci = |what: &str, subject: &str| {
+        format!(
+            "dn: dc=x\naci: (targetattr{what})(version 3.0; acl \"A\"; allow (read,search,compare){subject};)\n"
+        )
+    };
+    let reader = "user \"cn=copy,dc=x\"";
+    check("access to attrs=userPassword by dn.exact=\"cn=copy,dc=x\" read by * auth\n", Some(reader));
+    check("access to * by dn.exact=\"cn=copy,dc=x\" read by * break\naccess to * by * auth\n", Some(reader));
+    check("access to attrs=cn,authPassword by users read\n", Some("authenticated"));
+    check("access to attrs=userPassword by self write by * auth\naccess to * by * read\n", None);
+    check(
+        "access to attrs=userPassword by self read by * auth\naccess to * by dn.exact=\"cn=copy,dc=x\" read\n",
+        None,
+    );
+    check(&aci("=\"*\"", "(userdn=\"ldap:///cn=copy,dc=x\")"), Some(reader));
+    check(&aci("=\"userPassword\"", "(userdn=\"ldap:///all\")"), Some("authenticated"));
+    check(&aci("!=\"userPassword\"", "(userdn=\"ldap:///cn=copy,dc=x\")"), None);
+    check(&aci("=\"*\"", "(userdn=\"ldap:///anyone\")"), None);
 }
 
 #[test]
@@ -298,7 +356,7 @@ fn values_of_openldap_s_clauses_show_as_there() {
 }
 
 /// Returns rule sets of slapd.conf, in the style of OpenLDAP's guide.
-fn sets() -> [String; 4] {
+fn sets() -> [String; 5] {
     let (people, closed, groups) =
         (format!("ou=people,{SUFFIX}"), format!("ou=closed,{SUFFIX}"), format!("ou=groups,{SUFFIX}"));
     let (anna, bert) = (person_dn("anna"), person_dn("bert"));
@@ -322,11 +380,19 @@ fn sets() -> [String; 4] {
              access to dn.subtree=\"{SUFFIX}\" by * read\n"
         ),
         format!(
-            "access to * by dn.exact=\"{anna}\" manage by * break\n\
-             access to attrs=userPassword by anonymous auth by * none\n\
+            "access to attrs=userPassword by anonymous auth by * none\n\
+             access to * by dn.exact=\"{anna}\" manage by * break\n\
              access to dn.subtree=\"{people}\" attrs=sn,manager by users read by * none\n\
              access to dn.children=\"{groups}\" by group.exact=\"cn=staff,{groups}\" read by * none\n\
              access to * by peername.ip=127.0.0.0%255.0.0.0 read\n"
+        ),
+        format!(
+            "access to attrs=userPassword by self write by anonymous auth by * none\n\
+             access to dn.regex=\"^uid=([^,]+),{people}$\" attrs=telephoneNumber,title\n\
+             \x20 by dn.exact,expand=\"uid=$1,{people}\" read by dn.regex=\"^{bert}$\" read by * none\n\
+             access to dn.regex=\"^(.+,)?{closed}$\" by dn.regex=\"(.+)\" read by * none\n\
+             access to dn.regex=\"^[^,]+,{groups}$\" by dn.regex=\".+,{people}$\" read by * none\n\
+             access to * by * read\n"
         ),
     ]
 }
