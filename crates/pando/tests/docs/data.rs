@@ -196,16 +196,31 @@ pub(crate) fn tools() {
     all_used(&page, "reference/tools.md");
 }
 
+/// Parts of the configurations of 389 DS and of OpenDJ.
+const DSE: &str = "dn: cn=config\nobjectClass: top\nnsslapd-sizelimit: 2000\n\n\
+     dn: cn=userRoot,cn=ldbm database,cn=plugins,cn=config\nobjectClass: nsBackendInstance\n\
+     nsslapd-suffix: dc=example,dc=com\n";
+const CONFIG: &str = "dn: cn=config\nobjectClass: ds-cfg-root-config\nds-cfg-size-limit: 1000\n\n\
+     dn: ds-cfg-backend-id=userRoot,cn=Backends,cn=config\nobjectClass: ds-cfg-backend\n\
+     ds-cfg-base-dn: dc=example,dc=com\nds-cfg-enabled: true\n";
+
 #[test]
 pub(crate) fn migrate() {
     let (scratch, page) = (Scratch::new("docs-migrate"), Blocks::of("how-to/migrate.md"));
     let host = Host::new(&scratch, &["old.example.com"]);
     configure_openldap(&host, "dc=example,dc=com");
-    // There is a line for each product. The lines of other products need their files.
     let lines: Vec<&str> = page.block("pando migrate --folder").lines().collect();
     host.run("slapd -h 'ldap://old.example.com ldaps://old.example.com'");
     host.run("cp /etc/ldap/ca.pem .; printf secret > password");
-    for way in [lines[3..].join("\n").as_str(), lines[0]] {
+    host.run("mkdir schema");
+    host.write("dse.ldif", DSE);
+    host.write(
+        "schema/99user.ldif",
+        "dn: cn=schema\nattributeTypes: ( 1.3.6.1.4.1.32473.1.1 NAME 'badge' SUP name )\n",
+    );
+    host.write("data.ldif", &people("dc=example,dc=com"));
+    host.write("config.ldif", CONFIG);
+    for way in [lines[1], lines[2], lines[3..].join("\n").as_str(), lines[0]] {
         // The exit code is 6 if questions remain.
         host.run("rm -rf migration");
         let said = host.run_any(way);

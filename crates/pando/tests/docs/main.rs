@@ -6,6 +6,7 @@
 mod support;
 
 mod administration;
+mod bench;
 mod data;
 mod host;
 mod runbook;
@@ -22,6 +23,7 @@ const PAGES: &[(&str, fn())] = &[
     ("how-to/access-rules.md", administration::access_rules),
     ("how-to/audit.md", administration::audit),
     ("how-to/backup.md", data::backup),
+    ("how-to/benchmark.md", bench::benchmark),
     ("how-to/configure.md", administration::configure),
     ("how-to/console.md", administration::console),
     ("how-to/container.md", administration::container),
@@ -33,6 +35,7 @@ const PAGES: &[(&str, fn())] = &[
     ("how-to/load.md", data::load),
     ("how-to/migrate.md", data::migrate),
     ("how-to/password-policies.md", administration::password_policies),
+    ("how-to/peers.md", bench::peers),
     ("how-to/runbook.md", runbook::each_section_of_the_runbook_does_what_it_says),
     ("how-to/sasl.md", administration::sasl),
     ("how-to/scim.md", administration::scim),
@@ -51,11 +54,7 @@ const LEFT_OUT: &[(&str, &str, &str)] = &[
         "ldapsearch -o ldif-wrap=no",
         "needs 389 DS or OpenDJ: access::translate has their rules",
     ),
-    (
-        "how-to/benchmark.md",
-        "",
-        "the bench tests run every kind of it; as written, each takes minutes to hours",
-    ),
+    ("how-to/benchmark.md", "./dev bench", "builds the release and installs the peers"),
     (
         "how-to/cluster.md",
         "",
@@ -65,19 +64,10 @@ const LEFT_OUT: &[(&str, &str, &str)] = &[
     ("how-to/container.md", "kubectl", "needs Kubernetes: ./dev try-packages checks the chart"),
     ("how-to/install.md", "./dev package", "builds the release, and changes the machine: ./dev try-packages"),
     ("how-to/install.md", "systemctl", "needs systemd: ./dev try-packages"),
-    (
-        "how-to/migrate.md",
-        "pando migrate --folder migration dse.ldif",
-        "needs files of 389 DS: the crate has them",
-    ),
-    (
-        "how-to/migrate.md",
-        "pando migrate --folder migration config.ldif",
-        "needs files of OpenDJ: the crate has them",
-    ),
     ("how-to/migrate.md", "dsctl", "is a program of 389 DS"),
     ("how-to/migrate.md", "export-ldif", "is a program of OpenDJ"),
-    ("how-to/peers.md", "", "needs other servers and takes hours: ./dev test-peers"),
+    ("how-to/peers.md", "./dev peers", "installs the peers"),
+    ("how-to/peers.md", "./dev bench", "builds the release, and takes hours"),
     ("reference/store-format.md", "pando backup 1", "the head of a file, which begins like a command"),
     ("tutorial/start.md", "./dev run", "builds the program: `./dev` has checks of its own"),
     ("tutorial/start.md", "cargo build", "the tests have built the program"),
