@@ -158,6 +158,22 @@ impl Host {
         self.run("kill -TERM -1; pidwait -x pando || true");
     }
 
+    /// Runs a function in the host's network, as well as the processes that it starts. Needs root.
+    #[cfg(feature = "kafka")]
+    #[track_caller]
+    pub(crate) fn in_network<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+        use std::os::fd::AsFd as _;
+
+        let network = std::fs::File::open(format!("/proc/{}/ns/net", self.within)).unwrap();
+        // A thread cannot be moved back without another file, so this one ends.
+        let in_network = || {
+            move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+            work()
+        };
+        std::thread::scope(|scope| scope.spawn(in_network).join().unwrap())
+    }
+
     /// Writes a file in the folder in which commands run.
     pub(crate) fn write(&self, name: &str, text: &str) {
         std::fs::write(format!("{}/{name}", self.home), text).unwrap();

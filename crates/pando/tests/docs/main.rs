@@ -7,6 +7,8 @@ mod support;
 
 mod administration;
 mod bench;
+#[cfg(feature = "kafka")]
+mod cluster;
 mod data;
 mod host;
 mod runbook;
@@ -24,6 +26,8 @@ const PAGES: &[(&str, fn())] = &[
     ("how-to/audit.md", administration::audit),
     ("how-to/backup.md", data::backup),
     ("how-to/benchmark.md", bench::benchmark),
+    #[cfg(feature = "kafka")]
+    ("how-to/cluster.md", cluster::cluster),
     ("how-to/configure.md", administration::configure),
     ("how-to/console.md", administration::console),
     ("how-to/container.md", administration::container),
@@ -55,11 +59,8 @@ const LEFT_OUT: &[(&str, &str, &str)] = &[
         "needs 389 DS or OpenDJ: access::translate has their rules",
     ),
     ("how-to/benchmark.md", "./dev bench", "builds the release and installs the peers"),
-    (
-        "how-to/cluster.md",
-        "",
-        "needs three machines and brokers: the tests of clusters run init, invite, join and others",
-    ),
+    #[cfg(not(feature = "kafka"))]
+    ("how-to/cluster.md", "", "needs a build with the feature kafka"),
     ("how-to/connect.md", "", "protocol::connect runs it, section by section"),
     ("how-to/container.md", "kubectl", "needs Kubernetes: ./dev try-packages checks the chart"),
     ("how-to/install.md", "./dev package", "builds the release, and changes the machine: ./dev try-packages"),
