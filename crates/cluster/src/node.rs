@@ -58,6 +58,8 @@ pub(crate) struct Parts {
     /// Address at which other nodes reach this one.
     pub(super) address: String,
     pub(super) group_bytes_max: usize,
+    /// At most the limit of the protocol.
+    pub(super) group_records_max: usize,
     pub(super) directory: Arc<Directory>,
     pub(super) host: Box<dyn Host>,
     pub(super) figures: Arc<Figures>,

@@ -8,6 +8,7 @@ use std::time::Duration;
 use directory::{Directory, Writer};
 use kafka_log::{Settings, topic_facts};
 use replication::Follower;
+use replication::limits::GROUP_RECORDS_MAX;
 
 use crate::environment::{SystemRuntime, system_micros};
 use crate::error::ClusterError;
@@ -147,6 +148,7 @@ impl Cluster {
             },
             digest_bytes_max: settings.compare_bytes.map_or(DIGEST_SLICE_BYTES, u64::from),
             group_bytes_max: message_bytes_max.saturating_sub(MESSAGE_OVERHEAD),
+            group_records_max: GROUP_RECORDS_MAX,
             identity,
             directory: Arc::clone(directory),
             host,

@@ -9,6 +9,7 @@ mod due_changes;
 mod followed;
 mod open;
 pub(crate) mod read_only;
+mod record_limit;
 pub mod replica;
 pub mod replicated;
 mod role;
@@ -18,6 +19,7 @@ mod writer;
 pub(crate) use open::check_versions;
 pub use open::{OpenOptions, data_formats};
 pub use read_only::ReadOnlyDirectory;
+pub use record_limit::RecordRoom;
 pub use writer::{WriteBatch, Writer};
 
 /// Server number in CSNs, the same on all nodes.

@@ -41,7 +41,9 @@ mod write;
 mod testing;
 
 pub use access::{RequestContext, Requester};
-pub use database::{OpenOptions, ReadOnlyDirectory, WriteBatch, Writer, data_formats, replica, replicated};
+pub use database::{
+    OpenOptions, ReadOnlyDirectory, RecordRoom, WriteBatch, Writer, data_formats, replica, replicated,
+};
 pub use maintenance::{
     backup, check, content_diff, digest, export, follow, import, index_build, ldif_check, ldif_diff,
     rehearse, salvage, violations,

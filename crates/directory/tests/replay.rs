@@ -16,7 +16,9 @@ use directory::index::maintenance::{SliceBudget, run_slice};
 use directory::record::Record;
 use directory::replicated::LogRow;
 use directory::rows::MAPS;
-use directory::{Directory, DirectorySettings, NodeSettings, OpenOptions, Requester, Stamp, WriteBatch};
+use directory::{
+    Directory, DirectorySettings, NodeSettings, OpenOptions, RecordRoom, Requester, Stamp, WriteBatch,
+};
 use ldap::{AddRequest, AttributesBuf, ChangeOperation, Request, ResultCode};
 use schema::Schema;
 use store::{Direction, MapId, MapKind, Read, Store};
@@ -547,15 +549,12 @@ fn a_batch_stays_open_until_its_records_are_accepted() {
     let before = rows(d.snapshot.state().read);
     for is_accepted in [false, true] {
         let mut batch = d.writer.begin().unwrap();
-        batch.limit_records(1_000, 0);
+        batch.limit_records(RecordRoom::of_bytes(1_000), 0);
         assert_eq!(add_unit(&mut batch, &d.requester, "a", &stamps[0]), ResultCode::SUCCESS);
-        assert_eq!(batch.take_rejected_record_bytes(), None);
+        assert_eq!(batch.take_rejected_room(), None);
         assert_eq!(add_unit(&mut batch, &d.requester, &"b".repeat(900), &stamps[1]), ResultCode::BUSY);
-        assert!(
-            batch.take_rejected_record_bytes().is_some_and(|bytes| bytes > 900),
-            "its record has no room"
-        );
-        assert_eq!(batch.take_rejected_record_bytes(), None, "said once");
+        assert!(batch.take_rejected_room().is_some_and(|room| room.bytes > 900), "its record has no room");
+        assert_eq!(batch.take_rejected_room(), None, "said once");
         assert_eq!(add_unit(&mut batch, &d.requester, "c", &stamps[2]), ResultCode::SUCCESS);
         assert_eq!(batch.position().unwrap(), position + 2, "what was refused left no record");
         let records = batch.records(position).unwrap();

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use directory::{OperationError, Outcome, WriteBatch, Writer};
+use directory::{OperationError, Outcome, RecordRoom, WriteBatch, Writer};
 use kafka_log::{Event, Message};
 use ldap::ResultCode;
 use replication::forward::Reply;
@@ -48,7 +48,8 @@ impl Node {
             return self.start_over(&full);
         }
         self.limit_to_level(&mut batch);
-        let mut group = GroupBuilder::new(self.parts.group_bytes_max);
+        let group = GroupBuilder::new(self.parts.group_bytes_max);
+        let mut group = group.with_records_max(self.parts.group_records_max);
         let mut decided = Vec::new();
         if let Err(error) = self.decide(&mut batch, &mut group, &mut decided) {
             drop(batch);
@@ -163,7 +164,7 @@ impl Node {
             }
             // A change may make more records than it names, such as those of memberships by rules, and each of them
             // takes room. A change that does not fit into an empty group is too large for the log.
-            let room = group.room(0).unwrap_or(0);
+            let room = RecordRoom { bytes: group.room(0).unwrap_or(0), count: group.records_left() };
             if ids.contains(&operation.id) {
                 // Another copy of a change in this batch is handled after the batch.
                 again.push(operation);
@@ -190,21 +191,12 @@ impl Node {
             let begun = self.now();
             let mut answer = self.execute(batch, &operation);
             operation.progress = Some(Progress { is_forwarded: false, begun, ended: self.now() });
-            if let Some(size) = batch.take_rejected_record_bytes() {
-                match group.fits_all(0, size) {
-                    Fit::Never { size, max } => {
-                        let text = format!(
-                            "the change takes {size} bytes in the cluster's log, whose topic takes {max} \
-                             (max.message.bytes)"
-                        );
-                        let outcome = Outcome::new(ResultCode::ADMIN_LIMIT_EXCEEDED, text);
-                        decided.push((operation, outcome.into()));
-                    }
-                    _ => {
-                        self.waiting.push_front(operation);
-                        break;
-                    }
-                }
+            if let Some(RecordRoom { bytes: size, count }) = batch.take_rejected_room() {
+                let Some(refused) = too_large(group.fits_all(count, size)) else {
+                    self.waiting.push_front(operation);
+                    break;
+                };
+                decided.push((operation, refused.into()));
                 continue;
             }
             answer.position = Some(batch.position()?).filter(|after| *after > before);
@@ -357,6 +349,21 @@ impl Node {
 /// Diagnostic message for a change whose operation id is too old to be remembered.
 pub(super) const FORGOTTEN: &str =
     "whether the change was made is not remembered any longer: look before you repeat it";
+
+/// Returns the refusal of a change whose records fit into no group.
+fn too_large(fit: Fit) -> Option<Outcome> {
+    let text = match fit {
+        Fit::Yes | Fit::Next => return None,
+        Fit::Never { size, max } => format!(
+            "the change takes {size} bytes in the cluster's log, whose topic takes {max} (max.message.bytes)"
+        ),
+        Fit::TooMany { max } => format!(
+            "the change makes more than {max} records, which is the most that a message of the cluster's log may \
+             contain; divide it into smaller changes"
+        ),
+    };
+    Some(Outcome::new(ResultCode::ADMIN_LIMIT_EXCEEDED, text))
+}
 
 /// Returns the answer to each change of a failed batch.
 fn failed(error: &StoreError) -> Answer {

@@ -451,6 +451,7 @@ impl World {
             identity,
             address: format!("node-{node}"),
             group_bytes_max: 4_096,
+            group_records_max: replication::limits::GROUP_RECORDS_MAX,
             directory: Arc::clone(&directory),
             host: Box::new(SimulatedHost {
                 outside: outside.clone(),

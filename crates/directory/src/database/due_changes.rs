@@ -27,8 +27,8 @@ impl WriteBatch<'_> {
         self.check_failure()?;
         let mut has_any = false;
         match self.make_each_due(stamp, &mut has_any) {
-            Err(_) if has_any && self.rejected_record_bytes.is_some() => {
-                self.rejected_record_bytes = None;
+            Err(_) if has_any && self.record_limit.rejected.is_some() => {
+                self.record_limit.rejected = None;
                 Ok(true)
             }
             made => Ok(made.map(|()| has_any)?),

@@ -13,7 +13,8 @@ use std::path::Path;
 use ldap::ResultCode;
 use store::{BulkStore, Position, Store, StoreError};
 
-use super::{WriteBatch, Writer, check_versions};
+use super::record_limit::RecordLimit;
+use super::{RecordRoom, WriteBatch, Writer, check_versions};
 use crate::access::Requester;
 use crate::accounts;
 use crate::catalog::{META_REPLICATION, is_node, log_rows};
@@ -199,12 +200,11 @@ impl WriteBatch<'_> {
         self.batch.log_records(position + 1).map(|record| Ok(record?.1.to_vec())).collect()
     }
 
-    /// Limits the total size of the records of further changes to `bytes_max` bytes, with `overhead` bytes for each
-    /// record. A change whose records do not fit is refused without effect;
-    /// [`take_rejected_record_bytes`](WriteBatch::take_rejected_record_bytes) reports its size.
-    pub fn limit_records(&mut self, bytes_max: usize, overhead: usize) {
-        (self.record_bytes_left, self.record_overhead) = (bytes_max, overhead);
-        self.rejected_record_bytes = None;
+    /// Limits the records of further changes, in number and in total size, with `overhead` bytes for each record. A
+    /// change whose records do not fit is refused without effect;
+    /// [`take_rejected_room`](WriteBatch::take_rejected_room) reports the room that it needs.
+    pub fn limit_records(&mut self, room: RecordRoom, overhead: usize) {
+        self.record_limit = RecordLimit::new(room, overhead);
     }
 
     /// Refuses deletes of trees, because some nodes of the cluster do not support their records.
@@ -238,10 +238,10 @@ impl WriteBatch<'_> {
         self.may_link = false;
     }
 
-    /// Returns and clears the size of the last change whose records did not fit; `None` if there was none since the
-    /// last call.
-    pub fn take_rejected_record_bytes(&mut self) -> Option<usize> {
-        self.rejected_record_bytes.take()
+    /// Returns and clears the room of the last change whose records did not fit: that of its records up to the first
+    /// that did not fit. `None` if there was none since the last call.
+    pub fn take_rejected_room(&mut self) -> Option<RecordRoom> {
+        self.record_limit.rejected.take()
     }
 
     /// Checks that a requester at another node may still act: its entry exists, and no policy has locked it.

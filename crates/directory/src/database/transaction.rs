@@ -12,11 +12,7 @@ impl WriteBatch<'_> {
         let savepoint = self.savepoint();
         let made = make(self);
         if made.is_err() {
-            // Includes the records before the one that did not fit: the caller needs the size of the whole transaction.
-            let before = savepoint.record_bytes_left.saturating_sub(self.record_bytes_left);
-            if let Some(rejected) = &mut self.rejected_record_bytes {
-                *rejected = rejected.saturating_add(before);
-            }
+            self.record_limit.reject_since(savepoint.room_left);
             self.roll_back(savepoint);
         }
         made
@@ -35,7 +31,7 @@ mod tests {
         ResultCode,
     };
 
-    use super::super::WriteBatch;
+    use super::super::{RecordRoom, WriteBatch};
     use crate::Settings;
     use crate::access::Requester;
     use crate::model::stamp::Stamp;
@@ -57,7 +53,7 @@ mod tests {
         proposal.general.size_limit = 7;
         let mut batch = directory.writer.begin().unwrap();
         let position = batch.position().unwrap();
-        batch.limit_records(10_000, 0);
+        batch.limit_records(RecordRoom::of_bytes(10_000), 0);
         let failed = batch.transaction(|batch| -> Result<(), ResultCode> {
             batch.change_settings("", &proposal, &stamps[0]).unwrap();
             assert_eq!(batch.state().settings.general.size_limit, 7);
@@ -66,9 +62,9 @@ mod tests {
             Err(delete(batch, &stamps[2]))
         });
         assert_eq!(failed, Err(ResultCode::NO_SUCH_OBJECT));
-        assert_eq!((batch.position().unwrap(), batch.record_bytes_left), (position, 10_000));
+        assert_eq!((batch.position().unwrap(), batch.record_limit.left.bytes), (position, 10_000));
         assert_eq!(batch.state().settings.general.size_limit, size_limit);
-        assert_eq!(batch.take_rejected_record_bytes(), None);
+        assert_eq!(batch.take_rejected_room(), None);
         batch.commit().unwrap();
         directory.snapshot.renew().unwrap();
         assert!(directory.read(SUFFIX).is_some());
@@ -93,15 +89,18 @@ mod tests {
             }
         };
         let rolled_back = batch.transaction(|batch| {
-            batch.limit_records(10_000, 0);
+            batch.limit_records(RecordRoom::of_bytes(10_000), 0);
             let made = both(batch);
-            made.and(Err::<(), _>(ResultCode(u32::try_from(10_000 - batch.record_bytes_left).unwrap())))
+            made.and(Err::<(), _>(ResultCode(u32::try_from(10_000 - batch.record_limit.left.bytes).unwrap())))
         });
         let size = rolled_back.unwrap_err().0 as usize;
-        batch.limit_records(size - 1, 0);
+        batch.limit_records(RecordRoom::of_bytes(size - 1), 0);
         assert_eq!(batch.transaction(both), Err(ResultCode::BUSY));
-        assert_eq!(batch.take_rejected_record_bytes(), Some(size));
-        batch.limit_records(size, 0);
+        assert_eq!(batch.take_rejected_room(), Some(RecordRoom { bytes: size, count: 2 }));
+        batch.limit_records(RecordRoom { bytes: size, count: 1 }, 0);
+        assert_eq!(batch.transaction(both), Err(ResultCode::BUSY));
+        assert_eq!(batch.take_rejected_room().map(|room| room.count), Some(2));
+        batch.limit_records(RecordRoom { bytes: size, count: 2 }, 0);
         assert_eq!(batch.transaction(both), Ok(()));
     }
 

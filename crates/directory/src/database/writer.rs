@@ -13,6 +13,7 @@ use ldap::{
 use schema::AttributeDescription;
 use store::{Batch, Savepoint, SetInserter, StoreError};
 
+use super::record_limit::{RecordLimit, RecordRoom};
 use super::{SERVER_NUMBER, copies};
 use crate::access::{RequestContext, Requester};
 use crate::accounts::managed::ManagedAccount;
@@ -86,9 +87,7 @@ impl Writer {
             settings,
             full,
             failure: None,
-            record_bytes_left: usize::MAX,
-            record_overhead: 0,
-            rejected_record_bytes: None,
+            record_limit: RecordLimit::new(RecordRoom::of_bytes(usize::MAX), 0),
             is_node: self.is_node,
             refuses_trees: false,
             last_value: LastValue::EmptyDn,
@@ -243,12 +242,8 @@ pub struct WriteBatch<'w> {
     full: Option<StoreError>,
     /// Reason why rows could not be written. An operation may be half applied, so the caller must drop the batch.
     failure: Option<BatchFailure>,
-    /// Bytes left for further records: see [`limit_records`](WriteBatch::limit_records).
-    pub(super) record_bytes_left: usize,
-    /// Overhead of each record, in bytes.
-    pub(super) record_overhead: usize,
-    /// Size of the last records that did not fit, including the overhead.
-    pub(super) rejected_record_bytes: Option<usize>,
+    /// Room for further records: see [`limit_records`](WriteBatch::limit_records).
+    pub(super) record_limit: RecordLimit,
     /// See `Writer::is_node`.
     is_node: bool,
     /// Whether some nodes of the cluster do not support records of deleted trees: see
@@ -276,7 +271,7 @@ pub(super) struct BatchSavepoint {
     batch: Savepoint,
     catalog: Arc<Catalog>,
     settings: Arc<Settings>,
-    pub(super) record_bytes_left: usize,
+    pub(super) room_left: RecordRoom,
 }
 
 /// Failure that ended a batch.
@@ -466,15 +461,15 @@ impl WriteBatch<'_> {
             batch: self.batch.savepoint(),
             catalog: Arc::clone(&self.catalog),
             settings: Arc::clone(&self.settings),
-            record_bytes_left: self.record_bytes_left,
+            room_left: self.record_limit.left,
         }
     }
 
     /// Rolls back the operations after a savepoint.
     pub(super) fn roll_back(&mut self, savepoint: BatchSavepoint) {
-        let BatchSavepoint { batch, catalog, settings, record_bytes_left } = savepoint;
+        let BatchSavepoint { batch, catalog, settings, room_left } = savepoint;
         self.batch.roll_back(batch);
-        (self.catalog, self.settings, self.record_bytes_left) = (catalog, settings, record_bytes_left);
+        (self.catalog, self.settings, self.record_limit.left) = (catalog, settings, room_left);
     }
 
     /// Refuses a new administrator's password if the settings of this node contain one, which takes precedence. In a
@@ -730,16 +725,9 @@ impl WriteBatch<'_> {
 
     fn append(&mut self, record: &Record) -> Result<(), OperationError> {
         let bytes = record.encode();
-        let size = bytes.len().saturating_add(self.record_overhead);
-        match self.record_bytes_left.checked_sub(size) {
-            Some(left) => self.record_bytes_left = left,
-            None => {
-                self.rejected_record_bytes = Some(size);
-                return Err(OperationError::refused(
-                    ResultCode::BUSY,
-                    "the change is too large for this batch",
-                ));
-            }
+        if !self.record_limit.take(bytes.len()) {
+            let text = "the change is too large for this batch";
+            return Err(OperationError::refused(ResultCode::BUSY, text));
         }
         self.append_encoded(record, &bytes)
     }

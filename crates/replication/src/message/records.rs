@@ -55,7 +55,7 @@ impl<'m> Records<'m> {
         std::iter::from_fn(move || record(&mut reader))
     }
 
-    pub(super) fn decode(count: u32, bytes: Cow<'m, [u8]>) -> Option<Records<'m>> {
+    pub(crate) fn decode(count: u32, bytes: Cow<'m, [u8]>) -> Option<Records<'m>> {
         let is_possible = (1..=GROUP_RECORDS_MAX).contains(&usize::try_from(count).ok()?);
         let mut reader = Reader(is_possible.then_some(&*bytes)?);
         for _ in 0..count {

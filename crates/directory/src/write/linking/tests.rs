@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ldap::ChangeOperation::{Add, Delete, Replace};
 use ldap::{ModifyDnRequest, Request, ResultCode, Scope};
 
+use crate::RecordRoom;
 use crate::read::controls::RequestControls;
 use crate::testing::{SUFFIX, TestDirectory, no_operation, ok, refused};
 use crate::write::linking::{is_pending, notes, progress};
@@ -136,8 +137,8 @@ fn a_conversion_and_its_change_have_room_together_or_not_at_all() {
     let (stamp, requester, dn) = (directory.stamp(), directory.requester.clone(), name("a"));
     let mut batch = directory.writer.begin().unwrap();
     let before = batch.position().unwrap();
-    let mut rename = |bytes: usize, overhead: usize| {
-        batch.limit_records(bytes, overhead);
+    let mut rename = |room: RecordRoom, overhead: usize| {
+        batch.limit_records(room, overhead);
         let request = Request::ModifyDn(ModifyDnRequest {
             entry: &dn,
             new_rdn: "cn=b",
@@ -145,18 +146,21 @@ fn a_conversion_and_its_change_have_room_together_or_not_at_all() {
             new_superior: None,
         });
         let code = batch.execute(&requester.context(), &request, &RequestControls::default(), &stamp).code;
-        (code, batch.take_rejected_record_bytes(), batch.position().unwrap() - before)
+        (code, batch.take_rejected_room(), batch.position().unwrap() - before)
     };
-    let (busy, conversion, made) = rename(0, 0);
+    let (busy, conversion, made) = rename(RecordRoom::of_bytes(0), 0);
     assert_eq!((busy, made), (ResultCode::BUSY, 0));
     let conversion = conversion.unwrap();
-    let (busy, both, made) = rename(conversion, 0);
+    let (busy, both, made) = rename(RecordRoom::of_bytes(conversion.bytes), 0);
     assert_eq!((busy, made), (ResultCode::BUSY, 0));
     let both = both.unwrap();
-    assert!(both > conversion, "{both} {conversion}");
-    // Each record has an overhead.
-    assert_eq!(rename(both + 15, 8), (ResultCode::BUSY, Some(both + 16), 0));
-    assert_eq!(rename(both + 16, 8), (ResultCode::SUCCESS, None, 2));
+    assert!(both.bytes > conversion.bytes, "{both:?} {conversion:?}");
+    assert_eq!((conversion.count, both.count), (1, 2));
+    // Each record has an overhead, and the number of records is limited too.
+    let room = |bytes: usize, count: usize| RecordRoom { bytes: both.bytes + bytes, count };
+    assert_eq!(rename(room(15, 2), 8), (ResultCode::BUSY, Some(room(16, 2)), 0));
+    assert_eq!(rename(room(16, 1), 8), (ResultCode::BUSY, Some(room(16, 2)), 0));
+    assert_eq!(rename(room(16, 2), 8), (ResultCode::SUCCESS, None, 2));
     batch.commit().unwrap();
     directory.snapshot.renew().unwrap();
     finish(&mut directory);

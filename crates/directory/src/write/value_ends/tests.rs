@@ -3,6 +3,7 @@
 use ldap::ChangeOperation::{Add, Delete, Replace};
 use ldap::{ResultCode, Scope};
 
+use crate::RecordRoom;
 use crate::model::csn::generalized_time;
 use crate::model::limits::VALUE_ENDS_MAX;
 use crate::model::own_changes::ENDED_VALUES;
@@ -308,13 +309,14 @@ fn ends_that_have_no_room_in_a_batch_remain_due() {
     stamp.now_micros += 1_100_000_000;
     let mut batch = directory.writer.begin().unwrap();
     let before = batch.position().unwrap();
-    batch.limit_records(10, 0);
+    batch.limit_records(RecordRoom::of_bytes(10), 0);
     assert_eq!(batch.make_due_changes(&stamp).unwrap_err().code, ResultCode::BUSY);
-    let size = batch.take_rejected_record_bytes().unwrap();
+    let RecordRoom { bytes, count } = batch.take_rejected_room().unwrap();
+    assert_eq!(count, 1);
     assert_eq!(batch.position().unwrap(), before);
-    batch.limit_records(size + 10, 0);
+    batch.limit_records(RecordRoom { bytes: 2 * bytes, count }, 0);
     assert_eq!(batch.make_due_changes(&stamp), Ok(true));
-    assert_eq!(batch.take_rejected_record_bytes(), None, "no request is tried again");
+    assert_eq!(batch.take_rejected_room(), None, "no request is tried again");
     assert_eq!(batch.position().unwrap(), before + 1);
     batch.commit().unwrap();
     directory.snapshot.renew().unwrap();
