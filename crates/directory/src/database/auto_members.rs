@@ -94,17 +94,17 @@ impl WriteBatch<'_> {
         Ok(())
     }
 
-    /// Adds existing entries to the group of a rule that was added or changed, a bounded number of them. Returns true
-    /// if any rule was pending.
+    /// Adds existing entries to the group of a rule that was added or changed, at most `count_max`. Returns true if any
+    /// rule was pending.
     ///
     /// # Errors
     /// The batch has no room for more records, or the store failed.
-    pub(super) fn join_existing(&mut self, stamp: &Stamp) -> Result<bool> {
+    pub(super) fn join_existing(&mut self, count_max: usize, stamp: &Stamp) -> Result<bool> {
         let state = self.state();
         let mut pending = joins::pending(state)?;
         let Some(due) = joins::due(state, &pending)? else { return Ok(false) };
         let Some(join) = pending.get_mut(due.place) else { return Ok(false) };
-        let joining = due.joining(state, join.after)?;
+        let joining = due.joining(state, join.after, count_max)?;
         if !joining.dns.is_empty() {
             let member = state.catalog.schema.type_by_id(due.rule.member).name();
             let mut changes = ChangesBuf::new();
@@ -144,6 +144,7 @@ mod tests {
     use ldap::ChangeOperation::{Add, Replace};
     use ldap::{DeleteRequest, Request, ResultCode};
 
+    use crate::RecordRoom;
     use crate::model::own_changes::AUTO_MEMBERS;
     use crate::read::controls::RequestControls;
     use crate::settings::notes;
@@ -274,6 +275,38 @@ mod tests {
         assert!(!directory.make_due_changes(0));
         let check = crate::maintenance::check::check(&directory.snapshot).unwrap();
         assert_eq!(check, Vec::<String>::new());
+    }
+
+    /// Regression test: in a cluster whose topic takes small messages, existing entries joined no group, and later due
+    /// changes waited. The records of a step had a fixed number of members, and fitted into no message.
+    #[test]
+    fn a_step_that_has_no_room_has_fewer_members() {
+        let mut directory = directory(&[]);
+        for (name, title) in [("x", "clerk"), ("p0", "boss"), ("p1", "boss"), ("p2", "boss")] {
+            assert_eq!(add(&mut directory, name, title), ResultCode::SUCCESS);
+        }
+        set(&mut directory, &[&format!("a: into '{GROUP}' matching '(title=boss)'")]);
+        // This step examines the first three entries, which do not match.
+        assert!(directory.make_due_changes(0));
+        let (stamp, unlimited) = (directory.stamp(), RecordRoom::of_bytes(usize::MAX));
+        let mut batch = directory.writer.begin().unwrap();
+        let whole = batch.transaction(|batch| {
+            batch.limit_records(unlimited, 0);
+            assert_eq!(batch.make_due_changes(&stamp), Ok(true));
+            Err::<(), _>(unlimited.bytes - batch.record_limit.left.bytes)
+        });
+        let room = RecordRoom { bytes: whole.unwrap_err() - 1, count: 2 };
+        batch.limit_records(RecordRoom { count: 1, ..room }, 0);
+        assert_eq!(batch.make_due_changes(&stamp).unwrap_err().code, ResultCode::BUSY);
+        assert_eq!(batch.take_rejected_room().map(|room| room.count), Some(2));
+        batch.limit_records(room, 0);
+        assert_eq!(batch.make_due_changes(&stamp), Ok(true));
+        assert_eq!(batch.take_rejected_room(), None);
+        batch.commit().unwrap();
+        directory.snapshot.renew().unwrap();
+        assert_eq!(members(&mut directory), ["cn=p0"]);
+        while directory.make_due_changes(0) {}
+        assert_eq!(members(&mut directory), ["cn=p0", "cn=p1", "cn=p2"]);
     }
 
     /// Regression test: a referral in the place of a group refused adds, completed no rule, and prevented all due

@@ -4,7 +4,7 @@ use ldap::{Request, ResultCode};
 
 use super::WriteBatch;
 use crate::catalog::schema_of;
-use crate::model::limits::EXPIRED_AT_ONCE_MAX;
+use crate::model::limits::{EXPIRED_AT_ONCE_MAX, JOINED_AT_ONCE_MAX, LINK_ENTRIES_MAX, VALUES_ENDED_MAX};
 use crate::model::link_progress::LinkStep;
 use crate::model::link_types::is_declared_link;
 use crate::model::outcome::{OperationError, Outcome};
@@ -38,9 +38,9 @@ impl WriteBatch<'_> {
     /// Makes the due changes. Sets `has_any` as soon as the batch has a record.
     fn make_each_due(&mut self, stamp: &Stamp, has_any: &mut bool) -> Result<(), OperationError> {
         for _ in 0..EXPIRED_AT_ONCE_MAX {
-            let Some(ended) = value_ends::ended(self.state(), stamp.now_micros)? else { break };
-            let record = value_ends::end(self.state(), ended, stamp, self.next_csn(stamp)?)?;
-            self.make(Some(record), stamp)?;
+            if !self.make_step(VALUES_ENDED_MAX, |batch, max| batch.end_values(max, stamp))? {
+                break;
+            }
             *has_any = true;
         }
         for _ in 0..EXPIRED_AT_ONCE_MAX {
@@ -54,18 +54,45 @@ impl WriteBatch<'_> {
             self.record_with("", purge, Vec::new(), stamp)?;
             *has_any = true;
         }
-        // Some values that become links may be members of a group. A membership and the progress of its rule are two
-        // records: either both have room or neither is made.
-        *has_any |= self.link_existing(stamp)? || self.transaction(|batch| batch.join_existing(stamp))?;
+        // Some values that become links may be members of a group.
+        *has_any |= self.make_step(LINK_ENTRIES_MAX, |batch, max| batch.link_existing(max, stamp))?
+            || self.make_step(JOINED_AT_ONCE_MAX, |batch, max| batch.join_existing(max, stamp))?;
         Ok(())
     }
 
-    /// Converts plain values of some entries to links. Returns true if any entries were left to examine.
-    fn link_existing(&mut self, stamp: &Stamp) -> Result<bool, OperationError> {
+    /// Makes a step with at most `count` entries or values, or with fewer if its records have no room. All its records
+    /// have room, or none is made: a membership and the progress of its rule are two.
+    fn make_step(
+        &mut self,
+        mut count: usize,
+        step: impl Fn(&mut Self, usize) -> Result<bool, OperationError>,
+    ) -> Result<bool, OperationError> {
+        loop {
+            match self.transaction(|batch| step(batch, count)) {
+                Err(_) if count > 1 && self.record_limit.rejected.is_some() => {
+                    self.record_limit.rejected = None;
+                    count = (count / 4).max(1);
+                }
+                made => return made,
+            }
+        }
+    }
+
+    /// Removes values whose end has come, at most `values_max` of one attribute. Returns true if there were any.
+    fn end_values(&mut self, values_max: usize, stamp: &Stamp) -> Result<bool, OperationError> {
+        let ended = value_ends::ended(self.state(), stamp.now_micros, values_max)?;
+        let Some(ended) = ended else { return Ok(false) };
+        let record = value_ends::end(self.state(), ended, stamp, self.next_csn(stamp)?)?;
+        self.make(Some(record), stamp).map(|()| true)
+    }
+
+    /// Converts plain values of at most `entries_max` entries to links. Returns true if any entries were left to
+    /// examine.
+    fn link_existing(&mut self, entries_max: usize, stamp: &Stamp) -> Result<bool, OperationError> {
         if self.disk_full().is_some() {
             return Ok(false);
         }
-        match linking::next_step(self.state())? {
+        match linking::next_step(self.state(), entries_max)? {
             Some(step) => self.link(step, stamp).map(|()| true),
             None => Ok(false),
         }

@@ -11,7 +11,7 @@ use store::Direction;
 use crate::catalog::auto_members::{AutoMemberRule, pending_joins};
 use crate::filter::Covering;
 use crate::index::slice::key_id;
-use crate::model::limits::{JOIN_ENTRIES_MAX, JOINED_AT_ONCE_MAX};
+use crate::model::limits::JOIN_ENTRIES_MAX;
 use crate::model::outcome::OperationError;
 pub use crate::model::pending_join::PendingJoin;
 use crate::model::rows::{EntryId, LINKS, NODES, id_key, link_key};
@@ -65,14 +65,14 @@ pub(crate) struct Joining {
 }
 
 impl DueJoin {
-    /// Returns the entries after `after` that have to join the group, up to the limit of one record.
-    pub(crate) fn joining(&self, state: TreeState<'_>, after: EntryId) -> Result<Joining> {
+    /// Returns the entries after `after` that have to join the group, at most `count_max`.
+    pub(crate) fn joining(&self, state: TreeState<'_>, after: EntryId, count_max: usize) -> Result<Joining> {
         let covering = Covering::of(state, &self.rule.covered)?;
         let from = id_key(after);
         let mut joining = Joining::default();
         let range = (Bound::Excluded(&from[..]), Bound::Unbounded);
         for (count, row) in state.read.scan(NODES, range, Direction::Forward).enumerate() {
-            if count == JOIN_ENTRIES_MAX || joining.dns.len() == JOINED_AT_ONCE_MAX {
+            if count == JOIN_ENTRIES_MAX || joining.dns.len() == count_max {
                 return Ok(joining);
             }
             let id = key_id(row?.0)?;

@@ -44,8 +44,8 @@ pub fn is_pending(state: TreeState<'_>) -> bool {
     !state.catalog.becoming_links().is_empty()
 }
 
-/// Returns the next entries to convert; `None` if no entries are left to examine.
-pub(crate) fn next_step(state: TreeState<'_>) -> Result<Option<LinkStep>> {
+/// Returns the next entries to convert, at most `entries_max`; `None` if no entries are left to examine.
+pub(crate) fn next_step(state: TreeState<'_>, entries_max: usize) -> Result<Option<LinkStep>> {
     let progress = progress(state)?;
     if !progress.is_pending() {
         return Ok(None);
@@ -55,7 +55,7 @@ pub(crate) fn next_step(state: TreeState<'_>) -> Result<Option<LinkStep>> {
     let mut values = 0;
     let range = (Bound::Excluded(&from[..]), Bound::Unbounded);
     for (count, row) in state.read.scan(ENTRIES, range, Direction::Forward).enumerate() {
-        if count == LINK_ENTRIES_MAX || values >= LINKED_VALUES_MAX {
+        if count == LINK_ENTRIES_MAX || values >= LINKED_VALUES_MAX || step.entries.len() == entries_max {
             return Ok(Some(step));
         }
         let (key, row) = row?;

@@ -318,14 +318,15 @@ pub(crate) struct Ended {
 /// # Errors
 /// The store failed.
 pub fn is_one_ended(state: TreeState<'_>, now_micros: u64) -> Result<bool> {
-    Ok(ended(state, now_micros)?.is_some())
+    Ok(ended(state, now_micros, 1)?.is_some())
 }
 
-/// Returns values of one attribute of an entry whose end times have passed, those with the earliest end time.
+/// Returns values of one attribute of an entry whose end times have passed, those with the earliest end time, at most
+/// `values_max`.
 ///
 /// # Errors
 /// The store failed.
-pub(crate) fn ended(state: TreeState<'_>, now_micros: u64) -> Result<Option<Ended>> {
+pub(crate) fn ended(state: TreeState<'_>, now_micros: u64, values_max: usize) -> Result<Option<Ended>> {
     if state.read.row_count(DUE)? == 0 {
         return Ok(None);
     }
@@ -346,7 +347,7 @@ pub(crate) fn ended(state: TreeState<'_>, now_micros: u64) -> Result<Option<Ende
             attribute: of.attribute,
             values: Vec::new(),
         });
-        if (ended.source, ended.attribute) != (of.source, of.attribute) {
+        if (ended.source, ended.attribute) != (of.source, of.attribute) || ended.values.len() == values_max {
             break;
         }
         ended.values.push(value_of(state.read, of)?);
