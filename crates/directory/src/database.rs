@@ -6,6 +6,7 @@
 mod auto_members;
 mod copies;
 mod due_changes;
+mod extended;
 mod followed;
 mod open;
 pub(crate) mod read_only;
@@ -16,6 +17,7 @@ mod role;
 mod transaction;
 mod writer;
 
+pub use extended::ExtendedResult;
 pub(crate) use open::check_versions;
 pub use open::{OpenOptions, data_formats};
 pub use read_only::ReadOnlyDirectory;

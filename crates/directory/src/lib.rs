@@ -42,7 +42,8 @@ mod testing;
 
 pub use access::{RequestContext, Requester};
 pub use database::{
-    OpenOptions, ReadOnlyDirectory, RecordRoom, WriteBatch, Writer, data_formats, replica, replicated,
+    ExtendedResult, OpenOptions, ReadOnlyDirectory, RecordRoom, WriteBatch, Writer, data_formats, replica,
+    replicated,
 };
 pub use maintenance::{
     backup, check, content_diff, digest, export, follow, import, index_build, ldif_check, ldif_diff,

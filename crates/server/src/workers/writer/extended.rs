@@ -1,12 +1,9 @@
-//! Extended operations that change the directory, on the writer's thread.
+//! Extended operations that change the directory, on the writer's thread. Those that change entries are part of the
+//! directory; the others read files of settings or states of copies, whose formats belong to the server.
 
-use directory::virtual_entries::{APPLY_SETTINGS, MAKE_DUE_CHANGES, PROMOTE, STORE_APPLICATION, UNDELETE};
+use directory::virtual_entries::{APPLY_SETTINGS, PROMOTE};
 use directory::{ClientLink, Outcome, RequestContext, Requester, Stamp, WriteBatch};
-use ldap::oids::{OWN_CREDENTIALS, REFRESH};
-use ldap::{
-    ExtendedRequest, GeneratedApplication, OwnCredentials, RefreshRequest, ResultCode, StateRequest,
-    UndeleteRequest, refreshed_value,
-};
+use ldap::{ExtendedRequest, ResultCode};
 
 use super::Answer;
 use crate::workers::copy_state::last_cookie;
@@ -20,60 +17,19 @@ pub(super) fn execute(
     stamp: &Stamp,
 ) -> Option<Answer> {
     let context = RequestContext::new(requester, link);
-    Some(match request.name {
-        APPLY_SETTINGS => {
-            let (outcome, value) = settings_change::execute(batch, requester, request.value, stamp);
-            Answer::new(outcome, value)
-        }
-        UNDELETE => match request.value.and_then(UndeleteRequest::decode) {
-            None => malformed(),
-            Some(asked) => match batch.undelete(&context, &asked, stamp) {
-                Ok(made) => Answer::new(Outcome::success(), Some(made.encode())),
-                Err(outcome) => outcome.into(),
-            },
-        },
-        REFRESH => match request.value.and_then(RefreshRequest::decode) {
-            None => malformed(),
-            // In a refusal the time is 0 (RFC 2589 section 4.2).
-            Some(asked) => match batch.refresh(&context, &asked, stamp) {
-                Ok(seconds) => Answer::new(Outcome::success(), Some(refreshed_value(seconds))),
-                Err(outcome) => Answer::new(outcome, Some(refreshed_value(0))),
-            },
-        },
+    let (outcome, value) = match request.name {
+        APPLY_SETTINGS => settings_change::execute(batch, requester, request.value, stamp),
         PROMOTE => match request.value.map(std::str::from_utf8).transpose() {
-            Err(_) => malformed(),
+            Err(_) => (Outcome::code(ResultCode::PROTOCOL_ERROR), None),
             Ok(base) => match batch.promote(&context, base) {
                 Ok(states) => {
                     let cookies: Vec<Vec<u8>> = states.iter().map(|state| last_cookie(state)).collect();
-                    Answer::new(Outcome::success(), Some(cookies.join(&b'\n')))
+                    (Outcome::success(), Some(cookies.join(&b'\n')))
                 }
-                Err(error) => Outcome::from(error).into(),
+                Err(error) => (error.into(), None),
             },
         },
-        MAKE_DUE_CHANGES => done(batch.make_due_changes(stamp).map(|_| ())),
-        OWN_CREDENTIALS => match OwnCredentials::decode(request.value) {
-            None => malformed(),
-            Some(asked) => done(batch.change_own_credentials(&context, &asked, stamp)),
-        },
-        STORE_APPLICATION => match request.value.and_then(GeneratedApplication::decode) {
-            None => malformed(),
-            Some(made) => done(batch.add_application(&context, &made, stamp)),
-        },
-        name if StateRequest::is_name(name) => match StateRequest::decode(request.value) {
-            None => malformed(),
-            Some(asked) => match batch.change_password_state(requester, &asked, stamp) {
-                Ok(value) => Answer::new(Outcome::success(), Some(value)),
-                Err(outcome) => outcome.into(),
-            },
-        },
-        _ => return None,
-    })
-}
-
-fn malformed() -> Answer {
-    Outcome::code(ResultCode::PROTOCOL_ERROR).into()
-}
-
-fn done(made: Result<(), Outcome>) -> Answer {
-    made.map_or_else(|outcome| outcome, |()| Outcome::success()).into()
+        _ => batch.execute_extended(&context, request, stamp)?,
+    };
+    Some(Answer::new(outcome, value))
 }
