@@ -11,9 +11,12 @@
 //!
 //! `PANDO_TEST_SEED=N` begins with run N; `PANDO_TEST_SEEDS=M` requests M runs.
 
+mod data;
 mod runtime;
+mod workload;
 mod world;
 
+use workload::{Kind, LogLimits, too_large};
 use world::{Figures, World};
 
 /// Returns the requested seeds, or `count` seeds from 1 on.
@@ -39,5 +42,16 @@ fn every_seed_of_real_nodes_holds() {
     println!("{sum:?}");
     if is_whole {
         assert!(sum.all().iter().all(|count| *count > 0), "something never happened: {sum:?}");
+    }
+}
+
+/// Regression test: a transaction was decided for ever if the heads of its records alone exceeded a message. Its first
+/// record was compared with an empty group, into which it fits.
+#[test]
+fn a_transaction_that_no_group_can_hold_is_refused() {
+    for (group_bytes_max, group_records_max) in [(23_000, 1 << 16), (1 << 20, 100)] {
+        let world = World::quiet(LogLimits { group_bytes_max, group_records_max });
+        let figures = world.run_one(too_large("token-000-000000")).unwrap();
+        assert_eq!(figures.kinds[Kind::TooLarge as usize], 1, "{group_bytes_max} octets: {figures:?}");
     }
 }

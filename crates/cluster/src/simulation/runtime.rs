@@ -11,9 +11,9 @@ use directory::controls::{ControlContext, RequestControls};
 use directory::rows::EntryId;
 use directory::{ClientLink, Outcome, Requester, Stamp, WriteBatch, Writer};
 use kafka_log::LogError;
-use ldap::{DecodeLimits, Message, ResultCode};
+use ldap::{DecodeLimits, Message, Request, ResultCode};
 use replication::NodeId;
-use replication::forward::Request;
+use replication::forward::Request as ForwardRequest;
 
 use crate::environment::{Log, Peers, Runtime, Work};
 use crate::event::NodeEvent;
@@ -35,7 +35,7 @@ pub(super) enum Action {
     Open { reading: u64, next: u64 },
     Close,
     Append { ticket: usize, key: Vec<u8>, bytes: Vec<u8> },
-    Send { number: u64, to: NodeId, requests: Vec<Request> },
+    Send { number: u64, to: NodeId, requests: Vec<ForwardRequest> },
     FetchKeys { sources: Vec<NodeId>, number: u32 },
 }
 
@@ -179,7 +179,7 @@ impl Log for SimulatedLog {
 pub(super) struct SimulatedPeers(pub(super) Outside);
 
 impl Peers for SimulatedPeers {
-    fn send(&mut self, number: u64, to: NodeId, _: &str, requests: Vec<Request>) {
+    fn send(&mut self, number: u64, to: NodeId, _: &str, requests: Vec<ForwardRequest>) {
         self.0.ask(Action::Send { number, to, requests });
     }
 
@@ -211,7 +211,13 @@ impl Host for SimulatedHost {
             RequestControls::read(&message.controls, ControlContext::of(&message.request)).unwrap();
         let now_micros = self.outside.shared.now_micros();
         let stamp = Stamp { now_micros, uuid: self.rng.u128(..).to_be_bytes(), ..Stamp::default() };
-        batch.execute(&requester.context(), &message.request, &controls, &stamp).into()
+        let context = requester.context();
+        if let Request::Extended(extended) = &message.request
+            && let Some((outcome, value)) = batch.execute_extended(&context, extended, &stamp)
+        {
+            return Answer { value, ..outcome.into() };
+        }
+        batch.execute(&context, &message.request, &controls, &stamp).into()
     }
 
     fn execute_transaction(

@@ -1,8 +1,7 @@
 //! World of a run: time, the log, the network, clients, and all faults.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
-use std::ops::ControlFlow;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,50 +10,42 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use directory::digest::{RowSlice, each_row};
-use directory::virtual_entries::{MonitorSource, VirtualEntry};
-use directory::{Directory, DirectorySettings, OpenOptions, Requester, Stamp, Writer};
+use directory::Directory;
 use kafka_log::{Event as LogEvent, Message};
-use ldap::{
-    AttributesBuf, ChangeOperation, ChangesBuf, Controls, DeleteRequest, MessageId, ModifyRequest, Request,
-    ResultCode,
-};
+use ldap::ResultCode;
 use replication::forward::{self, Answer as ForwardAnswer, Link};
 use replication::message::{Generation, encode_generation};
 use replication::{AppendError, FIRST_KEY, Follower, RowChange};
 
+use super::data::{administrator, check_directory, fill, open, rows, text_of};
 use super::runtime::{
     Action, Killed, Outside, Shared, SimulatedHost, SimulatedLog, SimulatedPeers, SimulatedRuntime, Waits,
 };
+use super::workload::{Ask, Expected, KINDS, Kind, LogLimits, Workload, check_transactions};
 use crate::event::{Frame, LogPlace, NodeEvent};
 use crate::figures::{Activity, Figures as NodeFigures};
 use crate::former_members::FormerMembers;
-use crate::host::{LocalChange, LocalWork, TransactionChange};
+use crate::host::LocalChange;
 use crate::identity::Identity;
 use crate::node::{Node, Parts};
 
-const SUFFIX: &str = "dc=example";
-
-/// Suffixes of the values of a transaction, after the token.
-const BOTH: [&str; 2] = ["+first", "+second"];
-
-/// Suffix of the value of a transaction whose second change is refused.
-const REFUSED: &str = "+refused";
-
-/// Length of `token-000-000000`.
-const TOKEN_LEN: usize = 16;
 const TROUBLE: Duration = Duration::from_secs(20);
 /// Length of the phase without faults. Longer than a change may wait, so that every client gets an answer.
 const PEACE: Duration = Duration::from_secs(30);
 const APPEND_TIMEOUT: Duration = Duration::from_millis(2_000);
 const FRAME_TIMEOUT: Duration = Duration::from_millis(1_000);
 
+/// Time within which the cluster of [`World::quiet`] has a writer, and within which the writer answers.
+const QUIET: Duration = Duration::from_secs(5);
+/// Interval at which a node requests the changes that are due.
+const DUE: Duration = Duration::from_millis(300);
+
 /// Event counts over runs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Figures {
-    made: u64,
+    /// Changes that had an effect, or were refused as expected, by [`Kind`].
+    pub(super) kinds: [u64; KINDS],
     unknown: u64,
-    refused: u64,
     forwarded: u64,
     dropped: u64,
     restarts: u64,
@@ -64,16 +55,15 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    pub(super) fn all(&self) -> [u64; 9] {
-        let Figures { made, unknown, refused, forwarded, dropped, restarts, epochs, digests, lost_answers } =
-            *self;
-        [made, unknown, refused, forwarded, dropped, restarts, epochs, digests, lost_answers]
+    pub(super) fn all(&self) -> Vec<u64> {
+        let Figures { kinds, unknown, forwarded, dropped, restarts, epochs, digests, lost_answers } = *self;
+        let others = [unknown, forwarded, dropped, restarts, epochs, digests, lost_answers];
+        [&kinds[..], &others].concat()
     }
 
     pub(super) fn add(&mut self, other: &Figures) {
-        self.made += other.made;
+        self.kinds.iter_mut().zip(other.kinds).for_each(|(sum, count)| *sum += count);
         self.unknown += other.unknown;
-        self.refused += other.refused;
         self.forwarded += other.forwarded;
         self.dropped += other.dropped;
         self.restarts += other.restarts;
@@ -107,6 +97,8 @@ enum Event {
     Ask {
         client: usize,
     },
+    /// A node requests the changes that are due.
+    Due,
     Start {
         node: usize,
     },
@@ -130,13 +122,23 @@ struct Process {
     link: Link,
 }
 
+#[derive(Default)]
 struct Client {
     number: u32,
-    is_waiting: bool,
+    /// Changes without an answer.
+    waiting: usize,
 }
 
-/// Answers of nodes to clients: the client, the token of its change, the result, the node.
-type Answers = Arc<Mutex<Vec<(usize, String, ResultCode, String, usize)>>>;
+/// Change that waits for its answer. The requests of nodes have no client.
+struct Waiting {
+    client: Option<usize>,
+    node: usize,
+    kind: Kind,
+    expected: Expected,
+}
+
+/// Answers of nodes, each with its diagnostic message.
+type Answers = Arc<Mutex<Vec<(Waiting, ResultCode, String)>>>;
 
 /// Frame that a node has received: its sender's node, process and frame number.
 type PendingFrame = (usize, u64, u64, Receiver<Vec<ForwardAnswer>>);
@@ -156,101 +158,47 @@ pub(super) struct World {
     elected: Option<usize>,
     frames: Vec<PendingFrame>,
     clients: Vec<Client>,
+    workload: Workload,
+    limits: LogLimits,
     answers: Answers,
     /// Tokens of changes that were acknowledged to clients.
-    made: Vec<String>,
+    acknowledged: Vec<String>,
     is_peace: bool,
     /// Probability of a loss or delay in this run, in 256ths.
     lost: u8,
     figures: Figures,
 }
 
-struct NoMonitor;
-
-impl MonitorSource for NoMonitor {
-    fn entries(&self) -> Vec<VirtualEntry> {
-        Vec::new()
-    }
-}
-
-fn open(path: &Path) -> (Arc<Directory>, Writer) {
-    let options = OpenOptions {
-        initial: DirectorySettings { suffixes: vec![SUFFIX.to_owned()], ..DirectorySettings::default() },
-        suffixes: vec![SUFFIX.to_owned()],
-        node: Default::default(),
-        monitor: Arc::new(NoMonitor),
-        vendor_version: String::new(),
-        store: store::Options { reserve_bytes: 0, map_bytes: Some(1 << 26), ..store::Options::default() },
-        stamp: Stamp { now_micros: 1_000, uuid: [9; 16], ..Stamp::default() },
-        follows_log: true,
-        becomes_replica: false,
-    };
-    Directory::open(path, options).unwrap()
-}
-
-fn administrator() -> Requester {
-    Requester::Administrator { dn: directory::NodeSettings::default().admin_dn }
-}
-
-/// Returns all rows that must be equal on all nodes.
-fn rows(directory: &Arc<Directory>) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let mut rows = Vec::new();
-    let snapshot = directory.snapshot().unwrap();
-    let broken = each_row(&snapshot, RowSlice { from: &[], to: &[] }, &mut |_, key, value| {
-        rows.push((key.to_vec(), value.to_vec()));
-        ControlFlow::Continue(())
-    });
-    assert!(broken.unwrap().is_continue());
-    rows
-}
-
-/// Returns all values of rows as one text, to find tokens in.
-fn text_of(rows: &[(Vec<u8>, Vec<u8>)]) -> String {
-    rows.iter().map(|(_, value)| String::from_utf8_lossy(value)).collect()
-}
-
-/// Returns the message that adds a value.
-fn add_value(value: &str) -> Vec<u8> {
-    let mut changes = ChangesBuf::new();
-    changes.push(ChangeOperation::Add, "description", [value]);
-    let request = Request::Modify(ModifyRequest { object: SUFFIX, changes: changes.as_changes() });
-    let mut message = Vec::new();
-    ldap::Message { id: MessageId(7), request, controls: Controls::default() }.encode(&mut message);
-    message
-}
-
-/// Returns the message that deletes an entry that does not exist.
-fn delete_nothing() -> Vec<u8> {
-    let request = Request::Delete(DeleteRequest { entry: "ou=nowhere,dc=example" });
-    let mut message = Vec::new();
-    ldap::Message { id: MessageId(8), request, controls: Controls::default() }.encode(&mut message);
-    message
-}
-
-/// Checks that the values of a transaction are both there or both missing.
-fn check_transactions(text: &str) -> Result<(), String> {
-    let of = |end: &str| -> BTreeSet<String> {
-        let ends =
-            text.match_indices(end).filter_map(|(place, _)| text.get(place.checked_sub(TOKEN_LEN)?..place));
-        ends.filter(|token| token.starts_with("token-")).map(str::to_owned).collect()
-    };
-    let [first, second] = BOTH.map(of);
-    match (first.symmetric_difference(&second).next(), of(REFUSED).first()) {
-        (Some(token), _) => Err(format!("one change of the transaction {token}")),
-        (_, Some(token)) => Err(format!("a change of the transaction {token}, which was refused")),
-        _ => Ok(()),
-    }
-}
-
 impl World {
     pub(super) fn new(seed: u64) -> World {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let (node_count, limits) = (rng.usize(2..=4), LogLimits::random(&mut rng));
+        let mut world = World::of(node_count, limits, rng);
+        world.clients.resize_with(world.rng.usize(2..=5), Client::default);
+        world.lost = if world.rng.bool() { world.rng.u8(..40) } else { 0 };
+        for client in 0..world.clients.len() {
+            world.schedule(Duration::from_millis(300 + client as u64), Event::Ask { client });
+        }
+        world.schedule(Duration::from_millis(50), Event::Elect);
+        world.schedule(DUE, Event::Due);
+        world.schedule(Duration::from_secs(1), Event::Mischief);
+        world
+    }
+
+    /// Returns a cluster of one node, without clients and faults.
+    pub(super) fn quiet(limits: LogLimits) -> World {
+        let mut world = World::of(1, limits, fastrand::Rng::with_seed(1));
+        world.is_peace = true;
+        world.schedule(Duration::from_millis(50), Event::Elect);
+        world
+    }
+
+    /// Returns a cluster whose nodes start.
+    fn of(node_count: usize, limits: LogLimits, rng: fastrand::Rng) -> World {
         static RUNS: AtomicU64 = AtomicU64::new(0);
         let run = RUNS.fetch_add(1, Ordering::Relaxed);
         let base = Path::new("/dev/shm");
         let base = if base.is_dir() { base.to_owned() } else { std::env::temp_dir() };
-        let folder = base.join(format!("pando-simulation-{}-{run}", std::process::id()));
-        let mut rng = fastrand::Rng::with_seed(seed);
-        let node_count = rng.usize(2..=4);
         let mut world = World {
             shared: Shared::new(),
             queue: BinaryHeap::new(),
@@ -262,24 +210,21 @@ impl World {
             incarnations: 0,
             elected: None,
             frames: Vec::new(),
-            clients: (0..rng.usize(2..=5)).map(|_| Client { number: 0, is_waiting: false }).collect(),
+            clients: Vec::new(),
+            workload: Workload::default(),
+            limits,
             answers: Answers::default(),
-            made: Vec::new(),
+            acknowledged: Vec::new(),
             is_peace: false,
-            lost: if rng.bool() { rng.u8(..40) } else { 0 },
+            lost: 0,
             figures: Figures::default(),
-            folder,
+            folder: base.join(format!("pando-simulation-{}-{run}", std::process::id())),
             rng,
         };
         world.make_cluster(node_count);
         for node in 0..node_count {
             world.schedule(Duration::ZERO, Event::Start { node });
         }
-        for client in 0..world.clients.len() {
-            world.schedule(Duration::from_millis(300 + client as u64), Event::Ask { client });
-        }
-        world.schedule(Duration::from_millis(50), Event::Elect);
-        world.schedule(Duration::from_secs(1), Event::Mischief);
         world
     }
 
@@ -302,15 +247,7 @@ impl World {
         }
         let data = self.data(0);
         let (directory, mut writer) = open(&data);
-        let mut attributes = AttributesBuf::new();
-        attributes.push("objectClass", ["domain"]);
-        attributes.push("dc", ["example"]);
-        let add = Request::Add(ldap::AddRequest { entry: SUFFIX, attributes: attributes.as_attributes() });
-        let mut batch = writer.begin().unwrap();
-        let stamp = Stamp { now_micros: 2_000, uuid: [8; 16], ..Stamp::default() };
-        let outcome = batch.execute(&administrator().context(), &add, &Default::default(), &stamp);
-        assert_eq!(outcome.code, ResultCode::SUCCESS, "{}", outcome.diagnostic);
-        batch.commit().unwrap();
+        fill(&mut writer);
         let generation = Generation { follows: [0; 16], position: directory.facts().unwrap().position };
         let keys = first.keys().unwrap();
         let (bytes, tag) = encode_generation(&keys, FIRST_KEY, &[4; 16], &generation);
@@ -345,7 +282,18 @@ impl World {
 
     /// Runs the phase with faults, then the phase without, then the checks.
     pub(super) fn run(mut self) -> Result<Figures, String> {
-        let result = self.run_events().and_then(|()| self.check());
+        let result = self.run_events(TROUBLE + PEACE).and_then(|()| self.check());
+        self.end(result)
+    }
+
+    /// Sends one change to the first node, and waits for its answer.
+    pub(super) fn run_one(mut self, ask: Ask) -> Result<Figures, String> {
+        let begun = self.run_events(QUIET).and_then(|()| self.send_local(None, 0, vec![ask]));
+        let result = begun.and_then(|()| self.run_events(2 * QUIET));
+        self.end(result)
+    }
+
+    fn end(mut self, result: Result<(), String>) -> Result<Figures, String> {
         for node in 0..self.processes.len() {
             self.kill(node)?;
         }
@@ -353,11 +301,12 @@ impl World {
         result.map(|()| self.figures)
     }
 
-    fn run_events(&mut self) -> Result<(), String> {
-        while let Some(Reverse((at, order))) = self.queue.pop() {
-            if at > TROUBLE + PEACE {
+    fn run_events(&mut self, until: Duration) -> Result<(), String> {
+        while let Some(Reverse((at, order))) = self.queue.peek().copied() {
+            if at > until {
                 return Ok(());
             }
+            self.queue.pop();
             self.shared.set_time(at);
             if at > TROUBLE && !self.is_peace {
                 self.is_peace = true;
@@ -401,6 +350,7 @@ impl World {
                 (0..self.processes.len()).for_each(|node| self.bring_messages(node));
             }
             Event::Ask { client } => self.ask(client)?,
+            Event::Due => self.request_due_changes()?,
             Event::Start { node } => self.start(node)?,
             Event::Elect => self.elect(),
             Event::Mischief => self.mischief()?,
@@ -450,8 +400,8 @@ impl World {
             patience: Duration::from_secs(10),
             identity,
             address: format!("node-{node}"),
-            group_bytes_max: 4_096,
-            group_records_max: replication::limits::GROUP_RECORDS_MAX,
+            group_bytes_max: self.limits.group_bytes_max,
+            group_records_max: self.limits.group_records_max,
             directory: Arc::clone(&directory),
             host: Box::new(SimulatedHost {
                 outside: outside.clone(),
@@ -471,7 +421,7 @@ impl World {
             former_members: Arc::new(FormerMembers::default()),
             snapshots: None,
             digest_interval: Some(Duration::from_secs(5)),
-            digest_bytes_max: 4_096,
+            digest_bytes_max: 1 << 16,
         };
         let now = Duration::from_secs(self.incarnations).as_micros() as u64;
         let incarnation = parts.identity.next_incarnation(now).unwrap();
@@ -636,7 +586,7 @@ impl World {
         }
     }
 
-    /// Adds a value, as a client, that no other change adds.
+    /// A client sends its next changes to a node.
     fn ask(&mut self, client: usize) -> Result<(), String> {
         if self.shared.time() > TROUBLE + PEACE / 2 {
             return Ok(());
@@ -644,52 +594,71 @@ impl World {
         self.schedule(Duration::from_millis(200), Event::Ask { client });
         let node = self.rng.usize(..self.processes.len());
         let Some(running) = &self.processes[node] else { return Ok(()) };
-        if std::mem::replace(&mut self.clients[client].is_waiting, true) {
+        if self.clients[client].waiting > 0 {
             return Ok(());
         }
         self.clients[client].number += 1;
         let token = format!("token-{client:03}-{:06}", self.clients[client].number);
-        let transaction = |messages: [Vec<u8>; 2]| {
-            let change = |message| TransactionChange { message, passwords: Default::default(), origin: None };
-            LocalWork::Transaction(messages.map(change).into())
+        let now = self.shared.now_micros();
+        let asks = self.workload.next(&mut self.rng, &token, now, &running.directory);
+        self.clients[client].waiting = asks.len();
+        self.send_local(Some(client), node, asks)
+    }
+
+    /// A node looks for changes that are due, as the server around it does.
+    fn request_due_changes(&mut self) -> Result<(), String> {
+        self.schedule(DUE, Event::Due);
+        let node = self.rng.usize(..self.processes.len());
+        match self.shared.time() < TROUBLE + PEACE - QUIET {
+            true => self.send_local(None, node, vec![Ask::due()]),
+            false => Ok(()),
+        }
+    }
+
+    fn send_local(&mut self, client: Option<usize>, node: usize, asks: Vec<Ask>) -> Result<(), String> {
+        let Some(running) = &self.processes[node] else { return Ok(()) };
+        let change = |Ask { kind, work, expected }| {
+            let answer = Answer(Some((Arc::clone(&self.answers), Waiting { client, node, kind, expected })));
+            LocalChange {
+                requester: Arc::new(administrator()),
+                link: None,
+                work,
+                passwords: Default::default(),
+                origin: None,
+                keeps_old_values: false,
+                reply: Box::new(move |given| answer.give(given.outcome.code, given.outcome.diagnostic)),
+            }
         };
-        let work = match self.rng.u32(..8) {
-            0 => transaction(BOTH.map(|end| add_value(&format!("{token}{end}")))),
-            1 => transaction([add_value(&format!("{token}{REFUSED}")), delete_nothing()]),
-            _ => LocalWork::Message(add_value(&token)),
-        };
-        let answers = Answer(Some((Arc::clone(&self.answers), client, token, node)));
-        let change = LocalChange {
-            requester: Arc::new(administrator()),
-            link: None,
-            work,
-            passwords: Default::default(),
-            origin: None,
-            keeps_old_values: false,
-            reply: Box::new(move |answer| answers.give(answer.outcome.code, answer.outcome.diagnostic)),
-        };
-        let _ = running.events.send(NodeEvent::Local(vec![change]));
+        let _ = running.events.send(NodeEvent::Local(asks.into_iter().map(change).collect()));
         self.give_control(node)
     }
 
     fn take_client_answers(&mut self) -> Result<(), String> {
         let answers = std::mem::take(&mut *self.answers.lock().unwrap());
-        for (client, token, code, text, node) in answers {
-            self.clients[client].is_waiting = false;
-            match code {
-                ResultCode::SUCCESS => {
-                    // Reading all rows is slow, so only every eighth answer is checked.
-                    let checked = self.processes[node].as_ref().filter(|_| self.made.len().is_multiple_of(8));
-                    let shown = checked.map(|running| rows(&running.directory));
-                    if shown.is_some_and(|shown| !text_of(&shown).contains(&token)) {
+        for (Waiting { client, node, kind, expected }, code, text) in answers {
+            if let Some(client) = client {
+                self.clients[client].waiting -= 1;
+            }
+            if !expected.allows(code) {
+                return Err(format!("{kind:?} ({expected:?}) was answered with {code:?}: {text}"));
+            }
+            match (code, expected) {
+                (ResultCode::UNAVAILABLE, _) => self.figures.unknown += 1,
+                (ResultCode::SUCCESS, Expected::Token(token)) => {
+                    // Reading all rows is slow: every eighth answer is enough.
+                    let is_checked = self.acknowledged.len().is_multiple_of(8);
+                    let checked = self.processes[node].as_ref().filter(|_| is_checked);
+                    let visible = checked.map(|running| rows(&running.directory));
+                    if visible.is_some_and(|visible| !text_of(&visible).contains(&token)) {
                         return Err(format!("node {node} answered {token} and does not show it"));
                     }
-                    self.figures.made += 1;
-                    self.made.push(token);
+                    self.figures.kinds[kind as usize] += 1;
+                    self.acknowledged.push(token);
                 }
-                ResultCode::UNAVAILABLE => self.figures.unknown += 1,
-                ResultCode::NO_SUCH_OBJECT => self.figures.refused += 1,
-                other => return Err(format!("{token} was answered with {other:?}: {text}")),
+                (ResultCode::SUCCESS, _) | (_, Expected::Refusal(_)) => {
+                    self.figures.kinds[kind as usize] += 1;
+                }
+                _ => {}
             }
         }
         Ok(())
@@ -751,38 +720,40 @@ impl World {
             self.figures.digests += u64::from(state.digest.is_some());
             let rows = rows(&process.directory);
             let text = text_of(&rows);
-            if let Some(token) = self.made.iter().find(|token| !text.contains(*token)) {
+            if let Some(token) = self.acknowledged.iter().find(|token| !text.contains(*token)) {
                 return Err(format!("node {node} lacks {token}, which was acknowledged"));
             }
             check_transactions(&text).map_err(|error| format!("node {node} has {error}"))?;
+            check_directory(&process.directory).map_err(|error| format!("node {node} has {error}"))?;
             match &first {
                 Some(first) if *first != rows => return Err(format!("node {node} differs from node 0")),
                 Some(_) => {}
                 None => first = Some(rows),
             }
         }
-        match self.clients.iter().position(|client| client.is_waiting) {
+        match self.clients.iter().position(|client| client.waiting > 0) {
             Some(client) => Err(format!("client {client} has no answer")),
             None => Ok(()),
         }
     }
 }
 
-/// Answer to a waiting client. A killed process sends no answer, so its client does not learn the outcome.
-struct Answer(Option<(Answers, usize, String, usize)>);
+/// Answer to a waiting client or node. A killed process sends no answer, so its client does not learn the
+/// outcome.
+struct Answer(Option<(Answers, Waiting)>);
 
 impl Answer {
     fn give(mut self, code: ResultCode, text: String) {
-        if let Some((answers, client, token, node)) = self.0.take() {
-            answers.lock().unwrap().push((client, token, code, text, node));
+        if let Some((answers, waiting)) = self.0.take() {
+            answers.lock().unwrap().push((waiting, code, text));
         }
     }
 }
 
 impl Drop for Answer {
     fn drop(&mut self) {
-        if let Some((answers, client, token, node)) = self.0.take() {
-            answers.lock().unwrap().push((client, token, ResultCode::UNAVAILABLE, String::new(), node));
+        if let Some((answers, waiting)) = self.0.take() {
+            answers.lock().unwrap().push((waiting, ResultCode::UNAVAILABLE, String::new()));
         }
     }
 }
