@@ -137,8 +137,8 @@ impl ScramKeys {
 
     /// Returns keys that match no password, with a salt that depends only on the name, for users who do not exist (RFC
     /// 5802 section 9).
-    pub fn of_unknown_user(hash: Hash, secret: &[u8], name: &str, iterations: u32) -> ScramKeys {
-        let salt = hash.hmac(secret, name.as_bytes()).into_iter().take(16).collect();
+    pub fn of_unknown_user(hash: Hash, secret: &[u8], name: &[u8], iterations: u32) -> ScramKeys {
+        let salt = hash.hmac(secret, name).into_iter().take(16).collect();
         let nothing = hash.hmac(secret, b"no password");
         ScramKeys { hash, iterations, salt, stored_key: nothing.clone(), server_key: nothing }
     }
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn unknown_users_have_a_stable_salt_of_their_own() {
-        let keys = |name| ScramKeys::of_unknown_user(Hash::Sha256, b"secret", name, 4_096);
+        let keys = |name: &str| ScramKeys::of_unknown_user(Hash::Sha256, b"secret", name.as_bytes(), 4_096);
         assert_eq!(keys("anna"), keys("anna"));
         assert_ne!(keys("anna").salt, keys("bert").salt);
         assert_eq!(keys("anna").salt.len(), 16);

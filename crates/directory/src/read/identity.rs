@@ -62,6 +62,23 @@ pub fn identify_by(
     found().map_err(Outcome::from)
 }
 
+/// Returns a key that all spellings of a name share, whether the name denotes an entry or not: `u:Anna` and ` anna`
+/// have one key if user names are compared without regard to case and spaces.
+pub fn name_key(snapshot: &Snapshot, identity: &str) -> Vec<u8> {
+    let state = snapshot.state();
+    let schema = &*state.catalog.schema;
+    if let Some(dn) = identity.get(..3).filter(|prefix| prefix.eq_ignore_ascii_case("dn:")) {
+        let rest = identity.get(dn.len()..).unwrap_or_default();
+        return parse_dn(rest).map_or_else(|_| identity.into(), |dn| NormalName::of(&dn, schema).key);
+    }
+    let name = identity.strip_prefix("u:").unwrap_or(identity);
+    let attributes = &state.settings.general.identity_attributes;
+    let types = attributes.iter().filter_map(|attribute| schema.attribute_type(attribute));
+    let ids = types.filter_map(|known| state.catalog.attribute_id(known.id, ""));
+    let def = ids.map(|id| state.catalog.attribute(id)).next();
+    def.map_or_else(|| name.to_lowercase().into(), |def| normal_value(schema, def, name.as_bytes()))
+}
+
 fn try_identify(state: TreeState<'_>, identity: &str) -> Result<Option<Identified>> {
     let id = match identity.get(..3).filter(|prefix| prefix.eq_ignore_ascii_case("dn:")) {
         Some(_) => {

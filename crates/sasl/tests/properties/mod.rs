@@ -57,7 +57,7 @@ pub(crate) fn sasl(bytes: &[u8]) {
             let _ = client.finish(text, "password", &mut None);
         }
     }
-    let keys = || ScramKeys::of_unknown_user(Hash::Sha256, b"secret", "user", 4_096);
+    let keys = || ScramKeys::of_unknown_user(Hash::Sha256, b"secret", b"user", 4_096);
     if let Ok(first) = ClientFirst::parse(bytes) {
         assert!(!first.name.is_empty());
         let (exchange, challenge) = Exchange::begin(&first, keys(), "server");

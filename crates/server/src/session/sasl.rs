@@ -11,7 +11,7 @@ use directory::bind::{
     ANONYMOUS, BindOutcome, CRAM_MD5, DIGEST_MD5, GSS_SPNEGO, GSSAPI, MAIL_TOKEN, OAUTHBEARER, Offered,
     PLAIN, bind, bind_without_entry, bind_without_password,
 };
-use directory::identity::{self, Identified, identify, usual_scram_iterations};
+use directory::identity::{self, Identified, identify, name_key, usual_scram_iterations};
 use directory::{Outcome, bind::ExternalIdentity};
 use ldap::{Authentication, BindRequest, ResultCode};
 use sasl::cram::{self, CramKey};
@@ -262,10 +262,11 @@ impl Session {
         let keys = identified.as_ref().and_then(|of| keys_of(of, hash));
         let is_known = keys.is_some();
         let secret = context.snapshot.directory().secret(b"SCRAM");
-        // Lower case as in the matching rule of user names, so that all spellings of an unknown name get the same salt.
+        // All spellings of a name that denotes an entry get the salt of its keys. So those of an unknown name share one
+        // too.
         let nobody = || {
             let iterations = usual_scram_iterations(&context.snapshot);
-            ScramKeys::of_unknown_user(hash, &secret, &first.name.to_lowercase(), iterations)
+            ScramKeys::of_unknown_user(hash, &secret, &name_key(&context.snapshot, &first.name), iterations)
         };
         let keys = keys.unwrap_or_else(nobody);
         let nonce = readable_password(&context.random.bytes().map_err(no_random_numbers)?)
