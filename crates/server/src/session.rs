@@ -57,7 +57,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use directory::bind::ExternalIdentity;
-use directory::rows::EntryId;
 use directory::{BindMethod, Outcome, Requester};
 use ldap::{
     Controls, DecodeError, DecodeErrorKind, LdapResult, Message, MessageId, Request, ResponseOp, ResultCode,
@@ -82,7 +81,7 @@ use changes::DeferredChange;
 use dispatch::Arrival;
 use outstanding::{Outstanding, OutstandingRequests, RequestHead, Work};
 use positions::PositionWait;
-use proof::Proof;
+use proof::{LastProof, Proof};
 use start_tls::Protection;
 use transactions::Transaction;
 use turn_budget::TurnBudget;
@@ -102,9 +101,8 @@ pub(crate) struct Session {
     event_facts: Option<Box<ConnectionFacts>>,
     /// Whether the password was reset. The user must then change it before any other request.
     must_change: bool,
-    /// User whose own password the last bind proved (with a code, if the account requires one), and the time of the
-    /// bind. Boxed because most connections are idle.
-    proved: Option<Box<(EntryId, Instant)>>,
+    /// Password of the last bind, if the user has a password policy. Boxed because most connections are idle.
+    proved: Option<Box<LastProof>>,
     /// SASL exchange that a bind began. Boxed because most connections have none.
     sasl: Option<Box<SaslExchange>>,
     /// SASL exchanges of Verify Credentials requests. Boxed because most sessions have none.

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use client::Connection;
 use directory::password::totp::{secret_of, secret_text};
-use ldap::{Authentication, BindRequest, Controls, OwnCredentials, Request, ResultCode, oids};
+use ldap::{
+    Authentication, BindRequest, ChangeOperation, Controls, OwnCredentials, Request, ResultCode, oids,
+};
 use ldap::{Control, ControlsBuf, decode_generated_password};
 
 use crate::support::tree::{bind, person_dn, plant, plant_policy, replace, set_password};
@@ -88,6 +90,20 @@ fn users_add_and_remove_passwords_of_applications() {
     ] {
         assert_eq!(send(&mut application, &request).0, ResultCode::STRONGER_AUTH_REQUIRED, "{request:?}");
     }
+    // Such a password, found on a device, does not become the user's own.
+    let (dn, new) = (person_dn("anna"), "anna-secret-2");
+    let password = |operation, value: &'static str| (operation, "userPassword", [value]);
+    let mut change = |changes: &[(ChangeOperation, &str, [&str; 1])]| {
+        let changes: Vec<_> = changes.iter().map(|(of, name, values)| (*of, *name, &values[..])).collect();
+        application.modify(&dn, &changes).unwrap().code
+    };
+    for operation in [ChangeOperation::Replace, ChangeOperation::Add] {
+        assert_eq!(change(&[password(operation, new)]), ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
+    }
+    let with_old = |old| [password(ChangeOperation::Delete, old), password(ChangeOperation::Add, new)];
+    assert_eq!(change(&with_old("wrong")), ResultCode::NO_SUCH_ATTRIBUTE);
+    assert_eq!(change(&with_old("anna-secret")), DONE);
+    assert_eq!(bind(&pando, "anna", new), DONE);
     let mut bert = bound(&pando, "bert", "bert-secret");
     assert!(!read(&mut bert).contains_key("application"));
     let remove = OwnCredentials::RemoveApplication { name: "mail" };

@@ -17,7 +17,7 @@ use directory::password::totp::CODE_SIZE;
 use directory::{Outcome, Requester};
 use ldap::ResultCode;
 
-use super::proof::{Attempt, DecidedAttempt, OldPasswords, PasswordUse, SecondFactor};
+use super::proof::{Attempt, DecidedAttempt, LastProof, OldPasswords, PasswordUse, SecondFactor};
 use super::{RequestHead, Session, Work};
 use crate::net::mailbox::{PreparedPasswords, VerifiedPassword};
 use crate::session::context::Context;
@@ -278,7 +278,7 @@ impl Session {
             };
             self.note(context, id, name, &state.account);
         }
-        let proved = (judged.succeeds && is_own).then_some(id);
+        let proved = judged.succeeds.then_some((id, is_own));
         let decided = DecidedAttempt { guess, delay, proved, ..decide(&judged, asked) };
         let waits = grace || locks || totp_step.is_some();
         if waits && !self.record(context, id, (grace.then_some(now), totp_step)) {
@@ -457,7 +457,8 @@ impl Session {
                     return;
                 }
                 self.must_change = decided.must_change && *self.requester != Requester::Anonymous;
-                self.proved = decided.proved.map(|id| Box::new((id, context.now)));
+                let proof = |(id, is_own)| Box::new(LastProof { id, is_own, at: context.now });
+                self.proved = decided.proved.map(proof);
             }
             None => self.answer(context, &head, &decided.outcome, out),
         }

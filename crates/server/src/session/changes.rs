@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use directory::password::limits::PASSWORD_SIZE_MAX;
-use directory::passwords::{PasswordOwner, password_owner};
+use directory::passwords::{PasswordOwner, has_password, password_owner};
 use directory::{BindMethod, Outcome, Requester, ServerFault};
 use ldap::{Message, Request, ResultCode};
 
@@ -124,8 +124,29 @@ impl Session {
             }
             let old = directory::passwords::deleted_passwords(request, snapshot, by)?;
             passwords.old = old.into_iter().map(|old| (old.clear.to_vec(), old.stored)).collect();
+            if passwords.old.is_empty() {
+                self.check_not_of_application(context, message)?;
+            }
         }
         Ok(passwords)
+    }
+
+    /// Refuses a change of the user's passwords that does not include the old one, after a bind with an application
+    /// password. Otherwise a thief of such a password, on a lost device for example, could set the user's own.
+    fn check_not_of_application(&self, context: &Context, message: &Message<'_>) -> Result<(), Outcome> {
+        let Some(proof) = self.proved.as_deref().filter(|proof| !proof.is_own) else { return Ok(()) };
+        if !has_password(&message.request, &context.snapshot) {
+            return Ok(());
+        }
+        let owner = password_owner(&message.request, &context.snapshot, &self.request_context(context))?;
+        match owner.map(|owner| owner.requester) {
+            Some(Requester::User { id, .. }) if id == proof.id => {
+                let text = "you are bound with the password of an application: to set another password, give your \
+                            own old one, or bind with it";
+                Err(Outcome::new(ResultCode::INSUFFICIENT_ACCESS_RIGHTS, text))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Returns the old passwords that a change includes, and begins their attempt. Refuses the change after too many

@@ -78,8 +78,9 @@ impl Session {
     /// Returns true if the requester proved the account's own password a short time ago.
     fn has_proved_recently(&self, context: &Context) -> bool {
         let Requester::User { id, .. } = &*self.requester else { return false };
-        self.proved.as_deref().is_some_and(|(proved, at)| {
-            proved == id && context.now.saturating_duration_since(*at) <= RECENT_PROOF_TIME
+        self.proved.as_deref().is_some_and(|proof| {
+            let age = context.now.saturating_duration_since(proof.at);
+            proof.is_own && proof.id == *id && age <= RECENT_PROOF_TIME
         })
     }
 }

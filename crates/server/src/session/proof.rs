@@ -1,5 +1,7 @@
 //! State of a password verification and of a decided attempt.
 
+use std::time::Instant;
+
 use directory::password::StorageScheme;
 use directory::password::policy::Account;
 use directory::rows::EntryId;
@@ -7,6 +9,16 @@ use directory::{Outcome, Requester, SaslKeyRules};
 use ldap::{PolicyWarning, ResultCode};
 
 use crate::workers::guesses::GuessKey;
+
+/// The password of the last bind.
+pub(super) struct LastProof {
+    /// User to whom the password belongs.
+    pub(super) id: EntryId,
+    /// Whether it is the user's own, with a code if the account requires one, and not that of an application.
+    pub(super) is_own: bool,
+    /// Time of the bind.
+    pub(super) at: Instant,
+}
 
 /// Purpose of a password verification.
 pub(super) struct Proof {
@@ -83,8 +95,9 @@ pub(super) struct DecidedAttempt {
     /// New requester of the session; `None` if it does not change.
     pub(super) requester: Option<Requester>,
     pub(super) must_change: bool,
-    /// User whose own password was proved, with a code if the account requires one.
-    pub(super) proved: Option<EntryId>,
+    /// User whose password was proved; and whether it was the user's own, with a code if the account requires one, and
+    /// not that of an application.
+    pub(super) proved: Option<(EntryId, bool)>,
     /// Warning for the user.
     pub(super) warning: Option<PolicyWarning>,
     /// As in [`Proof`].
