@@ -8,6 +8,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use crate::app::App;
+use crate::limits::FIELDS_MAX;
 use crate::multipart::{boundary, parts};
 
 /// Fields of a form or a query, and the uploaded file of a form.
@@ -56,7 +57,11 @@ impl FromRequest<Arc<App>> for Fields {
         let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         let Some(boundary) = kind.and_then(boundary) else {
             let form = Form::<Vec<(String, String)>>::from_request(request, app).await;
-            return form.map(|Form(pairs)| Fields::of(pairs)).map_err(IntoResponse::into_response);
+            let Form(pairs) = form.map_err(IntoResponse::into_response)?;
+            if pairs.len() > FIELDS_MAX {
+                return Err((StatusCode::PAYLOAD_TOO_LARGE, "the form has too many fields\n").into_response());
+            }
+            return Ok(Fields::of(pairs));
         };
         let body = Bytes::from_request(request, app).await.map_err(IntoResponse::into_response)?;
         let malformed = || (StatusCode::BAD_REQUEST, "the form is malformed\n").into_response();

@@ -1,6 +1,6 @@
 //! Forms for the attributes of an entry, made from the schema, and the changes that a completed form requests.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use ldap::ldif::LdifWriter;
 use ldap::{ChangeOperation, ChangesBuf, filter_value};
@@ -92,19 +92,18 @@ fn input(schema: &Schema, description: &str, is_required: bool, values: Option<&
 /// Returns the attribute values in a form, in the order of the form. Ignores empty inputs.
 pub(crate) fn filled(fields: &Fields) -> Vec<(String, Vec<Vec<u8>>)> {
     let mut filled: Vec<(String, Vec<Vec<u8>>)> = Vec::new();
+    let (mut places, mut seen) = (HashMap::new(), HashSet::new());
     for (name, text) in fields.pairs() {
         let Some(description) = name.strip_prefix(VALUE) else { continue };
-        let is_known = |(known, _): &&mut (String, _)| known.eq_ignore_ascii_case(description);
-        let values = match filled.iter_mut().find(is_known) {
-            Some((_, values)) => values,
-            None => {
-                filled.push((description.to_owned(), Vec::new()));
-                let Some((_, values)) = filled.last_mut() else { continue };
-                values
-            }
-        };
+        let place = *places.entry(description.to_ascii_lowercase()).or_insert_with(|| {
+            filled.push((description.to_owned(), Vec::new()));
+            filled.len() - 1
+        });
         let value = plain_lines(text).into_bytes();
-        if !value.is_empty() && !values.contains(&value) {
+        if let Some((_, values)) = filled.get_mut(place)
+            && !value.is_empty()
+            && seen.insert((place, value.clone()))
+        {
             values.push(value);
         }
     }
@@ -158,12 +157,11 @@ pub(crate) fn changes(schema: &Schema, entry: &WholeEntry, filled: &[(String, Ve
             continue;
         }
         let old = found.map(|values| values.values.as_slice()).unwrap_or_default();
-        let has = |values: &[Vec<u8>], value: &[u8]| {
-            let text = String::from_utf8_lossy(value);
-            values.iter().any(|other| plain_lines(&String::from_utf8_lossy(other)) == plain_lines(&text))
-        };
-        let removed: Vec<_> = old.iter().filter(|value| !has(new, value)).cloned().collect();
-        let added: Vec<_> = new.iter().filter(|value| !has(old, value)).cloned().collect();
+        let text = |value: &Vec<u8>| plain_lines(&String::from_utf8_lossy(value));
+        let [before, after] =
+            [old, new.as_slice()].map(|values| values.iter().map(text).collect::<HashSet<_>>());
+        let removed: Vec<_> = old.iter().filter(|value| !after.contains(&text(value))).cloned().collect();
+        let added: Vec<_> = new.iter().filter(|value| !before.contains(&text(value))).cloned().collect();
         let mut push = |operation, values: Vec<Vec<u8>>| {
             changes.push(Change { operation, description: description.clone(), values });
         };
@@ -269,6 +267,19 @@ mod tests {
         {
             assert_eq!(changes_of(&entry, &[(name, "x")]), [], "{name}");
         }
+    }
+
+    /// The body of a form has up to 1 MiB. Its values were compared with each other, for minutes.
+    #[test]
+    fn many_values_are_found_by_hash() {
+        let values: Vec<String> = (0..20_000).map(|number| number.to_string()).collect();
+        let old: Vec<&str> = values.iter().map(String::as_str).collect();
+        let new: Vec<(&str, &str)> = old.iter().skip(1).map(|value| ("v:description", *value)).collect();
+        let changes = changes_of(&entry(&[("description", &old)]), &new);
+        assert_eq!(changes, [(ChangeOperation::Delete, "description".to_owned(), vec!["0".to_owned()])]);
+        let names: Vec<String> = (0..20_000).map(|number| format!("v:x{number}")).collect();
+        let fields = names.iter().map(|name| (name.clone(), "a".to_owned())).collect();
+        assert_eq!(filled(&Fields::of(fields)).len(), 20_000);
     }
 
     #[test]

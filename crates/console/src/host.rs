@@ -1,7 +1,7 @@
 //! The connection between HTTP requests and the directory: LDAP, through the server that contains the console.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use client::{ClientError, Connection};
 use tokio::sync::Semaphore;
 
 use crate::limits::{CONVERSATIONS_MAX, LDAP_ANSWER_TIME, LDAP_MESSAGE_BYTES_MAX};
+use crate::places::source;
 
 /// Sender of an HTTP request. Each request has it as the extension `axum::Extension<Client>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +20,13 @@ pub struct Client {
     pub is_secured: bool,
     /// Subject of the client's certificate, which TLS has verified. Never the certificate of a proxy.
     pub certificate_subject: Option<Arc<str>>,
+}
+
+impl Client {
+    /// Returns the address for counting the client: of IPv6 addresses the first 64 bits.
+    pub fn source(&self) -> IpAddr {
+        source(self.address.ip())
+    }
 }
 
 /// The server that contains the console.

@@ -47,6 +47,7 @@ pub use crate::host::{Client, ConversationError, Host, Ldap};
 pub use crate::http::{Http, StopOrder, Stopped, TlsConfig, stop_order};
 pub use crate::mail_texts::MailTexts;
 pub use crate::proxies::Proxies;
+pub use crate::sign_ins::SignIns;
 
 /// Handlers of another protocol on the console's listener.
 pub struct Part {

@@ -30,6 +30,9 @@ pub const HEAD_BYTES_MAX: usize = 32 * 1024;
 /// Maximum size of the body of a request, in bytes.
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
 
+/// Maximum number of fields of a form or a query. The largest forms show some thousand values.
+pub const FIELDS_MAX: usize = 20_000;
+
 /// Maximum number of threads that wait for answers of the directory.
 pub const LDAP_THREADS_MAX: usize = 32;
 
@@ -107,6 +110,10 @@ pub const SIGN_INS_PER_SOURCE_MAX: usize = 4;
 /// cannot occupy them.
 pub const KNOWN_SIGN_INS_MAX: usize = 8;
 
+/// Maximum number of concurrent requests of another protocol, each of which signs in, from sources from which one has
+/// signed in before. Others have the numbers of sign-ins.
+pub const KNOWN_PART_REQUESTS_MAX: usize = 16;
+
 /// Maximum number of remembered sources of successful sign-ins.
 pub const KNOWN_SOURCES_MAX: usize = 4_096;
 
@@ -127,3 +134,6 @@ pub const SESSION_IDLE_TIME: Duration = Duration::from_secs(15 * 60);
 
 /// Age at which a session ends.
 pub const SESSION_TIME: Duration = Duration::from_secs(8 * 60 * 60);
+
+// The pages of the console keep threads while another protocol uses all of its places.
+const _: () = assert!(SIGN_INS_MAX + KNOWN_PART_REQUESTS_MAX < LDAP_THREADS_MAX);

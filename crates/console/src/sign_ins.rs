@@ -6,11 +6,14 @@ use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::limits::{KNOWN_SIGN_INS_MAX, KNOWN_SOURCES_MAX, SIGN_INS_MAX, SIGN_INS_PER_SOURCE_MAX};
+use crate::host::Client;
+use crate::limits::{
+    KNOWN_PART_REQUESTS_MAX, KNOWN_SIGN_INS_MAX, KNOWN_SOURCES_MAX, SIGN_INS_MAX, SIGN_INS_PER_SOURCE_MAX,
+};
 use crate::places::{Place, Places, source};
 
 /// Sign-ins in progress.
-pub(crate) struct SignIns {
+pub struct SignIns {
     all: Arc<Places<IpAddr>>,
     known: Arc<Places<IpAddr>>,
     /// Sources of successful sign-ins.
@@ -24,6 +27,22 @@ impl SignIns {
             known: Places::new(KNOWN_SIGN_INS_MAX, SIGN_INS_PER_SOURCE_MAX),
             sources: Mutex::default(),
         }
+    }
+
+    /// Returns the places for a [`Part`](crate::Part) whose requests sign in each. Its clients send many at a time.
+    pub fn of_part() -> SignIns {
+        let known = Places::new(KNOWN_PART_REQUESTS_MAX, KNOWN_PART_REQUESTS_MAX);
+        SignIns { known, ..SignIns::new() }
+    }
+
+    /// Takes a place for a request of a part, which signs in. The place is free again when the result is dropped.
+    pub fn take_for(&self, client: &Client) -> Option<impl Send + use<>> {
+        self.take(client.address.ip())
+    }
+
+    /// Notes that a request of a part has signed in.
+    pub fn note_success(&self, client: &Client) {
+        self.succeeded(client.address.ip());
     }
 
     /// Takes a place for a sign-in from this address; `None` if all places, or all of the source's share, are taken.

@@ -4,6 +4,8 @@
 //! Attributes that RFC 7643 defines but that are mapped to no LDAP attribute are omitted, as the schema documents
 //! announce. Any other unknown name is refused, because it would have no effect.
 
+use std::collections::HashSet;
+
 use ldap::Excerpt;
 use serde_json::{Map, Value};
 
@@ -114,10 +116,10 @@ pub(crate) fn check_value(attribute: &Attribute, value: Value) -> Result<Option<
         // Some clients send a single value in place of a list.
         value => vec![value],
     };
-    let mut checked = Vec::new();
+    let (mut checked, mut seen) = (Vec::new(), HashSet::new());
     for value in values {
         let value = single(attribute, value)?;
-        checked.extend(value.filter(|value| !checked.contains(value)));
+        checked.extend(value.filter(|value| seen.insert(value.clone())));
     }
     let primaries = checked.iter().filter(|value: &&Value| value["primary"] == true).count();
     if primaries > 1 {

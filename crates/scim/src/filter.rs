@@ -37,6 +37,16 @@ pub(crate) enum Filter {
 }
 
 impl Filter {
+    /// Returns the cost of testing one value: the comparisons, with more for long texts.
+    pub(crate) fn weight(&self) -> usize {
+        match self {
+            Filter::And(filters) | Filter::Or(filters) => filters.iter().map(Filter::weight).sum(),
+            Filter::Not(filter) | Filter::HasValue(_, filter) => filter.weight(),
+            Filter::Present(_) => 1,
+            Filter::Compare(_, _, value) => 1 + value.as_str().map_or(0, str::len) / 16,
+        }
+    }
+
     /// Returns the filter for resources of one type in a list of several types. `has` returns true for attributes of
     /// the type. Comparisons of other attributes match nothing.
     pub(crate) fn of_one_type(self, has: &dyn Fn(&AttributePath) -> bool) -> Filter {

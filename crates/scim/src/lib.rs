@@ -12,6 +12,7 @@
 //! HTTP is not part of this crate: a request consists of a method, a path and octets.
 #![forbid(unsafe_code)]
 
+mod answer_memory;
 mod attribute;
 mod bulk;
 mod check;
@@ -36,6 +37,7 @@ mod time;
 mod translate;
 mod write;
 
+pub use answer_memory::AnswerShare;
 pub use error::ScimError;
 pub use service::{ScimRequest, ScimResponse, Service};
 pub use settings::ScimSettings;

@@ -11,6 +11,13 @@ pub const BULK_OPERATIONS_MAX: usize = 1000;
 /// Maximum number of operations in a PATCH request.
 pub(crate) const PATCH_OPERATIONS_MAX: usize = 1000;
 
+/// Maximum work of a PATCH request: octets of values that its operations compare or copy.
+pub(crate) const PATCH_WORK_MAX: usize = 64 << 20;
+
+/// Maximum number of names in `attributes` and in `excludedAttributes`. Each attribute of each resource is compared
+/// with them.
+pub(crate) const SELECTED_MAX: usize = 100;
+
 /// Maximum nesting depth of JSON.
 pub(crate) const JSON_DEPTH_MAX: usize = 16;
 
@@ -42,6 +49,12 @@ pub(crate) const PLACES_MAX: usize = 1024;
 
 /// Maximum size of a message from the directory, and of the resources in an answer, in octets.
 pub(crate) const ANSWER_SIZE_MAX: usize = 16 << 20;
+
+/// Maximum total size of the answers that are written or sent, in octets.
+pub(crate) const ANSWERS_BYTES_MAX: usize = 64 << 20;
+
+/// Size up to which an answer is not counted, in octets.
+pub(crate) const ANSWER_FREE_BYTES: usize = 256 << 10;
 
 /// Maximum number of ids that are looked up in one search.
 pub(crate) const IDS_PER_SEARCH: usize = 50;

@@ -1,6 +1,6 @@
 //! Operations on one resource: create, read, replace, patch, delete (RFC 7644 sections 3.3 to 3.6).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use ldap::{ChangeOperation, FilterBuf, filter_value};
 use serde_json::{Map, Value};
@@ -250,11 +250,11 @@ impl Resources<'_> {
                 let requested = Requested::of_members(resource);
                 let found = session.at(dn, &query(resource, &requested, "(objectClass=*)"))?;
                 let present = found.map(|found| found.links).unwrap_or_default();
-                let is_present = |id: &str| present.iter().any(|link| link.id.eq_ignore_ascii_case(id));
-                let is_wanted = |id: &str| ids.iter().any(|wanted| wanted.eq_ignore_ascii_case(id));
-                let removed = present.iter().filter(|link| !is_wanted(&link.id));
+                let kept: HashSet<_> = present.iter().map(|link| link.id.to_ascii_lowercase()).collect();
+                let wanted: HashSet<_> = ids.iter().map(|id| id.to_ascii_lowercase()).collect();
+                let removed = present.iter().filter(|link| !wanted.contains(&link.id.to_ascii_lowercase()));
                 let removed: Vec<_> = removed.map(|link| link.dn.clone()).collect();
-                let added = ids.iter().zip(dns).filter(|(id, _)| !is_present(id));
+                let added = ids.iter().zip(dns).filter(|(id, _)| !kept.contains(&id.to_ascii_lowercase()));
                 let added: Vec<_> = added.map(|(_, dn)| dn).collect();
                 for (operation, dns) in [(ChangeOperation::Add, added), (ChangeOperation::Delete, removed)] {
                     if !dns.is_empty() {

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::attribute::Attribute;
 use crate::error::{Result, ScimError};
-use crate::limits::FILTER_SIZE_MAX;
+use crate::limits::{FILTER_SIZE_MAX, SELECTED_MAX};
 use crate::model::ResourceType;
 use crate::path::AttributePath;
 
@@ -98,7 +98,11 @@ fn paths(names: &[String]) -> Result<Vec<AttributePath>> {
         AttributePath::parse(name)
             .ok_or_else(|| ScimError::value(format!("{:?} names no attribute", ldap::Excerpt(name))))
     };
-    names.iter().filter(|name| !name.is_empty()).map(parse).collect()
+    let names = || names.iter().filter(|name| !name.is_empty());
+    if names().count() > SELECTED_MAX {
+        return Err(ScimError::value(format!("at most {SELECTED_MAX} names of attributes can be selected")));
+    }
+    names().map(parse).collect()
 }
 
 /// Returns true if `path` refers to the attribute `name` of the core schema or the extension, or to the whole schema to

@@ -1,8 +1,12 @@
 //! Requests and answers. Finds the operation for a method and a path.
 
+use std::net::IpAddr;
+use std::sync::Arc;
+
 use client::{ClientError, Connection};
 use serde_json::Value;
 
+use crate::answer_memory::{AnswerMemory, AnswerShare};
 use crate::bulk::{self, BulkOperation, Done};
 use crate::credentials::Credentials;
 use crate::documents;
@@ -36,6 +40,8 @@ pub struct ScimRequest<'a> {
     pub body: &'a [u8],
     /// URL of the service as seen by the client, without a trailing slash.
     pub url: &'a str,
+    /// Address of the client.
+    pub client: IpAddr,
 }
 
 /// An answer.
@@ -70,6 +76,7 @@ pub struct Service {
     model: Model,
     url: Option<String>,
     places: Places,
+    answers: Arc<AnswerMemory>,
 }
 
 /// Target of a path.
@@ -93,61 +100,73 @@ impl Service {
     /// A setting is wrong. The error contains its key and the reason.
     pub fn new(settings: &ScimSettings) -> std::result::Result<Service, String> {
         let url = settings.url.as_ref().map(|url| url.trim_end_matches('/').to_owned());
-        Ok(Service { model: Model::of(settings)?, url, places: Places::default() })
+        Ok(Service { model: Model::of(settings)?, url, places: Places::default(), answers: Arc::default() })
     }
 
-    /// Answers a request. `connect` opens a connection to the directory on behalf of the client.
+    /// Answers a request. `connect` opens a connection to the directory on behalf of the client. The caller keeps the
+    /// share until the client has received the answer.
     pub fn answer(
         &self,
         request: &ScimRequest<'_>,
         connect: &mut dyn FnMut() -> std::result::Result<Connection, ClientError>,
-    ) -> ScimResponse {
-        self.respond(request, connect).unwrap_or_else(ScimResponse::from)
+    ) -> (ScimResponse, Option<AnswerShare>) {
+        self.respond(request, connect).unwrap_or_else(|error| (ScimResponse::from(error), None))
     }
 
     fn respond(
         &self,
         request: &ScimRequest<'_>,
         connect: &mut dyn FnMut() -> std::result::Result<Connection, ClientError>,
-    ) -> Result<ScimResponse> {
+    ) -> Result<(ScimResponse, Option<AnswerShare>)> {
         let target = self.target(request.path)?;
         if let Target::Documents(kind, id) = target {
-            return self.describe(request, kind, id.as_deref());
+            return Ok((self.describe(request, kind, id.as_deref())?, None));
         }
         check_body(request)?;
         let credentials = Credentials::parse(request.authorization)?;
-        let mut session = Session::bind(connect()?, &credentials)?;
+        let mut session = Session::bind(connect()?, &credentials, self.answers.share(request.client))?;
+        let response = self.respond_to(request, target, &mut session)?;
+        let share = session.into_share(response.body.as_ref().map_or(0, String::len))?;
+        Ok((response, Some(share)))
+    }
+
+    fn respond_to(
+        &self,
+        request: &ScimRequest<'_>,
+        target: Target<'_>,
+        session: &mut Session,
+    ) -> Result<ScimResponse> {
         let url = self.url.as_deref().unwrap_or(request.url);
         let resources = Resources { model: &self.model, url };
         let query = pairs(request.query)?;
         match (request.method, target) {
             ("GET", Target::Root) => {
-                self.list(&resources, &mut session, request, &self.model.both(), &Listing::of_query(&query)?)
+                self.list(&resources, session, request, &self.model.both(), &Listing::of_query(&query)?)
             }
             ("GET", Target::All(resource)) => {
-                self.list(&resources, &mut session, request, &[resource], &Listing::of_query(&query)?)
+                self.list(&resources, session, request, &[resource], &Listing::of_query(&query)?)
             }
             ("POST", Target::SearchRoot) => {
                 let listing = Listing::of_body(parse_object(request.body)?)?;
-                self.list(&resources, &mut session, request, &self.model.both(), &listing)
+                self.list(&resources, session, request, &self.model.both(), &listing)
             }
             ("POST", Target::Search(resource)) => {
                 let listing = Listing::of_body(parse_object(request.body)?)?;
-                self.list(&resources, &mut session, request, &[resource], &listing)
+                self.list(&resources, session, request, &[resource], &listing)
             }
             ("POST", Target::Bulk) => {
-                let mut run = |operation: &BulkOperation| self.run(&resources, &mut session, operation);
+                let mut run = |operation: &BulkOperation| self.run(&resources, session, operation);
                 Ok(document(200, &bulk::answer(parse_object(request.body)?, &mut run)?))
             }
             ("POST", Target::All(resource)) => {
                 let body = parse_object(request.body)?;
-                Ok(stored(201, resources.create(&mut session, resource, body, &selection_of(&query)?)?))
+                Ok(stored(201, resources.create(session, resource, body, &selection_of(&query)?)?))
             }
             (_, Target::Me) => {
                 let id = session.own_id()?.ok_or_else(|| ScimError::not_found("a user of your own"))?;
-                one(&resources, &mut session, &self.model.users, &id, request, &query)
+                one(&resources, session, &self.model.users, &id, request, &query)
             }
-            (_, Target::One(resource, id)) => one(&resources, &mut session, resource, id, request, &query),
+            (_, Target::One(resource, id)) => one(&resources, session, resource, id, request, &query),
             _ => Err(not_allowed(request.method)),
         }
     }

@@ -11,6 +11,7 @@ use ldap::{
 };
 use sasl::oauth::Bearer;
 
+use crate::answer_memory::AnswerShare;
 use crate::credentials::Credentials;
 use crate::error::{Result, ScimError};
 use crate::limits::{ANSWER_SIZE_MAX, WORK_TIME};
@@ -22,6 +23,8 @@ const GET_POLICY: u32 = 0;
 /// A bound connection.
 pub(crate) struct Session {
     connection: Connection,
+    /// Memory of the largest answer so far.
+    share: AnswerShare,
     /// Time after which no further operation is begun.
     end: Instant,
 }
@@ -66,7 +69,11 @@ impl Session {
     ///
     /// # Errors
     /// 401 if the credentials are wrong, 503 if the directory does not answer.
-    pub(crate) fn bind(mut connection: Connection, credentials: &Credentials) -> Result<Session> {
+    pub(crate) fn bind(
+        mut connection: Connection,
+        credentials: &Credentials,
+        share: AnswerShare,
+    ) -> Result<Session> {
         connection.set_message_size_max(ANSWER_SIZE_MAX);
         let outcome = match credentials {
             Credentials::Dn { name, password } => connection.bind(name, password)?,
@@ -85,10 +92,19 @@ impl Session {
             }
         };
         if outcome.is_success() {
-            Ok(Session { connection, end: Instant::now() + WORK_TIME })
+            Ok(Session { connection, share, end: Instant::now() + WORK_TIME })
         } else {
             Err(ScimError::of_bind(&outcome))
         }
+    }
+
+    /// Ends the session. Returns the share of its answer, whose body has `octets`.
+    ///
+    /// # Errors
+    /// 503 if other answers need the memory.
+    pub(crate) fn into_share(mut self, octets: usize) -> Result<AnswerShare> {
+        self.share.reach(octets)?;
+        Ok(self.share)
     }
 
     /// Returns the only entry that matches a filter below a base.
@@ -187,6 +203,7 @@ impl Session {
             if size > ANSWER_SIZE_MAX {
                 return Err(ScimError::from(ClientError::TooLarge(ANSWER_SIZE_MAX)));
             }
+            self.share.reach(size)?;
             if let Response::SearchEntry(entry) = &received.message().response {
                 let links = links_of(received.message().controls);
                 found.push(Found { entry: Entry::from(entry), links });

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{Scim, USER, encoded};
+use crate::{GROUP, Scim, USER, basic, encoded, exchange, id};
 
 #[test]
 fn malformed_bodies_are_refused() {
@@ -111,4 +111,45 @@ fn malformed_filters_are_refused() {
         scim.get(&format!("/Users?{query}")).expect(400, Some("invalidValue"));
     }
     assert_eq!(scim.get("/Users?startIndex=9223372036854775807").status, 400);
+}
+
+/// A body of 1 MiB can name hundreds of thousands of values. They were compared with each other, for minutes, before
+/// the directory saw anything.
+#[test]
+fn many_values_cost_little() {
+    let scim = Scim::start("scim-hostile-values");
+    let user = scim.user("anna");
+    let mails: Vec<Value> = (0..100_000).map(|number| json!(format!("{number}"))).collect();
+    let refused = scim.patch(
+        &format!("/Users/{}", id(&user)),
+        &json!([{ "op": "add", "path": "emails", "value": &mails[..60_000] },
+                { "op": "remove", "path": "emails", "value": &mails[..30_000] }]),
+    );
+    refused.expect(400, Some("tooMany"));
+    let group = json!({ "schemas": [GROUP], "displayName": "staff", "members": mails });
+    scim.ask("POST", "/Groups", &group).expect(400, Some("invalidValue"));
+    let names = vec!["title"; 101].join(",");
+    scim.get(&format!("/Users?attributes={names}")).expect(400, Some("invalidValue"));
+    assert_eq!(scim.get(&format!("/Users?attributes={}", vec!["title"; 100].join(","))).status, 200);
+}
+
+/// The directory delays the answers to wrong passwords. Requests that wait for them occupied all threads of the
+/// console.
+#[test]
+fn wrong_passwords_leave_threads_to_others() {
+    let scim = Scim::start("scim-hostile-passwords");
+    let at = scim.at;
+    let wrong = || {
+        let head = format!("Authorization: {}\r\n", basic("nobody", "wrong"));
+        exchange(at, "GET", "/Users", &head, b"").status
+    };
+    // The next answer to this name takes four seconds.
+    (0..7).for_each(|_| assert_eq!(wrong(), 401));
+    let mut answers: Vec<u16> = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..5).map(|_| scope.spawn(wrong)).collect();
+        all.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    answers.sort_unstable();
+    assert_eq!(answers, [401, 401, 401, 401, 503]);
+    assert_eq!(scim.get("/Users?count=0").status, 200);
 }

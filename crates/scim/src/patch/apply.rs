@@ -7,7 +7,36 @@ use crate::attribute::{Attribute, Binding, Mutability};
 use crate::check::{check_attributes, check_value};
 use crate::error::{Result, ScimError};
 use crate::filter::{Filter, Operator, PatchPath, matches, parse_patch_path};
+use crate::limits::PATCH_WORK_MAX;
 use crate::model::{Resolved, ResourceType};
+
+/// Work that the operations of a request may still cause, in octets of values that are compared or copied. Operations
+/// change values in memory, before the directory limits anything.
+struct Work(usize);
+
+impl Work {
+    /// Counts values of `octets` that are examined `times`.
+    ///
+    /// # Errors
+    /// tooMany.
+    fn spend(&mut self, octets: usize, times: usize) -> Result<()> {
+        let left = octets.checked_mul(times).and_then(|work| self.0.checked_sub(work));
+        let text = "the operations compare too many values: send fewer operations in a request";
+        self.0 = left.ok_or_else(|| ScimError::too_many(text))?;
+        Ok(())
+    }
+}
+
+/// Returns the octets of a value that a comparison may read, with those that any value costs.
+fn octets(value: &Value) -> usize {
+    const EACH: usize = 16;
+    EACH + match value {
+        Value::String(text) => text.len(),
+        Value::Array(values) => values.iter().map(octets).sum(),
+        Value::Object(parts) => parts.values().map(octets).sum(),
+        _ => 0,
+    }
+}
 
 /// Applies the operations to a checked resource in order.
 ///
@@ -18,10 +47,11 @@ pub(crate) fn apply(
     object: &mut Map<String, Value>,
     operations: Vec<PatchOperation>,
 ) -> Result<()> {
+    let mut work = Work(PATCH_WORK_MAX);
     for PatchOperation { action, path, value } in operations {
         match path {
-            Some(path) => at_path(resource, object, action, &path, value)?,
-            None => at_root(resource, object, action, value)?,
+            Some(path) => at_path(resource, object, action, (&path, value), &mut work)?,
+            None => at_root(resource, object, action, value, &mut work)?,
         }
     }
     let active = resource.core().find(|attribute| matches!(attribute.binding, Binding::Active(_)));
@@ -45,6 +75,7 @@ fn at_root(
     object: &mut Map<String, Value>,
     action: Action,
     value: Value,
+    work: &mut Work,
 ) -> Result<()> {
     let Value::Object(attributes) = value else {
         return Err(ScimError::value("without a path, the value is an object of attributes"));
@@ -60,7 +91,7 @@ fn at_root(
                 .resolve(&path.path)
                 .is_some_and(|found| found.attribute.mutability == Mutability::ReadOnly);
         if !is_ignored {
-            at_path(resource, object, action, &path, value)?;
+            at_path(resource, object, action, (&path, value), work)?;
         }
     }
     Ok(())
@@ -98,8 +129,8 @@ fn at_path(
     resource: &ResourceType,
     object: &mut Map<String, Value>,
     action: Action,
-    path: &PatchPath,
-    value: Value,
+    (path, value): (&PatchPath, Value),
+    work: &mut Work,
 ) -> Result<()> {
     if is_extension(resource, path) {
         return whole_extension(resource, object, action, value);
@@ -130,6 +161,13 @@ fn at_path(
         }
         None => &mut *object,
     };
+    let (present, count) = match target.get(attribute.name) {
+        Some(value) => (octets(value), value.as_array().map_or(1, Vec::len)),
+        None => (0, 1),
+    };
+    work.spend(present, path.filter.as_ref().map_or(1, Filter::weight))?;
+    // A new part is copied to every value, and every new value is compared with every other.
+    work.spend(octets(&value), count)?;
     match (&path.filter, part) {
         (Some(filter), part) => filtered(target, attribute, filter, part, action, value)?,
         (None, None) => whole(target, attribute, action, value)?,
@@ -303,5 +341,55 @@ fn keep_last_primary(values: &mut [Value]) {
             }
             is_found = true;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::model::Model;
+    use crate::patch::parse;
+    use crate::settings::ScimSettings;
+
+    fn applied(operations: &Value) -> Result<Map<String, Value>> {
+        let model =
+            Model::of(&ScimSettings::new("ou=people,dc=x".to_owned(), "ou=groups,dc=x".to_owned())).unwrap();
+        let body = json!({
+            "schemas": ["urn:ietf:params:scim:api:messages:2.0:PatchOp"], "Operations": operations,
+        });
+        let mut object = Map::from_iter([("userName".to_owned(), "anna".into())]);
+        apply(&model.users, &mut object, parse(body.as_object().unwrap().clone())?).map(|()| object)
+    }
+
+    fn mails(count: usize) -> Value {
+        (0..count).map(|number| json!({ "value": format!("{number}@x") })).collect()
+    }
+
+    /// The body of a request has 1 MiB at most, but its operations multiply: each value of one is compared with each of
+    /// another, and a text is copied to every value.
+    #[test]
+    fn the_product_of_operations_is_limited() {
+        let add = |count: usize| json!({ "op": "add", "path": "emails", "value": mails(count) });
+        let text = "x".repeat(400_000);
+        let repeated = |operation: Value, times: usize| {
+            Value::from([vec![add(20_000)], vec![operation; times]].concat())
+        };
+        for operations in [
+            json!([add(20_000), add(20_000)]),
+            json!([add(20_000), { "op": "remove", "path": "emails", "value": mails(20_000) }]),
+            json!([add(20_000), { "op": "replace", "path": "emails.value", "value": text }]),
+            json!([add(20_000), { "op": "replace", "path": "emails[type eq \"work\"].value", "value": text }]),
+            repeated(
+                json!({ "op": "remove", "path": "emails[value eq \"7@x\" or value eq \"8\"].type" }),
+                900,
+            ),
+        ] {
+            let refused = applied(&operations).unwrap_err();
+            assert_eq!(refused.scim_type, Some("tooMany"), "{refused:?}");
+        }
+        let changed = applied(&json!([add(1_000), add(900)])).unwrap();
+        assert_eq!(changed["emails"].as_array().unwrap().len(), 1_000);
     }
 }

@@ -1,25 +1,32 @@
 //! SCIM at the addresses of the console: converts HTTP requests to requests of the service, and its answers to HTTP
 //! responses.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
-use ::scim::{ScimRequest, ScimResponse, ScimSettings, Service, limits};
-use axum::body::{Body, to_bytes};
+use ::scim::{AnswerShare, ScimRequest, ScimResponse, ScimSettings, Service, limits};
+use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
 use axum::{Extension, Router};
-use console::{Client, Ldap, Part};
+use console::{Client, Ldap, Part, SignIns};
+use futures_util::stream;
 
 /// Path prefix of the service.
 const PATH: &str = "/scim/v2";
+
+/// Size of the parts in which an answer is sent, in bytes.
+const PART_BYTES: usize = 64 << 10;
 
 /// State of all requests.
 #[derive(Clone)]
 struct Shared {
     ldap: Ldap,
     service: Arc<Service>,
+    /// Each request signs in, which the directory delays after wrong passwords.
+    sign_ins: Arc<SignIns>,
 }
 
 /// Returns the part of the console listener that serves SCIM; `None` if the settings were not checked.
@@ -32,7 +39,8 @@ pub(super) fn part(ldap: &Ldap, settings: &ScimSettings) -> Option<Part> {
         }
     };
     let router = Router::new().route("/", any(answer)).fallback(answer);
-    Some(Part { path: PATH, router: router.with_state(Shared { ldap: ldap.clone(), service }) })
+    let shared = Shared { ldap: ldap.clone(), service, sign_ins: Arc::new(SignIns::of_part()) };
+    Some(Part { path: PATH, router: router.with_state(shared) })
 }
 
 async fn answer(
@@ -44,10 +52,15 @@ async fn answer(
     let Ok(body) = to_bytes(body, limits::BODY_SIZE_MAX).await else {
         return response(
             head.method == "HEAD",
-            &ScimResponse::failed(413, "the body is too large, or it did not arrive"),
+            ScimResponse::failed(413, "the body is too large, or it did not arrive"),
+            None,
         );
     };
     let is_head = head.method == "HEAD";
+    let Some(under_way) = shared.sign_ins.take_for(&client) else {
+        let text = "too many requests from this address are under way: try again later";
+        return response(is_head, ScimResponse::failed(503, text), None);
+    };
     let ldap = shared.ldap.clone();
     let answered = ldap.talk(move || {
         let text = |name: HeaderName| head.headers.get(name).and_then(|value| value.to_str().ok());
@@ -63,33 +76,65 @@ async fn answer(
             content_type: text(header::CONTENT_TYPE),
             body: &body,
             url: &url,
+            client: client.source(),
         };
-        shared.service.answer(&request, &mut || shared.ldap.connect(client.clone()))
+        let answered = shared.service.answer(&request, &mut || shared.ldap.connect(client.clone()));
+        if answered.1.is_some() {
+            shared.sign_ins.note_success(&client);
+        }
+        drop(under_way);
+        answered
     });
     match answered.await {
-        Ok(answered) => response(is_head, &answered),
-        Err(error) => response(is_head, &ScimResponse::failed(503, &error.to_string())),
+        Ok((answered, share)) => response(is_head, answered, share),
+        Err(error) => response(is_head, ScimResponse::failed(503, &error.to_string()), None),
     }
 }
 
-fn response(is_head: bool, answered: &ScimResponse) -> Response {
+fn response(is_head: bool, answered: ScimResponse, share: Option<AnswerShare>) -> Response {
     let mut headers = HeaderMap::new();
     let mut put = |name: HeaderName, text: &str| {
         if let Ok(value) = HeaderValue::from_str(text) {
             headers.insert(name, value);
         }
     };
-    if answered.body.is_some() {
+    if let Some(body) = &answered.body {
+        put(header::CONTENT_LENGTH, &body.len().to_string());
         put(header::CONTENT_TYPE, "application/scim+json");
     }
     answered.version.iter().for_each(|version| put(header::ETAG, version));
     answered.location.iter().for_each(|location| put(header::LOCATION, location));
+    if answered.status == 503 {
+        put(header::RETRY_AFTER, "1");
+    }
     if answered.status == 401 {
         put(header::WWW_AUTHENTICATE, "Basic realm=\"Pando\", charset=\"UTF-8\"");
         headers.append(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"Pando\""));
     }
     let status = StatusCode::from_u16(answered.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let body =
-        answered.body.as_ref().filter(|_| !is_head).map_or(Body::empty(), |body| Body::from(body.clone()));
-    (status, headers, body).into_response()
+    let body = answered.body.filter(|_| !is_head);
+    (status, headers, body.map_or(Body::empty(), |text| sent_in_parts(text, share))).into_response()
+}
+
+/// Returns a body that keeps its share until the client has received the last part. HTTP reads a further part only when
+/// the client has received most of those before it.
+fn sent_in_parts(text: String, share: Option<AnswerShare>) -> Body {
+    let whole = Bytes::from_owner(SharedText { text, _share: share });
+    let parts = stream::unfold(whole, |mut rest| async move {
+        let part = rest.split_to(rest.len().min(PART_BYTES));
+        (!part.is_empty()).then_some((Ok::<_, Infallible>(part), rest))
+    });
+    Body::from_stream(parts)
+}
+
+/// The text of an answer with its share.
+struct SharedText {
+    text: String,
+    _share: Option<AnswerShare>,
+}
+
+impl AsRef<[u8]> for SharedText {
+    fn as_ref(&self) -> &[u8] {
+        self.text.as_bytes()
+    }
 }
