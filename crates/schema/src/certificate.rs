@@ -12,6 +12,7 @@
 
 pub(crate) mod attribute;
 pub(crate) mod component;
+mod fields;
 
 use ber::{BerError, Reader, Tag};
 

@@ -65,6 +65,8 @@ pub(crate) enum Form {
     CertificatePairParts,
     /// The whole revocation list.
     CertificateListParts,
+    /// The whole attribute certificate; see [`crate::certificate::attribute::component`].
+    AttributeCertificateParts,
     /// Algorithm and parameters.
     Algorithm,
     /// Scheme, information and value, separated by `$` without spaces around it (RFC 3112 section 2.2).

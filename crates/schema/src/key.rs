@@ -101,6 +101,7 @@ impl Form {
             Form::CertificateParts => component::certificate_key(schema, value, depth, out),
             Form::CertificatePairParts => component::pair_key(schema, value, depth, out),
             Form::CertificateListParts => component::list_key(schema, value, depth, out),
+            Form::AttributeCertificateParts => attribute::component::key(schema, value, depth, out),
             Form::Algorithm => certificate::algorithm_key(value, out),
             Form::AuthPassword => auth_password_key(value, out),
         }

@@ -104,7 +104,7 @@ fn suits(form: Form, check: Check) -> bool {
         ),
         Form::IntegerFirst => check == Check::StructureRuleDescription,
         Form::Certificate | Form::CertificateParts => check == Check::Certificate,
-        Form::AttributeCertificate => check == Check::AttributeCertificate,
+        Form::AttributeCertificate | Form::AttributeCertificateParts => check == Check::AttributeCertificate,
         Form::CertificateList | Form::CertificateListParts => check == Check::CertificateList,
         Form::CertificatePair | Form::CertificatePairParts => check == Check::CertificatePair,
         Form::AuthPassword => check == Check::AuthPassword,

@@ -38,6 +38,7 @@ impl MatchingRule {
                 | Form::CertificateParts
                 | Form::CertificatePairParts
                 | Form::CertificateListParts
+                | Form::AttributeCertificateParts
         )
     }
 

@@ -57,6 +57,7 @@ impl RuleAssertion {
             let assertion = match rule.form() {
                 Form::CertificatePairParts => ComponentAssertion::pair(schema, value),
                 Form::CertificateListParts => ComponentAssertion::list(schema, value),
+                Form::AttributeCertificateParts => ComponentAssertion::attribute(schema, value),
                 _ => ComponentAssertion::certificate(schema, value),
             };
             return Ok(RuleAssertion(Prepared::Parts(assertion.map_err(|fault| rule.error(fault))?)));

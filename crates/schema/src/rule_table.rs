@@ -146,6 +146,16 @@ pub(crate) static RULES: &[RuleInfo] = &[
         rule("2.5.13.39", "certificateListMatch", Extensible, Form::CertificateListParts, "1.3.6.1.1.15.6"),
     ),
     rule("2.5.13.40", "algorithmIdentifierMatch", Equality, Form::Algorithm, "1.3.6.1.1.15.7"),
+    special(
+        Parts,
+        rule(
+            "2.5.13.42",
+            "attributeCertificateMatch",
+            Extensible,
+            Form::AttributeCertificateParts,
+            "1.3.6.1.4.1.4203.666.11.10.2.3",
+        ),
+    ),
     rule(
         "2.5.13.45",
         "attributeCertificateExactMatch",

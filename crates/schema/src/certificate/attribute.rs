@@ -12,6 +12,8 @@
 //! the key of a DN; a DNS name, and the part of a mail address after `@`, are in lower case (RFC 5280 sections 7.2 and
 //! 7.5); other general names are their content octets.
 
+pub(crate) mod component;
+
 use ber::{BerError, Reader, Tag};
 
 use super::{BAD_OID, name_of_der, not_der, put_sized, write_part, write_serial, write_serial_text};
@@ -93,13 +95,8 @@ pub(crate) fn key(schema: &Schema, value: &[u8], depth: u32, out: &mut Vec<u8>) 
     if let Some(names) = parts.names {
         write_part(ISSUER_NAME, out, |out| names_of_der(schema, names, depth, out))?;
     }
-    if let Some(mut base) = parts.base {
-        write_part(BASE_CERTIFICATE, out, |out| {
-            let names = base.sequence(Tag::SEQUENCE).map_err(not_der)?;
-            put_sized(out, |out| names_of_der(schema, names, depth, out))?;
-            write_serial(base.element(Tag::INTEGER).map_err(not_der)?, out);
-            Ok(())
-        })?;
+    if let Some(base) = parts.base {
+        write_part(BASE_CERTIFICATE, out, |out| write_base(schema, base, depth, out))?;
     }
     if let Some(digest) = parts.digest {
         write_part(OBJECT_DIGEST, out, |out| {
@@ -107,6 +104,13 @@ pub(crate) fn key(schema: &Schema, value: &[u8], depth: u32, out: &mut Vec<u8>) 
             Ok(())
         })?;
     }
+    Ok(())
+}
+
+fn write_base(schema: &Schema, mut base: Reader<'_>, depth: u32, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let names = base.sequence(Tag::SEQUENCE).map_err(not_der)?;
+    put_sized(out, |out| names_of_der(schema, names, depth, out))?;
+    write_serial(base.element(Tag::INTEGER).map_err(not_der)?, out);
     Ok(())
 }
 
@@ -154,14 +158,16 @@ pub(crate) fn assertion_key(schema: &Schema, value: &[u8], out: &mut Vec<u8>) ->
         write_part(ISSUER_NAME, out, |out| asserted_names(schema, names, out))?;
     }
     if let Ok(base) = gser::component(&form, "baseCertificateID", "") {
-        write_part(BASE_CERTIFICATE, out, |out| {
-            let base = gser::sequence(base)?;
-            let names = gser::component(&base, "issuer", "issuer")?;
-            put_sized(out, |out| asserted_names(schema, names, out))?;
-            write_serial_text(gser::component(&base, "serial", "serial")?, out)
-        })?;
+        write_part(BASE_CERTIFICATE, out, |out| asserted_base(schema, base, out))?;
     }
     Ok(())
+}
+
+fn asserted_base(schema: &Schema, base: &str, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let base = gser::sequence(base)?;
+    let names = gser::component(&base, "issuer", "issuer")?;
+    put_sized(out, |out| asserted_names(schema, names, out))?;
+    write_serial_text(gser::component(&base, "serial", "serial")?, out)
 }
 
 fn asserted_names(schema: &Schema, names: &str, out: &mut Vec<u8>) -> Result<(), Fault> {

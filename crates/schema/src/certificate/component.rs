@@ -15,14 +15,12 @@
 
 use ber::{BerError, Reader, Tag};
 
-use super::{
-    BAD_OID, list_parts, name_of_der, not_der, pair_halves, put_sized, write_decimal_serial, write_serial,
-};
+use super::attribute::component as attribute;
+use super::fields::{GENERALIZED_TIME, OID, UTC_TIME, generalized, oid_content, take_part, time_of_der};
+use super::{list_parts, name_of_der, not_der, pair_halves, put_sized, write_decimal_serial, write_serial};
 use crate::name_key::value_key;
 use crate::syntax_text::{bit_string, text};
-use crate::{Fault, Schema, gser, oid, time};
-
-const OID: Tag = Tag(0x06);
+use crate::{Fault, Schema, gser, time};
 
 /// A certificate in DER, whose fields are read on demand.
 struct Body<'a> {
@@ -82,13 +80,6 @@ fn body(certificate: &[u8]) -> Result<Body<'_>, BerError> {
     Ok(Body { serial, issuer, validity, subject, public_key, extensions })
 }
 
-fn take_part<'k>(key: &mut &'k [u8]) -> Option<&'k [u8]> {
-    let (size, rest) = key.split_first_chunk::<4>()?;
-    let (part, rest) = rest.split_at_checked(u32::from_be_bytes(*size) as usize)?;
-    *key = rest;
-    Some(part)
-}
-
 /// Appends the key for certificateMatch.
 pub(crate) fn certificate_key(
     schema: &Schema,
@@ -119,12 +110,14 @@ pub(crate) fn list_key(schema: &Schema, value: &[u8], depth: u32, out: &mut Vec<
     Ok(())
 }
 
-/// An assertion about a certificate, a pair, or a revocation list, ready to be evaluated on keys.
+/// An assertion about a certificate, a pair, a revocation list or an attribute certificate, ready to be evaluated on
+/// keys.
 #[derive(Debug, Clone)]
 pub(crate) enum ComponentAssertion {
     Certificate(Vec<Part>),
     Pair([Option<Vec<Part>>; 2]),
     List(Vec<Part>),
+    Attribute(Vec<attribute::Part>),
 }
 
 /// Bytes of memory of one part of an assertion, with a name in it.
@@ -168,6 +161,7 @@ impl ComponentAssertion {
         let parts = match self {
             ComponentAssertion::Certificate(parts) | ComponentAssertion::List(parts) => [Some(parts), None],
             ComponentAssertion::Pair(pair) => [pair[0].as_ref(), pair[1].as_ref()],
+            ComponentAssertion::Attribute(parts) => return parts.capacity() * PART_BYTES,
         };
         parts.into_iter().flatten().map(|parts| parts.capacity() * PART_BYTES).sum()
     }
@@ -208,6 +202,11 @@ impl ComponentAssertion {
         Ok(ComponentAssertion::List(parts))
     }
 
+    /// Reads an AttributeCertificateAssertion (X.509 clause 17.3.2).
+    pub(crate) fn attribute(schema: &Schema, value: &[u8]) -> Result<ComponentAssertion, Fault> {
+        Ok(ComponentAssertion::Attribute(attribute::parts(schema, text(value)?)?))
+    }
+
     /// Returns true if the value with this key agrees in every part. A value that is malformed in a relevant field does
     /// not match.
     pub(crate) fn matches(&self, key: &[u8]) -> bool {
@@ -219,6 +218,7 @@ impl ComponentAssertion {
                 half.as_ref().is_none_or(|parts| certificate_agrees(parts, found).unwrap_or(false))
             }),
             ComponentAssertion::List(parts) => list_agrees(parts, key).unwrap_or(false),
+            ComponentAssertion::Attribute(parts) => attribute::agrees(parts, key).unwrap_or(false),
         }
     }
 }
@@ -273,17 +273,6 @@ fn time_key(value: &str) -> Result<Vec<u8>, Fault> {
         Some(("generalizedTime" | "generalTime", text)) => generalized(text),
         _ => Err(Fault::Expected { offset: 0, what: "utcTime: or generalizedTime:" }),
     }
-}
-
-fn generalized(value: &str) -> Result<Vec<u8>, Fault> {
-    let mut key = Vec::new();
-    time::generalized_key(gser::quoted(value)?.as_bytes(), &mut key)?;
-    Ok(key)
-}
-
-fn oid_content(value: &str) -> Result<Vec<u8>, Fault> {
-    let mut content = Vec::new();
-    if oid::encode_oid(value, &mut content) { Ok(content) } else { Err(BAD_OID) }
 }
 
 fn authority(value: &str, parts: &mut Vec<Part>) -> Result<(), Fault> {
@@ -505,24 +494,11 @@ fn has_alt_name(part: &Part, mut names: Reader<'_>) -> Option<bool> {
 }
 
 const BIT_STRING: Tag = Tag(0x03);
-const UTC_TIME: Tag = Tag(0x17);
-const GENERALIZED_TIME: Tag = Tag(0x18);
 
 fn number_of_der(content: &[u8]) -> Vec<u8> {
     let mut number = Vec::new();
     write_serial(content, &mut number);
     number
-}
-
-fn time_of_der(reader: &mut Reader<'_>) -> Option<Vec<u8>> {
-    let (tag, content) = reader.any().ok()?;
-    let mut key = Vec::new();
-    match tag {
-        UTC_TIME => time::utc_key(content, &mut key).ok()?,
-        GENERALIZED_TIME => time::generalized_key(content, &mut key).ok()?,
-        _ => return None,
-    }
-    Some(key)
 }
 
 fn generalized_of_der(content: &[u8]) -> Option<Vec<u8>> {

@@ -275,9 +275,10 @@ pub(super) const WITHOUT_TEXT: &[(&str, &str)] = &[
         "draft-chu-ldap-csn, with the OIDs of OpenLDAP",
     ),
     (
-        "attributeCertificateExactMatch attributeCertificateAttribute attributeCertificateRevocationList \
-         aACertificate attributeAuthorityRevocationList attributeDescriptorCertificate protPrivPolicy pmiUser pmiAA \
-         pmiSOA attCertCRLDistributionPt protectedPrivilegePolicy",
+        "attributeCertificateExactMatch attributeCertificateMatch attributeCertificateAttribute \
+         attributeCertificateRevocationList aACertificate attributeAuthorityRevocationList \
+         attributeDescriptorCertificate protPrivPolicy pmiUser pmiAA pmiSOA attCertCRLDistributionPt \
+         protectedPrivilegePolicy",
         "X.509 clause 17, in ASN.1",
     ),
     ("configContext monitorContext rootDSE dgIdentity entryExpireTimestamp", "OpenLDAP"),

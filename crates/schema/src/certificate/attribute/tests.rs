@@ -3,6 +3,7 @@
 use ber::Tag;
 
 use super::*;
+use crate::{MatchingRule, RuleAssertion};
 
 fn element(tag: u8, content: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
@@ -19,13 +20,16 @@ fn directory_name(common_name: &str) -> Vec<u8> {
     element(0xa4, &sequence(&[element(0x31, &ava)]))
 }
 
-/// Returns an attribute certificate (version 2 with `is_v2`) with this serial number and issuer.
+/// Returns an attribute certificate (version 2 with `is_v2`) of a patient, with this serial number and issuer.
 fn certificate(is_v2: bool, serial: &[u8], issuer: Vec<u8>) -> Vec<u8> {
+    holder_certificate(is_v2, serial, issuer, element(0xa1, &directory_name("Patient")))
+}
+
+fn holder_certificate(is_v2: bool, serial: &[u8], issuer: Vec<u8>, holder: Vec<u8>) -> Vec<u8> {
     let algorithm = sequence(&[element(6, &[0x2b, 0x65, 0x70])]);
     let validity = sequence(&[element(0x18, b"20260101000000Z"), element(0x18, b"20270101000000Z")]);
     let prescription = sequence(&[element(6, &[0x2a, 3, 4]), element(0x31, &element(0x0c, b"aspirin"))]);
     let mut body = if is_v2 { element(2, &[1]) } else { Vec::new() };
-    let holder = element(0xa1, &directory_name("Patient"));
     body.extend(if is_v2 { sequence(&[holder]) } else { holder });
     body.extend(
         [issuer, algorithm.clone(), element(2, serial), validity, sequence(&[prescription])].concat(),
@@ -115,6 +119,51 @@ fn undefined_assertions() {
         "{ serialNumber 1, issuer rdnSequence:\"cn=a\" }",
     ] {
         assert!(of_assertion(bad).is_err(), "{bad}");
+    }
+}
+
+/// Evaluates an assertion of attributeCertificateMatch; `None` if it is Undefined.
+fn says(assertion: &str, value: &[u8]) -> Option<bool> {
+    let (schema, rule) = (Schema::shipped(), MatchingRule::find("attributeCertificateMatch").unwrap());
+    let assertion = RuleAssertion::new(&schema, rule, assertion.as_bytes()).ok()?;
+    let mut key = Vec::new();
+    rule.normalize(&schema, value, &mut key).unwrap();
+    Some(assertion.matches(&key))
+}
+
+/// Prescriptions of one patient, of one doctor, in force on a day, with a kind of attribute.
+#[test]
+fn certificates_match_by_any_of_their_parts() {
+    let doctor = || sequence(&[directory_name("Doctor")]);
+    let (new, old) = (certificate(true, &[1], v2(&[doctor()])), certificate(false, &[1], doctor()));
+    for (assertion, expected) in [
+        ("{ holder holderName:{ directoryName:rdnSequence:\"CN=patient\" } }", true),
+        ("{ holder holderName:{ directoryName:rdnSequence:\"cn=doctor\" } }", false),
+        ("{ holder baseCertificateID:{ issuer { directoryName:rdnSequence:\"cn=ca\" }, serial 7 } }", false),
+        ("{ issuer { directoryName:rdnSequence:\"cn=doctor\" } }", true),
+        ("{ issuer { directoryName:rdnSequence:\"cn=patient\" } }", false),
+        ("{ attCertValidity \"20260101000000Z\" }", true),
+        ("{ attCertValidity \"20270101000000Z\" }", true),
+        ("{ attCertValidity \"20270101000001Z\" }", false),
+        ("{ attType { 1.2.3.4 } }", true),
+        ("{ attType { 1.2.3.4, 1.2.3.5 } }", false),
+        ("{ issuer { directoryName:rdnSequence:\"cn=doctor\" }, attType { 1.2.3.4 } }", true),
+        ("{ issuer { directoryName:rdnSequence:\"cn=doctor\" }, attCertValidity \"2025010100Z\" }", false),
+    ] {
+        for value in [&new, &old] {
+            assert_eq!(says(assertion, value), Some(expected), "{assertion}");
+        }
+    }
+    let base = element(0xa0, &[sequence(&[directory_name("CA")]), element(2, &[7])].concat());
+    let with_base = holder_certificate(true, &[1], v2(&[sequence(&[directory_name("Doctor")])]), base);
+    let asserted =
+        "{ holder baseCertificateID:{ issuer { directoryName:rdnSequence:\"cn=CA\" }, serial 7 } }";
+    assert_eq!(says(asserted, &with_base), Some(true));
+    assert_eq!(says(&asserted.replace('7', "8"), &with_base), Some(false));
+    for bad in
+        ["{ }", "{ holder { } }", "{ attType { x } }", "{ attCertValidity 2027 }", "{ serialNumber 1 }"]
+    {
+        assert_eq!(says(bad, &new), None, "{bad}");
     }
 }
 
