@@ -607,7 +607,7 @@ mod tests {
                 let alive = Arc::new(());
                 let address = Address { event_loop: 0, slot: 3, connection: 9, ticket };
                 let (work, claim) = (verify(Vec::new(), b"x"), Arc::downgrade(&alive));
-                let job = HashJob { address, work, known: None, claim, since: None, begun: None };
+                let job = HashJob { address, work, known: None, claim, since: Instant::now(), begun: None };
                 (job, alive)
             };
             let (jobs, claims): (Vec<_>, Vec<_>) = (0..HASHES_PER_THREAD_MAX as u64).map(fill).unzip();
