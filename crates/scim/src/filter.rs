@@ -47,8 +47,8 @@ impl Filter {
         }
     }
 
-    /// Returns the filter for resources of one type in a list of several types. `has` returns true for attributes of
-    /// the type. Comparisons of other attributes match nothing.
+    /// Narrows this filter to one resource type, for a query that lists resources of several types. `has` returns true
+    /// for the attributes of that type. A comparison of another attribute matches nothing.
     pub(crate) fn of_one_type(self, has: &dyn Fn(&AttributePath) -> bool) -> Filter {
         let all = |filters: Vec<Filter>| filters.into_iter().map(|filter| filter.of_one_type(has)).collect();
         match self {

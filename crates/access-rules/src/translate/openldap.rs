@@ -1,9 +1,9 @@
 //! Translation of `access to <what> by <who> <access> ...` (slapd.access(5)).
 //!
 //! In OpenLDAP the first clause that covers an access decides, by its first `by` that covers the requester. In Pando
-//! the order of rules has no effect. So the translation excludes from each clause what earlier clauses cover:
-//! attributes, subtrees and, by negated filters, entries and single values. If an earlier `by` of a clause grants less
-//! access than a later one, it becomes a deny rule.
+//! the order of rules has no effect. So the translation excludes from each clause what earlier clauses cover.
+//! Attributes and subtrees are excluded directly, entries and single values by negated filters. If an earlier `by` of a
+//! clause grants less access than a later one, the earlier `by` becomes a deny rule.
 
 use directory::ListenerName;
 use directory::access::{LinkConditions, Reach, RequesterSpec};

@@ -121,7 +121,7 @@ fn asks_the_same(one: &Workload, other: &Workload) -> bool {
     asked(one) == asked(other)
 }
 
-/// Reduces entries that exist only to be deleted to the number that a run of this length needs, in proportion to the
+/// Adapts the number of entries that exist only to be deleted to the length of the run, in proportion to the
 /// workload's own number.
 fn fit_own_entries(adapted: &mut AdaptedWorkload) {
     let workload = &mut adapted.workload;

@@ -96,10 +96,10 @@ pub enum Room {
     ForOne,
 }
 
-/// Returns whether the disk has space for all servers or for one.
+/// Returns how many servers' data the disk can hold at a time: all, or only one.
 ///
 /// # Errors
-/// The disk is too small for one of them; the error states how much space is missing.
+/// A server's data does not fit even alone. The error states how much space is missing.
 pub fn room(products: &[Product], data: &Data, folder: &Path) -> Result<Room, PeerError> {
     let free = process::free_disk_bytes(folder).map_err(PeerError::io("look at the disk of", folder))?;
     // A tenth remains free: a full disk would be worse than a failed run.
@@ -120,8 +120,8 @@ pub fn room(products: &[Product], data: &Data, folder: &Path) -> Result<Room, Pe
     }
 }
 
-/// Exports a server's data as LDIF next to its folder, and removes the file. Returns `None` if the server has no tool
-/// for it.
+/// Exports a server's data to a temporary LDIF file. Returns the cost and the size of the file, or `None` if the server
+/// has no tool for exports.
 ///
 /// # Errors
 /// The tool fails.

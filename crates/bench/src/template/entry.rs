@@ -326,8 +326,8 @@ fn put_telephone(seeded: &mut Seeded, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the given name or surname of an entry. No two entries have the same pair, within the range of the number
-/// appended to the surname.
+/// Appends the given name or surname of an entry. The surname ends in a number, so no two entries have the same pair
+/// until that number wraps.
 fn put_name(is_first: bool, base: u64, index: u64, out: &mut Vec<u8>) {
     // A step without a common divisor visits all pairs, in an order that looks random.
     static STEP: LazyLock<u64> = LazyLock::new(|| {

@@ -1,8 +1,8 @@
 //! Export of the entries of a directory as LDIF (RFC 2849), in one pass over the rows.
 //!
-//! Entries are in ascending order of ids, in which they were added, except that each entry follows its superior: an
-//! entry that was moved below a younger entry follows the last of its superiors. The same rows give the same text, byte
-//! for byte, and the entries can be added again in this order.
+//! Entries are in ascending order of ids, which is the order in which they were added. An entry that was moved below a
+//! younger entry comes after that entry, so each superior comes before its subordinates. The same rows give the same
+//! text, byte for byte, and the entries can be added again in this order.
 //!
 //! Values are written directly from the store, without an allocation per value. The text contains what a search by the
 //! administrator returns, including passwords in stored form. Computed attributes (memberOf, entryDN, counts) are

@@ -307,9 +307,10 @@ fn counter(kind: u8, id: EntryId) -> [u8; 9] {
     key
 }
 
-/// Appends `normal` to `out`. If it is longer than `max` bytes, appends its head and a hash of the whole.
+/// Appends `normal` to `out`. If `normal` is longer than `max` bytes, appends its head and a hash of the whole instead.
 ///
-/// Keys with different heads keep their order; callers that scan a range check the entries themselves.
+/// Keys with different heads keep their order. Keys with the same head may not, so a caller that scans a range must
+/// compare the values of each entry.
 pub fn shorten(normal: &[u8], max: usize, out: &mut Vec<u8>) {
     if normal.len() <= max {
         out.extend_from_slice(normal);

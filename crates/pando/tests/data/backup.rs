@@ -395,8 +395,8 @@ fn backup_figure(admin: &mut client::Connection, name: &str, attribute: &str) ->
     Some(admin.entry(&dn, &[attribute]).unwrap()?.texts(attribute).first()?.clone())
 }
 
-/// Regression test: when a disk was not mounted, the server created an empty directory in its place, which became the
-/// newest moment of the backup.
+/// Regression test: when a disk was not mounted, the server created an empty directory at the mount point. The backup
+/// then took this empty directory as its newest state.
 #[test]
 fn lost_data_is_not_replaced_by_an_empty_directory() {
     let scratch = Scratch::new("backup-gone");

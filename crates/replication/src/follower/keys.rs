@@ -9,8 +9,8 @@ use crate::rows::Offered;
 use crate::rows::{Cursor, RowChange};
 
 impl Follower {
-    /// Judges a message that is not under the key in force. It has no effect. A group under an older key raises an
-    /// alarm if it would be accepted under the key in force, because its writer may have left the cluster.
+    /// Judges a message that is not under the key in force. Such a message is never applied. A group under an older key
+    /// that is otherwise acceptable raises an alarm: its writer may be a node that has left the cluster.
     pub(super) fn judge_other_key<'m>(&self, bytes: &'m [u8]) -> Verdict<'m> {
         let Some(named) = Message::key(bytes).filter(|key| *key != self.cursor.key) else {
             return Verdict::Alarm(Alarm::NotAuthentic);

@@ -29,8 +29,8 @@ impl Own {
         }
     }
 
-    /// Returns true if the message with this tag can be at an offset that was read before: the node read it there, or
-    /// no longer remembers.
+    /// Returns true if the message with this tag can be at `offset`, which this node has already read: it read the
+    /// message there, or no longer remembers the offsets of this tag.
     pub(super) fn may_stand(&self, tag: Tag, offset: u64) -> bool {
         match self.0.iter().find(|(own, _)| *own == tag) {
             Some((_, offsets)) => offsets.contains(&offset) || offsets.len() == KEPT,

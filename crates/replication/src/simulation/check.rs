@@ -45,8 +45,8 @@ pub(super) fn check(world: &World) -> Result<Checked, Violation> {
             return violation(format!("the disk of node {} has {:?}", node.id, node.disk.values));
         }
     }
-    // All disks have the same rows, including operation ids. If a defect loses these on purpose, other checks must find
-    // the harm.
+    // All disks have the same rows, including operation ids, unless the simulated defect is the loss of these ids.
+    // Other checks must find its harm.
     if world.defect != Some(Defect::WindowLostInSnapshot)
         && let Some(pair) = world.nodes.windows(2).find(|pair| pair[0].disk.rows != pair[1].disk.rows)
     {

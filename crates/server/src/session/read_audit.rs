@@ -1,5 +1,5 @@
-//! Reading the audit trail over the network, by the administrator and by requesters that an access rule grants `use
-//! read-audit`.
+//! Reading the audit trail over the network. It is allowed to the administrator, and to requesters who have the right
+//! `use read-audit` by an access rule.
 
 use std::ops::ControlFlow;
 

@@ -619,8 +619,8 @@ impl Planner<'_> {
         })
     }
 
-    /// Returns the attributes without options that an item tests; `None` if one of them does not have the required
-    /// index.
+    /// Returns the attributes that an item tests, with options removed. Returns `None` if one of them does not have the
+    /// required index.
     pub(super) fn bases(
         &self,
         item: &Item,

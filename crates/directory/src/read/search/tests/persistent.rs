@@ -1,5 +1,5 @@
-//! Persistent search (draft-ietf-ldapext-psearch): the copy that a client keeps by notifications, and the notification
-//! of each change.
+//! Persistent search (draft-ietf-ldapext-psearch): each change is notified, and a client that applies the notifications
+//! keeps a correct copy.
 
 use std::collections::BTreeMap;
 
