@@ -201,6 +201,8 @@ pub(crate) fn kerberos() {
     let mechanisms = "sasl_mechanisms = [\"EXTERNAL\", \"GSSAPI\", \"GSS-SPNEGO\", \"PLAIN\"]";
     let table = "keytab = \"/etc/pando/ldap.keytab\"";
     let text = std::fs::read_to_string(repository().join("docs/how-to/kerberos.md")).unwrap();
+    // Settings in the text may be divided between lines.
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!([mechanisms, table].iter().all(|setting| text.contains(setting)), "{text}");
     host.write("settings.toml", &format!("{suffix}\n{mechanisms}\n"));
     host.write("node.toml", &format!("[kerberos]\n{table}\n"));
