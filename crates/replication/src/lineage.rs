@@ -1,4 +1,13 @@
 //! Lineage of a replicated directory: which server was the writer from which position on.
+//!
+//! A directory that is replicated without a shared log has one writer. A promotion makes another server the writer and
+//! begins an *epoch* at the next position. Random bytes identify the epoch. The list of epochs is the lineage of the
+//! data. If [`Lineage::judge`] finds that the lineages and positions of two servers agree, then their records are equal
+//! up to the lower position.
+//!
+//! Only one server writes in an epoch, because the promotion of that server creates the epoch. So equal epochs up to a
+//! position imply equal records up to it. A server that has written in an old epoch after its replacement is recognized
+//! by its position.
 
 use crate::codec::Reader;
 

@@ -1,4 +1,38 @@
 //! Encoding of the messages in the log. `docs/reference/cluster-protocol.md` defines their meaning.
+//!
+//! Every message begins with its version, its kind, the number of its key and its generation, and ends with a tag under
+//! that key. The tag is verified before anything else is read. Integers are unsigned and big-endian; sizes are in
+//! bytes. An *address* is a length (4) of at most 160 and that many bytes of UTF-8; a *point* is a length (4) of at
+//! most 512 and that many bytes.
+//!
+//! ```text
+//! version, 1 (1) | kind (1) | number of the key (4) | generation (16) | body | tag (32)
+//!
+//!  1 generation    the one that it follows (16), zero for none; position of its snapshot (8). The frame names the
+//!                  new one
+//!  2 claim         node (4); incarnation (8): number of this start of the node's process, increasing, from 1; attempt
+//!                  (8): number of the claim in the incarnation, from 1; position that the claimant had read up to (8);
+//!                  tag of the last group or generation that it had accepted (32)
+//!  3 group         epoch (8): offset of the writer's claim; number in the epoch, from 1, without holes (8); position
+//!                  of the first record (8); tag of the previous group or generation, of any epoch (32); number of
+//!                  records, 1 to 65,536 (4); for each its operation id: node (4), incarnation (8), sequence (8);
+//!                  length (4); the record
+//!  4 announcement  node (4); type (1): 1 durable, 2 snapshot, 3 has left, 4 level; offset of the last message accepted
+//!                  by then, zero for type 3, the level for type 4 (8)
+//!  5 mark          node that requests it (4)
+//!  6 digests       node (4); offset of the mark (8); number of parts, at most 1,024 (4); for each the length of its
+//!                  name (4), the name in UTF-8, its digest (32)
+//!  7 offer         node (4); fingerprint of the key (32): HMAC-SHA-256 of `pando cluster key` under it; address. The
+//!                  number of a key is the first four bytes of its fingerprint, or 2 if that is less; the first key
+//!                  of a cluster has the number 1
+//!  8 holder        node (4); number of the key (4); address
+//!  9 rotation      epoch (8); number of the key (4)
+//! 10 sealed group  as 3 up to the number of records; node (4), incarnation (8), number (8) of the proposal; the
+//!                  records, encrypted with AES-256-GCM (NIST SP 800-38D), and its tag (16)
+//! 11 slice mark    node that requests it (4); round of the generation, from 1, or 0 for a slice that is compared again
+//!                  (8); time of the request, in seconds since 1970 (8); size of the slice in bytes, as measured by
+//!                  that node (8); first point, empty for the first row; end point, empty for the end of the data
+//! ```
 
 mod keys;
 mod records;

@@ -3,7 +3,8 @@
 //! Run with `cargo bench -p schema --bench keys`. Each figure is the best of 100 runs of 20,000, to exclude other work
 //! on the machine. On one core of a Xeon under KVM, 2026-11-20:
 //!
-//! | operation | ns | |---|---|
+//! | operation | ns |
+//! |---|---|
 //! | attribute type `uid`, `telephoneNumber` | 10, 28 |
 //! | description `uid` | 17 |
 //! | caseIgnoreMatch, 12 and 46 ASCII characters | 22, 28 |

@@ -4,7 +4,8 @@
 //! time of a revocation list. The reader never follows a length past its input and never recurses. Signatures and
 //! extensions are not checked; values are stored byte for byte.
 //!
-//! | key | octets | |---|---|
+//! | key | octets |
+//! |---|---|
 //! | certificate | length of the serial number (one), its DER content, key of the issuer |
 //! | revocation list | key of thisUpdate (seven octets), key of the issuer |
 //! | pair | for each half present: its number (1 or 2), length of the certificate's key (four octets), the key |

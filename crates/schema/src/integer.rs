@@ -4,7 +4,8 @@
 //! (for small numbers) bits are needed, and so a hostile number of a million digits costs one pass rather than a long
 //! multiplication.
 //!
-//! | number | key | |---|---|
+//! | number | key |
+//! |---|---|
 //! | 0 | `80` |
 //! | positive, `n` octets of digits, `n` < 0x70 | `80 + n`, digits |
 //! | positive, longer | `f0`, `n` in four octets, digits |

@@ -1,7 +1,8 @@
 //! Keys of attribute certificates (X.509 clause 12, RFC 5755 section 4.1): attributeCertificateExactMatch compares the
 //! serial number and the issuer.
 //!
-//! | key | octets | |---|---|
+//! | key | octets |
+//! |---|---|
 //! | attribute certificate | length of the serial number (one), its DER content, key of the issuer |
 //! | issuer | for each part present: its number, length (four octets), key |
 //! | 1, issuerName | for each general name: number of the choice, length (four octets), key |

@@ -5,7 +5,8 @@
 //! Assertions are evaluated on the key of a value, which contains the keys of its names, which need the schema, and its
 //! DER.
 //!
-//! | key | octets | |---|---|
+//! | key | octets |
+//! |---|---|
 //! | certificate | key of the issuer, key of the subject, each after its length (four octets); the DER |
 //! | revocation list | key of the issuer after its length; the DER |
 //! | pair | for each half: length of the certificate's key (0 without that half), the key |

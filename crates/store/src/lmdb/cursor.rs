@@ -8,6 +8,8 @@ use super::page_reader::leaf_walk::LeafWalk;
 use super::page_reader::page::{PAGE_LEN, Pages};
 use super::{Result, Txn};
 
+/// A position in a map. Returned slices borrow from the transaction, so they outlive the cursor.
+///
 /// LMDB's cursor is at the row returned last, unless that row came from `leaf`: then its position is arbitrary.
 pub(crate) struct Cursor<'t> {
     engine: ffi::Cursor<'t>,

@@ -1,4 +1,20 @@
 //! The mark: a manifest of the redo log in a separate file, so that a missing segment is detected.
+//!
+//! ```text
+//!   redo.mark:  slot (4,096 bytes) | slot              written in turn, each synced; the valid one with the higher
+//!                                                      count is the mark
+//!
+//!     slot      0   8  "pandoMRK"                     36   8  sequence of the last group
+//!               8   4  version, 1                     44   4  count of segments, n
+//!              12  16  identity of the data           48 24 n  segments: number (8), length (8), sequence of the
+//!                                                              last group (8)
+//!              28   8  count of marks written      48+24n   4  crc32c, little-endian, of all before
+//! ```
+//!
+//! The mark is written before the first group of a segment, at each checkpoint and before a segment is released, and
+//! when the log is closed. It lists the active segment and the segments with groups that are not checkpointed. All that
+//! it lists always exists: a segment exists before the mark lists it, and is removed only after the mark no longer
+//! lists it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;

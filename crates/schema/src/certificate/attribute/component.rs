@@ -2,7 +2,8 @@
 //! certificate. Like the rules of [`crate::certificate::component`], it is only used in extensible filters. A value
 //! matches if it agrees in all parts that the assertion lists.
 //!
-//! | key | octets | |---|---|
+//! | key | octets |
+//! |---|---|
 //! | attribute certificate | keys of the holder's two forms and of the issuer's names, each after its length; the DER |
 //!
 //! The holder's forms are baseCertificateID and entityName. A length has four octets, and is 0 if the field is missing.
