@@ -6,13 +6,10 @@
 use directory::access::{AccessRule, LinkConditions, Reach, RequesterSpec, Rights};
 use ipnet::IpNet;
 use ldap::{Dn, FilterBuf};
-use schema::Schema;
+use schema::{Schema, Secrecy, Secrets};
 
 /// Maximum size in octets of a name without its number; the limit of rules is 100.
 const NAME_MAX: usize = 90;
-
-/// Attributes that only the administrator reads, whatever the rules.
-const UNREADABLE: [&str; 4] = ["userPassword", "authPassword", "pwdHistory", "pandoScramKeys"];
 
 /// Rule without its name.
 #[derive(Clone, Debug, Default)]
@@ -67,8 +64,14 @@ impl RuleParts {
         if !self.is_allow || !self.rights.contains(&"read") {
             return None;
         }
+        let schema = Schema::shipped();
+        let secrets = Secrets::of(&schema, &[]);
+        let is_password = |name: &String| {
+            let known = schema.attribute_type(name);
+            known.is_some_and(|known| secrets.of_type(known.id) >= Secrecy::Administrator)
+        };
+        let is_named = self.attributes.iter().any(is_password);
         let has = |names: &[String], name: &str| names.iter().any(|known| known.eq_ignore_ascii_case(name));
-        let is_named = UNREADABLE.iter().any(|name| has(&self.attributes, name));
         let is_for_all = (self.attributes.is_empty() || has(&self.attributes, "*"))
             && !has(&self.but_attributes, "userPassword");
         self.requesters.iter().find(|requester| match requester {

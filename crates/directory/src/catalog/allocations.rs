@@ -3,10 +3,14 @@
 //! Records refer to attributes and class sets by number. An operation that needs new numbers takes the next ones and
 //! lists them in its record; `apply` adds them to the catalogue. A refused operation allocates nothing.
 
+use ldap::ResultCode;
 use schema::{AttributeDescription, ClassId};
 
 use crate::catalog::Catalog;
 use crate::model::allocation::{AttributeAllocation, ClassSetAllocation};
+use crate::model::limits::ATTRIBUTES_MAX;
+use crate::model::outcome::OperationError;
+use crate::model::record::Record;
 use crate::model::rows::{AttrId, ClassSetId};
 
 /// Numbers that one operation allocates.
@@ -57,6 +61,30 @@ impl<'a> Allocations<'a> {
     /// Returns the allocated numbers for the record.
     pub(crate) fn into_parts(self) -> (Vec<AttributeAllocation>, Vec<ClassSetAllocation>) {
         (self.attributes.into_iter().map(|(_, allocation)| allocation).collect(), self.class_sets)
+    }
+}
+
+impl Catalog {
+    /// Checks that the catalog has room for the attributes that no entry had before the record of a change. The catalog
+    /// never forgets an attribute, and clients choose the options.
+    ///
+    /// # Errors
+    /// adminLimitExceeded.
+    pub(crate) fn check_new_attributes(
+        &self,
+        record: Option<&Record>,
+        is_administrator: bool,
+    ) -> Result<(), OperationError> {
+        let new = record.map_or(0, |record| record.attributes.len());
+        let max = if is_administrator { ATTRIBUTES_MAX } else { ATTRIBUTES_MAX / 2 };
+        if new == 0 || self.attributes().len() + new <= max {
+            return Ok(());
+        }
+        let text = format!(
+            "the entries of this directory have {max} attributes, counting options; there is no room for another: use \
+             attributes and options that other entries have"
+        );
+        Err(OperationError::refused(ResultCode::ADMIN_LIMIT_EXCEEDED, text))
     }
 }
 

@@ -23,7 +23,7 @@ use crate::index::maintenance::{self, IndexProgress, IndexWork, SliceBudget};
 use crate::model::copy_states::CopyStates;
 use crate::model::csn::Csn;
 use crate::model::index_definition::IndexKinds;
-use crate::model::limits::{ATTRIBUTES_MAX, LOG_TRIM_SLICE};
+use crate::model::limits::LOG_TRIM_SLICE;
 use crate::model::outcome::{OperationError, Outcome};
 use crate::model::record::{Change, LastValue, Record};
 use crate::model::rows::EntryId;
@@ -373,7 +373,7 @@ impl WriteBatch<'_> {
             let text = "a node of the cluster runs a version without ends of values; update all nodes first";
             return Err(OperationError::refused(ResultCode::UNAVAILABLE, text));
         }
-        self.check_new_attributes(context.requester, record.as_ref())?;
+        self.catalog.check_new_attributes(record.as_ref(), context.requester.is_administrator())?;
         if controls.no_operation() {
             return Err(no_operation_outcome());
         }
@@ -545,30 +545,8 @@ impl WriteBatch<'_> {
         let csn = self.next_csn(stamp)?;
         let controls = RequestControls::default();
         let record = decide(Deciding { state: self.state(), context, controls: &controls, stamp, csn })?;
-        self.check_new_attributes(context.requester, record.as_ref())?;
+        self.catalog.check_new_attributes(record.as_ref(), context.requester.is_administrator())?;
         Ok(self.make(record, stamp)?)
-    }
-
-    /// Checks that the catalogue has room for the attributes that no entry had before. It never forgets one, and
-    /// clients choose the options.
-    ///
-    /// # Errors
-    /// adminLimitExceeded.
-    fn check_new_attributes(
-        &self,
-        requester: &Requester,
-        record: Option<&Record>,
-    ) -> Result<(), OperationError> {
-        let new = record.map_or(0, |record| record.attributes.len());
-        let max = if requester.is_administrator() { ATTRIBUTES_MAX } else { ATTRIBUTES_MAX / 2 };
-        if new == 0 || self.catalog.attributes().len() + new <= max {
-            return Ok(());
-        }
-        let text = format!(
-            "the entries of this directory have {max} attributes, counting options; there is no room for another: use \
-             attributes and options that other entries have"
-        );
-        Err(OperationError::refused(ResultCode::ADMIN_LIMIT_EXCEEDED, text))
     }
 
     /// Restores a deleted entry, and the entries below it that were deleted with it. Otherwise like

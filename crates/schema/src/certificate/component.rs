@@ -515,4 +515,4 @@ fn bits_of_der(content: &[u8]) -> u16 {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -40,7 +40,7 @@ use self::gathering::Gathering;
 use self::places::{Place, Stage};
 use self::wire::{Socket, Stream, Wire};
 use crate::config::Secret;
-use crate::limits::{
+use crate::limits::http::{
     HTTP_ACCEPT_PAUSE, HTTP_ACCEPTS_PER_PASS, HTTP_BUFFER_MAX, HTTP_CONNECTION_TIME,
     HTTP_CONNECTIONS_DESCRIPTORS_DIVISOR, HTTP_CONNECTIONS_MAX, HTTP_CONNECTIONS_SHARE_DIVISOR, HTTP_GRACE,
     HTTP_TURNS_PER_PASS,

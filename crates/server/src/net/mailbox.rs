@@ -53,6 +53,26 @@ pub(crate) struct Written {
     pub(crate) stages: Option<Arc<ChangeStages>>,
 }
 
+impl Written {
+    /// Returns the result of an extended operation that made no record.
+    pub(crate) fn of_extended(address: Address, outcome: Outcome, value: Option<SharedValue>) -> Written {
+        Written { address, outcome, value, position: None, positions: Vec::new(), stages: None }
+    }
+}
+
+/// Sends the result of an extended operation that made no record to its event loop.
+pub(crate) fn post_extended(
+    mailboxes: &[Mailbox],
+    address: Address,
+    outcome: Outcome,
+    value: Option<Vec<u8>>,
+) {
+    if let Some(mailbox) = mailboxes.get(usize::from(address.event_loop)) {
+        let answer = Written::of_extended(address, outcome, value.map(Arc::new));
+        mailbox.post(LoopMessage::Written(vec![answer]));
+    }
+}
+
 /// Passwords of a change, each clear one with its stored form. No `Debug`, because it contains clear passwords.
 #[derive(Clone, Default)]
 pub(crate) struct PreparedPasswords {

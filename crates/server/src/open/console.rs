@@ -11,7 +11,7 @@ use ::scim::ScimSettings;
 use crate::config::ListenerIndex;
 use crate::config::console::ConsoleSettings;
 use crate::error::ServeError;
-use crate::limits::HTTP_CONNECTION_TIME;
+use crate::limits::http::HTTP_CONNECTION_TIME;
 use crate::net::acceptor::AcceptorControl;
 use crate::net::certificate::Certificates;
 use crate::net::listener::listen_for_requests;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::config::metrics::MetricsSettings;
 use crate::error::ServeError;
-use crate::limits::HTTP_CONNECTION_TIME;
+use crate::limits::http::HTTP_CONNECTION_TIME;
 use crate::monitor::Monitor;
 use crate::net::certificate::Certificates;
 use crate::net::http;

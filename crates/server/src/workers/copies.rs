@@ -17,7 +17,7 @@ use ldap::{CopyAnswer, CopyPart, ResultCode};
 use sha2::{Digest, Sha256};
 
 use crate::limits::{COPY_KEPT, COPY_PART_BYTES, COPY_READS_MAX, COPY_WAIT, REPLICA_COPY_BYTES_PER_SECOND};
-use crate::net::mailbox::{Address, LoopMessage, Mailbox, Written};
+use crate::net::mailbox::{Address, Mailbox, post_extended};
 use crate::stamp::Random;
 
 /// Folder of the copy, in the data directory.
@@ -300,12 +300,7 @@ impl Inner {
     }
 
     fn post(&self, address: Address, outcome: Outcome, value: Option<Vec<u8>>) {
-        if let Some(mailbox) = self.mailboxes.get(usize::from(address.event_loop)) {
-            let value = value.map(Arc::new);
-            let answer =
-                Written { address, outcome, value, position: None, positions: Vec::new(), stages: None };
-            mailbox.post(LoopMessage::Written(vec![answer]));
-        }
+        post_extended(&self.mailboxes, address, outcome, value);
     }
 
     /// A panic under the lock cannot leave half a request, so a poisoned lock is usable.

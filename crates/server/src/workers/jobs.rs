@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use directory::{OperationError, Outcome};
 
-use crate::net::mailbox::{Address, LoopMessage, Mailbox, Written};
+use crate::net::mailbox::{Address, Mailbox, post_extended};
 
 /// The thread and its queue. Dropping it ends the thread after its current job.
 pub(crate) struct Jobs<J> {
@@ -48,7 +48,7 @@ impl<J: Send + 'static> Jobs<J> {
                 let (outcome, value) = worked.unwrap_or_else(|_| {
                     (OperationError::Defect("the request met a defect in the server").into(), None)
                 });
-                answer(&mailboxes, address, outcome, value);
+                post_extended(&mailboxes, address, outcome, value);
             }
         };
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work)?;
@@ -99,15 +99,6 @@ impl<J> Queue<J> {
     }
 }
 
-/// Sends the response of an extended operation to its event loop.
-fn answer(mailboxes: &[Mailbox], address: Address, outcome: Outcome, value: Option<Vec<u8>>) {
-    let value = value.map(Arc::new);
-    let answer = Written { address, outcome, value, position: None, positions: Vec::new(), stages: None };
-    if let Some(mailbox) = mailboxes.get(usize::from(address.event_loop)) {
-        mailbox.post(LoopMessage::Written(vec![answer]));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -116,6 +107,7 @@ mod tests {
     use mio::{Events, Poll, Token, Waker};
 
     use super::*;
+    use crate::net::mailbox::LoopMessage;
 
     #[test]
     fn a_defect_costs_one_answer() {

@@ -418,5 +418,5 @@ fn refused(read: &LogRead, code: ResultCode, text: &str) -> Written {
 }
 
 fn written(read: &LogRead, outcome: Outcome, value: Option<SharedValue>) -> Written {
-    Written { address: read.address, outcome, value, position: None, positions: Vec::new(), stages: None }
+    Written::of_extended(read.address, outcome, value)
 }

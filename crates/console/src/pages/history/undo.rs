@@ -1,6 +1,7 @@
 //! Reversal of a change: the Modify that reverses it, shown as LDIF before it is made. It is refused if a value is no
 //! longer what the change left, so that a later change is never lost without notice.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use axum::http::StatusCode;
@@ -218,6 +219,7 @@ fn is_same(
     if left.values.len() != present.len() {
         return Ok(false);
     }
+    let present: HashSet<&Vec<u8>> = present.iter().collect();
     let missing: Vec<_> = left.values.iter().filter(|value| !present.contains(value)).collect();
     if missing.is_empty() || !has_equality {
         return Ok(missing.is_empty());

@@ -47,7 +47,7 @@ fn certificate(extensions: &[Vec<u8>]) -> Vec<u8> {
 }
 
 /// Evaluates an assertion on a value; `None` if it is Undefined.
-fn says(rule: &str, assertion: &str, value: &[u8]) -> Option<bool> {
+pub(in crate::certificate) fn says(rule: &str, assertion: &str, value: &[u8]) -> Option<bool> {
     let (schema, rule) = (Schema::shipped(), MatchingRule::find(rule).unwrap());
     let assertion = RuleAssertion::new(&schema, rule, assertion.as_bytes()).ok()?;
     let mut key = Vec::new();
