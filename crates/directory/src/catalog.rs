@@ -30,6 +30,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use ldap::Dn;
+use ldap::response::AttributeFrame;
 use schema::{AttributeDescription, ClassId, MatchingRule, NameSyntax, Schema, TypeId};
 use store::Read;
 
@@ -116,8 +117,8 @@ pub struct AttributeDef {
     pub base: AttrId,
     /// Name in results, in the schema's spelling.
     pub name: String,
-    /// The name as an OCTET STRING, as results contain it.
-    pub(crate) encoded_name: Box<[u8]>,
+    /// The attribute without values, as results contain it.
+    pub(crate) frame: AttributeFrame,
     /// Whether values are links to entries.
     pub is_link: bool,
     /// Number of the attribute that replaces this one and has the values as links. Entries get no new values of this
@@ -285,12 +286,6 @@ pub struct Catalog {
     schema_version: u64,
 }
 
-fn octet_string(text: &str) -> Box<[u8]> {
-    let mut out = Vec::with_capacity(ber::element_len(text.len()));
-    ber::put_element(&mut out, ber::Tag::OCTET_STRING, text.as_bytes());
-    out.into()
-}
-
 fn account_attribute(schema: &Schema, description: &AttributeDescription) -> Option<AccountAttribute> {
     let is_it = |attribute: &AccountAttribute| {
         let known = schema.attribute_type(attribute.name());
@@ -421,7 +416,6 @@ impl Catalog {
             _ => allocation.id,
         };
         let name = description.returned_name(&self.schema).into_owned();
-        let encoded_name = octet_string(&name);
         let name_syntax = self.schema.syntax_by_id(attribute_type.syntax).name_syntax();
         // Under other rules, or without a rule, two spellings of a name may be two values, which must remain distinct.
         let compares_names = attribute_type.equality.is_some_and(|rule| NAME_RULES.contains(&rule.oid()));
@@ -429,7 +423,7 @@ impl Catalog {
         let def = AttributeDef {
             id: allocation.id,
             base,
-            encoded_name,
+            frame: AttributeFrame::new(&name),
             name,
             is_link: is_link_type(attribute_type)
                 && (!is_declared_link(attribute_type) || allocation.is_declared_link()),

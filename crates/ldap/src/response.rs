@@ -375,23 +375,48 @@ pub fn put_attribute_header(out: &mut Vec<u8>, description: &str, values_len: us
     put_header(out, Tag::SET, values_len);
 }
 
-/// Appends an attribute from encoded parts: `description` is its OCTET STRING, `values` is the content of its SET.
-#[inline]
-pub fn put_encoded_attribute(out: &mut Vec<u8>, description: &[u8], values: &[u8]) {
-    let content_len = description.len() + element_len(values.len());
-    out.reserve(header_len(content_len) + content_len);
-    if content_len < 0x80 {
-        // The usual case: both lengths take one octet.
-        let ([.., content_len], [.., values_len]) = (content_len.to_be_bytes(), values.len().to_be_bytes());
-        out.extend_from_slice(&[Tag::SEQUENCE.0, content_len]);
-        out.extend_from_slice(description);
-        out.extend_from_slice(&[Tag::SET.0, values_len]);
-    } else {
-        put_header(out, Tag::SEQUENCE, content_len);
-        out.extend_from_slice(description);
-        put_header(out, Tag::SET, values.len());
+/// An attribute of a search entry without its values, encoded (PartialAttribute, RFC 4511, section 4.1.7).
+/// [`put`](AttributeFrame::put) adds the values.
+#[derive(Clone, Debug)]
+pub struct AttributeFrame {
+    encoded: Box<[u8]>,
+    /// Length of the header of the SEQUENCE, in octets.
+    header_len: usize,
+}
+
+impl AttributeFrame {
+    /// Encodes the attribute with this description.
+    #[must_use]
+    pub fn new(description: &str) -> Self {
+        let mut encoded = Vec::new();
+        put_attribute_header(&mut encoded, description, 0);
+        let header_len = header_len(element_len(description.len()) + element_len(0));
+        Self { encoded: encoded.into(), header_len }
     }
-    out.extend_from_slice(values);
+
+    /// Appends the attribute with these encoded values, the content of its SET.
+    #[inline]
+    pub fn put(&self, out: &mut Vec<u8>, values: &[u8]) {
+        let frame = &*self.encoded;
+        let content_len = frame.len() + values.len() - 2;
+        if content_len < 0x80 {
+            // The usual case: both lengths take one octet, as those of the frame do.
+            let ([.., content_len], [.., values_len]) =
+                (content_len.to_be_bytes(), values.len().to_be_bytes());
+            let start = out.len();
+            out.reserve(frame.len() + values.len());
+            out.extend_from_slice(frame);
+            if let Some([_, first, .., last]) = out.get_mut(start..) {
+                (*first, *last) = (content_len, values_len);
+            }
+        } else {
+            let description = frame.get(self.header_len..frame.len() - 2).unwrap_or_default();
+            put_header(out, Tag::SEQUENCE, description.len() + element_len(values.len()));
+            out.extend_from_slice(description);
+            put_header(out, Tag::SET, values.len());
+        }
+        out.extend_from_slice(values);
+    }
 }
 
 /// Returns the size in octets of an encoded value of `len` octets.
@@ -517,6 +542,21 @@ fn put_uris(out: &mut Vec<u8>, uris: &[String]) {
 mod tests {
     use super::*;
     use crate::{Control, ControlsBuf};
+
+    #[test]
+    fn attributes_of_all_lengths_are_framed_like_others() {
+        for description in [1, 2, 121, 122, 123, 124, 125, 126, 127, 128, 300].map(|len| "n".repeat(len)) {
+            let frame = AttributeFrame::new(&description);
+            for len in (0..130).chain([200, 255, 256, 257, 65_535, 65_536, 70_000]) {
+                let values = vec![7; len];
+                let (mut found, mut expected) = (b"before".to_vec(), b"before".to_vec());
+                frame.put(&mut found, &values);
+                put_attribute_header(&mut expected, &description, len);
+                expected.extend_from_slice(&values);
+                assert_eq!(found, expected, "{} octets of description, {len} of values", description.len());
+            }
+        }
+    }
 
     #[test]
     fn bare_results_are_encoded_like_others() {

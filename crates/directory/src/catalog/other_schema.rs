@@ -6,10 +6,11 @@
 
 use std::sync::Arc;
 
+use ldap::response::AttributeFrame;
 use schema::{AttributeDescription, Schema, TypeId};
 use store::Read;
 
-use super::{AttributeDef, Catalog, ClassSet, META_ATTRIBUTE, META_INDEX, meta_key, meta_rows, octet_string};
+use super::{AttributeDef, Catalog, ClassSet, META_ATTRIBUTE, META_INDEX, meta_key, meta_rows};
 use crate::catalog::secret::USER_PASSWORD;
 use crate::model::allocation::{AttributeAllocation, ClassSetAllocation};
 use crate::model::codec::Decoder;
@@ -137,7 +138,7 @@ impl Catalog {
         self.attributes.push(AttributeDef {
             id: allocation.id,
             base,
-            encoded_name: octet_string(&name),
+            frame: AttributeFrame::new(&name),
             name,
             is_link: false,
             replaced_by: None,

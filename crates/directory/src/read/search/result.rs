@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 use ldap::MessageId;
 use ldap::response::{
     SearchEntryLens, attribute_len, correct_search_entry, put_attribute_header, put_attributes_header,
-    put_encoded_attribute, put_search_entry_header, put_value, value_len,
+    put_search_entry_header, put_value, value_len,
 };
 use schema::{AttributeDescription, TypeId};
 
@@ -235,7 +235,7 @@ impl ResultWriter {
                     &self.gathered
                 }
             };
-            put_encoded_attribute(out, &def.encoded_name, values);
+            def.frame.put(out, values);
             if gathered_len > GATHERED_MAX {
                 self.gathered = Vec::new();
                 return Ok(None);
