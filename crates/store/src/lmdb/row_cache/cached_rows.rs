@@ -49,6 +49,8 @@ pub(crate) struct RowCache {
     /// Whether the cache is active: false while the transaction is reset (pages may change) or commits are not
     /// recorded.
     stands: bool,
+    /// Committed state that is read and whose commits were not recorded at the last [`resume`](RowCache::resume).
+    awaited: Option<u64>,
 }
 
 /// Span of commits for which a table slot is valid.
@@ -87,17 +89,20 @@ impl RowCache {
             moment: Moment { stamp, floor: stamp },
             lookups: 0,
             stands: true,
+            awaited: None,
         }
     }
 
     /// Deactivates the cache when the transaction is reset.
     pub(crate) fn suspend(&mut self) {
         self.stands = false;
+        self.awaited = None;
     }
 
     /// Activates the cache for the committed state of this number, which is the previous one or a later one.
     pub(crate) fn resume(&mut self, txn_id: u64) {
         self.stands = true;
+        self.awaited = None;
         if txn_id == self.txn_id {
             return;
         }
@@ -105,9 +110,9 @@ impl RowCache {
             Some(moved) => match moved.knows(self.txn_id, txn_id) {
                 Some(is_recorded) => (moved.stamp(txn_id), is_recorded),
                 None => {
-                    // The commits are not recorded yet. The cached rows belong to the previous state, to be compared
-                    // with a later one.
+                    // The commits are not recorded yet. The cached rows belong to the previous state until they are.
                     self.stands = false;
+                    self.awaited = Some(txn_id);
                     return;
                 }
             },
@@ -127,10 +132,21 @@ impl RowCache {
     #[inline]
     pub(crate) fn is_active(&mut self) -> bool {
         if self.lookups >= PATIENCE {
-            return self.stands && self.moment.stamp > 0;
+            return (self.stands || self.resume_awaited()) && self.moment.stamp > 0;
         }
         self.lookups += 1;
         false
+    }
+
+    /// Activates the cache if the commits of the state that is read have been recorded since
+    /// [`resume`](RowCache::resume). Without this, a reader that was faster than the record would do without the cache
+    /// until the next commit.
+    #[cold]
+    fn resume_awaited(&mut self) -> bool {
+        if let Some(txn_id) = self.awaited {
+            self.resume(txn_id);
+        }
+        self.stands
     }
 
     /// Returns the id under `key`. If it is not cached, returns the key in the form in which it can be; `None` if it
