@@ -16,8 +16,8 @@ use rustix::event::{Timespec, epoll};
 
 use crate::bystander::{PERSON_SOURCE, open};
 use crate::data::PERSON;
-use crate::support::SUFFIX;
 use crate::wire;
+use test_support::SUFFIX;
 
 /// Number of source addresses of the flood, each with one connection.
 pub(crate) const SOURCES: usize = 1_000;

@@ -14,10 +14,10 @@ use crate::data::{self, PERSON, PERSON_PASSWORD};
 use crate::plan::Plan;
 use crate::process::{MIB, connections_possible};
 use crate::report::{Finding, Report};
-use crate::support::pando::{Pando, Start};
-use crate::support::{SUFFIX, Scratch};
 use crate::under_attack::{Bounds, under_attack};
 use crate::wire::{bind, endings, open, sasl_bind, start_tls};
+use test_support::pando::{Pando, Start};
+use test_support::{SUFFIX, Scratch};
 
 /// Maximum ratio of the 99th percentile of another client's searches under a flood to that without a flood.
 const P99_TIMES_MAX: f64 = 2.0;

@@ -16,10 +16,10 @@ use ldap::Scope;
 use crate::data;
 use crate::plan::Plan;
 use crate::report::{Finding, Report};
-use crate::support::pando::{Pando, Start, command};
-use crate::support::tree::add;
-use crate::support::writers::plant_suffix;
-use crate::support::{SUFFIX, Scratch};
+use test_support::pando::{Pando, Start, command};
+use test_support::tree::add;
+use test_support::writers::plant_suffix;
+use test_support::{SUFFIX, Scratch};
 
 /// Number of acknowledged changes, each in its own group.
 const CHANGES: usize = 60;

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use crate::support::pando::{Pando, Start, command};
-use crate::support::{SUFFIX, Scratch};
+use test_support::pando::{Pando, Start, command};
+use test_support::{SUFFIX, Scratch};
 
 /// A user of the sample who is not an administrator.
 pub(crate) const PERSON: &str = "uid=ahuber,ou=people,dc=example,dc=com";

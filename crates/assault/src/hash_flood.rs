@@ -17,9 +17,9 @@ use crate::data::{self, PERSON_PASSWORD};
 use crate::horde::{connect_from, hostile_source};
 use crate::plan::Plan;
 use crate::report::{Finding, Report};
-use crate::support::pando::{Pando, Start, command};
-use crate::support::tree::plant_policy;
-use crate::support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
+use test_support::pando::{Pando, Start, command};
+use test_support::tree::plant_policy;
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
 
 /// Number of attacking users, each with its own address.
 const ATTACKERS: usize = 64;

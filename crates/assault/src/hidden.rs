@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::plan::Plan;
 use crate::report::{Finding, Report};
-use crate::support::hidden_data;
+use test_support::hidden_data;
 
 /// Minimum number of requests.
 const QUICK: usize = 5_000;

@@ -14,9 +14,9 @@ use rustix::process::Signal;
 use crate::plan::Plan;
 use crate::report::{Finding, Report};
 use crate::settings_writer::SettingsWriter;
-use crate::support::pando::{self, Pando, Start};
-use crate::support::writers::{Writer, plant_suffix};
-use crate::support::{DEADLINE, Scratch};
+use test_support::pando::{self, Pando, Start};
+use test_support::writers::{Writer, plant_suffix};
+use test_support::{DEADLINE, Scratch};
 
 const WRITERS: usize = 12;
 

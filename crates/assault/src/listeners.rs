@@ -19,10 +19,10 @@ use crate::memory::{MANY_COST_MAX, REQUEST_MEMORY};
 use crate::plan::Plan;
 use crate::process::{MIB, connections_possible, wait_until};
 use crate::report::{Finding, Report};
-use crate::support::pando::{Pando, Start};
-use crate::support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
 use crate::under_attack::{Bounds, under_attack};
 use crate::wire::{bind, open};
+use test_support::pando::{Pando, Start};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
 
 /// Limits of memory and latency: some kilobytes for each search, and the changes for clients that do not read.
 const BOUNDS: Bounds = Bounds { cost: 256 * MIB, slowest: Duration::from_secs(2) };

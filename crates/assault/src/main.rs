@@ -4,10 +4,9 @@
 //! Each family of attacks is a module with a function `run`. An attack starts the real binary on a free loopback port
 //! with a temporary folder, ends it by its process id, and reports one line: name, description, measurements with their
 //! limits, `pass` or `FAIL`. Random choices follow from one printed seed. The helpers that start a server and write to
-//! it are those of the black-box tests (`crates/pando/tests/support`).
+//! it are those of the black-box tests (`crates/test-support`).
 //!
-//! `./dev assault` builds the binary under attack, names it in `PANDO_PROGRAM` at compile time, and runs this from the
-//! repository's root. Without the variable, it is `target/release/pando` below the current folder.
+//! `./dev assault` builds this and the binary under attack, which is in the same folder.
 #![allow(clippy::unwrap_used, reason = "a panic is how an attack fails")]
 
 mod bind_flood;
@@ -30,7 +29,6 @@ mod report;
 mod resources;
 mod settings_writer;
 mod slow;
-mod support;
 mod timing;
 mod tls;
 mod under_attack;
@@ -113,7 +111,7 @@ fn main() -> ExitCode {
     process::raise_descriptor_limit();
     let plan =
         Plan::new(arguments.quick, arguments.minutes, arguments.seed.unwrap_or_else(|| fastrand::u64(..)));
-    println!("assault on {}, --seed {}", support::pando::PROGRAM, plan.seed());
+    println!("assault on {}, --seed {}", test_support::pando::program(), plan.seed());
     let mut report = Report::new(arguments.only);
     for (name, _, run) in FAMILIES {
         if wanted.is_empty() || wanted.iter().any(|wanted| wanted == name) {

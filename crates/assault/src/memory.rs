@@ -18,9 +18,9 @@ use crate::horde::{Horde, connect_from, hostile_source};
 use crate::plan::Plan;
 use crate::process::{MIB, Memory, connections_possible};
 use crate::report::{Finding, Report};
-use crate::support::pando::{Pando, Start};
-use crate::support::{SUFFIX, Scratch};
 use shapes::{SHAPES, Shape};
+use test_support::pando::{Pando, Start};
+use test_support::{SUFFIX, Scratch};
 
 /// Maximum memory cost of eight hostile connections.
 const FEW_COST_MAX: u64 = 512 * MIB;

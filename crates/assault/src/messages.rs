@@ -14,8 +14,8 @@ use crate::data::{self, PERSON, PERSON_PASSWORD};
 use crate::horde::{connect_from, hostile_source};
 use crate::plan::Plan;
 use crate::report::{Finding, Report};
-use crate::support::pando::{Pando, Start, command};
-use crate::support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX};
+use test_support::pando::{Pando, Start, command};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX};
 
 /// Maximum number of mutated messages on one connection. A message that is not LDAP ends the connection.
 const MESSAGES_PER_CONNECTION: usize = 40;

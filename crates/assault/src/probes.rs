@@ -13,9 +13,9 @@ use crate::horde::connect_from;
 use crate::plan::Plan;
 use crate::process::{MIB, wait_until};
 use crate::report::{Finding, Report};
-use crate::support::Scratch;
-use crate::support::pando::{Pando, Start};
 use crate::under_attack::{Bounds, under_attack};
+use test_support::Scratch;
+use test_support::pando::{Pando, Start};
 
 /// Maximum latency of a probe.
 const PROBE_MAX: Duration = Duration::from_millis(100);

@@ -12,10 +12,10 @@ use crate::horde::connect_from;
 use crate::plan::Plan;
 use crate::process::{MIB, connections_possible};
 use crate::report::{Finding, Report};
-use crate::support::pando::{Pando, Start};
-use crate::support::{SUFFIX, Scratch};
 use crate::under_attack::{Bounds, under_attack};
 use crate::wire::{closed, endings, open, search};
+use test_support::pando::{Pando, Start};
+use test_support::{SUFFIX, Scratch};
 
 /// Timeout of the attacked server, in seconds, for a header, and for a first request.
 const FIRST_REQUEST: u64 = 3;

@@ -18,9 +18,9 @@ use crate::horde::{connect_from, hostile_source};
 use crate::plan::Plan;
 use crate::process::{descriptors, wait_until};
 use crate::report::{Finding, Report};
-use crate::support::pando::{Pando, Start};
-use crate::support::writers::{Writer, plant_suffix};
-use crate::support::{DEADLINE, SUFFIX, Scratch};
+use test_support::pando::{Pando, Start};
+use test_support::writers::{Writer, plant_suffix};
+use test_support::{DEADLINE, SUFFIX, Scratch};
 
 /// Hard limit of descriptors for a server that must run out of them.
 const DESCRIPTORS: usize = 128;

@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 use client::{ClientError, Connection, Outcome};
 use ldap::{ChangeOperation, ResultCode};
 
-use crate::support::{ADMIN_DN, ADMIN_PASSWORD};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD};
 
 const CONFIG: &str = "cn=config";
 

@@ -12,10 +12,10 @@ use crate::data::{self, MANY};
 use crate::plan::Plan;
 use crate::process::{MIB, connections_possible, descriptors, wait_until};
 use crate::report::{Finding, Report};
-use crate::support::pando::{Pando, Start};
-use crate::support::{SUFFIX, Scratch};
 use crate::under_attack::{Bounds, under_attack};
 use crate::wire::{open, search};
+use test_support::pando::{Pando, Start};
+use test_support::{SUFFIX, Scratch};
 
 /// Maximum memory cost of slow peers, which is low because they send little.
 const BOUNDS: Bounds = Bounds { cost: 64 * MIB, slowest: Duration::from_secs(2) };

@@ -15,9 +15,9 @@ use crate::data::{self, PERSON_PASSWORD};
 use crate::plan::Plan;
 use crate::process::connections_possible;
 use crate::report::{Finding, Report};
-use crate::support::pando::{Pando, Start};
-use crate::support::{ADMIN_DN, SUFFIX};
 use crate::wire;
+use test_support::pando::{Pando, Start};
+use test_support::{ADMIN_DN, SUFFIX};
 
 /// Maximum relative difference of medians, with [`SAMPLES`] binds of each kind.
 const MEDIANS_MAX: f64 = 0.05;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::bystander::Bystander;
 use crate::process::{MIB, Memory, descriptors, wait_until};
 use crate::report::Finding;
-use crate::support::Scratch;
-use crate::support::pando::{Pando, Start};
+use test_support::Scratch;
+use test_support::pando::{Pando, Start};
 
 /// Limits of an attack's effects on a server.
 #[derive(Clone, Copy, Debug)]

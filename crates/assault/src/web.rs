@@ -17,10 +17,10 @@ use crate::horde::{connect_from, hostile_source};
 use crate::plan::Plan;
 use crate::process::{MIB, wait_until};
 use crate::report::{Finding, Report};
-use crate::support::Scratch;
-use crate::support::http::{Answer, Browser, console_address, quoted, send_over};
-use crate::support::pando::{Pando, Start};
 use crate::under_attack::{Bounds, under_attack};
+use test_support::Scratch;
+use test_support::http::{Answer, Browser, console_address, quoted, send_over};
+use test_support::pando::{Pando, Start};
 
 const BOUNDS: Bounds = Bounds { cost: 96 * MIB, slowest: Duration::from_secs(2) };
 

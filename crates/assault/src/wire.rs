@@ -11,7 +11,7 @@ use ldap::{
 
 use crate::horde::{connect_from, hostile_source};
 use crate::process::wait_until;
-use crate::support::pando::Pando;
+use test_support::pando::Pando;
 
 /// Maximum number of octets of a server's output that are stored.
 const SAID_MAX: usize = 4 << 10;

@@ -3,18 +3,16 @@
 //! This is a separate test binary, because other tests would disturb its measurements.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
-
 use client::Connection;
 use ldap::{Authentication, BindRequest, Message, MessageId, Request, ResultCode};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use support::cluster::until;
-use support::pando::Start;
-use support::tree::{add, person_dn, plant, replace};
-use support::{ADMIN_DN, DEADLINE, Pando, SUFFIX, Scratch};
+use test_support::cluster::until;
+use test_support::pando::Start;
+use test_support::tree::{add, person_dn, plant, replace};
+use test_support::{ADMIN_DN, DEADLINE, Pando, SUFFIX, Scratch};
 
 /// Value of scheme {SSHA} for "right".
 const SSHA: &str = "{SSHA}VRnVVuh+V5b2fbnvIY1G2RD/l45zYWx0c2FsdA==";
@@ -115,7 +113,7 @@ fn measure(address: SocketAddr, rounds: u64) -> Vec<(&'static str, Vec<Duration>
     let kinds = kinds();
     let mut times: Vec<_> = kinds.iter().map(|(kind, _)| (*kind, Vec::new())).collect();
     let mut order: Vec<usize> = (0..kinds.len()).collect();
-    let mut random = fastrand::Rng::with_seed(support::seed());
+    let mut random = fastrand::Rng::with_seed(test_support::seed());
     for _ in 0..rounds {
         random.shuffle(&mut order);
         for &kind in &order {
@@ -164,7 +162,7 @@ fn compare(when: &str, times: &[(&str, Vec<Duration>)]) -> (f64, f64) {
 /// longer than disturbances by other programs on the machine.
 #[test]
 fn the_time_of_a_failing_bind_does_not_reveal_the_reason() {
-    let rounds = support::rounds(10);
+    let rounds = test_support::rounds(10);
     let (apart_max, guess_max) = if rounds >= 1_000 { (0.05, 0.55) } else { (9.0, 1.0) };
     let scratch = Scratch::new("bind-time");
     // Without the cache, successful binds of the load are hashed too.
@@ -244,7 +242,7 @@ fn binds_of_disconnected_clients_are_not_hashed() {
         assert!(stream.read(&mut [0; 64]).unwrap() > 0);
     }
     let mut connection = pando.connect();
-    assert!(connection.bind(ADMIN_DN, support::ADMIN_PASSWORD).unwrap().is_success());
+    assert!(connection.bind(ADMIN_DN, test_support::ADMIN_PASSWORD).unwrap().is_success());
     // In the queue, binds of closed connections may come after the administrator's bind.
     let [jobs_after, hashes_after, dropped] = until("no bind waits", || {
         let [jobs_after, hashes_after] = figures(&mut administrator);

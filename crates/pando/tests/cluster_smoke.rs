@@ -5,5 +5,5 @@
 
 #[test]
 fn nothing_acknowledged_is_lost_where_nodes_and_brokers_are_killed_cut_off_and_filled_up() {
-    cluster_rig::run(env!("CARGO_BIN_EXE_pando").into(), cluster_rig::Run::Smoke).unwrap();
+    cluster_rig::run(test_support::pando::program().into(), cluster_rig::Run::Smoke).unwrap();
 }

@@ -6,8 +6,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
-
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::IoSliceMut;
@@ -20,8 +18,8 @@ use ldap::{
     Request, ResultCode, Scope, SearchRequest, SelectionBuf,
 };
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
-use support::pando::{Start, command};
-use support::{Pando, SUFFIX, Scratch, positions};
+use test_support::pando::{Start, command};
+use test_support::{Pando, SUFFIX, Scratch, positions};
 
 /// Number of people in the directory, which fill many pages.
 const PEOPLE: usize = 10_000;

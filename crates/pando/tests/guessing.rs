@@ -3,13 +3,11 @@
 //! This is a separate test binary: its binds must arrive while others of them wait, and a busy machine prevents that.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
-
 use client::Connection;
 use ldap::{Authentication, BindRequest, ChangeOperation, Controls, MessageId, Request, ResultCode};
-use support::pando::Start;
-use support::tree::{person_dn, plant, replace};
-use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, Scratch};
+use test_support::pando::Start;
+use test_support::tree::{person_dn, plant, replace};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, Scratch};
 
 const ANNA: &str = "uid=anna,ou=people,dc=example,dc=com";
 

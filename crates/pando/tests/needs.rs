@@ -5,14 +5,12 @@
 //! another test still has one of them open for writing.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
-
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use support::Scratch;
+use test_support::Scratch;
 
 /// Tools that every machine has.
 const TOOLS: [&str; 9] = ["awk", "cp", "env", "grep", "head", "mkdir", "sed", "sh", "sort"];

@@ -9,7 +9,7 @@ use ldap::{
 };
 
 use crate::data::{MANY, PERSON, PERSON_PASSWORD};
-use crate::support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX};
 
 /// Returns the message with a number, from 0, or `None` after the last message.
 pub(super) type Messages = Box<dyn Fn(usize) -> Option<Vec<u8>>>;

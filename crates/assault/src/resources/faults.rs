@@ -14,9 +14,9 @@ use super::{Tally, each_in_turn};
 use crate::plan::Plan;
 use crate::process::wait_until;
 use crate::report::Finding;
-use crate::support::pando::{Pando, Start};
-use crate::support::writers::{Writer, plant_suffix};
-use crate::support::{SUFFIX, Scratch};
+use test_support::pando::{Pando, Start};
+use test_support::writers::{Writer, plant_suffix};
+use test_support::{SUFFIX, Scratch};
 
 const EIO: i32 = 5;
 const EAGAIN: i32 = 11;
@@ -210,7 +210,7 @@ fn write_meanwhile(pando: &Pando, writer: &mut Writer, bulk: &mut Connection, sw
     std::thread::scope(|scope| {
         scope.spawn(move || writer.write_until_refused(address, &sender));
         // The writer is bound and working when the fault begins.
-        receiver.recv_timeout(crate::support::DEADLINE).unwrap();
+        receiver.recv_timeout(test_support::DEADLINE).unwrap();
         fs::write(switch, "").unwrap();
         let started = Instant::now();
         let (filling, mut acknowledged) = ("x".repeat(FILLING), Vec::new());

@@ -8,9 +8,9 @@ use super::{ask, get};
 use crate::data::{PERSON, PERSON_PASSWORD};
 use crate::horde::hostile_source;
 use crate::report::Finding;
-use crate::support::http::{Answer, Browser, console_address, quoted};
-use crate::support::pando::Pando;
-use crate::support::{ADMIN_DN, ADMIN_PASSWORD};
+use test_support::http::{Answer, Browser, console_address, quoted};
+use test_support::pando::Pando;
+use test_support::{ADMIN_DN, ADMIN_PASSWORD};
 
 /// Values that would end a tag, an attribute, a header, a filter, a DN or a path if they were not escaped.
 const HOSTILE: [&str; 12] = [

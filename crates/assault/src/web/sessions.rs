@@ -5,9 +5,9 @@ use powercut::Fault;
 use super::CONSOLE;
 use crate::data::{PERSON, PERSON_PASSWORD};
 use crate::report::Finding;
-use crate::support::Scratch;
-use crate::support::http::Browser;
-use crate::support::pando::Start;
+use test_support::Scratch;
+use test_support::http::Browser;
+use test_support::pando::Start;
 
 /// Seconds without a request after which a session ends: see `console/src/limits.rs`.
 const IDLE: u32 = 15 * 60;

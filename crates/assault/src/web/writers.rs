@@ -9,9 +9,9 @@ use super::{BROWSER_MAX, CONSOLE, ask, form};
 use crate::bystander::ms;
 use crate::data::{PERSON, PERSON_PASSWORD};
 use crate::report::Finding;
-use crate::support::http::{Browser, quoted};
-use crate::support::pando::Start;
-use crate::support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
+use test_support::http::{Browser, quoted};
+use test_support::pando::Start;
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
 
 /// Time of each sync of the slow writer.
 const SLOW: Duration = Duration::from_secs(2);

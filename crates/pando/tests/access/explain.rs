@@ -1,12 +1,10 @@
 //! Explanations of access: `pando access explain`, the Get Effective Rights control, and refusals that name the rule.
 
-use crate::support;
-
 use ldap::ChangeOperation;
-use support::clients::{Run, run};
-use support::pando::command;
-use support::tree::{person_dn, plant};
-use support::{ADMIN_DN, Pando, SUFFIX, Scratch};
+use test_support::clients::{Run, run};
+use test_support::pando::command;
+use test_support::tree::{person_dn, plant};
+use test_support::{ADMIN_DN, Pando, SUFFIX, Scratch};
 
 const GROUP: &str = "cn=staff,ou=groups,dc=example,dc=com";
 

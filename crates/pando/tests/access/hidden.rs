@@ -7,8 +7,8 @@
 
 use std::time::Duration;
 
-use crate::hidden_data::{Done, run};
-use crate::support::{rounds, seed};
+use test_support::hidden_data::{Done, run};
+use test_support::{rounds, seed};
 
 use directory::controls::SUPPORTED_CONTROLS;
 use directory::virtual_entries::SUPPORTED_EXTENSIONS;

@@ -1,25 +1,23 @@
 //! Access rules rehearsed on the operations of an audit trail. The predictions are compared with the rights that
 //! clients have once the rules are in force.
 
-use crate::support;
-
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use client::Connection;
 use ldap::{ChangeOperation, Control, ControlsBuf, Scope};
 use serde_json::Value;
-use support::clients::Run;
-use support::pando::command;
-use support::tree::{add_person, person_dn, plant, set_password};
-use support::{ADMIN_DN, Pando, SUFFIX, Scratch};
+use test_support::clients::Run;
+use test_support::pando::command;
+use test_support::tree::{add_person, person_dn, plant, set_password};
+use test_support::{ADMIN_DN, Pando, SUFFIX, Scratch};
 
 /// Starts a server that keeps an audit trail.
 fn start(scratch: &Scratch) -> Pando {
     let folder = scratch.join("trail");
     let text = format!("admin_dn = \"{ADMIN_DN}\"\n[audit]\nfolder = \"{}\"\n", folder.display());
     let node = scratch.write("node.toml", text);
-    support::pando::Start::new(scratch).arguments(&["--node", node.to_str().unwrap()]).ready()
+    test_support::pando::Start::new(scratch).arguments(&["--node", node.to_str().unwrap()]).ready()
 }
 
 fn rules_file(scratch: &Scratch, rules: &[&str]) -> PathBuf {

@@ -1,17 +1,15 @@
 //! Access rules in the settings, with OpenLDAP's clients. `crates/directory/src/access/tests.rs` tests each right.
 
-use crate::support;
-
 use std::fmt::Write as _;
 
 use std::net::SocketAddr;
 
 use client::Connection;
 use ldap::{ChangeOperation, ResultCode, Scope};
-use support::clients::{Run, run};
-use support::pando::{Start, command};
-use support::tree::{add, person_dn, plant, plant_policy, replace};
-use support::{Pando, SUFFIX, Scratch};
+use test_support::clients::{Run, run};
+use test_support::pando::{Start, command};
+use test_support::tree::{add, person_dn, plant, plant_policy, replace};
+use test_support::{Pando, SUFFIX, Scratch};
 
 /// The first rules of the how-to page.
 const RULES: &str = "access_rules = [\n  \

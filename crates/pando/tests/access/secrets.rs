@@ -1,13 +1,11 @@
 //! Secrets of other software in a directory, such as Samba hashes and Kerberos keys. Only the administrator, and
 //! requesters with a rule that names the attribute, can see them by any request.
 
-use crate::support;
-
 use ldap::{ChangeOperation, ResultCode};
-use support::clients::{Run, ldap_utility, run};
-use support::pando::{Start, command};
-use support::tree::{person_dn, plant, replace};
-use support::{Pando, SUFFIX, Scratch};
+use test_support::clients::{Run, ldap_utility, run};
+use test_support::pando::{Start, command};
+use test_support::tree::{person_dn, plant, replace};
+use test_support::{Pando, SUFFIX, Scratch};
 
 /// The attribute types with their official OIDs, as in the schemas of Samba and MIT Kerberos.
 const SCHEMA: &str = "attributetype ( 1.3.6.1.4.1.7165.2.1.25 NAME 'sambaNTPassword' EQUALITY caseIgnoreIA5Match \

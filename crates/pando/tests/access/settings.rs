@@ -1,10 +1,8 @@
 //! Access rules before and after they are in force: expectations, rehearsal, versions.
 
-use crate::support;
-
-use support::pando::command;
-use support::tree::{person_dn, plant};
-use support::{Pando, SUFFIX, Scratch};
+use test_support::pando::command;
+use test_support::tree::{person_dn, plant};
+use test_support::{Pando, SUFFIX, Scratch};
 
 /// Writes a settings file with these rules and expectations, and returns its path.
 fn settings(scratch: &Scratch, name: &str, rules: &[&str], expectations: &[&str]) -> String {

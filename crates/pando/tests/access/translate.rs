@@ -1,18 +1,16 @@
 //! Access rules of other servers: `pando access translate`, and a comparison of Debian's slapd under its own clauses
 //! with Pando under the translated rules.
 
-use crate::support;
-
 use bench::peers::Amendments;
 use client::Connection;
 use ldap::ChangeOperation;
-use support::access_requests::{
+use test_support::access_requests::{
     AccessRequest, VisibleNames, ask_both, fill, put_in_force, rules_of, translate,
 };
-use support::ds389::RunningDs389;
-use support::slapd::Slapd;
-use support::tree::person_dn;
-use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
+use test_support::ds389::RunningDs389;
+use test_support::slapd::Slapd;
+use test_support::tree::person_dn;
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
 #[test]
 fn clauses_of_openldap_become_rules_or_are_named() {

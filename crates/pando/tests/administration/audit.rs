@@ -1,8 +1,6 @@
 //! The audit trail, as its readers see it. It contains every operation with its identity and without passwords, it
 //! lacks no acknowledged change after a failure, and a full disk has the configured effect.
 
-use crate::support;
-
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -14,12 +12,12 @@ use client::Connection;
 use ldap::{ChangeOperation, Control, ControlsBuf, ResultCode, Scope};
 use powercut::PowerCut;
 use serde_json::Value;
-use support::clients::ldap_utility;
-use support::cluster::until;
-use support::pando::{Start, command};
-use support::transactions;
-use support::tree::{add, person_dn, plant, replace};
-use support::{ADMIN_DN, ADMIN_PASSWORD, DEADLINE, Pando, SUFFIX, Scratch};
+use test_support::clients::ldap_utility;
+use test_support::cluster::until;
+use test_support::pando::{Start, command};
+use test_support::transactions;
+use test_support::tree::{add, person_dn, plant, replace};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, DEADLINE, Pando, SUFFIX, Scratch};
 
 /// Starts a server whose node file has this `[audit]` table, with the trail in the folder `trail` next to the data.
 fn start(scratch: &Scratch, table: &str) -> Start {
@@ -32,7 +30,7 @@ fn folder(scratch: &Scratch) -> PathBuf {
     scratch.join("trail")
 }
 
-fn audit(scratch: &Scratch, arguments: &[&str]) -> support::clients::Run {
+fn audit(scratch: &Scratch, arguments: &[&str]) -> test_support::clients::Run {
     let folder = folder(scratch);
     let mut all = vec!["audit"];
     all.extend(arguments);
@@ -408,7 +406,7 @@ fn ask_server(
     server: &Pando,
     (dn, password): (&str, &str),
     more: &[&str],
-) -> support::clients::Run {
+) -> test_support::clients::Run {
     let (url, file) = (format!("ldap://{}", server.address()), scratch.write("password", password));
     let fixed = ["audit", "--url", &url, "--bind-dn", dn, "--password-file", file.to_str().unwrap()];
     command(&[&fixed[..], more].concat(), None)
@@ -571,7 +569,7 @@ fn no_acknowledged_change_is_missing_after_kill_9() {
 /// A power cut loses whatever neither the data nor the trail had synced.
 #[test]
 fn no_acknowledged_change_is_missing_after_a_power_cut() {
-    let mut random = fastrand::Rng::with_seed(support::seed());
+    let mut random = fastrand::Rng::with_seed(test_support::seed());
     let scratch = Scratch::new("audit-power");
     let in_data = |scratch: &Scratch| start_in(scratch, &scratch.join("data/trail"));
     let pando = in_data(&scratch).ready();
@@ -751,7 +749,8 @@ fn changes_after_a_restored_backup_are_recorded() {
     plant_suffix(&mut pando.administrator());
     assert!(pando.stop().success());
     let (data, backup) = (Pando::data(&scratch), scratch.join("backup"));
-    support::clients::run("cp", &["-a", data.to_str().unwrap(), backup.to_str().unwrap()], "").expect_code(0);
+    test_support::clients::run("cp", &["-a", data.to_str().unwrap(), backup.to_str().unwrap()], "")
+        .expect_code(0);
     let unit = [("objectClass", "organizationalUnit")];
     let pando = start(&scratch, "").ready();
     for number in 0..5 {

@@ -1,14 +1,12 @@
 //! Output whose reader stops before the end, as in `pando index list | head -1`. Commands must not panic because they
 //! cannot print, and neither must the threads of a server whose log has lost its reader.
 
-use crate::support;
-
 use std::process::{Command, Stdio};
 
 use ldap::Scope;
-use support::pando::{PROGRAM, Start};
-use support::tree::{add_person, plant};
-use support::{Pando, SUFFIX, Scratch};
+use test_support::pando::{Start, program};
+use test_support::tree::{add_person, plant};
+use test_support::{Pando, SUFFIX, Scratch};
 
 /// Returns a pipe whose other end is closed.
 fn closed() -> Stdio {
@@ -19,7 +17,7 @@ fn closed() -> Stdio {
 /// Runs a command whose standard output is a closed pipe. Expects this exit code, and no message about the pipe.
 #[track_caller]
 fn unread(arguments: &[&str], code: i32) {
-    let mut command = Command::new(PROGRAM);
+    let mut command = Command::new(program());
     let output =
         command.args(arguments).stdin(Stdio::null()).stdout(closed()).stderr(Stdio::piped()).output();
     let output = output.unwrap();
@@ -31,7 +29,7 @@ fn unread(arguments: &[&str], code: i32) {
 /// Runs a command whose standard output and standard error are closed pipes. Expects this exit code.
 #[track_caller]
 fn unheard(arguments: &[&str], code: i32) {
-    let mut command = Command::new(PROGRAM);
+    let mut command = Command::new(program());
     let status = command.args(arguments).stdin(Stdio::null()).stdout(closed()).stderr(closed()).status();
     assert_eq!(status.unwrap().code(), Some(code), "pando {}", arguments.join(" "));
 }
@@ -92,7 +90,8 @@ fn commands_end_quietly_when_the_pipe_is_closed() {
 }
 
 fn settings(scratch: &Scratch, data: &str) -> String {
-    let run = support::pando::command(&["export", "--settings-only"], Some(data.as_ref())).expect_code(0);
+    let run =
+        test_support::pando::command(&["export", "--settings-only"], Some(data.as_ref())).expect_code(0);
     scratch.write("settings.toml", run.stdout).to_str().unwrap().to_owned()
 }
 

@@ -2,16 +2,16 @@
 
 use std::path::Path;
 
-use crate::support::clients::{Run, run};
-use crate::support::pando::{PROGRAM, Start};
-use crate::support::{ADMIN_DN, Pando, Scratch};
 use ldap::ResultCode;
+use test_support::clients::{Run, run};
+use test_support::pando::{Start, program};
+use test_support::{ADMIN_DN, Pando, Scratch};
 
 const START_SERVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/container/start-server.sh");
 
 /// Runs the script with this settings file and command.
 fn start(scratch: &Scratch, settings: &Path, command: &[&str]) -> Run {
-    let programs = Path::new(PROGRAM).parent().unwrap().display();
+    let programs = Path::new(program()).parent().unwrap().display();
     let path = std::env::var("PATH").unwrap();
     let variables = [
         format!("PATH={programs}:{path}"),

@@ -1,13 +1,11 @@
 //! Files that declare entries, with `pando plan` and `pando apply`.
 
-use crate::support;
-
 use client::Connection;
 use ldap::ResultCode;
-use support::clients::Run;
-use support::pando::command;
-use support::tree::{add, person_dn, plant, replace};
-use support::{Pando, SUFFIX, Scratch};
+use test_support::clients::Run;
+use test_support::pando::command;
+use test_support::tree::{add, person_dn, plant, replace};
+use test_support::{Pando, SUFFIX, Scratch};
 
 const APPLICATIONS: &str = r#"
 owner = "applications"

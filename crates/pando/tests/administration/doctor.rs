@@ -1,14 +1,12 @@
 //! `pando doctor` and `pando support`.
 
-use crate::support;
-
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 
-use support::clients::run;
-use support::pando::{PROGRAM, Start, command};
-use support::{Pando, Scratch};
+use test_support::clients::run;
+use test_support::pando::{Start, command, program};
+use test_support::{Pando, Scratch};
 
 fn findings(lines: &str) -> Vec<(String, String, String)> {
     let read = |line| serde_json::from_str::<serde_json::Value>(line).unwrap();
@@ -55,7 +53,7 @@ fn a_path_may_be_any_bytes() {
     command(&["import", "--suffix", "dc=example,dc=org", "/dev/null"], Some(&data));
     let words = ["support", "--json", "--data"].map(OsStr::new);
     let words = [&words[..], &[data.as_os_str(), OsStr::new("-o"), bundle.as_os_str()]].concat();
-    run(PROGRAM, &words, "").expect_code(0).expect_output("\u{fffd}.tar");
+    run(program(), &words, "").expect_code(0).expect_output("\u{fffd}.tar");
     assert!(bundle.exists());
 }
 

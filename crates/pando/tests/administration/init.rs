@@ -1,15 +1,13 @@
 //! `pando init`: a server works with the files that it writes.
 
-use crate::support;
-
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use client::Connection;
 use ldap::{ResultCode, Scope};
-use support::clients::Run;
-use support::pando::{Start, command};
-use support::{Pando, Scratch};
+use test_support::clients::Run;
+use test_support::pando::{Start, command};
+use test_support::{Pando, Scratch};
 
 fn init(folder: &Path, arguments: &[&str]) -> Run {
     let all = [&["init", folder.to_str().unwrap(), "--yes", "--listen", "ldap://127.0.0.1:0"], arguments];

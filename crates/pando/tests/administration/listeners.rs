@@ -1,16 +1,14 @@
 //! Listeners with separate rules: which requests each accepts without TLS, and which kinds of bind.
 
-use crate::support;
-
 use std::net::SocketAddr;
 use std::time::Instant;
 
 use client::{Connection, Tls};
 use ldap::{ResultCode, Scope};
 use rustix::process::Signal;
-use support::pando::{ServiceManager, Start};
-use support::tree::{person_dn, plant};
-use support::{ADMIN_DN, ADMIN_PASSWORD, DEADLINE, Pando, SUFFIX, Scratch};
+use test_support::pando::{ServiceManager, Start};
+use test_support::tree::{person_dn, plant};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, DEADLINE, Pando, SUFFIX, Scratch};
 
 const RULES: &str = r#"
 [[listener]]

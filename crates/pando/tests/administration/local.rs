@@ -1,17 +1,15 @@
 //! Unix domain sockets: which users may connect, which are the administrator without a password, and when the socket
 //! file is created, replaced and removed.
 
-use crate::support;
-
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use client::Connection;
 use ldap::{ResultCode, ServerUrl};
-use support::clients::{Run, run};
-use support::pando::Start;
-use support::tree::plant;
-use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
+use test_support::clients::{Run, run};
+use test_support::pando::Start;
+use test_support::tree::plant;
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
 fn socket(scratch: &Scratch) -> PathBuf {
     Pando::data(scratch).join("pando.sock")
@@ -197,7 +195,7 @@ fn a_second_server_is_kept_out_without_the_lock_file() {
         let (status, said) = Start::bare(&scratch, data.to_str().unwrap()).refused();
         assert_eq!(status.code(), Some(3), "{said}");
         for command in [&["compact"][..], &["import", "--suffix", SUFFIX, ldif.to_str().unwrap()]] {
-            support::pando::command(command, Some(data)).expect_code(3);
+            test_support::pando::command(command, Some(data)).expect_code(3);
         }
     };
     std::fs::remove_file(data.join("lock")).unwrap();
@@ -217,11 +215,11 @@ fn a_second_server_is_kept_out_without_the_lock_file() {
     // The first server continues, and the changes that it acknowledges stay.
     let mut administrator = pando.connect();
     assert!(administrator.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
-    support::tree::add_person(&mut administrator, "carla");
+    test_support::tree::add_person(&mut administrator, "carla");
     assert!(pando.stop().success());
     let again = ["--suffix", SUFFIX, "--admin-dn", ADMIN_DN];
     let pando = Start::bare(&scratch, moved.to_str().unwrap()).arguments(&again).ready();
-    assert!(pando.administrator().entry(&support::tree::person_dn("carla"), &[]).unwrap().is_some());
+    assert!(pando.administrator().entry(&test_support::tree::person_dn("carla"), &[]).unwrap().is_some());
     assert!(pando.stop().success());
 }
 
@@ -238,8 +236,8 @@ fn only_the_last_folder_of_the_data_is_created() {
     }
     let ldif = scratch.write("one.ldif", format!("dn: {SUFFIX}\nobjectClass: domain\ndc: example\n"));
     let import = ["import", "--suffix", SUFFIX, ldif.to_str().unwrap()];
-    support::pando::command(&import, Some(&above.join("data"))).expect_error("there is no directory");
+    test_support::pando::command(&import, Some(&above.join("data"))).expect_error("there is no directory");
     assert!(!above.exists());
     std::fs::create_dir(&above).unwrap();
-    support::pando::command(&import, Some(&above.join("data"))).expect_code(0);
+    test_support::pando::command(&import, Some(&above.join("data"))).expect_code(0);
 }

@@ -1,7 +1,7 @@
 //! The manual pages and completions that the package contains.
 
-use crate::support::Scratch;
-use crate::support::pando::command;
+use test_support::Scratch;
+use test_support::pando::command;
 
 /// Returns the long options that a help text lists.
 fn options(help: &str) -> Vec<&str> {

@@ -1,19 +1,17 @@
 //! Metrics over HTTP: their values, who may read them, and what hostile clients can do.
 
-use crate::support;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use ldap::{ResultCode, Scope};
 use rustix::process::Signal;
-use support::clients::{repository, run};
-use support::cluster::until;
-use support::metrics::{self, address, exchange, expect_documented, page, value};
-use support::pando::Start;
-use support::tree::plant;
-use support::{ADMIN_DN, ADMIN_PASSWORD, DEADLINE, Pando, SUFFIX, Scratch};
+use test_support::clients::{repository, run};
+use test_support::cluster::until;
+use test_support::metrics::{self, address, exchange, expect_documented, page, value};
+use test_support::pando::Start;
+use test_support::tree::plant;
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, DEADLINE, Pando, SUFFIX, Scratch};
 
 /// Starts a server that serves metrics and has these additional lines in its node file.
 fn start(scratch: &Scratch, more: &str) -> Pando {

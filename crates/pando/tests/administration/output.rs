@@ -1,18 +1,16 @@
 //! `--json` and `--quiet`: commands print the members that their help lists, and no others.
 
-use crate::support;
-
 use std::path::Path;
 
 use serde_json::Value;
-use support::clients::{Run, run};
-use support::pando::{PROGRAM, Start, command};
-use support::{Pando, Scratch};
+use test_support::clients::{Run, run};
+use test_support::pando::{Start, command, program};
+use test_support::{Pando, Scratch};
 
 /// Returns the members that the help of a command lists: all words in backquotes.
 fn documented(verb: &str) -> Vec<String> {
     let words: Vec<&str> = verb.split(' ').chain(["--help"]).collect();
-    let help = run(PROGRAM, &words, "").expect_code(0).stdout;
+    let help = run(program(), &words, "").expect_code(0).stdout;
     let (_, members) =
         help.split_once("Members of the objects of --json:").unwrap_or_else(|| panic!("{help}"));
     members.split('`').skip(1).step_by(2).map(str::to_owned).collect()
@@ -30,7 +28,7 @@ impl Desk {
             line.split_whitespace().map(|word| word.strip_prefix('@').map_or_else(|| word.to_owned(), at));
         let words: Vec<String> = words.collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        run(PROGRAM, &words, input)
+        run(program(), &words, input)
     }
 
     /// Runs `verb` with `--json`. Expects at least one line, and only members that the help lists.

@@ -1,8 +1,6 @@
 //! Privileges of the server process: the user that it switches to, core dumps, permissions of its files, and the
 //! sandbox of the shipped systemd unit.
 
-use crate::support;
-
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, chown};
 use std::os::unix::process::ExitStatusExt as _;
@@ -11,11 +9,11 @@ use std::process::Command;
 
 use rcgen::{CertificateParams, KeyPair};
 use rustix::process::Signal;
-use support::clients::run;
-use support::pando::{ServiceManager, Start, command};
-use support::root::was_run_as_root;
-use support::tree::{person_dn, plant};
-use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
+use test_support::clients::run;
+use test_support::pando::{ServiceManager, Start, command};
+use test_support::root::was_run_as_root;
+use test_support::tree::{person_dn, plant};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
 /// Id of the unprivileged user.
 const UNPRIVILEGED_ID: u32 = 65_534;

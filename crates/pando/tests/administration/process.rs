@@ -1,13 +1,11 @@
 //! The server process, as an operator and a service manager see it: signals, notifications, the log.
 
-use crate::support;
-
 use ldap::Scope;
 use rustix::process::Signal;
-use support::cluster::until;
-use support::pando::{PROGRAM, ServiceManager, Start};
-use support::tree::{person_dn, plant};
-use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
+use test_support::cluster::until;
+use test_support::pando::{ServiceManager, Start, program};
+use test_support::tree::{person_dn, plant};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
 #[test]
 fn a_reload_applies_what_it_can_and_notifies_the_service_manager() {
@@ -25,7 +23,7 @@ fn a_reload_applies_what_it_can_and_notifies_the_service_manager() {
         .ready();
     assert_eq!(manager.next_line(), "READY=1");
     plant(&mut pando.administrator());
-    let search = |pando: &support::Pando| {
+    let search = |pando: &test_support::Pando| {
         pando.administrator().search(SUFFIX, Scope::WholeSubtree, "(uid=anna)", &["1.1"]).unwrap();
     };
     search(&pando);
@@ -156,7 +154,7 @@ fn a_command_ignores_what_it_was_started_to_ignore() {
         entries.map(|entry| entry.unwrap().metadata().map_or(0, |metadata| metadata.len())).sum::<u64>()
     };
     let mut command = std::process::Command::new("nohup")
-        .arg(PROGRAM)
+        .arg(program())
         .args(["generate", "people", "--entries", "4000000000", "-o", file.to_str().unwrap()])
         .stdin(std::process::Stdio::null())
         .stdout(std::process::Stdio::null())
@@ -190,7 +188,7 @@ fn an_interrupted_command_leaves_no_unfinished_file() {
         let mut command = std::process::Command::new("env")
             .args([
                 "--default-signal",
-                PROGRAM,
+                program(),
                 "generate",
                 "people",
                 "--entries",

@@ -5,18 +5,16 @@
 //! Clear passwords may appear nowhere, and neither may secrets in files of the node: keys, tokens, credentials for
 //! other servers.
 
-use crate::support;
-
 use std::fs;
 use std::path::Path;
 
-use support::clients::run;
-use support::cluster::until;
-use support::http::{Browser, get, quoted};
-use support::metrics::{address, exchange};
-use support::pando::{PROGRAM, Start, command};
-use support::tree::{add_person, bind, person_dn, plant, plant_policy, set_password};
-use support::{ADMIN_DN, Pando, SUFFIX, Scratch};
+use test_support::clients::run;
+use test_support::cluster::until;
+use test_support::http::{Browser, get, quoted};
+use test_support::metrics::{address, exchange};
+use test_support::pando::{Start, command, program};
+use test_support::tree::{add_person, bind, person_dn, plant, plant_policy, set_password};
+use test_support::{ADMIN_DN, Pando, SUFFIX, Scratch};
 
 const ADMINISTRATOR: &str = "pl4nted-administrator";
 const USER: &str = "pl4nted-of-anna";
@@ -181,7 +179,7 @@ fn follower(source: &Pando, seen: &mut Seen) {
     command(&["backup", "make", &backup], Some(&data)).expect_code(0);
     seen.backup(Path::new(&backup));
     let bundle = scratch.join("bundle.tar").to_str().unwrap().to_owned();
-    let made = run(PROGRAM, &["support", "--data", data.to_str().unwrap(), "-o", &bundle], "");
+    let made = run(program(), &["support", "--data", data.to_str().unwrap(), "-o", &bundle], "");
     made.expect_code(0);
     seen.add("bundle of the copy", String::from_utf8_lossy(&fs::read(&bundle).unwrap()));
     seen.add("log of the copy", copy.log());

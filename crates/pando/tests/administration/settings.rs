@@ -1,14 +1,12 @@
 //! Changes of directory-wide settings with `pando plan`, `apply` and `export --settings-only`.
 
-use crate::support;
-
 use std::time::Instant;
 
 use ldap::Scope;
-use support::clients::{Run, ldap_utility};
-use support::pando::{Start, command};
-use support::tree::{add_person, person_dn, plant};
-use support::{DEADLINE, Pando, SUFFIX, Scratch};
+use test_support::clients::{Run, ldap_utility};
+use test_support::pando::{Start, command};
+use test_support::tree::{add_person, person_dn, plant};
+use test_support::{DEADLINE, Pando, SUFFIX, Scratch};
 
 /// An attribute type that the shipped schema lacks.
 const COLOUR: &str = "attributetype ( 1.3.6.1.4.1.32473.1 NAME 'colour' EQUALITY caseIgnoreMatch\n  \
@@ -284,12 +282,12 @@ fn a_directory_that_is_served_is_changed_by_its_server() {
 
     // Over the network, only the administrator may apply settings, after a bind.
     let url = format!("ldap://{}", pando.address());
-    let password = scratch.write("password", support::ADMIN_PASSWORD);
+    let password = scratch.write("password", test_support::ADMIN_PASSWORD);
     let file = scratch.write("settings.toml", text.replace("size_limit = 3", "size_limit = 4"));
     let apply =
         |more: &[&str]| command(&[&["apply", "--url", &url, file.to_str().unwrap()], more].concat(), None);
     apply(&[]).expect_code(1).expect_error("insufficientAccessRights");
-    let bound = ["--bind-dn", support::ADMIN_DN, "--password-file", password.to_str().unwrap()];
+    let bound = ["--bind-dn", test_support::ADMIN_DN, "--password-file", password.to_str().unwrap()];
     apply(&bound).expect_code(0).expect_output("changes limits.size_limit from 3 to 4\napplied\n");
     let reply = pando.administrator().extended("1.3.6.1.4.1.99999.5.1", None).unwrap();
     assert_eq!(reply.outcome.code, ldap::ResultCode::PROTOCOL_ERROR);
@@ -335,7 +333,7 @@ fn the_settings_must_name_an_existing_policy() {
     assert!(run.stderr.contains("pwdCheckModule has no effect"), "{run}");
     with_file(&scratch, "plan", &named(&policy)).expect_code(0).expect_output("no change");
     // A server reports ineffective parts of a policy in its log and in cn=monitor.
-    let pando = Start::bare(&scratch, "data").arguments(&["--admin-dn", support::ADMIN_DN]).ready();
+    let pando = Start::bare(&scratch, "data").arguments(&["--admin-dn", test_support::ADMIN_DN]).ready();
     let mut administrator = pando.administrator();
     let failing = |administrator: &mut client::Connection| {
         let dn = "cn=Failing,cn=Password Policies,cn=monitor";
@@ -394,7 +392,7 @@ fn the_valid_part_of_an_imported_policy_is_enforced() {
     {
         assert!(run.stderr.contains(what), "{what}: {run}");
     }
-    let pando = Start::bare(&scratch, "data").arguments(&["--admin-dn", support::ADMIN_DN]).ready();
+    let pando = Start::bare(&scratch, "data").arguments(&["--admin-dn", test_support::ADMIN_DN]).ready();
     let mut administrator = pando.administrator();
     let mut add = |password: &str| {
         let attributes = [("objectClass", "person"), ("cn", "a"), ("sn", "a"), ("userPassword", password)];

@@ -1,10 +1,8 @@
 //! DIT content rules, name forms and structure rules, tested with the real server: schema files, plan, import, clients.
 
-use crate::support;
-
-use support::clients::ldap_utility;
-use support::pando::command;
-use support::{Pando, SUFFIX, Scratch};
+use test_support::clients::ldap_utility;
+use test_support::pando::command;
+use test_support::{Pando, SUFFIX, Scratch};
 
 const RULES: &str = "ditcontentrule ( 2.5.6.6 NAME 'people' NOT seeAlso )\n\
                      nameform ( 1.3.6.1.4.1.32473.5.1 NAME 'domainForm' OC domain MUST dc )\n\

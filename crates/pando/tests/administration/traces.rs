@@ -1,16 +1,14 @@
 //! Traces of operations, as a receiver of the OpenTelemetry protocol sees them.
 
-use crate::support;
-
 use std::net::TcpListener;
 
 use ldap::ResultCode;
-use support::clients::run;
-use support::cluster::until;
-use support::collector::{Collector, attribute, is_of};
-use support::pando::Start;
-use support::tree::{add_person, bind, person_dn, plant, plant_policy, replace, set_password};
-use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
+use test_support::clients::run;
+use test_support::cluster::until;
+use test_support::collector::{Collector, attribute, is_of};
+use test_support::pando::Start;
+use test_support::tree::{add_person, bind, person_dn, plant, plant_policy, replace, set_password};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
 fn start(scratch: &Scratch, table: &str) -> Pando {
     let node = scratch.write("node.toml", format!("[traces]\n{table}"));
@@ -32,7 +30,7 @@ fn sampled_operations_are_traced_without_values() {
     let missing = format!("uid=nothing-secret,ou=people,{SUFFIX}");
     admin.search(&missing, ldap::Scope::BaseObject, "(objectClass=*)", &[]).unwrap();
 
-    let export = collector.next();
+    let export = collector.next_export();
     assert!(export.head.starts_with("POST /v1/traces HTTP/1.1\r\n"), "{}", export.head);
     let head = export.head.to_lowercase();
     assert!(head.contains("content-type: application/json") && head.contains("x-tenant: trees"), "{head}");

@@ -1,15 +1,13 @@
 //! Uniqueness rules and next numbers on the real server, with simultaneous clients, and the duplicates that commands
 //! report.
 
-use crate::support;
-
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use ldap::{ResultCode, Scope};
-use support::clients::ldap_utility;
-use support::pando::command;
-use support::tree::{plant, replace};
-use support::{Pando, SUFFIX, Scratch};
+use test_support::clients::ldap_utility;
+use test_support::pando::command;
+use test_support::tree::{plant, replace};
+use test_support::{Pando, SUFFIX, Scratch};
 
 const CLIENTS: u32 = 64;
 const VALUES: u32 = 40;

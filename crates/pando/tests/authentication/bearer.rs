@@ -1,17 +1,15 @@
 //! Binds with tokens (OAUTHBEARER), by UnboundID's client and by our own.
 
-use crate::support;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use client::{Connection, Tls};
 use ldap::{ChangeOperation, ResultCode, Scope};
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use sasl::oauth::Bearer;
-use support::clients::{Run, unboundid_jar_tool};
-use support::pando::Start;
-use support::tree::{person_dn, plant, plant_policy, replace};
-use support::{Pando, SUFFIX, Scratch};
+use test_support::clients::{Run, unboundid_jar_tool};
+use test_support::pando::Start;
+use test_support::tree::{person_dn, plant, plant_policy, replace};
+use test_support::{Pando, SUFFIX, Scratch};
 
 const ISSUER: &str = "https://login.example.com";
 
@@ -126,7 +124,7 @@ fn tokens_that_are_no_good_are_refused_in_two_steps() {
     refused(&mut connection, &Bearer::message(&token_of("ghost")));
     // A claim is never read as a DN, whatever it contains.
     refused(&mut connection, &Bearer::message(&token_of(&format!("dn:{}", person_dn("anna")))));
-    refused(&mut connection, &Bearer::message(&token_of(&format!("dn:{}", support::ADMIN_DN))));
+    refused(&mut connection, &Bearer::message(&token_of(&format!("dn:{}", test_support::ADMIN_DN))));
     refused(&mut connection, "n,,\x01auth=\x01\x01");
     // A token gives no right to use another identity.
     refused(&mut connection, &good.replace("n,,", "n,a=u:bert,"));

@@ -1,15 +1,13 @@
 //! Simple binds with names that are not DNs, by common client programs.
 
-use crate::support;
-
 use std::net::SocketAddr;
 
 use client::Connection;
 use ldap::ResultCode;
-use support::clients::run;
-use support::pando::{Start, command};
-use support::tree::{add, person_dn, plant, replace};
-use support::{SUFFIX, Scratch};
+use test_support::clients::run;
+use test_support::pando::{Start, command};
+use test_support::tree::{add, person_dn, plant, replace};
+use test_support::{SUFFIX, Scratch};
 
 #[test]
 fn short_names_bind_by_listener_and_are_audited_by_their_dns() {

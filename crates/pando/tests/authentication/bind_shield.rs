@@ -1,7 +1,5 @@
 //! The effect of a flood of binds on other clients, and the cost of binds with a recently verified password.
 
-use crate::support;
-
 use std::net::{SocketAddr, TcpStream};
 
 use client::Connection;
@@ -10,10 +8,10 @@ use ldap::{
     Request, ResultCode,
 };
 use socket2::{Domain, Socket, Type};
-use support::cluster::until;
-use support::pando::Start;
-use support::tree::{person_dn, plant, plant_policy};
-use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, Scratch};
+use test_support::cluster::until;
+use test_support::pando::Start;
+use test_support::tree::{person_dn, plant, plant_policy};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, Scratch};
 
 fn start(scratch: &Scratch, node: &str) -> Pando {
     let node = scratch.write("node.toml", format!("hash_threads = 1\n{node}"));

@@ -1,18 +1,13 @@
 //! Binds by Kerberos (GSSAPI and GSS-SPNEGO), by OpenLDAP's clients with Cyrus SASL, and by malformed messages. Each
 //! test has a separate realm.
 
-use crate::support;
-
-#[path = "../support/kdc.rs"]
-mod kdc;
-
 use client::Connection;
-use kdc::{HOST, Kdc};
 use ldap::{Authentication, BindRequest, ChangeOperation, Controls, Request, ResultCode, Scope};
-use support::clients::Run;
-use support::pando::Start;
-use support::tree::{person_dn, plant, plant_policy, replace};
-use support::{ADMIN_DN, Pando, SUFFIX, Scratch};
+use test_support::clients::Run;
+use test_support::kdc::{HOST, Kdc};
+use test_support::pando::Start;
+use test_support::tree::{person_dn, plant, plant_policy, replace};
+use test_support::{ADMIN_DN, Pando, SUFFIX, Scratch};
 
 const SERVICE: &str = "ldap/localhost";
 
@@ -99,8 +94,8 @@ fn people_bind_with_tickets() {
     }
     assert!(pando.stop().success());
     let trail = scratch.join("trail");
-    let trail = support::clients::run(
-        support::pando::PROGRAM,
+    let trail = test_support::clients::run(
+        test_support::pando::program(),
         &["audit", "--folder", trail.to_str().unwrap(), "--operation", "bind"],
         "",
     );

@@ -3,9 +3,6 @@
 //! One binary, so that it is linked once and tests that wait do so at the same time.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod bearer;
 mod bind_names;
 mod bind_shield;

@@ -1,7 +1,5 @@
 //! Passwords that another service verifies: a second Pando, or Debian's saslauthd, which binds to that Pando.
 
-use crate::support;
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
@@ -9,10 +7,10 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use ldap::{ChangeOperation, ResultCode};
-use support::clients::run;
-use support::pando::Start;
-use support::tree::{bind, person_dn, plant, plant_policy, set_password};
-use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
+use test_support::clients::run;
+use test_support::pando::Start;
+use test_support::tree::{bind, person_dn, plant, plant_policy, set_password};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
 /// Starts a server that verifies the passwords of anna and bert at the server with this URL.
 fn start(scratch: &Scratch, url: &str, authorities: &str) -> Pando {
@@ -105,7 +103,7 @@ fn the_other_server_says_whether_a_password_is_right() {
     // is stored.
     let mut connection = pando.connect();
     assert!(connection.bind(&person_dn("anna"), "anna-secret").unwrap().is_success());
-    assert!(connection.bind(support::ADMIN_DN, support::ADMIN_PASSWORD).unwrap().is_success());
+    assert!(connection.bind(test_support::ADMIN_DN, test_support::ADMIN_PASSWORD).unwrap().is_success());
     let note: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "description", &["x"])];
     assert!(connection.modify(&person_dn("anna"), note).unwrap().is_success());
     for _ in 0..2 {

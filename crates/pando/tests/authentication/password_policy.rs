@@ -2,18 +2,16 @@
 //!
 //! The clock is not changed. Instead, events in the past are imported with their times.
 
-use crate::support;
-
 use client::{Connection, Entry};
 use ldap::oids::{MODIFY_PASSWORD, PASSWORD_EXPIRED, PASSWORD_EXPIRING, PASSWORD_POLICY};
 use ldap::{
     Authentication, BindRequest, ChangeOperation, ChangesBuf, CompareRequest, Control, ControlsBuf,
     ModifyRequest, PasswordModify, PolicyError, PolicyResponse, PolicyWarning, Request, ResultCode, Scope,
 };
-use support::clients::{run, unboundid_jar_tool};
-use support::pando::{Start, command};
-use support::tree::person_dn;
-use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
+use test_support::clients::{run, unboundid_jar_tool};
+use test_support::pando::{Start, command};
+use test_support::tree::person_dn;
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
 const POLICY: &str = "cn=default,ou=policies,dc=example,dc=com";
 const LONG_AGO: &str = "20200101000000Z";

@@ -1,8 +1,6 @@
 //! The state of accounts, for their administrators: the Password Policy State operation and the account usability
 //! control, with UnboundID's clients and our own.
 
-use crate::support;
-
 use client::Connection;
 use ldap::oids::{ACCOUNT_USABILITY, PASSWORD_STATE};
 use ldap::state_operation::{ADD_FAILURE, CLEAR_FAILURES, SET_DISABLED, SET_LAST_LOGIN};
@@ -10,9 +8,9 @@ use ldap::{
     AccountUsability, ChangeOperation, Control, ControlsBuf, FilterBuf, Request, Response, ResultCode, Scope,
     SearchRequest, SelectionBuf, StateOperation, Unusable, encode_password_state,
 };
-use support::clients::{Run, unboundid_jar_tool, unboundid_tool};
-use support::tree::{bind, person_dn, plant, plant_policy, replace};
-use support::{Pando, SUFFIX, Scratch};
+use test_support::clients::{Run, unboundid_jar_tool, unboundid_tool};
+use test_support::tree::{bind, person_dn, plant, plant_policy, replace};
+use test_support::{Pando, SUFFIX, Scratch};
 
 /// Starts a server with anna and bert under this policy.
 fn start(scratch: &Scratch, policy: &[(&str, &str)]) -> Pando {
@@ -30,8 +28,9 @@ fn manage(pando: &Pando, name: &str, what: &[&str]) -> Run {
     let dn = person_dn(name);
     let arguments = [&["--targetDN", &dn][..], rest].concat();
     let port = pando.address().port().to_string();
-    let bound = ["--hostname", "127.0.0.1", "--port", &port, "--bindDN", support::ADMIN_DN];
-    let all = [&[*command][..], &bound, &["--bindPassword", support::ADMIN_PASSWORD], &arguments].concat();
+    let bound = ["--hostname", "127.0.0.1", "--port", &port, "--bindDN", test_support::ADMIN_DN];
+    let all =
+        [&[*command][..], &bound, &["--bindPassword", test_support::ADMIN_PASSWORD], &arguments].concat();
     unboundid_jar_tool("unboundidds.tools.ManageAccount", &all, "")
 }
 
@@ -162,7 +161,7 @@ fn the_administrator_sets_what_is_on_record() {
     let disable = [operation(SET_DISABLED, &["true"])];
     assert_eq!(state(&mut administrator, &anna, &disable), Err(ResultCode::UNWILLING_TO_PERFORM));
     assert!(state(&mut administrator, &anna, &[]).is_ok());
-    let lock = support::pando::command(&["account", "lock", &anna], Some(&Pando::data(&scratch)));
+    let lock = test_support::pando::command(&["account", "lock", &anna], Some(&Pando::data(&scratch)));
     lock.expect_code(1).expect_error("no password policy governs this entry");
 }
 

@@ -1,14 +1,12 @@
 //! Password changes by the extended operation of RFC 3062, with common clients.
 
-use crate::support;
-
 use client::Connection;
 use ldap::oids::MODIFY_PASSWORD;
 use ldap::{PasswordModify, ResultCode, Scope, decode_generated_password};
-use support::clients::{run, unboundid_jar_tool};
-use support::pando::Start;
-use support::tree::{person_dn, plant};
-use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
+use test_support::clients::{run, unboundid_jar_tool};
+use test_support::pando::Start;
+use test_support::tree::{person_dn, plant};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
 /// Sends a password modify request. Returns the result code, and the password if the server generated one.
 fn modify(connection: &mut Connection, request: PasswordModify<'_>) -> (ResultCode, Option<String>) {

@@ -1,8 +1,6 @@
 //! Requests with another identity: proxied authorization (RFC 4370 and its earlier draft), authorization identities in
 //! SASL, and the authorization identity controls of a bind (RFC 3829).
 
-use crate::support;
-
 use client::Connection;
 use ldap::oids::{
     AUTHORIZATION_IDENTITY_REQUEST, AUTHORIZATION_IDENTITY_RESPONSE, PROXIED_AUTHORIZATION,
@@ -13,10 +11,10 @@ use ldap::{
     ModifyRequest, Request, ResultCode,
 };
 use rustix::process::Signal;
-use support::clients::{Run, run, unboundid_tool};
-use support::pando::Start;
-use support::tree::{person_dn, plant};
-use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
+use test_support::clients::{Run, run, unboundid_tool};
+use test_support::pando::Start;
+use test_support::tree::{person_dn, plant};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
 const START_TLS: &str = "1.3.6.1.4.1.1466.20037";
 const WHO_AM_I: &str = "1.3.6.1.4.1.4203.1.11.3";

@@ -1,7 +1,5 @@
 //! SASL binds with common clients: Cyrus SASL in ldap-utils, and UnboundID.
 
-use crate::support;
-
 use base64::Engine as _;
 use client::{Connection, Tls};
 use data_encoding::HEXLOWER;
@@ -9,10 +7,10 @@ use directory::password::StorageScheme;
 use ldap::{Authentication, BindRequest, ChangeOperation, Controls, Request, Response, ResultCode, Scope};
 use sasl::Hash;
 use sasl::scram::Client;
-use support::clients::{Run, run, unboundid_jar_tool};
-use support::pando::Start;
-use support::tree::{person_dn, plant, plant_policy, replace, set_password};
-use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
+use test_support::clients::{Run, run, unboundid_jar_tool};
+use test_support::pando::Start;
+use test_support::tree::{person_dn, plant, plant_policy, replace, set_password};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
 const ALL: &[&str] = &[
     "EXTERNAL",

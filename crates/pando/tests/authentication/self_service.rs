@@ -9,9 +9,9 @@ use ldap::{
 };
 use ldap::{Control, ControlsBuf, decode_generated_password};
 
-use crate::support::tree::{bind, person_dn, plant, plant_policy, replace, set_password};
-use crate::support::{Pando, SUFFIX, Scratch};
 use crate::totp::{code, present};
+use test_support::tree::{bind, person_dn, plant, plant_policy, replace, set_password};
+use test_support::{Pando, SUFFIX, Scratch};
 
 const WRONG: ResultCode = ResultCode::INVALID_CREDENTIALS;
 const DONE: ResultCode = ResultCode::SUCCESS;

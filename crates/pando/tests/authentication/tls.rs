@@ -1,8 +1,6 @@
 //! TLS from the first octet and by StartTLS, with given and generated certificates, client certificates, and requests
 //! that are refused without TLS.
 
-use crate::support;
-
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
@@ -12,11 +10,11 @@ use client::{Connection, Tls};
 use ldap::{ControlsBuf, ExtendedRequest, Message, MessageId, Request, ResultCode, Scope};
 use rcgen::{DnType, KeyPair};
 use rustix::process::Signal;
-use support::certificates::{Authority, anna};
-use support::clients::{Run, run, unboundid_tool};
-use support::pando::{ServiceManager, Start};
-use support::tree::{person_dn, plant};
-use support::{ADMIN_DN, ADMIN_PASSWORD, DEADLINE, Pando, SUFFIX, Scratch};
+use test_support::certificates::{Authority, anna};
+use test_support::clients::{Run, run, unboundid_tool};
+use test_support::pando::{ServiceManager, Start};
+use test_support::tree::{person_dn, plant};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, DEADLINE, Pando, SUFFIX, Scratch};
 
 /// Starts a server with an ldap:// and an ldaps:// port, and this node file.
 fn start(scratch: &Scratch, node: &str) -> Pando {
@@ -266,7 +264,7 @@ fn nothing_counts_between_start_tls_and_its_handshake() {
 #[test]
 fn certificates_are_swapped_while_the_server_runs() {
     let scratch = Scratch::new("tls-swap");
-    let authorities = [Authority::new(), Authority::new()];
+    let authorities = [Authority::generate(), Authority::generate()];
     let write = |authority: &Authority| {
         let (certificate, key) = authority.issue(&["127.0.0.1"], &[(DnType::CommonName, "server")]);
         scratch.write("certificate.pem", certificate);
@@ -306,7 +304,7 @@ fn certificates_are_swapped_while_the_server_runs() {
 #[test]
 fn files_that_are_of_no_use_are_named_at_the_start() {
     let scratch = Scratch::new("tls-files");
-    let (certificate, _) = Authority::new().issue(&["127.0.0.1"], &[]);
+    let (certificate, _) = Authority::generate().issue(&["127.0.0.1"], &[]);
     scratch.write("certificate.pem", certificate);
     scratch.write("empty.pem", "");
     let check = |node: &str, parts: &[&str]| {
@@ -329,7 +327,7 @@ fn files_that_are_of_no_use_are_named_at_the_start() {
 #[test]
 fn certificates_of_clients_name_their_entries() {
     let scratch = Scratch::new("tls-clients");
-    let authority = Authority::new();
+    let authority = Authority::generate();
     scratch.write("authority.pem", &authority.pem);
     let node = "[tls]\nclient_authorities = \"authority.pem\"\n";
     let file = scratch.write("node.toml", node);
@@ -379,7 +377,7 @@ fn certificates_of_clients_name_their_entries() {
         assert_eq!(refused.code, ResultCode::INVALID_CREDENTIALS, "{refused:?}");
     }
     // A certificate of another authority is refused. Without a certificate, EXTERNAL is not offered.
-    let stranger = with(&anna(), &Authority::new());
+    let stranger = with(&anna(), &Authority::generate());
     let refused = Connection::open_tls(secure_address(&pando), &stranger, "127.0.0.1")
         .and_then(|mut connection| connection.bind_external(None));
     assert!(refused.is_err(), "{refused:?}");
@@ -476,9 +474,9 @@ fn commands_ask_over_tls() {
     let secure = format!("ldaps://{}", secure_address(&pando));
     for url in [&secure, &format!("ldap://{}", pando.address())] {
         let arguments = [&["export", "--url", url], &bind[..], &trust[..]].concat();
-        support::pando::command(&arguments, None).expect_code(0).expect_output("uid: anna");
+        test_support::pando::command(&arguments, None).expect_code(0).expect_output("uid: anna");
     }
     let arguments = [&["export", "--url", &secure], &bind[..]].concat();
-    let refused = support::pando::command(&arguments, None);
+    let refused = test_support::pando::command(&arguments, None);
     assert!(refused.code != Some(0) && refused.stderr.contains("--tls-ca"), "{refused}");
 }

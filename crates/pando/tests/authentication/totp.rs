@@ -1,17 +1,15 @@
 //! Time-based one-time codes after passwords (RFC 6238), with clients that do not support codes.
 
-use crate::support;
-
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use directory::password::totp::{secret_of, secret_text};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use ldap::{Authentication, BindRequest, ChangeOperation, Controls, Request, ResultCode, Scope};
 use sha1::Sha1;
-use support::clients::{run, unboundid_jar_tool};
-use support::pando::{Start, command};
-use support::tree::{bind, person_dn, plant, plant_policy, replace, set_password};
-use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
+use test_support::clients::{run, unboundid_jar_tool};
+use test_support::pando::{Start, command};
+use test_support::tree::{bind, person_dn, plant, plant_policy, replace, set_password};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
 const WRONG: ResultCode = ResultCode::INVALID_CREDENTIALS;
 

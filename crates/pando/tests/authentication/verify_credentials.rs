@@ -5,8 +5,8 @@ use ldap::{Control, ControlsBuf, ResultCode, VerifiedCredentials, VerifyCredenti
 use sasl::Hash;
 use sasl::scram::Client;
 
-use crate::support::tree::{bind, person_dn, plant, plant_policy, replace, set_password};
-use crate::support::{ADMIN_DN, ADMIN_PASSWORD, Pando, Scratch};
+use test_support::tree::{bind, person_dn, plant, plant_policy, replace, set_password};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, Scratch};
 
 const DONE: ResultCode = ResultCode::SUCCESS;
 const WRONG: ResultCode = ResultCode::INVALID_CREDENTIALS;

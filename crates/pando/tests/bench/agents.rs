@@ -1,7 +1,5 @@
 //! A load from several machines: agents are processes of the real binary, and one is killed while it measures.
 
-use crate::support;
-
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
@@ -13,8 +11,8 @@ use bench::driver::{Options, Phase};
 use bench::report::Report;
 use bench::result::{Environment, Load, RunResult};
 use bench::workload::Workload;
-use support::pando::{PROGRAM, Start};
-use support::{ADMIN_PASSWORD, Pando, Scratch};
+use test_support::pando::{Start, program};
+use test_support::{ADMIN_PASSWORD, Pando, Scratch};
 
 const TOKEN: &str = "a secret that both sides know";
 /// Searches a random person by uid, and checks each answer.
@@ -46,7 +44,7 @@ struct AgentProcess {
 impl AgentProcess {
     fn start(scratch: &Scratch) -> AgentProcess {
         let token = scratch.write("token", format!("{TOKEN}\n"));
-        let mut child = Command::new(PROGRAM)
+        let mut child = Command::new(program())
             .args(["bench", "agent", "--listen", "127.0.0.1:0", "--token-file"])
             .arg(token)
             .stdin(Stdio::null())
@@ -81,8 +79,8 @@ fn server(scratch: &Scratch) -> Pando {
         let output = command.stdin(Stdio::null()).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     };
-    run(Command::new(PROGRAM).args(["generate", "oid", "--entries", ENTRIES, "-o"]).arg(&ldif));
-    run(Command::new(PROGRAM).args(["import", "--suffix", "dc=com", "--data"]).arg(&data).arg(&ldif));
+    run(Command::new(program()).args(["generate", "oid", "--entries", ENTRIES, "-o"]).arg(&ldif));
+    run(Command::new(program()).args(["import", "--suffix", "dc=com", "--data"]).arg(&data).arg(&ldif));
     Start::bare(scratch, "data").arguments(&["--suffix", "dc=com", "--anonymous-read"]).ready()
 }
 
@@ -102,7 +100,7 @@ fn two_load_machines_measure_as_one() {
     let agents = [AgentProcess::start(&scratch), AgentProcess::start(&scratch)];
     let workload = scratch.write("search.toml", SEARCH);
     let result = scratch.join("result.json");
-    let output = Command::new(PROGRAM)
+    let output = Command::new(program())
         .args(["bench", "run", "--duration", "2s", "--warmup", "0s", "--entries", ENTRIES, "--workload"])
         .arg(&workload)
         .args(["--target", &format!("ldap://{}", pando.address())])
@@ -197,7 +195,8 @@ fn a_coordinator_without_the_token_gets_nothing() {
     assert!(busy.err().unwrap().to_string().contains("works for another coordinator"));
     drop(first);
     let short = scratch.write("short", "abc");
-    let output = Command::new(PROGRAM).args(["bench", "agent", "--token-file"]).arg(short).output().unwrap();
+    let output =
+        Command::new(program()).args(["bench", "agent", "--token-file"]).arg(short).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(fs::read_to_string(scratch.join("token")).is_ok());
 }

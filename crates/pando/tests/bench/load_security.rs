@@ -1,7 +1,5 @@
 //! The load driver with TLS and SASL, against a server of another project: Debian's slapd.
 
-use crate::support;
-
 use bench::driver::{self, DriveError, Options, Targets};
 use bench::peers::Amendments;
 use bench::result::{OperationKind, RunResult, WorkloadResult, setting};
@@ -10,8 +8,8 @@ use client::{Connection, Tls};
 use std::net::SocketAddr;
 use std::process::Command;
 use std::time::Duration;
-use support::slapd::Slapd;
-use support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
+use test_support::slapd::Slapd;
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
 
 const PEOPLE: u64 = 20;
 
@@ -132,7 +130,7 @@ fn untrusted_servers_are_not_measured() {
     assert!(plain.contains("result code 13"), "{plain}");
     // The command line reports the same error.
     let arguments = ["bench", "run", "people-search", "--target", &secure, "--no-limit"];
-    let output = Command::new(env!("CARGO_BIN_EXE_pando")).args(arguments).output().unwrap();
+    let output = Command::new(test_support::pando::program()).args(arguments).output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("--tls-insecure"), "{output:?}");
 }
@@ -181,7 +179,7 @@ fn binds_by_cram_md5_and_scram_are_those_of_cyrus() {
 fn the_workloads_with_sasl_run_on_slapd_in_a_comparison() {
     let scratch = Scratch::new("load-sasl-peers");
     let output = scratch.join("result.json");
-    let said = Command::new(env!("CARGO_BIN_EXE_pando"))
+    let said = Command::new(test_support::pando::program())
         .args(["bench", "peers", "--peers", "openldap", "--entries", "100", "--rounds", "1", "--no-limit"])
         .args(["--workloads", "m-vault-bind-cram-md5,m-vault-bind-scram", "--clients", "4"])
         .args(["--duration", "500ms", "--warmup", "0", "--server-cpus", "0", "--load-cpus", "0", "--folder"])

@@ -3,13 +3,11 @@
 //!
 //! `./dev test` compares with slapd only; `./dev test-peers` installs the other servers and runs the ignored test too.
 
-use crate::support;
-
 use bench::peers::measure::BULK_LOAD;
 use bench::result::{RunResult, WorkloadResult};
 use std::process::Command;
-use support::Scratch;
-use support::pando::PROGRAM;
+use test_support::Scratch;
+use test_support::pando::program;
 
 const SEARCH: &str = r#"
 title = "Search by uid"
@@ -52,7 +50,7 @@ changes = ["replace description: {random:alphanumeric:20}"]
 #[track_caller]
 fn compare(scratch: &Scratch, arguments: &[&str]) -> (RunResult, String) {
     let output = scratch.join("result.json");
-    let run = Command::new(PROGRAM)
+    let run = Command::new(program())
         .args(["bench", "peers", "--folder"])
         .arg(scratch.path())
         .arg("-o")
@@ -115,7 +113,7 @@ fn a_workload_is_measured_under_settings_too() {
     };
     assert!(result.workloads.iter().all(are_right), "{:?}", result.workloads);
     // Settings of Pando cannot be set on other servers.
-    let refused = Command::new(PROGRAM)
+    let refused = Command::new(program())
         .args(["bench", "peers", "--peers", "openldap", "--workload", &search, "--settings", &rules])
         .output()
         .unwrap();
@@ -137,7 +135,7 @@ fn servers_are_measured_over_tls() {
         let session = measured.server.setting("TLS").expect("what TLS agreed on");
         assert!(session.contains("StartTLS") && session.ends_with("sessions resumed"), "{session}");
     }
-    let refused = Command::new(PROGRAM)
+    let refused = Command::new(program())
         .args(["bench", "peers", "--peers", "opendj", "--start-tls", "--no-limit"])
         .output()
         .unwrap();
@@ -191,7 +189,7 @@ fn a_comparison_goes_on_where_it_was_interrupted() {
     let fresh = scratch.write("fresh.toml", SEARCH.replace("[needs]", "[needs]\nfresh_start = true"));
     let output = scratch.join("result.json");
     let how = |duration: &str| {
-        let mut command = Command::new(PROGRAM);
+        let mut command = Command::new(program());
         command.args([
             "bench",
             "peers",
@@ -268,7 +266,7 @@ fn one_server_goes_through_all_before_the_next() {
     let search = scratch.write("search.toml", SEARCH);
     let output = scratch.join("result.json");
     let run = || {
-        let mut command = Command::new(PROGRAM);
+        let mut command = Command::new(program());
         command.args(["bench", "peers", "--peers", "openldap", "--entries", "100", "--rounds", "2"]);
         command.args([
             "--one-at-a-time",
@@ -318,7 +316,7 @@ fn one_server_goes_through_all_before_the_next() {
 #[test]
 fn a_peer_that_is_not_there_is_in_the_result() {
     let scratch = Scratch::new("peers-missing");
-    let run = Command::new(PROGRAM)
+    let run = Command::new(program())
         .args(["bench", "peers", "--load-only", "--peers", "opendj", "--entries", "10"])
         .args(["--opendj", "/nowhere", "--folder"])
         .arg(scratch.path())

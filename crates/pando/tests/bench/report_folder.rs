@@ -1,18 +1,16 @@
 //! `pando bench report FOLDER`: makes all pages and tables from the results in a folder.
 
-use crate::support;
-
 use std::path::Path;
 
 use bench::result::{Environment, RunResult, WorkloadResult};
-use support::Scratch;
-use support::clients::{self, Run};
-use support::pando::PROGRAM;
+use test_support::Scratch;
+use test_support::clients::{self, Run};
+use test_support::pando::program;
 
 /// Makes the report of one folder in another folder.
 fn report(folder: &Path, output: &Path) -> Run {
     let arguments = ["bench", "report", folder.to_str().unwrap(), "-o", output.to_str().unwrap()];
-    clients::run(PROGRAM, &arguments, "")
+    clients::run(program(), &arguments, "")
 }
 
 #[test]

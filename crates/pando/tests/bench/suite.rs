@@ -1,14 +1,12 @@
 //! `pando bench suite` on the command line: it measures, continues an interrupted run, and reports the goals reached.
 
-use crate::support;
-
 use std::path::{Path, PathBuf};
 
 use bench::suite::Suite;
 use bench::workload::Workload;
-use support::Scratch;
-use support::clients::{self, Run};
-use support::pando::PROGRAM;
+use test_support::Scratch;
+use test_support::clients::{self, Run};
+use test_support::pando::program;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/suites")
@@ -21,7 +19,7 @@ fn suite(scratch: &Scratch, file: &Path, more: &[&str]) -> Run {
     let mut arguments = vec!["bench", "suite", file.to_str().unwrap(), "-o", output.to_str().unwrap()];
     arguments.extend(["--folder", data.to_str().unwrap()]);
     arguments.extend(more);
-    clients::run(PROGRAM, &arguments, "")
+    clients::run(program(), &arguments, "")
 }
 
 #[test]

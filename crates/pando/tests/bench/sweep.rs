@@ -1,17 +1,15 @@
 //! `pando bench sweep`: each step is measured on a separate server, and the report draws the curve.
 
-use crate::support;
-
 use std::process::{Command, Stdio};
 
 use bench::result::{RunResult, SweepAxis, WorkloadResult};
-use support::Scratch;
-use support::pando::PROGRAM;
+use test_support::Scratch;
+use test_support::pando::program;
 
 /// Runs a short sweep. Returns the exit code, the output, and the result of each step.
 fn sweep(scratch: &Scratch, arguments: &[&str]) -> (Option<i32>, String, Vec<WorkloadResult>) {
     let result = scratch.join("sweep.json");
-    let output = Command::new(PROGRAM)
+    let output = Command::new(program())
         .args(["bench", "sweep", "people-search", "--duration", "1s", "--warmup", "0s"])
         .args(["--server-cpus", "0", "--load-cpus", "0", "--folder"])
         .arg(scratch.join(""))
@@ -43,7 +41,7 @@ fn entries_grow_and_the_report_draws_the_curve() {
         assert!(step.server.bulk_load.is_some());
     }
     let page = scratch.join("sweep.html");
-    let mut report = Command::new(PROGRAM);
+    let mut report = Command::new(program());
     report.args(["bench", "report"]).arg(scratch.join("sweep.json")).arg("-o").arg(&page);
     let status = report.stderr(Stdio::null()).status().unwrap();
     assert!(status.success());

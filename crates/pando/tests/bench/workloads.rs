@@ -1,7 +1,5 @@
 //! The load driver's counts compared with those of servers, and every shipped workload against Pando.
 
-use crate::support;
-
 use bench::driver::{self, Options, Targets};
 use bench::peers::Amendments;
 use bench::result::{OperationKind, WorkloadResult};
@@ -12,8 +10,8 @@ use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::process::Command;
 use std::time::Duration;
-use support::slapd::Slapd;
-use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, Scratch};
+use test_support::slapd::Slapd;
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, Scratch};
 
 const PEOPLE: u64 = 100;
 
@@ -134,7 +132,7 @@ fn measure(names: &[&str]) {
     arguments.extend(names);
     arguments.extend(["--serve", "--entries", "500", "--clients", "4", "--duration", "100ms"]);
     arguments.extend(["--warmup", "0", "--pause", "0", "--no-limit"]);
-    let output = Command::new(env!("CARGO_BIN_EXE_pando")).args(&arguments).output().unwrap();
+    let output = Command::new(test_support::pando::program()).args(&arguments).output().unwrap();
     let (said, complaints) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{arguments:?}\n{said}\n{complaints}");

@@ -1,14 +1,12 @@
 //! Rates that load generators report, compared with the server's counts: for the yardstick, a second load generator,
 //! and for `pando bench`.
 
-use crate::support;
-
 use std::process::Command;
 
 use bench::result::RunResult;
 use client::Connection;
-use support::pando::PROGRAM;
-use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
+use test_support::pando::program;
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
 /// Maximum number of requests in flight at the end of a window. Even a slow machine completes a hundred times as many.
 const IN_FLIGHT_MAX: u64 = 64;
@@ -74,7 +72,7 @@ fn pando_bench_counts_what_the_server_counts() {
     plant(&mut administrator);
     let (target, output) = (format!("ldap://{}", pando.address()), scratch.join("result.json"));
     let before = searches(&mut administrator);
-    let run = Command::new(PROGRAM)
+    let run = Command::new(program())
         .args(["bench", "run", "people-search", "--target", &target, "--entries", "10", "--clients", "4"])
         .args([
             "--outstanding",

@@ -2,13 +2,13 @@
 
 use std::time::Instant;
 
-use crate::support::SUFFIX;
-use crate::support::cluster::{Cluster, add, add_unit, figure, read, unit, until};
-use crate::support::collector::{Collector, attribute, is_of};
-use crate::support::metrics;
-use crate::support::pando::{Start, command};
 use ldap::{ChangeOperation, ResultCode, Scope};
 use rustix::process::Signal;
+use test_support::SUFFIX;
+use test_support::cluster::{Cluster, add, add_unit, figure, read, unit, until};
+use test_support::collector::{Collector, attribute, is_of};
+use test_support::metrics;
+use test_support::pando::{Start, command};
 
 #[test]
 fn a_change_on_one_node_is_read_on_all() {

@@ -2,18 +2,18 @@
 
 use std::path::Path;
 
-use crate::support::clients::{Run, run};
-use crate::support::cluster::{Cluster, add, add_unit, figure, read, unit, until};
-use crate::support::pando::PROGRAM;
-use crate::support::{SUFFIX, Scratch};
 use kafka_broker::Brokers;
 use ldap::ResultCode;
+use test_support::clients::{Run, run};
+use test_support::cluster::{Cluster, add, add_unit, figure, read, unit, until};
+use test_support::pando::program;
+use test_support::{SUFFIX, Scratch};
 
 const START_NODE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/compose/start-node.sh");
 
 /// Runs the script of a node's container, with a command that only reports that it was reached.
 fn start(cluster: &Cluster, node: u32, first: &str) -> Run {
-    let programs = Path::new(PROGRAM).parent().unwrap().display();
+    let programs = Path::new(program()).parent().unwrap().display();
     let path = std::env::var("PATH").unwrap();
     let variables = [
         format!("PATH={programs}:{path}"),

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use crate::support::Pando;
-use crate::support::cluster::{Cluster, add_unit, figure, figure_of, read, unit, until};
 use data_encoding::HEXLOWER;
 use kafka_log::{Appender, Event, Settings, fetch};
 use ldap::ResultCode;
 use replication::{ClusterKey, KeyRing, Tag};
 use rustix::process::Signal;
+use test_support::Pando;
+use test_support::cluster::{Cluster, add_unit, figure, figure_of, read, unit, until};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 

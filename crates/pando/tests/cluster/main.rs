@@ -4,9 +4,6 @@
 //! out, and they can wait at the same time.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod changes;
 mod compose;
 mod keys;

@@ -1,8 +1,8 @@
 //! Membership of nodes, and trimming of the log: real nodes on a real broker.
 
-use crate::support::cluster::{Cluster, add_unit, figure, figure_of, read, unit, until};
-use crate::support::pando::{Start, command};
 use ldap::ResultCode;
+use test_support::cluster::{Cluster, add_unit, figure, figure_of, read, unit, until};
+use test_support::pando::{Start, command};
 
 /// Nodes join and leave, and messages of the log that no node needs are deleted.
 #[test]

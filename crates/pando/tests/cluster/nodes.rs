@@ -1,15 +1,15 @@
 //! Guarantees of nodes to each other and to clients, on one broker.
 
-use crate::support::altered_rows::alter_row;
-use crate::support::clients::{ldap_utility, run};
-use crate::support::cluster::{Cluster, add_unit, figure, read as entry, try_add, unit, until};
-use crate::support::pando::{Start, command};
-use crate::support::positions::{add, at_least, position_of, read, send_read};
-use crate::support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX};
 use client::Entry;
 use ldap::{ChangeOperation, ResultCode, Scope, oids};
 use replication::limits::LEVEL_MAX;
 use rustix::process::Signal;
+use test_support::altered_rows::alter_row;
+use test_support::clients::{ldap_utility, run};
+use test_support::cluster::{Cluster, add_unit, figure, read as entry, unit, until};
+use test_support::pando::{Start, command};
+use test_support::positions::{add, at_least, position_of, read, send_read};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX};
 
 #[test]
 fn nodes_keep_what_they_promise() {
@@ -31,7 +31,7 @@ fn a_forwarded_change_has_the_listener_of_its_client(cluster: &Cluster, second: 
     let ada = format!("uid=ada,{SUFFIX}");
     let attributes =
         [("objectClass", "inetOrgPerson"), ("cn", "Ada"), ("sn", "A"), ("userPassword", "secret")];
-    assert!(try_add(&mut admin, &ada, &attributes).is_success());
+    assert!(admin.add(&ada, &attributes).unwrap().is_success());
     let rules = [
         "all: allow read to authenticated",
         "socket: allow write of description to self at listener ldapi",

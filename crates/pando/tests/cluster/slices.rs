@@ -1,10 +1,10 @@
 //! Nodes that compare their data one slice at a time.
 
 use super::nodes::reseed;
-use crate::support::altered_rows::alter_row;
-use crate::support::cluster::{Cluster, add_unit, figure, figure_of, read, unit, until};
-use crate::support::{Pando, SUFFIX};
 use ldap::ResultCode;
+use test_support::altered_rows::alter_row;
+use test_support::cluster::{Cluster, add_unit, figure, figure_of, read, unit, until};
+use test_support::{Pando, SUFFIX};
 
 /// Maximum size of a slice in bytes, so small that a round over some forty entries has several slices.
 const SLICE_BYTES: usize = 2_500;

@@ -4,14 +4,14 @@ use std::io::Read;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 
-use crate::support::cluster::{Cluster, add, add_unit, figure, position, read, unit, until};
-use crate::support::pando::Start;
-use crate::support::{ADMIN_DN, Pando};
 use client::{ClientError, Connection, Tls};
 use ldap::{AddRequest, AttributesBuf, Controls, Message, MessageId, Request, ResultCode};
 use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair};
 use replication::forward::{self, BindMethod, ForwardedRequester, Link, Prepared, Work};
 use replication::{NodeId, OperationId};
+use test_support::cluster::{Cluster, add, add_unit, figure, position, read, unit, until};
+use test_support::pando::Start;
+use test_support::{ADMIN_DN, Pando};
 
 /// Octets after which a copy is interrupted: fewer than the packed directory of this test.
 const BREAKS_AFTER: u64 = 8_000;
@@ -77,7 +77,7 @@ fn a_copy_that_breaks_off_is_begun_again(cluster: &Cluster, first: &Pando) {
     // The joining node is killed.
     let node_file = cluster.node_file(2);
     let spawn = || {
-        Command::new(env!("CARGO_BIN_EXE_pando"))
+        Command::new(test_support::pando::program())
             .args(["cluster", "join", "--node", node_file.to_str().unwrap(), "--invitation", &invitation])
             .args(["--copy-from", &breaking(address, false).to_string(), "--data"])
             .arg(cluster.data(2))
@@ -197,7 +197,7 @@ fn send_and_be_closed(address: SocketAddr, tls: Option<(&Tls, &str)>, frame: &[u
 fn a_stranger_forwards_nothing(cluster: &Cluster, first: Pando) {
     cluster.join(3);
     let third = cluster.start(3);
-    until("the log knows node 3", || crate::support::cluster::figure_of(&first, "Node 3"));
+    until("the log knows node 3", || test_support::cluster::figure_of(&first, "Node 3"));
     assert!(third.stop().success());
     let node = Papers::of(cluster, 3);
 

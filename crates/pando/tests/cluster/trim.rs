@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crate::support::cluster::{Cluster, add_unit, figure, figure_of, until};
-use crate::support::pando::command;
 use ldap::ResultCode;
+use test_support::cluster::{Cluster, add_unit, figure, figure_of, until};
+use test_support::pando::command;
 
 /// Configures a node to keep snapshots in a folder.
 fn keep_snapshots(cluster: &Cluster, node: u32, folder: &Path) {
@@ -19,12 +19,12 @@ fn snapshots_in(folder: &Path) -> Vec<PathBuf> {
     std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
 }
 
-fn start_of(server: &crate::support::Pando) -> u64 {
+fn start_of(server: &test_support::Pando) -> u64 {
     figure(server, "Log Start Offset").parse().unwrap()
 }
 
 /// Returns the last offset that a node has reported as committed.
-fn committed(server: &crate::support::Pando, node: u32) -> Option<u64> {
+fn committed(server: &test_support::Pando, node: u32) -> Option<u64> {
     let text = figure_of(server, &format!("Node {node}"))?;
     text.strip_prefix("committed up to offset ")?.split(',').next()?.parse().ok()
 }

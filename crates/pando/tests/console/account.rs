@@ -10,9 +10,9 @@ use ldap::ResultCode;
 use sha1::Sha1;
 
 use crate::filled;
-use crate::support::http::Browser;
-use crate::support::tree::{add_person, bind, person_dn, plant_policy, replace};
-use crate::support::{ADMIN_DN, ADMIN_PASSWORD, Pando, Scratch};
+use test_support::http::Browser;
+use test_support::tree::{add_person, bind, person_dn, plant_policy, replace};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, Scratch};
 
 /// Returns the one-time code of a time step, relative to the present one, as a device computes it (RFC 4226 section
 /// 5.3). A step lasts 30 seconds.

@@ -4,12 +4,12 @@ use client::Connection;
 use ldap::{ChangeOperation, ResultCode, Scope};
 use serde_json::Value;
 
-use crate::support::cluster::until;
-use crate::support::http::{Browser, quoted};
-use crate::support::pando::command;
-use crate::support::tree::{add, add_person, bind, person_dn, replace};
-use crate::support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 use crate::{filled, start};
+use test_support::cluster::until;
+use test_support::http::{Browser, quoted};
+use test_support::pando::command;
+use test_support::tree::{add, add_person, bind, person_dn, replace};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
 /// Waits until a condition holds.
 fn patiently(is_met: impl Fn() -> bool) {

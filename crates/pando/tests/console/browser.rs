@@ -9,10 +9,10 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::compare::{NEWEST, back_up, backup_table, compared};
-use crate::support::clients::repository;
-use crate::support::http::{Answer, Browser, get, quoted};
-use crate::support::tree::{add_person, person_dn, plant, plant_policy, replace};
-use crate::support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
+use test_support::clients::repository;
+use test_support::http::{Answer, Browser, get, quoted};
+use test_support::tree::{add_person, person_dn, plant, plant_policy, replace};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
 /// Widths of the screens, in pixels.
 const WIDTHS: [u64; 2] = [1280, 400];

@@ -6,12 +6,12 @@ use client::Connection;
 use rcgen::DnType;
 use serde_json::Value;
 
-use crate::support::certificates::{Authority, anna};
-use crate::support::clients::{Run, run};
-use crate::support::http::console_address;
-use crate::support::pando::Start;
-use crate::support::tree::{add, replace};
-use crate::support::{ADMIN_PASSWORD, Pando, Scratch};
+use test_support::certificates::{Authority, anna};
+use test_support::clients::{Run, run};
+use test_support::http::console_address;
+use test_support::pando::Start;
+use test_support::tree::{add, replace};
+use test_support::{ADMIN_PASSWORD, Pando, Scratch};
 
 /// Signs in over TLS, with a certificate and its key or without one, and then lists the sessions. Prints the status and
 /// body of each answer.
@@ -47,7 +47,7 @@ struct Site {
 impl Site {
     fn start(name: &str, more: &str) -> Site {
         let scratch = Scratch::new(name);
-        let clients = Authority::new();
+        let clients = Authority::generate();
         scratch.write("clients.pem", &clients.pem);
         let node = format!(
             "[tls]\nclient_authorities = \"clients.pem\"\n[console]\nlisten = [\"127.0.0.1:0\"]\n{more}"
@@ -130,7 +130,7 @@ fn the_certificate_of_a_browser_signs_its_entry_in() {
     assert_eq!((&answers[0][1]["certificate"], &answers[1][0]), (&Value::Null, &422.into()), "{answers:?}");
     assert!(!answers[3].as_str().unwrap().contains("this certificate"), "{answers:?}");
     // Invalid certificates are refused by TLS.
-    let others = Authority::new().issue(&[], &anna());
+    let others = Authority::generate().issue(&[], &anna());
     for own in [others, site.clients.issue_expired(&anna())] {
         assert_ne!(site.sign_in(BY_CERTIFICATE, Some(own)).code, Some(0));
     }

@@ -4,15 +4,15 @@ use client::Connection;
 use serde_json::Value;
 
 use crate::filled;
-use crate::support::http::{Browser, quoted};
-use crate::support::tree::{add, add_person, person_dn, replace, set_password};
-use crate::support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
+use test_support::http::{Browser, quoted};
+use test_support::tree::{add, add_person, person_dn, replace, set_password};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
 
 fn texts(administrator: &mut Connection, dn: &str, attribute: &str) -> Vec<String> {
     administrator.entry(dn, &["*"]).unwrap().map(|entry| entry.texts(attribute)).unwrap_or_default()
 }
 
-fn model(answer: &crate::support::http::Answer) -> Value {
+fn model(answer: &test_support::http::Answer) -> Value {
     serde_json::from_slice(&answer.body).unwrap_or_else(|_| panic!("{}", answer.text()))
 }
 

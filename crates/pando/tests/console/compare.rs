@@ -4,11 +4,11 @@ use ldap::{ChangeOperation, ResultCode};
 use serde_json::Value;
 
 use crate::start;
-use crate::support::cluster::until;
-use crate::support::http::{Answer, Browser, quoted};
-use crate::support::pando::command;
-use crate::support::tree::{bind, person_dn, plant, replace, set_password};
-use crate::support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
+use test_support::cluster::until;
+use test_support::http::{Answer, Browser, quoted};
+use test_support::pando::command;
+use test_support::tree::{bind, person_dn, plant, replace, set_password};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
 /// Returns the `[backup]` table of the node file.
 pub(crate) fn backup_table(scratch: &Scratch) -> String {
@@ -155,7 +155,7 @@ fn the_backup_is_for_the_administrator_and_has_its_bounds() {
     });
     // A different entry with the same name is left alone.
     assert!(administrator.delete(&anna).unwrap().is_success());
-    crate::support::tree::add_person(&mut administrator, "anna");
+    test_support::tree::add_person(&mut administrator, "anna");
     let found = compared(&browser, &anna, NEWEST);
     assert_eq!((&found["is_another"], &found["can_restore"]), (&true.into(), &false.into()));
     assert_eq!(
@@ -221,7 +221,7 @@ fn a_deleted_tree_is_brought_back_with_its_passwords_and_memberships() {
     let found = tree(&browser, &people);
     assert_eq!((&found["added"], &found["modified"], &found["named"]), (&1.into(), &1.into(), &1.into()));
     let old = found["version"].as_str().unwrap().to_owned();
-    crate::support::tree::add_person(&mut administrator, "bert");
+    test_support::tree::add_person(&mut administrator, "bert");
     let left = tree(&browser, &people);
     assert_eq!((&left["left"][0]["dn"], &left["added"]), (&bert.as_str().into(), &0.into()), "{left}");
     let restore = |version: &str| {
@@ -279,7 +279,7 @@ fn a_tree_of_the_backup_comes_back_whole_or_not_at_all() {
     assert!(refused.text().contains("uid=bert"), "{}", refused.text());
     assert!(administrator.entry(&anna, &["1.1"]).unwrap().is_none(), "not one of the changes is made");
 
-    crate::support::tree::add_person(&mut administrator, "anna");
+    test_support::tree::add_person(&mut administrator, "anna");
     let outcome = administrator
         .modify("cn=config", &[(ChangeOperation::Add, "pandoMonitorReader", [anna.as_str()].as_slice())])
         .unwrap();

@@ -3,11 +3,11 @@
 use client::Connection;
 
 use crate::smtp::{Mail, MailServer};
-use crate::support::http::Browser;
-use crate::support::tree::{add, add_person, bind, person_dn, plant_policy, replace};
-use crate::support::{ADMIN_DN, DEADLINE, Pando, SUFFIX, Scratch};
 use crate::{planted, start};
 use ldap::ResultCode as Code;
+use test_support::http::Browser;
+use test_support::tree::{add, add_person, bind, person_dn, plant_policy, replace};
+use test_support::{ADMIN_DN, DEADLINE, Pando, SUFFIX, Scratch};
 
 /// Starts a server that sends mail to this mail server, with further keys in its `[mail]` table. Its people have mail
 /// addresses and a policy with these attributes.

@@ -5,10 +5,10 @@ use std::net::TcpStream;
 use std::time::Instant;
 
 use crate::start;
-use crate::support::clients::run;
-use crate::support::http::{console_address, get, send};
-use crate::support::pando::{Start, command};
-use crate::support::{DEADLINE, Pando, Scratch};
+use test_support::clients::run;
+use test_support::http::{console_address, get, send};
+use test_support::pando::{Start, command};
+use test_support::{DEADLINE, Pando, Scratch};
 
 #[test]
 fn every_answer_carries_the_headers_of_security() {

@@ -1,9 +1,6 @@
 //! The web console of the real server, over HTTP.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod account;
 mod administration;
 mod browser;
@@ -22,8 +19,8 @@ mod values;
 mod visitor;
 
 use client::Connection;
-use support::pando::Start;
-use support::{Pando, SUFFIX, Scratch};
+use test_support::pando::Start;
+use test_support::{Pando, SUFFIX, Scratch};
 
 /// Starts a server with the console without TLS, and these additional lines in its node file.
 fn start(scratch: &Scratch, more: &str) -> Pando {
@@ -42,9 +39,9 @@ fn filled(scratch: &Scratch) -> (Pando, Connection) {
 /// Adds the suffix entry and `ou=people`. Returns the administrator's connection.
 fn planted(pando: &Pando) -> Connection {
     let mut administrator = pando.administrator();
-    support::tree::add(&mut administrator, SUFFIX, &[("objectClass", "domain"), ("dc", "example")]);
+    test_support::tree::add(&mut administrator, SUFFIX, &[("objectClass", "domain"), ("dc", "example")]);
     let people = format!("ou=people,{SUFFIX}");
-    support::tree::add(
+    test_support::tree::add(
         &mut administrator,
         &people,
         &[("objectClass", "organizationalUnit"), ("ou", "people")],

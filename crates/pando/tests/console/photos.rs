@@ -1,9 +1,9 @@
 //! Photos, certificates, and values that name entries.
 
 use crate::filled;
-use crate::support::http::{Answer, Browser, quoted, send};
-use crate::support::tree::{add_person, person_dn};
-use crate::support::{ADMIN_DN, ADMIN_PASSWORD, Scratch};
+use test_support::http::{Answer, Browser, quoted, send};
+use test_support::tree::{add_person, person_dn};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, Scratch};
 
 /// The beginning of a JPEG, with octets that are not valid text.
 const JPEG: &[u8] = b"\xff\xd8\xff\xe0\0\x10JFIF\0\xff\xfe\r\n--b\r\n\xff\xd9";

@@ -1,9 +1,9 @@
 //! Filters from the rows of a form, and searches that the browser stores.
 
 use crate::filled;
-use crate::support::http::{Browser, quoted};
-use crate::support::tree::{add_person, person_dn, replace};
-use crate::support::{ADMIN_DN, ADMIN_PASSWORD, Scratch};
+use test_support::http::{Browser, quoted};
+use test_support::tree::{add_person, person_dn, replace};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, Scratch};
 
 #[test]
 fn conditions_become_a_filter_without_scripts() {

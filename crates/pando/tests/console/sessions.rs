@@ -1,10 +1,10 @@
 //! Signing in and out, cookies, and requests from other sites.
 
-use crate::support::http::{Browser, get, quoted, send};
-use crate::support::pando::{Start, command};
-use crate::support::tree::{add_person, person_dn, replace, set_password};
-use crate::support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
 use crate::{filled, start};
+use test_support::http::{Browser, get, quoted, send};
+use test_support::pando::{Start, command};
+use test_support::tree::{add_person, person_dn, replace, set_password};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
 
 #[test]
 fn users_sign_in_by_dn_or_name_and_see_what_they_may() {

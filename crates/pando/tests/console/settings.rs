@@ -4,10 +4,10 @@ use ldap::{ResultCode, SettingsInForce, SettingsRequest, oids};
 use serde_json::Value;
 
 use crate::filled;
-use crate::support::http::Browser;
-use crate::support::pando::command;
-use crate::support::tree::{add_person, replace};
-use crate::support::{ADMIN_DN, ADMIN_PASSWORD, Pando, Scratch};
+use test_support::http::Browser;
+use test_support::pando::command;
+use test_support::tree::{add_person, replace};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, Scratch};
 
 fn lines(model: &Value) -> Vec<&str> {
     model["plan"]["lines"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect()

@@ -12,7 +12,7 @@ use base64::prelude::BASE64_STANDARD;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-use crate::support::DEADLINE;
+use test_support::DEADLINE;
 
 /// A mail as it was received.
 #[derive(Debug)]

@@ -3,10 +3,10 @@
 
 use ldap::ResultCode;
 
-use crate::support::pando::Start;
-use crate::support::tree::{bind, plant_policy, replace};
-use crate::support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 use crate::visitor::Visitor;
+use test_support::pando::Start;
+use test_support::tree::{bind, plant_policy, replace};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
 const SEARCHED: &str = "Beginning of a name, user name or mail address";
 

@@ -1,9 +1,9 @@
 //! Values that attackers store. They are displayed as text, and cannot end a cell, line or header.
 
 use crate::filled;
-use crate::support::http::{Browser, quoted};
-use crate::support::tree::add;
-use crate::support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
+use test_support::http::{Browser, quoted};
+use test_support::tree::add;
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
 
 const HOSTILE: [&str; 8] = [
     "<script>alert(1)</script>",

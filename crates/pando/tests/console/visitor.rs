@@ -1,7 +1,7 @@
 //! A visitor of the console, who knows no addresses: it follows links and completes forms by the texts on the pages.
 
-use crate::support::Pando;
-use crate::support::http::{Answer, Browser, quoted};
+use test_support::Pando;
+use test_support::http::{Answer, Browser, quoted};
 
 /// A visitor, and the page before it.
 pub(crate) struct Visitor {

@@ -1,7 +1,5 @@
 //! `pando backup` and `pando restore` with a running server.
 
-use crate::support;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,15 +8,15 @@ use client::Connection;
 use ldap::oids::PASSWORD_STATE;
 use ldap::state_operation::CLEAR_HISTORY;
 use ldap::{ChangeOperation, ResultCode, StateOperation, encode_password_state};
-use support::clients::{self, Run, ldap_utility};
-use support::cluster::until;
-use support::interrupted::must;
-use support::pando::{PROGRAM, Start, command};
-use support::tree::{add, add_person, bind, person_dn, plant, plant_policy, replace, set_password};
-use support::{Pando, SUFFIX, Scratch};
+use test_support::clients::{self, Run, ldap_utility};
+use test_support::cluster::until;
+use test_support::interrupted::must;
+use test_support::pando::{Start, command, program};
+use test_support::tree::{add, add_person, bind, person_dn, plant, plant_policy, replace, set_password};
+use test_support::{Pando, SUFFIX, Scratch};
 
 fn pando(arguments: &[&str]) -> Run {
-    clients::run(PROGRAM, arguments, "")
+    clients::run(program(), arguments, "")
 }
 
 /// Returns the entries of a directory as LDIF.

@@ -1,19 +1,17 @@
 //! Backups in S3-compatible storage. The server is rclone; `./dev test-peers` also tests SeaweedFS.
 
-use crate::support;
-
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Stdio;
 
-use support::clients::Run;
-use support::cluster::until;
-use support::pando::{Start, command};
-use support::relay::{Lasts, Relay};
-use support::s3::{self, BUCKET, S3, SECRET, pando_at};
-use support::tree::{add_person, person_dn, plant, replace};
-use support::{Pando, Scratch};
+use test_support::clients::Run;
+use test_support::cluster::until;
+use test_support::pando::{Start, command};
+use test_support::relay::{Lasts, Relay};
+use test_support::s3::{self, BUCKET, S3, SECRET, pando_at};
+use test_support::tree::{add_person, person_dn, plant, replace};
+use test_support::{Pando, Scratch};
 
 /// Runs a command with the credentials of a bucket in its environment.
 fn run(address: SocketAddr, arguments: &[&str], data: Option<&Path>) -> Run {
@@ -97,9 +95,9 @@ fn keeps_every_moment(scratch: &Scratch, storage: &S3) {
     pando(&["backup", "verify", &place]).expect_code(0).expect_output("files are whole");
     let dn = person_dn("carl");
     assert!(admin.delete(&dn).unwrap().is_success());
-    let password = scratch.write("password", support::ADMIN_PASSWORD);
+    let password = scratch.write("password", test_support::ADMIN_PASSWORD);
     let url = format!("ldap://{}", server.address());
-    let recover = ["backup", "recover", &place, &dn, "--url", &url, "--bind-dn", support::ADMIN_DN];
+    let recover = ["backup", "recover", &place, &dn, "--url", &url, "--bind-dn", test_support::ADMIN_DN];
     let password = ["--password-file", password.to_str().unwrap()];
     pando(&[&recover[..], &password].concat()).expect_code(0).expect_output("1 entries added");
     // Wrong credentials are refused, and no message contains the secret.
@@ -129,7 +127,7 @@ fn large_files_and_broken_connections() {
 fn large_files_are_uploaded_in_parts(scratch: &Scratch, storage: &S3) {
     let large = &scratch.join("large");
     let mut random = fastrand::Rng::with_seed(7);
-    let mut text = format!("dn: {}\nobjectClass: domain\ndc: example\n", support::SUFFIX);
+    let mut text = format!("dn: {}\nobjectClass: domain\ndc: example\n", test_support::SUFFIX);
     for number in 0..17 {
         // Random octets cannot be compressed.
         let mut photo = vec![0; 1 << 20];
@@ -137,12 +135,13 @@ fn large_files_are_uploaded_in_parts(scratch: &Scratch, storage: &S3) {
         text += &format!(
             "\ndn: cn=p{number},{}\nobjectClass: person\nobjectClass: organizationalPerson\nobjectClass: \
              inetOrgPerson\ncn: p{number}\nsn: p\njpegPhoto:: {}\n",
-            support::SUFFIX,
+            test_support::SUFFIX,
             data_encoding::BASE64.encode(&photo)
         );
     }
     let ldif = scratch.write("large.ldif", text);
-    command(&["import", "--suffix", support::SUFFIX, ldif.to_str().unwrap()], Some(large)).expect_code(0);
+    command(&["import", "--suffix", test_support::SUFFIX, ldif.to_str().unwrap()], Some(large))
+        .expect_code(0);
     let place = place("large");
     // The answer of the storage to the first part never arrives.
     let relay = Relay::to(storage.address(), |_| Lasts::HeldAfterSent(8 << 20));

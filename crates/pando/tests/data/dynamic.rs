@@ -1,12 +1,10 @@
 //! Dynamic entries (RFC 2589) over LDAP: their remaining time, refreshes, and expiry, also after a restart.
 
-use crate::support;
-
 use client::Connection;
 use ldap::{ChangeOperation, RefreshRequest, ResultCode, Scope, oids};
-use support::cluster::until;
-use support::tree::plant;
-use support::{Pando, SUFFIX, Scratch};
+use test_support::cluster::until;
+use test_support::tree::plant;
+use test_support::{Pando, SUFFIX, Scratch};
 
 fn replace(admin: &mut Connection, name: &str, values: &[&str]) {
     let change = (ChangeOperation::Replace, name, values);
@@ -26,7 +24,7 @@ fn dynamic_entries_end_unless_they_are_refreshed() {
     let mut admin = pando.administrator();
     plant(&mut admin);
     let index = [("objectClass", "pandoIndex"), ("pandoIndexKind", "equality")];
-    support::tree::add(&mut admin, "cn=entryExpireTimestamp,cn=indexes,cn=config", &index);
+    test_support::tree::add(&mut admin, "cn=entryExpireTimestamp,cn=indexes,cn=config", &index);
     replace(&mut admin, "pandoDynamicSubtree", &[SUFFIX]);
     let (dn, other) = (format!("cn=meeting,{SUFFIX}"), format!("cn=short,{SUFFIX}"));
     let device = [("objectClass", "device"), ("objectClass", "dynamicObject")];
@@ -46,7 +44,7 @@ fn dynamic_entries_end_unless_they_are_refreshed() {
     let reply = refresh(&mut admin, SUFFIX, 5_000);
     assert_eq!(reply.outcome.code, ResultCode::OBJECT_CLASS_VIOLATION);
     assert_eq!(reply.extended.value.as_deref(), Some(&b"\x30\x03\x81\x01\x00"[..]), "{reply:?}");
-    support::tree::add(&mut admin, &other, &device);
+    test_support::tree::add(&mut admin, &other, &device);
     assert!(refresh(&mut admin, &other, 1).outcome.is_success());
     drop(pando);
     let pando = Pando::start(&scratch);

@@ -1,17 +1,15 @@
 //! Backups encrypted to public keys of age, with Debian's `age` as a second implementation.
 
-use crate::support;
-
 use std::fs;
 use std::path::Path;
 
 use ldap::{BackupRequest, ResultCode, oids};
-use support::clients::{Run, run};
-use support::cluster::until;
-use support::pando::{PROGRAM, Start, command};
-use support::s3::{BUCKET, S3, SECRET, pando_at};
-use support::tree::{add_person, person_dn, plant, replace};
-use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, Scratch};
+use test_support::clients::{Run, run};
+use test_support::cluster::until;
+use test_support::pando::{Start, command, program};
+use test_support::s3::{BUCKET, S3, SECRET, pando_at};
+use test_support::tree::{add_person, person_dn, plant, replace};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, Scratch};
 
 /// Creates an identity with `age-keygen`. Returns its file and its public key.
 fn identity(scratch: &Scratch, name: &str) -> (String, String) {
@@ -38,7 +36,7 @@ fn only_an_identity_reads_the_backup_of_a_server() {
     let (berts, bert) = identity(&scratch, "bert.key");
     let place = scratch.join("backup").to_str().unwrap().to_owned();
     let server = serving(&scratch, &format!("folder = \"{place}\"\nrecipients = [\"{anna}\", \"{bert}\"]\n"));
-    let pando = |arguments: &[&str]| run(PROGRAM, arguments, "");
+    let pando = |arguments: &[&str]| run(program(), arguments, "");
     let list = || pando(&["backup", "list", &place]);
     until("the first backup", || (list().code == Some(0)).then_some(()));
     let mut admin = server.administrator();
@@ -139,7 +137,7 @@ fn a_bucket_is_encrypted_and_damage_is_found() {
     let pando = |arguments: &[&str]| {
         let mut command = pando_at(storage.address(), SECRET);
         command.args(arguments);
-        support::s3::run(command)
+        test_support::s3::run(command)
     };
     until("the first backup", || (pando(&["backup", "list", &place]).code == Some(0)).then_some(()));
     let moment = exported(&Pando::data(&scratch));

@@ -1,14 +1,12 @@
 //! Memberships that end at a given time: by the server's clock, over LDAP with common clients, and through export and
 //! import.
 
-use crate::support;
-
 use client::Connection;
-use support::clients::{ldap_utility, python_script, unboundid_tool};
-use support::cluster::until;
-use support::interrupted::must;
-use support::tree::{person_dn, plant};
-use support::{Pando, SUFFIX, Scratch};
+use test_support::clients::{ldap_utility, python_script, unboundid_tool};
+use test_support::cluster::until;
+use test_support::interrupted::must;
+use test_support::tree::{person_dn, plant};
+use test_support::{Pando, SUFFIX, Scratch};
 
 fn texts(admin: &mut Connection, dn: &str, attribute: &str) -> Vec<String> {
     let mut texts = admin.entry(dn, &[attribute]).unwrap().unwrap().texts(attribute);

@@ -7,19 +7,17 @@ mod mapped;
 mod proof;
 mod scripted;
 
-use crate::support;
-
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use bench::peers::Amendments;
 use client::Connection;
 use ldap::{ChangeOperation, ResultCode, Scope};
-use support::cluster::{until, until_within};
-use support::pando::{Start, command};
-use support::slapd::Slapd;
-use support::tree::{add, add_person, person_dn, plant, replace};
-use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch, rounds, seed};
+use test_support::cluster::{until, until_within};
+use test_support::pando::{Start, command};
+use test_support::slapd::Slapd;
+use test_support::tree::{add, add_person, person_dn, plant, replace};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch, rounds, seed};
 
 /// Starts a server in `scratch` that follows the server at this address.
 fn follower(scratch: &Scratch, source: SocketAddr) -> Pando {
@@ -175,7 +173,7 @@ fn a_copy_follows_slapd_through_kills() {
     let not_compared = ["userPassword"];
     let mut copy = follower(&scratch, slapd.address());
     equal(&scratch, slapd.address(), &copy, &not_compared);
-    assert_eq!(support::tree::bind(&copy, "p7", "p7-secret"), ResultCode::SUCCESS);
+    assert_eq!(test_support::tree::bind(&copy, "p7", "p7-secret"), ResultCode::SUCCESS);
     let mut changes = source_changes(theirs, false);
     for round in 0..rounds(3) {
         (0..20).for_each(|_| changes.make());
@@ -259,7 +257,7 @@ fn clients_are_referred_to_the_source() {
     refused(admin.modify_dn(&anna, "uid=other", None).unwrap());
     refused(admin.add(&format!("ou=new,{SUFFIX}"), &[("objectClass", "organizationalUnit")]).unwrap());
     replace(&mut admin, "cn=config", "pandoKeepDeletedSeconds", &["60"]);
-    assert_eq!(support::tree::bind(&copy, "anna", "anna-secret"), ResultCode::SUCCESS);
+    assert_eq!(test_support::tree::bind(&copy, "anna", "anna-secret"), ResultCode::SUCCESS);
     // Without the table `[follow]`, the copy is an independent directory.
     copy.stop();
     let copy = Pando::start(&scratch);
@@ -275,7 +273,7 @@ fn a_promoted_copy_follows_no_longer() {
     let start = || Start::following(&scratch, source.address(), &password);
     let copy = start().ready();
     // The entries exist as soon as the server is ready, because they were imported and not added one by one.
-    assert_eq!(support::tree::bind(&copy, "p7", "p7-secret"), ResultCode::SUCCESS);
+    assert_eq!(test_support::tree::bind(&copy, "p7", "p7-secret"), ResultCode::SUCCESS);
     assert!(copy.log().contains("the first copy is made"), "{}", copy.log());
     equal(&scratch, source.address(), &copy, &[]);
     add_person(&mut source.administrator(), "later");

@@ -3,12 +3,10 @@
 //!
 //! The texts are written by hand, in the form of each tool.
 
-use crate::support;
-
 use std::process::Command;
 
-use support::Scratch;
-use support::pando::PROGRAM;
+use test_support::Scratch;
+use test_support::pando::program;
 
 /// Suffix of all dumps.
 const SUFFIX: &str = "dc=example,dc=com";
@@ -25,7 +23,7 @@ fn load_with(name: &str, ldif: &str, schema_files: &str, expected_code: i32) -> 
     let scratch = Scratch::new(&format!("foreign-{name}"));
     let (file, data) = (scratch.write("dump.ldif", ldif), scratch.join("data"));
     let run = |arguments: &[&str]| {
-        let mut command = Command::new(PROGRAM);
+        let mut command = Command::new(program());
         command.arg(arguments[0]).arg("--data").arg(&data).args(&arguments[1..]);
         let output = command.output().unwrap();
         (

@@ -4,16 +4,14 @@
 //! `store-N.tar.zst` has store format N. Its server was killed after some changes, so these are only in the redo log. A
 //! version that changes a format adds a directory written by the previous version.
 
-use crate::support;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
 use ldap::ldif::{LdifBody, LdifReader};
 use ldap::{ChangeOperation, ResultCode, Scope};
-use support::pando::{Start, command};
-use support::{Pando, Scratch};
+use test_support::pando::{Start, command};
+use test_support::{Pando, Scratch};
 
 const SUFFIX: &str = "dc=example,dc=com";
 
@@ -54,7 +52,7 @@ fn check(name: &str) {
     let expected = entries_of(include_str!("formats/expected.ldif"));
     assert_eq!(export(&scratch), expected);
 
-    let pando = Start::bare(&scratch, "data").arguments(&["--admin-dn", support::ADMIN_DN]).ready();
+    let pando = Start::bare(&scratch, "data").arguments(&["--admin-dn", test_support::ADMIN_DN]).ready();
     let mut user = pando.connect();
     let anna = format!("uid=anna,ou=people,{SUFFIX}");
     assert_eq!(user.bind(&anna, "anna-secret").unwrap().code, ResultCode::SUCCESS);

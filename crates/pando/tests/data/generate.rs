@@ -3,7 +3,7 @@
 use std::process::{Command, Output, Stdio};
 
 fn pando() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pando"));
+    let mut command = Command::new(test_support::pando::program());
     command.env_remove("PANDO_DATA").env_remove("PANDO_NODE");
     command
 }

@@ -1,13 +1,11 @@
 //! Groups whose members are the results of a search, and groups that entries join by rules, over LDAP.
 
-use crate::support;
-
 use client::Connection;
 use ldap::{ChangeOperation, ResultCode, Scope};
-use support::cluster::until;
-use support::pando::command;
-use support::tree::{person_dn, plant, replace};
-use support::{Pando, SUFFIX, Scratch};
+use test_support::cluster::until;
+use test_support::pando::command;
+use test_support::tree::{person_dn, plant, replace};
+use test_support::{Pando, SUFFIX, Scratch};
 
 fn found(connection: &mut Connection, filter: &str) -> Vec<String> {
     let found = connection.search(SUFFIX, Scope::WholeSubtree, filter, &["1.1"]).unwrap();
@@ -29,7 +27,7 @@ fn members_that_a_url_describes_count_after_a_restart_and_in_an_export() {
     let group = format!("cn=tall,ou=groups,{SUFFIX}");
     let url = format!("ldap:///{SUFFIX}??sub?(title=tall)");
     let attributes = [("objectClass", "groupOfURLs"), ("memberURL", url.as_str())];
-    support::tree::add(&mut admin, &group, &attributes);
+    test_support::tree::add(&mut admin, &group, &attributes);
     let anna = person_dn("anna");
     assert!(found(&mut admin, &format!("(memberOf={group})")).is_empty());
     replace(&mut admin, &anna, "title", &["tall"]);
@@ -55,7 +53,7 @@ fn entries_join_groups_by_rules_of_the_settings() {
     let mut admin = pando.administrator();
     plant(&mut admin);
     let (group, anna) = (format!("cn=bosses,ou=groups,{SUFFIX}"), person_dn("anna"));
-    support::tree::add(&mut admin, &group, &[("objectClass", "groupOfNames"), ("member", SUFFIX)]);
+    test_support::tree::add(&mut admin, &group, &[("objectClass", "groupOfNames"), ("member", SUFFIX)]);
     let rule = format!("bosses: into '{group}' also modified matching '(title=boss)'");
     replace(&mut admin, "cn=config", "pandoAutoMember", &[&rule]);
     replace(&mut admin, &anna, "title", &["boss"]);

@@ -1,18 +1,16 @@
 //! `pando import` on the command line: plain and compressed files, exit codes, rejects, and kills at any moment.
 
-use crate::support;
-
 use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use ldap::{ResultCode, Scope};
-use support::pando::PROGRAM;
-use support::{Pando, SUFFIX, Scratch, seed};
+use test_support::pando::program;
+use test_support::{Pando, SUFFIX, Scratch, seed};
 
 fn pando(arguments: &[&str]) -> Command {
-    let mut command = Command::new(PROGRAM);
+    let mut command = Command::new(program());
     command.args(arguments).env_remove("PANDO_ADMIN_PASSWORD").stdin(Stdio::null());
     command
 }

@@ -1,12 +1,10 @@
 //! `pando index` and `pando explain` on the command line, and the state of an unfinished index after a power cut.
 
-use crate::support;
-
 use std::process::Command;
 
 use powercut::PowerCut;
-use support::pando::{PROGRAM, Start, command};
-use support::{Pando, SUFFIX, Scratch};
+use test_support::pando::{Start, command, program};
+use test_support::{Pando, SUFFIX, Scratch};
 
 /// Number of power cuts.
 const ROUNDS: u64 = 10;
@@ -101,7 +99,7 @@ fn indexes_are_advised_from_the_searches_of_a_running_server() {
 
 #[test]
 fn an_index_goes_on_after_power_cuts() {
-    let seed = support::seed();
+    let seed = test_support::seed();
     let mut random = fastrand::Rng::with_seed(seed);
     let scratch = sample("indexes-cut");
     let data = Pando::data(&scratch).canonicalize().unwrap();
@@ -109,7 +107,7 @@ fn an_index_goes_on_after_power_cuts() {
     let verb = |round: u64| if round.is_multiple_of(2) { "add" } else { "drop" };
     let kinds = ["--kinds", "substring,approximate"];
     for round in 0..ROUNDS {
-        let mut cut = Command::new(PROGRAM);
+        let mut cut = Command::new(program());
         cut.args(["index", verb(round), "cn"]).args(kinds).arg("--data").arg(&data);
         PowerCut::new(&data, &journal).cut_at(random.u64(1..CALLS_MAX)).apply(&mut cut);
         let output = cut.output().unwrap();

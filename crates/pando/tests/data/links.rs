@@ -2,13 +2,11 @@
 
 use std::fmt::Write as _;
 
-use crate::support;
-
 use client::Connection;
 use ldap::{ChangeOperation, ResultCode, Scope};
-use support::cluster::until;
-use support::pando::command;
-use support::{Pando, SUFFIX, Scratch};
+use test_support::cluster::until;
+use test_support::pando::command;
+use test_support::{Pando, SUFFIX, Scratch};
 
 /// Number of entries with a value, more than one record converts.
 const COUNT: usize = 6_000;
@@ -92,8 +90,8 @@ fn values_become_links_across_a_kill() {
     assert_eq!(admin.search(SUFFIX, Scope::WholeSubtree, &chain, &["1.1"]).unwrap().entries.len(), 10);
     // Add the entry that the others name.
     let none = format!("cn=none,{SUFFIX}");
-    support::tree::add(&mut admin, &none, &[("objectClass", "device")]);
-    support::tree::replace(&mut admin, &none, "description", &["here"]);
+    test_support::tree::add(&mut admin, &none, &[("objectClass", "device")]);
+    test_support::tree::replace(&mut admin, &none, "description", &["here"]);
     assert_eq!(led(&mut admin, &none).len(), COUNT - 10);
     let published = admin.entry("cn=subschema", &["attributeTypes"]).unwrap().unwrap();
     assert!(published.texts("attributeTypes").iter().any(|text| text.contains("X-LINK 'TRUE'")));

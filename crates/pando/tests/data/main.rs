@@ -3,9 +3,6 @@
 //! These tests are one binary, so that it is linked once and tests that wait can run at the same time.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod backup;
 mod bucket;
 mod dynamic;

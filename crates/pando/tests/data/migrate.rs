@@ -1,15 +1,13 @@
 //! `pando migrate`: the files that it writes can be planned and applied.
 
-use crate::support;
-
 use std::fs;
 
-use support::Scratch;
-use support::clients::{self, Run};
-use support::pando::PROGRAM;
+use test_support::Scratch;
+use test_support::clients::{self, Run};
+use test_support::pando::program;
 
 fn pando(arguments: &[&str]) -> Run {
-    clients::run(PROGRAM, arguments, "")
+    clients::run(program(), arguments, "")
 }
 
 #[test]

@@ -1,13 +1,11 @@
 //! Commands that ask a running server: export over LDAP, from Pando and from another server, and explain.
 
-use crate::support;
-
 use ldap::{ChangeOperation, ServerUrl};
-use support::clients::{self, Run, ldap_utility};
-use support::pando::{PROGRAM, Start, command};
-use support::slapd::Slapd;
-use support::tree::{add, add_person, person_dn, plant, replace};
-use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
+use test_support::clients::{self, Run, ldap_utility};
+use test_support::pando::{Start, command, program};
+use test_support::slapd::Slapd;
+use test_support::tree::{add, add_person, person_dn, plant, replace};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
 fn export(scratch: &Scratch, arguments: &[&str]) -> Run {
     command(&[&["export"], arguments].concat(), Some(&Pando::data(scratch)))
@@ -138,7 +136,7 @@ fn commands_over_the_network_bind() {
             .expect_code(2)
             .expect_error("--url names a server, --data a directory of this machine");
     }
-    let environment = ["PANDO_DATA=/nonexistent", PROGRAM, "export", "--url", &url, "--bind-dn", ADMIN_DN];
+    let environment = ["PANDO_DATA=/nonexistent", program(), "export", "--url", &url, "--bind-dn", ADMIN_DN];
     let password = ["--password-file", right.to_str().unwrap()];
     clients::run("env", &[&environment[..], &password].concat(), "").expect_code(0);
     drop(admin);

@@ -1,15 +1,13 @@
 //! The log that a server provides to replicas, which have no shared log.
 
-use crate::support;
-
 use std::time::{Duration, Instant};
 
 use client::Connection;
 use directory::virtual_entries::READ_LOG;
 use ldap::{ChangeOperation, LogAnswer, LogPart, LogRequest, ResultCode};
-use support::cluster::until;
-use support::tree::{add, person_dn, plant, replace};
-use support::{Pando, SUFFIX, Scratch};
+use test_support::cluster::until;
+use test_support::tree::{add, person_dn, plant, replace};
+use test_support::{Pando, SUFFIX, Scratch};
 
 /// Returns the generation of a server's data and its newest position.
 fn generation_and_position(connection: &mut Connection) -> ([u8; 16], u64) {

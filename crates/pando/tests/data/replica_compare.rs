@@ -1,15 +1,14 @@
 //! Comparison of a replica's data with its supplier's data.
 
 use crate::replicas::{Place, equal, figure};
-use crate::support;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use support::altered_rows::alter_row;
-use support::cluster::until;
-use support::pando::command;
-use support::tree::{add, add_person, person_dn, plant, replace};
-use support::{Pando, SUFFIX, Scratch};
+use test_support::altered_rows::alter_row;
+use test_support::cluster::until;
+use test_support::pando::command;
+use test_support::tree::{add, add_person, person_dn, plant, replace};
+use test_support::{Pando, SUFFIX, Scratch};
 
 /// Maximum number of people to add until the data has been compared.
 const CHANGES_MAX: u32 = 3_000;

@@ -1,16 +1,15 @@
 //! Restarts of promoted servers whose settings still name their former supplier. There must never be two writers.
 
 use crate::replicas::{equal, figure};
-use crate::support;
 
 use std::path::PathBuf;
 
 use ldap::ResultCode;
-use support::cluster::until;
-use support::metrics;
-use support::pando::{Start, command};
-use support::tree::{person_dn, plant};
-use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, Scratch};
+use test_support::cluster::until;
+use test_support::metrics;
+use test_support::pando::{Start, command};
+use test_support::tree::{person_dn, plant};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, Scratch};
 
 const LOST: [&str; 3] = ["replica", "promote", "--without-supplier"];
 
@@ -37,7 +36,7 @@ impl Twin {
         Start::new(&self.scratch).arguments(&["--node", self.node.to_str().unwrap()]).ready()
     }
 
-    fn promote(&self, verb: &[&str]) -> support::clients::Run {
+    fn promote(&self, verb: &[&str]) -> test_support::clients::Run {
         command(verb, Some(&Pando::data(&self.scratch)))
     }
 }

@@ -1,15 +1,14 @@
 //! Replicas with unreliable networks and full disks, stops during the first copy, and imports into their data.
 
 use crate::replicas::{Place, equal, figure};
-use crate::support;
 
 use client::Connection;
 use powercut::PowerCut;
-use support::cluster::until;
-use support::pando::command;
-use support::relay::{Lasts, Relay};
-use support::tree::{add, add_person, person_dn, plant, replace};
-use support::{Pando, SUFFIX, Scratch, rounds, seed};
+use test_support::cluster::until;
+use test_support::pando::command;
+use test_support::relay::{Lasts, Relay};
+use test_support::tree::{add, add_person, person_dn, plant, replace};
+use test_support::{Pando, SUFFIX, Scratch, rounds, seed};
 
 /// Free space that is never used up, in bytes.
 const PLENTY: &str = "999999999999";

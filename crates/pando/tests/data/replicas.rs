@@ -1,17 +1,15 @@
 //! Replicas without a shared log: they copy their supplier's data, apply its log, and forward changes.
 
-use crate::support;
-
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use ldap::{ChangeOperation, ResultCode, Scope};
-use support::cluster::until;
-use support::metrics;
-use support::pando::{Start, command};
-use support::positions;
-use support::tree::{add, add_person, person_dn, plant, replace};
-use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch, rounds, seed};
+use test_support::cluster::until;
+use test_support::metrics;
+use test_support::pando::{Start, command};
+use test_support::positions;
+use test_support::tree::{add, add_person, person_dn, plant, replace};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch, rounds, seed};
 
 /// Folder and node file of a replica.
 pub(crate) struct Place {
@@ -319,7 +317,7 @@ fn a_replica_without_records_says_why_it_halts() {
     let backup = scratch.join("backup");
     let copy = |from: &PathBuf, to: &PathBuf| {
         let (from, to) = (from.to_str().unwrap(), to.to_str().unwrap());
-        support::clients::run("cp", &["-a", from, to], "").expect_code(0);
+        test_support::clients::run("cp", &["-a", from, to], "").expect_code(0);
     };
     let data = Pando::data(&scratch);
     copy(&data, &backup);

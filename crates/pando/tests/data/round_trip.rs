@@ -2,8 +2,6 @@
 //! again, and must be the same, from the files and over LDAP. Invalid records are rejected with their reasons, and all
 //! others are imported.
 
-use crate::support;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -12,9 +10,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ldap::ldif::{LdifBody, LdifReader};
 use schema::{Schema, SchemaBuilder};
-use support::interrupted::must;
-use support::pando::command;
-use support::{Pando, SUFFIX, Scratch};
+use test_support::interrupted::must;
+use test_support::pando::command;
+use test_support::{Pando, SUFFIX, Scratch};
 
 /// Number of directories.
 const ROUNDS: u64 = 3;
@@ -322,10 +320,10 @@ fn import(settings: &Path, data: &Path, file: &Path, code: i32) -> String {
 
 #[test]
 fn every_syntax_goes_round() {
-    let seed = support::seed();
+    let seed = test_support::seed();
     let (types, schema) = types_of_all_syntaxes();
     let syntax_count = Schema::shipped().syntaxes().len();
-    for round in 0..support::rounds(ROUNDS) {
+    for round in 0..test_support::rounds(ROUNDS) {
         let random = fastrand::Rng::with_seed(seed.wrapping_add(round));
         let mut maker = Maker { random, schema: Arc::clone(&schema), syntax_count };
         let scratch = Scratch::new("round-trip-syntaxes");

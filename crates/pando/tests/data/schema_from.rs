@@ -1,11 +1,9 @@
 //! `pando import --schema-from`: imports the schema of the old server together with its data.
 
-use crate::support;
-
-use support::clients::{self, Run};
-use support::pando::PROGRAM;
-use support::slapd::Slapd;
-use support::{SUFFIX, Scratch};
+use test_support::clients::{self, Run};
+use test_support::pando::program;
+use test_support::slapd::Slapd;
+use test_support::{SUFFIX, Scratch};
 
 /// Definitions from 389 DS: internal attributes, some that users need, and copies of shipped definitions.
 const OF_389: &str = "dn: cn=schema\n\
@@ -34,7 +32,7 @@ const DUMP: &str = "dn: dc=example,dc=com\nobjectClass: domain\ndc: example\naci
 fn pando(scratch: &Scratch, arguments: &[&str], more: &[&str]) -> Run {
     let data = scratch.join("data").display().to_string();
     let all = [&arguments[..1], &["--data", &data], &arguments[1..], more].concat();
-    clients::run(PROGRAM, &all, "")
+    clients::run(program(), &all, "")
 }
 
 #[test]

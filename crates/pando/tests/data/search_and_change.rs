@@ -1,16 +1,14 @@
 //! `pando search` and `pando change` with Pando and with Debian's slapd.
 
-use crate::support;
-
 use bench::peers::Amendments;
 use client::Connection;
 use ldap::ldif::LdifReader;
 use ldap::{ChangeOperation, Scope};
-use support::clients::{Run, run};
-use support::pando::{PROGRAM, command};
-use support::slapd::Slapd;
-use support::tree::{add_person, person_dn, plant, replace};
-use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
+use test_support::clients::{Run, run};
+use test_support::pando::{command, program};
+use test_support::slapd::Slapd;
+use test_support::tree::{add_person, person_dn, plant, replace};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
 fn search(scratch: &Scratch, arguments: &[&str]) -> Run {
     command(&[&["search"], arguments].concat(), Some(&Pando::data(scratch)))
@@ -20,7 +18,7 @@ fn search(scratch: &Scratch, arguments: &[&str]) -> Run {
 fn change(scratch: &Scratch, arguments: &[&str], text: &str) -> Run {
     let data = Pando::data(scratch);
     let all = [&["change", "--data", data.to_str().unwrap()], arguments].concat();
-    run(PROGRAM, &all, text)
+    run(program(), &all, text)
 }
 
 /// Returns the DNs of an LDIF text, sorted.
@@ -128,7 +126,7 @@ fn limits_and_errors_have_exit_codes() {
     let environment = [
         &format!("PANDO_BIND_DN={anna}"),
         &format!("PANDO_BIND_PASSWORD_FILE={}", file.display()),
-        PROGRAM,
+        program(),
         "search",
         "--url",
         &url,

@@ -1,7 +1,5 @@
 //! Commands that maintain data: export, verify, compact, passwd, ldif.
 
-use crate::support;
-
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -9,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ldap::ldif::{LdifBody, LdifReader};
 use ldap::{ChangeOperation, Scope};
-use support::clients::{self, Run, ldap_utility};
-use support::pando::{PROGRAM, Start, command};
-use support::tree::{add, add_person, person_dn, plant};
-use support::{Pando, SUFFIX, Scratch};
+use test_support::clients::{self, Run, ldap_utility};
+use test_support::pando::{Start, command, program};
+use test_support::tree::{add, add_person, person_dn, plant};
+use test_support::{Pando, SUFFIX, Scratch};
 
 /// Values by attribute, by DN.
 type Entries = BTreeMap<String, BTreeMap<String, Vec<Vec<u8>>>>;
@@ -45,7 +43,7 @@ fn read(file: &str) -> String {
 }
 
 fn pando(arguments: &[&str], input: &str) -> Run {
-    clients::run(PROGRAM, arguments, input)
+    clients::run(program(), arguments, input)
 }
 
 #[test]

@@ -1,8 +1,6 @@
 //! `pando twin` in front of Debian's slapd and Pando: it finds all differences and reports no false ones, and clients
 //! move to the new server and back.
 
-use crate::support;
-
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -11,11 +9,11 @@ use std::process::{Child, Command, Stdio};
 use client::{ClientError, Connection};
 use ldap::{ChangeOperation, PagedResults, ResultCode, Scope};
 use serde_json::Value;
-use support::cluster::until;
-use support::pando::{PROGRAM, command};
-use support::slapd::Slapd;
-use support::tree::{add, add_person, person_dn, plant, replace, set_password};
-use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch, rounds, seed};
+use test_support::cluster::until;
+use test_support::pando::{command, program};
+use test_support::slapd::Slapd;
+use test_support::tree::{add, add_person, person_dn, plant, replace, set_password};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch, rounds, seed};
 
 /// A running proxy, killed when dropped.
 struct Twin {
@@ -35,7 +33,7 @@ impl Twin {
     fn start(scratch: &Scratch, old: SocketAddr, new: SocketAddr, more: &[&str]) -> Twin {
         let control = scratch.join("twin.sock");
         let (old, new) = (format!("ldap://{old}"), format!("ldap://{new}"));
-        let mut child = Command::new(PROGRAM)
+        let mut child = Command::new(program())
             .args([
                 "twin",
                 "run",

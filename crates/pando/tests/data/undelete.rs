@@ -1,14 +1,12 @@
 //! Deleted entries that are kept: `pando undelete` lists them and brings them back, even after a restart. No other
 //! request shows them.
 
-use crate::support;
-
 use client::Connection;
 use ldap::{ResultCode, Scope};
-use support::clients::Run;
-use support::pando::command;
-use support::tree::{add_person, person_dn, plant, set_password};
-use support::{Pando, SUFFIX, Scratch};
+use test_support::clients::Run;
+use test_support::pando::command;
+use test_support::tree::{add_person, person_dn, plant, set_password};
+use test_support::{Pando, SUFFIX, Scratch};
 
 fn undelete(scratch: &Scratch, arguments: &[&str]) -> Run {
     command(&[&["undelete"], arguments].concat(), Some(&Pando::data(scratch)))
@@ -39,7 +37,7 @@ fn deleted_entries_come_back_with_their_groups() {
     add_person(&mut admin, "anna");
     let group = format!("cn=kept,ou=groups,{SUFFIX}");
     let attributes = [("objectClass", "groupOfNames"), ("cn", "kept"), ("member", &anna)];
-    support::tree::add(&mut admin, &group, &attributes);
+    test_support::tree::add(&mut admin, &group, &attributes);
     keep_for(&mut admin, "3600");
     let before = names(&mut admin);
     let uuid = admin.entry(&anna, &["entryUUID"]).unwrap().unwrap().text("entryUUID").unwrap();
@@ -108,9 +106,9 @@ fn searches_show_deleted_entries_to_those_who_may_undelete() {
     let search = |(name, password): (&str, &str), options: &[&str]| {
         let url = format!("ldap://{}", pando.address());
         let fixed = ["-LLL", "-x", "-H", &url, "-D", name, "-w", password, "-E", &control, "-b", SUFFIX];
-        support::clients::run("ldapsearch", &[&fixed[..], options].concat(), "")
+        test_support::clients::run("ldapsearch", &[&fixed[..], options].concat(), "")
     };
-    let administrator = (support::ADMIN_DN, support::ADMIN_PASSWORD);
+    let administrator = (test_support::ADMIN_DN, test_support::ADMIN_PASSWORD);
     // Deleted entries are not kept yet.
     assert!(!supported(&mut admin));
     search(administrator, &["(uid=anna)"]).expect_code(12);
@@ -134,7 +132,12 @@ fn searches_show_deleted_entries_to_those_who_may_undelete() {
         "all: allow read to authenticated".to_owned(),
         format!("helpdesk: allow use of undelete to user '{anna}'"),
     ];
-    support::tree::replace(&mut admin, "cn=config", "pandoAccessRule", &rules.each_ref().map(String::as_str));
+    test_support::tree::replace(
+        &mut admin,
+        "cn=config",
+        "pandoAccessRule",
+        &rules.each_ref().map(String::as_str),
+    );
     search((&bert, "bert-secret"), &["(uid=carl)"]).expect_code(12);
     let listed = search((&anna, "anna-secret"), &["(isDeleted=TRUE)", "*", "+"]).expect_code(0).stdout;
     let listed = listed.replace("\n ", "");

@@ -1,13 +1,11 @@
 //! `pando user` and `pando group`.
 
-use crate::support;
-
 use client::Connection;
 use ldap::ResultCode;
-use support::clients::{Run, run};
-use support::pando::{PROGRAM, command};
-use support::tree::{bind, person_dn, plant, plant_policy, replace};
-use support::{Pando, SUFFIX, Scratch};
+use test_support::clients::{Run, run};
+use test_support::pando::{command, program};
+use test_support::tree::{bind, person_dn, plant, plant_policy, replace};
+use test_support::{Pando, SUFFIX, Scratch};
 
 fn pando(scratch: &Scratch, line: &str) -> Run {
     command(&line.split(' ').collect::<Vec<_>>(), Some(&Pando::data(scratch)))
@@ -85,10 +83,10 @@ fn passwords_and_locks_take_effect() {
     assert_eq!(bind(&server, "anna", password.trim_end()), ResultCode::SUCCESS);
     let data = Pando::data(&scratch);
     let ask = ["user", "reset", "anna", "--ask", "--data", data.to_str().unwrap()];
-    let asked = run(PROGRAM, &ask, "an own choice\n").expect_code(0);
+    let asked = run(program(), &ask, "an own choice\n").expect_code(0);
     assert_eq!(asked.stdout, "", "a password that was given is not printed");
     assert_eq!(bind(&server, "anna", "an own choice"), ResultCode::SUCCESS);
-    run(PROGRAM, &ask, "\n").expect_code(1).expect_error("the password is empty");
+    run(program(), &ask, "\n").expect_code(1).expect_error("the password is empty");
     pando(&scratch, "user lock anna").expect_code(0);
     assert_eq!(bind(&server, "anna", "an own choice"), ResultCode::INVALID_CREDENTIALS);
     pando(&scratch, "user list --filter (uid=anna)").expect_code(0).expect_output("0000");

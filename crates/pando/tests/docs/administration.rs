@@ -1,12 +1,10 @@
 //! Commands of the pages about the administration of a server.
 
-use crate::support;
-
-use support::Scratch;
-use support::clients::repository;
-use support::cluster::until;
-use support::page::Blocks;
-use support::root::was_run_as_root;
+use test_support::Scratch;
+use test_support::clients::repository;
+use test_support::cluster::until;
+use test_support::page::Blocks;
+use test_support::root::was_run_as_root;
 
 use crate::all_used;
 use crate::data::{SERVE_SAMPLE, configure_openldap, people};

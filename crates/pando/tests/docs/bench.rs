@@ -1,10 +1,8 @@
 //! Commands of the pages about measurements, with smaller numbers and shorter times than the pages have.
 
-use crate::support;
-
-use support::Scratch;
-use support::clients::repository;
-use support::page::Blocks;
+use test_support::Scratch;
+use test_support::clients::repository;
+use test_support::page::Blocks;
 
 use crate::all_used;
 use crate::host::Host;

@@ -1,12 +1,10 @@
 //! The commands of docs/how-to/cluster.md, on three nodes and three brokers that share the network of a host.
 
-use crate::support;
-
 use kafka_broker::Brokers;
-use support::Scratch;
-use support::cluster::until;
-use support::page::Blocks;
-use support::root::was_run_as_root;
+use test_support::Scratch;
+use test_support::cluster::until;
+use test_support::page::Blocks;
+use test_support::root::was_run_as_root;
 
 use crate::all_used;
 use crate::data::people;

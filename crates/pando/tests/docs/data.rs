@@ -1,10 +1,8 @@
 //! Commands of the pages about data: loading, tools, copies, indexes.
 
-use crate::support;
-
-use support::cluster::until;
-use support::page::Blocks;
-use support::{SUFFIX, Scratch};
+use test_support::cluster::until;
+use test_support::page::Blocks;
+use test_support::{SUFFIX, Scratch};
 
 use crate::all_used;
 use crate::host::Host;

@@ -1,17 +1,15 @@
 //! A separate host for the commands of a page: namespaces with the folders, names and ports that the pages use. The
 //! machine is not changed, and pages that use the same port can run at the same time.
 
-use crate::support;
-
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 
-use support::clients::{Run, repository, run};
-use support::page::without_output;
-use support::pando::PROGRAM;
-use support::{DEADLINE, Scratch};
+use test_support::clients::{Run, repository, run};
+use test_support::page::without_output;
+use test_support::pando::program;
+use test_support::{DEADLINE, Scratch};
 
 /// Creates the namespaces. The first argument is the scratch folder, the others are host names.
 const SET_UP: &str = r#"
@@ -81,7 +79,7 @@ impl Host {
 
     /// Returns the command line that runs commands of a page in a shell, up to the first that fails.
     fn shell(&self, commands: &str, has_terminal: bool) -> Vec<String> {
-        let programs = Path::new(PROGRAM).parent().unwrap().display();
+        let programs = Path::new(program()).parent().unwrap().display();
         let commands = without_output(commands);
         let script =
             format!("PATH={programs}:$PATH; unset LDAPNOINIT; export HOME={}; cd\n{commands}", self.home);

@@ -2,9 +2,6 @@
 //! reader, such as a time or a password, is replaced.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod administration;
 mod bench;
 #[cfg(feature = "kafka")]
@@ -16,8 +13,8 @@ mod runbook;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use support::clients::repository;
-use support::page::{Blocks, Page, has_commands, without_output};
+use test_support::clients::repository;
+use test_support::page::{Blocks, Page, has_commands, without_output};
 
 /// Pages whose commands are run, with the tests that run them.
 const PAGES: &[(&str, fn())] = &[

@@ -1,18 +1,16 @@
 //! The commands of docs/how-to/runbook.md, run as written, each in the situation that its section describes.
 
-use crate::support;
-
 use std::path::Path;
 
 use client::Connection;
 use ldap::Scope;
-use support::clients::{repository, run};
-use support::cluster::until;
-use support::page::Page;
-use support::pando::{PROGRAM, Start, command};
-use support::root::was_run_as_root;
-use support::tree::{add, person_dn, plant, replace};
-use support::{Pando, Scratch};
+use test_support::clients::{repository, run};
+use test_support::cluster::until;
+use test_support::page::Page;
+use test_support::pando::{Start, command, program};
+use test_support::root::was_run_as_root;
+use test_support::tree::{add, person_dn, plant, replace};
+use test_support::{Pando, Scratch};
 
 use crate::data::SERVE_SAMPLE;
 use crate::host::Host;
@@ -21,7 +19,7 @@ const SERVICES: &str = "ou=services,dc=example,dc=com";
 
 /// Runs the commands of a section with the program under test.
 fn shell(scratch: &Scratch, commands: &str) -> String {
-    let path = Path::new(PROGRAM).parent().unwrap().display();
+    let path = Path::new(program()).parent().unwrap().display();
     let commands = format!("PATH={path}:$PATH; cd {}; {commands}", scratch.path().display());
     run("bash", &["-euo", "pipefail", "-c", &commands], "").expect_code(0).stdout
 }

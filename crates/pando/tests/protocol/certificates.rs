@@ -1,16 +1,14 @@
 //! Public-key certificates (RFC 4523) and attribute certificates (X.509 clause 17, RFC 5755) as values. They are
 //! returned unchanged, and filters and compares can identify one by its serial number and issuer.
 
-use crate::support;
-
 use ber::{Tag, Writer};
 use client::Connection;
 use ldap::{ChangeOperation, ChangesBuf, Controls, ModifyRequest, Request, ResultCode, Scope};
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, SerialNumber};
-use support::clients::ldap_utility;
-use support::pando::command;
-use support::tree::{person_dn, plant};
-use support::{Pando, SUFFIX, Scratch};
+use test_support::clients::ldap_utility;
+use test_support::pando::command;
+use test_support::tree::{person_dn, plant};
+use test_support::{Pando, SUFFIX, Scratch};
 
 /// Returns a self-signed certificate of `cn=CA,o=Example` with the serial number 4660.
 fn certificate() -> Vec<u8> {

@@ -1,13 +1,11 @@
 //! Common client programs against the real server. If a program is missing, its test fails: `./dev test` installs all
 //! of them.
 
-use crate::support;
-
 use ldap::Scope;
-use support::clients::{ldap_utility, python_script, repository, run, unboundid_tool};
-use support::pando::Start;
-use support::tree::{person_dn, plant};
-use support::{ADMIN_DN, Pando, SUFFIX, Scratch};
+use test_support::clients::{ldap_utility, python_script, repository, run, unboundid_tool};
+use test_support::pando::Start;
+use test_support::tree::{person_dn, plant};
+use test_support::{ADMIN_DN, Pando, SUFFIX, Scratch};
 
 fn planted(name: &str) -> (Scratch, Pando) {
     let scratch = Scratch::new(name);

@@ -1,11 +1,9 @@
 //! Collective attributes (RFC 3671) as OpenLDAP's clients see them, and a copy of the data without them.
 
-use crate::support;
-
-use support::clients::ldap_utility;
-use support::pando::command;
-use support::tree::{person_dn, plant};
-use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
+use test_support::clients::ldap_utility;
+use test_support::pando::command;
+use test_support::tree::{person_dn, plant};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
 #[test]
 fn entries_have_the_values_of_a_subentry() {

@@ -1,10 +1,8 @@
 //! Details of RFC 4511, 4512, 4514 and 4522 that clients rely on, over the network.
 
-use crate::support;
-
 use ldap::{MessageId, ResultCode, Scope};
-use support::tree::{person_dn, plant};
-use support::{Pando, SUFFIX, Scratch};
+use test_support::tree::{person_dn, plant};
+use test_support::{Pando, SUFFIX, Scratch};
 
 /// Regression test: clients that sent `02 04 00 00 00 01` as a message id lost their connection. X.690 section 8.3.2
 /// forbids such leading octets, but other servers accept them.

@@ -3,17 +3,16 @@
 //! downloads.
 
 use crate::sssd::Sssd;
-use crate::support;
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use ldap::Scope;
-use support::clients::{Run, repository, run};
-use support::page::{Page, Section};
-use support::pando::{PROGRAM, Start};
-use support::root::was_run_as_root;
-use support::{Pando, SUFFIX, Scratch};
+use test_support::clients::{Run, repository, run};
+use test_support::page::{Page, Section};
+use test_support::pando::{Start, program};
+use test_support::root::was_run_as_root;
+use test_support::{Pando, SUFFIX, Scratch};
 
 /// Headings of sections, and the tests that run them.
 const SECTIONS: [(&str, fn()); 8] = [
@@ -187,7 +186,7 @@ fn sssd() {
     }
     let (scratch, pando, section) = given("connect-sssd", "SSSD");
     let [conf, commands, schema, rules] = &section.blocks[..] else { panic!("{:?}", section.blocks) };
-    let programs = Path::new(PROGRAM).parent().unwrap().display();
+    let programs = Path::new(program()).parent().unwrap().display();
     shell(&format!("PATH={programs}:$PATH; cd {}; {schema}", scratch.path().display()));
     shell(rules);
     let sssd = Sssd::start(&scratch, conf);

@@ -1,9 +1,7 @@
 //! Changes that return the entry before and after the change, as requested by OpenLDAP's tools (RFC 4527).
 
-use crate::support;
-
-use support::clients::ldap_utility;
-use support::{Pando, SUFFIX, Scratch};
+use test_support::clients::ldap_utility;
+use test_support::{Pando, SUFFIX, Scratch};
 
 #[test]
 fn ldapmodify_gets_the_entry_before_and_after() {

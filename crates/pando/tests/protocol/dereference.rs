@@ -1,9 +1,7 @@
 //! Attributes of a group's members, as ldapsearch requests them (draft-masarati-ldap-deref).
 
-use crate::support;
-
-use support::clients::ldap_utility;
-use support::{Pando, SUFFIX, Scratch};
+use test_support::clients::ldap_utility;
+use test_support::{Pando, SUFFIX, Scratch};
 
 #[test]
 fn ldapsearch_gets_members_with_their_names() {

@@ -11,17 +11,15 @@
 //! - slapd rewrites names of object classes to the schema's spelling, so they are compared without regard to case.
 //! - Pando stores a hash of a password that arrives in clear, so values of userPassword are only counted.
 
-use crate::support;
-
 use client::{Connection, Entry, Reply};
 use ldap::{Dn, PagedResults, ResultCode, Scope};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use support::changes::ChangeMaker;
-use support::corpus::{self, Difference, Operation};
-use support::filters::FilterMaker;
-use support::slapd::Slapd;
-use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch, clients};
+use test_support::changes::ChangeMaker;
+use test_support::corpus::{self, Difference, Operation};
+use test_support::filters::FilterMaker;
+use test_support::slapd::Slapd;
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch, clients};
 
 /// Attributes whose values are DNs.
 const DN_ATTRIBUTES: &[&str] = &[
@@ -92,7 +90,7 @@ fn random_filters_find_what_slapd_finds() {
                 && theirs.run(operation).code == ResultCode::SUCCESS
         );
     }
-    let mut filters = FilterMaker::new(support::seed_or(1));
+    let mut filters = FilterMaker::new(test_support::seed_or(1));
     let mut failures = Vec::new();
     let mut found = 0;
     for round in 0..RANDOM_FILTER_COUNT {
@@ -146,7 +144,7 @@ fn random_changes_leave_what_slapd_has() {
     let tree = "add | % | objectClass: dcObject ; organization | dc: example | o: Example\n\
                 add | ou=people,% | objectClass: organizationalUnit | ou: people\n\
                 add | ou=sales,ou=people,% | objectClass: organizationalUnit | ou: sales";
-    let mut changes = ChangeMaker::new(support::seed_or(1));
+    let mut changes = ChangeMaker::new(test_support::seed_or(1));
     let lines: Vec<String> = (0..RANDOM_CHANGE_COUNT).map(|_| changes.make()).collect();
     let mut report = Report::default();
     let mut successes = 0;

@@ -1,8 +1,6 @@
 //! Vulnerabilities of other servers, tried on Pando. `docs/explanation/known-holes.md` lists each with the test that
 //! shows its absence. This file has the tests that fit into no other file.
 
-use crate::support;
-
 use std::fs;
 use std::path::Path;
 
@@ -12,9 +10,9 @@ use ldap::{
     ExtendedRequest, FilterBuf, ModifyDnRequest, Request, ResultCode, Scope, SearchRequest, SelectionBuf,
     oids,
 };
-use support::pando::Start;
-use support::tree::{person_dn, plant, plant_policy, set_password};
-use support::{ADMIN_DN, Pando, SUFFIX, Scratch};
+use test_support::pando::Start;
+use test_support::tree::{person_dn, plant, plant_policy, set_password};
+use test_support::{ADMIN_DN, Pando, SUFFIX, Scratch};
 
 /// Modifies one attribute, and returns the result code.
 fn change(

@@ -1,9 +1,7 @@
 //! The matched values control, as ldapsearch sends it: of many values, only those that match are returned (RFC 3876).
 
-use crate::support;
-
-use support::clients::ldap_utility;
-use support::{Pando, SUFFIX, Scratch};
+use test_support::clients::ldap_utility;
+use test_support::{Pando, SUFFIX, Scratch};
 
 #[test]
 fn ldapsearch_gets_one_member_of_many() {

@@ -1,14 +1,12 @@
 //! Every error has a message with its cause and place. Errors in settings and schema end the start with an exit code.
 //! Errors in names, filters and requests are answered with a result code and a diagnostic message.
 
-use crate::support;
-
 use client::{ClientError, Connection};
 use ldap::{ChangeOperation, MessageId, ResultCode, Scope};
 use std::net::TcpListener;
-use support::pando::{Start, command};
-use support::tree::{add_person, person_dn, plant};
-use support::{Pando, SUFFIX, Scratch};
+use test_support::pando::{Start, command};
+use test_support::tree::{add_person, person_dn, plant};
+use test_support::{Pando, SUFFIX, Scratch};
 
 /// Exit codes, as listed in docs/reference/errors.md.
 const SETTINGS: i32 = 2;
@@ -169,12 +167,12 @@ fn bad_data_folders() {
     assert!(errors.contains("is in use by") && errors.contains(&pando.id().to_string()), "{errors}");
     let data = Pando::data(&scratch);
     // Verifying does not need the lock of the directory.
-    support::pando::command(&["verify"], Some(&data)).expect_code(0).expect_output("nothing found");
+    test_support::pando::command(&["verify"], Some(&data)).expect_code(0).expect_output("nothing found");
     assert!(pando.stop().success());
-    support::pando::command(&["verify"], Some(&data)).expect_code(0).expect_output("nothing found");
+    test_support::pando::command(&["verify"], Some(&data)).expect_code(0).expect_output("nothing found");
 
     let nothing = scratch.join("nothing");
-    support::pando::command(&["verify"], Some(&nothing))
+    test_support::pando::command(&["verify"], Some(&nothing))
         .expect_code(DATA)
         .expect_error("contains no Pando database");
     assert!(!nothing.exists(), "looking makes nothing");

@@ -1,12 +1,10 @@
 //! Paged results, as ldapsearch requests them. They contain each entry once, whatever the plan of the search.
 
-use crate::support;
-
 use std::fmt::Write as _;
 
-use support::clients::{Run, ldap_utility};
-use support::pando::command;
-use support::{Pando, SUFFIX, Scratch};
+use test_support::clients::{Run, ldap_utility};
+use test_support::pando::command;
+use test_support::{Pando, SUFFIX, Scratch};
 
 /// Number of people below each of two units.
 const PEOPLE: usize = 1_200;

@@ -1,7 +1,5 @@
 //! Persistent search (draft-ietf-ldapext-psearch) with common clients, and the ways in which it ends.
 
-use crate::support;
-
 use std::net::TcpStream;
 
 use client::{Connection, Tls};
@@ -9,11 +7,11 @@ use ldap::{
     ChangeType, Control, ControlsBuf, EntryChange, MessageId, PersistentSearch, Response, ResultCode, Scope,
     oids,
 };
-use support::clients::python_script;
-use support::cluster::until;
-use support::pando::Start;
-use support::tree::{add_person, person_dn, plant};
-use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
+use test_support::clients::python_script;
+use test_support::cluster::until;
+use test_support::pando::Start;
+use test_support::tree::{add_person, person_dn, plant};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
 #[test]
 fn python_ldap_and_ldap3_receive_changes() {

@@ -1,15 +1,13 @@
 //! Positions in answers, and requests that need at least a position, on a single server. Because a single server never
 //! lags, a request waits only for a future change.
 
-use crate::support;
-
 use ldap::{
     Authentication, BindRequest, CompareRequest, Control, ControlsBuf, DeleteRequest, ExtendedRequest,
     PositionToken, Request, ResultCode, Scope, oids,
 };
-use support::pando::Start;
-use support::positions::{add, at_least, position_of, read, request, send_read};
-use support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
+use test_support::pando::Start;
+use test_support::positions::{add, at_least, position_of, read, request, send_read};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
 
 fn unit(name: &str) -> String {
     format!("ou={name},{SUFFIX}")

@@ -1,15 +1,13 @@
 //! The PROXY protocol: a trusted proxy states the client's address, and headers from other sources are refused.
 
-use crate::support;
-
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
 use client::{Connection, Tls};
 use ldap::{BindRequest, Controls, Message, MessageId, Request, ResultCode};
-use support::pando::Start;
-use support::tree::{person_dn, plant};
-use support::{ADMIN_DN, ADMIN_PASSWORD, DEADLINE, Pando, Scratch};
+use test_support::pando::Start;
+use test_support::tree::{person_dn, plant};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, DEADLINE, Pando, Scratch};
 
 /// Returns a header of version 2 for this client.
 fn header_for(client: &str) -> Vec<u8> {

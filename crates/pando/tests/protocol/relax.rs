@@ -1,11 +1,9 @@
 //! The relax rules control (draft-zeilenga-ldap-relax), as OpenLDAP's tools send it. A migration can set the identity
 //! and history of entries, but only to values that the server could have made itself.
 
-use crate::support;
-
-use support::clients::ldap_utility;
-use support::tree::{person_dn, plant, replace};
-use support::{Pando, SUFFIX, Scratch};
+use test_support::clients::ldap_utility;
+use test_support::tree::{person_dn, plant, replace};
+use test_support::{Pando, SUFFIX, Scratch};
 
 const UUID: &str = "597ae2f6-16a6-1027-98f4-d28b5365dc14";
 
@@ -95,7 +93,7 @@ fn a_rule_lets_others_relax_rules() {
         let url = format!("ldap://{}", pando.address());
         let (dn, password) = (person_dn(uid), format!("{uid}-secret"));
         let words = ["-x", "-H", &url, "-D", &dn, "-w", &password, "-e", "!relax"];
-        support::clients::run("ldapadd", &words, &entry)
+        test_support::clients::run("ldapadd", &words, &entry)
     };
     replace(&mut admin, "cn=config", "pandoAccessRule", &all);
     try_as("anna", "0001").expect_code(50).expect_error("relax rules is for the administrator");

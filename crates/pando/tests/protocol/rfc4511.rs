@@ -1,17 +1,15 @@
 //! Conformance to RFC 4511, and requests from faulty or hostile clients.
 
-use crate::support;
-
 use client::{ClientError, Connection};
 use ldap::{
     AddRequest, AttributesBuf, Authentication, BindRequest, CompareRequest, Control, ControlsBuf,
     ExtendedRequest, FilterBuf, Message, MessageId, Request, ResultCode, Scope, SearchRequest, SelectionBuf,
     oids,
 };
-use support::clients::ldap_utility;
-use support::pando::Start;
-use support::tree::{add_person, person_dn, plant};
-use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
+use test_support::clients::ldap_utility;
+use test_support::pando::Start;
+use test_support::tree::{add_person, person_dn, plant};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
 const WHO_AM_I: &str = "1.3.6.1.4.1.4203.1.11.3";
 
@@ -399,7 +397,7 @@ fn mutated_messages_do_not_harm_the_server() {
     let scratch = Scratch::new("mutated");
     let pando = Pando::start(&scratch);
     plant(&mut pando.administrator());
-    let mut random = fastrand::Rng::with_seed(support::seed());
+    let mut random = fastrand::Rng::with_seed(test_support::seed());
     let (anna, nobody) = (person_dn("anna"), person_dn("nobody"));
     let compare = CompareRequest { entry: &anna, description: "cn", value: b"anna" };
     let originals = [

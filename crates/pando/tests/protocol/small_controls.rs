@@ -1,12 +1,10 @@
 //! Various controls, sent by the clients of the products that define them.
 
-use crate::support;
-
 use ldap::{CompareRequest, Control, ControlsBuf, DeleteRequest, Request, ResultCode, oids};
-use support::clients::{Run, ldap_utility, python_script, unboundid_program, unboundid_tool};
-use support::cluster::until;
-use support::tree::{add, person_dn, plant, replace};
-use support::{Pando, SUFFIX, Scratch};
+use test_support::clients::{Run, ldap_utility, python_script, unboundid_program, unboundid_tool};
+use test_support::cluster::until;
+use test_support::tree::{add, person_dn, plant, replace};
+use test_support::{Pando, SUFFIX, Scratch};
 
 #[test]
 fn stored_and_computed_attributes() {

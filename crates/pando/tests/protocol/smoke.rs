@@ -1,11 +1,9 @@
 //! The most common operations, end to end: start the binary, add, search, change, compare, rename, delete, stop.
 
-use crate::support;
-
 use ldap::{ChangeOperation, ResultCode, Scope};
-use support::pando::Start;
-use support::tree::{add, person_dn, plant};
-use support::{ADMIN_DN, Pando, SUFFIX, Scratch};
+use test_support::pando::Start;
+use test_support::tree::{add, person_dn, plant};
+use test_support::{ADMIN_DN, Pando, SUFFIX, Scratch};
 
 #[test]
 fn an_entry_lives_from_add_to_delete() {

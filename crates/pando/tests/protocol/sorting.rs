@@ -2,11 +2,9 @@
 
 use std::path::Path;
 
-use crate::support;
-
-use support::clients::{Run, ldap_utility};
-use support::pando::command;
-use support::{Pando, SUFFIX, Scratch};
+use test_support::clients::{Run, ldap_utility};
+use test_support::pando::command;
+use test_support::{Pando, SUFFIX, Scratch};
 
 /// Number of people. Surnames repeat, and numbers are unique; every tenth person has no room number.
 const PEOPLE: usize = 2_000;

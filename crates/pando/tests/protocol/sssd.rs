@@ -1,17 +1,15 @@
 //! SSSD as hosts use it: names of users and groups, logins, new passwords and sudo rules. It runs in separate
 //! namespaces, so that the machine is not changed. Another module tests the configuration in the documentation.
 
-use crate::support;
-
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Command, Stdio};
 
-use support::clients::{Run, repository, run};
-use support::pando::{Start, command};
-use support::root::was_run_as_root;
-use support::{Pando, SUFFIX, Scratch};
+use test_support::clients::{Run, repository, run};
+use test_support::pando::{Start, command};
+use test_support::root::was_run_as_root;
+use test_support::{Pando, SUFFIX, Scratch};
 
 /// A running SSSD in its namespaces, which end when this value is dropped.
 pub(crate) struct Sssd {

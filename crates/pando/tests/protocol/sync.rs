@@ -1,7 +1,5 @@
 //! Content synchronization (RFC 4533) with common consumers.
 
-use crate::support;
-
 use std::collections::BTreeMap;
 
 use bench::peers::Amendments;
@@ -10,12 +8,12 @@ use ldap::{
     ChangeOperation, Control, ControlsBuf, MessageId, Response, ResultCode, Scope, SyncInfo, SyncRequest,
     oids,
 };
-use support::access_requests::put_in_force;
-use support::clients::{python_script, run};
-use support::cluster::until;
-use support::slapd::Slapd;
-use support::tree::{add, add_person, person_dn, plant, replace};
-use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
+use test_support::access_requests::put_in_force;
+use test_support::clients::{python_script, run};
+use test_support::cluster::until;
+use test_support::slapd::Slapd;
+use test_support::tree::{add, add_person, person_dn, plant, replace};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
 #[test]
 fn python_ldaps_consumer_polls() {
@@ -216,5 +214,5 @@ fn persistent_searches_end() {
     let begun = std::time::Instant::now();
     assert!(pando.stop().success());
     assert_eq!(ended(&mut last, id), ResultCode::UNAVAILABLE);
-    assert!(begun.elapsed() < support::DEADLINE);
+    assert!(begun.elapsed() < test_support::DEADLINE);
 }

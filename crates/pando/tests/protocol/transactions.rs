@@ -1,16 +1,14 @@
 //! Transactions (RFC 5805): all changes or none are made, whatever fails and however the client ends.
 
-use crate::support;
-
 use client::Connection;
 use ldap::{
     Control, ControlsBuf, EndTransactionResult, ExtendedRequest, FilterBuf, MessageId, PasswordModify,
     Request, Response, ResultCode, Scope, SelectionBuf, oids,
 };
-use support::pando::Start;
-use support::transactions::{change, delete, end, failure, send, start, with_add, with_replace};
-use support::tree::{bind, person_dn, plant};
-use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
+use test_support::pando::Start;
+use test_support::transactions::{change, delete, end, failure, send, start, with_add, with_replace};
+use test_support::tree::{bind, person_dn, plant};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
 const SUCCESS: ResultCode = ResultCode::SUCCESS;
 

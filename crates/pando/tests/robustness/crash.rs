@@ -1,13 +1,11 @@
 //! Repeated kills under load. Every acknowledged change is kept, none is applied in part, and `pando verify` passes.
 
-use crate::support;
-
 use ldap::ChangeOperation;
 use powercut::{FailKind, PowerCut};
 use std::sync::mpsc;
-use support::pando::{self, Pando, Start};
-use support::writers::{Writer, plant_suffix};
-use support::{SUFFIX, Scratch};
+use test_support::pando::{self, Pando, Start};
+use test_support::writers::{Writer, plant_suffix};
+use test_support::{SUFFIX, Scratch};
 
 const WRITERS: u64 = 12;
 const ROUNDS: u64 = 12;
@@ -22,7 +20,7 @@ const EIO: i32 = 5;
 
 #[test]
 fn nothing_acknowledged_is_lost_by_kill_9() {
-    let seed = support::seed();
+    let seed = test_support::seed();
     let mut random = fastrand::Rng::with_seed(seed);
     let scratch = Scratch::new("crash");
     let mut writers;
@@ -56,7 +54,7 @@ fn write_and_kill(writers: &mut [Writer], pando: Pando, acknowledgements: u64) {
         }
         drop(sender);
         for _ in 0..acknowledgements {
-            receiver.recv_timeout(support::DEADLINE).expect("changes go on being acknowledged");
+            receiver.recv_timeout(test_support::DEADLINE).expect("changes go on being acknowledged");
         }
         pando.kill();
     });
@@ -70,7 +68,7 @@ fn check_all(writers: &mut [Writer], pando: &Pando) {
 /// Simulates a power failure of the machine: any part of the unsynced writes is lost.
 #[test]
 fn nothing_acknowledged_is_lost_by_a_power_cut() {
-    let seed = support::seed();
+    let seed = test_support::seed();
     let mut random = fastrand::Rng::with_seed(seed);
     let scratch = Scratch::new("powercut");
     let mut writers;

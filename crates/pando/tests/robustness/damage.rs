@@ -1,16 +1,14 @@
 //! Damaged files of a data directory that has acknowledged changes in its redo log. The start and `pando verify` name
 //! the file, and change nothing.
 
-use crate::support;
-
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use ldap::ChangeOperation;
-use support::pando::{self, Pando, Start};
-use support::writers::plant_suffix;
-use support::{SUFFIX, Scratch};
+use test_support::pando::{self, Pando, Start};
+use test_support::writers::plant_suffix;
+use test_support::{SUFFIX, Scratch};
 
 const CHANGES: usize = 20;
 

@@ -1,14 +1,12 @@
 //! Connections that use up all file descriptors. The store and the administrator can still get one.
 
-use crate::support;
-
 use std::time::Duration;
 
 use client::Connection;
 use ldap::ChangeOperation;
-use support::pando::Start;
-use support::tree::plant;
-use support::{Pando, SUFFIX, Scratch};
+use test_support::pando::Start;
+use test_support::tree::plant;
+use test_support::{Pando, SUFFIX, Scratch};
 
 /// Maximum number of open files of the server.
 const OPEN_FILES: u64 = 128;

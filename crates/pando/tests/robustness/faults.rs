@@ -2,8 +2,6 @@
 //! manager, below `cn=monitor`, and by the exit code. Faults are injected into the real binary; most occur while the
 //! file `on` exists.
 
-use crate::support;
-
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -11,11 +9,11 @@ use std::time::Instant;
 use client::{Connection, Outcome};
 use ldap::{ChangeOperation, ResultCode, Scope};
 use powercut::{Fault, FaultCall};
-use support::cluster::until;
-use support::metrics;
-use support::pando::Start;
-use support::tree::plant;
-use support::{DEADLINE, Pando, SUFFIX, Scratch};
+use test_support::cluster::until;
+use test_support::metrics;
+use test_support::pando::Start;
+use test_support::tree::plant;
+use test_support::{DEADLINE, Pando, SUFFIX, Scratch};
 
 const EINTR: i32 = 4;
 const EIO: i32 = 5;

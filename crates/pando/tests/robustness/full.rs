@@ -1,8 +1,6 @@
 //! A server whose disk is full, or that is killed while it builds an index. Only changes are refused, and all work
 //! continues once there is space, or after a start.
 
-use crate::support;
-
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -10,11 +8,11 @@ use std::time::{Duration, Instant};
 use client::Outcome;
 use ldap::{ResultCode, Scope};
 use powercut::PowerCut;
-use support::interrupted::must;
-use support::metrics;
-use support::pando::Start;
-use support::writers::Writer;
-use support::{ADMIN_DN, DEADLINE, Pando, SUFFIX, Scratch};
+use test_support::interrupted::must;
+use test_support::metrics;
+use test_support::pando::Start;
+use test_support::writers::Writer;
+use test_support::{ADMIN_DN, DEADLINE, Pando, SUFFIX, Scratch};
 
 const WRITERS: u64 = 4;
 /// Number of times that the disk becomes full.
@@ -38,7 +36,7 @@ const INDEXED: [(&str, &str); 4] = [
 
 #[test]
 fn a_full_disk_refuses_changes_and_nothing_else() {
-    let mut random = fastrand::Rng::with_seed(support::seed());
+    let mut random = fastrand::Rng::with_seed(test_support::seed());
     let scratch = Scratch::new("full");
     let mut writers;
     {
@@ -48,7 +46,7 @@ fn a_full_disk_refuses_changes_and_nothing_else() {
     }
     let data = Pando::data(&scratch).canonicalize().unwrap();
     let room = scratch.join("room");
-    for round in 0..support::rounds(ROUNDS) {
+    for round in 0..test_support::rounds(ROUNDS) {
         // At the first start, there is no free space.
         let bytes = if round == 0 { 0 } else { random.u64(..ROOM_MAX) };
         println!("round {round}: room for {bytes} bytes");
@@ -189,12 +187,12 @@ fn whole_build(scratch: &Scratch, template: &Path) -> powercut::Counted {
 
 #[test]
 fn an_index_goes_on_after_kills() {
-    let mut random = fastrand::Rng::with_seed(support::seed());
+    let mut random = fastrand::Rng::with_seed(test_support::seed());
     let scratch = Scratch::new("index-kill");
     let template = with_indexes_to_make(&scratch);
     let whole = whole_build(&scratch, &template);
     let data = Pando::data(&scratch).canonicalize().unwrap();
-    for _ in 0..support::rounds(INDEX_ROUNDS) {
+    for _ in 0..test_support::rounds(INDEX_ROUNDS) {
         copy(&template, &data);
         let mut writer = Writer::new(WRITER, random.u64(..));
         let call = random.u64(1..=whole.calls);
@@ -244,13 +242,13 @@ fn build_until_full(pando: &Pando) -> bool {
 
 #[test]
 fn an_index_waits_for_room_on_the_disk() {
-    let mut random = fastrand::Rng::with_seed(support::seed());
+    let mut random = fastrand::Rng::with_seed(test_support::seed());
     let scratch = Scratch::new("index-full");
     let template = with_indexes_to_make(&scratch);
     let whole = whole_build(&scratch, &template);
     let data = Pando::data(&scratch).canonicalize().unwrap();
     let room = scratch.join("room");
-    for _ in 0..support::rounds(INDEX_ROUNDS) {
+    for _ in 0..test_support::rounds(INDEX_ROUNDS) {
         let mut bytes = random.i64(OPENING_BYTES..whole.grown_bytes / 4 * 3);
         let pando = loop {
             println!("room for {bytes} bytes");

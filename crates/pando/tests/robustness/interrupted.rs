@@ -1,15 +1,13 @@
 //! Commands that create data, killed or out of disk space at random points of their run. Either the old or the new data
 //! is there, complete and sound. The same command can then be completed, and leaves nothing else.
 
-use crate::support;
-
 use std::path::{Path, PathBuf};
 
 use directory::rows::{INDEX, LINKED, MAPS, NAMES};
 use store::{Direction, Options, Store};
-use support::interrupted::{Interruption, Stopped, must};
-use support::pando::Start;
-use support::{Pando, SUFFIX, Scratch};
+use test_support::interrupted::{Interruption, Stopped, must};
+use test_support::pando::Start;
+use test_support::{Pando, SUFFIX, Scratch};
 
 /// Number of kills, power cuts and full disks for each command.
 const ROUNDS: u64 = 3;
@@ -27,10 +25,10 @@ fn sample(scratch: &Scratch) -> (PathBuf, PathBuf) {
 
 /// Interrupts a command in each way, at random points.
 fn interrupt(interruption: &Interruption<'_>, rounds: u64) {
-    let mut random = fastrand::Rng::with_seed(support::seed());
+    let mut random = fastrand::Rng::with_seed(test_support::seed());
     let mut stopped = Vec::new();
     let (calls, bytes) = (interruption.whole.calls, interruption.whole.grown_bytes);
-    for _ in 0..support::rounds(rounds) {
+    for _ in 0..test_support::rounds(rounds) {
         // Some points are near the beginning and the end, because the outcome changes there.
         let range = match random.u8(..3) {
             0 => 1..=calls.min(24),
@@ -99,7 +97,7 @@ fn a_repair() {
     let scratch = Scratch::new("interrupted-repair");
     let (data, _) = sample(&scratch);
     damage(&data);
-    let found = support::pando::command(&["verify"], Some(&data)).expect_code(1);
+    let found = test_support::pando::command(&["verify"], Some(&data)).expect_code(1);
     found.expect_error("in rows that follow from entries");
     interrupt(&Interruption::of(&scratch, Some(&data), false, &["verify", "--repair"]), ROUNDS);
 }

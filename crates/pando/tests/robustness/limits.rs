@@ -1,7 +1,5 @@
 //! Limits for selected clients, by identity, group, network and listener, and their precedence.
 
-use crate::support;
-
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Instant;
 
@@ -9,9 +7,9 @@ use client::Connection;
 use ldap::{Controls, FilterBuf, Request, ResultCode, Scope, SearchRequest, SelectionBuf};
 use rustix::process::Signal;
 use socket2::{Domain, Socket, Type};
-use support::pando::Start;
-use support::tree::{add, person_dn, plant};
-use support::{DEADLINE, Pando, SUFFIX, Scratch};
+use test_support::pando::Start;
+use test_support::tree::{add, person_dn, plant};
+use test_support::{DEADLINE, Pando, SUFFIX, Scratch};
 
 const LIMITS: &str = r#"
 [[listener]]

@@ -1,16 +1,14 @@
 //! `/ready` becomes false within five seconds of a cause, and true again after it. The module `faults` tests failed
 //! syncs and hanging loops, and `full` tests full disks.
 
-use crate::support;
-
 use std::time::Instant;
 
 use ldap::ResultCode;
 use rustix::process::Signal;
-use support::metrics::{self, expect_not_ready, expect_not_ready_now, page};
-use support::pando::{SmallDisk, Start};
-use support::tree::plant;
-use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
+use test_support::metrics::{self, expect_not_ready, expect_not_ready_now, page};
+use test_support::pando::{SmallDisk, Start};
+use test_support::tree::plant;
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
 /// Starts a server with this table in its node file, and with metrics.
 fn start(scratch: &Scratch, table: &str) -> Start {

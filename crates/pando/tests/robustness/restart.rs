@@ -1,12 +1,10 @@
 //! Acknowledged changes survive any end of the server.
 
-use crate::support;
-
 use ldap::{ChangeOperation, Scope};
 use std::time::Instant;
-use support::pando::Start;
-use support::tree::{add_person, person_dn, plant};
-use support::{Pando, SUFFIX, Scratch};
+use test_support::pando::Start;
+use test_support::tree::{add_person, person_dn, plant};
+use test_support::{Pando, SUFFIX, Scratch};
 
 #[test]
 fn everything_is_there_after_a_restart() {
@@ -104,5 +102,5 @@ fn a_start_after_many_changes_is_quick() {
     let pando = Start::new(&scratch).ready();
     assert!(pando.administrator().entry(SUFFIX, &[]).unwrap().is_some());
     // A generous bound, which a replay of the whole log would exceed.
-    assert!(started.elapsed() < support::DEADLINE);
+    assert!(started.elapsed() < test_support::DEADLINE);
 }

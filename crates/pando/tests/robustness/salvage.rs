@@ -1,17 +1,15 @@
 //! `pando verify --salvage`: a directory whose redo log is damaged in the middle does not open, and the message names
 //! this command. It saves every change before the gap and none after it, and lists the lost ones.
 
-use crate::support;
-
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use support::clients::Run;
-use support::pando::{self, Start};
-use support::writers::plant_suffix;
-use support::{ADMIN_DN, Pando, SUFFIX, Scratch};
+use test_support::clients::Run;
+use test_support::pando::{self, Start};
+use test_support::writers::plant_suffix;
+use test_support::{ADMIN_DN, Pando, SUFFIX, Scratch};
 
 /// Number of entries, each in a separate group.
 const ENTRIES: u64 = 48;

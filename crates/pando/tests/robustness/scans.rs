@@ -1,8 +1,6 @@
 //! Long and short searches at the same time, with the real binary. `crates/server/tests/in_process/scans.rs` tests the
 //! use of threads.
 
-use crate::support;
-
 use std::fmt::Write as _;
 
 use client::Connection;
@@ -10,9 +8,9 @@ use ldap::{
     Control, Controls, ControlsBuf, FilterBuf, Message, MessageId, Request, Scope, SearchRequest,
     SelectionBuf,
 };
-use support::cluster::until;
-use support::pando::{Start, command};
-use support::{Pando, SUFFIX, Scratch, positions};
+use test_support::cluster::until;
+use test_support::pando::{Start, command};
+use test_support::{Pando, SUFFIX, Scratch, positions};
 
 /// Number of people, so large that a search without an index is a long one.
 const PEOPLE: usize = 6_000;

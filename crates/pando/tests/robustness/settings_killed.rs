@@ -1,14 +1,12 @@
 //! `pando apply`, killed, without power or out of disk space at any moment. The old or the new settings are in force as
 //! a whole, and the next run continues.
 
-use crate::support;
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use powercut::PowerCut;
-use support::pando::{PROGRAM, Start, command};
-use support::{Pando, SUFFIX, Scratch};
+use test_support::pando::{Start, command, program};
+use test_support::{Pando, SUFFIX, Scratch};
 
 /// Number of kills in each test.
 const ROUNDS: u64 = 12;
@@ -69,7 +67,7 @@ fn is_whole(data: &Path, expected: &[String; 2]) -> usize {
 
 #[test]
 fn a_killed_apply_has_changed_nothing_or_everything() {
-    let seed = support::seed();
+    let seed = test_support::seed();
     let mut random = fastrand::Rng::with_seed(seed);
     let scratch = Scratch::new("settings-killed");
     assert!(Start::new(&scratch).arguments(&["--sample"]).ready().stop().success());
@@ -79,7 +77,7 @@ fn a_killed_apply_has_changed_nothing_or_everything() {
     command(&["apply", settings[0].to_str().unwrap()], Some(&data)).expect_code(0);
     let (journal, counts) = (scratch.join("journal"), scratch.join("counts"));
     let run = |file: &PathBuf, power: PowerCut| {
-        let mut apply = Command::new(PROGRAM);
+        let mut apply = Command::new(program());
         apply.arg("apply").arg(file).arg("--data").arg(&data);
         power.apply(&mut apply);
         apply.output().unwrap()
@@ -122,7 +120,7 @@ fn a_killed_apply_has_changed_nothing_or_everything() {
 
 #[test]
 fn a_killed_first_apply_leaves_nothing_or_a_directory() {
-    let seed = support::seed();
+    let seed = test_support::seed();
     let mut random = fastrand::Rng::with_seed(seed);
     let scratch = Scratch::new("settings-killed-first");
     let settings = two_settings(&scratch);
@@ -131,7 +129,7 @@ fn a_killed_first_apply_leaves_nothing_or_a_directory() {
         let folder = scratch.join(&format!("data-{round}"));
         std::fs::create_dir_all(&folder).unwrap();
         let data = folder.canonicalize().unwrap();
-        let mut apply = Command::new(PROGRAM);
+        let mut apply = Command::new(program());
         apply.arg("apply").arg(&settings[0]).arg("--data").arg(&data);
         PowerCut::new(&data, &scratch.join("journal")).kill_at(random.u64(1..20)).apply(&mut apply);
         apply.stdout(Stdio::null()).stderr(Stdio::null());
@@ -150,7 +148,7 @@ fn a_killed_first_apply_leaves_nothing_or_a_directory() {
 
 #[test]
 fn a_server_killed_while_it_takes_settings_has_all_of_them_or_none() {
-    let seed = support::seed();
+    let seed = test_support::seed();
     let mut random = fastrand::Rng::with_seed(seed);
     let scratch = Scratch::new("settings-killed-served");
     assert!(Start::new(&scratch).arguments(&["--sample"]).ready().stop().success());

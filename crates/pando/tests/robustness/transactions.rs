@@ -1,17 +1,15 @@
 //! The power is cut while clients commit transactions. The data has all changes of a transaction or none, and it has
 //! every transaction that was acknowledged.
 
-use crate::support;
-
 use std::net::SocketAddr;
 
 use client::Connection;
 use ldap::ResultCode;
 use powercut::PowerCut;
-use support::pando::{self, Pando, Start};
-use support::transactions::{end, part_of, start, with_replace};
-use support::tree::add;
-use support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
+use test_support::pando::{self, Pando, Start};
+use test_support::transactions::{end, part_of, start, with_replace};
+use test_support::tree::add;
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
 
 const CLIENTS: usize = 4;
 const ROUNDS: u64 = 8;
@@ -57,7 +55,7 @@ fn start_of(connection: &mut Connection) -> Result<Vec<u8>, client::ClientError>
 
 #[test]
 fn a_power_cut_leaves_no_part_of_a_transaction() {
-    let mut random = fastrand::Rng::with_seed(support::seed());
+    let mut random = fastrand::Rng::with_seed(test_support::seed());
     let scratch = Scratch::new("transaction-powercut");
     {
         let pando = Pando::start(&scratch);
@@ -75,7 +73,7 @@ fn a_power_cut_leaves_no_part_of_a_transaction() {
     let data = Pando::data(&scratch).canonicalize().unwrap();
     let journal = scratch.join("journal");
     let mut numbers = [(0, 0); CLIENTS];
-    for round in 0..support::rounds(ROUNDS) {
+    for round in 0..test_support::rounds(ROUNDS) {
         let call = random.u64(1..CALLS_MAX);
         let power_cut = PowerCut::new(&data, &journal).cut_at(call);
         match Start::new(&scratch).with(&power_cut).ready_or_ended() {

@@ -1,9 +1,6 @@
 //! SCIM with the real server, over HTTP.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod bulk;
 mod groups;
 mod hostile;
@@ -19,9 +16,9 @@ use base64::engine::general_purpose::STANDARD;
 use client::Connection;
 use ldap::ChangeOperation;
 use serde_json::{Value, json};
-use support::http::{console_address, send};
-use support::pando::Start;
-use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, Scratch};
+use test_support::http::{console_address, send};
+use test_support::pando::Start;
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, Scratch};
 
 const USER: &str = "urn:ietf:params:scim:schemas:core:2.0:User";
 const GROUP: &str = "urn:ietf:params:scim:schemas:core:2.0:Group";
@@ -40,7 +37,7 @@ struct Scim {
 #[derive(Debug)]
 struct Answer {
     status: u16,
-    http: support::http::Answer,
+    http: test_support::http::Answer,
     body: Value,
 }
 

@@ -1,8 +1,8 @@
 //! Provisioning by a SCIM client of another project.
 
 use crate::Scim;
-use crate::support::clients::{repository, run};
-use crate::support::{ADMIN_DN, ADMIN_PASSWORD};
+use test_support::clients::{repository, run};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD};
 
 /// UnboundID's SCIM 2 SDK, which identity managers use: users, a group, filters, sorted pages, PATCH, ETags, conflicts,
 /// deletion. Needs a Java compiler.

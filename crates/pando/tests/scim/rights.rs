@@ -5,10 +5,10 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use serde_json::{Value, json};
 
-use crate::support::Scratch;
-use crate::support::clients::run;
-use crate::support::pando::command;
 use crate::{Scim, USER, basic, id};
+use test_support::Scratch;
+use test_support::clients::run;
+use test_support::pando::command;
 
 #[test]
 fn credentials_are_those_of_the_directory() {

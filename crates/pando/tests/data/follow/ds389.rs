@@ -1,7 +1,7 @@
 //! Copies of a real 389 DS, by its content synchronization plug-in and from its retro change log.
 
 use super::*;
-use crate::support::ds389::RunningDs389;
+use test_support::ds389::RunningDs389;
 
 const RETRO: (&str, &[(&str, &str)]) =
     ("Retro Changelog Plugin", &[("nsslapd-attribute", "nsuniqueid:targetUniqueId")]);
@@ -28,7 +28,7 @@ fn follows(name: &str, plugins: &[(&str, &[(&str, &str)])], cookie: &str, lost: 
     let mut copy = follower(&scratch, source.address());
     dangling(&mut theirs, "dangling-later");
     equal(&scratch, source.address(), &copy, &own);
-    assert_eq!(support::tree::bind(&copy, "p7", "p7-secret"), ResultCode::SUCCESS);
+    assert_eq!(test_support::tree::bind(&copy, "p7", "p7-secret"), ResultCode::SUCCESS);
     let mut changes = source_changes(theirs, false);
     for round in 0..rounds(5) {
         (0..40).for_each(|_| changes.make());

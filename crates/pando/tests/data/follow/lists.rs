@@ -17,7 +17,7 @@ use ldap::{
 };
 
 use super::*;
-use crate::support::sync_source::read_message;
+use test_support::sync_source::read_message;
 
 type Values = Vec<(&'static str, Vec<Vec<u8>>)>;
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use support::relay::{Lasts, Relay};
+use test_support::relay::{Lasts, Relay};
 
 use super::*;
 

@@ -3,9 +3,9 @@
 use ldap::{SyncIdSet, SyncInfo, SyncState, SyncUuid};
 
 use super::{figure, follower};
-use crate::support::cluster::until;
-use crate::support::sync_source::{SyncSearch, SyncSource};
-use crate::support::{Pando, SUFFIX, Scratch};
+use test_support::cluster::until;
+use test_support::sync_source::{SyncSearch, SyncSource};
+use test_support::{Pando, SUFFIX, Scratch};
 
 type Attributes<'a> = &'a [(&'a str, &'a [&'a str])];
 

@@ -1,30 +1,30 @@
 //! A key distribution centre of MIT Kerberos, with a new realm in a scratch folder, on a free loopback port.
 
-use crate::support::Scratch;
-use crate::support::clients::{Run, run};
+use crate::Scratch;
+use crate::clients::{Run, run};
 use std::io::{BufRead, BufReader};
 use std::net::{TcpListener, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 /// Name of the realm.
-pub(crate) const REALM: &str = "PANDO.TEST";
+pub const REALM: &str = "PANDO.TEST";
 
 /// Host name in the server's principal, by which clients must connect.
-pub(crate) const HOST: &str = "localhost";
+pub const HOST: &str = "localhost";
 
 /// Number of ports to try, because another process may take a port first.
 const PORTS: usize = 10;
 
 /// A running centre, ended when dropped.
-pub(crate) struct Kdc {
+pub struct Kdc {
     folder: PathBuf,
     child: Child,
 }
 
 impl Kdc {
     /// Creates a realm with these principals, and a keytab for each, named like the principal without slashes.
-    pub(crate) fn start(scratch: &Scratch, principals: &[&str]) -> Kdc {
+    pub fn start(scratch: &Scratch, principals: &[&str]) -> Kdc {
         let folder = scratch.join("kdc");
         std::fs::create_dir_all(&folder).unwrap();
         for _ in 0..PORTS {
@@ -48,22 +48,22 @@ impl Kdc {
     }
 
     /// Runs a kadmin request on the database.
-    pub(crate) fn kadmin(&self, request: &str) {
+    pub fn kadmin(&self, request: &str) {
         administer(&self.folder, "kadmin.local", &["-r", REALM, "-q", request]).expect_code(0);
     }
 
     /// Returns the keytab of a principal.
-    pub(crate) fn keytab(&self, name: &str) -> String {
+    pub fn keytab(&self, name: &str) -> String {
         self.folder.join(format!("{}.keytab", name.replace('/', "-"))).to_str().unwrap().to_owned()
     }
 
     /// Returns the file with the realm's configuration for clients.
-    pub(crate) fn settings(&self) -> String {
+    pub fn settings(&self) -> String {
         self.folder.join("krb5.conf").to_str().unwrap().to_owned()
     }
 
     /// Runs a program as a principal with a fresh ticket.
-    pub(crate) fn run_as(&self, name: &str, program: &str, arguments: &[&str]) -> Run {
+    pub fn run_as(&self, name: &str, program: &str, arguments: &[&str]) -> Run {
         let cache = self.folder.join(format!("{name}.cache"));
         let cache = format!("KRB5CCNAME=FILE:{}", cache.display());
         let settings = format!("KRB5_CONFIG={}", self.settings());

@@ -3,7 +3,10 @@
 //!
 //! Tests never wait by sleeping for a fixed time. They wait for a line, an answer or an exit, and deadlines only limit
 //! the time until a failure.
-#![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
+//!
+//! It is a crate, so that it is compiled once for all test binaries and `assault`. Cargo names its own crate for
+//! black-box tests `cargo-test-support`.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 pub mod access_requests;
 pub mod altered_rows;
@@ -15,9 +18,11 @@ pub mod collector;
 pub mod corpus;
 pub mod ds389;
 pub mod filters;
-pub mod givens;
+mod givens;
+pub mod hidden_data;
 pub mod http;
 pub mod interrupted;
+pub mod kdc;
 pub mod metrics;
 pub mod page;
 pub mod pando;
@@ -32,9 +37,7 @@ pub mod transactions;
 pub mod tree;
 pub mod writers;
 
-#[allow(unused_imports, reason = "each test binary uses its own part")]
 pub use givens::{ADMIN_DN, ADMIN_PASSWORD, DEADLINE, SUFFIX};
-#[allow(unused_imports, reason = "each test binary uses its own part")]
 pub use pando::Pando;
 pub use scratch::Scratch;
 

@@ -13,22 +13,22 @@ use ldap::{
 
 use super::values::{Kind, Values, control, extended};
 use super::world::{HIDDEN_COLLECTIVE, HIDDEN_TYPES, REQUESTERS, World, one_of, pick, requester_dn};
-use crate::support::SUFFIX;
+use crate::SUFFIX;
 
 /// Source of random choices.
-pub struct Dice<'w> {
-    pub rng: &'w mut Rng,
-    pub world: &'w World,
+pub(crate) struct Dice<'w> {
+    pub(crate) rng: &'w mut Rng,
+    pub(crate) world: &'w World,
     /// Last synchronization cookies from the two servers.
-    pub sync_cookie: Option<[Vec<u8>; 2]>,
-    pub position: Option<[[u8; 24]; 2]>,
+    pub(crate) sync_cookie: Option<[Vec<u8>; 2]>,
+    pub(crate) position: Option<[[u8; 24]; 2]>,
     /// Whether a control makes the search continue until it is cancelled.
-    pub follows: bool,
+    pub(crate) follows: bool,
 }
 
 /// A value of an extended operation.
 #[derive(Clone)]
-pub struct Sent(pub Values);
+pub(crate) struct Sent(pub Values);
 
 impl Debug for Sent {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -38,7 +38,7 @@ impl Debug for Sent {
 
 /// An operation, which is the same for both servers except for values that they returned before.
 #[derive(Clone, Debug)]
-pub enum Operation {
+pub(crate) enum Operation {
     Bind { name: String, mechanism: Option<String>, proof: Vec<u8> },
     Search(Search),
     Compare { entry: String, description: String, value: String },
@@ -52,14 +52,14 @@ pub enum Operation {
 }
 
 #[derive(Clone)]
-pub struct Search {
-    pub base: String,
-    pub scope: Scope,
-    pub deref: DerefAliases,
-    pub size_limit: u32,
-    pub types_only: bool,
-    pub filter: FilterBuf,
-    pub attributes: Vec<String>,
+pub(crate) struct Search {
+    pub(crate) base: String,
+    pub(crate) scope: Scope,
+    pub(crate) deref: DerefAliases,
+    pub(crate) size_limit: u32,
+    pub(crate) types_only: bool,
+    pub(crate) filter: FilterBuf,
+    pub(crate) attributes: Vec<String>,
 }
 
 impl Debug for Search {
@@ -74,10 +74,10 @@ impl Debug for Search {
 
 /// A control.
 #[derive(Clone)]
-pub struct AccessRequest {
-    pub oid: String,
-    pub critical: bool,
-    pub value: Values,
+pub(crate) struct AccessRequest {
+    pub(crate) oid: String,
+    pub(crate) critical: bool,
+    pub(crate) value: Values,
 }
 
 impl Debug for AccessRequest {
@@ -91,18 +91,18 @@ impl Debug for AccessRequest {
 
 /// A request.
 #[derive(Clone, Debug)]
-pub struct TestRequest {
-    pub operation: Operation,
-    pub controls: Vec<AccessRequest>,
+pub(crate) struct TestRequest {
+    pub(crate) operation: Operation,
+    pub(crate) controls: Vec<AccessRequest>,
     /// Whether the search continues until it is cancelled.
-    pub follows: bool,
+    pub(crate) follows: bool,
     /// The only directory with a hidden entry of the name that the request gives to another entry, if there is one.
-    pub taken_in: Option<usize>,
+    pub(crate) taken_in: Option<usize>,
 }
 
 impl TestRequest {
     /// Encodes the request for one of the servers.
-    pub fn encode(&self, id: i32, side: usize, out: &mut Vec<u8>) {
+    pub(crate) fn encode(&self, id: i32, side: usize, out: &mut Vec<u8>) {
         let mut controls = ControlsBuf::new();
         for AccessRequest { oid, critical, value } in &self.controls {
             let value = value.as_ref().map(|values| values[side].as_slice());
@@ -168,7 +168,7 @@ impl TestRequest {
 
 impl Dice<'_> {
     /// Returns a random request of one kind.
-    pub fn request(&mut self, context: ControlContext, kind: Kind) -> TestRequest {
+    pub(crate) fn request(&mut self, context: ControlContext, kind: Kind) -> TestRequest {
         self.follows = false;
         let operation = match context {
             ControlContext::Bind => self.bind(),
@@ -250,7 +250,7 @@ impl Dice<'_> {
     }
 
     /// Returns a name: of a visible, hidden, missing or special entry.
-    pub fn name(&mut self) -> String {
+    pub(crate) fn name(&mut self) -> String {
         let World { shown, both, one, absent, .. } = self.world;
         let name = match self.rng.u32(..20) {
             0..=8 => one_of(self.rng, shown).clone(),
@@ -292,7 +292,7 @@ impl Dice<'_> {
     }
 
     /// Returns a name that a user may have.
-    pub fn user(&mut self) -> String {
+    pub(crate) fn user(&mut self) -> String {
         match self.rng.u32(..4) {
             0 => self.name(),
             1 => requester_dn(self.rng.usize(..REQUESTERS)),
@@ -302,7 +302,7 @@ impl Dice<'_> {
     }
 
     /// Returns an authorization identity.
-    pub fn identity(&mut self) -> String {
+    pub(crate) fn identity(&mut self) -> String {
         match self.rng.u32(..6) {
             0 => String::new(),
             1 => format!("u:{}", pick(self.rng, &["a0", "a1", "v0", "h0", "h1", "nobody"])),
@@ -312,7 +312,7 @@ impl Dice<'_> {
     }
 
     /// Returns requested attributes.
-    pub fn attributes(&mut self) -> Vec<String> {
+    pub(crate) fn attributes(&mut self) -> Vec<String> {
         let all = [
             "*",
             "+",
@@ -359,7 +359,7 @@ impl Dice<'_> {
         }
     }
 
-    pub fn search(&mut self) -> Search {
+    pub(crate) fn search(&mut self) -> Search {
         let scopes = [Scope::BaseObject, Scope::SingleLevel, Scope::WholeSubtree, Scope::Subordinate];
         let deref =
             [DerefAliases::Never, DerefAliases::InSearching, DerefAliases::FindingBase, DerefAliases::Always];
@@ -584,7 +584,7 @@ impl Dice<'_> {
 }
 
 /// Returns a random filter.
-pub fn filter(dice: &mut Dice<'_>, depth: usize) -> FilterBuf {
+pub(crate) fn filter(dice: &mut Dice<'_>, depth: usize) -> FilterBuf {
     let text = filter_text(dice, depth);
     FilterBuf::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }

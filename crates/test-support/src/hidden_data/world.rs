@@ -13,16 +13,16 @@ use std::fmt::Write as _;
 
 use fastrand::Rng;
 
-use crate::support::SUFFIX;
+use crate::SUFFIX;
 
 /// Number of users that send requests. The password of each is its uid and `-secret`.
-pub const REQUESTERS: usize = 3;
+pub(crate) const REQUESTERS: usize = 3;
 
 /// Attributes that only the administrator may read, search, compare or write.
-pub const HIDDEN_TYPES: [&str; 3] = ["homePhone", "employeeNumber", "carLicense"];
+pub(crate) const HIDDEN_TYPES: [&str; 3] = ["homePhone", "employeeNumber", "carLicense"];
 
 /// A collective attribute that only the administrator may read, search, compare or write.
-pub const HIDDEN_COLLECTIVE: &str = "c-PostalCode";
+pub(crate) const HIDDEN_COLLECTIVE: &str = "c-PostalCode";
 
 /// The group by which rules refer to the requesters. It is hidden, and the same in both directories.
 const ASKERS_GROUP: &str = "cn=askers,ou=vault";
@@ -37,31 +37,31 @@ struct Planned {
 }
 
 /// The two directories and their names.
-pub struct World {
+pub(crate) struct World {
     /// LDIF of each directory.
-    pub ldif: [String; 2],
+    pub(crate) ldif: [String; 2],
     /// Names of visible entries.
-    pub shown: Vec<String>,
+    pub(crate) shown: Vec<String>,
     /// Names of entries that are hidden in both directories, and may differ.
-    pub both: Vec<String>,
+    pub(crate) both: Vec<String>,
     /// Names of hidden entries that only one directory has, and which one.
-    pub one: Vec<(String, usize)>,
+    pub(crate) one: Vec<(String, usize)>,
     /// Names that no entry has.
-    pub absent: Vec<String>,
+    pub(crate) absent: Vec<String>,
     /// Places at which a rule must deny to browse, each with the word for its scope.
     hidden_places: Vec<(&'static str, String)>,
 }
 
 /// Returns the DN of a requester.
-pub fn requester_dn(number: usize) -> String {
+pub(crate) fn requester_dn(number: usize) -> String {
     format!("uid=a{number},ou=askers,{SUFFIX}")
 }
 
-pub fn pick<'a, T: ?Sized>(rng: &mut Rng, all: &'a [&'a T]) -> &'a T {
+pub(crate) fn pick<'a, T: ?Sized>(rng: &mut Rng, all: &'a [&'a T]) -> &'a T {
     all[rng.usize(..all.len())]
 }
 
-pub fn one_of<'a, T>(rng: &mut Rng, all: &'a [T]) -> &'a T {
+pub(crate) fn one_of<'a, T>(rng: &mut Rng, all: &'a [T]) -> &'a T {
     &all[rng.usize(..all.len())]
 }
 
@@ -79,7 +79,7 @@ fn attributes(pairs: &[(&str, &str)]) -> Attributes {
 
 impl World {
     /// Generates two directories.
-    pub fn random(rng: &mut Rng) -> World {
+    pub(crate) fn random(rng: &mut Rng) -> World {
         let mut planner = Planner { rng, planned: Vec::new(), hidden_places: Vec::new(), names: names() };
         planner.plan();
         let Planner { planned, hidden_places, .. } = planner;
@@ -106,13 +106,13 @@ impl World {
 
     /// Returns the only directory that has a hidden entry of this name, if there is one. Names here contain no extra
     /// spaces.
-    pub fn only_side(&self, dn: &str) -> Option<usize> {
+    pub(crate) fn only_side(&self, dn: &str) -> Option<usize> {
         let dn = dn.replace(' ', "");
         self.one.iter().find(|(name, _)| name.eq_ignore_ascii_case(&dn)).map(|(_, side)| *side)
     }
 
     /// Returns random access rules, including those that hide the hidden data.
-    pub fn rules(&self, rng: &mut Rng) -> Vec<String> {
+    pub(crate) fn rules(&self, rng: &mut Rng) -> Vec<String> {
         let mut rules: Vec<String> = Vec::new();
         let mode = rng.u32(..5);
         let unmarked = if mode == 2 { " matching '(!(employeeType=secret))'" } else { "" };

@@ -5,15 +5,18 @@ use std::time::{Duration, Instant};
 
 use client::{Connection, Entry};
 use kafka_broker::Brokers;
-use ldap::{ResultCode, Scope};
+use ldap::Scope;
 
 use super::clients::Run;
 use super::pando::{Pando, Start, command};
+pub use super::tree::add;
 use super::{ADMIN_DN, DEADLINE, SUFFIX, Scratch};
 
 /// The nodes and the broker of a cluster.
 pub struct Cluster {
+    /// The broker.
     pub brokers: Brokers,
+    /// Folder of the broker and of all nodes.
     pub scratch: Scratch,
 }
 
@@ -51,14 +54,17 @@ impl Cluster {
         (cluster, first)
     }
 
+    /// Returns the data folder of a node.
     pub fn data(&self, node: u32) -> PathBuf {
         self.scratch.join(&format!("node-{node}"))
     }
 
+    /// Returns the path of a node file.
     pub fn node_file(&self, node: u32) -> PathBuf {
         self.scratch.join(&format!("node-{node}.toml"))
     }
 
+    /// Writes the node file of a node.
     pub fn write_node_file(&self, node: u32) {
         let (brokers, security) = match self.brokers.security() {
             Err(_) => (self.brokers.bootstrap(), String::new()),
@@ -111,6 +117,7 @@ impl Cluster {
         command(&words, Some(&self.data(node)))
     }
 
+    /// Starts a node.
     pub fn start(&self, node: u32) -> Pando {
         let node_file = self.node_file(node);
         let data = format!("node-{node}");
@@ -164,28 +171,22 @@ pub fn until_within<T>(deadline: Duration, what: &str, mut ask: impl FnMut() -> 
     }
 }
 
-#[track_caller]
-pub fn add(connection: &mut Connection, dn: &str, attributes: &[(&str, &str)]) {
-    let outcome = try_add(connection, dn, attributes);
-    assert_eq!(outcome.code, ResultCode::SUCCESS, "{dn}: {outcome:?}");
-}
-
-pub fn try_add(connection: &mut Connection, dn: &str, attributes: &[(&str, &str)]) -> client::Outcome {
-    connection.add(dn, attributes).unwrap()
-}
-
+/// Returns the DN of an organizational unit below the suffix.
 pub fn unit(name: &str) -> String {
     format!("ou={name},{SUFFIX}")
 }
 
+/// Adds an organizational unit below the suffix.
 pub fn add_unit(connection: &mut Connection, name: &str) -> client::Outcome {
-    try_add(connection, &unit(name), &[("objectClass", "organizationalUnit")])
+    connection.add(&unit(name), &[("objectClass", "organizationalUnit")]).unwrap()
 }
 
+/// Reads an entry with all its attributes. Returns `None` if it does not exist.
 pub fn read(connection: &mut Connection, dn: &str) -> Option<Entry> {
     connection.search(dn, Scope::BaseObject, "(objectClass=*)", &["*", "+"]).unwrap().entries.pop()
 }
 
+/// Returns a figure of the cluster from the monitor.
 pub fn figure(server: &Pando, name: &str) -> String {
     figure_of(server, name).unwrap_or_else(|| panic!("no cn={name},cn=Cluster,cn=monitor"))
 }
@@ -197,6 +198,7 @@ pub fn figure_of(server: &Pando, name: &str) -> Option<String> {
     Some(["monitoredInfo", "monitorCounter"].iter().flat_map(|attribute| entry.texts(attribute)).collect())
 }
 
+/// Returns the position up to which the node has the log.
 pub fn position(server: &Pando) -> u64 {
     figure(server, "Position").parse().unwrap()
 }

@@ -14,10 +14,10 @@
 //!   the request spells it.
 //! - The order of values that are names may differ, if some of them are names of entries of only one directory.
 
-pub mod answers;
-pub mod requests;
-pub mod values;
-pub mod world;
+mod answers;
+mod requests;
+mod values;
+mod world;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -33,8 +33,8 @@ use self::answers::{Answers, Link, Own, code_of, decoded, in_order, in_words};
 use self::requests::{AccessRequest, Dice, Operation, Sent, TestRequest};
 use self::values::{Kind, control, extended, feature, sasl};
 use self::world::{REQUESTERS, World, requester_dn};
-use crate::support::pando::{Pando, Start, command};
-use crate::support::{DEADLINE, Scratch};
+use crate::pando::{Pando, Start, command};
+use crate::{DEADLINE, Scratch};
 
 /// Number of requests under one set of rules.
 const SCENE: usize = 400;
@@ -70,9 +70,11 @@ pub struct Done {
     pub codes: BTreeMap<(&'static str, u32), usize>,
     /// Numbers of requests with a control, by its name.
     pub controls: BTreeMap<&'static str, usize>,
+    /// Number of requests with each extended operation.
     pub extensions: BTreeMap<&'static str, usize>,
     /// Numbers of answers with a permitted difference.
     pub taken: usize,
+    /// Number of answers that differ only in the order of names.
     pub reordered: usize,
     /// The first difference between the two servers that is not permitted.
     pub difference: Option<String>,
@@ -175,7 +177,7 @@ fn serve(scratch: &Scratch, ldif: &str) -> Pando {
         file.to_str().unwrap(),
     ];
     command(&arguments, Some(&data)).expect_code(0);
-    let pando = Start::bare(scratch, "data").arguments(&["--admin-dn", crate::support::ADMIN_DN]).ready();
+    let pando = Start::bare(scratch, "data").arguments(&["--admin-dn", crate::ADMIN_DN]).ready();
     convert(&mut pando.administrator());
     pando
 }

@@ -5,7 +5,7 @@
 
 use super::Scratch;
 use super::clients::Run;
-use super::pando::{PROGRAM, command};
+use super::pando::{command, program};
 use powercut::{Counted, PowerCut};
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -142,7 +142,7 @@ impl<'a> Interruption<'a> {
     }
 
     fn command(&self, data: &Path) -> Command {
-        let mut command = Command::new(PROGRAM);
+        let mut command = Command::new(program());
         command.args(&self.arguments).arg("--data").arg(data).stdin(Stdio::null());
         command
     }
@@ -218,7 +218,7 @@ pub fn said(output: &Output) -> String {
 
 /// Checks that a process failed because the disk is full, and that its message names the disk.
 #[track_caller]
-pub fn expect_full(status: ExitStatus, said: &str, data: &Path) {
+fn expect_full(status: ExitStatus, said: &str, data: &Path) {
     assert_eq!(status.code(), Some(1), "{said}");
     let line = said.lines().rfind(|line| line.starts_with("pando: ")).unwrap_or_default();
     let says_why = line.contains("is full: ") || line.contains("No space left on device");
@@ -227,7 +227,7 @@ pub fn expect_full(status: ExitStatus, said: &str, data: &Path) {
 }
 
 /// Returns the sorted names of the files in a directory.
-pub fn names_in(data: &Path) -> Vec<String> {
+fn names_in(data: &Path) -> Vec<String> {
     let entries = fs::read_dir(data).unwrap();
     let mut names: Vec<String> =
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();

@@ -10,19 +10,24 @@ use super::DEADLINE;
 
 /// A request that contains traces.
 pub struct Export {
+    /// Request line and headers.
     pub head: String,
+    /// The exported spans.
     pub body: Value,
 }
 
 /// A receiver of traces, which accepts all requests and keeps connections open.
 pub struct Collector {
+    /// Address to which servers send.
     pub address: SocketAddr,
+    /// Requests in the order of their arrival.
     pub exports: Receiver<Export>,
     /// All spans received so far.
     pub spans: Vec<Value>,
 }
 
 impl Collector {
+    /// Starts one on a free port.
     pub fn start() -> Collector {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -39,7 +44,7 @@ impl Collector {
 
     /// Waits for the next request, and adds its spans to those received so far.
     #[track_caller]
-    pub fn next(&mut self) -> Export {
+    pub fn next_export(&mut self) -> Export {
         let export = self.exports.recv_timeout(DEADLINE).expect("a request with traces");
         let spans = &export.body["resourceSpans"][0]["scopeSpans"][0]["spans"];
         self.spans.extend(spans.as_array().unwrap().iter().cloned());
@@ -53,7 +58,7 @@ impl Collector {
             if let Some(found) = self.spans.iter().find(|span| span["kind"] == 2 && fits(span)) {
                 return found.clone();
             }
-            self.next();
+            self.next_export();
         }
     }
 
@@ -65,7 +70,7 @@ impl Collector {
             if let Some(found) = fitting.find(|span| self.stages(span) == stages) {
                 return found.clone();
             }
-            self.next();
+            self.next_export();
         }
     }
 
@@ -111,6 +116,7 @@ pub fn attribute(span: &Value, name: &str) -> Option<String> {
     Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
 }
 
+/// Returns true if the span is of this operation.
 pub fn is_of(span: &Value, operation: &str) -> bool {
     attribute(span, "rpc.method").as_deref() == Some(operation)
 }

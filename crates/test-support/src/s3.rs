@@ -77,6 +77,7 @@ impl S3 {
         server
     }
 
+    /// Returns the address of the S3 service.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -104,7 +105,7 @@ impl Drop for S3 {
 
 /// Returns a `pando` command with the environment variables for a bucket at an address.
 pub fn pando_at(address: SocketAddr, secret: &str) -> Command {
-    let mut command = Command::new(super::pando::PROGRAM);
+    let mut command = Command::new(super::pando::program());
     command.env("AWS_ACCESS_KEY_ID", KEY).env("AWS_SECRET_ACCESS_KEY", secret).env("AWS_REGION", "us-east-1");
     command.env("AWS_ENDPOINT_URL", format!("http://{address}")).stdin(Stdio::null());
     command

@@ -7,12 +7,14 @@ use rcgen::{
 
 /// A certificate authority for a test.
 pub struct Authority {
+    /// The certificate of the authority.
     pub pem: String,
     issuer: Issuer<'static, KeyPair>,
 }
 
 impl Authority {
-    pub fn new() -> Authority {
+    /// Creates one with a new key.
+    pub fn generate() -> Authority {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.distinguished_name.push(DnType::CommonName, "Test authority");
@@ -38,6 +40,7 @@ impl Authority {
         (params.signed_by(&key, &self.issuer).unwrap().pem(), key.serialize_pem())
     }
 
+    /// Returns the TLS settings of a client that trusts only this authority.
     pub fn trusted_by_client(&self) -> Tls {
         Tls::authorities(self.pem.as_bytes()).unwrap()
     }

@@ -24,14 +24,14 @@ use super::requests::{Dice, filter};
 use super::world::pick;
 
 /// A value for each of the two servers. The two differ if the servers returned them before.
-pub type Values = Option<[Vec<u8>; 2]>;
+pub(crate) type Values = Option<[Vec<u8>; 2]>;
 
 /// Function that makes a value.
-pub type Maker = fn(&mut Dice<'_>) -> Values;
+pub(crate) type Maker = fn(&mut Dice<'_>) -> Values;
 
 /// Kind of an extended operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     Reads,
     Writes,
     /// The request changes the state of the connection.
@@ -63,7 +63,7 @@ const WITHOUT_VALUE: &[&str] = &[
 ];
 
 /// Returns the function that makes a control's value, or `None` for an unknown control.
-pub fn control(oid: &str) -> Option<Maker> {
+pub(crate) fn control(oid: &str) -> Option<Maker> {
     Some(match oid {
         _ if WITHOUT_VALUE.contains(&oid) => |_| None,
         oids::ASSERTION => |dice| {
@@ -194,7 +194,7 @@ fn dereference(dice: &mut Dice<'_>) -> Values {
 }
 
 /// Returns the kind of an extended operation, and the function that makes its value. Returns `None` if it is unknown.
-pub fn extended(oid: &str) -> Option<(Kind, Maker)> {
+pub(crate) fn extended(oid: &str) -> Option<(Kind, Maker)> {
     Some(match oid {
         oids::START_TLS => (Kind::OfConnection, |_| None),
         oids::MODIFY_PASSWORD => (Kind::Writes, |dice| {
@@ -365,7 +365,7 @@ fn own_credentials(dice: &mut Dice<'_>) -> Values {
 }
 
 /// Returns how random requests use a feature (RFC 3674), or `None` for an unknown one.
-pub fn feature(oid: &str) -> Option<&'static str> {
+pub(crate) fn feature(oid: &str) -> Option<&'static str> {
     Some(match oid {
         "1.3.6.1.4.1.4203.1.5.1" => "+ among the attributes",
         "1.3.6.1.4.1.4203.1.5.2" => "@person among the attributes",
@@ -379,7 +379,7 @@ pub fn feature(oid: &str) -> Option<&'static str> {
 }
 
 /// Returns the first message of a client that authenticates as `name`, or `None` for an unknown mechanism.
-pub fn sasl(mechanism: &str, name: &str) -> Option<Vec<u8>> {
+pub(crate) fn sasl(mechanism: &str, name: &str) -> Option<Vec<u8>> {
     Some(match mechanism {
         "EXTERNAL" | "ANONYMOUS" => name.as_bytes().to_vec(),
         "PLAIN" => format!("\0{name}\0wrong").into_bytes(),

@@ -23,28 +23,28 @@ const LONGEST: Duration = Duration::from_secs(60);
 const LINKS: [&str; 5] = ["member", "manager", "seealso", "friend", "aliasedobjectname"];
 
 /// Messages, by the id of their request.
-pub type Answers = BTreeMap<i32, Vec<Vec<u8>>>;
+pub(crate) type Answers = BTreeMap<i32, Vec<Vec<u8>>>;
 
 /// A connection to one of the servers.
-pub struct Link {
+pub(crate) struct Link {
     stream: TcpStream,
     read: Vec<u8>,
 }
 
 impl Link {
-    pub fn open(server: SocketAddr) -> Link {
+    pub(crate) fn open(server: SocketAddr) -> Link {
         let stream = TcpStream::connect(server).unwrap();
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(LONGEST)).unwrap();
         Link { stream, read: Vec::new() }
     }
 
-    pub fn send(&mut self, octets: &[u8]) {
+    pub(crate) fn send(&mut self, octets: &[u8]) {
         self.stream.write_all(octets).unwrap();
     }
 
     /// Reads until the last answer to each of these requests has arrived.
-    pub fn answers(&mut self, mut open: Vec<i32>) -> Answers {
+    pub(crate) fn answers(&mut self, mut open: Vec<i32>) -> Answers {
         let mut answers = Answers::new();
         while !open.is_empty() {
             let frame = self.frame().expect("the server goes on");
@@ -59,7 +59,7 @@ impl Link {
     }
 
     /// Returns the next message, or `None` if the server has closed the connection.
-    pub fn frame(&mut self) -> Option<Vec<u8>> {
+    pub(crate) fn frame(&mut self) -> Option<Vec<u8>> {
         let mut buffer = [0; 64 << 10];
         loop {
             if let Ok(Some(len)) = ldap::frame_len(&self.read)
@@ -77,20 +77,20 @@ impl Link {
     }
 }
 
-pub fn decoded(frame: &[u8]) -> ResponseMessage<'_> {
+pub(crate) fn decoded(frame: &[u8]) -> ResponseMessage<'_> {
     ResponseMessage::decode(frame, &DecodeLimits::AUTHENTICATED)
         .unwrap_or_else(|error| panic!("{error}: {frame:02x?}"))
 }
 
 /// Values by which one server differs from the other.
 #[derive(Debug, Default)]
-pub struct Own {
+pub(crate) struct Own {
     uuids: Vec<[u8; 16]>,
     /// Texts that only this server contains: its generation.
-    pub texts: Vec<String>,
-    pub sync_cookie: Option<Vec<u8>>,
-    pub page_cookie: Option<Vec<u8>>,
-    pub position: Option<[u8; 24]>,
+    pub(crate) texts: Vec<String>,
+    pub(crate) sync_cookie: Option<Vec<u8>>,
+    pub(crate) page_cookie: Option<Vec<u8>>,
+    pub(crate) position: Option<[u8; 24]>,
 }
 
 impl Own {
@@ -103,7 +103,7 @@ impl Own {
     }
 
     /// Returns a message without the parts that may differ.
-    pub fn masked(&mut self, frame: &[u8]) -> Vec<u8> {
+    pub(crate) fn masked(&mut self, frame: &[u8]) -> Vec<u8> {
         let mut masked = frame.to_vec();
         let message = decoded(frame);
         let within = |part: &[u8]| -> Range<usize> {
@@ -237,7 +237,7 @@ const TIMES: [&str; 2] = ["entryCSN", "modifyTimestamp"];
 
 /// Returns a message as text, with times at the end. With `are_sets`, values of links are sorted, because names of
 /// existing entries are stored in a different order from names that no entry has.
-pub fn in_order(masked: &[u8], are_sets: bool) -> String {
+pub(crate) fn in_order(masked: &[u8], are_sets: bool) -> String {
     let message = decoded(masked);
     let mut text = String::new();
     let _ = write!(text, "{:?} ", message.id);
@@ -325,7 +325,7 @@ fn in_text(one: &ldap::Dereferenced<'_>) -> String {
 }
 
 /// Returns a message as text for people.
-pub fn in_words(frame: &[u8]) -> String {
+pub(crate) fn in_words(frame: &[u8]) -> String {
     let message = decoded(frame);
     let mut text = match message.response {
         Response::SearchEntry(_) => in_order(frame, false),
@@ -340,6 +340,6 @@ pub fn in_words(frame: &[u8]) -> String {
 }
 
 /// Returns the result code of the last message.
-pub fn code_of(messages: &[Vec<u8>]) -> Option<ResultCode> {
+pub(crate) fn code_of(messages: &[Vec<u8>]) -> Option<ResultCode> {
     messages.last().and_then(|last| decoded(last).response.result().map(|result| result.code))
 }

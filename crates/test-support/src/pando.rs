@@ -8,14 +8,26 @@ use std::net::SocketAddr;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc;
+use std::sync::{LazyLock, mpsc};
 use std::time::{Duration, Instant};
 
-/// The binary under test: the one that Cargo built for this test, or the one that `./dev assault` built and names.
-pub const PROGRAM: &str = match (option_env!("CARGO_BIN_EXE_pando"), option_env!("PANDO_PROGRAM")) {
-    (Some(program), _) | (None, Some(program)) => program,
-    (None, None) => "target/release/pando",
-};
+/// Returns the path of the binary under test: in the folder of this executable, or above it if that is Cargo's `deps`.
+///
+/// # Panics
+/// If Cargo has not built it. For a test of the package `pando` Cargo always does.
+pub fn program() -> &'static str {
+    static PATH: LazyLock<String> = LazyLock::new(|| {
+        let mut folder = std::env::current_exe().unwrap();
+        folder.pop();
+        if folder.ends_with("deps") {
+            folder.pop();
+        }
+        let path = folder.join("pando");
+        assert!(path.is_file(), "{} is missing: build it with cargo build -p pando", path.display());
+        path.into_os_string().into_string().expect("a path in UTF-8")
+    });
+    &PATH
+}
 
 /// Options for the start of a server.
 pub struct Start {
@@ -34,7 +46,7 @@ impl Start {
 
     /// Returns a start of `pando serve` with only a free port and the administrator's password.
     pub fn bare(scratch: &Scratch, data: &str) -> Start {
-        let mut command = Command::new(PROGRAM);
+        let mut command = Command::new(program());
         command.args(["serve", "--listen", "ldap://127.0.0.1:0", "--data"]).arg(scratch.join(data));
         command.env("PANDO_ADMIN_PASSWORD", ADMIN_PASSWORD);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
@@ -43,7 +55,7 @@ impl Start {
 
     /// Returns a start of `pando follow` for the suffix of the tests at `source`, bound as the administrator.
     pub fn following(scratch: &Scratch, source: SocketAddr, password: &Path) -> Start {
-        let mut command = Command::new(PROGRAM);
+        let mut command = Command::new(program());
         command.args(["follow", &format!("ldap://{source}"), "--base", SUFFIX, "--bind-dn", ADMIN_DN]);
         command.arg("--password-file").arg(password).args(["--admin-dn", ADMIN_DN]);
         command.args(["--listen", "ldap://127.0.0.1:0", "--data"]).arg(scratch.join("data"));
@@ -54,7 +66,7 @@ impl Start {
 
     /// Returns a start of `pando serve` with only a node file.
     pub fn of_node(scratch: &Scratch, node: &Path) -> Start {
-        let mut command = Command::new(PROGRAM);
+        let mut command = Command::new(program());
         command.args(["serve", "--node"]).arg(node);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         Start { command, log: scratch.join("pando.log"), is_log_closed: false }
@@ -316,7 +328,9 @@ impl Drop for Pando {
 
 /// A file system in memory for the data of a server started with [`Start::on_small_disk`], with 1 GiB at first.
 pub struct SmallDisk<'p> {
+    /// The server with this file system.
     pub pando: &'p Pando,
+    /// The data folder, on which it is mounted.
     pub data: PathBuf,
 }
 
@@ -358,7 +372,7 @@ pub fn command(arguments: &[&str], data: Option<&Path>) -> super::clients::Run {
     if let Some(data) = data {
         all.extend([std::ffi::OsStr::new("--data"), data.as_os_str()]);
     }
-    super::clients::run(PROGRAM, &all, "")
+    super::clients::run(program(), &all, "")
 }
 
 fn remaining(started: Instant) -> Duration {

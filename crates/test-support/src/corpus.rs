@@ -180,11 +180,6 @@ fn unescape(text: &str) -> Vec<u8> {
 }
 
 impl Operation {
-    /// Returns true for a search.
-    pub fn is_search(&self) -> bool {
-        matches!(self.kind, Kind::Search { .. })
-    }
-
     /// Runs the operation: a bind on a connection of its own, any other on `connection`.
     ///
     /// # Panics

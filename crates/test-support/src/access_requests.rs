@@ -71,7 +71,9 @@ pub fn put_in_force(pando: &Pando, rules: &[String]) {
 /// A request whose answers are compared.
 #[derive(Debug)]
 pub struct AccessRequest<'a> {
+    /// DN of the requester.
     pub requester: &'a str,
+    /// Filter of the search.
     pub filter: &'a str,
 }
 
@@ -81,7 +83,9 @@ pub type VisibleNames<'a> = Option<&'a BTreeSet<String>>;
 /// Numbers of requests, and of entries that the answers showed.
 #[derive(Debug, Default)]
 pub struct Count {
+    /// Number of requests.
     pub requests: usize,
+    /// Number of entries in all answers.
     pub entries: usize,
 }
 

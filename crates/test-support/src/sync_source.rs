@@ -28,6 +28,7 @@ pub struct SyncSearch {
 }
 
 impl SyncSource {
+    /// Starts one on a free port.
     pub fn start() -> SyncSource {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
@@ -41,6 +42,7 @@ impl SyncSource {
         SyncSource { address, searches }
     }
 
+    /// Returns the address of the listener.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -71,7 +73,7 @@ fn serve(mut stream: TcpStream, searches: &Sender<SyncSearch>) {
                         let _ = searches.send(SyncSearch { stream, id, output: Vec::new(), cookie });
                     } else {
                         // Refuse the search for a first copy.
-                        let refused = LdapResult::new(ResultCode::UNWILLING_TO_PERFORM, "no polls");
+                        let refused = LdapResult::new(ResultCode::PROTOCOL_ERROR, "no polls");
                         let done = ResponseOp::SearchDone;
                         response::encode_result(&mut out, id, done, &refused, Controls::NONE);
                     }

@@ -8,8 +8,11 @@ use super::{DEADLINE, Pando};
 /// An answer over HTTP.
 #[derive(Debug)]
 pub struct Answer {
+    /// Status code.
     pub status: u16,
+    /// Status line and headers.
     pub head: String,
+    /// Body, without chunks.
     pub body: Vec<u8>,
 }
 
@@ -20,6 +23,7 @@ impl Answer {
         lines.filter(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value).collect()
     }
 
+    /// Returns the body as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
@@ -78,6 +82,7 @@ pub fn get(address: SocketAddr, path: &str, head: &str) -> Answer {
 
 /// A browser with a cookie.
 pub struct Browser {
+    /// Address of the console.
     pub address: SocketAddr,
     /// The cookie in the form `name=value`, or empty.
     pub cookie: String,
@@ -86,6 +91,7 @@ pub struct Browser {
 }
 
 impl Browser {
+    /// Returns a browser without a cookie.
     pub fn new(pando: &Pando) -> Browser {
         Browser { address: console_address(pando), cookie: String::new(), token: String::new() }
     }
@@ -120,6 +126,7 @@ impl Browser {
         if self.cookie.is_empty() { String::new() } else { format!("Cookie: {}\r\n", self.cookie) }
     }
 
+    /// Requests a page.
     #[track_caller]
     pub fn get(&self, path: &str) -> Answer {
         get(self.address, path, &self.head())
@@ -139,6 +146,7 @@ impl Browser {
         self.send_form(path, fields, "")
     }
 
+    /// Sends a form, and asks for the JSON model of the next page.
     #[track_caller]
     pub fn post_json(&self, path: &str, fields: &[(&str, &str)]) -> Answer {
         self.send_form(path, fields, "Accept: application/json\r\n")
