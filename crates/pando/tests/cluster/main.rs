@@ -9,6 +9,7 @@ mod compose;
 mod keys;
 mod members;
 mod nodes;
+mod rules;
 mod slices;
 mod strangers;
 mod trim;
