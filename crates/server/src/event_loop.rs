@@ -25,8 +25,8 @@ use mio::{Events, Interest, Poll, Token};
 
 use crate::event_loop::connection::{Connection, Turn};
 use crate::limits::{
-    DRAIN_TICK, DRAIN_TIMEOUT, EVENTS_MAX, FEED_PATIENCE, FEED_STEPS, GIVE_BACK_MIN, MEMORY_RETRY,
-    PARK_AFTER, READY_TIME_MAX, SILENCE_SWEEP, SILENCE_SWEEP_MAX, TICK,
+    DRAIN_TICK, DRAIN_TIMEOUT, EVENTS_MAX, FEED_PATIENCE, FEED_STEPS, MEMORY_RETRY, PARK_AFTER,
+    READY_TIME_MAX, SILENCE_SWEEP, SILENCE_SWEEP_MAX, TICK,
 };
 use crate::net::acceptor::Acceptor;
 use crate::net::buffers::Buffers;
@@ -174,6 +174,7 @@ impl EventLoop {
             self.feed();
             self.run_ready();
             self.check_time();
+            self.give_back_memory(false);
             self.context.shared.writes.submit(&mut self.context.outbox);
             self.context.shared.read_ahead.submit(&mut self.context.jobs);
         }
@@ -199,12 +200,17 @@ impl EventLoop {
         }
         self.context.snapshot.park();
         self.context.audit.hand_over();
-        if self.context.released >= GIVE_BACK_MIN {
-            self.context.released = 0;
-            system::give_back_memory();
-        }
+        self.give_back_memory(true);
         let timeout = self.timeout();
         self.wait_for(events, timeout)
+    }
+
+    /// Returns freed memory to the system if that is due.
+    fn give_back_memory(&mut self, is_idle: bool) {
+        if self.context.released.take_due(is_idle, self.context.now) {
+            self.buffers.clear();
+            system::give_back_memory();
+        }
     }
 
     fn wait_for(&mut self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {

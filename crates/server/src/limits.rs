@@ -116,11 +116,8 @@ pub const UNSENT_OWN_MAX: usize = 4 << 20;
 /// Size of a pooled buffer, and so of one read from a socket: about 200 small requests.
 pub const BUFFER_SIZE: usize = 16 << 10;
 
-/// Maximum size of a buffer that is reused, in octets. Larger ones are freed.
-pub const BUFFER_KEPT_SIZE_MAX: usize = 256 << 10;
-
-/// Maximum number of free buffers of one event loop.
-pub const BUFFERS_KEPT_MAX: usize = 64;
+/// Maximum total size of the free buffers of one event loop, in octets.
+pub const BUFFERS_KEPT_BYTES_MAX: usize = 512 << 10;
 
 /// Maximum size of an incomplete message that is copied to a buffer of its exact size, so that clients that send a few
 /// bytes and wait cost a few bytes.
@@ -151,9 +148,16 @@ pub const HOLDER_DIVISOR: usize = 4;
 /// Fraction of the memory for requests that administrators may use in addition.
 pub const REQUEST_MEMORY_RESERVE_DIVISOR: usize = 8;
 
-/// Memory released by connections of an event loop, in octets, after which the loop returns memory to the system when
-/// it is next idle.
+/// Memory released by the connections of all event loops, in octets, that may wait to be returned to the system. A loop
+/// that has released its share returns it when it is next idle, or after [`GIVE_BACK_INTERVAL`]. The pieces of the scan
+/// threads have the same bound.
 pub const GIVE_BACK_MIN: usize = 16 << 20;
+
+/// Minimum share of a thread in [`GIVE_BACK_MIN`], in octets.
+pub const GIVE_BACK_SHARE_MIN: usize = 1 << 20;
+
+/// Interval at which an event loop that is never idle returns memory to the system.
+pub const GIVE_BACK_INTERVAL: Duration = Duration::from_secs(3);
 
 /// Interval at which a connection that waits for memory checks again.
 pub const MEMORY_RETRY: Duration = Duration::from_millis(10);
@@ -725,7 +729,7 @@ pub const AUDIT_ATTRIBUTES_MAX: usize = 64;
 
 const _: () = assert!(AUDIT_BLOCK_BYTES + AUDIT_BUFFER_BYTES < audit::limits::PAYLOAD_BYTES_MAX);
 const _: () = assert!(WRITES_QUEUED_BYTES_MAX >= ldap::MESSAGE_SIZE_MAX);
-const _: () = assert!(SLICE_BYTES_MAX <= UNSENT_MAX && BUFFER_SIZE <= BUFFER_KEPT_SIZE_MAX);
+const _: () = assert!(SLICE_BYTES_MAX <= UNSENT_MAX && BUFFER_SIZE <= BUFFERS_KEPT_BYTES_MAX);
 const _: () = assert!(SCAN_BYTES_WAITING_MAX >= SLICE_BYTES_MAX);
 const _: () = assert!(REQUEST_MEMORY_MIN >= 4 * ldap::MESSAGE_SIZE_MAX);
 const _: () = assert!(UNCHARGED_MAX < BUFFER_SIZE && OUTSTANDING_SEARCH_BYTES_MAX <= OUTSTANDING_BYTES_MAX);

@@ -12,6 +12,7 @@ pub(crate) mod listener;
 pub(crate) mod listening_places;
 pub(crate) mod mailbox;
 pub mod proxy_header;
+pub(crate) mod released_memory;
 pub(crate) mod request_memory;
 pub(crate) mod socket;
 pub(crate) mod stream;

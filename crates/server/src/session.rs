@@ -466,7 +466,7 @@ impl Session {
         let exchange = verifying + if self.sasl.is_some() { SASL_EXCHANGE_BYTES } else { 0 };
         let transaction = self.transaction.as_ref().map_or(0, |open| open.bytes());
         let bytes = self.outstanding.bytes() + buffer_bytes + exchange + transaction;
-        context.released += self.account.set(&context.shared.request_memory, key, bytes);
+        context.released.add(self.account.set(&context.shared.request_memory, key, bytes));
     }
 
     /// Decides whether the connection may take more memory, for requests or for the rest of a message.
@@ -480,7 +480,7 @@ impl Session {
     fn set_requester(&mut self, context: &mut Context, requester: Arc<Requester>) {
         // A bind ends the transactions of the connection (RFC 5805 section 3.5).
         self.abort_transaction(context);
-        context.released += self.account.close(&context.shared.request_memory);
+        context.released.add(self.account.close(&context.shared.request_memory));
         self.requester = requester;
         self.must_change = false;
         self.proved = None;
@@ -498,7 +498,7 @@ impl Session {
             self.attribute(context);
         }
         self.outstanding.clear();
-        context.released += self.account.close(&context.shared.request_memory);
+        context.released.add(self.account.close(&context.shared.request_memory));
     }
 
     /// Returns the address of the operation that the next call of [`keep`](Session::keep) adds.

@@ -1,29 +1,45 @@
 //! Buffers of an event loop, lent to connections while they have data to read or write.
 //!
 //! An idle connection has no buffer. Returned buffers keep their capacity, so a warm loop reads, answers and writes
-//! without allocating.
+//! without allocating. The free buffers are bounded in bytes, and the loop frees all of them before it returns memory
+//! to the system: a single one would keep a page of the allocator, up to 4 MiB, resident.
 
-use crate::limits::{BUFFER_KEPT_SIZE_MAX, BUFFER_SIZE, BUFFERS_KEPT_MAX};
+use crate::limits::{BUFFER_SIZE, BUFFERS_KEPT_BYTES_MAX};
 
 /// Free buffers of one event loop.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
     free: Vec<Vec<u8>>,
+    /// Total capacity of the free buffers.
+    bytes: usize,
 }
 
 impl Buffers {
     /// Returns an empty buffer with a capacity of at least [`BUFFER_SIZE`].
     pub(crate) fn take(&mut self) -> Vec<u8> {
-        self.free.pop().unwrap_or_else(|| Vec::with_capacity(BUFFER_SIZE))
+        match self.free.pop() {
+            Some(buffer) => {
+                self.bytes -= buffer.capacity();
+                buffer
+            }
+            None => Vec::with_capacity(BUFFER_SIZE),
+        }
     }
 
-    /// Takes back a buffer. Frees it if it is too large or if there are enough free buffers.
+    /// Takes back a buffer. Frees it if it is too small, or if the free buffers would exceed
+    /// [`BUFFERS_KEPT_BYTES_MAX`].
     pub(crate) fn give(&mut self, mut buffer: Vec<u8>) {
-        let fits = (BUFFER_SIZE..=BUFFER_KEPT_SIZE_MAX).contains(&buffer.capacity());
-        if fits && self.free.len() < BUFFERS_KEPT_MAX {
+        let capacity = buffer.capacity();
+        if capacity >= BUFFER_SIZE && capacity <= BUFFERS_KEPT_BYTES_MAX - self.bytes {
             buffer.clear();
+            self.bytes += capacity;
             self.free.push(buffer);
         }
+    }
+
+    /// Frees the free buffers.
+    pub(crate) fn clear(&mut self) {
+        *self = Buffers::default();
     }
 }
 
@@ -39,12 +55,27 @@ mod tests {
         buffers.give(buffer);
         assert_eq!(buffers.free.len(), 1);
         assert!(buffers.take().is_empty());
-        buffers.give(Vec::with_capacity(BUFFER_KEPT_SIZE_MAX * 2));
+        buffers.give(Vec::with_capacity(BUFFERS_KEPT_BYTES_MAX + 1));
         buffers.give(Vec::new());
         assert!(buffers.free.is_empty());
-        for _ in 0..BUFFERS_KEPT_MAX + 5 {
+        for _ in 0..BUFFERS_KEPT_BYTES_MAX / BUFFER_SIZE + 5 {
             buffers.give(Vec::with_capacity(BUFFER_SIZE));
         }
-        assert_eq!(buffers.free.len(), BUFFERS_KEPT_MAX);
+        assert_eq!(buffers.bytes, BUFFERS_KEPT_BYTES_MAX);
+        assert_eq!(buffers.take().capacity(), BUFFER_SIZE);
+        assert_eq!(buffers.bytes, BUFFERS_KEPT_BYTES_MAX - BUFFER_SIZE);
+        buffers.clear();
+        assert!(buffers.free.is_empty());
+    }
+
+    /// Connections that read nothing had grown their buffers, and the pool kept as many of them as of small ones: 16
+    /// MiB for each event loop, and the allocator's pages around them.
+    #[test]
+    fn large_buffers_count_with_their_size() {
+        let mut buffers = Buffers::default();
+        for _ in 0..64 {
+            buffers.give(Vec::with_capacity(BUFFERS_KEPT_BYTES_MAX / 4));
+        }
+        assert_eq!(buffers.free.len(), 4);
     }
 }

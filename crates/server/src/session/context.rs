@@ -15,6 +15,7 @@ use crate::kerberos::KerberosExchanges;
 use crate::net::arrivals::Arrivals;
 use crate::net::certificate::Certificates;
 use crate::net::listening_places::ListeningPlaces;
+use crate::net::released_memory::ReleasedMemory;
 use crate::net::request_memory::RequestMemory;
 use crate::net::stream::RefusedProxies;
 use crate::stamp::Random;
@@ -129,8 +130,8 @@ pub(crate) struct Context {
     /// Requester of every session that has not bound.
     pub(crate) anonymous: Arc<Requester>,
     pub(crate) random: Random,
-    /// Bytes that connections have released since the allocator last returned memory to the system.
-    pub(crate) released: usize,
+    /// Memory that connections have released and that the allocator has not returned to the system.
+    pub(crate) released: ReleasedMemory,
     /// See [`Disclosure::last_base`](crate::telemetry::operation_event::Disclosure).
     pub(crate) last_base: RefCell<String>,
     /// Events for the audit trail.
@@ -160,6 +161,7 @@ impl Context {
         if shared.row_cache_bytes > 0 {
             snapshot.cache_rows(shared.row_cache_bytes);
         }
+        let loop_count = shared.usage.len();
         let usage = shared.usage.get(usize::from(event_loop)).cloned().unwrap_or_default();
         let audit = AuditBuffer::new(shared.audit.clone(), &snapshot);
         let describes = describes(&settings, &shared);
@@ -176,7 +178,7 @@ impl Context {
             settings,
             anonymous: Arc::new(Requester::Anonymous),
             random: Random::default(),
-            released: 0,
+            released: ReleasedMemory::new(loop_count, Instant::now()),
             last_base: RefCell::default(),
             audit,
             outbox: Vec::new(),

@@ -22,6 +22,7 @@ use system::lower_priority;
 use crate::limits::{SCAN_ENTRIES_MAX, SCAN_NICENESS, SCANS_MAX, SCANS_OF_IDENTITY_MAX, SLICE_BYTES_MAX};
 use crate::net::client_identity::ClientIdentity;
 use crate::net::mailbox::{Address, LoopMessage, Mailbox};
+use crate::net::released_memory::ReleasedMemory;
 use crate::stamp::{micros_since, thread_micros};
 use crate::workers::scan::{Claim, Scan, ScanActions, ScanOwner};
 use crate::workers::turns::Turns;
@@ -191,8 +192,9 @@ impl Queue {
         self.work_arrived.notify_one();
     }
 
-    /// Waits for the scan whose turn it is. Returns `None` when the pool is closed. Parks `snapshot` before it waits.
-    fn next(&self, snapshot: &mut Snapshot) -> Option<Arc<Scan>> {
+    /// Waits for the scan whose turn it is. Returns `None` when the pool is closed. Before it waits, parks `snapshot`
+    /// and returns memory of pieces to the system.
+    fn next(&self, snapshot: &mut Snapshot, released: &mut ReleasedMemory) -> Option<Arc<Scan>> {
         let mut waiting = self.lock();
         loop {
             if waiting.closed {
@@ -202,14 +204,23 @@ impl Queue {
                 return Some(scan);
             }
             snapshot.park();
-            waiting = self.work_arrived.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+            if released.take_due(true, Instant::now()) {
+                drop(waiting);
+                system::give_back_memory();
+                waiting = self.lock();
+            } else {
+                waiting = self.work_arrived.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+            }
         }
     }
 }
 
 fn work(queue: &Queue, mut snapshot: Snapshot, mailboxes: &[Mailbox]) {
     lower_priority(SCAN_NICENESS, "scan threads have no low priority");
-    while let Some(scan) = queue.next(&mut snapshot) {
+    // Pieces are freed by event loops, which cannot return a scan thread's memory.
+    let threads = queue.figures.threads.load(Ordering::Relaxed);
+    let mut released = ReleasedMemory::new(threads, Instant::now());
+    while let Some(scan) = queue.next(&mut snapshot, &mut released) {
         let Some(Claim { from, end, mut scanner, has_more }) = scan.claim() else { continue };
         if has_more {
             queue.push(Arc::clone(&scan));
@@ -227,6 +238,7 @@ fn work(queue: &Queue, mut snapshot: Snapshot, mailboxes: &[Mailbox]) {
         if let Some(begun_at) = begun_at {
             piece.measured(micros_since(begun_at));
         }
+        released.add(piece.size());
         queue.figures.examined.fetch_add(piece.examined_count(), Ordering::Relaxed);
         let micros = thread_micros().saturating_sub(micros_before);
         queue.figures.micros.fetch_add(micros, Ordering::Relaxed);
