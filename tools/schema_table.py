@@ -217,10 +217,10 @@ This page, written by `./dev schema-table`, shows which schema files of other so
 directory with [`schema_files`](../how-to/configure.md#your-own-schema). The files come from the packages of Debian 12
 and from Maven. Of {total} files, {yes} load, {with_notices} load with notices, and {no} do not.
 
-Files that load are counted. A notice names a definition that differs from the shipped one, which stays, or a part that
-has no effect; the number of notices is in parentheses. Some files load only with the other files of their package. The
-files of FreeIPA are in no package of Debian 12; those of Active Directory, eduPerson and sudo are [part of the
-program](../how-to/configure.md#your-own-schema).
+Files that load are counted. A notice, counted in parentheses, names a definition that differs from the shipped one,
+which stays, or a part without effect. Some load only with the others of their package. FreeIPA's are in no package;
+Active Directory, eduPerson, SCHAC and sudo are [part of the program](../how-to/configure.md#your-own-schema). The old
+autofs.schema is not: shipped classes of the same names accept its entries.
 """
 
 TABLE = """

@@ -51,6 +51,7 @@ const NAMED: &[(&str, &str)] = &[
     ("empty-groups", include_str!("../files/named/empty-groups.schema")),
     ("kerberos", include_str!("../files/named/kerberos.schema")),
     ("samba", include_str!("../files/named/samba.schema")),
+    ("schac", include_str!("../files/named/schac.schema")),
     ("sudo", include_str!("../files/named/sudo.schema")),
 ];
 

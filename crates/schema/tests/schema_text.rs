@@ -393,7 +393,7 @@ fn named_files_load() {
         all.add_text(name, text);
     }
     let schema = all.build().unwrap();
-    for name in ["sambaSamAccount", "sudoRole", "krbPrincipal", "eduPerson"] {
+    for name in ["sambaSamAccount", "sudoRole", "krbPrincipal", "eduPerson", "schacContactLocation"] {
         assert!(schema.object_class(name).is_some(), "{name}");
     }
     let group = schema.object_class("groupOfNames").unwrap();
