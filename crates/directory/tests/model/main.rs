@@ -8,6 +8,7 @@
 #[allow(dead_code)]
 mod testing;
 
+mod automatic;
 mod filters;
 mod plain;
 mod unique;
