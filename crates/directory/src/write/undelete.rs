@@ -52,11 +52,12 @@ pub(crate) fn decide(
     let top = together.get(&place.id).ok_or_else(|| damaged(place.id))?;
     let parent = match request.superior {
         None => own_superior(state, top)?,
-        Some(superior) => other_superior(state, top, superior)?,
+        Some(superior) => other_superior(state, &rights, top, superior)?,
     };
     if parent != EntryId::ROOT {
         let place = (Some(parent), Some(parent));
-        permitted::check_new(state, &rights, &top.dn, place, Newcomer::Unknown)?;
+        let dn = request.superior.unwrap_or(&top.dn);
+        permitted::check_new(state, &rights, dn, place, Newcomer::Unknown)?;
     }
     let normal = normal_rdn(state.catalog, parent, &top.rdn)?;
     let dn = match parent {
@@ -172,17 +173,27 @@ fn own_superior(state: TreeState<'_>, top: &Tombstone) -> Result<EntryId> {
     Ok(top.parent)
 }
 
-/// Returns the entry that the request names as superior.
-fn other_superior(state: TreeState<'_>, top: &Tombstone, superior: &str) -> Result<EntryId> {
+/// Returns the entry that the request names as superior. If the requester may not see it, the error reveals neither its
+/// kind nor its existence.
+fn other_superior(
+    state: TreeState<'_>,
+    rights: &EffectiveRights,
+    top: &Tombstone,
+    superior: &str,
+) -> Result<EntryId> {
     if top.parent == EntryId::ROOT {
         let text = format!("{} is a suffix entry, which has no superior", Quoted(&top.dn));
         return Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text));
     }
     let dn = parse_dn(superior)?;
     let name = NormalName::of(&dn, &state.catalog.schema);
-    let target = locate_name(state, &dn, &name, false)?;
-    check_superior(state, target.id)?;
-    Ok(target.id)
+    let target = rights.permitted(state, superior, locate_name(state, &dn, &name, false))?;
+    match check_superior(state, target.id) {
+        Err(_) if !rights.may_browse(state, target.id)? => {
+            Err(rights.hidden(state, superior, Some(target.id))?)
+        }
+        checked => checked.map(|()| target.id),
+    }
 }
 
 /// Returns the number of entries on the path from the suffix entry to this one.

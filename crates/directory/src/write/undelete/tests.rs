@@ -235,3 +235,33 @@ fn others_need_a_rule_that_names_the_use() {
         directory.requester = Requester::Administrator { dn: "cn=admin".to_owned() };
     }
 }
+
+/// Regression test: a superior that a request names was found without regard to access rules. A requester with `use of
+/// undelete` learned which hidden entries exist, and where a hidden referral leads.
+#[test]
+fn a_hidden_superior_is_like_a_missing_one() {
+    const OTHER: &str = "ou=other,dc=example,dc=com";
+    let mut directory = keeping(true);
+    ok(directory.delete(ANN));
+    let (alias, away) = (format!("cn=alias,{OTHER}"), format!("cn=away,{OTHER}"));
+    let any = "extensibleObject";
+    ok(directory.add(&alias, &[("objectClass", &["alias", any]), ("aliasedObjectName", &[PEOPLE])]));
+    ok(directory.add(&away, &[("objectClass", &["referral", any]), ("ref", &["ldap://other.example/"])]));
+    let bob = "cn=bob,dc=example,dc=com".to_owned();
+    let id = directory.read(&bob).map(|_| EntryId(7)).unwrap();
+    let rules = [
+        "u: allow use of undelete to authenticated".to_owned(),
+        "a: allow add, read to authenticated".to_owned(),
+        format!("d: deny browse, add in '{OTHER}' to authenticated"),
+    ];
+    directory.change_settings(|settings| settings.general.access_rules = rules.to_vec());
+    directory.requester = Requester::User { id, dn: bob };
+    let missing = format!("cn=missing,{OTHER}");
+    for superior in [OTHER, &alias, &away, &missing, "ou=missing,dc=example,dc=com", &format!("cn=x,{away}")]
+    {
+        let refused = directory.undelete(ANN, Some(superior)).unwrap_err();
+        assert_eq!((refused.code, &*refused.matched_dn), (ResultCode::NO_SUCH_OBJECT, SUFFIX), "{superior}");
+        let expected = format!("{superior:?} does not exist, or you may not see it");
+        assert_eq!((refused.diagnostic, refused.referrals.len()), (expected, 0), "{superior}");
+    }
+}
