@@ -126,7 +126,6 @@ const ANSWERED: &[ControlContext] = &[
 
 const BIND: &[ControlContext] = &[ControlContext::Bind];
 const SEARCH: &[ControlContext] = &[ControlContext::Search];
-const ADD_AND_MODIFY: &[ControlContext] = &[ControlContext::Add, ControlContext::Modify];
 const READS: &[ControlContext] = &[ControlContext::Search, ControlContext::Compare];
 const MODIFY: &[ControlContext] = &[ControlContext::Modify];
 const DELETE: &[ControlContext] = &[ControlContext::Delete];
@@ -173,7 +172,7 @@ pub static SUPPORTED_CONTROLS: &[SupportedControl] = &[
     }),
     control(oids::NO_OPERATION, "no operation", CHANGES, read_no_operation),
     control(oids::NO_OPERATION_UNBOUNDID, "no operation", CHANGES, read_no_operation),
-    control(oids::RELAX_RULES, "relax rules", ADD_AND_MODIFY, |read, control| {
+    control(oids::RELAX_RULES, "relax rules", CHANGES, |read, control| {
         read_flag(&mut read.seldom().relaxes_rules, control)
     }),
     control(oids::TRANSACTION_SPECIFICATION, "transaction specification", UPDATES, |read, control| {

@@ -22,13 +22,14 @@ use crate::read::search::check_assertion;
 use crate::tree::target::{Target, check_not_virtual, locate_name};
 use crate::tree::{TreeState, damaged_row, entry_row};
 use crate::write::deciding::Deciding;
-use crate::write::{permitted, tombstones};
+use crate::write::{permitted, relaxed, tombstones};
 
 /// Decides a delete request.
 pub(crate) fn decide(deciding: Deciding<'_>, request: &DeleteRequest<'_>) -> Result<Record, OperationError> {
     let Deciding { state, context, controls, .. } = deciding;
     let dn = parse_dn(request.entry)?;
     let rights = &permitted::tree_writer(state, context)?;
+    relaxed::check_use(controls, rights)?;
     let name = NormalName::of(&dn, &state.catalog.schema);
     check_not_virtual(state, &dn, &name, ResultCode::UNWILLING_TO_PERFORM)?;
     let located = locate_name(state, &dn, &name, controls.manage_dsa_it);

@@ -141,7 +141,7 @@ fn end(csn: Csn, ttl_seconds: u32) -> Vec<u8> {
 ///
 /// # Errors
 /// noSuchObject; objectClassViolation for a static entry; insufficientAccessRights; sizeLimitExceeded for a time to
-/// live that is too long (RFC 2589 section 4.2).
+/// live that is too long (RFC 2589 section 4.2); protocolError for one below the range of section 4.1.
 pub(crate) fn refresh(deciding: Deciding<'_>, request: &RefreshRequest<'_>) -> Result<(Record, u32)> {
     let Deciding { state, context, controls, csn, .. } = deciding;
     let dn = parse_dn(request.entry)?;
@@ -156,9 +156,14 @@ pub(crate) fn refresh(deciding: Deciding<'_>, request: &RefreshRequest<'_>) -> R
     if !state.catalog.class_set(node.class_set).is_dynamic {
         return Err(violation(format!("{} is not a dynamic entry", Quoted(&target.dn))));
     }
-    if !(1..=DYNAMIC_TTL_LIMIT).contains(&request.ttl_seconds) {
+    let refusal = match request.ttl_seconds {
+        0 => Some(ResultCode::PROTOCOL_ERROR),
+        1..=DYNAMIC_TTL_LIMIT => None,
+        _ => Some(ResultCode::SIZE_LIMIT_EXCEEDED),
+    };
+    if let Some(code) = refusal {
         let text = format!("an entry is refreshed for 1 to {DYNAMIC_TTL_LIMIT} seconds");
-        return Err(OperationError::refused(ResultCode::SIZE_LIMIT_EXCEEDED, text));
+        return Err(OperationError::refused(code, text));
     }
     let general = &state.settings.general;
     let ttl = request.ttl_seconds.max(general.dynamic_ttl_min_seconds).min(general.dynamic_ttl_max_seconds);

@@ -27,6 +27,7 @@ use crate::write::add::{NamingValue, check_superior, naming_values, new_naming_v
 use crate::write::deciding::Deciding;
 use crate::write::dynamic_entries;
 use crate::write::permitted;
+use crate::write::relaxed;
 use crate::write::schema_check::check_attributes;
 use crate::write::working_entry::WorkingEntry;
 
@@ -40,6 +41,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyDnRequest<'_>) -> R
     let new_rdn = parse_rdn(request.new_rdn)?;
     let new_superior = request.new_superior.map(parse_dn).transpose()?;
     let rights = &permitted::tree_writer(state, context)?;
+    relaxed::check_use(controls, rights)?;
     let name = NormalName::of(&dn, schema);
     check_not_virtual(state, &dn, &name, ResultCode::UNWILLING_TO_PERFORM)?;
     let naming = new_naming_values(state.catalog, &new_rdn)?;

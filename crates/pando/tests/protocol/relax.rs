@@ -74,6 +74,12 @@ fn a_migration_gives_identity_and_history() {
         admin.entry(&unit, &["structuralObjectClass"]).unwrap().unwrap().text("structuralObjectClass"),
         Some("device".to_owned())
     );
+    // The control fits every change. A delete and a modify DN are as without it.
+    let renamed = format!("ou=renamed,{SUFFIX}");
+    let change = format!("dn: ou=other,{SUFFIX}\nchangetype: modrdn\nnewrdn: ou=renamed\ndeleteoldrdn: 1\n");
+    run("ldapmodify", &change, 0);
+    run("ldapmodify", &format!("dn: {renamed}\nchangetype: delete\n"), 0);
+    assert!(admin.entry(&renamed, &["1.1"]).unwrap().is_none());
     assert!(pando.stop().success());
 }
 
@@ -97,10 +103,26 @@ fn a_rule_lets_others_relax_rules() {
     };
     replace(&mut admin, "cn=config", "pandoAccessRule", &all);
     try_as("anna", "0001").expect_code(50).expect_error("relax rules is for the administrator");
+    refuses_relaxed_changes(&pando);
     let migration = format!("migration: allow use of relax-rules to user '{}'", person_dn("anna"));
     replace(&mut admin, "cn=config", "pandoAccessRule", &[all[0], all[1], &migration]);
     try_as("anna", "0002").expect_code(0);
     assert_ne!(try_as("bert", "0003").code, Some(0), "the rule is not for bert");
     let found = admin.entry(&format!("ou=0002,{SUFFIX}"), &["entryUUID"]).unwrap().unwrap();
     assert_eq!(found.text("entryUUID"), Some(UUID.replace("597a", "0002")));
+}
+
+/// A delete and a modify DN with the control need the same right as an add.
+fn refuses_relaxed_changes(pando: &Pando) {
+    let control = ldap::Control { oid: ldap::oids::RELAX_RULES, critical: true, value: None };
+    let controls = ldap::ControlsBuf::from_iter([control]);
+    let entry = &person_dn("anna");
+    let mut anna = pando.connect();
+    assert!(anna.bind(entry, "anna-secret").unwrap().is_success());
+    let rename = ldap::ModifyDnRequest { entry, new_rdn: "uid=x", delete_old_rdn: true, new_superior: None };
+    for request in [ldap::Request::Delete(ldap::DeleteRequest { entry }), ldap::Request::ModifyDn(rename)] {
+        let outcome = anna.request(request, controls.as_controls()).unwrap().outcome;
+        assert_eq!(outcome.code, ldap::ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
+        assert!(outcome.diagnostic.starts_with("relax rules is for"), "{outcome:?}");
+    }
 }

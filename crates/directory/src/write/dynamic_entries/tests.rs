@@ -103,9 +103,8 @@ fn refreshes_are_refused_as_the_rfc_says() {
     assert_eq!(code(refresh(&mut directory, PERSON, 60)), ResultCode::OBJECT_CLASS_VIOLATION);
     let missing = format!("cn=none,{MEETINGS}");
     assert_eq!(code(refresh(&mut directory, &missing, 60)), ResultCode::NO_SUCH_OBJECT);
-    for seconds in [0, 31_557_601] {
-        assert_eq!(code(refresh(&mut directory, MEETING, seconds)), ResultCode::SIZE_LIMIT_EXCEEDED);
-    }
+    assert_eq!(code(refresh(&mut directory, MEETING, 31_557_601)), ResultCode::SIZE_LIMIT_EXCEEDED);
+    assert_eq!(code(refresh(&mut directory, MEETING, 0)), ResultCode::PROTOCOL_ERROR);
     let rules = [
         "all: allow read, search, add to authenticated",
         "a: allow write of entryTtl to user 'cn=ann,dc=example,dc=com'",
