@@ -1,12 +1,14 @@
-//! The operations in `tests/differential/*.ops`: their text form, which the README there describes, and their requests.
+//! The operations in `tests/differential`: their text form, which the README there describes, and their requests.
+
+mod controls;
 
 use super::SUFFIX;
-use client::Connection;
-use client::Reply;
+use client::{Connection, Reply};
+use controls::Wanted;
 use ldap::{
-    AddRequest, AttributesBuf, ChangeOperation, ChangesBuf, CompareRequest, Control, ControlsBuf,
-    DeleteRequest, DerefAliases, FilterBuf, ModifyDnRequest, ModifyRequest, Request, Scope, SearchRequest,
-    SelectionBuf,
+    AddRequest, AttributesBuf, ChangeOperation, ChangesBuf, CompareRequest, DeleteRequest, DerefAliases,
+    EndTransaction, ExtendedRequest, FilterBuf, MessageId, ModifyDnRequest, ModifyRequest, RefreshRequest,
+    Request, Scope, SearchRequest, SelectionBuf, oids,
 };
 
 /// An operation, with its annotations in the corpus.
@@ -19,8 +21,29 @@ pub struct Operation {
     pub differs: Option<Difference>,
     /// Whether the operation may have changed the tree.
     pub writes: bool,
+    /// The only server that the operation prepares, if it is no comparison.
+    pub only: Option<Server>,
     kind: Kind,
-    manage: bool,
+    controls: Vec<Wanted>,
+}
+
+/// One of the two servers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Server {
+    /// Pando.
+    Pando,
+    /// OpenLDAP's slapd.
+    Slapd,
+}
+
+/// A connection to a server, with what later operations refer to.
+pub struct Client {
+    /// The connection.
+    pub connection: Connection,
+    /// The identifier of the last transaction.
+    transaction: Vec<u8>,
+    /// The changes of the last transaction.
+    pub changes: Vec<MessageId>,
 }
 
 /// A justified difference.
@@ -32,13 +55,49 @@ pub struct Difference {
 }
 
 enum Kind {
-    Add { entry: String, attributes: AttributesBuf },
-    Search { base: String, scope: Scope, filter: FilterBuf, selection: SelectionBuf, options: SearchOptions },
-    Compare { entry: String, description: String, value: Vec<u8> },
-    Modify { object: String, changes: ChangesBuf },
-    Rename { entry: String, new_rdn: String, delete_old_rdn: bool, new_superior: Option<String> },
-    Delete { entry: String },
-    Bind { name: String, password: String },
+    Add {
+        entry: String,
+        attributes: AttributesBuf,
+    },
+    Search {
+        base: String,
+        scope: Scope,
+        filter: FilterBuf,
+        selection: SelectionBuf,
+        options: SearchOptions,
+    },
+    Compare {
+        entry: String,
+        description: String,
+        value: Vec<u8>,
+    },
+    Modify {
+        object: String,
+        changes: ChangesBuf,
+    },
+    Rename {
+        entry: String,
+        new_rdn: String,
+        delete_old_rdn: bool,
+        new_superior: Option<String>,
+    },
+    Delete {
+        entry: String,
+    },
+    Bind {
+        name: String,
+        password: String,
+    },
+    /// An extended operation.
+    Extended {
+        name: &'static str,
+        value: Option<Vec<u8>>,
+    },
+    /// The end of a transaction: the client's last one, or one with this identifier.
+    End {
+        commits: bool,
+        identifier: Option<Vec<u8>>,
+    },
 }
 
 struct SearchOptions {
@@ -61,21 +120,56 @@ pub fn parse(file: &str, text: &str) -> Vec<Operation> {
         let place = format!("{file}:{}", index + 1);
         let line = line.replace('%', SUFFIX);
         let fields: Vec<&str> = line.split(" |").map(str::trim).collect();
-        if let ["differs", answer, reason] = fields[..] {
-            differs = Some(Difference { answer: answer.to_owned(), reason: reason.to_owned() });
-            continue;
-        }
-        let (kind, manage) = parse_fields(&fields).unwrap_or_else(|| panic!("{place}: cannot read {line:?}"));
+        let (only, fields) = match &fields[..] {
+            ["differs", answer, reason] => {
+                differs = Some(Difference { answer: answer.to_string(), reason: reason.to_string() });
+                continue;
+            }
+            ["slapd", "global" | "database", ..] => continue,
+            ["slapd", fields @ ..] => (Some(Server::Slapd), fields),
+            ["pando", fields @ ..] => (Some(Server::Pando), fields),
+            fields => (None, fields),
+        };
+        let parsed = parse_fields(fields);
+        let (kind, controls) = parsed.unwrap_or_else(|| panic!("{place}: cannot read {line:?}"));
         let writes = !matches!(kind, Kind::Search { .. } | Kind::Compare { .. } | Kind::Bind { .. });
-        operations.push(Operation { place, text: line, differs: differs.take(), writes, kind, manage });
+        let text = line.clone();
+        operations.push(Operation { place, text, differs: differs.take(), writes, only, kind, controls });
     }
     operations
 }
 
-fn parse_fields(fields: &[&str]) -> Option<(Kind, bool)> {
-    let manage = fields.len() > 2 && fields.last() == Some(&"manage");
-    let fields = if manage { &fields[..fields.len() - 1] } else { fields };
+/// Returns the lines of a file for one part of slapd.conf, `global` or `database`.
+pub fn slapd_lines(part: &str, text: &str) -> String {
+    let start = format!("slapd | {part} | ");
+    let lines = text.lines().filter_map(|line| line.strip_prefix(&start));
+    lines.map(|line| line.replace('%', SUFFIX) + "\n").collect()
+}
+
+fn parse_fields(fields: &[&str]) -> Option<(Kind, Vec<Wanted>)> {
+    let (fields, controls) = match fields {
+        [fields @ .., last] if last.starts_with("with ") => {
+            (fields, controls::parse(&last["with ".len()..])?)
+        }
+        fields => (fields, Vec::new()),
+    };
     let kind = match fields {
+        ["start"] => Kind::Extended { name: oids::START_TRANSACTION, value: None },
+        ["commit" | "abort", rest @ ..] => Kind::End {
+            commits: fields.first() == Some(&"commit"),
+            identifier: rest.first().map(|identifier| unescape(identifier)),
+        },
+        ["refresh", entry, seconds] => {
+            let value = RefreshRequest { entry, ttl_seconds: seconds.parse().ok()? }.encode();
+            Kind::Extended { name: oids::REFRESH, value: Some(value) }
+        }
+        fields => parse_operation(fields)?,
+    };
+    Some((kind, controls))
+}
+
+fn parse_operation(fields: &[&str]) -> Option<Kind> {
+    Some(match fields {
         ["add", entry, attributes @ ..] => {
             let mut list = AttributesBuf::new();
             for attribute in attributes {
@@ -115,8 +209,7 @@ fn parse_fields(fields: &[&str]) -> Option<(Kind, bool)> {
         ["delete", entry] => Kind::Delete { entry: entry.to_string() },
         ["bind", name, password] => Kind::Bind { name: name.to_string(), password: password.to_string() },
         _ => return None,
-    };
-    Some((kind, manage))
+    })
 }
 
 fn parse_scope(text: &str) -> Option<Scope> {
@@ -179,17 +272,59 @@ fn unescape(text: &str) -> Vec<u8> {
     out
 }
 
+impl Client {
+    /// Returns the client without a transaction.
+    pub fn new(connection: Connection) -> Client {
+        Client { connection, transaction: Vec::new(), changes: Vec::new() }
+    }
+}
+
 impl Operation {
+    /// Returns true for the start of a transaction.
+    pub fn starts_transaction(&self) -> bool {
+        matches!(self.kind, Kind::Extended { name: oids::START_TRANSACTION, .. })
+    }
+
+    /// Returns true for the end of a transaction.
+    pub fn ends_transaction(&self) -> bool {
+        matches!(self.kind, Kind::End { .. })
+    }
+
     /// Runs the operation: a bind on a connection of its own, any other on `connection`.
     ///
     /// # Panics
     /// The connection breaks or the server does not answer.
-    pub fn run(&self, connection: &mut Connection) -> Reply {
-        let mut controls = ControlsBuf::new();
-        if self.manage {
-            controls.push(Control { oid: ldap::oids::MANAGE_DSA_IT, critical: true, value: None });
+    pub fn run(&self, client: &mut Client) -> Reply {
+        if let Kind::Bind { name, password } = &self.kind {
+            let mut own = Connection::open(client.connection.peer()).expect("a second connection");
+            return Reply::from_outcome(self.expect(own.bind(name, password)));
         }
-        let request = match &self.kind {
+        let end = match &self.kind {
+            Kind::End { commits, identifier } => {
+                let identifier = identifier.as_deref().unwrap_or(&client.transaction);
+                EndTransaction { commits: *commits, identifier }.encode()
+            }
+            _ => Vec::new(),
+        };
+        let controls = controls::encode(&self.controls, &client.transaction);
+        let id = self.expect(client.connection.send(self.request(&end), controls.as_controls()));
+        if controls::are_of_transaction(&self.controls) {
+            client.changes.push(id);
+        }
+        let reply = self.expect(client.connection.reply(id));
+        if let (true, Some(identifier)) = (self.starts_transaction(), &reply.extended.value) {
+            client.transaction.clone_from(identifier);
+            client.changes.clear();
+        }
+        reply
+    }
+
+    fn expect<T>(&self, result: Result<T, client::ClientError>) -> T {
+        result.unwrap_or_else(|error| panic!("{}: {}: {error}", self.place, self.text))
+    }
+
+    fn request<'r>(&'r self, end: &'r [u8]) -> Request<'r> {
+        match &self.kind {
             Kind::Add { entry, attributes } => {
                 Request::Add(AddRequest { entry, attributes: attributes.as_attributes() })
             }
@@ -218,15 +353,13 @@ impl Operation {
                 })
             }
             Kind::Delete { entry } => Request::Delete(DeleteRequest { entry }),
-            Kind::Bind { name, password } => {
-                let mut own = Connection::open(connection.peer()).expect("a second connection");
-                let outcome =
-                    own.bind(name, password).unwrap_or_else(|error| panic!("{}: {error}", self.place));
-                return Reply::from_outcome(outcome);
+            Kind::Extended { name, value } => {
+                Request::Extended(ExtendedRequest { name, value: value.as_deref() })
             }
-        };
-        connection
-            .request(request, controls.as_controls())
-            .unwrap_or_else(|error| panic!("{}: {}: {error}", self.place, self.text))
+            Kind::End { .. } => {
+                Request::Extended(ExtendedRequest { name: oids::END_TRANSACTION, value: Some(end) })
+            }
+            Kind::Bind { .. } => unreachable!("a bind has a connection of its own"),
+        }
     }
 }

@@ -3,39 +3,22 @@
 //!
 //! The operations are the files in `tests/differential`, described in the README there. If Pando differs on purpose,
 //! the line before the operation explains the difference. If such a difference disappears, the test fails too.
-//!
-//! Octets are compared, with these exceptions:
-//! - The order of values and entries is undefined (RFC 4511 section 4.5.2), so both are compared as sets.
-//! - slapd normalizes DNs and Pando keeps the given spelling, so they are compared as DNs. Links (member, manager ...)
-//!   are compared without regard to case, because Pando returns the present names of their entries.
-//! - slapd rewrites names of object classes to the schema's spelling, so they are compared without regard to case.
-//! - Pando stores a hash of a password that arrives in clear, so values of userPassword are only counted.
 
-use client::{Connection, Entry, Reply};
-use ldap::{Dn, PagedResults, ResultCode, Scope};
-use std::collections::{BTreeMap, BTreeSet};
+mod answer;
+
+use answer::{Answer, Entries, Side, comparable_entries, differing_entries};
+use bench::peers::Amendments;
+use client::Connection;
+use ldap::{PagedResults, ResultCode, Scope};
+use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::path::PathBuf;
 use test_support::changes::ChangeMaker;
-use test_support::corpus::{self, Difference, Operation};
+use test_support::cluster::until;
+use test_support::corpus::{self, Difference, Operation, Server};
 use test_support::filters::FilterMaker;
 use test_support::slapd::Slapd;
-use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch, clients};
-
-/// Attributes whose values are DNs.
-const DN_ATTRIBUTES: &[&str] = &[
-    "member",
-    "owner",
-    "manager",
-    "secretary",
-    "seeAlso",
-    "roleOccupant",
-    "documentAuthor",
-    "aliasedObjectName",
-    "entryDN",
-    "creatorsName",
-    "modifiersName",
-    "subschemaSubentry",
-];
+use test_support::{Pando, SUFFIX, Scratch, clients};
 
 /// Number of random filters.
 const RANDOM_FILTER_COUNT: usize = 2000;
@@ -61,19 +44,33 @@ fn answers_are_those_of_slapd() {
     assert!(operations.len() >= OPERATION_COUNT_MIN, "{} operations", operations.len());
     let mut report = Report::default();
     for operation in &operations {
-        let our_answer = ours.run(operation);
-        let their_answer = theirs.run(operation);
-        report.compare(operation, &our_answer, &their_answer);
+        report.run(operation, &mut ours, &mut theirs);
     }
-    println!("{} operations, {} differ on purpose:", operations.len(), report.justified.len());
-    report.justified.iter().for_each(|line| println!("  {line}"));
-    let failures = report.failures.len();
-    assert!(
-        failures == 0,
-        "{failures} of {} answers differ:\n\n{}",
-        operations.len(),
-        report.failures.join("\n")
-    );
+    report.end();
+}
+
+/// The same comparison for features that slapd has as overlays or settings. Each file of operations has its
+/// servers, with settings that mean the same.
+#[test]
+fn features_answer_as_those_of_slapd() {
+    let mut report = Report::default();
+    for file in ops_files("features") {
+        let name = file.file_stem().unwrap().to_string_lossy().into_owned();
+        let text = std::fs::read_to_string(&file).unwrap();
+        let scratch = Scratch::new(&name);
+        let global = corpus::slapd_lines("global", &text);
+        let rules = format!("access to * by * write\n{}", corpus::slapd_lines("database", &text));
+        let amendments = Amendments { global, rules: Some(rules), ..Amendments::default() };
+        let slapd = Slapd::amended(&scratch, &["uid"], amendments);
+        let pando = Pando::start(&scratch);
+        let mut theirs = Side::new(Connection::open(slapd.address()).unwrap());
+        theirs.is_late = text.contains("overlay refint");
+        let mut ours = Side::new(pando.administrator());
+        for operation in &corpus::parse(&name, &text) {
+            report.run(operation, &mut ours, &mut theirs);
+        }
+    }
+    report.end();
 }
 
 /// The same comparison for random filters, generated from the attribute types and values of the tree.
@@ -96,7 +93,8 @@ fn random_filters_find_what_slapd_finds() {
     for round in 0..RANDOM_FILTER_COUNT {
         let filter = filters.make(3);
         let search = |side: &mut Side| {
-            let reply = side.connection.search(SUFFIX, Scope::WholeSubtree, &filter, &["1.1"]).unwrap();
+            let reply =
+                side.client.connection.search(SUFFIX, Scope::WholeSubtree, &filter, &["1.1"]).unwrap();
             (reply.outcome.code, comparable_entries(&reply.entries))
         };
         let (our_answer, their_answer) = (search(&mut ours), search(&mut theirs));
@@ -121,7 +119,8 @@ fn paged(side: &mut Side, filter: &str, size: u32) -> Entries {
     let (mut entries, mut cookie) = (Vec::new(), Vec::new());
     loop {
         let page = PagedResults { size, cookie: &cookie };
-        let reply = side.connection.search_page(SUFFIX, Scope::WholeSubtree, filter, &["1.1"], page).unwrap();
+        let reply =
+            side.client.connection.search_page(SUFFIX, Scope::WholeSubtree, filter, &["1.1"], page).unwrap();
         let is_full = reply.entries.len() == size as usize;
         let (_, next) = reply.page().expect("a page says that it is one");
         assert!(reply.outcome.is_success() && (is_full || next.is_empty()), "{filter}: {:?}", reply.outcome);
@@ -166,121 +165,26 @@ fn random_changes_leave_what_slapd_has() {
 }
 
 fn read_corpus() -> Vec<Operation> {
-    let folder = clients::repository().join("crates/pando/tests/differential");
-    let entries = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
-    let files: BTreeSet<_> =
-        entries.filter(|path| path.extension().is_some_and(|ext| ext == "ops")).collect();
-    let read = |path: &std::path::PathBuf| {
+    let read = |path: &PathBuf| {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         corpus::parse(&name, &std::fs::read_to_string(path).unwrap())
     };
-    files.iter().flat_map(read).collect()
+    ops_files("").iter().flat_map(read).collect()
 }
 
-/// One of the two servers.
-struct Side {
-    connection: Connection,
-}
-
-/// Comparable result of an operation.
-struct Answer {
-    code: ResultCode,
-    matched_dn: String,
-    diagnostic: String,
-    entries: Entries,
-    references: BTreeSet<String>,
-    /// The whole tree after a change.
-    tree: Option<Entries>,
-}
-
-/// Values by attribute description, by DN.
-type Entries = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
-
-impl Side {
-    fn new(mut connection: Connection) -> Side {
-        assert!(connection.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
-        Side { connection }
-    }
-
-    fn run(&mut self, operation: &Operation) -> Answer {
-        let reply = operation.run(&mut self.connection);
-        let tree = operation.writes.then(|| self.tree());
-        Answer::new(reply, tree)
-    }
-
-    fn tree(&mut self) -> Entries {
-        let attributes = ["*", "structuralObjectClass", "hasSubordinates"];
-        let reply = self
-            .connection
-            .search_managing(SUFFIX, Scope::WholeSubtree, "(objectClass=*)", &attributes)
-            .unwrap();
-        comparable_entries(&reply.entries)
-    }
-}
-
-impl Answer {
-    fn new(reply: Reply, tree: Option<Entries>) -> Answer {
-        let referrals = reply.outcome.referrals.into_iter().map(|url| format!("referral {url}"));
-        let references = reply.references.into_iter().map(|mut urls| {
-            urls.sort();
-            format!("reference {}", urls.join(" "))
-        });
-        Answer {
-            code: reply.outcome.code,
-            matched_dn: comparable_dn(&reply.outcome.matched_dn).to_lowercase(),
-            diagnostic: reply.outcome.diagnostic,
-            entries: comparable_entries(&reply.entries),
-            references: referrals.chain(references).collect(),
-            tree,
-        }
-    }
-}
-
-fn comparable_entries(entries: &[Entry]) -> Entries {
-    let mut comparable = Entries::new();
-    for entry in entries {
-        let attributes = entry.attributes.iter().map(|attribute| {
-            let values = attribute.values.iter().enumerate();
-            let values = values.map(|(index, value)| comparable_value(&attribute.description, index, value));
-            (attribute.description.clone(), values.collect())
-        });
-        let double = comparable.insert(comparable_dn(&entry.dn), attributes.collect());
-        assert!(double.is_none(), "{} was returned twice", entry.dn);
-    }
-    comparable
-}
-
-fn comparable_value(description: &str, index: usize, value: &[u8]) -> String {
-    let text = std::str::from_utf8(value);
-    match text {
-        _ if description == "userPassword" => format!("password {index}"),
-        Ok(dn) if DN_ATTRIBUTES.contains(&description) => comparable_dn(dn).to_lowercase(),
-        Ok(dn) if description == "uniqueMember" => match dn.rsplit_once('#') {
-            Some((dn, uid)) => format!("{}#{uid}", comparable_dn(dn).to_lowercase()),
-            None => comparable_dn(dn).to_lowercase(),
-        },
-        Ok(class) if description == "objectClass" => class.to_lowercase(),
-        Ok(text) => text.to_owned(),
-        Err(_) => format!("{value:02x?}"),
-    }
-}
-
-/// Normalizes a DN: types in lower case, the values of an RDN in order, one form of escaping.
-fn comparable_dn(text: &str) -> String {
-    let Ok(dn) = Dn::parse(text) else { return format!("not a DN: {text}") };
-    let rdns = dn.rdns().map(|rdn| {
-        let avas = rdn.avas.iter().map(|ava| {
-            let value = String::from_utf8_lossy(&ava.value).into_owned();
-            format!("{}={}", ava.attribute.to_lowercase(), ldap::escaped_value(value.as_bytes()))
-        });
-        avas.collect::<BTreeSet<String>>().into_iter().collect::<Vec<_>>().join("+")
-    });
-    rdns.collect::<Vec<_>>().join(",")
+/// Returns the files of operations in a folder of `tests/differential`, in the order of their names.
+fn ops_files(folder: &str) -> BTreeSet<PathBuf> {
+    let folder = clients::repository().join("crates/pando/tests/differential").join(folder);
+    let entries = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+    let is_ops = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "ops");
+    entries.filter(is_ops).collect()
 }
 
 /// Differences found so far.
 #[derive(Default)]
 struct Report {
+    /// Number of operations.
+    count: usize,
     failures: Vec<String>,
     justified: Vec<String>,
     /// The last difference between the trees, so that a change that causes one is reported only once.
@@ -288,6 +192,38 @@ struct Report {
 }
 
 impl Report {
+    /// Runs an operation on both servers and compares the answers, or prepares the only server that it is for.
+    fn run(&mut self, operation: &Operation, ours: &mut Side, theirs: &mut Side) {
+        self.count += 1;
+        if let Some(only) = operation.only {
+            let side = if only == Server::Pando { &mut *ours } else { &mut *theirs };
+            // Pando refuses rules whose index is not ready.
+            until(&operation.text, || (side.run(operation).code == ResultCode::SUCCESS).then_some(()));
+            self.tree_difference = differing_entries(&ours.tree(), &theirs.tree());
+            return;
+        }
+        let our_answer = ours.run(operation);
+        let mut their_answer = theirs.run(operation);
+        theirs.complete(&mut their_answer, &our_answer);
+        self.compare(operation, &our_answer, &their_answer);
+    }
+
+    /// Prints the justified differences.
+    ///
+    /// # Panics
+    /// There are others.
+    fn end(self) {
+        println!("{} operations, {} differ on purpose:", self.count, self.justified.len());
+        self.justified.iter().for_each(|line| println!("  {line}"));
+        let (count, failures) = (self.count, self.failures);
+        assert!(
+            failures.is_empty(),
+            "{} of {count} answers differ:\n\n{}",
+            failures.len(),
+            failures.join("\n")
+        );
+    }
+
     fn compare(&mut self, operation: &Operation, ours: &Answer, theirs: &Answer) {
         let difference = self.difference(ours, theirs);
         match (difference, &operation.differs) {
@@ -321,9 +257,9 @@ impl Report {
             answer = answer.or(Some("matched".to_owned()));
         }
         let mut found = differing_entries(&ours.entries, &theirs.entries);
-        for reference in ours.references.symmetric_difference(&theirs.references) {
-            let whose = if ours.references.contains(reference) { "only ours" } else { "only theirs" };
-            let _ = writeln!(found, "    {whose}: {reference}");
+        for other in ours.others.symmetric_difference(&theirs.others) {
+            let whose = if ours.others.contains(other) { "only ours" } else { "only theirs" };
+            let _ = writeln!(found, "    {whose}: {other}");
         }
         if let (Some(our_tree), Some(their_tree)) = (&ours.tree, &theirs.tree) {
             let tree_difference = differing_entries(our_tree, their_tree);
@@ -338,28 +274,4 @@ impl Report {
         }
         answer.map(|answer| (answer, detail))
     }
-}
-
-fn differing_entries(ours: &Entries, theirs: &Entries) -> String {
-    let mut lines = String::new();
-    for dn in ours.keys().chain(theirs.keys()).collect::<BTreeSet<_>>() {
-        match (ours.get(dn), theirs.get(dn)) {
-            (Some(_), None) => _ = writeln!(lines, "    only ours: {dn}"),
-            (None, Some(_)) => _ = writeln!(lines, "    only theirs: {dn}"),
-            (Some(our_entry), Some(their_entry)) => {
-                for description in our_entry.keys().chain(their_entry.keys()).collect::<BTreeSet<_>>() {
-                    let (our_values, their_values) =
-                        (our_entry.get(description), their_entry.get(description));
-                    if our_values != their_values {
-                        let _ = writeln!(
-                            lines,
-                            "    {dn} {description}: ours {our_values:?}, theirs {their_values:?}"
-                        );
-                    }
-                }
-            }
-            (None, None) => unreachable!("the name comes from one of the two"),
-        }
-    }
-    lines
 }
