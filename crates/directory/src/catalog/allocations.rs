@@ -8,7 +8,7 @@ use schema::{AttributeDescription, ClassId};
 
 use crate::catalog::Catalog;
 use crate::model::allocation::{AttributeAllocation, ClassSetAllocation};
-use crate::model::limits::ATTRIBUTES_MAX;
+use crate::model::limits::{ATTRIBUTES_MAX, CLASS_SETS_MAX};
 use crate::model::outcome::OperationError;
 use crate::model::record::Record;
 use crate::model::rows::{AttrId, ClassSetId};
@@ -65,25 +65,36 @@ impl<'a> Allocations<'a> {
 }
 
 impl Catalog {
-    /// Checks that the catalog has room for the attributes that no entry had before the record of a change. The catalog
-    /// never forgets an attribute, and clients choose the options.
+    /// Checks that the catalog has room for the attributes and class sets that no entry had before the record of a
+    /// change. The catalog never forgets one. Clients choose the options of attributes, and combine auxiliary classes.
     ///
     /// # Errors
     /// adminLimitExceeded.
-    pub(crate) fn check_new_attributes(
+    pub(crate) fn check_allocations(
         &self,
         record: Option<&Record>,
         is_administrator: bool,
     ) -> Result<(), OperationError> {
-        let new = record.map_or(0, |record| record.attributes.len());
-        let max = if is_administrator { ATTRIBUTES_MAX } else { ATTRIBUTES_MAX / 2 };
-        if new == 0 || self.attributes().len() + new <= max {
+        let Some(record) = record else { return Ok(()) };
+        let has_room = |known: usize, new: usize, max: usize| {
+            let max = if is_administrator { max } else { max / 2 };
+            if new == 0 || known + new <= max { Ok(()) } else { Err(max) }
+        };
+        let text = if let Err(max) =
+            has_room(self.attributes().len(), record.attributes.len(), ATTRIBUTES_MAX)
+        {
+            format!(
+                "the entries of this directory have {max} attributes, counting options; there is no room for another: \
+                 use attributes and options that other entries have"
+            )
+        } else if let Err(max) = has_room(self.class_sets().len(), record.class_sets.len(), CLASS_SETS_MAX) {
+            format!(
+                "the entries of this directory have {max} sets of object classes; there is no room for another: use \
+                 object classes that another entry has together"
+            )
+        } else {
             return Ok(());
-        }
-        let text = format!(
-            "the entries of this directory have {max} attributes, counting options; there is no room for another: use \
-             attributes and options that other entries have"
-        );
+        };
         Err(OperationError::refused(ResultCode::ADMIN_LIMIT_EXCEEDED, text))
     }
 }

@@ -373,7 +373,7 @@ impl WriteBatch<'_> {
             let text = "a node of the cluster runs a version without ends of values; update all nodes first";
             return Err(OperationError::refused(ResultCode::UNAVAILABLE, text));
         }
-        self.catalog.check_new_attributes(record.as_ref(), context.requester.is_administrator())?;
+        self.catalog.check_allocations(record.as_ref(), context.requester.is_administrator())?;
         if controls.no_operation() {
             return Err(no_operation_outcome());
         }
@@ -545,7 +545,7 @@ impl WriteBatch<'_> {
         let csn = self.next_csn(stamp)?;
         let controls = RequestControls::default();
         let record = decide(Deciding { state: self.state(), context, controls: &controls, stamp, csn })?;
-        self.catalog.check_new_attributes(record.as_ref(), context.requester.is_administrator())?;
+        self.catalog.check_allocations(record.as_ref(), context.requester.is_administrator())?;
         Ok(self.make(record, stamp)?)
     }
 

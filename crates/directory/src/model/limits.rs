@@ -29,6 +29,10 @@ pub const ENTRY_ATTRIBUTES_MAX: usize = 1_024;
 /// each in memory, about 500 octets, and never forgets one. Only the administrator can add the second half.
 pub const ATTRIBUTES_MAX: usize = if cfg!(test) { 6_000 } else { 65_536 };
 
+/// Maximum number of sets of object classes that all entries together have or had. The catalogue keeps each in memory,
+/// and never forgets one. Only the administrator can add the second half.
+pub const CLASS_SETS_MAX: usize = if cfg!(test) { 64 } else { 8_192 };
+
 /// Maximum length of a normal key in an index row. The rest of a longer key is replaced by its hash.
 pub const INDEX_KEY_MAX: usize = 256;
 

@@ -3,7 +3,7 @@
 use ldap::{AddRequest, AttributesBuf, Request, ResultCode as Code};
 
 use crate::access::Requester;
-use crate::model::limits::{ATTRIBUTES_MAX, ENTRY_ATTRIBUTES_MAX};
+use crate::model::limits::{ATTRIBUTES_MAX, CLASS_SETS_MAX, ENTRY_ATTRIBUTES_MAX};
 use crate::model::rows::EntryId;
 use crate::model::settings::GeneralSettings;
 use crate::model::stamp::Stamp;
@@ -344,5 +344,41 @@ fn attributes_with_new_options_are_limited_by_request_and_in_total() {
         }
         refused(outcome, Code::ADMIN_LIMIT_EXCEEDED, &format!("have {max} attributes, counting options"));
         ok(add(&mut directory, 77_000 + max, &person(0..1_000)));
+    }
+}
+
+/// Clients combine auxiliary classes freely, and the catalogue keeps the number of each set of classes for ever.
+#[test]
+fn new_sets_of_classes_are_limited_in_total() {
+    const AUXILIARY: [&str; 7] =
+        ["extensibleObject", "labeledURIObject", "pkiUser", "pkiCA", "deltaCRL", "pmiUser", "ieee802Device"];
+    let mut directory = TestDirectory::with_suffix_entry();
+    directory.change_settings(|settings| {
+        settings.general.access_rules = vec!["all: allow read, write, add to authenticated".to_owned()];
+    });
+    let classes = |set: usize| -> Vec<&str> {
+        let chosen = AUXILIARY.iter().enumerate().filter(|(place, _)| set >> place & 1 == 1);
+        std::iter::once("person").chain(chosen.map(|(_, class)| *class)).collect()
+    };
+    let add = |directory: &mut TestDirectory, cn: &str, set: usize| {
+        let names = classes(set);
+        let values: [(&str, &[&str]); 3] = [("objectClass", &names), ("cn", &["a"]), ("sn", &["b"])];
+        directory.add(&format!("cn={cn},dc=example,dc=com"), &values)
+    };
+    let count = |directory: &TestDirectory| directory.snapshot.state().catalog.class_sets().len();
+    let administrator = directory.requester.clone();
+    let user = Requester::User { id: EntryId(1), dn: SUFFIX.to_owned() };
+    let mut set = 0;
+    for (requester, max) in [(user, CLASS_SETS_MAX / 2), (administrator, CLASS_SETS_MAX)] {
+        directory.requester = requester;
+        while count(&directory) < max {
+            ok(add(&mut directory, &format!("{set}"), set));
+            set += 1;
+        }
+        let text = format!("have {max} sets of object classes");
+        refused(add(&mut directory, "new", set), Code::ADMIN_LIMIT_EXCEEDED, &text);
+        let changed = [(ldap::ChangeOperation::Replace, "objectClass", &classes(set)[..])];
+        refused(directory.modify("cn=0,dc=example,dc=com", &changed), Code::ADMIN_LIMIT_EXCEEDED, &text);
+        ok(add(&mut directory, &format!("again {max}"), 1));
     }
 }
