@@ -99,6 +99,11 @@ fn locked_since(value: &[u8], failures: &[i64]) -> Option<i64> {
     Some(in_its_second.max().filter(|_| !has_fraction(value)).unwrap_or(last))
 }
 
+/// Returns true if a value of pwdAccountLockedTime is a permanent lock.
+fn is_permanent(value: &[u8]) -> bool {
+    value.starts_with(b"0000")
+}
+
 /// Returns the first free time from `time` on. Times of failures and grace logins must be distinct, because equal
 /// values count once (draft section 8.1.3.1).
 pub(crate) fn distinct_time(mut time: i64, is_taken: impl Fn(i64) -> bool) -> i64 {
@@ -325,6 +330,14 @@ impl<'r> RecordedState<'r> {
     fn values(&self, attribute: AccountAttribute) -> impl Iterator<Item = &'r [u8]> + use<'r> {
         small(self.0.get(attribute as usize).copied().flatten())
     }
+
+    /// Returns true if an administrator has locked the account, or given it a start or an end.
+    fn is_restricted(&self) -> bool {
+        let has = |attribute| self.values(attribute).next().is_some();
+        self.values(AccountAttribute::LockedTime).any(is_permanent)
+            || has(AccountAttribute::StartTime)
+            || has(AccountAttribute::EndTime)
+    }
 }
 
 fn attribute_row<'r>(catalog: &Catalog, row: &EntryRow<'r>, name: &str) -> Option<AttributeRow<'r>> {
@@ -332,18 +345,44 @@ fn attribute_row<'r>(catalog: &Catalog, row: &EntryRow<'r>, name: &str) -> Optio
     row.find(id)
 }
 
-/// Returns the policy of an entry's password and the recorded state; `None` if no policy applies.
+/// Attributes with which an administrator restricts binds, also without a policy.
+const RESTRICTIONS: [&str; 3] = [LOCKED_TIME, START_TIME, END_TIME];
+
+/// Returns the account that binds have to respect: the recorded state of an entry's password and its policy. Without a
+/// policy, returns it only if an administrator has restricted binds.
 ///
 /// # Errors
 /// The store failed, or rows contradict each other.
 pub(crate) fn account(state: TreeState<'_>, id: EntryId) -> Result<Option<Account>> {
+    let catalog = state.catalog;
+    let is_in_use = |name: &str| {
+        let known = catalog.schema.attribute_type(name);
+        known.is_some_and(|known| catalog.attribute_id(known.id, "").is_some())
+    };
+    if catalog.policies.entries.is_empty() && !RESTRICTIONS.into_iter().any(is_in_use) {
+        return Ok(None);
+    }
+    let row = entry_row(state.read, id)?;
+    let recorded = RecordedState::of(catalog, &row);
+    let policy = policy_of(state, id, &recorded)?;
+    if policy.is_none() && !recorded.is_restricted() {
+        return Ok(None);
+    }
+    read_account(state, id, (&row, &recorded), policy).map(Some)
+}
+
+/// Returns the policy of an entry's password and the recorded state; `None` if no policy applies.
+///
+/// # Errors
+/// The store failed, or rows contradict each other.
+pub(crate) fn governed_account(state: TreeState<'_>, id: EntryId) -> Result<Option<Account>> {
     if state.catalog.policies.entries.is_empty() {
         return Ok(None);
     }
     let row = entry_row(state.read, id)?;
     let recorded = RecordedState::of(state.catalog, &row);
     let Some(policy) = policy_of(state, id, &recorded)? else { return Ok(None) };
-    read_account(state, id, (&row, &recorded), policy).map(Some)
+    read_account(state, id, (&row, &recorded), Some(policy)).map(Some)
 }
 
 /// Returns the recorded state of an entry's password, with an empty policy if none applies.
@@ -353,7 +392,7 @@ pub(crate) fn account(state: TreeState<'_>, id: EntryId) -> Result<Option<Accoun
 pub(crate) fn account_or_default(state: TreeState<'_>, id: EntryId) -> Result<Account> {
     let row = entry_row(state.read, id)?;
     let recorded = RecordedState::of(state.catalog, &row);
-    let policy = policy_of(state, id, &recorded)?.unwrap_or_default();
+    let policy = policy_of(state, id, &recorded)?;
     read_account(state, id, (&row, &recorded), policy)
 }
 
@@ -422,7 +461,7 @@ fn read_account(
     state: TreeState<'_>,
     id: EntryId,
     (row, recorded): (&EntryRow<'_>, &RecordedState<'_>),
-    policy: Arc<PasswordPolicy>,
+    policy: Option<Arc<PasswordPolicy>>,
 ) -> Result<Account> {
     use AccountAttribute::{
         ChangedTime, EndTime, FailureTime, GraceUseTime, LastSuccess, LockedTime, Reset, StartTime,
@@ -433,12 +472,14 @@ fn read_account(
     let stated = |attribute| recorded.values(attribute).find_map(schema::generalized_micros);
     let failures: Vec<i64> = times(FailureTime).collect();
     let locked = recorded.values(LockedTime).next().and_then(|value| {
-        if value.starts_with(b"0000") {
+        if is_permanent(value) {
             Some(Lock::Permanent)
         } else {
-            locked_since(value, &failures).map(Lock::Since)
+            // The policy determines how long wrong passwords lock an account. Without one, they do not.
+            policy.as_ref().and_then(|_| locked_since(value, &failures)).map(Lock::Since)
         }
     });
+    let policy = policy.unwrap_or_default();
     let is_reset = recorded.values(Reset).any(|value| value.eq_ignore_ascii_case(b"TRUE"));
     // A user with an unreadable secret has no valid code.
     let secret = if policy.totp { recorded.values(TotpSecret).next() } else { None };

@@ -15,7 +15,7 @@ use crate::read::{Requested, Writer, id_of, version_of};
 use crate::selection::Selection;
 use crate::session::{Found, Query, Session};
 use crate::translate::is_id;
-use crate::write::{EntryChanges, Wanted, Wishes, changes_of, follow_names, linked_ids, new_entry, wishes};
+use crate::write::{EntryChanges, changes_of, follow_names, linked_ids, new_entry, wishes};
 
 /// DNs of entries by id.
 type Names = HashMap<String, String>;
@@ -85,13 +85,8 @@ impl Resources<'_> {
         let names = self.names_of(session, ids.iter().cloned().chain(linked_ids(&wishes)))?;
         let dns = ids.iter().map(|id| named(&names, id)).collect::<Result<Vec<_>>>()?;
         let members = members.map(|(_, name)| (name, dns.as_slice()));
-        let disables = disables(&wishes);
         let (dn, attributes) = new_entry(resource, wishes, members, &|id| named(&names, id))?;
         session.add(&dn, &attributes)?;
-        if disables && !session.has_policy(&dn)? {
-            session.delete(&dn, None)?;
-            return Err(without_policy());
-        }
         self.read_back(session, resource, &dn, Some(selection))
     }
 
@@ -183,12 +178,8 @@ impl Resources<'_> {
             let mut object = self.writer().attributes(resource, &found);
             strip_read_only(resource, &mut object);
             let mut changes = EntryChanges::default();
-            let is_disabled = object.get("active").is_some_and(|active| *active == false);
             if let Some(object) = (edit.attributes)(object)? {
                 let wishes = wishes(resource, &object)?;
-                if !is_disabled && disables(&wishes) && !session.has_policy(&found.entry.dn)? {
-                    return Err(without_policy());
-                }
                 let names = self.names_of(session, linked_ids(&wishes).into_iter())?;
                 changes_of(resource, &found, wishes, &|id| named(&names, id), &mut changes)?;
                 if !changes.is_empty() {
@@ -347,14 +338,6 @@ fn query<'a>(resource: &'a ResourceType, requested: &'a Requested, filter: &'a s
         links: &requested.links,
         sort: None,
     }
-}
-
-fn disables(wishes: &Wishes) -> bool {
-    wishes.iter().any(|(_, wanted)| *wanted == Wanted::Disabled(true))
-}
-
-fn without_policy() -> ScimError {
-    ScimError::value("active: no password policy applies to this user, so a lock would have no effect")
 }
 
 /// Returns the attribute with the members, and the LDAP attribute that stores them.

@@ -7,7 +7,7 @@ use ldap::{
     AddRequest, AttributesBuf, Authentication, BindRequest, ChangesBuf, Control, Controls, ControlsBuf,
     DeleteRequest, DereferenceSpec, Dereferenced, EndTransaction, ExtendedRequest, FilterBuf,
     ModifyDnRequest, ModifyRequest, PagedResults, Request, Response, ResultCode, Scope, SearchRequest,
-    SelectionBuf, SortKey, StateOperation, StateRequest, encode_password_state, oids,
+    SelectionBuf, SortKey, oids,
 };
 use sasl::oauth::Bearer;
 
@@ -16,9 +16,6 @@ use crate::credentials::Credentials;
 use crate::error::{Result, ScimError};
 use crate::limits::{ANSWER_SIZE_MAX, WORK_TIME};
 use crate::model::{ENTRY_UUID, OBJECT_CLASS};
-
-/// Operation of Password Policy State that returns the DN of the policy.
-const GET_POLICY: u32 = 0;
 
 /// A bound connection.
 pub(crate) struct Session {
@@ -220,16 +217,6 @@ impl Session {
     pub(crate) fn add(&mut self, dn: &str, attributes: &AttributesBuf) -> Result<()> {
         let request = Request::Add(AddRequest { entry: dn, attributes: attributes.as_attributes() });
         self.change(request, None, &[])
-    }
-
-    /// Returns true if a password policy applies to an entry, or if the requester may not know that. Without a policy,
-    /// a lock has no effect.
-    pub(crate) fn has_policy(&mut self, dn: &str) -> Result<bool> {
-        let operation = StateOperation::<&[u8]> { kind: GET_POLICY, values: Vec::new() };
-        let value = encode_password_state(dn, &[operation]);
-        let reply = self.connection.extended(oids::PASSWORD_STATE, Some(&value))?;
-        let state = StateRequest::decode(reply.extended.value.as_deref());
-        Ok(state.is_none_or(|state| state.operations.iter().all(|answer| !answer.values.is_empty())))
     }
 
     /// Returns the entryUUID of the requester's own entry; `None` if there is none or it is not visible to the

@@ -142,7 +142,8 @@ fn bind_with_certificate(state: TreeState<'_>, subject: &str) -> Result<Requeste
     }
 }
 
-/// Returns the account state of an entry; `None` if no password policy governs it.
+/// Returns the account state of an entry; `None` if no password policy governs it and no administrator has restricted
+/// its binds.
 ///
 /// # Errors
 /// The store failed.

@@ -65,7 +65,7 @@ pub(crate) fn decide(
     if state.node(id)?.is_none() {
         return Ok(None);
     }
-    let Some(account) = accounts::account(state, id)? else { return Ok(None) };
+    let Some(account) = accounts::governed_account(state, id)? else { return Ok(None) };
     let (context, controls) = (SERVER.context(), RequestControls::default());
     let deciding = Deciding { state, context: &context, controls: &controls, stamp, csn };
     let mut entry = WorkingEntry::of(state, id)?;

@@ -65,7 +65,7 @@ pub(crate) fn changed(
         remove_other_passwords(entry, catalog, !is_own && !only_adds)?;
     }
     let now = deciding.now();
-    let account = accounts::account(state, id)?;
+    let account = accounts::governed_account(state, id)?;
     if by_mail && !(is_own && account.as_ref().is_some_and(|account| account.may_be_reset_by_mail(now))) {
         return Err(PolicyError::ModificationNotAllowed.into());
     }
@@ -256,7 +256,7 @@ pub(crate) fn check_app_passwords(
          its code";
         return Err(crate::access::denied(text));
     }
-    let allowed = accounts::account(state, id)?.map_or(0, |account| account.policy.app_passwords);
+    let allowed = accounts::governed_account(state, id)?.map_or(0, |account| account.policy.app_passwords);
     if allowed == 0 {
         return refused("no password policy allows application passwords here: pandoPwdAppPasswords");
     }

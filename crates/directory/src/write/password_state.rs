@@ -32,7 +32,9 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &StateRequest<'_>) -> Resu
     let Deciding { state, context, .. } = deciding;
     let managed = ManagedAccount::find(state, context.requester, request.user)?;
     managed.check(state, request)?;
-    if accounts::account(state, managed.id)?.is_none() {
+    if accounts::governed_account(state, managed.id)?.is_none()
+        && !request.operations.iter().all(|operation| holds_without_policy(operation.kind))
+    {
         let text = "no password policy governs this entry, so the operation would have no effect: name a \
          default policy in the setting password_policy";
         return Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text));
@@ -53,6 +55,21 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &StateRequest<'_>) -> Resu
     let changes = entry.changes(&mut allocations);
     let modify = Modify { id: managed.id, dn: managed.dn, class_set, flags, changes };
     Ok(Some(deciding.record(allocations, Change::Modify(modify))))
+}
+
+/// Returns true if an operation restricts binds also without a policy, or clears or reads state.
+fn holds_without_policy(of_kind: u32) -> bool {
+    !kind::is_change(of_kind)
+        || matches!(
+            of_kind,
+            kind::SET_DISABLED
+                | kind::CLEAR_DISABLED
+                | kind::SET_START
+                | kind::CLEAR_START
+                | kind::SET_END
+                | kind::CLEAR_END
+                | kind::CLEAR_FAILURES
+        )
 }
 
 fn carry_out(
@@ -147,7 +164,7 @@ fn lock_at_most(
     entry: &mut WorkingEntry<'_>,
 ) -> Result<()> {
     let Deciding { state, .. } = deciding;
-    let Some(account) = accounts::account(state, managed.id)? else { return Ok(()) };
+    let Some(account) = accounts::governed_account(state, managed.id)? else { return Ok(()) };
     let values = entry.values(&description(state.catalog, FAILURE_TIME)?)?;
     let failures = values.iter().filter_map(|value| moment(value)).collect();
     let known = description(state.catalog, LOCKED_TIME)?;

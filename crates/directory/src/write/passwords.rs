@@ -101,7 +101,7 @@ pub fn new_password_rules(
         NewPasswordRules { scheme, former: Vec::new(), checks_lists: false, keys: SaslKeyRules::default() };
     let policy = match request {
         Request::Modify(modify) => match changed_entry(state, modify.object, context)? {
-            Some(id) => accounts::account(state, id)?.map(|account| {
+            Some(id) => accounts::governed_account(state, id)?.map(|account| {
                 let mechanisms = account.policy.scram_mechanisms.clone();
                 (account.policy, Some(id), SaslKeyRules { mechanisms, ..account.missing_keys })
             }),
@@ -232,7 +232,7 @@ pub fn deleted_passwords<'a>(
 pub struct PasswordOwner {
     /// The user.
     pub requester: Requester,
-    /// Recorded state of the password, if a policy applies.
+    /// Recorded state of the password, if a policy or a restriction applies.
     pub account: Option<Box<Account>>,
 }
 

@@ -3,7 +3,7 @@
 
 use client::Connection;
 use ldap::oids::{ACCOUNT_USABILITY, PASSWORD_STATE};
-use ldap::state_operation::{ADD_FAILURE, CLEAR_FAILURES, SET_DISABLED, SET_LAST_LOGIN};
+use ldap::state_operation::{ADD_FAILURE, CLEAR_FAILURES, SET_DISABLED, SET_LAST_LOGIN, SET_RESET};
 use ldap::{
     AccountUsability, ChangeOperation, Control, ControlsBuf, FilterBuf, Request, Response, ResultCode, Scope,
     SearchRequest, SelectionBuf, StateOperation, Unusable, encode_password_state,
@@ -155,14 +155,46 @@ fn the_administrator_sets_what_is_on_record() {
     assert_eq!(state(&mut administrator, "cn=ghost", &[]), Err(ResultCode::NO_SUCH_OBJECT));
     let reply = administrator.extended(PASSWORD_STATE, Some(b"nonsense")).unwrap();
     assert_eq!(reply.outcome.code, ResultCode::PROTOCOL_ERROR);
-    // Without a policy, the operation is refused, because it would have no effect.
+    // Without a policy, an operation that would have no effect is refused.
     let none: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pandoPasswordPolicy", &[])];
     assert!(administrator.modify("cn=config", none).unwrap().is_success());
-    let disable = [operation(SET_DISABLED, &["true"])];
-    assert_eq!(state(&mut administrator, &anna, &disable), Err(ResultCode::UNWILLING_TO_PERFORM));
+    let reset = [operation(SET_RESET, &["true"])];
+    assert_eq!(state(&mut administrator, &anna, &reset), Err(ResultCode::UNWILLING_TO_PERFORM));
     assert!(state(&mut administrator, &anna, &[]).is_ok());
-    let lock = test_support::pando::command(&["account", "lock", &anna], Some(&Pando::data(&scratch)));
-    lock.expect_code(1).expect_error("no password policy governs this entry");
+}
+
+/// Password Policy State once reported an account without a policy as locked, while its binds succeeded.
+#[test]
+fn restrictions_of_an_administrator_hold_without_a_policy() {
+    let scratch = Scratch::new("state-restrictions");
+    let pando = start(&scratch, &[]);
+    let mut administrator = pando.administrator();
+    let none: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pandoPasswordPolicy", &[])];
+    assert!(administrator.modify("cn=config", none).unwrap().is_success());
+    let anna = person_dn("anna");
+    let (past, future) = ("20010101000000Z", "29990101000000Z");
+    for (attribute, value, is_usable) in [
+        ("pwdAccountLockedTime", "000001010000Z", false),
+        // A lock by wrong passwords lasts as long as a policy says, so without one it does not count.
+        ("pwdAccountLockedTime", past, true),
+        ("pwdStartTime", future, false),
+        ("pwdStartTime", past, true),
+        ("pwdEndTime", past, false),
+        ("pwdEndTime", future, true),
+    ] {
+        let set: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, attribute, &[value])];
+        assert!(administrator.modify(&anna, set).unwrap().is_success(), "{attribute} {value}");
+        let usable = state(&mut administrator, &anna, &[operation(55, &[])]).unwrap();
+        assert_eq!(usable, [(55, vec![is_usable.to_string()])], "{attribute} {value}");
+        let code = if is_usable { ResultCode::SUCCESS } else { ResultCode::INVALID_CREDENTIALS };
+        assert_eq!(bind(&pando, "anna", "anna-secret"), code, "{attribute} {value}");
+        let clear: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, attribute, &[])];
+        assert!(administrator.modify(&anna, clear).unwrap().is_success());
+    }
+    for (what, code) in [("lock", ResultCode::INVALID_CREDENTIALS), ("unlock", ResultCode::SUCCESS)] {
+        test_support::pando::command(&["account", what, &anna], Some(&Pando::data(&scratch))).expect_code(0);
+        assert_eq!(bind(&pando, "anna", "anna-secret"), code);
+    }
 }
 
 /// Without access rules, only the administrator may use the operation. With rules, requesters may who can read and
