@@ -45,12 +45,47 @@ fn is_secret(key: &str, value: &str) -> bool {
     is_named || value.contains("-----BEGIN") || value.starts_with('{') && value.contains('}')
 }
 
-/// Masks the user and password in a URL.
+/// Masks users and passwords in all URLs and lists of brokers in a text, and secrets in the queries of URLs.
 fn without_user(text: &str) -> String {
-    match text.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.split_once('@')?))) {
-        Some((scheme, (user, rest))) if !user.contains('/') => format!("{scheme}://{MASK}@{rest}"),
-        _ => text.to_owned(),
-    }
+    let is_end = |letter: char| letter.is_whitespace() || matches!(letter, '"' | '\'' | '<' | '>');
+    text.split_inclusive(is_end).map(without_secrets).collect()
+}
+
+/// Masks users, passwords and secrets in one word. A password may contain any letter: a comma does not end it, and it
+/// extends to the last `@` of the authority. More is masked rather than less.
+fn without_secrets(word: &str) -> String {
+    let (scheme, rest) = match word.split_once("://") {
+        Some((scheme, _)) => word.split_at(scheme.len() + "://".len()),
+        None => ("", word),
+    };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let port = authority.rsplit_once(':').map_or("", |(_, port)| port);
+    // A password with an unescaped `/` looks like a port that is not a number.
+    let is_cut = !authority.contains('@') && !port.chars().all(|digit| digit.is_ascii_digit());
+    let extent = if is_cut { rest } else { authority };
+    let user = extent.rfind('@').map(|at| &rest[..at]);
+    let rest = match user {
+        // Without a scheme, only a colon distinguishes a password from an address for mail.
+        Some(user) if !scheme.is_empty() || user.contains(':') => format!("{MASK}{}", &rest[user.len()..]),
+        _ => rest.to_owned(),
+    };
+    format!("{scheme}{}", without_query(&rest))
+}
+
+/// Masks values in the query of a URL whose names are those of secrets, and URLs with users inside it.
+fn without_query(url: &str) -> String {
+    let Some((path, query)) = url.split_once('?') else { return url.to_owned() };
+    let masked = query.split('&').map(|part| match part.split_once('=') {
+        Some((name, value)) if is_secret(name, value) || has_user(value) => format!("{name}={MASK}"),
+        _ => part.to_owned(),
+    });
+    format!("{path}?{}", masked.collect::<Vec<_>>().join("&"))
+}
+
+/// Returns true if a value contains a URL with a user, perhaps percent-encoded.
+fn has_user(value: &str) -> bool {
+    let plain = value.replace("%3A", ":").replace("%3a", ":").replace("%2F", "/").replace("%2f", "/");
+    plain.split_once("://").is_some_and(|(_, rest)| rest.contains('@') || rest.contains("%40"))
 }
 
 #[cfg(test)]
@@ -74,5 +109,25 @@ mod tests {
             assert!(safe.contains(kept), "{kept}: {safe}");
         }
         assert!(!masked("password = pl4nted").unwrap_err().contains("pl4nted"));
+    }
+
+    /// A password was masked only up to its first `@`, and only in the first URL of a value.
+    #[test]
+    fn users_are_masked_in_every_form_of_url() {
+        for (text, expected) in [
+            ("amqp://user:pl4nt@pl4nted@host:1/x@y", "amqp://(masked)@host:1/x@y"),
+            ("https://user:pl4nt%40ed@host/", "https://(masked)@host/"),
+            ("https://user:pl4nt/ed@host/", "https://(masked)@host/"),
+            ("https://a:pl4nted@x, https://b:pl4nted@y/z", "https://(masked)@x, https://(masked)@y/z"),
+            ("user:pl4n,ted@one:9092,user:pl4nted@two:9092", "(masked)@two:9092"),
+            ("https://host/?to=https%3A%2F%2Fu%3Apl4nted%40x&n=1", "https://host/?to=(masked)&n=1"),
+            ("https://host/a?access_token=pl4nted", "https://host/a?access_token=(masked)"),
+            ("https://host:8443/path@x?n=a@b", "https://host:8443/path@x?n=a@b"),
+            ("ldap://[::1]:389", "ldap://[::1]:389"),
+            ("one:9092,two:9092", "one:9092,two:9092"),
+            ("anna@example.com", "anna@example.com"),
+        ] {
+            assert_eq!(without_user(text), expected);
+        }
     }
 }
