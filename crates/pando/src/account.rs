@@ -20,7 +20,7 @@ use ldap::{
 use serde_json::{Map, Value, json};
 
 use crate::exit;
-use crate::named::{Named, USER};
+use crate::named::{Named, USER, scheme};
 use crate::online::{TargetArguments, refusal};
 use crate::print::Report;
 
@@ -211,15 +211,6 @@ fn value_text(entry: &Entry, name: &str) -> Option<String> {
         }
         (_, values) => values.join(", "),
     })
-}
-
-/// Returns the storage scheme of a stored password.
-fn scheme(stored: &[u8]) -> String {
-    let text = String::from_utf8_lossy(stored);
-    match text.strip_prefix('{').and_then(|rest| rest.split_once('}')) {
-        Some((scheme, _)) if !scheme.is_empty() => scheme.to_uppercase(),
-        _ => "in clear".to_owned(),
-    }
 }
 
 /// Prints the URI that authenticator apps read, usually as a QR code.

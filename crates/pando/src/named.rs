@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::Args;
 use client::{Connection, Outcome};
 use ldap::{
-    ChangeOperation, Controls, Dn, FilterBuf, Response, ResultCode, Scope, SearchEntry, SearchRequest,
-    SelectionBuf, filter_value,
+    AttributesBuf, ChangeOperation, Controls, Dn, FilterBuf, Response, ResultCode, Scope, SearchEntry,
+    SearchRequest, SelectionBuf, filter_value,
 };
 use serde_json::json;
 use server::values::DnText;
@@ -229,7 +229,9 @@ fn show_entry(kind: &Kind, named: &NamedArguments, attributes: &[&str]) -> Resul
     let request = SearchRequest::new(&dn, Scope::BaseObject, filter.as_filter(), selection.as_selection());
     let ended = connected.connection.search_each(request, Controls::NONE, |entry| {
         count += 1;
-        results.entry(entry).map_err(client::ClientError::Io)
+        let attributes = without_hashes(entry);
+        let shown = SearchEntry { attributes: attributes.as_attributes(), ..*entry };
+        results.entry(&shown).map_err(client::ClientError::Io)
     });
     let ended = ended.map_err(|error| error.to_string())?;
     match ended.outcome() {
@@ -238,6 +240,31 @@ fn show_entry(kind: &Kind, named: &NamedArguments, attributes: &[&str]) -> Resul
         _ => {}
     }
     results.finish().map_err(written)
+}
+
+/// Returns the storage scheme of a stored password.
+pub(crate) fn scheme(stored: &[u8]) -> String {
+    let text = String::from_utf8_lossy(stored);
+    match text.strip_prefix('{').and_then(|rest| rest.split_once('}')) {
+        Some((scheme, _)) if !scheme.is_empty() => scheme.to_uppercase(),
+        _ => "in clear".to_owned(),
+    }
+}
+
+/// Returns the attributes of an entry. A password is replaced by the name of its storage scheme, such as `{SSHA512}`,
+/// which is not a password if it is imported.
+fn without_hashes(entry: &SearchEntry<'_>) -> AttributesBuf {
+    let mut shown = AttributesBuf::new();
+    for attribute in entry.attributes.iter() {
+        let base = attribute.description.split(';').next().unwrap_or_default();
+        if base.eq_ignore_ascii_case("userPassword") {
+            let schemes = attribute.values.iter().map(|value| format!("{{{}}}", scheme(value)));
+            shown.push(attribute.description, schemes);
+        } else {
+            shown.push(attribute.description, attribute.values.iter());
+        }
+    }
+    shown
 }
 
 /// An attribute and its value on the command line, `NAME=VALUE`.

@@ -38,7 +38,12 @@ fn a_user_is_added_changed_and_deleted() {
     let entry = admin.entry(&carla, &["*"]).unwrap().unwrap();
     assert_eq!((entry.texts("ou").len(), entry.texts("mail").len()), (2, 0));
     pando(&scratch, "user set carla userPassword=x").expect_code(2).expect_error("pando user reset");
-    pando(&scratch, "user show carla").expect_code(0).expect_output("title: Engineer");
+    let shown = pando(&scratch, "user show carla").expect_code(0).expect_output("title: Engineer").stdout;
+    let json = pando(&scratch, "user show carla --json").expect_code(0).stdout;
+    let stored = entry.text("userPassword").unwrap();
+    let (scheme, hash) = stored.split_once('}').unwrap();
+    assert!(shown.contains(&format!("\nuserPassword: {scheme}}}\n")) && !shown.contains(hash), "{shown}");
+    assert!(json.contains(&format!("[\"{scheme}}}\"]")) && !json.contains(hash), "{json}");
     let list = pando(&scratch, "user list --filter (sn=huber)").expect_code(0).stdout;
     assert_eq!(list.lines().count(), 2, "{list}");
     assert!(list.starts_with("UID") && list.contains(&carla), "{list}");
