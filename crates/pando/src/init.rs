@@ -27,7 +27,8 @@ defaults of the rest. Writes into the folder:
   admin-password  the administrator's password, a random one
   data            the data directory, with ou=people and ou=groups
 
-Files that exist stay as they are: the command refuses if they differ from what it would write.
+Files that exist stay as they are: the command refuses if they differ from what it would write. If it fails, it removes
+what it has written.
 
 Examples:
   pando init
@@ -102,7 +103,52 @@ pub(crate) fn run(arguments: &InitArguments) -> ExitCode {
     }
 }
 
+/// Files and folders that do not exist before the setup creates them.
+#[derive(Default)]
+struct Created(Vec<PathBuf>);
+
+impl Created {
+    /// Notes a path if it does not exist.
+    fn note(&mut self, path: &Path) {
+        if !path.as_os_str().is_empty() && !path.exists() {
+            self.0.push(path.to_owned());
+        }
+    }
+
+    /// Removes all of them after a failed setup, the last first. Folders with other files stay.
+    fn remove(self, data: &Path) {
+        for path in self.0.iter().rev() {
+            let removed = match path {
+                path if path == data => std::fs::remove_dir_all(path),
+                path if path.is_dir() => std::fs::remove_dir(path),
+                path => std::fs::remove_file(path),
+            };
+            if let Err(error) = removed
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                remark!("pando: {} stays: {error}", path.display());
+            }
+        }
+    }
+}
+
+/// Sets up a server. If that fails, it leaves none of the files that it has written.
 fn set_up(arguments: &InitArguments, answers: &Answers) -> Result<Report, InitError> {
+    let (folder, mut created) = (&arguments.folder, Created::default());
+    let outer: Vec<&Path> = folder.ancestors().collect();
+    outer.into_iter().rev().for_each(|folder| created.note(folder));
+    let data = folder.join("data");
+    [folder.join("admin-password"), folder.join("settings.toml"), folder.join("node.toml"), data.clone()]
+        .iter()
+        .for_each(|path| created.note(path));
+    let done = write_all(arguments, answers);
+    if done.is_err() {
+        created.remove(&data);
+    }
+    done
+}
+
+fn write_all(arguments: &InitArguments, answers: &Answers) -> Result<Report, InitError> {
     let at = |name: &str| arguments.folder.join(name);
     let (node, settings, password) = (at("node.toml"), at("settings.toml"), at("admin-password"));
     let (node_text, settings_text) = (answers.node_file(), answers.settings_file());

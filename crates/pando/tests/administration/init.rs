@@ -116,3 +116,19 @@ fn a_certificate_of_ones_own_is_named() {
     asked.expect_error("no terminal");
     assert!(!scratch.join("other").exists() && !scratch.join("third").exists());
 }
+
+/// An answer that only the settings refuse once left its files, so that a second try with another answer failed.
+#[test]
+fn a_refused_answer_leaves_no_file() {
+    let scratch = Scratch::new("init-refused");
+    let folder = scratch.join("new/pando");
+    let suffix = ["--suffix", "nonsense=x"];
+    init(&folder, &suffix).expect_code(2).expect_error("nonsense");
+    assert!(!scratch.join("new").exists());
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("notes"), "own").unwrap();
+    init(&folder, &suffix).expect_code(2);
+    let left: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|file| file.unwrap().file_name()).collect();
+    assert_eq!(left, ["notes"]);
+    init(&folder, &["--suffix", "dc=example,dc=org"]).expect_code(0);
+}
