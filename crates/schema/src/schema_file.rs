@@ -10,7 +10,7 @@
 //! Lines that begin with `#` are comments. Unfolding removes the first space of an LDIF line, so a word may be cut
 //! there. The line break before a continued slapd.conf line counts as white space.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -76,6 +76,7 @@ pub(crate) fn read(file: &str, text: &str, macros: &mut Macros) -> Read {
 pub struct DefinitionRef {
     kind: Kind,
     oid: String,
+    names: Vec<String>,
     /// The definition on one line, in the notation of RFC 4512.
     rendered: String,
 }
@@ -91,6 +92,7 @@ impl DefinitionRef {
         Some(parsed.map(|definition| DefinitionRef {
             kind,
             oid: definition.oid.clone(),
+            names: definition.many("NAME").to_vec(),
             rendered: definition.render(),
         }))
     }
@@ -118,33 +120,62 @@ impl DefinitionRef {
 
 /// Set of the definitions in texts, by kind and OID.
 #[derive(Debug, Default)]
-pub struct DefinitionSet(HashSet<(Kind, String)>);
+pub struct DefinitionSet {
+    keys: HashSet<(Kind, String)>,
+    /// OIDs in lower case by names in lower case. May contain names of removed definitions.
+    oids: HashMap<(Kind, String), String>,
+}
 
 impl DefinitionSet {
     /// Returns the definitions in these texts, which are read in order.
     pub fn of<'t>(texts: impl Iterator<Item = &'t String>) -> DefinitionSet {
-        let (mut macros, mut set) = (Macros::new(), HashSet::new());
+        let (mut macros, mut set) = (Macros::new(), DefinitionSet::default());
         for statement in texts.flat_map(|text| statements(text)) {
             if let Ok(Some(definition)) = statement.definition(&mut macros) {
-                set.insert((definition.kind, definition.oid.to_ascii_lowercase()));
+                set.add(definition.kind, &definition.oid, definition.many("NAME"));
             }
         }
-        DefinitionSet(set)
+        set
+    }
+
+    fn add(&mut self, kind: Kind, oid: &str, names: &[String]) -> bool {
+        let oid = oid.to_ascii_lowercase();
+        for name in names {
+            self.oids.insert((kind, name.to_ascii_lowercase()), oid.clone());
+        }
+        self.keys.insert((kind, oid))
+    }
+
+    /// Returns a reference to the definition that an assertion value names by OID or name, or to a definition with
+    /// this OID if there is none (objectIdentifierFirstComponentMatch, RFC 4517 section 4.2.26; a structure rule is
+    /// named by its number, section 4.2.14). Returns `None` if the value is neither, or the attribute has no
+    /// definitions.
+    pub fn named(&self, attribute: &str, value: &str) -> Option<DefinitionRef> {
+        let (kind, word) = (kind_of(attribute)?, value.trim_ascii());
+        let is_of_word =
+            |octet: u8| octet.is_ascii_alphanumeric() || matches!(octet, b'.' | b'-' | b'_' | b';');
+        if word.is_empty() || !word.bytes().all(is_of_word) {
+            return None;
+        }
+        let key = (kind, word.to_ascii_lowercase());
+        let oid = if self.keys.contains(&key) { None } else { self.oids.get(&key).cloned() };
+        let oid = oid.unwrap_or_else(|| word.to_owned());
+        Some(DefinitionRef { kind, oid, names: Vec::new(), rendered: String::new() })
     }
 
     /// Returns true if there are no definitions.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.keys.is_empty()
     }
 
     /// Adds a definition. Returns false if there is one of the same kind and OID.
     pub fn insert(&mut self, definition: &DefinitionRef) -> bool {
-        self.0.insert(definition.key())
+        self.add(definition.kind, &definition.oid, &definition.names)
     }
 
     /// Removes a definition. Returns true if it was present.
     pub fn remove(&mut self, definition: &DefinitionRef) -> bool {
-        self.0.remove(&definition.key())
+        self.keys.remove(&definition.key())
     }
 
     /// Removes these definitions and their copies from texts, which are read in order.
@@ -154,7 +185,7 @@ impl DefinitionSet {
             let mut lines = HashSet::new();
             for statement in statements(text) {
                 let Ok(Some(definition)) = statement.definition(&mut macros) else { continue };
-                if self.0.contains(&(definition.kind, definition.oid.to_ascii_lowercase())) {
+                if self.keys.contains(&(definition.kind, definition.oid.to_ascii_lowercase())) {
                     lines.extend(statement.lines.iter().map(|(_, line)| *line));
                 }
             }

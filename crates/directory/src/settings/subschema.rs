@@ -2,7 +2,8 @@
 //! and so on (RFC 4512 section 4.2), as with 389 Directory Server and OpenDJ.
 //!
 //! An added definition becomes a line of the schema text `online`. A deleted definition is removed from the text that
-//! contains it. The result is decided like any other change of the settings, so a definition in use cannot be deleted.
+//! contains it. The value to delete is its OID or name, or a definition of any content with the same OID. The result is
+//! decided like any other change of the settings, so a definition in use cannot be deleted.
 //!
 //! The schema entries of OpenLDAP's `cn=config` can be added unchanged, and become schema texts.
 
@@ -82,8 +83,12 @@ fn carry_out(changes: &mut Changes, schema: &Schema, change: &Change<'_>) -> Res
             let what = format!("{attribute}: value {}: {why}", number + 1);
             OperationError::refused(ResultCode::INVALID_ATTRIBUTE_SYNTAX, what)
         };
-        schema.validate_value(attribute_type, value).map_err(|error| invalid(error.to_string()))?;
         let text = String::from_utf8_lossy(value);
+        if !is_add && let Some(named) = changes.known.named(attribute, &text) {
+            remove(changes, attribute, &named)?;
+            continue;
+        }
+        schema.validate_value(attribute_type, value).map_err(|error| invalid(error.to_string()))?;
         if text.contains(['\n', '\r']) {
             return Err(invalid("a definition is one line".to_owned()));
         }

@@ -419,6 +419,12 @@ fn definitions_are_added_and_deleted_through_the_subschema() {
             Code::NO_SUCH_ATTRIBUTE,
             "to delete of attributeTypes 1.2.3",
         ),
+        (Delete, "attributeTypes", "CN", Code::UNWILLING_TO_PERFORM, "what is shipped"),
+        (Delete, "attributeTypes", "1.2.3", Code::NO_SUCH_ATTRIBUTE, "to delete of attributeTypes 1.2.3"),
+        (Delete, "objectClasses", "colour", Code::NO_SUCH_ATTRIBUTE, "to delete of objectClasses colour"),
+        (Delete, "attributeTypes", "colour (", Code::INVALID_ATTRIBUTE_SYNTAX, "value 1"),
+        (Add, "attributeTypes", "1.2.3", Code::INVALID_ATTRIBUTE_SYNTAX, "value 1"),
+        (Delete, "attributeTypes", "Colour", Code::CONSTRAINT_VIOLATION, "\"colour\" in MAY is not defined"),
         (Add, "attributeTypes", "( 1.2.3 SUP", Code::INVALID_ATTRIBUTE_SYNTAX, "value 1"),
         (
             Add,
@@ -464,6 +470,39 @@ fn definitions_are_added_and_deleted_through_the_subschema() {
     assert_eq!(directory.modify("cn=subschema", undo).code, Code::SUCCESS);
     directory.requester = crate::access::Requester::Anonymous;
     assert_ne!(directory.modify("cn=subschema", both).code, Code::SUCCESS);
+}
+
+/// Clients once had to repeat the whole definition to delete it.
+#[test]
+fn definitions_are_deleted_by_oid_or_name() {
+    use ChangeOperation::{Add, Delete};
+    let mut directory = TestDirectory::with_suffix_entry();
+    let own = "objectidentifier own 1.3.6.1.4.1.32473\nattributetype ( own:1 NAME ( 'size' 'shoeSize' ) SUP name )\n";
+    let colour = "( 1.3.6.1.4.1.32473.2 NAME 'colour' SUP name )";
+    let painted = "( 1.3.6.1.4.1.32473.3 NAME 'painted' AUXILIARY MAY cn )";
+    let form = "( 1.3.6.1.4.1.32473.4 NAME 'deviceForm' OC device MUST cn )";
+    directory.change_settings(|settings| drop(settings.schema.insert("own".to_owned(), own.to_owned())));
+    let schema = |directory: &TestDirectory| DirectorySettings::of(directory.snapshot.state().catalog).schema;
+    let add: &[(_, &str, &[&str])] = &[
+        (Add, "attributeTypes", &[colour]),
+        (Add, "objectClasses", &[painted]),
+        (Add, "nameForms", &[form]),
+        (Add, "dITStructureRules", &["( 7 NAME 'devices' FORM deviceForm )"]),
+    ];
+    assert_eq!(directory.modify("cn=subschema", add).code, Code::SUCCESS);
+    let delete: &[(_, &str, &[&str])] = &[
+        (Delete, "dITStructureRules", &["7"]),
+        (Delete, "nameForms", &["deviceForm"]),
+        (Delete, "attributeTypes", &["SHOESIZE", " 1.3.6.1.4.1.32473.2 "]),
+        (Delete, "objectClasses", &["( 1.3.6.1.4.1.32473.3 NAME 'other' DESC 'other' )"]),
+        (Add, "attributeTypes", &["( 1.3.6.1.4.1.32473.9 NAME 'brief' SUP name )"]),
+        (Delete, "attributeTypes", &["brief"]),
+    ];
+    let outcome = directory.modify("cn=subschema", delete);
+    assert_eq!(outcome.code, Code::SUCCESS, "{}", outcome.diagnostic);
+    let left = schema(&directory);
+    assert_eq!(left["own"], "objectidentifier own 1.3.6.1.4.1.32473\n");
+    assert!(!left.contains_key("online"), "{left:?}");
 }
 
 #[test]
