@@ -141,6 +141,13 @@ impl Finding<'_> {
         }
     }
 
+    /// Returns true if a lookup ends with a referral at an entry with these flags, `below_count` RDNs above the name.
+    /// With ManageDsaIT the referral entry itself is an ordinary entry, but the entries below it are still on another
+    /// server (RFC 3296 sections 3 and 5.1).
+    fn refers(self, flags: NodeFlags, below_count: usize) -> bool {
+        flags.is_referral() && (!self.manages || below_count > 0)
+    }
+
     /// Returns true if the requester may see an alias or its target.
     fn sees(self, state: TreeState<'_>, id: EntryId) -> Result<bool, OperationError> {
         self.rights.may_browse(state, id)
@@ -167,9 +174,7 @@ fn find_on(
         Found::Missing { nearest: None } => return Err(missing(state, dn, name, None)?),
     };
     let below_count = dn.len() - depth;
-    // With ManageDsaIT the referral entry itself is an ordinary entry, but the entries below it are still on another
-    // server.
-    if flags.is_referral() && (!finding.manages || below_count > 0) {
+    if finding.refers(flags, below_count) {
         return Err(crate::tree::referral::referral(
             state,
             at,
@@ -212,11 +217,12 @@ fn follow(
             Found::Missing { nearest: Some(nearest) } => nearest,
             Found::Missing { nearest: None } => return Ok(Err(AliasFault::Nowhere)),
         };
-        let rest = leading_rdns(&dn, dn.len() - depth);
+        let below_count = dn.len() - depth;
+        let rest = leading_rdns(&dn, below_count);
         if !finding.sees(state, at)? {
             return Ok(Err(AliasFault::Nowhere));
         }
-        if flags.is_referral() && !finding.manages {
+        if finding.refers(flags, below_count) {
             return Err(crate::tree::referral::referral(state, at, &rest, finding.scope)?);
         }
         if !flags.is_alias() {

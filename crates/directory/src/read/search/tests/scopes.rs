@@ -239,9 +239,34 @@ fn searches_refer_to_where_aliases_lead() {
     let found = ask(SUFFIX, Scope::WholeSubtree, false, false);
     assert_eq!(found.references.len(), 6, "{:?}", found.references);
     assert_eq!(ask(groups, Scope::WholeSubtree, false, true).references, [""; 0]);
-    // With ManageDsaIT the alias leads to the entry.
+    // With ManageDsaIT the alias leads to the entry. What is below it is still on another server.
     let found = ask(groups, Scope::WholeSubtree, true, false);
-    assert_eq!((found.dns(), found.references.len()), (vec![away], 0));
+    assert_eq!((found.dns(), found.references.len()), (vec![away], 3));
+    assert_eq!(found.references[1], format!("ldap://hostc/cn=one,{away}??sub"));
+}
+
+/// With ManageDsaIT, an alias to a name below a referral was once an alias problem, while that name was a referral.
+#[test]
+fn an_alias_to_a_name_below_a_referral_is_as_that_name() {
+    let mut directory = with_referrals();
+    let away = "ou=away,ou=people,dc=example,dc=com";
+    let (one, alias) = (format!("cn=one,{away}"), "cn=alias,ou=groups,dc=example,dc=com");
+    let attributes = [("objectClass", &["alias", "extensibleObject"][..]), ("aliasedObjectName", &[&one])];
+    add(&mut directory, alias, &attributes);
+    for manages in [false, true] {
+        let ask = |base: &str| {
+            let controls = RequestControls { manage_dsa_it: manages, ..RequestControls::default() };
+            let question = Question::new(base, Scope::BaseObject, "(objectClass=*)");
+            let question = Question { controls, deref_aliases: DerefAliases::Always, ..question };
+            let found = question.ask(&directory);
+            (found.code, found.matched_dn.clone(), found.references)
+        };
+        let (code, matched, urls) = ask(&one);
+        assert_eq!((code, matched.as_str()), (ResultCode::REFERRAL, away));
+        assert_eq!(ask(alias), (code, matched.clone(), urls));
+        let below = ask(&format!("cn=two,{alias}"));
+        assert_eq!(below.2[0], "ldap://hostb/cn=two,cn=one,ou=far,dc=example,dc=org??base", "{manages}");
+    }
 }
 
 #[test]
