@@ -238,4 +238,23 @@ mod tests {
             assert_eq!(of_config.count(), 1, "{found:?}");
         }
     }
+
+    /// OpenLDAP does not return an entry to a client that may search it only. The translated rule once did.
+    #[test]
+    fn search_without_read_shows_no_entry() {
+        let found = translate(
+            "access to attrs=mail by users compare\naccess to * by anonymous search by users read\n",
+        );
+        assert_eq!(
+            found.rules,
+            [
+                "to 1 by 1: allow compare of mail where seen to authenticated",
+                "to 2 by 1 no more: deny browse but not of mail to anonymous",
+                "to 2 by 1: allow compare, search but not of mail where seen to anonymous",
+                "to 2 by 2: allow read but not of mail to authenticated",
+            ]
+        );
+        assert_eq!(found.left_out.len(), 2, "{found:?}");
+        assert!(found.left_out.iter().all(|out| out.why.contains("only at entries that another rule shows")));
+    }
 }

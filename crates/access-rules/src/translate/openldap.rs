@@ -59,6 +59,11 @@ impl Rights {
         self == Rights::default()
     }
 
+    /// Returns true if values can be searched for or compared, but not read.
+    fn is_blind(self) -> bool {
+        (self.search || self.compare) && !self.read
+    }
+
     fn covers(self, other: Rights) -> bool {
         let pairs = [
             (self.compare, other.compare),
@@ -416,8 +421,9 @@ fn grants(
             // A `by` without a level grants no access.
             None => Rights::default(),
         };
-        if (access.search || access.compare) && !access.read {
-            let why = "search or compare without read: here the names of the entries show too";
+        if access.is_blind() {
+            let why = "search or compare without read: here only at entries that another rule shows, because every \
+                       other would show their names";
             translation.leave_out(line, &clause, why);
         }
         match who(&by, expanded) {
@@ -607,8 +613,10 @@ fn say(
         }
         let words = words_of(grant.rights);
         if !words.is_empty()
-            && let Some(about) = about(region, false, true)
+            && let Some(mut about) = about(region, false, true)
         {
+            // OpenLDAP returns an entry only with the right to read it, not for its filter.
+            about.is_where_seen |= grant.rights.is_blind();
             add(&name, meant(true, words, about));
         }
         // The clause is for the entry itself, without its attributes.
