@@ -20,7 +20,8 @@
 
 use ldap::{Ava, Dn, Rdn};
 
-use crate::type_key::write_type;
+use crate::rule_table::Relation;
+use crate::type_key::{TEXT_TYPE, write_type};
 use crate::{Fault, NameError, Schema, TypeId, ValueError};
 
 /// Maximum depth of names inside values of names (`member=cn\=x`). Deeper names are compared by their octets, so that a
@@ -31,6 +32,37 @@ const RAW_VALUE: u8 = 0xfd;
 const AVA_SEPARATOR: u8 = 0x01;
 const RDN_END: u8 = 0x00;
 const ESCAPE: u8 = 0x02;
+
+/// Returns true if the name with the key `key` has this relation to the name with the key `other`.
+pub(crate) fn is_related(relation: Relation, key: &[u8], other: &[u8]) -> bool {
+    match relation {
+        Relation::Subtree => key.starts_with(other),
+        Relation::Subordinate => key.starts_with(other) && key.len() > other.len(),
+        Relation::Superior => is_related(Relation::Subordinate, other, key),
+        Relation::OneLevel => {
+            key.strip_prefix(other).is_some_and(|below| first_rdn_len(below) == Some(below.len()))
+        }
+    }
+}
+
+/// Returns the length of the first RDN's key in the key of a DN; `None` for the empty DN.
+fn first_rdn_len(key: &[u8]) -> Option<usize> {
+    let mut rest = key;
+    loop {
+        rest = rest.strip_prefix(&[RAW_VALUE]).unwrap_or(rest);
+        let type_len = match *rest.first()? {
+            TEXT_TYPE => rest.iter().position(|octet| *octet == b'=')? + 1,
+            oid_len => usize::from(oid_len) + 1,
+        };
+        // Values have no such octets, but the OID of a type may.
+        let value = rest.get(type_len..)?;
+        let end = value.iter().position(|octet| matches!(*octet, AVA_SEPARATOR | RDN_END))?;
+        rest = value.get(end + 1..)?;
+        if value.get(end) == Some(&RDN_END) {
+            return Some(key.len() - rest.len());
+        }
+    }
+}
 
 /// Treatment of types and values without a normal form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -92,6 +92,11 @@ impl MatchingRule {
         self.comparison() == Comparison::Chain
     }
 
+    /// Returns true for the rules of OpenLDAP that compare names by their places in the tree, such as `dnSubtreeMatch`.
+    pub fn relates_names(self) -> bool {
+        matches!(self.comparison(), Comparison::Related(_))
+    }
+
     pub(crate) fn comparison(self) -> Comparison {
         self.info().comparison
     }

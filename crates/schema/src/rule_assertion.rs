@@ -2,7 +2,8 @@
 
 use crate::certificate::component::ComponentAssertion;
 use crate::form::Form;
-use crate::rule_table::{Comparison, RuleUse};
+use crate::name_key::is_related;
+use crate::rule_table::{Comparison, Relation, RuleUse};
 use crate::{Fault, MatchingRule, Schema, SubstringAssertion, ValueError, integer, time};
 
 /// An assertion of any rule, prepared for evaluation on many values, as an extensible filter item needs it.
@@ -19,6 +20,7 @@ enum Prepared {
     CsnReplica(Vec<u8>),
     Parts(ComponentAssertion),
     Password(Vec<u8>),
+    Related(Relation, Vec<u8>),
 }
 
 impl RuleAssertion {
@@ -28,7 +30,8 @@ impl RuleAssertion {
             Prepared::Equal(bytes)
             | Prepared::Less(bytes)
             | Prepared::CsnReplica(bytes)
-            | Prepared::Password(bytes) => bytes.capacity(),
+            | Prepared::Password(bytes)
+            | Prepared::Related(_, bytes) => bytes.capacity(),
             Prepared::Substring(assertion) => assertion.heap_bytes(),
             Prepared::Word(word) => word.capacity(),
             Prepared::Bits { .. } => 0,
@@ -70,6 +73,7 @@ impl RuleAssertion {
             | Comparison::Parts
             | Comparison::Password
             | Comparison::Chain => Prepared::Equal(key),
+            Comparison::Related(relation) => Prepared::Related(relation, key),
             Comparison::Word => Prepared::Word(String::from_utf8_lossy(&key).into_owned()),
             Comparison::AllBits | Comparison::AnyBit => {
                 let out_of_range = || rule.error(Fault::OutOfRange { what: "the bit mask" });
@@ -100,6 +104,7 @@ impl RuleAssertion {
             Prepared::Word(word) => std::str::from_utf8(key).is_ok_and(|text| has_word(text, word)),
             Prepared::Parts(assertion) => assertion.matches(key),
             Prepared::Password(_) => false,
+            Prepared::Related(relation, asserted) => is_related(*relation, key, asserted),
             Prepared::CsnReplica(replica) => key.get(time::CSN_REPLICA_RANGE) == Some(replica),
         }
     }

@@ -1,7 +1,7 @@
 //! The supported matching rules: all of RFC 4517 section 4.2, those of RFC 2252, X.520, X.509, RFC 3112, RFC 4523, RFC
-//! 4530 and draft-chu-ldap-csn, and the bit and chain rules of Active Directory.
+//! 4530 and draft-chu-ldap-csn, the bit and chain rules of Active Directory, and OpenLDAP's rules for related names.
 
-use self::Comparison::{AllBits, AnyBit, ByUse, Chain, CsnReplica, Parts, Password, Word};
+use self::Comparison::{AllBits, AnyBit, ByUse, Chain, CsnReplica, Parts, Password, Related, Word};
 use self::RuleUse::{Equality, Extensible, Ordering, Substring};
 use crate::form::{Alphabet, Form};
 use crate::prepare::{Preparation, Spaces};
@@ -38,6 +38,21 @@ pub(crate) enum Comparison {
     Parts,
     /// The assertion names an entry that can be reached from the value through a chain of entries.
     Chain,
+    /// The value is a name that has this relation to the asserted name.
+    Related(Relation),
+}
+
+/// Relation of a name to an asserted one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Relation {
+    /// The same name, or one below it.
+    Subtree,
+    /// One RDN below.
+    OneLevel,
+    /// Below, but not the same.
+    Subordinate,
+    /// Above, but not the same.
+    Superior,
 }
 
 /// One row of the table.
@@ -62,6 +77,10 @@ const fn rule(
 
 const fn special(comparison: Comparison, rule: RuleInfo) -> RuleInfo {
     RuleInfo { comparison, ..rule }
+}
+
+const fn related(relation: Relation, oid: &'static str, name: &'static str) -> RuleInfo {
+    special(Related(relation), rule(oid, name, Extensible, Form::Name, DN))
 }
 
 const FOLDED: Preparation = Preparation { fold: true, spaces: Spaces::Collapse };
@@ -192,6 +211,10 @@ pub(crate) static RULES: &[RuleInfo] = &[
     ),
     special(AnyBit, rule("1.2.840.113556.1.4.804", "integerBitOrMatch", Extensible, Form::Integer, INTEGER)),
     special(Chain, rule("1.2.840.113556.1.4.1941", "inchainMatch", Extensible, Form::Name, DN)),
+    related(Relation::OneLevel, "1.3.6.1.4.1.4203.666.4.8", "dnOneLevelMatch"),
+    related(Relation::Subtree, "1.3.6.1.4.1.4203.666.4.9", "dnSubtreeMatch"),
+    related(Relation::Subordinate, "1.3.6.1.4.1.4203.666.4.10", "dnSubordinateMatch"),
+    related(Relation::Superior, "1.3.6.1.4.1.4203.666.4.11", "dnSuperiorMatch"),
     // Rules of other servers without a specification, so that their schema files load. Values are compared exactly.
     rule("1.3.6.1.4.1.4203.666.4.12", "authzMatch", Equality, EXACT_TEXT, "1.3.6.1.4.1.4203.666.2.7"),
     rule("1.3.6.1.4.1.4203.666.4.2", "OpenLDAPaciMatch", Equality, EXACT_TEXT, "1.3.6.1.4.1.4203.666.2.1"),

@@ -2,7 +2,7 @@
 
 use crate::oid;
 
-const TEXT_TYPE: u8 = 0xfe;
+pub(crate) const TEXT_TYPE: u8 = 0xfe;
 
 /// Appends the key of a type, by its OID if it has one, otherwise by its text.
 pub(crate) fn write_type(name_or_oid: &str, out: &mut Vec<u8>) {

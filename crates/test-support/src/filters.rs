@@ -41,6 +41,9 @@ const TYPES: &[(&str, &[&str])] = &[
     ("noSuchAttribute", &["x", "1"]),
 ];
 
+/// Rules for the places of names in the tree.
+const NAME_RULES: [&str; 4] = ["dnSubtreeMatch", "dnOneLevelMatch", "dnSubordinateMatch", "dnSuperiorMatch"];
+
 /// Generator of random filters.
 pub struct FilterMaker {
     random: fastrand::Rng,
@@ -73,13 +76,17 @@ impl FilterMaker {
         let (name, values) = TYPES[self.random.usize(..TYPES.len())];
         let value = values[self.random.usize(..values.len())].replace('%', SUFFIX);
         let escaped = escape(&value);
-        match self.random.u8(..15) {
+        match self.random.u8(..16) {
             0 | 1 => format!("({name}=*)"),
             2 => format!("({name}>={escaped})"),
             3 => format!("({name}<={escaped})"),
             4..=6 => self.substrings(name, &value),
             7 => format!("({name}:={escaped})"),
             8 => format!("({name}:dn:={escaped})"),
+            9 => {
+                let rule = NAME_RULES[self.random.usize(..NAME_RULES.len())];
+                format!("({name}:{rule}:={escaped})")
+            }
             _ => format!("({name}={escaped})"),
         }
     }

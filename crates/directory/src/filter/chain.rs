@@ -156,6 +156,17 @@ impl Chains {
         leads
     }
 
+    /// Adds `count` links of an entry whose targets' names a test with the rule `rule` compares.
+    ///
+    /// # Errors
+    /// adminLimitExceeded if the items of the filter compare too many.
+    pub(super) fn compare_names(&mut self, id: EntryId, count: u64, rule: &str) -> Result<()> {
+        let before = self.decided.filter(|(last, _)| *last == id).map_or(0, |(_, read)| read);
+        self.links_read += count;
+        self.decided = Some((id, before + count));
+        if before + count > CHAIN_LINKS_MAX { Err(too_long(rule)) } else { Ok(()) }
+    }
+
     /// Adds the cost of testing which of `group_count` dynamic groups describe an entry.
     pub(super) fn add_cost(&mut self, group_count: usize) {
         self.links_read += group_count as u64 * LINKS_PER_DECISION;
@@ -332,7 +343,7 @@ impl Chain {
                 Some(Reverse((back, _))) => *back,
             };
             if *links.read - start + ahead.min(back) > max {
-                return Err(too_long());
+                return Err(too_long("inchainMatch"));
             }
             let met = match back <= ahead {
                 true => self.step_back(&onward, links)?,
@@ -495,9 +506,9 @@ pub(crate) fn holders_of_text(
     Ok(all)
 }
 
-fn too_long() -> OperationError {
+fn too_long(rule: &str) -> OperationError {
     OperationError::refused(
         ResultCode::ADMIN_LIMIT_EXCEEDED,
-        format!("inchainMatch would read more than {CHAIN_LINKS_MAX} links to decide about one entry"),
+        format!("{rule} would read more than {CHAIN_LINKS_MAX} links to decide about one entry"),
     )
 }

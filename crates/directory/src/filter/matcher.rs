@@ -238,6 +238,7 @@ impl Matcher {
                 Ok(may_be_text && state.read.get(VALUES, &value_key(id, row.id, key))?.is_some())
             }
             (Content::Table | Content::Links, test) => {
+                self.compare_names(test, state, id, row)?;
                 let key = &mut self.key;
                 let mut passes = false;
                 for_each_value(state, id, row, &mut |value| {
@@ -247,6 +248,22 @@ impl Matcher {
                 Ok(passes)
             }
         }
+    }
+
+    /// Counts the links of a row if the test compares their names by their places, because an entry may have millions.
+    fn compare_names(
+        &mut self,
+        test: &Test,
+        state: TreeState<'_>,
+        id: EntryId,
+        row: &AttributeRow<'_>,
+    ) -> Result<(), OperationError> {
+        let Some(rule) = test.rule().filter(|rule| rule.relates_names()) else { return Ok(()) };
+        if !matches!(row.content, Content::Links) {
+            return Ok(());
+        }
+        let count = state.read.ids(LINKS, &link_key(id, row.id))?.estimate();
+        self.chains.get_or_insert_default().compare_names(id, count, rule.name())
     }
 
     #[cold]
@@ -265,6 +282,7 @@ impl Matcher {
     ) -> Result<bool, OperationError> {
         let (schema, def) = (&state.catalog.schema, state.catalog.attribute(row.id));
         let type_id = def.description.type_id;
+        self.compare_names(&shown.test, state, id, row)?;
         let buffer = &mut self.key;
         if let (Content::Table, Test::Equal(rule, key)) = (row.content, &shown.test)
             && def.equality.is_some_and(|own| own.shares_key_with(*rule))

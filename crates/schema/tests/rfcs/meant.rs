@@ -293,6 +293,7 @@ pub(super) const WITHOUT_TEXT: &[(&str, &str)] = &[
         "X.520, by way of RFC 2252 and RFC 3698",
     ),
     ("integerBitAndMatch integerBitOrMatch isDeleted lastKnownParent", "Active Directory"),
+    ("dnOneLevelMatch dnSubtreeMatch dnSubordinateMatch dnSuperiorMatch", "OpenLDAP"),
     ("inchainMatch", "Active Directory, with the name of 389 DS"),
     ("hasSubordinates", "X.501 section 13.4.8"),
     ("numSubordinates isMemberOf rfc822MailMember nisMailAlias", "Sun"),

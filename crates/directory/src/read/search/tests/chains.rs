@@ -241,6 +241,10 @@ fn a_long_test_is_refused() {
     let found = directory.search(&format!("cn=big,{SUFFIX}"), Scope::BaseObject, &filter, &["1.1"]);
     assert_eq!(found.code, ResultCode::ADMIN_LIMIT_EXCEEDED, "{}", found.diagnostic);
     assert!(found.diagnostic.contains("inchainMatch would read more than"), "{}", found.diagnostic);
+    let filter = format!("(|(member:dnSuperiorMatch:={SUFFIX})(member:dnSubordinateMatch:={SUFFIX}))");
+    let found = directory.search(&format!("cn=big,{SUFFIX}"), Scope::BaseObject, &filter, &["1.1"]);
+    assert_eq!(found.code, ResultCode::ADMIN_LIMIT_EXCEEDED, "{}", found.diagnostic);
+    assert!(found.diagnostic.contains("dnSuperiorMatch would read more than"), "{}", found.diagnostic);
     // One short end is enough.
     for (base, filter, count) in [
         ("p0", format!("(memberOf:{IN_CHAIN}:=cn=big,{SUFFIX})"), 1),

@@ -249,6 +249,17 @@ fn extensible_matches() {
             ("(!(cn:noSuchRule:=x))", &[]),
             ("(!(cn:integerMatch:=1))", &[]),
             ("(:caseExactMatch:=Baker)", &["uid=bob", "uid=carl"]),
+            ("(member:dnSubtreeMatch:=OU=People,dc=example,dc=com)", &["cn=all", "cn=few"]),
+            ("(member:dnOneLevelMatch:=dc=example,dc=com)", &["cn=odd"]),
+            ("(memberOf:dnSubordinateMatch:=ou=groups,dc=example,dc=com)", &["cn=all", "uid=ada", "uid=bob"]),
+            ("(entryDN:dnSuperiorMatch:=uid=ada,ou=people,dc=example,dc=com)", &["dc=example", "ou=people"]),
+            (
+                "(entryDN:1.3.6.1.4.1.4203.666.4.8:=ou=groups,dc=example,dc=com)",
+                &["cn=all", "cn=few", "cn=odd"],
+            ),
+            ("(entryDN:dnSubtreeMatch:=uid=ada,ou=people,dc=example,dc=com)", &["uid=ada"]),
+            ("(!(member:dnSubtreeMatch:=junk))", &[]),
+            ("(!(cn:dnSubtreeMatch:=dc=com))", &[]),
             ("(ou:dn:=people)", &["cn=Dora+sn=Lang", "ou=people", "uid=ada", "uid=bob", "uid=carl"]),
             ("(ou:dn:caseExactMatch:=groups)", &["cn=all", "cn=few", "cn=odd", "ou=groups"]),
             (
