@@ -98,7 +98,7 @@ const PATIENCE: &str =
 /// the control and with success, so that SSSD took the group for empty.
 #[test]
 fn groups_of_every_size_have_all_their_members() {
-    const PEOPLE: usize = 50_000;
+    const PEOPLE: usize = 10_000;
     if was_run_as_root(module_path!(), "groups_of_every_size_have_all_their_members") {
         return;
     }
@@ -142,7 +142,7 @@ fn groups_of_every_size_have_all_their_members() {
         assert!(shown == members(size).collect(), "{} of {size} members", shown.len());
     }
     let id = sssd.run("id", &["u7"], "").expect_code(0);
-    for name in ["7000(g10)", "7001(g1000)", "7002(g50000)"] {
+    for name in ["7000(g10)", "7001(g1000)", "7002(g10000)"] {
         assert!(id.stdout.contains(name), "{id}");
     }
 }
