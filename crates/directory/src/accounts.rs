@@ -345,9 +345,6 @@ fn attribute_row<'r>(catalog: &Catalog, row: &EntryRow<'r>, name: &str) -> Optio
     row.find(id)
 }
 
-/// Attributes with which an administrator restricts binds, also without a policy.
-const RESTRICTIONS: [&str; 3] = [LOCKED_TIME, START_TIME, END_TIME];
-
 /// Returns the account that binds have to respect: the recorded state of an entry's password and its policy. Without a
 /// policy, returns it only if an administrator has restricted binds.
 ///
@@ -355,11 +352,7 @@ const RESTRICTIONS: [&str; 3] = [LOCKED_TIME, START_TIME, END_TIME];
 /// The store failed, or rows contradict each other.
 pub(crate) fn account(state: TreeState<'_>, id: EntryId) -> Result<Option<Account>> {
     let catalog = state.catalog;
-    let is_in_use = |name: &str| {
-        let known = catalog.schema.attribute_type(name);
-        known.is_some_and(|known| catalog.attribute_id(known.id, "").is_some())
-    };
-    if catalog.policies.entries.is_empty() && !RESTRICTIONS.into_iter().any(is_in_use) {
+    if catalog.policies.entries.is_empty() && !catalog.restricts_binds {
         return Ok(None);
     }
     let row = entry_row(state.read, id)?;

@@ -235,6 +235,8 @@ pub struct Catalog {
     attributes: Vec<AttributeDef>,
     /// Sets of `attributes` that searches may return.
     returnable: Returnable,
+    /// Whether entries have or had an attribute with which an administrator restricts binds.
+    pub(crate) restricts_binds: bool,
     by_description: HashMap<(TypeId, Box<str>), AttrId>,
     /// Attributes by type number. Each value of a change is looked up here, so this is a vector and not a hash table.
     by_type: Vec<Vec<AttrId>>,
@@ -309,6 +311,7 @@ impl Catalog {
             schema,
             attributes: Vec::new(),
             returnable: Returnable::default(),
+            restricts_binds: false,
             by_description: HashMap::new(),
             class_sets: Vec::new(),
             class_set_flags: NodeFlags::default(),
@@ -438,6 +441,7 @@ impl Catalog {
             retired: None,
         };
         self.returnable.add(&def);
+        self.restricts_binds |= def.of_account.is_some_and(AccountAttribute::restricts_binds);
         self.attributes.push(def);
         let former = self.by_description.insert((type_id, description.options), allocation.id);
         if let Some(numbers) = self.by_type.get_mut(type_id.0 as usize) {

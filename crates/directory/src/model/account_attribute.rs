@@ -39,6 +39,11 @@ impl AccountAttribute {
         AccountAttribute::TotpLastStep,
     ];
 
+    /// Returns true if an administrator restricts binds with the attribute, also without a policy.
+    pub(crate) const fn restricts_binds(self) -> bool {
+        matches!(self, AccountAttribute::LockedTime | AccountAttribute::StartTime | AccountAttribute::EndTime)
+    }
+
     /// Returns the attribute's name in the schema.
     pub(crate) const fn name(self) -> &'static str {
         match self {
