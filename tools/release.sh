@@ -97,7 +97,7 @@ tarball() {
     local folder=.dev/package/$1
     mkdir -p "$folder"
     cp "$target/release/pando" README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT .dev/package/third-party-licenses.txt \
-        packaging/systemd/pando.service packaging/debian/node.toml "$folder"
+        packaging/systemd/pando.service packaging/systemd/optional/pando.socket packaging/debian/node.toml "$folder"
     cp -r packaging/monitoring "$folder/monitoring"
     cp -r .dev/package/man "$folder/man"
     mkdir "$folder/completions"

@@ -69,6 +69,7 @@ try_debian() {
     expect "pando" in_root pando version
     [ "$(in_root stat -c '%U %a' /var/lib/pando)" = "pando 711" ] || die "/var/lib/pando is not as the unit has it"
     in_root pando init --help >/dev/null
+    in_root test -f /usr/share/pando/pando.socket
     in_root setpriv --reuid=pando --regid=pando --clear-groups \
         pando import --data /var/lib/pando --suffix dc=example,dc=org /var/cache/data.ldif >/dev/null
     serves_the_data

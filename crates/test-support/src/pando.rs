@@ -126,11 +126,11 @@ impl Start {
         self.executed_by(wrapper)
     }
 
-    /// Executes the server by systemd-socket-activate(1), which waits for a connection to `address` and passes the
-    /// socket.
-    pub fn activated_at(self, address: SocketAddr) -> Start {
+    /// Executes the server by systemd-socket-activate(1), which waits for a connection to one of the addresses and
+    /// passes the sockets.
+    pub fn activated_at(self, addresses: &[SocketAddr]) -> Start {
         let mut wrapper = Command::new("systemd-socket-activate");
-        wrapper.arg(format!("--listen={address}"));
+        wrapper.args(addresses.iter().map(|address| format!("--listen={address}")));
         for (name, value) in self.command.get_envs() {
             if let Some(value) = value {
                 wrapper.arg("--setenv").arg([name, value].join(std::ffi::OsStr::new("=")));

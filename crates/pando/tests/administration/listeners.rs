@@ -139,14 +139,35 @@ fn connect_at_last(address: SocketAddr) -> Connection {
     }
 }
 
+/// Returns the text of a file below `packaging`.
+fn packaged(name: &str) -> String {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging");
+    std::fs::read_to_string(std::path::Path::new(folder).join(name)).unwrap()
+}
+
+/// The sockets of the shipped unit fit the URLs of the shipped node file. The test listens on an address of its own,
+/// and on ports above 1023.
 #[test]
 fn the_service_manager_passes_sockets() {
     let scratch = Scratch::new("listeners-activated");
-    let address = address_of_the_test(1389);
+    let moved = |port: &str| address_of_the_test(1000 + port.parse::<u16>().unwrap());
+    let unit = packaged("systemd/optional/pando.socket");
+    let ports = unit.lines().filter_map(|line| line.strip_prefix("ListenStream=127.0.0.1:"));
+    let addresses: Vec<SocketAddr> = ports.map(moved).collect();
+    let node: toml::Table = packaged("debian/node.toml").parse().unwrap();
+    let urls = node["listen"].as_array().unwrap().iter().map(|url| {
+        let (scheme, port) = url.as_str().unwrap().split_once("://127.0.0.1:").unwrap();
+        format!("--listen={scheme}://{}", moved(port))
+    });
+    let urls: Vec<String> = urls.collect();
+    assert_eq!(addresses.len(), urls.len());
+    let address = addresses[0];
     let first = std::thread::spawn(move || connect_at_last(address));
-    let listen = format!("ldap://{address}");
-    let pando = Start::new(&scratch).arguments(&["--listen", &listen]).activated_at(address).ready();
-    assert!(pando.ready_line.contains(&listen), "{}", pando.ready_line);
+    let arguments: Vec<&str> = urls.iter().map(String::as_str).collect();
+    let pando = Start::new(&scratch).arguments(&arguments).activated_at(&addresses).ready();
+    for address in addresses {
+        assert!(pando.ready_line.contains(&address.to_string()), "{}", pando.ready_line);
+    }
     // This connection was opened before the server was started.
     let mut first = first.join().unwrap();
     assert!(first.entry("", &["supportedExtension"]).unwrap().is_some());
@@ -160,7 +181,7 @@ fn a_passed_socket_that_no_url_wants_stops_the_start() {
     let scratch = Scratch::new("listeners-unwanted");
     let address = address_of_the_test(1390);
     let first = std::thread::spawn(move || connect_at_last(address));
-    let ended = Start::new(&scratch).activated_at(address).ready_or_ended();
+    let ended = Start::new(&scratch).activated_at(&[address]).ready_or_ended();
     assert!(ended.is_err_and(|(status, _)| !status.success()));
     let log = std::fs::read_to_string(scratch.join("pando.log")).unwrap();
     assert!(log.contains(&format!("cannot listen on ldap://{address}: the service manager passes")), "{log}");
