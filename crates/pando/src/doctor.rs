@@ -16,7 +16,8 @@ use crate::print::{self, Report};
 
 pub(crate) const HELP: &str = "\
 Looks at the data directory, the files that the node file names, this machine, and what the running server shows in
-cn=monitor. Run it as the user of the server or as root. It writes nothing but a temporary file, to measure the disk.
+cn=monitor. Run it as the user of the server or as root. It writes a temporary file to measure the disk, and the table
+of readers of the data file.
 
 Examples:
   pando doctor --data /var/lib/pando --node /etc/pando/node.toml

@@ -60,7 +60,7 @@ pub use admin::membership::{
     KeptSnapshot, Trimmed, fetch_keys, keep_snapshot, leave_cluster, rotate_key, trim_log, unregister_node,
 };
 pub use admin::salvage::salvage;
-pub use admin::verify::{compact, open_read_only, repair, verify, violations};
+pub use admin::verify::{compact, duplicates_of_few, open_read_only, repair, verify, violations};
 pub use admin::{import, load, settings};
 pub use backup::encryption::BackupIdentities;
 pub use backup::make::{BackedUp, BackupRules, WrittenPart};

@@ -604,6 +604,7 @@ fn storage(sources: &Sources) -> Vec<Group> {
     }
     let mut storage = Group::new("Storage");
     storage.level("Used Bytes", "The data file, with what is free in it", facts.used_bytes);
+    storage.level("Free Bytes", "What is free in the data file, for later changes", facts.free_bytes);
     storage.level("Pending Bytes", "Changes that are not in the data file yet", facts.pending_bytes);
     storage.level("Map Bytes", "What the data file may grow into", facts.map_bytes);
     storage.level("Disk Bytes", "The size of the disk", facts.disk_bytes);

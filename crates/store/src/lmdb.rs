@@ -373,6 +373,11 @@ impl Txn {
         self.engine.map_names()
     }
 
+    /// The same as [`Transaction::free_bytes`].
+    pub(crate) fn free_bytes(&self) -> Result<u64> {
+        self.engine.free_bytes()
+    }
+
     /// The same as [`Transaction::put`].
     pub(crate) fn put(&mut self, map: usize, key: &[u8], value: &[u8], kind: PutKind) -> Result<bool> {
         self.set_changes(map, key);

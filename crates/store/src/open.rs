@@ -39,6 +39,8 @@ pub struct Facts {
     pub map_bytes: u64,
     /// Bytes of the data file, in use or free for reuse.
     pub used_bytes: u64,
+    /// Bytes of the data file that are free for reuse. [`compact`](crate::compact) returns them to the file system.
+    pub free_bytes: u64,
     /// Maximum number of view slots in use at any time since the store was opened; at most [`Options::views_max`].
     pub view_slots: u32,
     /// Position of the last durable log record.
@@ -141,11 +143,13 @@ impl Store {
     pub fn facts(&self) -> Result<Facts> {
         let engine = self.shared.env.facts()?;
         let space = self.shared.room.space()?;
+        let view = self.view()?;
         Ok(Facts {
             map_bytes: engine.map_bytes,
             used_bytes: engine.used_bytes,
+            free_bytes: view.free_bytes()?,
             view_slots: engine.reader_slots.saturating_sub(1),
-            position: self.view()?.position()?,
+            position: view.position()?,
             disk_free_bytes: space.free_bytes,
             disk_bytes: space.total_bytes,
             disk_reserve_bytes: self.shared.room.reserve_bytes(),

@@ -266,6 +266,11 @@ impl Read {
         self.txn.map_names().map_err(|failure| self.error(failure))
     }
 
+    /// Returns the bytes of the data file that later commits reuse.
+    pub(crate) fn free_bytes(&self) -> Result<u64> {
+        self.txn.free_bytes().map_err(|failure| self.error(failure))
+    }
+
     pub(crate) fn map(&self, id: MapId) -> Map {
         Map::users(self.maps, id)
     }

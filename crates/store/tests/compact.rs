@@ -69,8 +69,12 @@ fn a_store_shrinks_after_many_deletes_and_not_again() {
         batch.delete(ROWS, key).unwrap();
     }
     batch.commit().unwrap();
+    store.checkpoint().unwrap();
+    let facts = store.facts().unwrap();
+    assert!(facts.free_bytes > 9_000_000 && facts.free_bytes < facts.used_bytes, "{facts:?}");
     drop((store, writer));
     let first = compacted(&scratch);
+    assert!(first.bytes_after + facts.free_bytes <= facts.used_bytes, "{first:?} {facts:?}");
     assert!(first.bytes_before > 10_000_000 && first.bytes_after < 800_000, "{first:?}");
     assert_eq!(fs::metadata(scratch.path().join("data.mdb")).unwrap().len(), first.bytes_after);
     let second = compacted(&scratch);

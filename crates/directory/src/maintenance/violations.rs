@@ -79,6 +79,19 @@ pub fn violations_of_few(
     }
 }
 
+/// Returns a text for each uniqueness rule in force that entries violate. If a directory with such rules has more than
+/// `entries_max` entries, the indexes are not read, and the result is `None`.
+///
+/// # Errors
+/// The store failed.
+pub fn duplicates_of_few(state: TreeState<'_>, entries_max: u64) -> Result<Option<Vec<String>>> {
+    let settings = DirectorySettings::of(state.catalog);
+    if !settings.general.unique.is_empty() && state.read.row_count(NODES)? > entries_max {
+        return Ok(None);
+    }
+    duplicates(state, &settings).map(Some)
+}
+
 /// Faults, grouped by text.
 #[derive(Default)]
 struct Found(BTreeMap<Cow<'static, str>, Fault>);

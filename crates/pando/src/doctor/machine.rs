@@ -1,4 +1,4 @@
-//! Checks of files, disk and system, with or without a running server.
+//! Checks of files, data, disk and system, with or without a running server.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -20,6 +20,10 @@ const SYNCS: usize = 15;
 /// Minimum plausible duration of a sync: the fastest disks with a protected cache need longer.
 const SYNC_MIN: Duration = Duration::from_micros(15);
 
+/// Maximum number of entries of a directory whose values are compared with the setting `unique`. The comparison takes
+/// some seconds.
+const COMPARED_ENTRIES_MAX: u64 = 1_000_000;
+
 /// Type number of tmpfs, a file system in memory (statfs(2)).
 const TMPFS: u64 = 0x0102_1994;
 
@@ -37,6 +41,7 @@ pub(super) fn examine(config: &Config, node_file: Option<&Path>) -> Vec<Finding>
     findings.push(sync(&config.data));
     findings.push(clock(&config.data));
     findings.extend(memory());
+    findings.extend(duplicates(config));
     findings
 }
 
@@ -46,6 +51,19 @@ fn permissions(config: &Config, node_file: Option<&Path>) -> Vec<Finding> {
         return vec![Finding::fine("permissions", "only their owner reads the data and the secrets")];
     }
     exposed.into_iter().map(|text| Finding::problem("permissions", text)).collect()
+}
+
+/// Looks for values that several entries have in spite of the setting `unique`.
+fn duplicates(config: &Config) -> Vec<Finding> {
+    const CHECK: &str = "duplicates";
+    match server::duplicates_of_few(config, COMPARED_ENTRIES_MAX) {
+        Ok(Some(texts)) if texts.is_empty() => {
+            vec![Finding::fine(CHECK, "no value violates the setting unique")]
+        }
+        Ok(Some(texts)) => texts.into_iter().map(|text| Finding::warning(CHECK, text)).collect(),
+        Ok(None) => vec![Finding::fine(CHECK, "not counted in a directory of this size: see `pando verify`")],
+        Err(error) => vec![Finding::warning(CHECK, format!("not counted: {error}"))],
+    }
 }
 
 fn space(data: &Path) -> Finding {

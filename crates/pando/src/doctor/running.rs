@@ -15,6 +15,12 @@ use super::Finding;
 /// Remaining validity of a certificate, in seconds, below which a warning is given.
 const CERTIFICATE_WARNING_SECONDS: u64 = 30 * 86_400;
 
+/// Share of free bytes in the data file, in percent, from which on a warning is given.
+const RECLAIM_WARNING_PERCENT: u64 = 50;
+
+/// Size of a data file, in bytes, below which its free bytes do not matter.
+const RECLAIM_FILE_MIN: u64 = 64 << 20;
+
 /// Figures by name and group, such as `Failing,Backup`.
 struct Figures(BTreeMap<String, String>);
 
@@ -52,6 +58,7 @@ pub(super) fn examine(connection: &mut Connection, config: &Config) -> Result<Ve
         searches(&figures),
         backup(&figures, config),
     ]);
+    findings.extend(reclaim(&figures));
     findings.extend(certificate(&figures, now()));
     findings.extend(replica::own(&figures));
     findings.extend(replica::supplier(config, now()));
@@ -70,6 +77,24 @@ fn writes(figures: &Figures) -> Finding {
         (None, Some("true")) => Finding::problem("changes", "they are refused: the disk is full"),
         _ => Finding::fine("changes", "they are accepted"),
     }
+}
+
+/// Reports the space in the data file that deletions freed.
+fn reclaim(figures: &Figures) -> Option<Finding> {
+    let (used, free) = (figures.number("Used Bytes,Storage")?, figures.number("Free Bytes,Storage")?);
+    let percent = free.saturating_mul(100) / used.max(1);
+    let text = format!(
+        "{} MiB of the data file's {} MiB ({percent}%) are free for later changes",
+        free >> 20,
+        used >> 20
+    );
+    Some(match percent {
+        RECLAIM_WARNING_PERCENT.. if used >= RECLAIM_FILE_MIN => Finding::warning(
+            "reclaim",
+            format!("{text}; `pando compact`, on the stopped server, returns them to the disk"),
+        ),
+        _ => Finding::fine("reclaim", text),
+    })
 }
 
 /// Checks the limit of connections, which the server lowers if the system permits too few open files.
@@ -163,6 +188,15 @@ mod tests {
         };
         assert_eq!(writes(&of(&[])).weight, Weight::Fine);
         assert_eq!(writes(&of(&[("Changes Refused,Log", "true")])).weight, Weight::Problem);
+        let reclaimed = |used: u64, free: u64| {
+            let (used, free) = ((used << 20).to_string(), (free << 20).to_string());
+            reclaim(&of(&[("Used Bytes,Storage", &used), ("Free Bytes,Storage", &free)])).unwrap()
+        };
+        assert_eq!(reclaimed(20, 19).weight, Weight::Fine, "a small file");
+        assert_eq!(reclaimed(400, 199).weight, Weight::Fine);
+        let large = reclaimed(400, 200);
+        assert_eq!(large.weight, Weight::Warning);
+        assert!(large.text.starts_with("200 MiB of the data file's 400 MiB (50%)"), "{}", large.text);
         let expires = of(&[("Certificate Expires,TLS", "20300101000000Z")]);
         let expiry = unix_seconds("20300101000000Z").unwrap();
         let weight = |now| certificate(&expires, now).unwrap().weight;

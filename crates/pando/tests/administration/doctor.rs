@@ -27,7 +27,9 @@ fn the_doctor_finds_what_is_wrong() {
         let of = found.iter().find(|(name, ..)| name == check);
         of.unwrap_or_else(|| panic!("no {check}: {run}")).1.clone()
     };
-    for check in ["permissions", "clock", "server", "changes", "certificate", "indexes"] {
+    for check in
+        ["permissions", "clock", "duplicates", "server", "changes", "reclaim", "certificate", "indexes"]
+    {
         assert_eq!(weight(check), "fine", "{check}: {run}");
     }
     for check in ["disk", "sync", "huge pages", "overcommit"] {

@@ -117,6 +117,8 @@ fn commands_report_existing_duplicates() {
     let verified = command(&["verify"], Some(&data)).expect_code(0);
     assert!(!verified.stdout.contains("uids"), "{verified}");
     verified.expect_output(&all).expect_output("nothing found");
+    let doctor = command(&["doctor"], Some(&data));
+    doctor.expect_output(&format!("warning  duplicates     {all}")).expect_output(some);
 
     let none = scratch.write("none.toml", "unique = []\n");
     command(&["apply", none.to_str().unwrap()], Some(&data)).expect_code(0);

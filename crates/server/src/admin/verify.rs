@@ -35,6 +35,16 @@ pub fn violations(config: &Config) -> Result<Vec<String>, ServeError> {
     Ok(directory::violations::violations(state, &DirectorySettings::of(state.catalog))?)
 }
 
+/// Returns a text for each uniqueness rule of a data directory that entries violate. See
+/// [`directory::violations::duplicates_of_few`].
+///
+/// # Errors
+/// There is no data, or it cannot be read.
+pub fn duplicates_of_few(config: &Config, entries_max: u64) -> Result<Option<Vec<String>>, ServeError> {
+    let directory = open_read_only(config)?;
+    Ok(directory::violations::duplicates_of_few(directory.state(), entries_max)?)
+}
+
 /// Checks a data directory that no other process has open, and repairs the rows that can be derived from its entries.
 /// Passes each finding to `each`, and whether it was repaired.
 ///

@@ -58,6 +58,17 @@ impl Transaction {
         Ok(row.map_or(&[][..], |(_, freed)| freed))
     }
 
+    /// Returns the bytes of the pages that earlier commits freed. Looks at one row for each of these commits.
+    pub(crate) fn free_bytes(&self) -> Result<u64> {
+        let mut cursor = self.cursor_of(FREE_PAGES)?;
+        let (mut pages, mut step) = (0, Step::First);
+        while let Some((_, freed)) = cursor.step(step)? {
+            pages += freed.first_chunk::<8>().map_or(0, |count| u64::from_ne_bytes(*count));
+            step = Step::NextKey;
+        }
+        Ok(pages * self.environment.page_bytes as u64)
+    }
+
     /// Adds values to the set of a key. With `new_key`, the key is above all others, so that pages are filled and not
     /// split. `values` is a concatenation of values of `value_len` bytes in ascending order, all above those in the
     /// set. Returns [`Failure::KEY_EXISTS`] if one is not.

@@ -36,7 +36,7 @@ pub(crate) struct Transaction {
     /// Whether the transaction has a state to read. False while it is reset.
     pub(super) stands: bool,
     pub(super) kind: TxnKind,
-    environment: Arc<Environment>,
+    pub(super) environment: Arc<Environment>,
     /// Start address of the mapped data file, and its length in the state that is read. `None` until first needed.
     pub(super) mapped: Cell<Option<(usize, usize)>>,
 }
