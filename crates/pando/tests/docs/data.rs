@@ -225,6 +225,7 @@ pub(crate) fn migrate() {
         assert!(matches!(said.code, Some(0 | 6)), "{said}");
     }
     host.run("test -s migration/settings.toml && test -e migration/decide.md");
+    load_active_directory(&host, &page);
     let load = page.block("slapcat -n 1");
     let (dump, import) = (load.lines().next().unwrap(), load.lines().last().unwrap());
     host.run("touch migration/policies.ldif");
@@ -235,6 +236,28 @@ pub(crate) fn migrate() {
     host.run(compare);
     host.run(rehearse);
     all_used(&page, "how-to/migrate.md");
+}
+
+/// Export of a domain in the form of `ldifde`.
+const DOMAIN: &str = "dn: DC=example,DC=com\nchangetype: add\nobjectClass: top\nobjectClass: domain\n\
+    objectClass: domainDNS\ndc: example\nname: example\nobjectSid:: AQQAAAAAAAUVAAAA\n\n\
+    dn: CN=Users,DC=example,DC=com\nchangetype: add\nobjectClass: top\nobjectClass: container\ncn: Users\n\n\
+    dn: CN=Anna Berg,CN=Users,DC=example,DC=com\nchangetype: add\nobjectClass: top\nobjectClass: person\n\
+    objectClass: organizationalPerson\nobjectClass: user\ncn: Anna Berg\nsAMAccountName: anna\n\
+    userPrincipalName: anna@example.com\nuserAccountControl: 512\nprimaryGroupID: 513\n\
+    objectGUID:: bjUEvdcSPUSmCQpZ0Uf+nA==\n\n\
+    dn: DC=zone,CN=Users,DC=example,DC=com\nchangetype: add\nobjectClass: top\nobjectClass: dnsZone\ndc: zone\n";
+
+/// Runs the commands for Active Directory, whose lines end with CR and LF.
+fn load_active_directory(host: &Host, page: &Blocks) {
+    host.write("settings.toml", page.block("suffixes = "));
+    host.write("export.ldif", &DOMAIN.replace('\n', "\r\n"));
+    host.run_any(page.block("sed -i")).expect_code(6).expect_error("imported 3 entries of 4 records");
+    let kept = host.run("pando export --data /var/lib/pando --operational");
+    kept.expect_output("userPassword: {PASSTHROUGH}anna@example.com")
+        .expect_output("entryUUID: bd04356e-12d7-443d-a609-0a59d147fe9c")
+        .expect_output("objectSid:: AQQAAAAAAAUVAAAA");
+    host.run("pando index list --data /var/lib/pando | grep sAMAccountName; rm -r /var/lib/pando");
 }
 
 #[test]
