@@ -1,6 +1,7 @@
 //! Causes of unwillingToPerform: every place in the program that creates an outcome with this code has a text. If the
 //! text does not advise what to do, after a colon, docs/reference/errors.md must quote its beginning and give advice. A
-//! quote that matches no place is an offence.
+//! quote that matches no place is an offence. The metrics count refusals by these quotes, so the list in [`COUNTED`]
+//! must be the same.
 //!
 //! The text of a place is the literal next to the code, or the literal in the `let` or `const` that is named next to
 //! it. If a function or closure receives the text, each call is a place. [`OTHERS`] lists the places that this search
@@ -16,6 +17,9 @@ use crate::files::Files;
 const CODE: &str = "UNWILLING_TO_PERFORM";
 
 const PAGE: &str = "docs/reference/errors.md";
+
+/// File whose list `CAUSES` has the causes that the metrics count.
+const COUNTED: &str = "crates/server/src/telemetry/refusals.rs";
 
 /// The section of the page.
 const HEADING: &str = "## Causes of unwillingToPerform";
@@ -93,7 +97,9 @@ pub(crate) fn check(files: &Files) -> Result<Vec<String>, String> {
         sources.push((name.clone(), files.text(name)?));
     }
     let (causes, mut offences) = causes(&sources)?;
-    offences.extend(compare(causes, &files.text(PAGE)?, &OTHERS));
+    let page = files.text(PAGE)?;
+    offences.extend(compare(causes, &page, &OTHERS));
+    offences.extend(compare_counted(&files.text(COUNTED)?, &quotes(&page))?);
     Ok(offences)
 }
 
@@ -470,6 +476,21 @@ fn compare(causes: Vec<Cause>, page: &str, others: &[(&str, &str, &str)]) -> Vec
     offences
 }
 
+/// Returns the differences between the quotations of the page and the list of causes that the metrics count.
+fn compare_counted(source: &str, quotes: &[String]) -> Result<Vec<String>, String> {
+    let stream: TokenStream = source.parse().map_err(|error| format!("{COUNTED}: {error}"))?;
+    let all = trees(stream);
+    let list = all.iter().skip_while(|tree| !is_ident(tree, "CAUSES")).skip_while(|tree| !is_mark(tree, '='));
+    let list =
+        list.skip(1).find(|tree| is_group(tree, Delimiter::Bracket)).map_or(&[][..], |tree| &tree.inner);
+    let counted: Vec<String> = list.iter().flat_map(|tree| texts(std::slice::from_ref(tree))).collect();
+    let lacking = quotes.iter().filter(|quote| !counted.contains(quote));
+    let lacking = lacking.map(|quote| format!("{COUNTED}: CAUSES lacks `{quote}`, which {PAGE} quotes"));
+    let unknown = counted.iter().filter(|cause| !quotes.contains(cause));
+    let unknown = unknown.map(|cause| format!("{COUNTED}: {PAGE} does not quote `{cause}`"));
+    Ok(lacking.chain(unknown).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -608,5 +629,21 @@ mod tests {
         );
         let stale = of(good().split_off(1), "- `c d e f`: do.\n");
         assert_eq!(stale, "crates/house/src/causes.rs: f of a.rs has no such place");
+    }
+
+    #[test]
+    fn the_metrics_count_what_the_page_quotes() {
+        let source =
+            "const X: u8 = 1; const CAUSES: [&str; 2] = [\"a b\", \"… c\"]; const OTHER: &str = \"d\";";
+        let of = |quotes: &[&str]| {
+            let quotes: Vec<String> = quotes.iter().map(|quote| (*quote).to_owned()).collect();
+            compare_counted(source, &quotes).unwrap()
+        };
+        assert_eq!(of(&["a b", "… c"]), Vec::<String>::new());
+        assert_eq!(
+            of(&["a b", "… c", "d"]).join("\n"),
+            format!("{COUNTED}: CAUSES lacks `d`, which {PAGE} quotes")
+        );
+        assert_eq!(of(&["a b"]).join("\n"), format!("{COUNTED}: {PAGE} does not quote `… c`"));
     }
 }

@@ -640,6 +640,9 @@ pub const DIGEST_NICENESS: i32 = 19;
 /// Maximum number of parts that a message about differing data lists.
 pub const DIFFERING_PARTS_LOGGED: usize = 20;
 
+/// Maximum number of replicas that the metrics have by name.
+pub const REPLICAS_NAMED_MAX: usize = 100;
+
 /// Time after its last request for which a replica is shown in the monitor.
 pub const CONSUMER_KEPT: Duration = Duration::from_secs(10);
 

@@ -33,7 +33,7 @@ use crate::net::listening_places::ListeningPlaces;
 use crate::net::request_memory::RequestMemory;
 use crate::stamp::now_micros;
 use crate::telemetry::counter::Counter;
-use crate::telemetry::counters::{Counters, OperationTotal, operation_totals, total};
+use crate::telemetry::counters::{Counters, OperationTotal, operation_totals, refusal_totals, total};
 use crate::telemetry::health::Health;
 use crate::telemetry::index_advice::IndexAdvice;
 use crate::telemetry::process::ProcessUsage;
@@ -223,6 +223,7 @@ impl Monitor {
             usage::clients(sources),
             tls(&sources.certificates),
             statistics(sources),
+            refusals(sources),
             durations(sources),
             threads(sources),
             scans(sources),
@@ -319,6 +320,14 @@ fn statistics(sources: &Sources) -> Group {
         "Operations that took log.slow_milliseconds or more",
         sources.slow.count(),
     );
+    group
+}
+
+/// Returns the numbers of refusals by cause.
+fn refusals(sources: &Sources) -> Group {
+    let mut group = Group::new("Refusals");
+    let totals = refusal_totals(&sources.counters);
+    group.add("Total", "Refusals with unwillingToPerform, by cause", Value::By("cause", true, totals));
     group
 }
 

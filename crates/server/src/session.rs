@@ -600,6 +600,7 @@ impl Session {
             }
         }
         context.counters.completed(head.operation, *code, head.waited(context.now));
+        context.counters.refused(*code, diagnostic);
         self.end_event(
             context,
             head,

@@ -10,6 +10,7 @@ pub(crate) mod operation_event;
 pub(crate) mod otlp;
 pub(crate) mod process;
 pub(crate) mod readiness;
+pub(crate) mod refusals;
 pub(crate) mod seldom;
 pub(crate) mod slow;
 pub(crate) mod traces;

@@ -72,7 +72,8 @@ pub(crate) fn figure(pando: &Pando, name: &str) -> String {
 #[test]
 fn a_replica_copies_follows_and_forwards() {
     let scratch = Scratch::new("replica-supplier");
-    let supplier = Pando::start(&scratch);
+    let node = scratch.write("node.toml", metrics::NODE_FILE);
+    let supplier = Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]).ready();
     let mut admin = supplier.administrator();
     plant(&mut admin);
     let place = Place::new("replica-first", supplier.address());
@@ -120,6 +121,11 @@ fn a_replica_copies_follows_and_forwards() {
         &["monitoredInfo"],
     );
     assert_eq!(shown.unwrap().entries.len(), 1, "the supplier shows its replica by name");
+    until("the replica among the metrics", || {
+        let metrics = metrics::page(&supplier, "/metrics").1;
+        metrics::expect_documented(&metrics);
+        metrics.contains("pando_replicas_lag_records{replica=\"test\"} 0\n").then_some(())
+    });
     // After a restart, the replica continues from its position.
     assert!(replica.stop().success());
     add_person(&mut admin, "later");

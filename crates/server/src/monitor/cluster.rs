@@ -23,6 +23,8 @@ pub(super) fn group(figures: &Figures, directory: &Weak<Directory>) -> Group {
     for (node, row) in &state.members {
         group.text(format!("Node {}", node.0), "What the log says of a node", member_text(row));
     }
+    let help = "Messages of the log after the last commit that a node has announced, by its number";
+    group.add("Node Lag Messages", help, Value::By("node", false, lag_by_node(&state)));
     add_changes(&mut group, &state);
     group
 }
@@ -140,6 +142,16 @@ fn round_text(round: &replication::Round) -> String {
             round.bytes
         ),
     }
+}
+
+/// Returns the number of messages after the last announced commit of each node that belongs to the cluster.
+fn lag_by_node(state: &NodeState) -> Vec<(String, u64)> {
+    let present = state.members.iter().filter(|(_, row)| !row.has_left);
+    let lag = |row: &replication::MemberRow| {
+        let next = row.durable.map_or(state.start_offset, |offset| offset.saturating_add(1));
+        state.end_offset.saturating_sub(next)
+    };
+    present.map(|(node, row)| (node.0.to_string(), lag(row))).collect()
 }
 
 /// Returns the figures that the log contains about a node.

@@ -116,7 +116,7 @@ fn encode_figure(encoder: &mut DescriptorEncoder<'_>, group: &Group, figure: &Fi
         Value::Level(number) => gauge(encoder, &name, help)?.encode_gauge(number),
         Value::By(label, is_count, values) => {
             let mut metric = match is_count {
-                true => counter(encoder, &name, help)?,
+                true => counter(encoder, name.strip_suffix("_total").unwrap_or(&name), help)?,
                 false => gauge(encoder, &name, help)?,
             };
             for (value, number) in values {

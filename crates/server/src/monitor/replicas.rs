@@ -1,7 +1,10 @@
 //! Figures of this replica, and of the replicas that read the log of this server.
 
+use std::collections::BTreeMap;
+
+use crate::limits::REPLICAS_NAMED_MAX;
 use crate::monitor::figure::{Group, Value};
-use crate::workers::log_reader::LogReader;
+use crate::workers::log_reader::{Consumer, LogReader};
 use crate::workers::replica::figures::ReplicaFigures;
 
 /// Returns the figures of this replica.
@@ -48,6 +51,8 @@ pub(super) fn group(reader: &LogReader, newest: u64) -> Option<Group> {
     group.level("Current", "Replicas that read the log of this server", consumers.len() as u64);
     let most = consumers.iter().map(|(_, consumer)| lag(consumer.position)).max().unwrap_or(0);
     group.level("Most Lag", "Changes that the slowest of them lacks", most);
+    let help = "Changes that a replica lacks, by the name in its node file";
+    group.add("Lag Records", help, Value::By("replica", false, lag_by_name(&consumers, newest)));
     let help = "Comparisons that found other data at a replica";
     group.count("Differences", help, reader.differences());
     for (connection, consumer) in &consumers {
@@ -56,4 +61,32 @@ pub(super) fn group(reader: &LogReader, newest: u64) -> Option<Group> {
         group.text(format!("Connection {connection}"), "A replica", text);
     }
     Some(group)
+}
+
+/// Returns the lag of each replica by its name, for up to [`REPLICAS_NAMED_MAX`] names in alphabetical order. The
+/// slowest of several replicas with the same name counts.
+fn lag_by_name(consumers: &[(u64, Consumer)], newest: u64) -> Vec<(String, u64)> {
+    let mut lags = BTreeMap::new();
+    for (_, Consumer { name, position, .. }) in consumers {
+        let lag: &mut u64 = lags.entry(name.as_str()).or_default();
+        *lag = newest.saturating_sub(*position).max(*lag);
+    }
+    lags.into_iter().take(REPLICAS_NAMED_MAX).map(|(name, lag)| (name.to_owned(), lag)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replicas_are_named_up_to_a_limit() {
+        let consumer = |name: &str, position| {
+            (position, Consumer { name: name.to_owned(), who: "cn=replica".to_owned(), position })
+        };
+        let few = [consumer("west", 7), consumer("east", 12), consumer("west", 9)];
+        assert_eq!(lag_by_name(&few, 10), [("east".to_owned(), 0), ("west".to_owned(), 3)]);
+        let many: Vec<_> = (0..200).map(|number| consumer(&format!("{number:03}"), number)).collect();
+        let named = lag_by_name(&many, 300);
+        assert_eq!((named.len(), named[0].1), (REPLICAS_NAMED_MAX, 300));
+    }
 }

@@ -437,6 +437,7 @@ impl Session {
             context.report_fault(fault, self.number, head, code, text);
         }
         if let Some(text) = search.refusal() {
+            context.counters.refused(code, text);
             self.report_refusal(context, text);
         }
         search.each_index(&context.snapshot, &mut |attribute| {

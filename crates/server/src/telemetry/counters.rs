@@ -13,6 +13,7 @@ use ldap::{ResponseOp, ResultCode, Tag, request_tag};
 use super::client_use::Work;
 use super::counter::Counter;
 use super::latency::{Latency, LatencyCounters};
+use super::refusals::{self, Refusals};
 
 /// Names of the operations that are counted, in the order of their indexes.
 pub(crate) const OPERATION_NAMES: [&str; OPERATIONS] =
@@ -99,6 +100,8 @@ pub(crate) struct Counters {
     pub(crate) bytes_in: Counter,
     /// Number of sent bytes.
     pub(crate) bytes_out: Counter,
+    /// Refusals with unwillingToPerform.
+    refusals: Refusals,
 }
 
 /// The counters of one kind of operation.
@@ -163,6 +166,14 @@ impl Counters {
         }
     }
 
+    /// Counts the cause of a result with this code and diagnostic text, if it is a refusal with unwillingToPerform.
+    #[inline]
+    pub(crate) fn refused(&self, code: ResultCode, text: &str) {
+        if code == ResultCode::UNWILLING_TO_PERFORM {
+            self.refusals.add(text);
+        }
+    }
+
     /// Ends the turn of a connection in the pass of the loop that began at `began`.
     #[inline]
     pub(crate) fn turn_ended(&self, began: Instant, now: Instant) {
@@ -222,6 +233,11 @@ pub(crate) fn operation_totals(loops: &[Arc<Counters>]) -> Vec<OperationTotal> {
         OperationTotal { name, received, results: results.collect(), latency }
     };
     OPERATION_NAMES.into_iter().enumerate().map(of_kind).collect()
+}
+
+/// Adds up the refusals with unwillingToPerform of all loops. Returns the causes that occurred, with their numbers.
+pub(crate) fn refusal_totals(loops: &[Arc<Counters>]) -> Vec<(String, u64)> {
+    refusals::totals(&loops.iter().map(|counters| &counters.refusals).collect::<Vec<_>>())
 }
 
 /// Adds up one counter over all loops.
