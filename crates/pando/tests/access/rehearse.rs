@@ -16,8 +16,7 @@ use test_support::{ADMIN_DN, Pando, SUFFIX, Scratch};
 fn start(scratch: &Scratch) -> Pando {
     let folder = scratch.join("trail");
     let text = format!("admin_dn = \"{ADMIN_DN}\"\n[audit]\nfolder = \"{}\"\n", folder.display());
-    let node = scratch.write("node.toml", text);
-    test_support::pando::Start::new(scratch).arguments(&["--node", node.to_str().unwrap()]).ready()
+    test_support::pando::Start::with_node(scratch, text).ready()
 }
 
 fn rules_file(scratch: &Scratch, rules: &[&str]) -> PathBuf {

@@ -204,8 +204,7 @@ fn rules_know_by_which_bind_requests_come_and_when() {
 fn rules_know_at_which_listener_requests_come() {
     let scratch = Scratch::new("access-listener");
     let node = "[[listener]]\nurl = \"ldap://127.0.0.2:0\"\nname = \"internal\"\n";
-    let node = scratch.write("node.toml", node);
-    let pando = Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]).ready();
+    let pando = Start::with_node(&scratch, node).ready();
     let mut admin = pando.administrator();
     plant(&mut admin);
     let anna = person_dn("anna");

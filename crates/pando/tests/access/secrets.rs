@@ -35,8 +35,7 @@ fn hashes_and_keys_of_other_software_are_secrets() {
     let scratch = Scratch::new("access-secrets");
     let folder = scratch.join("trail");
     let node = format!("[audit]\nfolder = \"{}\"\nvalues = \"all\"\n", folder.display());
-    let node = scratch.write("node.toml", node);
-    let mut pando = Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]).ready();
+    let mut pando = Start::with_node(&scratch, node).ready();
     let mut admin = pando.administrator();
     plant(&mut admin);
     let (anna, bert) = (person_dn("anna"), person_dn("bert"));

@@ -22,8 +22,7 @@ use test_support::{ADMIN_DN, ADMIN_PASSWORD, DEADLINE, Pando, SUFFIX, Scratch};
 /// Starts a server whose node file has this `[audit]` table, with the trail in the folder `trail` next to the data.
 fn start(scratch: &Scratch, table: &str) -> Start {
     let text = format!("[audit]\nfolder = \"{}\"\n{table}", folder(scratch).display());
-    let node = scratch.write("node.toml", text);
-    Start::new(scratch).arguments(&["--node", node.to_str().unwrap()])
+    Start::with_node(scratch, text)
 }
 
 fn folder(scratch: &Scratch) -> PathBuf {
@@ -592,8 +591,7 @@ fn no_acknowledged_change_is_missing_after_a_power_cut() {
 }
 
 fn start_in(scratch: &Scratch, folder: &Path) -> Start {
-    let node = scratch.write("node.toml", format!("[audit]\nfolder = \"{}\"\n", folder.display()));
-    Start::new(scratch).arguments(&["--node", node.to_str().unwrap()])
+    Start::with_node(scratch, format!("[audit]\nfolder = \"{}\"\n", folder.display()))
 }
 
 fn add_until_cut(pando: &Pando, round: usize) -> Vec<String> {

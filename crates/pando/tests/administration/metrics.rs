@@ -15,8 +15,7 @@ use test_support::{ADMIN_DN, ADMIN_PASSWORD, DEADLINE, Pando, SUFFIX, Scratch};
 
 /// Starts a server that serves metrics and has these additional lines in its node file.
 fn start(scratch: &Scratch, more: &str) -> Pando {
-    let node = scratch.write("node.toml", format!("[metrics]\nlisten = \"127.0.0.1:0\"\n{more}"));
-    Start::new(scratch).arguments(&["--node", node.to_str().unwrap()]).ready()
+    Start::with_node(scratch, format!("[metrics]\nlisten = \"127.0.0.1:0\"\n{more}")).ready()
 }
 
 #[test]
@@ -241,8 +240,7 @@ fn probe_with(mut stream: TcpStream, tls: &client::Tls, is_secure: bool) -> Stri
 fn impossible_settings_are_refused_at_the_start() {
     let scratch = Scratch::new("metrics-refused");
     let refused = |table: &str| {
-        let node = scratch.write("node.toml", format!("[metrics]\n{table}\n"));
-        let (status, said) = Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]).refused();
+        let (status, said) = Start::with_node(&scratch, format!("[metrics]\n{table}\n")).refused();
         assert!(!status.success(), "{table}");
         said
     };

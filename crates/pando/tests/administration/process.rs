@@ -211,8 +211,7 @@ fn an_interrupted_command_leaves_no_unfinished_file() {
 #[test]
 fn the_log_can_be_json() {
     let scratch = Scratch::new("log-json");
-    let node = scratch.write("node.toml", "[log]\nformat = \"json\"\noperations = true\n");
-    let pando = Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]).ready();
+    let pando = Start::with_node(&scratch, "[log]\nformat = \"json\"\noperations = true\n").ready();
     drop(pando.administrator());
     assert!(pando.stop().success());
     let log = std::fs::read_to_string(scratch.join("pando.log")).unwrap();
@@ -223,8 +222,7 @@ fn the_log_can_be_json() {
         }
     }
     assert!(log.contains("serving on ldap://") && log.lines().count() > 3, "{log}");
-    let node = scratch.write("node.toml", "[log]\nformat = \"xml\"\n");
-    let (status, said) = Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]).refused();
+    let (status, said) = Start::with_node(&scratch, "[log]\nformat = \"xml\"\n").refused();
     assert_eq!(status.code(), Some(2));
     assert!(said.contains("choose text or json"), "{said}");
 }

@@ -11,8 +11,7 @@ use test_support::tree::{add_person, bind, person_dn, plant, plant_policy, repla
 use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
 fn start(scratch: &Scratch, table: &str) -> Pando {
-    let node = scratch.write("node.toml", format!("[traces]\n{table}"));
-    Start::new(scratch).arguments(&["--node", node.to_str().unwrap()]).ready()
+    Start::with_node(scratch, format!("[traces]\n{table}")).ready()
 }
 
 #[test]
@@ -199,8 +198,7 @@ fn mistakes_in_the_table_are_refused() {
         ("endpoint = \"collector:4318\"", "http:// or https://"),
         ("endpoint = \"http://127.0.0.1:1/\"\nsample_ratio = 2.0", "from 0 to 1"),
     ] {
-        let node = scratch.write("node.toml", format!("[traces]\n{table}\n"));
-        let (status, errors) = Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]).refused();
+        let (status, errors) = Start::with_node(&scratch, format!("[traces]\n{table}\n")).refused();
         assert!(!status.success() && errors.contains(told), "{errors}");
     }
 }

@@ -41,8 +41,7 @@ fn start(scratch: &Scratch) -> Pando {
         "[oauth]\nissuer = \"{ISSUER}\"\naudience = \"ldap\"\nkeys = \"keys.json\"\n\
          claim = \"preferred_username\"\n[log]\noperations = true\nlevel = \"debug\"\n"
     );
-    let node = scratch.write("node.toml", node);
-    let pando = Start::new(scratch).arguments(&["--node", node.to_str().unwrap()]).ready();
+    let pando = Start::with_node(scratch, node).ready();
     let mut administrator = pando.administrator();
     plant(&mut administrator);
     let policy = [("objectClass", "pwdPolicy")];
@@ -152,8 +151,7 @@ fn tokens_that_are_no_good_are_refused_in_two_steps() {
 fn a_table_that_says_half_is_refused() {
     let scratch = Scratch::new("bearer-half");
     let check = |table: &str, what: &str| {
-        let node = scratch.write("node.toml", format!("[oauth]\n{table}\n"));
-        let (_, said) = Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]).refused();
+        let (_, said) = Start::with_node(&scratch, format!("[oauth]\n{table}\n")).refused();
         assert!(said.contains(what), "{said}");
     };
     check("claim = \"sub\"", "issuer, audience and keys together");

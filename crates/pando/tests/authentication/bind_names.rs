@@ -17,8 +17,7 @@ fn short_names_bind_by_listener_and_are_audited_by_their_dns() {
         "[audit]\nfolder = {:?}\n[[listener]]\nurl = \"ldap://127.0.0.2:0\"\nname = \"apps\"\n",
         trail.display().to_string()
     );
-    let node = scratch.write("node.toml", text);
-    let mut pando = Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]).ready();
+    let mut pando = Start::with_node(&scratch, text).ready();
     let mut admin = pando.administrator();
     plant(&mut admin);
     let rest = pando.ready_line.split_once("ldap://127.0.0.2:").unwrap().1;

@@ -14,8 +14,7 @@ use test_support::tree::{person_dn, plant, plant_policy};
 use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, Scratch};
 
 fn start(scratch: &Scratch, node: &str) -> Pando {
-    let node = scratch.write("node.toml", format!("hash_threads = 1\n{node}"));
-    let pando = Start::new(scratch).arguments(&["--node", node.to_str().unwrap()]).ready();
+    let pando = Start::with_node(scratch, format!("hash_threads = 1\n{node}")).ready();
     plant(&mut pando.administrator());
     pando
 }

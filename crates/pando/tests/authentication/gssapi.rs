@@ -18,8 +18,7 @@ fn start(scratch: &Scratch, kdc: &Kdc, principal: &str, more: &str) -> Pando {
          [audit]\nfolder = \"trail\"\nwhat = [\"binds\"]\n",
         kdc.keytab(principal)
     );
-    let node = scratch.write("node.toml", node);
-    let start = Start::new(scratch).arguments(&["--node", node.to_str().unwrap()]);
+    let start = Start::with_node(scratch, node);
     let pando = start.environment("KRB5_CONFIG", kdc.settings()).environment("KRB5RCACHEDIR", scratch.path());
     let pando = pando.ready();
     let mut administrator = pando.administrator();
@@ -168,8 +167,7 @@ fn tables_say_whose_tickets_are_taken_where() {
     let kdc = Kdc::start(&scratch, &["anna", "host/localhost", SERVICE]);
     // A table is refused if it is incomplete, or if its keytab lacks the key of the principal.
     let refused = |table: &str, what: &str| {
-        let node = scratch.write("node.toml", format!("[kerberos]\n{table}\n"));
-        let start = Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]);
+        let start = Start::with_node(&scratch, format!("[kerberos]\n{table}\n"));
         let (_, said) = start.environment("KRB5_CONFIG", kdc.settings()).refused();
         assert!(said.contains(what), "{said}");
     };

@@ -22,8 +22,7 @@ fn start(scratch: &Scratch, url: &str, authorities: &str) -> Pando {
 /// Starts a server with these settings, and with anna and bert, whose stored passwords `stored` returns.
 fn start_with(scratch: &Scratch, settings: &str, stored: impl Fn(&str) -> String) -> Pando {
     let node = format!("[pass_through]\n{settings}\ntimeout_seconds = 2\nthreads = 1\n");
-    let node = scratch.write("node.toml", node);
-    let pando = Start::new(scratch).arguments(&["--node", node.to_str().unwrap()]).ready();
+    let pando = Start::with_node(scratch, node).ready();
     let mut administrator = pando.administrator();
     plant(&mut administrator);
     for name in ["anna", "bert"] {
@@ -142,13 +141,11 @@ fn a_server_that_says_nothing_is_unavailable() {
 #[test]
 fn passwords_go_over_tls_alone() {
     let scratch = Scratch::new("pass-clear");
-    let node = scratch.write("node.toml", "[pass_through]\nserver = \"ldap://127.0.0.1:1\"\n");
-    let (_, said) = Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]).refused();
+    let (_, said) = Start::with_node(&scratch, "[pass_through]\nserver = \"ldap://127.0.0.1:1\"\n").refused();
     assert!(said.contains("over TLS alone"), "{said}");
     // `server` and `saslauthd` exclude each other.
     let both = "[pass_through]\nserver = \"ldapi://%2Fx\"\nsaslauthd = \"/x\"\n";
-    let node = scratch.write("node.toml", both);
-    let (_, said) = Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]).refused();
+    let (_, said) = Start::with_node(&scratch, both).refused();
     assert!(said.contains("or saslauthd"), "{said}");
 }
 

@@ -53,8 +53,7 @@ with opener.open(url) as answer:
 #[test]
 fn the_console_has_tls_unless_it_is_of_this_machine() {
     let scratch = Scratch::new("console-tls");
-    let node = scratch.write("node.toml", "[console]\nlisten = [\"127.0.0.1:0\"]\n");
-    let pando = Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]).ready();
+    let pando = Start::with_node(&scratch, "[console]\nlisten = [\"127.0.0.1:0\"]\n").ready();
     let at = console_address(&pando);
     let authority = Pando::data(&scratch).join("tls/certificate.pem");
     let url = format!("https://localhost:{}/health", at.port());
@@ -70,8 +69,8 @@ fn the_console_has_tls_unless_it_is_of_this_machine() {
     assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
     assert!(pando.stop().success());
 
-    let node = scratch.write("node.toml", "[console]\nlisten = [\"0.0.0.0:0\"]\ntls = false\n");
-    let (_, said) = Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]).refused();
+    let (_, said) =
+        Start::with_node(&scratch, "[console]\nlisten = [\"0.0.0.0:0\"]\ntls = false\n").refused();
     assert!(said.contains("the table [console]") && said.contains("tls = false"), "{said}");
 }
 

@@ -25,8 +25,7 @@ use test_support::{Pando, SUFFIX, Scratch};
 /// Starts a server with the console without TLS, and these additional lines in its node file.
 fn start(scratch: &Scratch, more: &str) -> Pando {
     let node = format!("{more}\n[console]\nlisten = [\"127.0.0.1:0\"]\ntls = false\n");
-    let node = scratch.write("node.toml", node);
-    Start::new(scratch).arguments(&["--node", node.to_str().unwrap()]).ready()
+    Start::with_node(scratch, node).ready()
 }
 
 /// Starts a server with the console, and with `ou=people` below its suffix.

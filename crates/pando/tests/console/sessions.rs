@@ -252,8 +252,7 @@ fn trusted_proxies_name_the_browser() {
             "[audit]\nfolder = {trail:?}\n[console]\nlisten = [\"127.0.0.1:0\"]\ntls = false\n\
              trusted_proxies = [\"{networks}\"]\n"
         );
-        let node = scratch.write("node.toml", node);
-        let pando = Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]).ready();
+        let pando = Start::with_node(&scratch, node).ready();
         let browser = Browser::new(&pando);
         let fields = [("name", ADMIN_DN), ("password", ADMIN_PASSWORD)];
         let answer =

@@ -399,8 +399,7 @@ fn backup_figure(admin: &mut client::Connection, name: &str, attribute: &str) ->
 fn lost_data_is_not_replaced_by_an_empty_directory() {
     let scratch = Scratch::new("backup-gone");
     let place = Place::new(&scratch);
-    let node = scratch.write("node.toml", "[backup]\nfolder = \"backup\"\nminutes = 600\n");
-    let start = || Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]);
+    let start = || Start::with_node(&scratch, "[backup]\nfolder = \"backup\"\nminutes = 600\n");
     let server = start().ready();
     let mut admin = server.administrator();
     plant(&mut admin);

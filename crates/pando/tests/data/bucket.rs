@@ -51,15 +51,11 @@ fn s3_of_seaweedfs_has_every_moment() {
 fn keeps_every_moment(scratch: &Scratch, storage: &S3) {
     let place = place("of/node-1");
     S3::credentials(scratch, "keys", SECRET);
-    let node = scratch.write(
-        "node.toml",
-        format!(
+    let server = Start::with_node(scratch, format!(
             "[backup]\nfolder = \"{place}\"\nminutes = 600\nregion = \"us-east-1\"\nendpoint = \"http://{}\"\n\
              credentials_file = \"keys\"\n",
             storage.address()
-        ),
-    );
-    let server = Start::new(scratch).arguments(&["--node", node.to_str().unwrap()]).ready();
+        )).ready();
     let pando = |arguments: &[&str]| run(storage.address(), arguments, None);
     let mut admin = server.administrator();
     until("the first backup", || (pando(&["backup", "list", &place]).code == Some(0)).then_some(()));

@@ -25,8 +25,7 @@ fn exported(data: &Path) -> String {
 
 /// Starts a server whose node file has this `[backup]` table.
 fn serving(scratch: &Scratch, backup: &str) -> Pando {
-    let node = scratch.write("node.toml", format!("[backup]\nminutes = 600\n{backup}"));
-    Start::new(scratch).arguments(&["--node", node.to_str().unwrap()]).ready()
+    Start::with_node(scratch, format!("[backup]\nminutes = 600\n{backup}")).ready()
 }
 
 #[test]

@@ -26,8 +26,7 @@ fn follower(scratch: &Scratch, source: SocketAddr) -> Pando {
         "[follow]\nurl = \"ldap://{source}\"\nbase = \"{SUFFIX}\"\nbind_dn = \"{ADMIN_DN}\"\npassword_file = \"{}\"\n",
         password.display()
     );
-    let node = scratch.write("node.toml", node);
-    Start::new(scratch).arguments(&["--node", node.to_str().unwrap()]).ready()
+    Start::with_node(scratch, node).ready()
 }
 
 /// Time for two comparisons, a minute apart, of values that a slow slapd repairs late.

@@ -401,8 +401,7 @@ fn a_promotion_loses_nothing() {
         new.address(),
         password.display()
     );
-    let node = scratch.write("node.toml", table);
-    let old = Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]).ready();
+    let old = Start::with_node(&scratch, table).ready();
     equal(&scratch, &old, &new);
     add_person(&mut old.administrator(), "forwarded");
     assert!(new.administrator().entry(&person_dn("forwarded"), &["1.1"]).unwrap().is_some());
@@ -450,8 +449,7 @@ fn a_replaced_writer_is_fenced_and_never_merged() {
         new.address(),
         password.display()
     );
-    let node = scratch.write("node.toml", table);
-    let old = Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]).ready();
+    let old = Start::with_node(&scratch, table).ready();
     until("the reason", || figure(&old, "Failing").contains("histories differ").then_some(()));
     assert!(old.administrator().entry(&person_dn("old"), &["1.1"]).unwrap().is_some());
     assert!(new.administrator().entry(&person_dn("old"), &["1.1"]).unwrap().is_none());

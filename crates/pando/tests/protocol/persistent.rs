@@ -100,8 +100,8 @@ fn until_listening(connection: &mut Connection, count: u64) {
 #[test]
 fn the_end_of_input_ends_what_listens() {
     let scratch = Scratch::new("persistent-input-ends");
-    let node = scratch.write("node.toml", "listen = [\"ldap://127.0.0.1:0\"]\n[limits]\noutstanding = 2\n");
-    let pando = Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]).ready();
+    let pando =
+        Start::with_node(&scratch, "listen = [\"ldap://127.0.0.1:0\"]\n[limits]\noutstanding = 2\n").ready();
     let mut admin = pando.administrator();
     plant(&mut admin);
     let begin = |count: u64, admin: &mut Connection| {
@@ -157,8 +157,7 @@ fn the_end_of_input_ends_what_listens() {
 fn one_user_leaves_places_to_others() {
     let scratch = Scratch::new("persistent-places");
     let limits = "[limits]\npersistent_searches = 32\npersistent_searches_share = 5\n";
-    let node = scratch.write("node.toml", format!("listen = [\"ldap://127.0.0.1:0\"]\n{limits}"));
-    let pando = Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]).ready();
+    let pando = Start::with_node(&scratch, format!("listen = [\"ldap://127.0.0.1:0\"]\n{limits}")).ready();
     let mut admin = pando.administrator();
     plant(&mut admin);
     assert_eq!(figure(&mut admin, "Max"), 32);

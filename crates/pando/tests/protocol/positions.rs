@@ -17,9 +17,7 @@ fn unit(name: &str) -> String {
 fn answers_have_their_position_and_requests_wait_for_one() {
     let scratch = Scratch::new("positions");
     // With one event loop, a waiting request would block all other requests if it could block any.
-    scratch.write("node.toml", "threads = 1\n");
-    let node_file = scratch.join("node.toml");
-    let server = Start::new(&scratch).arguments(&["--node", node_file.to_str().unwrap()]).ready();
+    let server = Start::with_node(&scratch, "threads = 1\n").ready();
     let mut one = server.administrator();
     let root = one.search("", Scope::BaseObject, "(objectClass=*)", &["supportedControl"]).unwrap();
     let supported = root.entries[0].texts("supportedControl");

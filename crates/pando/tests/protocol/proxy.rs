@@ -136,8 +136,7 @@ fn a_malformed_header_closes_the_connection_silently() {
 #[test]
 fn headers_from_other_sources_are_refused() {
     let scratch = Scratch::new("proxy-elsewhere");
-    let node = scratch.write("node.toml", "proxy_networks = [\"192.0.2.0/24\"]\n");
-    let pando = Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]).ready();
+    let pando = Start::with_node(&scratch, "proxy_networks = [\"192.0.2.0/24\"]\n").ready();
     for header in [&b"PROXY TCP4 127.0.0.1 127.0.0.1 4711 389\r\n"[..], &header_for("127.0.0.1:4711")] {
         let answer = rest_of(connect(pando.address(), header));
         let answer = String::from_utf8_lossy(&answer);

@@ -259,8 +259,7 @@ fn passwords_and_rights_are_those_of_each_change() {
 #[test]
 fn a_transaction_that_is_not_ended_in_time_is_aborted_with_a_notice() {
     let scratch = Scratch::new("transaction-timeout");
-    let node = scratch.write("node.toml", "transaction_timeout_seconds = 1\n");
-    let pando = Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]).ready();
+    let pando = Start::with_node(&scratch, "transaction_timeout_seconds = 1\n").ready();
     let mut admin = pando.administrator();
     plant(&mut admin);
     let identifier = start(&mut admin);

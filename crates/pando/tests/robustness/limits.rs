@@ -1,15 +1,15 @@
 //! Limits for selected clients, by identity, group, network and listener, and their precedence.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::time::Instant;
 
 use client::Connection;
 use ldap::{Controls, FilterBuf, Request, ResultCode, Scope, SearchRequest, SelectionBuf};
 use rustix::process::Signal;
 use socket2::{Domain, Socket, Type};
+use test_support::cluster::until;
 use test_support::pando::Start;
 use test_support::tree::{add, person_dn, plant};
-use test_support::{DEADLINE, Pando, SUFFIX, Scratch};
+use test_support::{Pando, SUFFIX, Scratch};
 
 const LIMITS: &str = r#"
 [[listener]]
@@ -147,17 +147,6 @@ connections = 1
 for = ["listener ldap://127.0.0.2:0", "network 127.0.0.9/32"]
 connections = 2
 "#;
-
-/// Tries until `found` returns a value: a closed connection still counts for a moment.
-fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
-    let started = Instant::now();
-    loop {
-        if let Some(found) = found() {
-            return found;
-        }
-        assert!(started.elapsed() < DEADLINE, "{what}");
-    }
-}
 
 /// Returns how many times the log reports refused connections.
 fn refusals(pando: &Pando) -> usize {

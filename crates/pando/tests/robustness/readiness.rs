@@ -12,8 +12,7 @@ use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
 /// Starts a server with this table in its node file, and with metrics.
 fn start(scratch: &Scratch, table: &str) -> Start {
-    let node = scratch.write("node.toml", format!("{table}{}", metrics::NODE_FILE));
-    Start::new(scratch).arguments(&["--node", node.to_str().unwrap()])
+    Start::with_node(scratch, format!("{table}{}", metrics::NODE_FILE))
 }
 
 /// The server measures the free space, so it reports a full disk before any change fails.

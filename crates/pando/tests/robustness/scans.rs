@@ -32,9 +32,7 @@ fn people(scratch: &Scratch) -> Pando {
     let file = scratch.join("people.ldif");
     command(&["import", "--suffix", SUFFIX, file.to_str().unwrap()], Some(&Pando::data(scratch)))
         .expect_code(0);
-    std::fs::write(scratch.join("node.toml"), "threads = 1\nscan_threads = 1\n").unwrap();
-    let node_file = scratch.join("node.toml");
-    Start::new(scratch).arguments(&["--node", node_file.to_str().unwrap()]).ready()
+    Start::with_node(scratch, "threads = 1\nscan_threads = 1\n").ready()
 }
 
 /// Returns a figure of `cn=monitor`.

@@ -52,8 +52,7 @@ impl Scim {
             "{more}[console]\nlisten = [\"127.0.0.1:0\"]\ntls = {tls}\n\
              [scim]\nusers = \"ou=people,dc=example,dc=com\"\ngroups = \"ou=groups,dc=example,dc=com\"\n"
         );
-        let node = scratch.write("node.toml", node);
-        let pando = Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]).ready();
+        let pando = Start::with_node(&scratch, node).ready();
         let mut admin = pando.administrator();
         for (dn, class, name) in [
             ("dc=example,dc=com", "domain", ("dc", "example")),

@@ -1,9 +1,8 @@
 //! Installation of Rust by `./dev` (`tools/needs.sh`) on different machines. Each machine is a folder with stand-ins
 //! for apt, curl and rustup. The PATH contains only these, and tools that every Debian has.
 //!
-//! This is a separate test binary: it writes programs and runs them, which fails (ETXTBSY) while a process started by
-//! another test still has one of them open for writing.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+//! Each test runs alone: it writes programs and runs them, which fails (ETXTBSY) while a process started by another
+//! test still has one of them open for writing.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -132,6 +131,7 @@ fn installed(machine: &Machine) -> Vec<String> {
 
 #[test]
 fn installs_rust_on_every_supported_machine() {
+    let _alone = crate::alone();
     const FROM_DEBIAN: [&str; 4] =
         ["apt rustup", "rustup toolchain install", "rustup default stable", "uses /bin/cargo"];
     const FROM_RUST: [&str; 4] = [
@@ -162,6 +162,7 @@ fn installs_rust_on_every_supported_machine() {
 
 #[test]
 fn reports_what_cannot_be_installed() {
+    let _alone = crate::alone();
     let check = |machine: Machine, expected: &[&str]| assert_eq!(installed(&machine), expected);
     let by_hand =
         concat!("dev: that did not work: install Rust ", env!("CARGO_PKG_RUST_VERSION"), " or newer by hand");

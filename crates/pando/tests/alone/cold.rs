@@ -1,10 +1,7 @@
 //! A directory whose data is not in memory. Prefetch threads read the pages that requests need, or perform dry runs,
 //! and every answer is the same as without them.
 //!
-//! This is a separate test binary, because other tests would keep the disk busy, and the server measures the time that
-//! it waits for the disk.
-
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+//! Each test runs alone: others would keep the disk busy, and the server measures the time that it waits for the disk.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -121,6 +118,7 @@ fn check(connection: &mut Connection, numbers: &[usize]) {
 
 #[test]
 fn cold_pages_are_read_by_other_threads() {
+    let _alone = crate::alone();
     let scratch = Scratch::new("cold");
     people(&scratch);
     std::fs::write(scratch.join("node.toml"), "threads = 1\nread_ahead_threads = 8\nwarm_up_bytes = 0\n")
@@ -177,6 +175,7 @@ fn is_in_memory(data: &Path) -> bool {
 
 #[test]
 fn data_that_fits_into_memory_is_read_into_it_at_the_start() {
+    let _alone = crate::alone();
     let scratch = Scratch::new("warm-up");
     people(&scratch);
     let data = Pando::data(&scratch);

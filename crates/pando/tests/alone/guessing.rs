@@ -1,7 +1,6 @@
 //! Guessed passwords from one address: their answers are delayed, and other clients are not affected.
 //!
-//! This is a separate test binary: its binds must arrive while others of them wait, and a busy machine prevents that.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+//! Each test runs alone: its binds must arrive while others of them wait, and a busy machine prevents that.
 
 use client::Connection;
 use ldap::{Authentication, BindRequest, ChangeOperation, Controls, MessageId, Request, ResultCode};
@@ -15,8 +14,7 @@ const ANNA: &str = "uid=anna,ou=people,dc=example,dc=com";
 const GUESSES: usize = 40;
 
 fn start(scratch: &Scratch, node: &str) -> Pando {
-    let node = scratch.write("node.toml", node);
-    let pando = Start::new(scratch).arguments(&["--node", node.to_str().unwrap()]).ready();
+    let pando = Start::with_node(scratch, node).ready();
     let mut administrator = pando.administrator();
     let quick: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pandoPasswordScheme", &["ssha"])];
     assert!(administrator.modify("cn=config", quick).unwrap().is_success());
@@ -49,6 +47,7 @@ fn answers(sent: Sent) -> (usize, usize) {
 
 #[test]
 fn answers_to_guesses_wait_and_few_at_a_time() {
+    let _alone = crate::alone();
     let scratch = Scratch::new("guessing");
     let pando = start(&scratch, "trusted_networks = []\n");
     let names = [person_dn("anna"), person_dn("ghost")];
@@ -69,6 +68,7 @@ fn answers_to_guesses_wait_and_few_at_a_time() {
 /// Guesses by a short name and by the DN of the same entry are counted together.
 #[test]
 fn both_names_of_an_entry_count_as_one() {
+    let _alone = crate::alone();
     let scratch = Scratch::new("guessing-names");
     let pando = start(&scratch, "trusted_networks = []\n");
     replace(&mut pando.administrator(), "cn=config", "pandoBindName", &["staff: uid"]);
@@ -82,6 +82,7 @@ fn both_names_of_an_entry_count_as_one() {
 
 #[test]
 fn this_machine_is_trusted() {
+    let _alone = crate::alone();
     let scratch = Scratch::new("guessing-trusted");
     let pando = start(&scratch, "");
     assert_eq!(answers(guess(&pando, &person_dn("anna"))), (GUESSES, 0));

@@ -1,7 +1,4 @@
 //! Differences in the duration of failing binds, and the cost of binds of disconnected clients.
-//!
-//! This is a separate test binary, because other tests would disturb its measurements.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use client::Connection;
 use ldap::{Authentication, BindRequest, Message, MessageId, Request, ResultCode};
@@ -81,6 +78,7 @@ fn figures(administrator: &mut Connection) -> [u64; 2] {
 
 #[test]
 fn every_failing_bind_costs_one_hash_on_the_pool() {
+    let _alone = crate::alone();
     let scratch = Scratch::new("bind-cost");
     let pando = start(&scratch);
     let mut administrator = pando.administrator();
@@ -162,6 +160,7 @@ fn compare(when: &str, times: &[(&str, Vec<Duration>)]) -> (f64, f64) {
 /// longer than disturbances by other programs on the machine.
 #[test]
 fn the_time_of_a_failing_bind_does_not_reveal_the_reason() {
+    let _alone = crate::alone();
     let rounds = test_support::rounds(10);
     let (apart_max, guess_max) = if rounds >= 1_000 { (0.05, 0.55) } else { (9.0, 1.0) };
     let scratch = Scratch::new("bind-time");
@@ -213,10 +212,9 @@ fn send(address: SocketAddr, bytes: &[u8]) -> TcpStream {
 /// Regression test: a successful bind waited for 4 s after 1,500 binds of clients that had closed their connections.
 #[test]
 fn binds_of_disconnected_clients_are_not_hashed() {
+    let _alone = crate::alone();
     let scratch = Scratch::new("bind-gone");
-    let file = scratch.join("node.toml");
-    std::fs::write(&file, "hash_threads = 1\nbind_cache_seconds = 0\n").unwrap();
-    let pando = Start::new(&scratch).arguments(&["--node", file.to_str().unwrap()]).ready();
+    let pando = Start::with_node(&scratch, "hash_threads = 1\nbind_cache_seconds = 0\n").ready();
     let mut administrator = pando.administrator();
     let [jobs, hashes] = figures(&mut administrator);
     let bind = failing_bind();
