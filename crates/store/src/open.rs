@@ -39,7 +39,7 @@ pub struct Facts {
     pub map_bytes: u64,
     /// Bytes of the data file, in use or free for reuse.
     pub used_bytes: u64,
-    /// Bytes of the data file that are free for reuse. [`compact`](crate::compact) returns them to the file system.
+    /// Bytes of the data file that are free for reuse. [`compact`](crate::compact()) returns them to the file system.
     pub free_bytes: u64,
     /// Maximum number of view slots in use at any time since the store was opened; at most [`Options::views_max`].
     pub view_slots: u32,
