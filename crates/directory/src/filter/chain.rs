@@ -135,8 +135,7 @@ impl Chains {
         asker: Option<&GroupsOf>,
         id: EntryId,
     ) -> Result<bool> {
-        let (start, before) =
-            (self.links_read, self.decided.filter(|(last, _)| *last == id).map_or(0, |(_, read)| read));
+        let (start, before) = (self.links_read, self.read_for(id));
         let place = match self.all.iter().position(|chain| chain.is_of(item)) {
             Some(place) => place,
             None => {
@@ -161,10 +160,15 @@ impl Chains {
     /// # Errors
     /// adminLimitExceeded if the items of the filter compare too many.
     pub(super) fn compare_names(&mut self, id: EntryId, count: u64, rule: &str) -> Result<()> {
-        let before = self.decided.filter(|(last, _)| *last == id).map_or(0, |(_, read)| read);
+        let read = self.read_for(id) + count;
         self.links_read += count;
-        self.decided = Some((id, before + count));
-        if before + count > CHAIN_LINKS_MAX { Err(too_long(rule)) } else { Ok(()) }
+        self.decided = Some((id, read));
+        if read > CHAIN_LINKS_MAX { Err(too_long(rule)) } else { Ok(()) }
+    }
+
+    /// Returns the number of links that were read to decide about an entry, if it is the one that was tested last.
+    fn read_for(&self, id: EntryId) -> u64 {
+        self.decided.filter(|(last, _)| *last == id).map_or(0, |(_, read)| read)
     }
 
     /// Adds the cost of testing which of `group_count` dynamic groups describe an entry.

@@ -100,10 +100,11 @@ fn encode_latency(
 fn encode_figure(encoder: &mut DescriptorEncoder<'_>, group: &Group, figure: &Figure) -> fmt::Result {
     let Figure { name, help, value } = figure;
     let name = format!("{}_{}", snake_case(group.name), snake_case(name));
+    // The library appends `total` to every counter.
+    let counter_name = || name.replace("_total", "");
     match value {
         Value::Count(number) => {
-            // The library appends `total` to every counter.
-            let name = name.replace("_total", "");
+            let name = counter_name();
             match name.strip_suffix("_milliseconds") {
                 Some(name) => {
                     let name = format!("{name}_seconds");
@@ -115,8 +116,9 @@ fn encode_figure(encoder: &mut DescriptorEncoder<'_>, group: &Group, figure: &Fi
         }
         Value::Level(number) => gauge(encoder, &name, help)?.encode_gauge(number),
         Value::By(label, is_count, values) => {
+            let name = if *is_count { counter_name() } else { name.clone() };
             let mut metric = match is_count {
-                true => counter(encoder, name.strip_suffix("_total").unwrap_or(&name), help)?,
+                true => counter(encoder, &name, help)?,
                 false => gauge(encoder, &name, help)?,
             };
             for (value, number) in values {
