@@ -1,7 +1,7 @@
-//! Recording of binds and of password compares (draft-behera-ldap-password-policy section 8.1). An update is decided
-//! like any change: its record is based on the entry's state at that time.
+//! Decides records of binds and of password compares (draft-behera-ldap-password-policy section 8.1). The writer
+//! decides an update like any change, so its record is based on the entry's present state.
 //!
-//! An update does not change modifyTimestamp, modifiersName and entryCSN, as in OpenLDAP, because the user changed
+//! As in OpenLDAP, an update does not change modifyTimestamp, modifiersName and entryCSN, because the user changed
 //! nothing.
 
 use ldap::ResultCode;
@@ -26,34 +26,36 @@ use crate::write::working_entry::WorkingEntry;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Events concerning an entry's password since the last recorded ones. Times are microseconds since 1970.
+/// Events of one entry's password that are not recorded yet. Times are microseconds since 1970.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccountUpdate {
     /// Distinct times of failed attempts, in the order in which they occurred.
     pub failures: Vec<i64>,
-    /// Time of the last success, if it has to be recorded.
+    /// Time of the last success, if the policy requires its recording.
     pub success: Option<i64>,
-    /// Whether a success ended the failures before it.
+    /// Whether a success clears the failures recorded before it.
     pub clears_failures: bool,
     /// Time of a grace login with an expired password.
     pub grace: Option<i64>,
-    /// Uses of application passwords: the options of the password, and the time.
+    /// Uses of application passwords. Each has the options of its attribute description, which name the application,
+    /// and the time.
     pub app_uses: Vec<(String, i64)>,
     /// Time step of a time-based code that was used.
     pub totp_step: Option<i64>,
-    /// Stored form that a successful bind verified, and keys for SCRAM, CRAM-MD5 and DIGEST-MD5 of the same password.
+    /// Keys for SCRAM, CRAM-MD5 and DIGEST-MD5, preceded by the stored form of the same password. A successful bind
+    /// verified the password against this form.
     pub keys: Option<(Vec<u8>, Vec<String>)>,
-    /// Stored form that a successful bind verified, and a stronger form of the same password.
+    /// Stored form of a password that a successful bind verified, and a stronger form that replaces it.
     pub rehashed: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 /// Requester of changes that the server makes on its own.
 static SERVER: Requester = Requester::Anonymous;
 
-/// Decides what to record; `None` if there is nothing.
+/// Decides the record of an update. Returns `None` if there is nothing to record.
 ///
 /// # Errors
-/// invalidCredentials if another bind has used the last grace login or the time-based code; or the store failed.
+/// invalidCredentials if another bind has used the last grace login or the time-based code. Also if the store failed.
 pub(crate) fn decide(
     state: TreeState<'_>,
     id: EntryId,
@@ -61,7 +63,7 @@ pub(crate) fn decide(
     stamp: &Stamp,
     csn: Csn,
 ) -> Result<Option<Record>> {
-    // The entry may have been deleted meanwhile.
+    // The entry may have been deleted since the bind.
     if state.node(id)?.is_none() {
         return Ok(None);
     }
@@ -199,7 +201,7 @@ mod tests {
         outcome.code
     }
 
-    /// The password may have changed between its verification and the record.
+    /// Regression: the password may change between its verification and the recording of its keys.
     #[test]
     fn stores_keys_and_forms_only_of_the_present_password() {
         let (mut directory, id) = sample(&[]);

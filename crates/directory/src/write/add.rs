@@ -1,11 +1,12 @@
 //! Add (RFC 4511 section 4.7).
 //!
-//! If a request contains an attribute several times, the values are combined. Values of the RDN that the entry lacks
-//! are added, as on other servers. A single-valued attribute must not have another value than in the RDN. Naming
-//! attributes must satisfy the schema like others. Operational attributes, links and passwords cannot name an entry:
-//! the first two can change without a request for the entry, and a password must not appear in a DN.
+//! The values of an attribute that occurs several times in the request are combined. Values of the RDN that the entry
+//! lacks are added, as on other servers. A single-valued naming attribute has only the value in the RDN. Naming
+//! attributes must satisfy the schema like other attributes. Operational attributes, links and passwords cannot name an
+//! entry. Operational attributes and links may change without a request for the entry. A password must not appear in a
+//! DN.
 //!
-//! As in slapd, the entry itself is checked before its place.
+//! As in slapd, the entry's content is checked before its place in the tree.
 
 use ldap::{AddRequest, Dn, ResultCode};
 use schema::{AttributeDescription, AttributeType, Schema};
@@ -119,8 +120,8 @@ fn check_permitted(
     permitted::check_new(state, rights, request.entry, place, access::Newcomer::Given(&given))
 }
 
-/// Returns all values that a request gives an entry, including those of its RDN. Invalid values are reported later, and
-/// only to requesters that may add the entry.
+/// Returns all values that a request gives an entry, including those of its RDN. Omits attributes that the schema does
+/// not define: later checks refuse the request because of them, but only if the requester may add the entry.
 fn given_values(
     schema: &Schema,
     request: &AddRequest<'_>,
@@ -191,7 +192,8 @@ pub(crate) struct NamingValue {
     pub(crate) value: KeyedValue,
 }
 
-/// Like [`naming_values`], for a name that a request gives to an entry. Refuses secrets, because names are visible.
+/// Like [`naming_values`], for a name that a request gives to an entry. Also refuses secret attributes, because every
+/// name is visible.
 ///
 /// # Errors
 /// See [`naming_values`]; also namingViolation for a secret.
@@ -279,7 +281,8 @@ struct NewEntryPlace {
     dn: String,
 }
 
-/// Returns the parent of an entry with this name, if it exists; and the nearest existing entry at or above that place.
+/// Returns the parent that an entry with this name has or would have, if the parent exists. Also returns the nearest
+/// existing superior of the name, if there is one.
 fn place_of(state: TreeState<'_>, name: &NormalName) -> Result<(Option<EntryId>, Option<EntryId>)> {
     let suffix = state.catalog.suffix_above(&name.key);
     if suffix.is_some_and(|suffix| suffix.key == name.key) {
@@ -330,7 +333,7 @@ fn find_place(
         return rights.permitted(state, dn.text(), Err(missing(state, dn, name, nearest)?));
     };
     if let Err(error) = check_superior(state, parent) {
-        // The error must not reveal the kind of the entry to a requester that may not see it.
+        // If the requester may not see the parent, the error must not reveal the parent's kind.
         rights.at_visible(state, parent, dn.text())?;
         return Err(error);
     }

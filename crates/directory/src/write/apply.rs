@@ -1,11 +1,10 @@
 //! `apply`: converts a record to rows. It is idempotent and cannot refuse a record.
 //!
 //! Every entry row contains the position of the last record that changed it. A record is applied to an entry only if
-//! the record's position is later. The same rule decides about its effects on other entries, such as a name that
-//! becomes a link or a link that becomes text. Therefore, if a record is applied twice, or old records are applied
-//! again on top of later ones, the rows at the end of the log are the same. An entry that a later record deleted
-//! reappears temporarily, but never takes a name that another entry has now. An entry that was deleted and restored is
-//! newer than the delete, which then has no effect.
+//! the record's position is later. The same rule applies to a record's effects on other entries, such as a name that
+//! becomes a link. Therefore the rows at the end of the log are the same if a record is applied twice, or if replay
+//! starts with records older than the rows. During replay, an entry that a later record deletes may reappear, but it
+//! never takes a name that another entry has. A delete has no effect on an entry that was restored after it.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -45,7 +44,7 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Applies the record at `position` of the log to the rows.
 ///
 /// # Errors
-/// The store failed, or rows contradict each other. The caller must drop the batch then.
+/// The store failed, or rows contradict each other. The caller must then drop the batch.
 pub fn apply(
     batch: &mut Batch<'_>,
     catalog: &mut Arc<Catalog>,
@@ -147,14 +146,14 @@ fn allocate(batch: &mut Batch<'_>, catalog: &mut Arc<Catalog>, record: &Record) 
     Ok(())
 }
 
-/// Returns the error for a record that refers to a definition missing in this server's schema. Nothing can be applied
-/// then.
+/// Returns the error for a record that refers to a definition missing in this server's schema. After this error, no
+/// further record can be applied.
 fn undefined(error: OpenError) -> OperationError {
     OperationError::Damaged(error.to_string())
 }
 
-/// Applies a record of a naming context. The first version of the program wrote it to add one. An import still writes
-/// it for an existing one.
+/// Applies a record of a naming context. The first version of the program wrote one to add a naming context. An import
+/// still writes one for each naming context that exists.
 fn apply_suffix(batch: &mut Batch<'_>, catalog: &mut Arc<Catalog>, position: u64, dn: &str) -> Result<()> {
     if position <= catalog.settings.position
         || catalog.suffix_of(dn).is_ok_and(|new| catalog.has_suffix(&new.key))
@@ -175,7 +174,7 @@ fn stamp(batch: &mut Batch<'_>, catalog: &Catalog, record: &Record) -> Result<()
         return Ok(());
     }
     let csn = record.csn.text();
-    // Every record of a batch writes these rows again. They are stored with the commit.
+    // Every record of a batch overwrites these rows, so they are buffered until the commit.
     batch.put_buffered(META, META_LAST_CSN, csn.as_bytes())?;
     let dn = match &record.change {
         Change::Add(add) => &add.dn,
@@ -193,7 +192,7 @@ fn stamp(batch: &mut Batch<'_>, catalog: &Catalog, record: &Record) -> Result<()
             return Ok(());
         }
     };
-    // With a single suffix, as usual, the DN need not be parsed.
+    // The DN need not be parsed if the directory has a single suffix, which is the usual case.
     let number = match catalog.suffixes.as_slice() {
         [suffix] => Some(suffix.number),
         _ => {
@@ -224,7 +223,7 @@ fn apply_add(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, add: &Add)
     if batch.row_count(DANGLING)? == 0 {
         return Ok(());
     }
-    // Normal names start at the root, so an entry's RDN follows its parent's name.
+    // A normal name starts at the root, so the RDN of an entry follows the name of its parent.
     let mut name = normal_dn(batch, catalog, add.parent)?;
     name.extend_from_slice(&own_name);
     links::attach(batch, catalog, position, add.id, &name)
@@ -274,7 +273,7 @@ fn apply_delete(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, delete:
         Removal::Missing => {}
         Removal::CameBack => return Ok(()),
     }
-    // Needed even if the entry is missing, because replay may have restored links to it from before its deletion.
+    // Detach links even if the entry is missing: replay may have restored links to it that are older than its deletion.
     links::detach(batch, catalog, position, delete)
 }
 
@@ -287,7 +286,8 @@ fn apply_delete_tree(
     let entries = tree.entries();
     if tree.is_kept {
         let kept = Kept { position, record, vanishing: &tree.vanishing };
-        // Done before the first entry is deleted, because that changes the entries that name it.
+        // Create all tombstones before the first delete, because a delete changes the entries that name the deleted
+        // entry.
         for (id, dn) in &entries {
             tombstones::keep(batch, catalog, kept, (*id, dn))?;
         }
@@ -328,7 +328,7 @@ fn apply_undelete(
         apply_add(batch, catalog, position, &add)?;
     }
     for id in &undelete.entries {
-        // Entries may have been added before the base of an order.
+        // Compute places again: an entry may have been restored before the base of a sort order.
         let places = sort_orders::places(batch, catalog, *id, Cause::Place)?;
         sort_orders::follow(batch, catalog, *id, places)?;
     }
@@ -379,7 +379,7 @@ impl OldNode {
 }
 
 /// Writes the node row and all rows derived from it: name, class posting, counters of the superiors. `old` is the
-/// present row, `own_name` the normal form of the new RDN.
+/// present place and kind, `own_name` the normal form of the new RDN.
 fn put_node(
     batch: &mut Batch<'_>,
     catalog: &Catalog,
@@ -432,7 +432,8 @@ fn remove_node(batch: &mut Batch<'_>, catalog: &Catalog, id: EntryId) -> Result<
     let name = normal_rdn(catalog, parent, rdn)?;
     remove_name(batch, parent, &name, id)?;
     batch.remove_id(CLASSES, &class_key(class_set), id.0)?;
-    // An entry without children has nothing below it. `decide` has just read the counter of children.
+    // Without children, an entry has no subordinates. Reading the counter of children is cheap, because `decide` has
+    // just read it.
     let below = match batch.count(&children_counter(id))? {
         0 => 0,
         _ => batch.count(&subtree_counter(id))?,
@@ -450,7 +451,7 @@ fn remove_name(batch: &mut Batch<'_>, parent: EntryId, normal_rdn: &[u8], id: En
     Ok(())
 }
 
-/// Adjusts the counters of a parent and its superiors.
+/// Adds to the counters of a parent (`children`, `subtree`), and to the subtree counters of the parent's superiors.
 fn count_below(batch: &mut Batch<'_>, parent: EntryId, children: i64, subtree: i64) -> Result<()> {
     batch.bump(&children_counter(parent), children)?;
     let mut at = parent;

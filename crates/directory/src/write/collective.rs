@@ -12,7 +12,7 @@ use crate::write::schema_check::Present;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Returns the collective attributes of a subentry, and subtreeSpecification.
+/// Returns the descriptions of the subentry's collective attributes, and of subtreeSpecification.
 pub(crate) fn checked(catalog: &Catalog, present: &[Present<'_>]) -> Vec<AttributeDescription> {
     let present = present.iter().map(|present| present.description.as_ref());
     present.filter(|of| is_collective(catalog, of) || is_subtree(catalog, of)).cloned().collect()
@@ -21,7 +21,8 @@ pub(crate) fn checked(catalog: &Catalog, present: &[Present<'_>]) -> Vec<Attribu
 /// Checks the values of the attributes that [`checked`] returned.
 ///
 /// # Errors
-/// constraintViolation for a subtree that cannot be applied, adminLimitExceeded for values that are too long in total.
+/// constraintViolation for a subtree specification that cannot be applied, adminLimitExceeded for values that are too
+/// long in total.
 pub(crate) fn check(
     catalog: &Catalog,
     attributes: &[AttributeDescription],

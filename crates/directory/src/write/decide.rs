@@ -1,13 +1,18 @@
 //! `decide`: converts a request to a record, or refuses it.
 //!
-//! Access, names, schema, constraints and passwords are all checked here, on the writer. The result is an effect that
-//! [`crate::write::apply`] cannot refuse. Nothing is written, so a refused request has no effect. An operation of a
-//! batch sees the operations before it, because `state` contains them.
+//! Access, names, schema, constraints and passwords are all checked here, on the writer. [`crate::write::apply`] cannot
+//! refuse the resulting record. `decide` writes nothing, so a refused request has no effect. An operation of a batch
+//! sees the earlier operations, because `state` contains their changes.
 //!
-//! Every operation makes its checks in the same order, so that results are consistent: syntax of names; the right to
-//! try at all (a requester without it learns nothing about entries); descriptions and values against the schema; the
-//! target; the right to change it; the final state of the entry; name forms and structure rules; value rules of the
-//! settings.
+//! Every operation makes its checks in this order, so that results are consistent:
+//!
+//! - syntax of names;
+//! - the requester's right to try the operation at all, without which the response reveals nothing about entries;
+//! - attribute descriptions and values, against the schema;
+//! - the target entry, and the requester's right to change it;
+//! - the final state of the entry;
+//! - name forms and structure rules;
+//! - value rules of the settings.
 
 use ldap::{Request, ResultCode};
 
@@ -26,7 +31,7 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Decides an add, delete, modify or modify DN request. `None` means success without a change.
 ///
 /// # Errors
-/// The reason why the request is refused. Nothing has changed then.
+/// The reason why the request is refused. Nothing has changed.
 pub fn decide(
     state: TreeState<'_>,
     context: &RequestContext<'_>,
@@ -40,7 +45,8 @@ pub fn decide(
         && let Some(numbered) = next_number::number(state, request, false)?
     {
         let decided = decide_numbered(deciding, &numbered.request());
-        // A search for a free number examines many. A requester without the right to the change causes none.
+        // The search for a free number examines many numbers, so it is made only if the requester has the right to the
+        // change.
         if !numbered.stands_in || decided.as_ref().is_err_and(OperationError::is_about_rights) {
             return decided;
         }

@@ -28,8 +28,8 @@ pub(crate) struct Deciding<'a> {
 }
 
 impl Deciding<'_> {
-    /// Returns the clock time in microseconds since 1970. Password rules use it, like binds. Unlike the change's CSN,
-    /// it goes back when the clock does.
+    /// Returns the clock time in microseconds since 1970, which password rules and binds use. Unlike the change's CSN,
+    /// it decreases if the clock is set back.
     pub(crate) fn now(&self) -> i64 {
         i64::try_from(self.stamp.now_micros).unwrap_or(i64::MAX)
     }

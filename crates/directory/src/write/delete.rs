@@ -1,9 +1,9 @@
 //! Delete (RFC 4511 section 4.8).
 //!
-//! Only leaves are deleted. A suffix entry is an ordinary leaf and can be added again. With the tree delete control,
-//! one record deletes an entry and everything below it, or nothing is deleted. `apply` turns links to deleted entries
-//! into text, or removes them in attributes with referential integrity. If the record says that deleted entries are
-//! kept, `apply` keeps a tombstone of each.
+//! Without the tree delete control, only an entry without subordinates can be deleted. With it, one record deletes an
+//! entry and everything below it, or nothing. A suffix entry can be deleted like others, and added again. `apply` turns
+//! links to deleted entries into text. In attributes with referential integrity, it removes the links instead. If the
+//! record says that deleted entries are kept, `apply` makes a tombstone of each.
 
 use ldap::{DeleteRequest, ResultCode};
 
@@ -72,8 +72,8 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &DeleteRequest<'_>) -> Res
     Ok(deciding.record(Allocations::new(state.catalog), change))
 }
 
-/// Returns the trace of a delete of these entries, which are listed after their superiors. Returns `None` if an entry
-/// has no entryUUID, or if the trace would be too large.
+/// Returns the trace of a delete of these entries, each of which follows its superior. Returns `None` if an entry has
+/// no entryUUID, or if the trace would be too large.
 fn trace(state: TreeState<'_>, ids: &[EntryId]) -> Result<Option<DeleteTrace>, OperationError> {
     let description = state.catalog.schema.attribute_type("entryUUID").map(|known| known.id);
     let Some(attribute) = description.and_then(|type_id| state.catalog.attribute_id(type_id, "")) else {
@@ -125,7 +125,7 @@ fn check_kept(state: TreeState<'_>, change: &Change) -> Result<(), OperationErro
     Ok(())
 }
 
-/// Returns all entries below `top`, which are deleted with it, each after its superior.
+/// Returns all entries below `top`, each after its superior, as a delete of the tree needs them.
 fn below(
     state: TreeState<'_>,
     rights: &EffectiveRights,
@@ -141,8 +141,8 @@ fn below(
             ),
         )
     };
-    // Under access rules, an entry that may not be deleted is reported before the limit, because the requester must not
-    // learn the number of entries.
+    // Under access rules, the refusal of an entry without the right to delete precedes this limit: the requester must
+    // not learn the number of entries.
     if !rights.is_restricted() && state.read.count(&subtree_counter(top.id))? > TREE_DELETED_MAX as i64 {
         return Err(too_many());
     }
@@ -176,7 +176,7 @@ fn below(
     Ok(found)
 }
 
-/// Returns the link attributes with referential integrity.
+/// Returns the link attributes with referential integrity, whose values vanish with the entries that they name.
 fn vanishing_attributes(state: TreeState<'_>) -> Vec<AttrId> {
     let catalog = state.catalog;
     let names = &state.settings.general.integrity_attributes;

@@ -1,8 +1,8 @@
 //! Dynamic entries (RFC 2589): entries of the class dynamicObject, which are deleted unless a client refreshes them.
 //!
 //! The expiry time is a value of entryExpireTimestamp, which the writer sets when the entry is added and at each
-//! refresh. The writer deletes expired entries with the same record as a client's delete, so that all nodes agree on
-//! the order. The index of the attribute finds these entries. entryTtl is computed for each response.
+//! refresh. The writer finds expired entries by the index of this attribute. It deletes them with the same record as a
+//! client's delete, so that all nodes agree on the order. entryTtl is computed for each response.
 
 use std::ops::Bound;
 
@@ -40,7 +40,7 @@ fn violation(text: String) -> OperationError {
     OperationError::refused(ResultCode::OBJECT_CLASS_VIOLATION, text)
 }
 
-/// Returns the attribute entryExpireTimestamp. Its index is complete.
+/// Returns the attribute entryExpireTimestamp, if its index is complete.
 fn expire_attribute(state: TreeState<'_>) -> Result<(AttributeDescription, AttrId)> {
     let known = state.catalog.schema.attribute_type(EXPIRE_TIME);
     let known = known.ok_or_else(|| OperationError::Damaged(format!("the schema lacks {EXPIRE_TIME}")))?;
@@ -52,7 +52,7 @@ fn expire_attribute(state: TreeState<'_>) -> Result<(AttributeDescription, AttrI
     }
 }
 
-/// Sets the expiry time of a new dynamic entry. Refuses entries that must not be at their place.
+/// Sets the expiry time of a new dynamic entry. Refuses a dynamic or static entry that its place does not allow.
 ///
 /// # Errors
 /// objectClassViolation.
@@ -86,7 +86,7 @@ fn added_with_checks(
     Ok(())
 }
 
-/// Checks that a dynamic or static entry may be below `parent`.
+/// Checks that the settings and the superior allow a dynamic entry, or a static one, below `parent`.
 fn check_place(state: TreeState<'_>, is_dynamic: bool, parent: EntryId) -> Result<()> {
     if is_dynamic {
         for dn in &state.settings.general.dynamic_subtrees {
@@ -109,7 +109,7 @@ fn check_place(state: TreeState<'_>, is_dynamic: bool, parent: EntryId) -> Resul
     }
 }
 
-/// Checks that an entry may move below `parent`.
+/// Checks that a dynamic or static entry may move below `parent`.
 ///
 /// # Errors
 /// objectClassViolation.
@@ -208,7 +208,8 @@ pub fn is_one_expired(state: TreeState<'_>, now_micros: u64) -> Result<bool> {
     Ok(expired(state, now_micros)?.is_some())
 }
 
-/// Returns the expired dynamic entry without subordinates that expired first. Examines a limited number of entries.
+/// Returns an expired dynamic entry without subordinates, the one that expired first. Examines a limited number of
+/// entries.
 ///
 /// # Errors
 /// The store failed.

@@ -1,9 +1,8 @@
-//! Tests that every rule applies to every attribute description.
+//! Tests that rules apply to attribute descriptions of every form.
 //!
-//! A rule that looked up the descriptions of a type in the catalog missed descriptions that a change was about to add.
-//! For example, a password with an option that no entry had before bypassed the password policy. These tests therefore
-//! give each rule random descriptions: new and known options, several options in any order and case, other names, OIDs,
-//! and subtypes.
+//! Regression tests: rules looked up the descriptions of a type in the catalog, which lacks those that a change is
+//! about to add. For example, a password with a new option bypassed the password policy. These tests give each rule
+//! random descriptions: new and known options, several options in any order and case, other names, OIDs, and subtypes.
 
 use ldap::ChangeOperation::{Add, Replace};
 use ldap::{ChangeOperation, CompareRequest, ResultCode as Code, Scope};
@@ -41,7 +40,7 @@ const ROUNDS: usize = 40;
 struct Random(fastrand::Rng);
 
 impl Random {
-    /// Uses the seed in the environment, or a random seed.
+    /// Uses the seed in the environment variable, or a random seed.
     fn new() -> Random {
         let seed = std::env::var("PANDO_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
         let seed = seed.unwrap_or_else(|| fastrand::u64(..));
@@ -197,7 +196,8 @@ fn modify(
     world.directory.modify(dn, &[(operation, description, &[value])])
 }
 
-/// Password policy: values that it does not allow permit no bind, and a reset removes stored ones.
+/// Password policy: a value that the policy forbids is refused, and a new password removes values under other
+/// descriptions.
 #[test]
 fn the_password_policy_applies_to_every_description() {
     let mut world = World::new();
@@ -229,7 +229,7 @@ fn the_password_policy_applies_to_every_description() {
     }
 }
 
-/// Single-valued, no-user-modification, collective and structural attributes.
+/// Schema: single-valued, no-user-modification, collective and structural attributes.
 #[test]
 fn the_schema_applies_to_every_description() {
     let mut world = World::new();
@@ -274,7 +274,7 @@ fn access_rules_apply_to_every_description() {
     for round in 0..ROUNDS {
         let (dn, _) = world.entry(&[]);
         world.become_user(&asker);
-        // The search caches the requester's rights before the description exists.
+        // This search caches the requester's rights before the description exists.
         assert!(!world.visible_descriptions(&dn, "(objectClass=*)", "*").is_empty());
         let hidden =
             world.random.description(&["description", "2.5.4.13", "lesserText", "smallText", "1.2.3.1"], 0);
@@ -311,7 +311,7 @@ fn access_rules_apply_to_every_description() {
             let CompareOutcome::Done(outcome) = compared else { panic!("{description}") };
             assert_eq!(outcome.code, Code::INSUFFICIENT_ACCESS_RIGHTS, "{description}");
         }
-        // A user that the entry names may read the secret, but may no longer read the room.
+        // The entry now names the requester, who therefore may read the secret, but no longer roomNumber.
         world.become_administrator();
         let named = world.random.description(&["manager", "0.9.2342.19200300.100.1.10"], 0);
         ok(&world.directory.modify(&dn, &[(Add, &named, &[&asker]), (Add, "roomNumber", &["7"])]), &named);
@@ -323,7 +323,7 @@ fn access_rules_apply_to_every_description() {
             "{named}: {secret} in {visible_descriptions:?}"
         );
         assert!(!visible_descriptions.iter().any(|name| name == "roomNumber"), "{named}");
-        // The filter of a rule matches values with the new description.
+        // The filter of a rule matches a value under the new description.
         world.become_administrator();
         let former = world.random.description(&["employeeType", "2.16.840.1.113730.3.1.4", "lesserType"], 0);
         ok(&modify(&mut world, &dn, Add, &former, "former"), &former);

@@ -1,9 +1,8 @@
 //! Attribute descriptions and values from clients: their validation, and the key that identifies each value.
 //!
 //! Two values of an attribute are equal if their keys are equal. For ordinary attributes the key is the normal form
-//! under the equality rule, or the bytes if the type has no rule. The key of a link is the entry that it names: any
-//! spelling of the DN, even a former DN of the entry, is the same value. The key of a link value without an entry is
-//! its normal name.
+//! under the equality rule, or the bytes if the type has no rule. The key of a link is the id of the entry that it
+//! names, so all spellings of the DN are the same value. The key of a dangling link is the normal form of its DN.
 
 use ldap::{ResultCode, Values};
 use schema::{AttributeDescription, AttributeType, Schema};
@@ -18,7 +17,7 @@ use crate::tree::{Found, TreeState};
 use crate::write::deciding::Deciding;
 use crate::write::passwords::stored_form;
 
-/// An entry that is about to be added, so that its own values can name it.
+/// An entry that is being added. Its own values can name it, although it does not exist yet.
 pub(crate) struct Newcomer<'n> {
     /// Future id of the entry.
     pub(crate) id: EntryId,
@@ -36,14 +35,15 @@ pub(crate) fn link_id_key(target: EntryId) -> Vec<u8> {
     key
 }
 
-/// Returns the key of a name without an entry.
+/// Returns the key of a dangling link with this normal name.
 pub(crate) fn link_text_key(normal: &[u8]) -> Vec<u8> {
     let mut key = vec![LINK_TEXT];
     key.extend_from_slice(normal);
     key
 }
 
-/// Decodes the key of a value of a link attribute: an entry, or a normal name as the error.
+/// Decodes the key of a link attribute's value. Returns the entry that the value names, or the normal name of a
+/// dangling link as the error.
 pub(crate) fn read_link_key(key: &[u8]) -> Result<EntryId, &[u8]> {
     match key {
         [LINK_ID, id @ ..] => Ok(EntryId(id.try_into().map_or(0, u64::from_be_bytes))),
@@ -52,9 +52,9 @@ pub(crate) fn read_link_key(key: &[u8]) -> Result<EntryId, &[u8]> {
     }
 }
 
-/// Returns the value of an attribute with a single value that is stored unchanged, so it is neither a link nor a
-/// password. Checks the syntax of the value, and that it has a key. Does not compute the key if the value certainly has
-/// one.
+/// Returns the only value of an attribute, if it is stored unchanged. Returns `None` for several values, links and
+/// passwords. Checks the syntax of the value, and that it has a key. Does not compute the key if the equality rule
+/// shows that there is one.
 ///
 /// # Errors
 /// See [`read_value`].
@@ -80,7 +80,7 @@ pub(crate) fn only_value<'v>(
     Ok(Some(value))
 }
 
-/// Reads the values of one attribute that are to be stored. Replaces clear passwords by their stored form.
+/// Reads the values of one attribute for storing. Replaces clear passwords by their stored form.
 ///
 /// # Errors
 /// See [`read_value`]; attributeOrValueExists if two values are equal.
@@ -141,8 +141,8 @@ pub(crate) fn read_value(
     }
 }
 
-/// Checks a value against its syntax and appends its normal form. `place` is counted from 1 and used in the diagnostic
-/// text.
+/// Checks a value against its syntax and appends its normal form to `normal`. `place` is counted from 1 and used in the
+/// diagnostic text.
 ///
 /// # Errors
 /// invalidAttributeSyntax, with the value's number and the reason.
@@ -158,7 +158,7 @@ pub(crate) fn check_value(
         .map_err(|error| invalid(schema, description, place, &format!("not comparable: {error}")))
 }
 
-/// Like [`check_value`], for a value that certainly has a normal form, which is not needed yet.
+/// Like [`check_value`], without computing the normal form. The value must certainly have one.
 pub(crate) fn check_syntax(
     schema: &Schema,
     description: &AttributeDescription,
@@ -207,7 +207,7 @@ fn append_normal(
     }
 }
 
-/// Returns the entry that a value of a link attribute names.
+/// Returns the entry that a value of a link attribute names, which may be the newcomer.
 fn named_entry(
     state: &TreeState<'_>,
     newcomer: Option<&Newcomer<'_>>,

@@ -1,8 +1,8 @@
-//! Existing entries that join groups by rules of the setting `auto_members` that were added or changed.
+//! Additions of existing entries to groups, after a rule of the setting `auto_members` was added or changed.
 //!
 //! The record of the settings lists the pending rules. The writer then examines the entries in the order of their ids,
-//! a limited number at a time. It adds the entries that a rule covers to the group with an ordinary record, and records
-//! its progress with another. A new writer, or a restarted one, continues from there.
+//! a limited number at a time. One ordinary record adds the entries that a rule covers to the group, and another stores
+//! the progress. After a restart or a change of the writer, the examination continues from the stored progress.
 
 use std::ops::Bound;
 
@@ -28,7 +28,7 @@ pub fn pending(state: TreeState<'_>) -> Result<Vec<PendingJoin>> {
     Ok(pending_joins(state.read)?.list)
 }
 
-/// Returns true if the writer has entries to examine.
+/// Returns true if a pending rule has entries left to examine.
 ///
 /// # Errors
 /// The store failed.
@@ -36,7 +36,7 @@ pub fn is_one_due(state: TreeState<'_>) -> Result<bool> {
     Ok(due(state, &pending(state)?)?.is_some())
 }
 
-/// A rule whose group exists.
+/// A pending rule that can be processed, because its group exists.
 pub(crate) struct DueJoin {
     /// Place of the rule in the list of pending rules.
     pub(crate) place: usize,
@@ -44,7 +44,7 @@ pub(crate) struct DueJoin {
     group: EntryId,
 }
 
-/// Returns the first rule that can be processed: its group exists and has not refused an entry.
+/// Returns the first rule that can be processed: its group exists, and no addition to the group was refused.
 pub(crate) fn due(state: TreeState<'_>, pending: &[PendingJoin]) -> Result<Option<DueJoin>> {
     let catalog = state.catalog;
     for (place, join) in pending.iter().enumerate().filter(|(_, join)| join.refusal.is_empty()) {
@@ -56,16 +56,16 @@ pub(crate) fn due(state: TreeState<'_>, pending: &[PendingJoin]) -> Result<Optio
     Ok(None)
 }
 
-/// Entries that join a group by one record.
+/// Entries that one record adds to a group.
 #[derive(Default)]
 pub(crate) struct Joining {
     pub(crate) dns: Vec<String>,
-    /// The last entry examined; `None` if there are no more.
+    /// The last entry examined; `None` if no entries are left to examine.
     pub(crate) last: Option<EntryId>,
 }
 
 impl DueJoin {
-    /// Returns the entries after `after` that have to join the group, at most `count_max`.
+    /// Returns the entries with ids above `after` that have to join the group, at most `count_max`.
     pub(crate) fn joining(&self, state: TreeState<'_>, after: EntryId, count_max: usize) -> Result<Joining> {
         let covering = Covering::of(state, &self.rule.covered)?;
         let from = id_key(after);
@@ -94,7 +94,7 @@ impl DueJoin {
     }
 }
 
-/// Returns a notice for each rule in these settings by which existing entries would join a group.
+/// Returns a notice for each new rule in these settings by which existing entries would join a group.
 ///
 /// # Errors
 /// The store failed.

@@ -1,10 +1,10 @@
-//! Conversion of plain values to links, after the definition of their type got `X-LINK`.
+//! Conversion of plain values to links, after the definition of their type received the extension `X-LINK`.
 //!
 //! The record of the settings gives the attribute a second number, for links: see [`crate::catalog::linking`]. The
-//! writer then examines the entries in the order of their ids, a limited number at a time, and lists those with plain
-//! values in a record. Applying the record converts each value to a link to the entry that it names, or to a dangling
-//! link. A change of an entry that still has plain values first converts them. A new writer, or a restarted one,
-//! continues after the last record.
+//! writer then examines the entries in the order of their ids, a limited number at a time, and lists the entries with
+//! plain values in a record. Applying the record converts each value to a link to the entry that it names, or to a
+//! dangling link. A change of an entry with plain values first converts them. After a restart or a change of the
+//! writer, the conversion continues after the last record.
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -39,12 +39,13 @@ pub fn progress(state: TreeState<'_>) -> Result<LinkProgress> {
     linking::progress(state.read)
 }
 
-/// Returns true if the writer has entries to examine.
+/// Returns true if the conversion is not complete.
 pub fn is_pending(state: TreeState<'_>) -> bool {
     !state.catalog.becoming_links().is_empty()
 }
 
-/// Returns the next entries to convert, at most `entries_max`; `None` if no entries are left to examine.
+/// Returns the next step of the conversion, with at most `entries_max` entries to convert. Returns `None` if no entries
+/// are left to examine.
 pub(crate) fn next_step(state: TreeState<'_>, entries_max: usize) -> Result<Option<LinkStep>> {
     let progress = progress(state)?;
     if !progress.is_pending() {
@@ -71,7 +72,8 @@ pub(crate) fn next_step(state: TreeState<'_>, entries_max: usize) -> Result<Opti
     Ok(Some(step))
 }
 
-/// Returns the step that converts the entry of a request before it is changed; `None` if it has no plain values.
+/// Returns the step that converts the entry of a request before the request changes it. Returns `None` if the entry has
+/// no plain values.
 #[cold]
 pub(crate) fn step_of(state: TreeState<'_>, request: &Request<'_>) -> Result<Option<LinkStep>> {
     let dn = match request {
@@ -104,7 +106,8 @@ fn plain_values(state: TreeState<'_>, id: EntryId, row: &[u8]) -> Result<usize> 
     Ok(count)
 }
 
-/// Applies a step at `position`. Entries without plain values do not change, and an older step changes no progress.
+/// Applies a step at `position`. Entries without plain values do not change. A step older than the stored progress does
+/// not change the progress.
 ///
 /// # Errors
 /// The store failed, or rows are damaged.
@@ -133,8 +136,8 @@ pub(crate) fn apply(
     linking::put_progress(batch, catalog, &progress)
 }
 
-/// Converts the plain values of an entry to links. Returns the number of values, and how many of them name no entry.
-/// Nothing else in the entry changes, not even its position.
+/// Converts the plain values of an entry to links. Returns the number of converted values and, among them, of dangling
+/// links. Nothing else in the entry changes, not even its position.
 fn convert(batch: &mut Batch<'_>, catalog: &Catalog, id: EntryId) -> Result<(u64, u64)> {
     let Some(mut entry) = load(batch, id)? else { return Ok((0, 0)) };
     let former: Vec<AttrId> =
@@ -160,7 +163,7 @@ fn convert(batch: &mut Batch<'_>, catalog: &Catalog, id: EntryId) -> Result<(u64
     Ok((count, dangling))
 }
 
-/// Values that other settings would convert.
+/// Numbers of values that a proposed change of the settings would convert.
 #[derive(Default)]
 struct Planned {
     values: u64,

@@ -1,12 +1,12 @@
 //! Modify (RFC 4511 section 4.6; increments: RFC 4525).
 //!
-//! Changes are applied in their order to a [`WorkingEntry`]; any error refuses all of them. Only the final state must
-//! satisfy the schema, so that a value can be deleted and added in another spelling, and classes and attributes can
-//! change together. A modify that changes nothing succeeds without a record.
+//! Changes are applied in their order to a [`WorkingEntry`]. An error refuses all of them. Only the final state must
+//! satisfy the schema. Therefore a request can delete a value and add it in another spelling, or change classes and
+//! attributes together. A modify that changes nothing succeeds without a record.
 //!
-//! Values of the RDN cannot be removed (notAllowedOnRDN): only a rename changes them. A superclass cannot be deleted
-//! from objectClass by name while a subclass stays (RFC 4512 section 3.3). A replacement of objectClass may omit it,
-//! because superclasses count whether they are stored or not.
+//! Values of the RDN cannot be removed (notAllowedOnRDN): only a rename changes them. A delete cannot name a superclass
+//! in objectClass while a subclass stays (RFC 4512 section 3.3). A replacement of objectClass may omit superclasses,
+//! because they count whether they are stored or not.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -50,14 +50,14 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Syntax of values that can be incremented (RFC 4517 section 3.3.16).
 const INTEGER_SYNTAX: &str = "1.3.6.1.4.1.1466.115.121.1.27";
 
-/// A parsed and validated change.
+/// A change of the request with its description and values parsed and checked.
 struct ReadChange<'r> {
     operation: ChangeOperation,
     /// Attribute description as spelled by the client.
     text: &'r str,
     description: AttributeDescription,
     values: ValueList,
-    /// End time in the option of an add, 0 for none; `None` without the option.
+    /// End time in the option of an add, in seconds since 1970; 0 for none. `None` without the option.
     until: Option<u64>,
 }
 
@@ -101,7 +101,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Res
     let passwords =
         checks_password.then(|| password_rules::passwords(&mut entry, state.catalog)).transpose()?;
     for change in &changes {
-        // Naming the old password proves that the user knows it, so a wrong one must cause an error.
+        // The old password in the request proves that the user knows it, so a wrong one must cause an error.
         let is_lenient = controls.permissive_modify && !is_any_password(change);
         match rules.as_ref().and_then(|rules| Some((rules, rules.outcome_filters(change)?))) {
             None => carry_out(schema, &mut entry, change, is_lenient)?,
@@ -156,7 +156,7 @@ fn record_of(
     deciding.record(allocations, record::Change::Modify(modify))
 }
 
-/// Returns the end times that the changes give to values.
+/// Returns the end times that the changes give to values of the entry.
 fn given_ends(
     deciding: Deciding<'_>,
     id: EntryId,
@@ -202,12 +202,12 @@ struct Rules<'r> {
     state: TreeState<'r>,
     rights: &'r EffectiveRights,
     id: EntryId,
-    /// Rights to the entry.
+    /// The requester's rights to the entry.
     at: Arc<EntryRights>,
 }
 
 impl Rules<'_> {
-    /// Refuses a change that the rules do not allow, as far as the request alone shows.
+    /// Refuses a change that the access rules do not allow, as far as the request alone shows this.
     fn check(&self, change: &ReadChange<'_>) -> Result<()> {
         match self.may_make(change) {
             true if !self.is_of_own_name(change) || !self.changes_end(change)? => Ok(()),
@@ -225,9 +225,9 @@ impl Rules<'_> {
             && self.at.over_values(WRITE, type_id).is_none()
     }
 
-    /// Returns true if an add would change the end time of the requester's own name, which is a value of the entry,
-    /// perhaps with other options. A delete is not checked: it only ends the membership earlier, and a requester who
-    /// may join again could do so after the end, too.
+    /// Returns true if a change would alter the end time of the requester's own name, where the name is already a value
+    /// of the entry, with any options. A delete needs no check: it only ends the membership earlier, and a requester
+    /// with the right to join may join again anyway.
     fn changes_end(&self, change: &ReadChange<'_>) -> Result<bool> {
         let type_id = change.description.type_id;
         let Some(own) = self.rights.own() else { return Ok(false) };
@@ -252,8 +252,8 @@ impl Rules<'_> {
         Err(denied(format!("no access rule lets you change {name} of this entry{why}{hint}")))
     }
 
-    /// Returns true if the rules allow a change: of any values, of the named values, of a password, or only of the
-    /// requester's own name.
+    /// Returns true if the rules allow a change. They may allow all values of the attribute, certain values, a
+    /// password, or only the requester's own name.
     fn may_make(&self, change: &ReadChange<'_>) -> bool {
         let Rules { rights, id, at, .. } = self;
         let schema = &*self.state.catalog.schema;
@@ -283,8 +283,8 @@ impl Rules<'_> {
         change.values.len() > 0 && change.values.iter().all(is_own)
     }
 
-    /// Returns the filters for values, if the requester may write only some values and the request does not name all
-    /// values that it changes.
+    /// Returns the filters on the values that the requester may write. Returns `None` if the requester may write all
+    /// values, or if the request names all values that it changes.
     fn outcome_filters(&self, change: &ReadChange<'_>) -> Option<&Arc<ByValue>> {
         let names_all = match change.operation {
             ChangeOperation::Add => true,
@@ -294,8 +294,9 @@ impl Rules<'_> {
         if names_all { None } else { self.at.over_values(WRITE, change.description.type_id) }
     }
 
-    /// Applies such a change. Refuses it if it removes or adds a value that may not be written. A request may name an
-    /// unchanged value only if the requester may read it: otherwise the response would reveal whether it exists.
+    /// Applies a change whose filters [`outcome_filters`](Self::outcome_filters) returned. Refuses it if it removes or
+    /// adds a value that the requester may not write. A request may name an unchanged value only if the requester may
+    /// read it. Otherwise the response would reveal whether the value exists.
     fn carry_out(
         &self,
         entry: &mut WorkingEntry<'_>,
@@ -390,7 +391,8 @@ fn read_change<'r>(deciding: Deciding<'_>, change: Change<'r>) -> Result<ReadCha
     Ok(ReadChange { operation: change.operation, text, description, values, until })
 }
 
-/// Reads values to look up. A repeated value counts once. Replaces clear passwords by their stored forms.
+/// Reads the values that a delete names. Ignores repeated values. Replaces clear passwords by the stored forms that
+/// they match.
 fn values_to_find(
     deciding: Deciding<'_>,
     description: &AttributeDescription,
@@ -414,7 +416,7 @@ fn carry_out(
     is_lenient: bool,
 ) -> Result<()> {
     let ReadChange { operation, text, description, values, until } = change;
-    // An add with an end time may name existing values, to change their end times.
+    // An add with an end time may name existing values, whose end times it changes.
     let is_lenient = is_lenient || (until.is_some() && *operation == ChangeOperation::Add);
     let no_such = |what: String| OperationError::refused(ResultCode::NO_SUCH_ATTRIBUTE, what);
     match operation {
@@ -483,7 +485,7 @@ fn increment(schema: &Schema, entry: &mut WorkingEntry<'_>, change: &ReadChange<
     Ok(())
 }
 
-/// Checks that all values of the RDN are present. `given` is the DN in the request.
+/// Checks that the entry has all values of its RDN. `given` is the DN in the request.
 fn check_naming(
     state: TreeState<'_>,
     entry: &mut WorkingEntry<'_>,
@@ -493,8 +495,8 @@ fn check_naming(
     let schema = &*state.catalog.schema;
     let types = given.rdn().into_iter().flat_map(|rdn| rdn.avas);
     let mut types = types.filter_map(|ava| schema.attribute_type(ava.attribute));
-    // Most modifies touch no naming attribute. The attribute types in the requested DN are those of the entry's DN, in
-    // any spelling.
+    // Most modifies touch no naming attribute. The requested DN has the same attribute types as the entry's DN, in any
+    // spelling.
     if !types.any(|attribute_type| entry.has_touched(attribute_type.id)) {
         return Ok(());
     }

@@ -1,11 +1,11 @@
 //! Modify DN (RFC 4511 section 4.9): renames an entry, moves it with everything below it, or both.
 //!
-//! A move is one record and changes one row of `names`, for a subtree of any size. A suffix entry cannot be renamed,
-//! because its name is a setting. An entry cannot move below itself, nor to another suffix, which might be on another
-//! server (affectsMultipleDSAs). It cannot move to or below a referral either (RFC 3296 section 5.6.2).
+//! Moving a subtree of any size takes one record and changes one row of `names`. A suffix entry cannot be renamed,
+//! because its name is a setting. An entry cannot move below itself. It cannot move to another suffix, which might be
+//! on another server (affectsMultipleDSAs), nor to or below a referral (RFC 3296 section 5.6.2).
 //!
-//! With deleteOldRDN, the values of the old RDN are removed unless the new RDN has them. A value that differs only in
-//! case is then stored as spelled in the new RDN. Without deleteOldRDN the values stay unchanged, even if the new RDN
+//! With deleteOldRDN, the values of the old RDN are removed unless the new RDN contains equal ones. Equal values are
+//! then stored as spelled in the new RDN. Without deleteOldRDN, stored values stay unchanged, even if the new RDN
 //! spells them differently.
 
 use ldap::{Dn, ModifyDnRequest, ResultCode};
@@ -99,7 +99,7 @@ fn normal_rdn(state: TreeState<'_>, new_rdn: &Dn<'_>) -> Result<Vec<u8>> {
     match normal.failure {
         None => Ok(normal.key),
         Some(failure) => {
-            // A type that cannot name an entry is not a syntax error.
+            // An attribute type that cannot name an entry causes another error than invalid syntax.
             let code = match failure {
                 NameError::NoEquality(_) => ResultCode::NAMING_VIOLATION,
                 _ => ResultCode::INVALID_DN_SYNTAX,
@@ -109,17 +109,17 @@ fn normal_rdn(state: TreeState<'_>, new_rdn: &Dn<'_>) -> Result<Vec<u8>> {
     }
 }
 
-/// Finds the target superior of a move.
+/// Data to find and check the new superior of a move.
 struct Superior<'s> {
     state: TreeState<'s>,
     rights: &'s EffectiveRights,
-    /// The entry that moves, with its present superior.
+    /// The entry that moves.
     target: &'s Target,
     from: EntryId,
 }
 
 impl Superior<'_> {
-    /// Returns the entry with the name `superior`, if the target, whose name is `name`, may move below it.
+    /// Returns the entry named `superior`, if the target may move below it. `name` is the target's name.
     fn find(&self, name: &NormalName, superior: &Dn<'_>) -> Result<EntryId> {
         let Superior { state, rights, target, from } = *self;
         let superior_name = NormalName::of(superior, &state.catalog.schema);
@@ -182,12 +182,12 @@ impl Superior<'_> {
     }
 }
 
-/// Checks that a subtree has at most `level_max` levels, including its top entry.
+/// Checks that a subtree has at most `level_max` levels, counting its top entry.
 fn check_height(state: TreeState<'_>, target: &Target, level_max: usize) -> Result<()> {
     let subordinates = state.read.count(&subtree_counter(target.id))?;
     if usize::try_from(subordinates).unwrap_or(0) < level_max {
-        // There are at most as many entries as levels, so no traversal is needed. This is usual: a leaf or a small
-        // branch.
+        // A subtree has at most as many levels as entries, so a leaf or a small subtree needs no traversal. This is the
+        // usual case.
         return Ok(());
     }
     let mut level_count = 1;

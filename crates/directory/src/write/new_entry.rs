@@ -1,8 +1,7 @@
-//! The entry that an add builds in memory: first the given values, then those that the server adds.
+//! The entry that an add builds in memory: the given values first, then the values that the server adds.
 //!
-//! The entry is not stored yet, so unlike a [`WorkingEntry`](crate::write::working_entry::WorkingEntry) it has no
-//! earlier state to compare with. Most attributes have a single value, which needs no key: the key is computed only
-//! when a second value is added.
+//! The entry is not stored yet, so unlike a [`WorkingEntry`](crate::write::working_entry::WorkingEntry) it is compared
+//! with no earlier state. Most attributes have a single value, whose key is computed only when a second value is added.
 
 use std::borrow::Cow;
 
@@ -27,9 +26,9 @@ pub(crate) struct NewEntry<'a> {
 /// An attribute of the entry, with at least one value.
 struct NewAttribute {
     description: AttributeDescription,
-    /// Number of the attribute; `None` if no entry has had it.
+    /// Number of the attribute; `None` if the catalog has no number for it yet.
     id: Option<AttrId>,
-    /// The only value, if its key has not been computed. Never a link.
+    /// The only value, if its key has not been computed. The attribute is then not a link.
     only: Option<Vec<u8>>,
     /// All values, if `only` is `None`.
     values: ValueList,
@@ -50,8 +49,8 @@ impl<'a> NewEntry<'a> {
         self.place(description).is_some()
     }
 
-    /// Adds an attribute with this single value. The entry must not have the attribute, which must not be a link, and
-    /// the value must have a key.
+    /// Adds an attribute with a single value. The entry must not have the attribute yet. The attribute must not be a
+    /// link, and the value must have a key.
     pub(crate) fn add_only(&mut self, description: AttributeDescription, value: Vec<u8>) {
         self.push(description, Some(value), ValueList::default());
     }
@@ -68,7 +67,8 @@ impl<'a> NewEntry<'a> {
         }
     }
 
-    /// Adds values in their order until one already exists. Returns the place of the existing one, counted from 0.
+    /// Adds values in their order until one already exists. Returns the place of the duplicate among `values`, counted
+    /// from 0.
     pub(crate) fn add_all(&mut self, description: AttributeDescription, values: ValueList) -> Option<usize> {
         let Some(known) = self.values_mut(&description) else {
             self.push(description, None, values);
@@ -150,7 +150,7 @@ mod tests {
         values
     }
 
-    /// The values and their order do not depend on how they are added, and duplicates are refused.
+    /// Values and their order do not depend on the method that adds them. Duplicates are refused.
     #[test]
     fn computes_keys_when_a_second_value_is_added() {
         let schema = Schema::shipped();
@@ -173,7 +173,7 @@ mod tests {
             let values = |texts: &[&str]| -> Vec<Value> {
                 texts.iter().map(|text| Value::Bytes((*text).into())).collect()
             };
-            // sn without options is allocated a number before sn;x-a.
+            // The attribute sn is allocated a number before sn;x-a.
             let expected = [(AttrId(0), values(&["One", "Two"])), (AttrId(2), values(&["y"]))];
             assert_eq!(entry.into_values(&mut Allocations::new(&catalog)), expected);
         }

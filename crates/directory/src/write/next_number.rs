@@ -2,8 +2,8 @@
 //! defines.
 //!
 //! The writer replaces the value before it decides the request. Two requests therefore never get the same number, and
-//! the record contains the number itself. Numbers ascend: the next number is the one after the highest in use. At the
-//! end of the range, it is the lowest free number.
+//! the record contains the number itself. The next number is the one after the highest in use. If the highest number of
+//! the range is in use, it is the lowest free number.
 
 use std::ops::Bound;
 
@@ -28,10 +28,10 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// The value that is replaced by a number.
 const NEXT: &[u8] = b"{next}";
 
-/// The content of a request after `{next}` was replaced by numbers.
+/// A request whose `{next}` values were replaced by numbers.
 pub(crate) struct Numbered<'r> {
     content: Content<'r>,
-    /// Whether a number only stands in for the next one, which takes a long search.
+    /// Whether a number is only a placeholder, because finding the next free number takes a long search.
     pub(crate) stands_in: bool,
 }
 
@@ -54,9 +54,9 @@ impl Numbered<'_> {
     }
 }
 
-/// Replaces the values `{next}` of attributes for which a rule defines numbers. Returns `None` if there are none. At
-/// the end of a range, only `may_search` allows the search for a free number; otherwise the first of the range stands
-/// in.
+/// Replaces the values `{next}` of attributes for which a rule defines numbers. Returns `None` if the request has none.
+/// If the highest number of the range is in use, `may_search` permits the search for a free number. Without it, the
+/// first number of the range is the placeholder.
 ///
 /// # Errors
 /// constraintViolation if no number is free; busy while an index is being built.
@@ -112,7 +112,7 @@ pub(crate) fn number<'r>(
 struct Chosen<'a> {
     state: TreeState<'a>,
     dn: &'a str,
-    /// Numbers chosen so far, by the place of their rule.
+    /// Numbers chosen so far, each with the place of its rule in the setting.
     numbers: Vec<(usize, i64)>,
     may_search: bool,
     stands_in: bool,
@@ -123,7 +123,8 @@ impl<'a> Chosen<'a> {
         Chosen { state, dn, numbers: Vec::new(), may_search, stands_in: false }
     }
 
-    /// Returns the first rule for an attribute that has `{next}` among its values, with the rule's place.
+    /// Returns the rule that defines the numbers of an attribute, with the rule's place in the setting. Returns `None`
+    /// without a rule, or if no value is `{next}`.
     fn rule(&self, description: &str, values: Values<'_>) -> Option<(usize, &'a NextNumberRule)> {
         if !values.iter().any(|value| value == NEXT) {
             return None;
@@ -175,7 +176,7 @@ fn indexes(state: TreeState<'_>, rule: &NextNumberRule) -> Result<Vec<AttrId>> {
     Ok(bases)
 }
 
-/// Returns the number after the highest that an attribute of the rule's types has; `None` at the end of the range.
+/// Returns the number after the highest one in use by the rule's attribute types; `None` at the end of the range.
 fn after_highest(state: TreeState<'_>, rule: &NextNumberRule) -> Result<Option<i64>> {
     let (from, to) = rule.range;
     let mut highest = None;
@@ -193,7 +194,7 @@ fn after_highest(state: TreeState<'_>, rule: &NextNumberRule) -> Result<Option<i
     })
 }
 
-/// Returns the lowest number of a rule that no attribute of its types has.
+/// Returns the lowest number of a rule's range that is not in use by the rule's attribute types.
 fn lowest_free(state: TreeState<'_>, rule: &NextNumberRule) -> Result<i64> {
     let (from, to) = rule.range;
     let bases = indexes(state, rule)?;
@@ -222,8 +223,8 @@ fn lowest_free(state: TreeState<'_>, rule: &NextNumberRule) -> Result<i64> {
     }
 }
 
-/// Returns the first number from `number` on that an index does not contain, at most one more than `to`. Stops after
-/// [`NEXT_NUMBERS_EXAMINED_MAX`] keys.
+/// Returns the first number, starting at `number`, that an index does not contain. Returns `to + 1` if all numbers up
+/// to `to` are in use. Stops after [`NEXT_NUMBERS_EXAMINED_MAX`] keys.
 fn after_used(
     state: TreeState<'_>,
     (base, to): (AttrId, i64),

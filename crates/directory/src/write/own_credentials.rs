@@ -1,7 +1,7 @@
-//! Changes of the requester's own credentials: a secret for time-based codes, and application passwords.
+//! Changes of the requester's own credentials: the secret for time-based codes, and application passwords.
 //!
-//! The session has checked that the user has recently proved their own password, with a code if one is required
-//! (`server/src/session/own_credentials.rs`). The policy must allow the change: `pandoPwdSelfService`.
+//! The session has already checked that the user recently proved their password, with a code if one is required
+//! (`server/src/session/own_credentials.rs`). The password policy must allow the change (`pandoPwdSelfService`).
 
 use ldap::{GeneratedApplication, OwnCredentials, ResultCode};
 use schema::AttributeDescription;
@@ -24,7 +24,7 @@ type Result<T> = std::result::Result<T, OperationError>;
 
 const MICROS_PER_DAY: i64 = 86_400 * 1_000_000;
 
-/// Decides a request of a client; `None` if nothing changes.
+/// Decides a client's request. Returns `None` if nothing changes.
 pub(crate) fn decide(deciding: Deciding<'_>, request: &OwnCredentials<'_>) -> Result<Option<Record>> {
     change(deciding, |account, entry| {
         let catalog = deciding.state.catalog;
@@ -54,7 +54,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &OwnCredentials<'_>) -> Re
     })
 }
 
-/// Decides the storing of a password that the server generated.
+/// Decides the storing of an application password that the server generated.
 pub(crate) fn add_application(
     deciding: Deciding<'_>,
     GeneratedApplication { name, stored, days }: &GeneratedApplication<'_>,
@@ -117,7 +117,8 @@ fn change(
     Ok(Some(deciding.record(allocations, Change::Modify(modify))))
 }
 
-/// Stores a secret. The code proves that the user's device has the secret, and cannot be used again.
+/// Stores the secret for time-based codes. The code proves that the user's device has the secret, and cannot be used
+/// again.
 fn set_codes(
     account: &Account,
     entry: &mut WorkingEntry<'_>,
@@ -147,7 +148,7 @@ fn options_of(name: &str) -> Result<Box<str>> {
     })
 }
 
-/// Returns the attribute description of an application's attribute.
+/// Returns the description of an attribute of one application, which its `options` name.
 fn of_application(catalog: &Catalog, attribute: &str, options: &str) -> Result<AttributeDescription> {
     Ok(AttributeDescription { options: options.into(), ..description(catalog, attribute)? })
 }

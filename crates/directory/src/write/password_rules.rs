@@ -1,13 +1,13 @@
-//! Checks new passwords against the policy of their entry, and records the change (draft-behera-ldap-password-policy
-//! section 8.2).
+//! Checks of new passwords against the policy of their entry, and the attributes that record a change of the password
+//! (draft-behera-ldap-password-policy section 8.2).
 //!
 //! The rules for quality and history apply to every requester, including the administrator: a policy must also cover
 //! passwords that a help desk or an identity manager sets. The rules for age, the old password and the right to change
 //! apply only to the user.
 //!
-//! The hash pool verifies former passwords before the decision, because that is slow. The result is valid only for the
-//! stored forms that were verified: if another change has come between, the request is refused with busy. A password
-//! that was sent hashed cannot be verified and is compared by its octets.
+//! The hash pool compares the new password with the stored forms of former ones before the decision, because the
+//! comparison is slow. If another change has added a stored form since, the request is refused with busy. A new
+//! password that was sent hashed is compared by its octets.
 
 use ldap::{PolicyError, ResultCode};
 use schema::AttributeDescription;
@@ -39,7 +39,7 @@ type Result<T> = std::result::Result<T, OperationError>;
 pub(crate) struct OwnPasswordChange<'p> {
     /// Passwords before the change.
     pub(crate) before: &'p [Vec<u8>],
-    /// Whether the request names a present password.
+    /// Whether the request names one of the present passwords.
     pub(crate) with_old: bool,
     /// Whether the request only adds passwords.
     pub(crate) only_adds: bool,
@@ -82,7 +82,7 @@ pub(crate) fn changed(
     if policy.in_history > 0 && !new.is_empty() {
         check_history(deciding, &history, before, &new)?;
     }
-    // The oldest value is dropped first, even if the clock was set back.
+    // Sort, so that the oldest value is dropped first even if the clock was set back.
     history.sort_by_key(|value| time_in_history(value));
     let last = history.last().and_then(|value| time_in_history(value));
     let gone_at = last.map_or(now, |last| now.max(last.saturating_add(1)));
@@ -100,7 +100,8 @@ pub(crate) fn changed(
     }
     for name in [FAILURE_TIME, GRACE_USE_TIME, LAST_SUCCESS, LOCKED_TIME] {
         let known = description(catalog, name)?;
-        // The user has proved access to the mail address, so a lock by wrong passwords of others ends.
+        // After a reset by mail, a lock by wrong passwords ends, because the user has proved access to the mail
+        // address.
         let keeps_lock = is_own && !by_mail;
         if !(name == LOCKED_TIME && (keeps_lock || entry.has_touched(known.type_id))) {
             entry.clear(&known)?;
@@ -109,8 +110,8 @@ pub(crate) fn changed(
     Ok(())
 }
 
-/// Removes values of userPassword with options. Values that permit no bind are always removed. Application passwords
-/// are removed by a reset that does not set them itself, because others may know them.
+/// Removes values of userPassword with options. Values that permit no bind are always removed. A reset also removes
+/// application passwords, because others may know them, unless it sets them itself.
 fn remove_other_passwords(entry: &mut WorkingEntry<'_>, catalog: &Catalog, is_reset: bool) -> Result<()> {
     let password = description(catalog, USER_PASSWORD)?;
     for other in entry.attributes_of_type(password.type_id) {
@@ -132,8 +133,8 @@ fn remove_other_passwords(entry: &mut WorkingEntry<'_>, catalog: &Catalog, is_re
     Ok(())
 }
 
-/// Checks that new passwords differ from former ones (draft section 8.2.6). A password that was sent hashed can only be
-/// compared by its octets; pwdCheckQuality determines whether it is accepted at all.
+/// Checks that new passwords differ from former ones (draft section 8.2.6). A password that was sent hashed is compared
+/// by its octets only; pwdCheckQuality determines whether the server accepts one at all.
 fn check_history(
     deciding: &Deciding<'_>,
     history: &[Vec<u8>],
@@ -159,7 +160,7 @@ fn check_history(
     Ok(())
 }
 
-/// Returns the clear password of a stored form; `None` if it was sent hashed.
+/// Returns the clear password of a stored form; `None` if the client sent the password hashed.
 fn clear_text<'a>(deciding: &'a Deciding<'_>, stored: &'a [u8]) -> Option<&'a [u8]> {
     match deciding.stamp.hashed_passwords.iter().find(|(_, form)| form == stored) {
         Some((clear, _)) => Some(clear),
@@ -168,7 +169,7 @@ fn clear_text<'a>(deciding: &'a Deciding<'_>, stored: &'a [u8]) -> Option<&'a [u
     }
 }
 
-/// Removes the SCRAM keys of the old password, and adds those of the new one if a policy requires keys.
+/// Replaces the SCRAM keys of the old password by the computed keys of the new one, if there are any.
 fn change_scram_keys(
     deciding: &Deciding<'_>,
     entry: &mut WorkingEntry<'_>,
@@ -189,7 +190,7 @@ fn change_scram_keys(
     Ok(())
 }
 
-/// Returns the computed keys of the passwords that are stored now.
+/// Returns the computed keys of these stored passwords.
 fn new_scram_keys<'a>(
     deciding: &'a Deciding<'_>,
     passwords: &'a [Vec<u8>],
@@ -204,7 +205,7 @@ fn new_scram_keys<'a>(
 }
 
 /// Clears the failures of an account when a request removes its lock, as OpenLDAP does. Otherwise the failures would
-/// lock it again.
+/// lock the account again.
 pub(crate) fn unlocked(entry: &mut WorkingEntry<'_>, catalog: &Catalog) -> Result<()> {
     let locked = description(catalog, LOCKED_TIME)?;
     if entry.has_touched(locked.type_id) && entry.value_count(&locked)? == 0 {
@@ -213,7 +214,8 @@ pub(crate) fn unlocked(entry: &mut WorkingEntry<'_>, catalog: &Catalog) -> Resul
     Ok(())
 }
 
-/// Checks the password of an added entry, and records it. `parent` is the entry's superior.
+/// Checks the password of an added entry against its policy, and sets the attributes that record it. `parent` is the
+/// entry's superior.
 pub(crate) fn added(deciding: &Deciding<'_>, entry: &mut NewEntry<'_>, parent: EntryId) -> Result<()> {
     let Deciding { state, .. } = *deciding;
     let catalog = state.catalog;
@@ -243,7 +245,7 @@ pub(crate) fn added(deciding: &Deciding<'_>, entry: &mut NewEntry<'_>, parent: E
     Ok(())
 }
 
-/// Checks the application passwords of an entry, if a change adds some (`docs/how-to/password-policies.md`).
+/// Checks the application passwords of an entry to which a change adds some (`docs/how-to/password-policies.md`).
 pub(crate) fn check_app_passwords(
     deciding: &Deciding<'_>,
     entry: &mut WorkingEntry<'_>,
@@ -283,7 +285,7 @@ pub(crate) fn passwords(entry: &mut WorkingEntry<'_>, catalog: &Catalog) -> Resu
     entry.values(&description(catalog, USER_PASSWORD)?)
 }
 
-/// Checks the quality of new passwords, and that there is only one (draft section 8).
+/// Checks the quality of new passwords, and that the entry has only one password (draft section 8).
 fn check_new(
     deciding: &Deciding<'_>,
     policy: &PasswordPolicy,
@@ -310,7 +312,7 @@ fn check_new(
     Ok(())
 }
 
-/// Checks the rules of an entry that becomes a policy, which must not contradict each other.
+/// Checks that the rules of an entry that becomes a password policy do not contradict each other.
 pub(crate) fn check_policy_entry(
     catalog: &Catalog,
     class_set: &ClassSet,

@@ -1,8 +1,8 @@
-//! Changes of the recorded state of a password by administrators of passwords: the Password Policy State extended
-//! operation (1.3.6.1.4.1.26027.1.6.1).
+//! The Password Policy State extended operation (1.3.6.1.4.1.26027.1.6.1), by which administrators of passwords change
+//! the recorded state of a password.
 //!
-//! The operations of a request are applied in their order; if one is refused, all are. They change the entry like a
-//! modify, including modifiersName and entryCSN.
+//! A request contains several operations, which are applied in their order. If one of them is refused, none has an
+//! effect. They change the entry like a modify, including modifiersName and entryCSN.
 
 use ldap::state_operation as kind;
 use ldap::{ResultCode, StateOperation, StateRequest};
@@ -41,7 +41,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &StateRequest<'_>) -> Resu
     }
     let mut entry = WorkingEntry::of(state, managed.id)?;
     let now = deciding.now();
-    // Queries in the same request report the resulting state.
+    // Only changes are made here: queries in the same request report the resulting state.
     for operation in request.operations.iter().filter(|operation| kind::is_change(operation.kind)) {
         carry_out(deciding, &managed, &mut entry, operation, now)?;
     }
@@ -57,7 +57,8 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &StateRequest<'_>) -> Resu
     Ok(Some(deciding.record(allocations, Change::Modify(modify))))
 }
 
-/// Returns true if an operation restricts binds also without a policy, or clears or reads state.
+/// Returns true if an operation has an effect without a password policy: it restricts binds, or it clears or reads
+/// state.
 fn holds_without_policy(of_kind: u32) -> bool {
     !kind::is_change(of_kind)
         || matches!(
@@ -148,7 +149,7 @@ fn carry_out(
     }
 }
 
-/// Removes a permanent lock that an administrator set, or a lock caused by wrong passwords.
+/// Removes a lock: a permanent one if `for_good` is true, otherwise one caused by wrong passwords.
 fn unlock(deciding: Deciding<'_>, entry: &mut WorkingEntry<'_>, for_good: bool) -> Result<()> {
     let known = description(deciding.state.catalog, LOCKED_TIME)?;
     if entry.values(&known)?.iter().all(|value| value.starts_with(b"0000") == for_good) {
@@ -180,7 +181,7 @@ fn lock_at_most(
     Ok(())
 }
 
-/// Returns the latest times, up to the limit.
+/// Returns the latest of these times, up to the limit.
 fn bounded(mut times: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     times.sort_unstable();
     times.dedup();
@@ -201,7 +202,7 @@ fn truth(operation: &StateOperation<&[u8]>) -> Result<bool> {
     }
 }
 
-/// Returns the only time in an operation; without a value, the current time.
+/// Returns the only time in an operation, or the current time if the operation has no value.
 fn one_time(operation: &StateOperation<&[u8]>, now: i64) -> Result<Vec<Vec<u8>>> {
     if operation.values.len() > 1 {
         return Err(refused(operation, "one time"));

@@ -1,13 +1,13 @@
-//! Passwords in add and modify requests: finding clear ones, and their stored forms.
+//! Passwords in add and modify requests: the clear passwords, and their stored forms.
 //!
 //! A clear userPassword never reaches a record. Hashing is deliberately slow and must not run on the writer. The server
-//! therefore calls [`clear_passwords`] first, hashes on its pool, and passes the pairs in the [`Stamp`]. A value that
-//! is already hashed is stored unchanged (see [`crate::password::is_hashed`]).
+//! therefore calls [`clear_passwords`] first, hashes the result on its pool, and passes pairs of a clear password and
+//! its stored form in the [`Stamp`]. A value that is already hashed is stored unchanged (see
+//! [`crate::password::is_hashed`]).
 //!
-//! A modify can delete a value of userPassword by its stored form or by the clear password. Clients do the latter when
-//! they change a password by deleting the old value and adding the new one. The stored form of a clear password is also
-//! found before the decision ([`deleted_passwords`]). If another change intervenes, the value no longer exists and the
-//! modify is refused.
+//! A modify can delete a value of userPassword by its stored form or by the clear password. Clients use the clear
+//! password when they delete the old value and add the new one. The server finds the stored form of a deleted password
+//! before the decision, too ([`deleted_passwords`]). If another change removes this form first, the modify is refused.
 
 use std::sync::Arc;
 
@@ -31,13 +31,14 @@ use crate::snapshot::Snapshot;
 use crate::tree::{Found, TreeState};
 use crate::write::deciding::Deciding;
 
-/// Returns the values of an add or modify request that must be hashed before it is decided, in their order.
+/// Returns the clear passwords of an add or modify request, in their order. They must be hashed before the request is
+/// decided.
 pub fn clear_passwords<'a>(request: &Request<'a>, snapshot: &Snapshot) -> Vec<&'a [u8]> {
     let state = snapshot.state();
     clear_values(request, &state.catalog.schema)
 }
 
-/// Returns true if a request contains a value of userPassword, clear or hashed.
+/// Returns true if a request contains a value of userPassword, clear or hashed. Compare requests count, too.
 pub fn has_password(request: &Request<'_>, snapshot: &Snapshot) -> bool {
     let schema = &snapshot.state().catalog.schema;
     let is_password = |description: &str| {
@@ -55,8 +56,7 @@ pub fn has_password(request: &Request<'_>, snapshot: &Snapshot) -> bool {
     }
 }
 
-/// Returns true if a modify request sets its entry's own password. A user whose password was reset has to do this
-/// before anything else.
+/// Returns true if a modify request sets its entry's own password, which a user must do first after a reset.
 pub fn sets_password(request: &Request<'_>, snapshot: &Snapshot) -> bool {
     let schema = &snapshot.state().catalog.schema;
     let is_own = |description: &str| {
@@ -72,12 +72,12 @@ pub fn sets_password(request: &Request<'_>, snapshot: &Snapshot) -> bool {
     })
 }
 
-/// Rules for the new passwords of a request.
+/// Rules that new passwords of a request must satisfy before the request is decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewPasswordRules {
     /// Storage scheme.
     pub scheme: StorageScheme,
-    /// Stored forms that no new password may match: present and former passwords of the entry.
+    /// Stored forms of the entry's present and former passwords, which no new password may match.
     pub former: Vec<Vec<u8>>,
     /// Whether to check that the new passwords are not on the server's lists of weak passwords.
     pub checks_lists: bool,
@@ -85,8 +85,8 @@ pub struct NewPasswordRules {
     pub keys: SaslKeyRules,
 }
 
-/// Returns the rules for the new passwords of an add or modify request, which the caller checks before the request is
-/// decided. If the request will be refused, returns the rules of the settings.
+/// Returns the rules for the new passwords of an add or modify request. If the request will be refused anyway, returns
+/// the rules of the settings.
 ///
 /// # Errors
 /// The store failed.
@@ -152,7 +152,7 @@ fn policy_of_new(
     state: TreeState<'_>,
     add: &AddRequest<'_>,
 ) -> Result<Option<Arc<PasswordPolicy>>, OperationError> {
-    // The request may use any name of the attribute; its policy applies to the password.
+    // The request may use any name of the policy attribute.
     let known = accounts::description(state.catalog, POLICY_SUBENTRY)?;
     let is_it = |given: &PartialAttribute<'_>| {
         state.catalog.schema.parse_description(given.description).is_ok_and(|given| given == known)
@@ -187,24 +187,24 @@ fn clear_in<'a>(
     schema: &Schema,
 ) -> impl Iterator<Item = &'a [u8]> + use<'a> {
     let is_password = schema.parse_description(attribute.description).is_ok_and(|description| {
-        // Values with other options are never stored, so they need not be hashed.
+        // Values with unusable options are never stored, so they need not be hashed.
         let kind = PasswordKind::of(&description.options);
         is_user_password(schema, description.type_id) && kind != PasswordKind::Unusable
     });
     attribute.values.iter().filter(move |value| is_password && !is_hashed(value))
 }
 
-/// A clear password that a modify request deletes, with the stored passwords that it may match.
+/// A clear password that a modify request deletes, with the stored passwords of the entry.
 #[derive(Debug, PartialEq, Eq)]
 pub struct DeletedPassword<'a> {
     /// The password in the request.
     pub clear: &'a [u8],
-    /// The entry's passwords, which the caller tries in this order with [`crate::password::verify`].
+    /// The entry's passwords in their order. One of them may match `clear` ([`crate::password::verify`]).
     pub stored: Vec<Vec<u8>>,
 }
 
-/// Returns the clear passwords that a modify request deletes by value, unless the entry has a value in exactly that
-/// form. Empty if the request will be refused anyway.
+/// Returns the clear passwords that a modify request deletes by value. Omits those that equal a value of the entry
+/// octet for octet. Returns none if the request will be refused anyway.
 ///
 /// # Errors
 /// The store failed.
@@ -227,12 +227,12 @@ pub fn deleted_passwords<'a>(
     Ok(unknown.map(|clear| DeletedPassword { clear, stored: stored.clone() }).collect())
 }
 
-/// The user of an entry whose old password a request contains.
+/// The user whose old password a request contains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PasswordOwner {
     /// The user.
     pub requester: Requester,
-    /// Recorded state of the password, if a policy or a restriction applies.
+    /// Recorded state of the password, if a policy or a restriction applies to it.
     pub account: Option<Box<Account>>,
 }
 
@@ -267,8 +267,8 @@ fn changed_entry(
     Ok(may_change(state, id, password.id, context)?.is_some().then_some(id))
 }
 
-/// Checks whether the requester may change the password of an entry. Returns `None` if not; otherwise, whether the
-/// requester may learn that the entry exists.
+/// Returns `None` if the requester may not change the password of an entry. Otherwise returns whether the requester may
+/// learn that the entry exists.
 fn may_change(
     state: TreeState<'_>,
     id: EntryId,
@@ -284,8 +284,8 @@ fn may_change(
 }
 
 /// Returns the DN of the user with this name (RFC 4513 section 5.2.1.8, `u:`), if the requester may change the user's
-/// password. Returns `None` for a name without a user, for a name with two users, and for a user whose password the
-/// requester may not change. The response must not reveal which of these is the case.
+/// password. Returns `None` if no user or two users have the name, or if the requester may not change the password. The
+/// response must not reveal which of these is the case.
 ///
 /// # Errors
 /// The store failed.
@@ -308,8 +308,8 @@ pub fn named_user(
     found().map_err(Outcome::from)
 }
 
-/// Returns the stored value that a modify request deletes: the stored form of a clear password, if one was found,
-/// otherwise the value itself.
+/// Returns the stored value that a modify request deletes by `value`: the stored form that a clear password matches,
+/// otherwise `value` itself.
 pub(crate) fn deleted_form<'v>(stamp: &'v Stamp, value: &'v [u8]) -> &'v [u8] {
     let matched = stamp.matched_passwords.iter().find(|(clear, _)| clear == value);
     matched.map_or(value, |(_, stored)| stored)
@@ -318,8 +318,8 @@ pub(crate) fn deleted_form<'v>(stamp: &'v Stamp, value: &'v [u8]) -> &'v [u8] {
 /// Returns the stored form of a value of userPassword.
 ///
 /// # Errors
-/// constraintViolation for a hashed value with a cost that only the administrator may impose; unavailable if the value
-/// was not hashed before, because the setting has changed meanwhile.
+/// constraintViolation for a hashed value with a cost that only the administrator may impose. unavailable if a clear
+/// value was not hashed before the decision, because a setting has changed meanwhile.
 pub(crate) fn stored_form(deciding: &Deciding<'_>, value: &[u8]) -> Result<Vec<u8>, OperationError> {
     let Deciding { state, stamp, context, .. } = *deciding;
     let scheme = state.settings.general.password_scheme;

@@ -1,4 +1,4 @@
-//! Changes under access rules: the entries that the requester may change, and the errors for other entries.
+//! Access checks of changes: the entries that the requester may change, and the errors for all other entries.
 
 use ldap::ResultCode;
 
@@ -13,14 +13,14 @@ use crate::tree::target::{Target, entry_dn};
 type Result<T> = std::result::Result<T, OperationError>;
 
 /// Returns the effective rights of a requester that may try to add, delete, rename or move entries. Must be called
-/// before the entry is looked up.
+/// before the entry is looked up, so that the error of other requesters reveals nothing about it.
 pub(crate) fn tree_writer(state: TreeState<'_>, context: &RequestContext<'_>) -> Result<EffectiveRights> {
     let rights = EffectiveRights::of(state, context)?;
     rights.check_write_tree()?;
     Ok(rights)
 }
 
-/// Returns the entry to change, if the requester may see it and has this right to it.
+/// Returns the entry to change, if the requester may see it and has `right` to it.
 pub(crate) fn target(
     state: TreeState<'_>,
     rights: &EffectiveRights,
@@ -38,9 +38,8 @@ pub(crate) fn target(
     }
 }
 
-/// Returns the error for a name that another entry has. A requester that may add entries there will learn that the
-/// entry exists, but nothing else is revealed: if the requester may not see the entry, the diagnostic text contains the
-/// name as spelled in the request.
+/// Returns the error for a new name that an entry already has. A requester that may add entries learns from it that the
+/// entry exists. If the requester may not see the entry, the diagnostic text contains only the name in the request.
 pub(crate) fn taken(
     state: TreeState<'_>,
     rights: &EffectiveRights,
@@ -52,8 +51,8 @@ pub(crate) fn taken(
     Ok(OperationError::refused(ResultCode::ENTRY_ALREADY_EXISTS, diagnostic))
 }
 
-/// Checks that the requester may add an entry below `parent`, even if the entry already exists. `nearest` is the
-/// nearest existing entry at or above the place. `parent` is `None` if the parent does not exist.
+/// Checks that the requester may add an entry below `parent`. The entry itself may exist already. `parent` is `None` if
+/// the parent does not exist. `nearest` is the nearest existing superior.
 pub(crate) fn check_new(
     state: TreeState<'_>,
     rights: &EffectiveRights,

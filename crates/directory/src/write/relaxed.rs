@@ -1,9 +1,9 @@
-//! Relax rules control (draft-zeilenga-ldap-relax): clients may set operational attributes and change the structural
-//! class, for migrations and repairs.
+//! Relax rules control (draft-zeilenga-ldap-relax): for migrations and repairs, clients may set operational attributes
+//! and change the structural class.
 //!
-//! An add may set entryUUID, which later changes may not: clients that follow changes identify an entry by it. Add and
-//! modify may set the creator, the modifier and both times. The result must be one that the server could have produced:
-//! times in order and not in the future, and no entryUUID twice.
+//! An add may set entryUUID. A modify may not, because clients that follow changes identify an entry by it. Add and
+//! modify may set the creator, the modifier and both times. The server must have been able to produce the result: times
+//! are in order and not in the future, and each entryUUID is unique.
 //!
 //! A change copied from another server may also set the state of passwords, and times of that server's clock.
 
@@ -33,7 +33,7 @@ const MODIFY_TIMESTAMP: &str = "modifyTimestamp";
 /// Attributes that a client may set, in addition to entryUUID.
 pub(crate) const GIVEN: [&str; 4] = ["creatorsName", CREATE_TIMESTAMP, "modifiersName", MODIFY_TIMESTAMP];
 
-/// Checks that the requester may use the control, if the request has it.
+/// Checks that the requester may use the relax rules control, if the request has it.
 ///
 /// # Errors
 /// insufficientAccessRights.
@@ -45,7 +45,7 @@ pub(crate) fn check_use(controls: &RequestControls, rights: &EffectiveRights) ->
     Err(OperationError::refused(ResultCode::INSUFFICIENT_ACCESS_RIGHTS, text))
 }
 
-/// Checks that a request may set values of this attribute.
+/// Checks that a request may set values of this attribute, which may need the relax rules control.
 ///
 /// # Errors
 /// constraintViolation for an attribute that only the server sets.
@@ -75,7 +75,7 @@ pub(crate) fn check_attribute(
 /// Sets the operational attributes of a new entry that the request does not set.
 ///
 /// # Errors
-/// The values that the request sets are not possible.
+/// The values that the request sets are not possible, such as a time in the future.
 pub(crate) fn stamp_new(deciding: &Deciding<'_>, entry: &mut NewEntry<'_>) -> Result<()> {
     let given_uuid = described(deciding, ENTRY_UUID).filter(|(_, description)| entry.has(description));
     if let Some((attribute_type, description)) = given_uuid {
@@ -94,7 +94,7 @@ pub(crate) fn stamp_new(deciding: &Deciding<'_>, entry: &mut NewEntry<'_>) -> Re
 /// Sets the operational attributes of a changed entry that the request does not set.
 ///
 /// # Errors
-/// The values that the request sets are not possible.
+/// The values that the request sets are not possible, such as a time in the future.
 pub(crate) fn stamp_changed(deciding: &Deciding<'_>, entry: &mut WorkingEntry<'_>) -> Result<()> {
     match deciding.controls.relaxes_rules() {
         true => stamp_relaxed(deciding, entry),
@@ -118,7 +118,7 @@ fn stamp_relaxed(deciding: &Deciding<'_>, entry: &mut WorkingEntry<'_>) -> Resul
         }
     }
     for (description, value) in deciding.change() {
-        // A copied change that does not set them leaves them unchanged, as they are on the other server.
+        // A copied change that does not set these attributes keeps their values, which are those of the other server.
         let name = deciding.state.catalog.schema.type_by_id(description.type_id).name();
         let is_given = entry.has_touched(description.type_id) || (is_copied && GIVEN.contains(&name));
         if !(is_given && entry.value_count(&description)? > 0) {
@@ -128,7 +128,7 @@ fn stamp_relaxed(deciding: &Deciding<'_>, entry: &mut WorkingEntry<'_>) -> Resul
     check_times(deciding, |description| Ok(entry.values(description)?.into_iter().next()))
 }
 
-/// Checks that a change of the classes, which may change the structural class, does not change the kind of the entry.
+/// Checks that a change of the classes does not change the kind of the entry. It may change the structural class.
 ///
 /// # Errors
 /// objectClassModsProhibited for an entry that becomes, or is no longer, an alias, a referral or a subentry.
@@ -146,7 +146,7 @@ fn described<'a>(deciding: &Deciding<'a>, name: &str) -> Option<(&'a AttributeTy
     Some((attribute_type, AttributeDescription::of(attribute_type.id)))
 }
 
-/// Checks that no entry has this entryUUID.
+/// Checks that entryUUID has an index, and that no entry has this entryUUID.
 fn check_new_uuid(
     deciding: &Deciding<'_>,
     attribute_type: &AttributeType,
@@ -163,8 +163,8 @@ fn check_new_uuid(
     check_unindexed(state, def, uuid)
 }
 
-/// Checks that no entry has this entryUUID. Checks nothing if entryUUID has no index, because clients cannot set one
-/// then.
+/// Checks that no entry has this entryUUID. Checks nothing if entryUUID has no index, because clients cannot set an
+/// entryUUID without it.
 ///
 /// # Errors
 /// constraintViolation.

@@ -1,24 +1,24 @@
 //! Checks that an entry conforms to its object classes (RFC 4512 sections 2.4 and 3.3).
 //!
-//! Every operation that changes an entry checks its final state. The rules:
+//! Every operation that changes an entry checks the entry's final state by these rules:
 //!
-//! - Every class is defined. Otherwise the result is invalidAttributeSyntax, as in slapd: objectIdentifierMatch cannot
-//!   compare it.
-//! - There is at least one structural class, and the structural classes form one chain of superclasses. Instead there
-//!   may be an auxiliary class that the schema marks as able to stand alone. An abstract class counts only as the
-//!   superclass of another.
-//! - All attributes that the classes require are present, and all present attributes are allowed. Options do not
-//!   matter; a subtype is neither required nor allowed by its supertype. `extensibleObject` allows every user attribute
-//!   (section 4.3), and operational attributes need no permission.
-//! - Single-valued attributes have one value, counted for each set of options.
-//! - The active DIT content rule of the structural class holds (RFC 4512 section 4.1.6): it lists the auxiliary classes
-//!   that an entry may have, and requires, allows and precludes attributes.
+//! - Every class is defined. An undefined class causes invalidAttributeSyntax, as in slapd, because
+//!   objectIdentifierMatch cannot compare it.
+//! - An entry has at least one structural class, and its structural classes form one chain of superclasses. An
+//!   auxiliary class that the schema marks as able to stand alone may replace the structural class. An abstract class
+//!   counts only as the superclass of another class.
+//! - All attributes that the classes require are present, and the classes allow all present attributes. Options do not
+//!   matter. A class that requires or allows a type does not thereby require or allow its subtypes. `extensibleObject`
+//!   allows every user attribute (section 4.3). Operational attributes need no permission.
+//! - A single-valued attribute has one value for each set of options.
+//! - The entry obeys the active DIT content rule of its structural class (RFC 4512 section 4.1.6). The rule lists the
+//!   auxiliary classes that an entry may have, and requires, allows and precludes attributes.
 //! - Collective attributes are stored only in collective attribute subentries (RFC 3671 section 2.1). Readers merge
 //!   them into other entries: see `tree/collective.rs`.
 //!
-//! Clients need not send superclasses. They count as present, match filters, and are not stored (RFC 4512 section 3.3
-//! allows this as long as clients cannot notice). Obsolete definitions have the same effect as others: OBSOLETE is only
-//! a note for administrators.
+//! Clients need not send superclasses. Superclasses count as present, match filters, and are not stored (RFC 4512
+//! section 3.3 allows this as long as clients cannot notice). Obsolete definitions have the same effect as others:
+//! OBSOLETE is only a note for administrators.
 
 use std::borrow::Cow;
 
@@ -40,7 +40,7 @@ const SUGGESTION_COUNT_MAX: usize = 4;
 
 /// An attribute that an entry has.
 pub(crate) struct Present<'e> {
-    /// Attribute description: type and options.
+    /// Type and options of the attribute.
     pub(crate) description: Cow<'e, AttributeDescription>,
     /// Number of values, at least 1.
     pub(crate) value_count: usize,
@@ -63,7 +63,7 @@ pub(crate) fn is_allowed(schema: &Schema, class_set: &ClassSet, attribute_type: 
             .is_some_and(|rule| allows(rule, attribute_type.id))
 }
 
-/// Returns the type of objectClass.
+/// Returns the type id of objectClass.
 ///
 /// # Errors
 /// The schema does not define it.
@@ -75,8 +75,8 @@ pub(crate) fn object_class_type(schema: &Schema) -> Result<TypeId> {
 /// Returns the class set for values of objectClass.
 ///
 /// # Errors
-/// objectClassViolation if there are none, or if the classes contradict each other; invalidAttributeSyntax for a class
-/// that is not defined.
+/// objectClassViolation if there are no values, or if the classes contradict each other; invalidAttributeSyntax for a
+/// class that is not defined.
 pub(crate) fn read_classes<'v>(schema: &Schema, values: impl Iterator<Item = &'v [u8]>) -> Result<ClassSet> {
     let mut classes = Vec::new();
     for (place, value) in values.enumerate() {
@@ -124,8 +124,8 @@ fn check_classes(schema: &Schema, class_set: &ClassSet) -> Result<()> {
     }
 }
 
-/// Checks that no class of an imported entry makes it dynamic (RFC 2589), because its client would not know the new
-/// expiry time.
+/// Checks that an imported entry is not dynamic (RFC 2589). The server would have to choose a new expiry time, which
+/// the client that refreshes the entry would not know.
 ///
 /// # Errors
 /// unwillingToPerform.
@@ -169,7 +169,8 @@ pub(crate) fn check_attributes(schema: &Schema, class_set: &ClassSet, present: &
     check_all_attributes(schema, class_set, present, &mut Err)
 }
 
-/// Like [`check_attributes`], but passes every refusal to `refuse`, which returns the one that ends the check, if any.
+/// Like [`check_attributes`], but passes every error to `refuse`, which returns an error to end the check, or `None` to
+/// continue.
 pub(crate) fn check_all_attributes(
     schema: &Schema,
     class_set: &ClassSet,

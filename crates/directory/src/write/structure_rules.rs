@@ -1,8 +1,9 @@
 //! Checks of name forms and DIT structure rules for the record that an operation decided.
 //!
-//! After an add, a rename, a move, or a change of the structural class or of administrativeRole, the entry must have a
-//! permitted name at a permitted place. Other changes of an entry that is older than the rules succeed. If the change
-//! replaces the governing rule of the entry, the entries below it whose governing rules change are checked too.
+//! The rules are checked after an add, a rename, a move, or a change of the structural class or of administrativeRole.
+//! The entry must then have a permitted name at a permitted place. Other changes are not checked, so they succeed for
+//! entries that violate the rules. If the governing rule of the entry changes, the entries below it whose governing
+//! rules change are checked too.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -26,7 +27,7 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Checks the record of an operation.
 ///
 /// # Errors
-/// namingViolation for a name or a place that no rule permits; objectClassViolation if a modify causes this;
+/// namingViolation for a name or a place that no rule permits, or objectClassViolation if the operation is a modify;
 /// adminLimitExceeded if too many entries would have to be checked.
 #[inline]
 pub(crate) fn check(deciding: Deciding<'_>, record: &Record) -> Result<()> {
@@ -98,7 +99,7 @@ fn refusal(state: TreeState<'_>, misplaced: Misplaced, code: ResultCode) -> Oper
     OperationError::refused(code, misplaced.describe(&state.catalog.schema))
 }
 
-/// Returns the class set with this number, which may be allocated by the record.
+/// Returns the class set with this number, which the record may allocate.
 fn class_set<'a>(catalog: &'a Catalog, record: &Record, id: ClassSetId) -> Cow<'a, ClassSet> {
     let Some(new) = record.class_sets.iter().find(|allocation| allocation.id == id) else {
         return Cow::Borrowed(catalog.class_set(id));
@@ -108,7 +109,7 @@ fn class_set<'a>(catalog: &'a Catalog, record: &Record, id: ClassSetId) -> Cow<'
     Cow::Owned(ClassSet::of(new.oids.iter().filter_map(class).collect(), schema))
 }
 
-/// Returns the data for structure rules of an entry that a record adds below `superior`.
+/// Returns the properties of an added entry that structure rules examine, as if it were below `superior`.
 fn placed_new(state: TreeState<'_>, record: &Record, add: &Add, superior: EntryId) -> Result<Placed> {
     let class = class_set(state.catalog, record, add.class_set).structural;
     let schema = &*state.catalog.schema;
@@ -120,8 +121,8 @@ fn placed_new(state: TreeState<'_>, record: &Record, add: &Add, superior: EntryI
     Ok(Placed::of(schema, (class, add.flags), &add.rdn, is_point))
 }
 
-/// Checks the entries below an entry whose governing rule changes. Entries that violate the rules already before the
-/// change are not checked.
+/// Checks the entries below `top`, whose governing rule changes. Does not check entries that violate the rules already
+/// before the change.
 fn check_below(
     state: TreeState<'_>,
     top: EntryId,
@@ -160,7 +161,8 @@ fn check_below(
     Ok(())
 }
 
-/// Check of a deleted tree that is restored: its entries, each after its superior.
+/// Checks structure rules for a deleted tree that is restored. Its entries are given one by one, each after its
+/// superior.
 pub(crate) struct Returning {
     /// Governing rule of the entry below which the tree is restored.
     superior: GoverningRule,
@@ -177,7 +179,7 @@ impl Returning {
         Ok(Some(Returning { superior: governing_rule(state, parent)?, rules: HashMap::new() }))
     }
 
-    /// Checks the next entry of the tree, which `record` adds. `superior` was its superior in the deleted tree.
+    /// Checks the next entry of the tree, which `record` adds. In the deleted tree, it was below `superior`.
     ///
     /// # Errors
     /// namingViolation.

@@ -1,8 +1,8 @@
 //! Tombstones of deleted entries: how records create, restore and remove them.
 //!
-//! A tombstone is created from the rows that its delete removes. During replay on later rows, a tombstone that already
-//! exists stays unchanged, because only the first application saw the whole entry. A tombstone that no longer exists is
-//! created again from the remaining rows, and the same record as before removes it again.
+//! A tombstone is created from the rows that its delete removes. Replay may repeat a delete on later rows. A tombstone
+//! that exists then stays unchanged, because only the first application saw the whole entry. A tombstone that no longer
+//! exists is created again from the remaining rows. The same record as before removes it later.
 
 use std::collections::HashSet;
 use std::ops::{Bound, ControlFlow};
@@ -27,24 +27,24 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Name of the attribute with the entry's UUID (RFC 4530).
 const ENTRY_UUID: &str = "entryUUID";
 
-/// Octets of a tombstone in addition to its values.
+/// Octets of a tombstone without its values.
 const FIXED_SIZE: usize = 512;
 
-/// Maximum number of octets of a tombstone for each entry that names the deleted one.
+/// Maximum number of octets that each entry with a link to the deleted one adds to a tombstone.
 const SOURCE_SIZE: usize = 10;
 
-/// A delete that keeps tombstones.
+/// A delete that creates tombstones.
 #[derive(Clone, Copy)]
 pub(super) struct Kept<'r> {
     /// Position of the delete.
     pub(super) position: u64,
     /// Record of the delete.
     pub(super) record: &'r Record,
-    /// Link attributes whose values are removed.
+    /// Link attributes whose values vanish with the entries that they name.
     pub(super) vanishing: &'r [AttrId],
 }
 
-/// Returns the approximate size of the tombstone that an entry would have, in octets.
+/// Returns the approximate size in octets of the tombstone that an entry would have.
 pub(super) fn size(state: TreeState<'_>, id: EntryId) -> Result<usize> {
     let Some(row) = state.read.get(ENTRIES, &id_key(id))?.and_then(EntryRow::decode) else { return Ok(0) };
     let mut bytes = FIXED_SIZE;
@@ -79,8 +79,8 @@ pub(super) fn keep(
     Ok(())
 }
 
-/// Returns the tombstone for an entry. Returns `None` during replay, if the entry no longer exists or has been restored
-/// since.
+/// Builds the tombstone of an entry. Returns `None` if, during replay, the entry no longer exists or was restored after
+/// the delete.
 fn made(
     read: &Read,
     catalog: &Catalog,
@@ -169,7 +169,7 @@ fn remove(batch: &mut Batch<'_>, place: TombstonePlace, uuid: &[u8; 16]) -> Resu
     Ok(())
 }
 
-/// Removes all tombstones up to this one.
+/// Removes all tombstones up to `last`, inclusive.
 pub(super) fn purge(batch: &mut Batch<'_>, last: TombstonePlace) -> Result<()> {
     let mut places = Vec::new();
     let key = last.key();
@@ -183,8 +183,8 @@ pub(super) fn purge(batch: &mut Batch<'_>, last: TombstonePlace) -> Result<()> {
     places.into_iter().try_for_each(|(place, uuid)| remove(batch, place, &uuid))
 }
 
-/// Returns an entry as it is added again. Drops links to entries that no longer exist, unless these are restored
-/// `together` with it. Text that now names an entry becomes a link.
+/// Returns the add that restores an entry. Drops links to entries that no longer exist, unless they are restored
+/// `together` with this one. Text that now names an entry becomes a link.
 pub(super) fn into_add(
     batch: &Batch<'_>,
     catalog: &Catalog,
@@ -193,7 +193,7 @@ pub(super) fn into_add(
 ) -> Result<Add> {
     let mut values = Vec::with_capacity(tombstone.values.len());
     for (attribute, mut all) in tombstone.values {
-        // The values may have been converted to links since.
+        // The attribute's values may have been converted to links since the delete.
         let attribute = catalog.current_number(attribute);
         let def = catalog.attribute(attribute);
         if def.is_link {
@@ -215,7 +215,7 @@ pub(super) fn into_add(
         }
     }
     let Tombstone { parent, rdn, dn, class_set, flags, mut ends, .. } = tombstone;
-    // Text that now names an entry has become a link.
+    // The text of a value with an end time may now name an entry, too.
     for value in ends.iter_mut().flat_map(|change| &mut change.values) {
         if let Value::Bytes(text) = value {
             *value = linked(batch, catalog, std::mem::take(text))?;
@@ -224,7 +224,7 @@ pub(super) fn into_add(
     Ok(Add { id, parent, rdn, dn, class_set, flags, values, ends })
 }
 
-/// Returns the value of a link attribute for a text: a link if the text now names an entry.
+/// Returns a value of a link attribute: a link if the text names an entry now, otherwise the text.
 pub(super) fn linked(batch: &Batch<'_>, catalog: &Catalog, text: Vec<u8>) -> Result<Value> {
     if let Some(name) = name_in(&catalog.schema, &text)
         && !text.is_empty()

@@ -1,7 +1,7 @@
-//! Undelete: restores a deleted entry, with the entries below it that were deleted with it.
+//! Undelete: restores a deleted entry, with the entries below it that the same delete removed.
 //!
-//! Entries keep their ids, so values that name them and were kept as links name the same entries. The entry returns
-//! below its former superior, which may have moved meanwhile, or below another one.
+//! Restored entries keep their ids, so links that were kept still name the same entries. The entry returns below its
+//! former superior, which may have moved meanwhile, or below the superior that the request names.
 
 use std::collections::HashMap;
 
@@ -29,7 +29,7 @@ use crate::write::{permitted, structure_rules, tombstones, value_rules};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Decides a request to restore an entry. Also returns the answer to send after the record is committed.
+/// Decides a request to restore an entry. Also returns the answer, which is sent after the commit.
 pub(crate) fn decide(
     deciding: Deciding<'_>,
     request: &UndeleteRequest<'_>,
@@ -88,9 +88,9 @@ pub(crate) fn decide(
     Ok((deciding.record(allocations, Change::Undelete(undelete)), answer))
 }
 
-/// Checks the entries against name forms and structure rules, and their values against the rules of the settings. Each
-/// is checked as if it were added below the superior of the first entry. A value rule for a tree that is itself
-/// restored was obeyed in that tree, if the rule is older than the delete.
+/// Checks name forms, structure rules and value rules for the entries of a restored tree. Each entry is checked as if
+/// it were added below the superior of the top entry. A value rule for a base inside the tree needs no check: the tree
+/// obeyed it before the delete, if the rule is older.
 fn check_rules(
     deciding: Deciding<'_>,
     (position, parent): (u64, EntryId),
@@ -120,7 +120,7 @@ fn damaged(id: EntryId) -> OperationError {
     damaged_row("deleted", id)
 }
 
-/// Returns the tombstones of one delete that still exist, without their values.
+/// Returns the remaining tombstones of one delete, without the values of their entries.
 fn deleted_together(state: TreeState<'_>, position: u64) -> Result<HashMap<EntryId, Tombstone>> {
     let mut together = HashMap::new();
     for row in state.read.scan_below(DELETED, &delete_prefix(position)) {
@@ -132,7 +132,7 @@ fn deleted_together(state: TreeState<'_>, position: u64) -> Result<HashMap<Entry
     Ok(together)
 }
 
-/// Returns an entry and the entries below it, each after its superior; and the number of levels.
+/// Returns `top` and the entries below it, each after its superior. Also returns their number of levels.
 fn with_all_below(top: EntryId, together: &HashMap<EntryId, Tombstone>) -> (Vec<EntryId>, usize) {
     let mut children: HashMap<EntryId, Vec<EntryId>> = HashMap::new();
     for (id, tombstone) in together {
@@ -173,8 +173,8 @@ fn own_superior(state: TreeState<'_>, top: &Tombstone) -> Result<EntryId> {
     Ok(top.parent)
 }
 
-/// Returns the entry that the request names as superior. If the requester may not see it, the error reveals neither its
-/// kind nor its existence.
+/// Returns the entry that the request names as new superior. If the requester may not see it, the error reveals neither
+/// its kind nor its existence.
 fn other_superior(
     state: TreeState<'_>,
     rights: &EffectiveRights,
@@ -206,7 +206,8 @@ fn depth(state: TreeState<'_>, id: EntryId) -> Result<usize> {
     Ok(depth)
 }
 
-/// Returns the last tombstone to remove now, because it is older than the setting allows; `None` if there is none.
+/// Returns the last tombstone that can be removed now, because it and all tombstones before it are older than the
+/// setting allows. Examines a limited number of tombstones. Returns `None` if the oldest one must stay.
 pub(crate) fn expired(state: TreeState<'_>, now_micros: u64) -> Result<Option<TombstonePlace>> {
     let mut last = None;
     for row in state.read.scan_below(DELETED, &[KIND_ENTRY]).take(TOMBSTONES_PURGED_MAX) {

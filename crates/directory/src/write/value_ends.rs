@@ -2,11 +2,11 @@
 //!
 //! A client sets the end time of values with an option. For example, an add of `member;x-until-20270101000000Z` makes
 //! its values members until that time, whether or not they were members before. `x-until-never` removes an end time.
-//! The option is never stored: the value is an ordinary one, and its end time has a row of its own. The end time stays
-//! until the value is removed. A replace keeps the end times of the values that it keeps.
+//! The option is never stored: the end time has a row of its own, and the value is an ordinary one. The end time stays
+//! until the value is removed. If a replace keeps a value, it keeps the value's end time.
 //!
-//! When the writer's clock has passed an end time, the writer removes the value with an ordinary record. The position
-//! of this record in the log is the end of the value.
+//! When the writer's clock has passed an end time, the writer removes the value with an ordinary record. The value ends
+//! at this record's position in the log.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Bound;
@@ -39,8 +39,8 @@ pub use crate::model::value_end::name_with_end;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Removes the option for an end time from a description. Returns the end time in seconds since 1970, 0 for none, or
-/// `None` without the option.
+/// Splits the option for an end time from a description. Returns the end time in seconds since 1970, or 0 for none.
+/// Returns `None` without the option.
 ///
 /// # Errors
 /// constraintViolation if the end time is malformed or has passed, or if the values are not links.
@@ -85,15 +85,15 @@ fn without_end_option(
     Ok((AttributeDescription { options, ..description }, Some(until)))
 }
 
-/// End times that a change sets. A request names up to a million values, so each is found by its key.
+/// End times that a change sets. A request can name a million values, so they are found by their keys.
 #[derive(Debug, Default)]
 pub(crate) struct ValueEnds {
     given: HashMap<AttributeDescription, EndsByKey>,
-    /// Attributes of which the change first removed all values.
+    /// Attributes all of whose values the change removed first.
     cleared: HashSet<AttributeDescription>,
 }
 
-/// Values of one attribute by their keys, each with its end time, in a fixed order for the record.
+/// Values of one attribute by their keys, each with its end time. The order is fixed, because a record contains them.
 type EndsByKey = BTreeMap<Vec<u8>, (Value, u64)>;
 
 impl ValueEnds {
@@ -109,7 +109,7 @@ impl ValueEnds {
     /// Sets the end time of values of a new entry.
     ///
     /// # Errors
-    /// adminLimitExceeded for too many.
+    /// adminLimitExceeded if too many values have an end time.
     pub(crate) fn give_new(
         &mut self,
         description: &AttributeDescription,
@@ -123,7 +123,7 @@ impl ValueEnds {
         check_count(self.count())
     }
 
-    /// Sets the end time of values of an existing entry, replacing their present ones.
+    /// Sets the end time of values of an existing entry, replacing the end times that the values have.
     ///
     /// # Errors
     /// attributeOrValueExists if a value already has this end time, unless `is_lenient`.
@@ -196,11 +196,11 @@ impl ValueEnds {
         }
     }
 
-    /// Keeps only end times that differ from the stored ones and whose values the entry has after the change. Adds the
-    /// end times of values that a replace keeps.
+    /// Completes the end times. Keeps only those that differ from the stored ones and whose values the entry has after
+    /// the change. Adds the end times of values that a replace keeps.
     ///
     /// # Errors
-    /// adminLimitExceeded for too many.
+    /// adminLimitExceeded if too many values have an end time.
     pub(crate) fn settle(
         &mut self,
         state: TreeState<'_>,
@@ -223,7 +223,7 @@ impl ValueEnds {
             }
         }
         for (description, given) in self.given.iter_mut().filter(|(_, given)| !given.is_empty()) {
-            // Replacing an attribute first removes the end times of its values.
+            // A replace of the attribute first removes the stored end times of its values.
             let keeps_stored = entry.keeps_rows(description)?;
             let mut settled = EndsByKey::new();
             for (key, (value, until)) in std::mem::take(given) {
@@ -262,7 +262,7 @@ impl ValueEnds {
     }
 }
 
-/// Checks the number of values of an entry that have an end time.
+/// Checks that an entry may have this number of values with an end time.
 ///
 /// # Errors
 /// adminLimitExceeded.
@@ -305,7 +305,7 @@ fn keyed(state: TreeState<'_>, attribute: AttrId, value: Value) -> KeyedValue {
     KeyedValue { key, value }
 }
 
-/// Values of one attribute of an entry whose end times have passed.
+/// Values of one attribute of one entry whose end times have passed.
 #[derive(Debug)]
 pub(crate) struct Ended {
     source: EntryId,
@@ -321,8 +321,8 @@ pub fn is_one_ended(state: TreeState<'_>, now_micros: u64) -> Result<bool> {
     Ok(ended(state, now_micros, 1)?.is_some())
 }
 
-/// Returns values of one attribute of an entry whose end times have passed, those with the earliest end time, at most
-/// `values_max`.
+/// Returns values whose end times have passed, at most `values_max`: those of one attribute of one entry, starting with
+/// the earliest end time.
 ///
 /// # Errors
 /// The store failed.
@@ -339,7 +339,7 @@ pub(crate) fn ended(state: TreeState<'_>, now_micros: u64, values_max: usize) ->
         let of = split_time_key(key).and_then(|(until, key)| Some((until, EndKey::of(key)?)));
         let (until, of) = of.ok_or_else(|| damaged_row("due", EntryId::ROOT))?;
         if of_value(state.read, (of.source, of.attribute), of.value)? != until {
-            // The row has no value. `check` reports it.
+            // This row of `due` belongs to no value with an end time. `check` reports it.
             continue;
         }
         let ended = found.get_or_insert_with(|| Ended {
@@ -355,8 +355,8 @@ pub(crate) fn ended(state: TreeState<'_>, now_micros: u64, values_max: usize) ->
     Ok(found)
 }
 
-/// Decides the removal of values whose end times have passed. If no other values of a required attribute are left, the
-/// empty DN replaces them, as when the last member is deleted.
+/// Decides the removal of values whose end times have passed. If a required attribute has no other values, it receives
+/// the empty DN instead, as when a deleted entry is the last member.
 ///
 /// # Errors
 /// The store failed.

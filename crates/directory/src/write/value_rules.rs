@@ -1,8 +1,8 @@
 //! Checks of value rules of the settings for the record that an operation decided.
 //!
-//! These checks are the last ones: access, schema and place have been checked before, so a refusal reveals nothing to a
-//! requester that may not make the change. They run on the writer and see the earlier operations of the batch. Two
-//! concurrent changes therefore cannot both pass a rule that they violate together, neither on one server nor in a
+//! Value rules are checked last, after access, schema and place. A refusal therefore reveals nothing to a requester
+//! that may not make the change. The checks run on the writer and see the earlier operations of the batch. Two
+//! concurrent changes that violate a rule only together therefore cannot both succeed, neither on one server nor in a
 //! cluster.
 
 mod changed;
@@ -25,7 +25,7 @@ pub(super) use changed::Changed;
 /// Checks the record of an operation against the rules.
 ///
 /// # Errors
-/// constraintViolation for a value that violates a rule; other codes if a rule cannot be evaluated.
+/// constraintViolation for a value that violates a rule; another code if a rule cannot be evaluated.
 #[inline]
 pub(crate) fn check(deciding: Deciding<'_>, record: &Record) -> Result<(), OperationError> {
     match has_rules(deciding.state.catalog) {
@@ -51,8 +51,8 @@ fn check_rules(deciding: Deciding<'_>, record: &Record) -> Result<(), OperationE
     }
 }
 
-/// Returns the attribute without options of a type, whose index a rule reads; `None` if no entry has ever had it.
-/// `setting` is used in the error.
+/// Returns the attribute without options of a type, if its index is complete, for a rule of `setting`. Returns `None`
+/// if no entry has ever had an attribute of the type.
 ///
 /// # Errors
 /// busy while the index is being built.

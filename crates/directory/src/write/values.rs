@@ -1,5 +1,5 @@
-//! Changes of the values of ordinary attributes. Values are stored in the entry row; large ones have a row of `values`;
-//! if there are many, each has one.
+//! Changes of the values of ordinary attributes. A value is stored in the entry row. A large value has a row of
+//! `values`. If an attribute has many values, each of them has a row of `values`.
 
 use store::Batch;
 
@@ -15,7 +15,7 @@ use crate::{index, links};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Applies a change to the values of one attribute: to its rows, indexes and counters.
+/// Applies a change to the values of one attribute: to rows, indexes and counters.
 pub(crate) fn change(
     batch: &mut Batch<'_>,
     changed: &mut ChangedEntry<'_>,
@@ -30,14 +30,14 @@ pub(crate) fn change(
     }
 }
 
-/// State of an ordinary attribute's values during a change.
+/// An ordinary attribute's values during a change.
 struct OrdinaryValues<'v, 'b, 'c> {
     batch: &'v mut Batch<'b>,
     changed: &'v mut ChangedEntry<'c>,
     attribute: AttrId,
 }
 
-/// Stores a value for the entry row. A large value gets its own row; the result refers to it.
+/// Returns a value for the entry row. A large value gets its own row, to which the result refers.
 pub(crate) fn store_inline<'v>(
     batch: &mut Batch<'_>,
     id: EntryId,
@@ -173,7 +173,7 @@ impl OrdinaryValues<'_, '_, '_> {
         all(self.batch, self.changed.id, self.changed.entry, self.attribute)
     }
 
-    /// Returns the key of a value that has a row of its own.
+    /// Returns the key of the row that stores this value.
     fn table_key(&self, value: &[u8]) -> Vec<u8> {
         let catalog = self.changed.catalog;
         let normal = normal_value(&catalog.schema, catalog.attribute(self.attribute), value);
@@ -186,7 +186,7 @@ impl OrdinaryValues<'_, '_, '_> {
     }
 }
 
-/// Encodes these values for the entry row; `None` if there are none.
+/// Encodes an attribute with these values for the entry row; `None` without values.
 fn inline(attribute: AttrId, values: &[InlineValue<'_>]) -> Option<EncodedAttribute> {
     (!values.is_empty()).then(|| EncodedAttribute::inline(attribute, values))
 }

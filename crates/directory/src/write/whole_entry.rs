@@ -1,8 +1,8 @@
-//! Writing and deleting of whole entries.
+//! Writes and deletes whole entries.
 //!
-//! An add and a delete know every attribute without comparing it with an old state. The row is therefore written in one
-//! step (or read as it is), and the index rows of all attributes are collected and sorted by page. Applying the changes
-//! value by value would be far slower.
+//! An add or a delete affects all attributes of an entry, so no old state has to be compared. The entry row is written
+//! or deleted in one step. The index rows of all attributes are collected and sorted by page. Changing them value by
+//! value would be far slower.
 
 use store::Batch;
 
@@ -48,7 +48,7 @@ pub(crate) fn put(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, add: 
         }
     }
     batch.put(ENTRIES, &id_key(add.id), &row.finish())?;
-    // The entry is new and ids are never reused, so no key contains the id yet.
+    // No key contains the id yet, because the entry is new and ids are never reused.
     for (part, key) in in_order(index_rows) {
         batch.insert_new_id(part.map(), &key, add.id.0)?;
     }
@@ -81,11 +81,11 @@ pub(crate) enum Removal {
     Done,
     /// There is no such entry.
     Missing,
-    /// During replay: the entry has been restored since, and nothing was removed.
+    /// During replay: the entry was restored after the delete, so nothing was removed.
     CameBack,
 }
 
-/// Deletes the attributes of an entry with their index rows. `position` is that of the record that deletes it.
+/// Deletes the attributes of an entry with their index rows. `position` is that of the delete in the log.
 pub(crate) fn remove(
     batch: &mut Batch<'_>,
     catalog: &Catalog,
@@ -148,7 +148,7 @@ fn remove_rows(
     change(batch, &mut changed, def.id, ValueChangeKind::Replace, &[])
 }
 
-/// Returns index rows without duplicates, in the order of pages.
+/// Returns index rows without duplicates, in the order of store pages.
 fn in_order(mut rows: Vec<RowKey>) -> Vec<RowKey> {
     rows.sort_unstable();
     rows.dedup();

@@ -1,11 +1,10 @@
-//! The entry that an operation changes in memory: stored, added and removed values. An add builds a
-//! [`NewEntry`](crate::write::new_entry::NewEntry) instead.
+//! An existing entry that an operation changes in memory: its stored values, and the added and removed ones. An add
+//! builds a [`NewEntry`](crate::write::new_entry::NewEntry) instead.
 //!
-//! Attributes are loaded when a change first touches them. The values of large attributes are never loaded: for a link
-//! attribute, or one with one row per value, pending additions and removals are kept as an overlay over the rows.
-//! Adding one member to a group of ten million therefore costs two lookups. At the end [`WorkingEntry::changes`]
-//! returns the difference with the fewest values. An operation may add, delete and replace values in any order; only
-//! the final state counts.
+//! Attributes are loaded when a change first touches them. The values of a link attribute, or of another attribute with
+//! one row per value, are never loaded. Their additions and removals are kept apart from the rows. Adding one member to
+//! a group of ten million therefore costs two lookups. An operation may add, delete and replace values in any order. At
+//! the end, [`WorkingEntry::changes`] returns the smallest difference from the stored entry.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -30,7 +29,8 @@ use crate::write::schema_check::Present;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Initial capacity for touched attributes: one or two that a client changes, and those that every change updates.
+/// Initial capacity for touched attributes: one or two that the client changes, and those that the server always
+/// updates.
 const TYPICAL_TOUCHED_COUNT: usize = 6;
 
 /// An entry with the changes of an operation so far.
@@ -44,12 +44,12 @@ pub(crate) struct WorkingEntry<'a> {
 /// An attribute that the operation has read or changed.
 struct WorkingAttribute {
     description: AttributeDescription,
-    /// Number of the attribute; `None` if no entry has had it.
+    /// Number of the attribute; `None` if the catalog has no number for it yet.
     id: Option<AttrId>,
     before: Before,
-    /// Whether the rows of `Before::Rows` stay, except those in `removed`.
+    /// Whether the stored rows of `Before::Rows` still count, except those in `removed`.
     keeps_rows: bool,
-    /// Removed values among those of `Before::Rows`.
+    /// Values that were removed from those of `Before::Rows`.
     removed: ValueList,
     /// Values that were loaded or added.
     values: ValueList,
@@ -61,7 +61,7 @@ enum Before {
     Absent,
     /// All values, loaded from the entry row.
     Inline(Vec<Vec<u8>>),
-    /// Number of values, which have one row each.
+    /// Kind and number of the values' rows, one for each value.
     Rows(RowKind, usize),
 }
 
@@ -101,8 +101,8 @@ impl<'a> WorkingEntry<'a> {
         self.attribute_for_clearing(description).map(WorkingAttribute::clear)
     }
 
-    /// Sets an attribute that only the server sets to this single value. The value is not checked and has no key, so
-    /// the attribute must not be changed again afterwards.
+    /// Replaces the values of an attribute that only the server sets by a single value. The value is not checked and
+    /// has no key, so the attribute must not be changed afterwards.
     pub(crate) fn set_by_server(&mut self, description: &AttributeDescription, bytes: Vec<u8>) -> Result<()> {
         let attribute = self.attribute_for_clearing(description)?;
         attribute.clear();
@@ -136,7 +136,7 @@ impl<'a> WorkingEntry<'a> {
         self.attribute(description)?.contains(&state, id, key)
     }
 
-    /// Returns true if the stored values of an attribute stay, except those that were removed individually.
+    /// Returns true if the stored rows of an attribute still count, except individually removed ones.
     pub(crate) fn keeps_rows(&mut self, description: &AttributeDescription) -> Result<bool> {
         Ok(self.attribute(description)?.keeps_rows)
     }
@@ -152,8 +152,8 @@ impl<'a> WorkingEntry<'a> {
         self.attribute(description)?.all(&state, id)
     }
 
-    /// Returns the descriptions of a type, with any options, of which the entry has values. They come from the entry
-    /// and from the changes, because the catalog does not contain a description that the changes add yet.
+    /// Returns the descriptions of this type, with any options, of which the entry now has values. They come from the
+    /// entry and its changes: the catalog does not yet contain new descriptions.
     pub(crate) fn attributes_of_type(&self, type_id: TypeId) -> Vec<AttributeDescription> {
         let catalog = self.state.catalog;
         let stored = self.row.attributes().filter(|row| self.touched.iter().all(|of| of.id != Some(row.id)));
@@ -163,12 +163,12 @@ impl<'a> WorkingEntry<'a> {
         all.filter(|description| description.type_id == type_id).cloned().collect()
     }
 
-    /// Returns true if a change has touched this attribute.
+    /// Returns true if the operation has read or changed this attribute.
     pub(crate) fn has_touched_attribute(&self, description: &AttributeDescription) -> bool {
         self.place(description).is_some()
     }
 
-    /// Returns true if a change has touched any attribute of this type.
+    /// Returns true if the operation has read or changed any attribute of this type.
     pub(crate) fn has_touched(&self, type_id: TypeId) -> bool {
         self.touched.iter().any(|attribute| attribute.description.type_id == type_id)
     }
@@ -200,7 +200,7 @@ impl<'a> WorkingEntry<'a> {
         self.touched.iter().any(WorkingAttribute::is_changed)
     }
 
-    /// Returns the differences from the stored entry, for a record.
+    /// Returns the differences from the stored entry as value changes for a record.
     pub(crate) fn changes(self, allocations: &mut Allocations<'_>) -> Vec<ValueChange> {
         let mut changes = Vec::with_capacity(2 * self.touched.len());
         for attribute in self.touched {
@@ -211,7 +211,7 @@ impl<'a> WorkingEntry<'a> {
             let id = allocations.attribute(&attribute.description);
             let change = |(kind, values)| ValueChange { attribute: id, kind, values };
             match attribute {
-                // The usual case: one value before and another one now.
+                // In the usual case, an attribute has one value before and one after.
                 WorkingAttribute { before: Before::Inline(before), values, .. }
                     if before.len() == 1 && values.len() == 1 =>
                 {
@@ -239,8 +239,7 @@ impl<'a> WorkingEntry<'a> {
         Ok(&mut self.touched[place])
     }
 
-    /// Like [`attribute`](Self::attribute), for an attribute whose values are removed next, so that their keys need not
-    /// be computed.
+    /// Like [`attribute`](Self::attribute), without the keys of the values, because the caller removes all values next.
     #[expect(clippy::indexing_slicing, reason = "a place that place() gave, or that was just filled")]
     fn attribute_for_clearing(
         &mut self,
@@ -296,8 +295,8 @@ impl<'a> WorkingEntry<'a> {
         })
     }
 
-    /// Returns the key of a stored value. If a value no longer has a normal form, its bytes are the key, as in `apply`.
-    /// Such a value is damaged, because the rules of a type never change while it has values.
+    /// Returns the key of a stored value. A value without a normal form is damaged, because the rules of a type never
+    /// change while it has values. The key of a damaged value is its bytes, as in `apply`.
     fn stored_key(&self, attribute_type: &AttributeType, bytes: &[u8]) -> Vec<u8> {
         normal_value(&self.state.catalog.schema, attribute_type, bytes).unwrap_or_else(|_| bytes.to_vec())
     }
@@ -342,7 +341,8 @@ impl WorkingAttribute {
         Ok(self.row_value(state, entry, key)?.is_some())
     }
 
-    /// Returns the value with this key among the rows; `None` if there is none or the values have no rows.
+    /// Returns the value with this key from the rows of values. Returns `None` if no row has the key, or if the
+    /// attribute has no rows of values.
     fn row_value(&self, state: &TreeState<'_>, entry: EntryId, key: &[u8]) -> Result<Option<Value>> {
         let (Before::Rows(kind, _), Some(id)) = (&self.before, self.id) else { return Ok(None) };
         let normal = match kind {
@@ -361,7 +361,7 @@ impl WorkingAttribute {
 
     fn insert(&mut self, value: KeyedValue) {
         if self.removed.find(&value.key) == Some(&value) {
-            // The value was removed before and is added again unchanged.
+            // The same value was removed before, so adding it only cancels the removal.
             self.removed.remove(&value.key);
             return;
         }
@@ -433,8 +433,8 @@ impl WorkingAttribute {
     }
 }
 
-/// Checks that an operation may concern one attribute more than `count`. Attributes are looked up one by one, and their
-/// numbers stay in the catalogue, so their number is bounded.
+/// Checks that an operation that concerns `count` attributes may concern another one. A limit is needed because
+/// attributes are looked up one by one, and the catalog keeps their numbers.
 ///
 /// # Errors
 /// adminLimitExceeded.
@@ -446,8 +446,8 @@ pub(crate) fn check_attribute_count(count: usize) -> Result<()> {
     Err(OperationError::refused(ResultCode::ADMIN_LIMIT_EXCEEDED, text))
 }
 
-/// Returns the differences between `before` and `now`: removals and additions, if removing values and appending others
-/// gives `now`; otherwise a replacement by all values.
+/// Returns the differences between `before` and `now`. They are removals and appended values, if these lead to `now` in
+/// the same order. Otherwise they are a replacement of all values.
 fn inline_differences(before: &[Vec<u8>], now: &[&Value]) -> Vec<(ValueChangeKind, Vec<Value>)> {
     let is_in = |values: &[&Value], bytes: &[u8]| values.iter().any(|value| value.as_bytes() == Some(bytes));
     let (kept, removed): (Vec<_>, Vec<_>) = before.iter().partition(|bytes| is_in(now, bytes));

@@ -2,10 +2,10 @@
 //! 8 that stores every time exactly.
 //!
 //! Locks by failures, pwdStartTime and pwdEndTime must take effect at the exact microsecond. pwdChangedTime and
-//! pwdLastSuccess are stored in whole seconds. Their consequences may take effect up to one second late, but never
-//! early.
+//! pwdLastSuccess are stored in whole seconds. Conditions that depend on them may become true up to one second late,
+//! but never early.
 //!
-//! A failure prints its seed; `PANDO_TEST_SEED=n` runs only that seed.
+//! A failure prints its seed; `PANDO_TEST_SEED=n` runs only seed n.
 
 use std::collections::BTreeMap;
 
@@ -48,12 +48,12 @@ fn accounts_behave_as_the_draft_specifies() {
 enum Holds {
     Yes,
     No,
-    /// Both results are acceptable: the time was reached, but no more than a second ago.
+    /// Both truth values are acceptable, because less than a second has passed since the time.
     Either,
 }
 
 impl Holds {
-    /// Returns the truth of a condition that becomes true after `end`.
+    /// Returns the truth of a condition that becomes true at `end`.
     fn after(end: Option<i64>, now: i64) -> Holds {
         match end {
             Some(end) if now >= end + SECOND => Holds::Yes,
@@ -73,7 +73,7 @@ impl From<bool> for Holds {
     }
 }
 
-/// Values of a policy, and the state of an account as the draft defines it.
+/// Rules of a policy, and the state of an account as the draft defines it.
 #[derive(Default)]
 struct Model {
     rules: BTreeMap<&'static str, i64>,
@@ -128,12 +128,12 @@ impl Model {
         self.rules.get(name).copied().unwrap_or(0)
     }
 
-    /// Returns the value of a rule that is a duration, in microseconds; `None` if the rule is off.
+    /// Returns a rule's duration in microseconds; `None` if the rule is off.
     fn time(&self, name: &str) -> Option<i64> {
         Some(self.rule(name) * SECOND).filter(|time| *time > 0)
     }
 
-    /// Section 7.1, pwdLockoutDuration. Without it a lock does not end.
+    /// Section 7.1, pwdLockoutDuration. Without this rule, a lock does not end.
     fn is_failure_locked(&self, now: i64) -> bool {
         let end = |since| self.time("pwdLockoutDuration").map(|time| since + time);
         self.locked.is_some_and(|since| end(since).is_none_or(|end| now < end))
@@ -163,7 +163,7 @@ impl Model {
         }
     }
 
-    /// Section 8.1.3. A lock that has passed ends the failures before it. Returns the delay of the response.
+    /// Section 8.1.3. A failure after a lock clears the failures before it. Returns the delay of the response.
     fn fail(&mut self, now: i64) -> i64 {
         if self.locked.take().is_some() {
             self.failures.clear();
@@ -175,7 +175,8 @@ impl Model {
         let is_over = self.rule("pwdLockout") == 1 && most > 0 && self.failures.len() as i64 >= most;
         if is_over {
             self.locked = Some(now);
-            // A lock ends all failures that caused it. If the clock was set back, later failures end immediately.
+            // A lock clears the failures that caused it, later. If the clock was set back, failures later than now are
+            // cleared immediately.
             self.failures.retain(|failure| *failure <= now);
         }
         self.delay()
@@ -207,7 +208,7 @@ impl Session<'_> {
         account
     }
 
-    /// Records the waiting events. This must not change the account's state.
+    /// Records the waiting events, which must not change the account's state.
     fn commit(&mut self, now: i64) {
         let before = self.account();
         let update = std::mem::take(&mut self.waiting);
@@ -275,7 +276,8 @@ fn run(seed: u64, directory: &mut TestDirectory, id: EntryId) {
                     model.failures.clear();
                     model.is_reset = model.rule("pwdMustChange") == 1 && !is_own;
                     if is_own {
-                        // The lock stays, but the failure with its exact microsecond is gone.
+                        // The lock stays, but only its whole second is known, because the failure with the exact time
+                        // was cleared.
                         model.locked = model.locked.map(|since| since / SECOND * SECOND + SECOND - 1);
                     } else {
                         (model.locked, model.is_disabled) = (None, false);
@@ -310,7 +312,7 @@ fn run(seed: u64, directory: &mut TestDirectory, id: EntryId) {
     }
 }
 
-/// Applies the policy, and sets a new password without changing anything else.
+/// Applies the model's policy to the account, and sets a new password.
 fn begin(session: &mut Session<'_>, administrator: &Requester, model: &Model, now: i64) {
     let mut values: Vec<(&str, String)> = Vec::new();
     for name in crate::model::password_policy::PasswordPolicy::attributes() {
@@ -340,7 +342,7 @@ fn begin(session: &mut Session<'_>, administrator: &Requester, model: &Model, no
     assert_eq!(session.modify(administrator, now, ADA, clean), Ok(()));
 }
 
-/// Advances the clock, stops it, sets it back, or moves it to a time at which the state changes.
+/// Returns the time of the next step: later, equal, earlier, or a time at which the state changes.
 fn next_time(rng: &mut Rng, model: &Model, now: i64) -> i64 {
     let ends = [
         model.locked.map(|since| since + model.rule("pwdLockoutDuration") * SECOND),
@@ -365,7 +367,7 @@ fn next_time(rng: &mut Rng, model: &Model, now: i64) -> i64 {
     }
 }
 
-/// Tries a wrong password. Returns the time of the attempt, which differs from those of other failures.
+/// Tries a wrong password. Returns the time of the attempt, which is distinct from those of other failures.
 fn wrong(session: &mut Session<'_>, model: &mut Model, now: i64) -> i64 {
     let account = session.account();
     let is_locked = account.is_locked(now);
@@ -378,7 +380,7 @@ fn wrong(session: &mut Session<'_>, model: &mut Model, now: i64) -> i64 {
     after.apply_attempts(false, &[now]);
     session.waiting.failures.push(now);
     let delay = model.fail(now);
-    // The delay includes the failure that locks the account.
+    // The delay counts the failure that locks the account.
     let failures = after.failure_count(now);
     assert_eq!(i64::from(after.delay(failures)), delay, "{after:?}");
     assert_eq!(after.is_failure_locked(now), model.is_failure_locked(now), "{after:?}");
@@ -396,7 +398,7 @@ fn right(session: &mut Session<'_>, model: &mut Model, now: i64) {
     let must_change = model.rule("pwdMustChange") == 1 && model.is_reset;
     assert_eq!(judged.must_change, must_change);
     let is_expired = account.is_expired(now);
-    // The password is still valid at its last microsecond.
+    // The password is still valid in its last microsecond.
     assert!(Holds::after(model.expires().map(|end| end + 1), now).allows(is_expired), "{account:?} at {now}");
     if !must_change && is_expired {
         let grace_end = model.expires().zip(model.time("pwdGraceExpire")).map(|(end, time)| end + time + 1);
@@ -445,7 +447,7 @@ fn right(session: &mut Session<'_>, model: &mut Model, now: i64) {
     }
 }
 
-/// Compares the recorded state with the state of the draft.
+/// Compares the recorded state with that of the model.
 fn check_state(session: &Session<'_>, model: &Model, now: i64) {
     let account = session.account();
     let locked = match model.is_disabled {

@@ -118,7 +118,7 @@ fn refuses_a_name_that_an_entry_or_a_referral_has() {
     assert_eq!(below.referrals, ["ldap://other/cn=a,cn=b,ou=there"]);
     let at = directory.add(there, &[("objectClass", &["device"]), ("cn", &["there"])]);
     assert_eq!((at.code, at.referrals), (Code::REFERRAL, vec!["ldap://other/ou=there".to_owned()]));
-    // With ManageDsaIT the referral is an ordinary entry, but the entries below it are still on another server.
+    // With ManageDsaIT the referral itself is an ordinary entry, but entries below it are still on another server.
     let manage = RequestControls { manage_dsa_it: true, ..RequestControls::default() };
     for (dn, code) in
         [(there, Code::ENTRY_ALREADY_EXISTS), ("cn=a,cn=there,dc=example,dc=com", Code::REFERRAL)]
@@ -172,7 +172,7 @@ fn checks_attributes_and_values() {
     check(&[("objectClass", &["device"])], Code::OBJECT_CLASS_VIOLATION, "neither is a subclass");
     check(&[("objectClass", &["posixAccount"])], Code::OBJECT_CLASS_VIOLATION, "posixAccount requires uid, ");
     assert_eq!(directory.read(dn), None);
-    // Refused requests have no effect; not even an entry id is allocated.
+    // Refused requests have no effect, so they allocate no entry id.
     assert_eq!(crate::catalog::last_entry_id(directory.snapshot.state().read).unwrap(), EntryId(4));
 }
 
@@ -254,7 +254,7 @@ fn stores_links_as_ids_and_names_without_an_entry_as_text() {
         Code::ATTRIBUTE_OR_VALUE_EXISTS,
         "member: value 2",
     );
-    // A UID makes a different value, even with the same DN (RFC 4517 section 3.3.21).
+    // An optional UID distinguishes values with the same DN (RFC 4517 section 3.3.21).
     let unique = ["cn=a,dc=example,dc=com", "cn=a,dc=example,dc=com#'01'B"];
     ok(directory.add(
         "cn=u,dc=example,dc=com",
@@ -289,7 +289,7 @@ fn stores_passwords_by_the_configured_scheme() {
 fn only_the_administrator_adds() {
     let mut directory = directory();
     directory.requester = Requester::Anonymous;
-    // The name is not resolved, so the error reveals nothing about entries.
+    // The DN is refused before it is resolved, so the error reveals nothing about entries.
     for dn in ["cn=a,dc=example,dc=com", SUFFIX, "cn=a,cn=there,dc=example,dc=com"] {
         refused(directory.add(dn, PERSON), Code::STRONGER_AUTH_REQUIRED, "bind first");
     }
@@ -310,7 +310,7 @@ fn refuses_entries_deeper_than_the_limit() {
     assert!(directory.read(&dn).is_some());
 }
 
-/// Clients choose options freely, and the catalogue keeps the number of each attribute with its options for ever.
+/// Clients choose options freely, and the catalog keeps the number of each attribute with its options forever.
 #[test]
 fn attributes_with_new_options_are_limited_by_request_and_in_total() {
     let mut directory = TestDirectory::with_suffix_entry();
@@ -347,7 +347,7 @@ fn attributes_with_new_options_are_limited_by_request_and_in_total() {
     }
 }
 
-/// Clients combine auxiliary classes freely, and the catalogue keeps the number of each set of classes for ever.
+/// Clients combine auxiliary classes freely, and the catalog keeps the number of each set of classes forever.
 #[test]
 fn new_sets_of_classes_are_limited_in_total() {
     const AUXILIARY: [&str; 7] =

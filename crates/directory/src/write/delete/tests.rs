@@ -66,8 +66,8 @@ fn links_to_a_deleted_entry_become_text_or_are_removed() {
     assert_eq!(entry.texts("manager"), Vec::<String>::new());
 }
 
-/// Regression test: a deleted person stayed in groups as text, and an entry added later with the same DN immediately
-/// became a member. The last member, which the group's class requires, stayed even with integrity on.
+/// Regression test: a deleted person stayed in groups as text. An entry added later with the same DN immediately became
+/// a member. The last member, which the group's class requires, stayed even with referential integrity.
 #[test]
 fn a_new_entry_of_a_deleted_dn_is_in_no_group() {
     let mut directory = TestDirectory::with_suffix_entry();
@@ -139,7 +139,7 @@ fn tree_delete_removes_all_entries_and_frees_their_names() {
     assert_eq!(members, [SUFFIX]);
     refused_at(directory.delete_tree(TOP), Code::NO_SUCH_OBJECT, SUFFIX, "does not exist");
     tree(&mut directory, 3);
-    // A leaf is a tree too. The suffix entry can be the top of a tree.
+    // A leaf can also be deleted as a tree, and the suffix entry can be its top.
     ok(directory.delete_tree("cn=2,ou=b,ou=top,dc=example,dc=com"));
     ok(directory.delete_tree(SUFFIX));
     assert!(directory.read(SUFFIX).is_none());

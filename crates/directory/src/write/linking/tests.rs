@@ -12,7 +12,7 @@ use crate::write::linking::{is_pending, notes, progress};
 
 const CLASS: &str = "objectclass ( 1.3.6.1.4.1.32473.2 NAME 'led' AUXILIARY MAY ( boss $ deputy ) )\n";
 
-/// Returns definitions of `boss`, with this extension, and of its subtype `deputy`.
+/// Returns the definition of `boss` with this extension, and that of its subtype `deputy`.
 fn schema(extension: &str) -> String {
     format!(
         "attributetype ( 1.3.6.1.4.1.32473.1 NAME 'boss' EQUALITY distinguishedNameMatch SYNTAX \
@@ -85,7 +85,7 @@ fn answers_stay_the_same_while_values_become_links() {
     proposal.schema.insert("own".to_owned(), schema(LINKED));
     let notes = notes(directory.snapshot.state(), &proposal).unwrap();
     assert_eq!(notes.len(), 1, "{notes:?}");
-    // p0 named itself before it was added, and exists now.
+    // The entry p0 named itself before it was added, and exists now.
     assert!(notes[0].starts_with("boss: 18 values of 9 entries become links in the background; 9 of them"));
 
     let filters = [
@@ -127,8 +127,8 @@ fn answers_stay_the_same_while_values_become_links() {
     check(&directory);
 }
 
-/// Regression test: in a cluster, the writer had a conversion that its group lacked and other nodes never received. It
-/// stayed in the batch when the next record, that of the change, had no room.
+/// Regression test: in a cluster, a conversion stayed in the writer's batch after the record of its change had no room
+/// in the group. Other nodes never received the conversion.
 #[test]
 fn a_conversion_and_its_change_have_room_together_or_not_at_all() {
     let mut directory = directory("");
@@ -156,7 +156,7 @@ fn a_conversion_and_its_change_have_room_together_or_not_at_all() {
     let both = both.unwrap();
     assert!(both.bytes > conversion.bytes, "{both:?} {conversion:?}");
     assert_eq!((conversion.count, both.count), (1, 2));
-    // Each record has an overhead, and the number of records is limited too.
+    // Each record has an overhead of 8 bytes here, and the number of records is limited, too.
     let room = |bytes: usize, count: usize| RecordRoom { bytes: both.bytes + bytes, count };
     assert_eq!(rename(room(15, 2), 8), (ResultCode::BUSY, Some(room(16, 2)), 0));
     assert_eq!(rename(room(16, 1), 8), (ResultCode::BUSY, Some(room(16, 2)), 0));
@@ -183,7 +183,8 @@ fn a_change_converts_its_entry_first() {
     assert_eq!(bosses(&mut directory, "d"), BTreeSet::from([name("a"), name("b")]));
     ok(directory.modify_dn(&name("c"), "cn=e", true, None));
     ok(directory.modify_dn(&name("a"), "cn=first", true, None));
-    // Links of converted entries follow the rename. The text of the others becomes a dangling link, as it was before.
+    // Links of converted entries follow the rename. The text of other entries becomes a dangling link, because the
+    // rename came before its conversion.
     assert!(bosses(&mut directory, "d").contains(&name("first")));
     assert!(bosses(&mut directory, "b").contains(&name("a")));
     check(&directory);
@@ -239,7 +240,7 @@ fn links_stay_links_while_entries_have_them() {
     ok(directory.modify(&name("a"), &[(Replace, "boss", &[&name("a")])]));
     ok(directory.modify_dn(&name("a"), "cn=b", true, None));
     assert_eq!(bosses(&mut directory, "b"), BTreeSet::from([name("a")]));
-    // Adding X-LINK again converts them again.
+    // The conversion starts again after X-LINK is added again.
     set(&mut directory, &schema(LINKED)).unwrap();
     finish(&mut directory);
     ok(directory.modify(&name("b"), &[(Replace, "boss", &[&name("b")])]));
@@ -270,7 +271,7 @@ fn definitions_that_cannot_be_links_are_refused() {
     directory.define_index("boss", "none");
     directory.finish_indexes();
 
-    // A rule that uses the attribute is accepted after the links that it needs exist.
+    // The rule needs links of the attribute, so it is refused until they exist.
     add(&mut directory, "a", &["a"]);
     let rule = "led: allow read to named by boss";
     let both = |directory: &mut TestDirectory| {
@@ -289,7 +290,7 @@ fn definitions_that_cannot_be_links_are_refused() {
     both(&mut directory).unwrap();
 }
 
-/// A copy of a shipped definition makes the type a link type.
+/// A site may copy a shipped definition and add X-LINK. Its type then becomes a link type.
 #[test]
 fn a_shipped_type_becomes_a_link() {
     let mut directory = TestDirectory::with_suffix_entry();
@@ -305,13 +306,13 @@ fn a_shipped_type_becomes_a_link() {
     ok(directory.modify_dn(&name("a"), "cn=b", true, None));
     assert_eq!(directory.read(&name("b")).unwrap().texts("documentAuthor"), [name("b")]);
     check(&directory);
-    // The server itself reads values of these types.
+    // The server itself reads values of this type, so it cannot become a link type.
     let alias = "attributetype ( 2.5.4.1 NAME 'aliasedObjectName' EQUALITY distinguishedNameMatch SYNTAX \
                  1.3.6.1.4.1.1466.115.121.1.12 SINGLE-VALUE X-LINK 'TRUE' )\n";
     assert!(set(&mut directory, alias).unwrap_err().contains("the server itself reads"));
 }
 
-/// In directories of earlier builds the extension had no effect.
+/// Earlier builds stored the extension, but ignored it. Its attributes stay plain values.
 #[test]
 fn an_extension_that_earlier_builds_ignored_stays_without_effect() {
     let mut directory = directory("");
@@ -333,7 +334,7 @@ fn an_extension_that_earlier_builds_ignored_stays_without_effect() {
     check(&directory);
 }
 
-/// A simple model: values by entry. A value is text, or an entry, whose renames it follows.
+/// A value of the model: text, or an entry, whose present name is the value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Named {
     Entry(usize),
@@ -345,7 +346,7 @@ struct Model {
     /// Names of entries; `None` for a deleted one.
     names: Vec<Option<String>>,
     values: BTreeMap<usize, BTreeSet<Named>>,
-    /// Whether the values of an entry are links.
+    /// Entries whose values are links.
     links: BTreeSet<usize>,
 }
 
@@ -373,7 +374,7 @@ impl Model {
         self.links.insert(id);
     }
 
-    /// Makes text of links name entries that exist now.
+    /// Converts text of links again, because entries may exist now that it names.
     fn settle(&mut self) {
         for id in self.links.clone() {
             if self.names[id].is_some() {
@@ -468,7 +469,7 @@ fn random_changes_while_values_become_links_agree_with_a_model() {
                 directory.snapshot.renew().unwrap();
             }
         }
-        // The writer converts entries in the order of their ids; the directory says which are converted.
+        // The writer chooses the order of conversion, so the model asks the directory which entries are converted.
         if begun {
             for id in model.alive() {
                 if !model.links.contains(&id)
@@ -488,7 +489,7 @@ fn random_changes_while_values_become_links_agree_with_a_model() {
     check(&directory);
 }
 
-/// Returns true if no plain values are left in an entry.
+/// Returns true if an entry has no plain values left.
 fn is_converted(directory: &mut TestDirectory, cn: &str) -> bool {
     let dn = name(cn);
     let state = directory.snapshot.state();

@@ -30,8 +30,8 @@ fn directory() -> TestDirectory {
     directory
 }
 
-/// Returns the value changes that a modify of [`ANN`] would record, except those of operational attributes; `None` for
-/// no record.
+/// Returns the value changes in the record of a modify of [`ANN`], except those of operational attributes. Returns
+/// `None` if the modify writes no record.
 fn recorded(
     directory: &mut TestDirectory,
     changes: Changes<'_>,
@@ -79,7 +79,7 @@ fn changes_apply_in_order_and_the_final_state_counts() {
     check(&[(Replace, "description", &["five"])], "description", &["five"]);
     check(&[(Replace, "description", &[])], "description", &[]);
     check(&[(Replace, "mail", &[])], "mail", &[]);
-    // Changes the case of a value, in both directions.
+    // Changes of a value's case, in both directions.
     check(
         &[(Delete, "description", &["two"]), (Add, "description", &["TWO"])],
         "description",
@@ -95,7 +95,7 @@ fn changes_apply_in_order_and_the_final_state_counts() {
     );
     check(&[(Increment, "uidNumber", &["41"])], "uidNumber", &["1041"]);
     check(&[(Increment, "gidNumber", &["-10"]), (Increment, "gidNumber", &["5"])], "gidNumber", &["-10"]);
-    // The class and its attributes change together.
+    // The class and the attributes that it allows change together.
     check(
         &[
             (Add, "labeledURI;x-b", &["http://a"]),
@@ -157,7 +157,7 @@ fn each_refusal_has_its_code_and_changes_nothing() {
     let mut directory = directory();
     let before = directory.read(ANN).unwrap();
     let mut check = |changes: Changes<'_>, code, text: &str| {
-        // A valid change precedes the refused one, so that a partly applied modify would be noticed.
+        // The request begins with a valid change, so that the test notices a modify that is applied in part.
         let changes = [&[(Add, "title", &["x"][..])], changes].concat();
         refused(directory.modify(ANN, &changes), code, text);
         assert_eq!(directory.read(ANN).unwrap(), before, "{changes:?}");
@@ -362,14 +362,14 @@ fn a_link_and_a_text_with_the_same_name_are_one_value() {
         "member",
     );
     refused(directory.modify(group, &[(Delete, "member", &[SUFFIX])]), Code::NO_SUCH_ATTRIBUTE, "member");
-    // After an entry with the name is added, the text is a link, and still the same value.
+    // After an entry with this name was added, the text is a link, but still the same value.
     ok(directory.add(nobody, &[("objectClass", &["device"])]));
     refused(
         directory.modify(group, &[(Add, "member", &[nobody])]),
         Code::ATTRIBUTE_OR_VALUE_EXISTS,
         "member",
     );
-    // After the entry is renamed, its new name is the value.
+    // After a rename of the entry, the value is its new name.
     ok(directory.modify_dn(nobody, "cn=Other", true, None));
     refused(directory.modify(group, &[(Delete, "member", &[nobody])]), Code::NO_SUCH_ATTRIBUTE, "member");
     ok(directory
@@ -429,7 +429,7 @@ fn a_permissive_modify_accepts_existing_additions_and_missing_deletions() {
         assert_eq!(crate::maintenance::check::check(&directory.snapshot).unwrap(), Vec::<String>::new());
     }
     let mut directory = directory();
-    // Other errors are still reported, and a wrong password does not count as deleted.
+    // With the permissive modify control, other errors are still reported, and deleting a wrong password fails.
     for (changes, code) in [
         (&[(Delete, "sn", &[][..])] as Changes<'_>, Code::OBJECT_CLASS_VIOLATION),
         (&[(Delete, "cn", &["Ann"])], Code::NOT_ALLOWED_ON_RDN),

@@ -182,7 +182,7 @@ fn refuses_a_move_that_exceeds_the_depth_limit() {
     let mut directory = TestDirectory::with_suffix_entry();
     let unit: [(&str, &[&str]); 1] = [("objectClass", &["organizationalUnit"])];
     let mut dn = SUFFIX.to_owned();
-    // Levels 2 to 200 below one top entry, and another top entry with a branch of 100 levels.
+    // Creates levels 2 to 200 below one top entry, and 100 levels below another.
     for level in 2..=200 {
         dn = format!("ou=l{level},{dn}");
         ok(directory.add(&dn, &unit));

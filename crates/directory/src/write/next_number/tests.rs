@@ -52,7 +52,7 @@ fn gets(directory: &mut TestDirectory, name: &str, unit: &str, expected: &str) {
 fn numbers_ascend_and_free_ones_are_taken_at_the_end() {
     let mut directory = directory(&["posix: uidNumber, gidNumber from 100 to 104"]);
     gets(&mut directory, "a", "people", "100");
-    // A number outside the range does not count. A number of the other attribute does.
+    // A used number outside the range does not count. One of the rule's other attribute does.
     assert_eq!(add(&mut directory, &dn("b", "people"), &["7"], &["102"]), Outcome::success());
     gets(&mut directory, "c", "people", "103");
     gets(&mut directory, "d", "people", "104");
@@ -105,7 +105,7 @@ fn the_base_selects_the_range_and_a_modify_gets_numbers_too() {
     let changes = [(Replace, "uidNumber", NEXT), (Delete, "gidNumber", &[][..]), (Add, "gidNumber", NEXT)];
     assert_eq!(directory.modify(&b, &changes), Outcome::success());
     assert_eq!(numbers(&mut directory, &b), [["502"], ["502"]]);
-    // The text is replaced only if a rule defines numbers for the attribute.
+    // In an attribute without a rule, `{next}` is ordinary text.
     let refused = directory.modify(&b, &[(Delete, "uidNumber", NEXT)]);
     assert_eq!(refused.code, Code::INVALID_ATTRIBUTE_SYNTAX);
     assert_eq!(directory.modify(&b, &[(Add, "description", NEXT)]), Outcome::success());
@@ -133,8 +133,8 @@ fn wrong_ranges_are_refused() {
     }
 }
 
-/// The search for a free number examines up to 100,000 of them on the writer, so it is only made for requesters that
-/// may make the change.
+/// The search for a free number examines up to 100,000 numbers on the writer. Therefore it is made only for requesters
+/// that may make the change.
 #[test]
 fn requesters_without_the_right_get_no_number() {
     let mut directory = directory(&["posix: uidNumber, gidNumber from 100 to 101"]);

@@ -1,4 +1,4 @@
-//! Tests of passwords with options: which are accepted, which permit a bind, and which are kept by a reset.
+//! Tests of passwords with options: which ones the server accepts, which permit a bind, and which a reset keeps.
 
 use ldap::ChangeOperation::{Add, Delete, Replace};
 use ldap::{Authentication, BindRequest, ResultCode as Code};
@@ -23,7 +23,7 @@ const OWN: &str = "{SSHA}own";
 const OF_APP: &str =
     "{SSHA512}AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
-/// Returns the attributes of an entry with this password.
+/// Returns the attributes of a person with this password.
 fn person(password: &str) -> [(&'static str, &[&str]); 3] {
     let password = std::slice::from_ref(match password {
         OWN => &OWN,
@@ -48,7 +48,7 @@ fn id_of(directory: &TestDirectory, dn: &str) -> EntryId {
     state.entry_of(&NormalName::of(&parse_dn(dn).unwrap(), &state.catalog.schema)).unwrap().unwrap()
 }
 
-/// Stores a value without checks, as older data may contain it.
+/// Stores a value without checks, as data from before the checks may contain it.
 fn store(directory: &mut TestDirectory, description: &str, value: &str) {
     let id = id_of(directory, ADA);
     let record = {
@@ -79,7 +79,7 @@ fn store(directory: &mut TestDirectory, description: &str, value: &str) {
     assert!(!directory.read(ADA).unwrap().texts(description).is_empty());
 }
 
-/// Returns the stored forms that permit a bind as the user.
+/// Returns the stored forms that permit a bind as the test's user.
 fn accepted_forms(directory: &TestDirectory) -> (Verification, Vec<String>) {
     let request = BindRequest { version: 3, name: ADA, authentication: Authentication::Simple(b"any") };
     let BindOutcome::Verify { verification, account, .. } = bind(&directory.snapshot, &request) else {
@@ -93,8 +93,8 @@ fn only(stored: &str) -> Verification {
     Verification::new(vec![stored.as_bytes().to_vec()], StorageScheme::default())
 }
 
-/// Regression test: every user could add `userPassword;x-anything` to their own entry. It permitted binds, and stayed
-/// when the password was reset.
+/// Regression test: every user could add `userPassword;x-anything` to their own entry. The value permitted binds, and
+/// stayed after a reset of the password.
 #[test]
 fn refuses_options_without_meaning() {
     let mut directory = directory(&[("pandoPwdAppPasswords", &["4"])]);
@@ -140,7 +140,7 @@ fn refuses_options_without_meaning() {
     assert_eq!(accepted_forms(&directory), (only(OWN), vec!["x-app-mail".to_owned()]));
 }
 
-/// Older data may contain such values.
+/// Data from before the checks may contain values with other options.
 #[test]
 fn older_values_with_other_options_permit_no_bind_and_are_removed_with_the_next_password() {
     const IDLE: [&str; 3] =
@@ -157,7 +157,7 @@ fn older_values_with_other_options_permit_no_bind_and_are_removed_with_the_next_
             store(&mut directory, idle, "{SSHA}idle");
         }
         assert_eq!(accepted_forms(&directory), (only(OWN), vec![]));
-        // Deleting only such a value does not count as a change of the password.
+        // Deleting only a value that permits no bind is not a change of the password.
         let changed = directory.read(ADA).unwrap().texts("pwdChangedTime");
         assert_eq!(directory.modify(ADA, &[(Delete, IDLE[0], &["{SSHA}idle"])]).code, Code::SUCCESS);
         assert_eq!(directory.read(ADA).unwrap().texts("pwdChangedTime"), changed);
@@ -206,16 +206,15 @@ fn a_reset_removes_application_passwords_and_a_change_keeps_them() {
     );
     try_with(&administrator, &[(Delete, "userPassword", &[])], false);
     try_with(&administrator, &[(Replace, "userPassword", &[])], false);
-    // The first password of an entry removes nothing.
+    // The first password of an entry removes no application passwords.
     try_with(&administrator, &[(Add, "userPassword", &["{SSHA}five"])], true);
-    // If the request itself sets application passwords, they are kept.
+    // A reset that itself sets application passwords keeps them.
     let both: &[(_, &str, &[&str])] =
         &[(Replace, "userPassword", &["{SSHA}six"]), (Replace, names[0], &[OF_APP])];
     try_with(&administrator, both, true);
 }
 
-/// Regression test: an add that named its policy by OID was checked against the lists of weak passwords of another
-/// policy.
+/// Regression test: if an add named its policy by OID, the lists of weak passwords of another policy applied.
 #[test]
 fn finds_the_policy_of_an_add_by_any_attribute_name() {
     let mut directory = directory(&[]);

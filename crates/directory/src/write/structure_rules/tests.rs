@@ -55,7 +55,8 @@ fn content_rules_govern_classes_and_attributes() {
     check(&mut directory, &[("objectClass", &["labeledURIObject"])], "does not list the auxiliary class");
     check(&mut directory, &[("facsimileTelephoneNumber", &["1"])], "precludes facsimileTelephoneNumber");
     refused(directory.add(&dn, &PERSON[..3]), Code::OBJECT_CLASS_VIOLATION, "requires mail");
-    // A listed class implies its superclass, and the rule allows attributes that the classes do not.
+    // An auxiliary class in the content rule implies its superclass. The rule also allows attributes that the classes
+    // do not allow.
     ok(directory.add(&dn, &person(&[("objectClass", &["eduThing", "eduBase"]), ("buildingName", &["b"])])));
     let fails = [
         (Add, "pager", &["1"][..], "precludes pager"),
@@ -66,10 +67,10 @@ fn content_rules_govern_classes_and_attributes() {
         refused(directory.modify(&dn, &[(operation, name, values)]), Code::OBJECT_CLASS_VIOLATION, text);
     }
     ok(directory.modify(&dn, &[(Replace, "mail", &["z@y"])]));
-    // Content rules of superclasses do not apply, and a class without a rule is not restricted.
+    // The content rule of a superclass does not apply, and without a content rule nothing is restricted.
     let person = [("objectClass", &["person"][..]), ("sn", &["x"]), ("cn", &["p"])];
     ok(directory.add(&format!("cn=p,{SUFFIX}"), &person));
-    // After the rule is removed, the entry keeps an attribute that its classes do not allow, until the entry is
+    // Without the content rule, the classes no longer allow the attribute. The entry keeps it until the entry is
     // changed.
     define(&mut directory, CONTENT.split_once('\n').unwrap().1);
     refused(
@@ -116,7 +117,7 @@ fn structure_rules_govern_places() {
     assert_eq!(found.dns(), [PEOPLE]);
     let below = format!("ou=x,{ann}");
     refused(directory.add(&below, UNIT), Code::NAMING_VIOLATION, "organizationalUnit (2) permits it below");
-    // A class without rules has no permitted place below a governed entry. A subentry has one.
+    // Below a governed entry, a class without structure rules has no permitted place. A subentry needs no rule.
     let device: &[(&str, &[&str])] = &[("objectClass", &["device"])];
     let text = "device has no DIT structure rule";
     refused(directory.add(&format!("cn=d,{PEOPLE}"), device), Code::NAMING_VIOLATION, text);
@@ -134,7 +135,7 @@ fn structure_rules_govern_places() {
     ok(directory.modify_dn(PEOPLE, "ou=folk", true, Some(&other)));
     let ann = format!("uid=ann,ou=folk,{other}");
     assert_eq!(rule_of(&mut directory, &ann), ["3"]);
-    // The order of definitions does not matter: the lowest rule number that fits governs.
+    // The lowest rule number that fits governs, regardless of the order of definitions.
     define(&mut directory, &[FORMS, "ditstructurerule ( 9 FORM unitForm SUP 1 )\n", RULES].concat());
     assert_eq!(rule_of(&mut directory, &other), ["2"]);
 }
@@ -174,7 +175,7 @@ fn administrative_points_begin_areas_of_their_own() {
     ok(directory.modify(PEOPLE, &[(Add, "description", &["still an area"])]));
 }
 
-/// Entries older than the rules stay and can be changed. Each fault is counted by its reason.
+/// Entries that violate newer rules stay and can be changed. The violations are counted by their reasons.
 #[test]
 fn older_entries_stay_and_are_counted() {
     let mut directory = TestDirectory::with_suffix_entry();
@@ -227,12 +228,12 @@ fn a_deleted_tree_returns_to_a_permitted_place() {
     assert_eq!(directory.undelete(&ann, Some(PEOPLE)).unwrap().entries, 1);
 }
 
-/// A simple model of the same rules: entries by DN, with their class and governing rule.
+/// A simple model of the rules in [`RULES`]: entries by DN, each with whether it is a unit, and its governing rule.
 #[derive(Default)]
 struct Model(BTreeMap<String, (bool, u32)>);
 
 impl Model {
-    /// Returns the governing rule of a unit or person with this DN; `None` if it is not permitted there.
+    /// Returns the governing rule of a unit or person with this DN; `None` if no rule permits it there.
     fn rule(&self, dn: &str, is_unit: bool) -> Option<u32> {
         let (rdn, parent) = dn.split_once(',')?;
         let above = if parent == SUFFIX { 1 } else { self.0.get(parent)?.1 };
@@ -244,7 +245,7 @@ impl Model {
         }
     }
 
-    /// Returns the entries after a move; `None` if one of them would not be permitted.
+    /// Returns the model after a move; `None` if the rules would not permit one of the moved entries.
     fn moved(&self, from: &str, to: &str) -> Option<Model> {
         let is_below = |dn: &str| dn == from || dn.ends_with(&format!(",{from}"));
         let (moving, staying): (Vec<_>, Vec<_>) = self.0.iter().partition(|(dn, _)| is_below(dn));

@@ -10,7 +10,8 @@ const TEAM: &str = "cn=team,dc=example,dc=com";
 const PERSON: &[(&str, &[&str])] =
     &[("objectClass", &["inetOrgPerson"]), ("sn", &["Ann"]), ("userPassword", &["{SSHA}x"])];
 
-/// Creates a directory that keeps deleted entries for an hour, with a person who is in a group and is a manager.
+/// Creates a directory that keeps deleted entries for an hour. It has a person who is a group's member and an entry's
+/// manager.
 fn keeping(has_integrity: bool) -> TestDirectory {
     let mut directory = TestDirectory::with_suffix_entry();
     directory.change_settings(|settings| {
@@ -95,7 +96,7 @@ fn a_tree_returns_whole_or_in_part() {
         ok(directory.delete(&elsewhere.dn));
         let rest = directory.undelete(PEOPLE, None).unwrap();
         assert_eq!((rest.dn.as_str(), rest.entries), (PEOPLE, 2));
-        // The person did not exist when the group was restored, so is not a member of it.
+        // The person did not exist when the group was restored, so the group lost this member.
         assert_eq!(texts(&mut directory, inner, "member"), [TEAM]);
         sound(&directory);
         ok(directory.delete_tree(PEOPLE));
@@ -135,7 +136,7 @@ fn values_that_must_be_unique_are_refused() {
     assert_eq!(directory.undelete(PEOPLE, None).unwrap().entries, 2);
 }
 
-/// Regression test: limits were checked only in a directory that also had a uniqueness rule.
+/// Regression test: value limits were checked only in a directory that also had a uniqueness rule.
 #[test]
 fn values_that_a_limit_refuses_do_not_return() {
     let mut directory = keeping(true);
@@ -153,9 +154,9 @@ fn values_that_a_limit_refuses_do_not_return() {
 fn only_values_that_are_now_allowed_return() {
     let mut directory = keeping(true);
     ok(directory.delete(ANN));
-    // The last member became the empty DN. Then the group got another member.
+    // The delete of its last member left the empty DN in the group. Now the group gets another member.
     ok(directory.modify(TEAM, &[(ChangeOperation::Add, "member", &["cn=bob,dc=example,dc=com"])]));
-    // An administrator removed the manager that had become text.
+    // The deleted manager became text, which an administrator now removes.
     ok(directory.modify("cn=bob,dc=example,dc=com", &[(ChangeOperation::Delete, "manager", &[])]));
     directory.undelete(ANN, None).unwrap();
     let mut members = texts(&mut directory, TEAM, "member");
@@ -175,7 +176,8 @@ fn tombstones_are_removed_when_they_are_due() {
     assert_eq!(kept(&directory), 0);
     assert!(!directory.make_due_changes(3_600));
     assert_eq!(directory.undelete(ANN, None).unwrap_err().code, ResultCode::NO_SUCH_OBJECT);
-    // One record removes a limited number. The time is not before that of the last record.
+    // The CSNs of the new deletes are no older than second 3,600, so their tombstones have expired in second 8,000. One
+    // record removes only a limited number.
     for number in 0..15 {
         ok(directory.add(&format!("cn={number},{PEOPLE}"), PERSON));
     }
@@ -185,7 +187,7 @@ fn tombstones_are_removed_when_they_are_due() {
     assert_eq!(kept(&directory), 12);
     assert!(directory.make_due_changes(8_000));
     assert!(!directory.make_due_changes(8_000));
-    // Without the setting, no deleted entry is kept, and existing tombstones are removed.
+    // Without the setting, deletes create no tombstones, and existing tombstones are removed.
     ok(directory.delete("cn=bob,dc=example,dc=com"));
     directory.change_settings(|settings| settings.general.keep_deleted_seconds = 0);
     ok(directory.delete(TEAM));
@@ -236,8 +238,8 @@ fn others_need_a_rule_that_names_the_use() {
     }
 }
 
-/// Regression test: a superior that a request names was found without regard to access rules. A requester with `use of
-/// undelete` learned which hidden entries exist, and where a hidden referral leads.
+/// Regression test: the superior in a request was found without regard to access rules. A requester with
+/// `use of undelete` learned which hidden entries exist, and where a hidden referral leads.
 #[test]
 fn a_hidden_superior_is_like_a_missing_one() {
     const OTHER: &str = "ou=other,dc=example,dc=com";

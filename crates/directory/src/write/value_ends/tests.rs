@@ -1,4 +1,4 @@
-//! Tests of end times of values: how they are set, changed, read and kept, and what happens when they pass.
+//! Tests of the end times of values: setting, changing, reading and keeping them, and the removal of values after them.
 
 use ldap::ChangeOperation::{Add, Delete, Replace};
 use ldap::{ResultCode, Scope};
@@ -22,7 +22,7 @@ fn directory() -> TestDirectory {
     directory
 }
 
-/// Returns the description of members with an end time, in seconds after the beginning of the test.
+/// Returns the description of members until a time, in seconds after the beginning of the test.
 fn until(seconds: u64) -> String {
     format!("member;x-until-{}", time(seconds))
 }
@@ -89,7 +89,8 @@ fn an_end_is_changed_and_removed() {
     assert_eq!(ends(&mut directory), [format!("{} member {ANN}", time(2_000))]);
     let other = directory.modify(GROUP, &[(Delete, &soon, &[ANN])]);
     refused(other, ResultCode::NO_SUCH_ATTRIBUTE, "with this end");
-    // A replace keeps the end times of values that stay. So does a modify that removes a value and adds it again.
+    // A replace keeps the end times of values that stay. So does a modify that removes a value and adds the same value
+    // again.
     ok(directory.modify(GROUP, &[(Replace, "member", &[ANN, BOB])]));
     ok(directory.modify(GROUP, &[(Delete, "member", &[ANN]), (Add, "member", &[ANN])]));
     assert_eq!(ends(&mut directory), [format!("{} member {ANN}", time(2_000))]);
@@ -132,7 +133,7 @@ fn wrong_ends_are_refused() {
     refused(directory.modify(GROUP, &[(Add, &soon, &names)]), limit, "can have an end");
     ok(directory.modify(GROUP, &[(Add, &soon, &names[1..])]));
     refused(directory.modify(GROUP, &[(Add, &soon, &names[..1])]), limit, "can have an end");
-    // Several records remove them.
+    // Several records remove these values, because a record is limited.
     assert!(directory.make_due_changes(1_100));
     assert_eq!(members(&mut directory), [SUFFIX]);
     check(&directory);
@@ -204,7 +205,7 @@ fn found(directory: &mut TestDirectory, filter: &str) -> Vec<String> {
     names.collect()
 }
 
-/// Makes the user of an entry the requester, under these access rules.
+/// Makes the user with this DN the requester, under these access rules.
 fn act_as(directory: &mut TestDirectory, dn: &str, rules: &[&str]) {
     directory.requester = crate::access::Requester::Administrator { dn: "cn=admin".to_owned() };
     let rules: Vec<String> = rules.iter().map(|rule| (*rule).to_owned()).collect();
@@ -274,13 +275,13 @@ fn the_right_to_join_does_not_cover_the_end_of_a_membership() {
         refused(directory.modify(GROUP, changes), denied, "does not cover the end");
         assert_eq!(ends(&mut directory), end);
     }
-    // A requester may join with an end time, and may leave a membership without one.
+    // A requester with the right to join may set an end time, and may leave a membership without one.
     act_as(&mut directory, BOB, &join);
     ok(directory.modify(GROUP, &[(Add, "member", &[BOB])]));
     ok(directory.modify(GROUP, &[(Delete, "member", &[BOB])]));
     ok(directory.modify(GROUP, &[(Add, &later, &[BOB])]));
     refused(directory.modify(GROUP, &[(Add, &until(3_000), &[BOB])]), denied, "does not cover the end");
-    // A member may leave early and join again without an end time, as after the end.
+    // A member may leave early and join again without an end time, just as after the end.
     ok(directory.modify(GROUP, &[(Delete, "member", &[BOB])]));
     assert_eq!(ends(&mut directory), end);
     assert!(!members(&mut directory).contains(&BOB.to_owned()));
@@ -295,8 +296,8 @@ fn the_right_to_join_does_not_cover_the_end_of_a_membership() {
     check(&directory);
 }
 
-/// Regression test: in a cluster, the writer had records that its group lacked and other nodes never received. When a
-/// record had no room, the records before it stayed in the batch, and the request was decided again later.
+/// Regression test: in a cluster, records stayed in the writer's batch when a later record of the same request had no
+/// room in the group, and the request was then decided again. Other nodes never received those records.
 #[test]
 fn ends_that_have_no_room_in_a_batch_remain_due() {
     let mut directory = directory();
@@ -326,8 +327,8 @@ fn ends_that_have_no_room_in_a_batch_remain_due() {
     check(&directory);
 }
 
-/// A request can name a million values. Each was compared with all others before their number was checked, so one
-/// request of a user kept the writer busy for hours.
+/// Regression test: a request can name a million values. Each value was compared with all others before their number
+/// was checked, so one request kept the writer busy for hours.
 #[test]
 fn ends_of_many_values_are_found_by_their_keys() {
     let mut directory = directory();
@@ -336,7 +337,7 @@ fn ends_of_many_values_are_found_by_their_keys() {
     let at = until(1_000);
     let many = directory.modify(GROUP, &[(Add, &at, &names)]);
     refused(many, ResultCode::ADMIN_LIMIT_EXCEEDED, "can have an end");
-    // A request that removes the ends again sets few.
+    // A request that sets many end times and removes most of them again is within the limit.
     let kept = &names[..VALUE_ENDS_MAX - 1];
     let changes = [(Add, at.as_str(), &names[..]), (Delete, at.as_str(), &names[VALUE_ENDS_MAX - 1..])];
     ok(directory.modify(GROUP, &changes));

@@ -1,4 +1,4 @@
-//! The entry of a record after the record's change.
+//! The entry of a record as it is after the record's change.
 
 use std::collections::HashSet;
 
@@ -18,7 +18,7 @@ use crate::tree::{TreeState, entry_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// A changed or new entry. Only attributes that are not links are accessible.
+/// The changed or new entry of a record. Only attributes that are not links are accessible.
 pub(crate) struct Changed<'a> {
     state: TreeState<'a>,
     record: &'a Record,
@@ -55,7 +55,7 @@ impl<'a> Changed<'a> {
         }
     }
 
-    /// Returns the values of a type, with any options, that the record adds.
+    /// Returns the values that the record adds to attributes of a type, with any options.
     pub(crate) fn added(&self, type_id: TypeId) -> Vec<&'a [u8]> {
         let is_of_type = |attribute: AttrId| self.type_of(attribute) == Some(type_id);
         match &self.record.change {
@@ -81,7 +81,8 @@ impl<'a> Changed<'a> {
         Ok(self.attributes(&types)?.into_iter().flat_map(|(_, values)| values).collect())
     }
 
-    /// Returns true if the entry matches a filter after the change. The filter depends on these `types`.
+    /// Returns true if the entry matches a filter after the change. `types` are the attribute types that the filter
+    /// tests.
     fn matches(&self, filter: &Term, types: &TypeSet) -> Result<bool> {
         let attributes = self.attributes(types)?;
         let attributes =
@@ -91,8 +92,8 @@ impl<'a> Changed<'a> {
         Ok(truth == Truth::True)
     }
 
-    /// Returns true if the change of a stored entry makes it match the filter of a rule; `None` if the entry does not
-    /// match the filter after the change. Returns false for a new entry, because its record adds all of its values.
+    /// Returns true if a stored entry matches the rule's filter only after the change. Returns `None` if the entry does
+    /// not match after the change. Returns false for a new entry, because its record adds all of its values.
     pub(super) fn begins_to_match(
         &self,
         covering: &Covering,
@@ -105,12 +106,12 @@ impl<'a> Changed<'a> {
         Ok(Some(!self.is_new() && !covering.matches(self.state, self.id)?))
     }
 
-    /// Returns true for a new entry.
+    /// Returns true if the record adds the entry.
     pub(super) fn is_new(&self) -> bool {
         self.row.is_none()
     }
 
-    /// Returns the attributes of these types after the change, each with at least one value.
+    /// Returns the attributes of these types that the entry has after the change.
     fn attributes(&self, types: &TypeSet) -> Result<Vec<(AttributeDescription, Vec<Vec<u8>>)>> {
         let mut ids: Vec<AttrId> = match &self.record.change {
             Change::Add(add) => add.values.iter().map(|(attribute, _)| *attribute).collect(),
@@ -182,7 +183,7 @@ impl<'a> Changed<'a> {
         }
     }
 
-    /// Returns the type and options of the attribute with this number, which may be allocated by the record.
+    /// Returns the type and options of the attribute with this number, which the record may allocate.
     fn description(&self, attribute: AttrId) -> Option<AttributeDescription> {
         if let Some(def) = self.state.catalog.attributes().get(attribute.0 as usize) {
             return Some(def.description.clone());
@@ -213,7 +214,7 @@ pub(crate) fn stored_of_type(state: TreeState<'_>, id: EntryId, type_id: TypeId)
     Ok(all)
 }
 
-/// Returns true if an entry has a value with this normal form, of this type with any options.
+/// Returns true if an entry has a value of this type, with any options, whose normal form is `normal`.
 pub(crate) fn has_normal_value(
     state: TreeState<'_>,
     id: EntryId,

@@ -1,7 +1,8 @@
-//! Limits of values: their number, their size, a pattern, and a set of allowed values that other entries have.
+//! Value limits: the number of values, their size, a pattern, and a source, which is a set of entries whose values are
+//! allowed.
 //!
-//! As with uniqueness, an entry that begins to match the filter of a rule is checked with all of its values. Any other
-//! entry is checked with the values that it gains.
+//! An entry that begins to match a rule's filter is checked with all of its values. Any other entry is checked with the
+//! values that it gains. Uniqueness rules make the same distinction.
 
 use ldap::{ResultCode, Scope};
 
@@ -16,12 +17,12 @@ use crate::model::rows::{EntryId, INDEX, with_index_key};
 use crate::tree::TreeState;
 use crate::write::given_values::normal_value;
 
-/// Number of entries with a value that are read in one step.
+/// Number of entries read in one step, among those that have the value.
 const BLOCK: usize = 64;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Checks a change against all limits.
+/// Checks a change against all value limits.
 ///
 /// # Errors
 /// constraintViolation, with the type and the limit.
@@ -55,7 +56,7 @@ fn check_rule(state: TreeState<'_>, rule: &ValueLimit, changed: &Changed<'_>) ->
     Ok(())
 }
 
-/// Checks all values that an entry has of one of the rule's types. `name` is that of the type.
+/// Checks all values that an entry has of one type of the rule. `name` is the name of the type.
 ///
 /// # Errors
 /// constraintViolation, with the type and the limit.
@@ -94,7 +95,7 @@ fn check_value(state: TreeState<'_>, rule: &ValueLimit, name: &str, value: &[u8]
     }
 }
 
-/// Returns true if an entry of the source has the value.
+/// Returns true if an entry of `source` has the value.
 fn is_in(state: TreeState<'_>, rule: &ValueLimit, source: &ValueSource, value: &[u8]) -> Result<bool> {
     let schema = &*state.catalog.schema;
     let Ok(normal) = normal_value(schema, schema.type_by_id(source.type_id), value) else { return Ok(false) };

@@ -48,7 +48,7 @@ fn each_kind_of_change_is_checked() {
     let text = "mail: the uniqueness rule \"mail\" allows each value in one entry";
     refused(add(&mut directory, "b", OTHER, &[("mail", &["b@x", "A2@X"])]), text);
     refused(add(&mut directory, "b", OTHER, &[("mail;x-home", &["a@x"])]), text);
-    // The types of one rule share their values, including those in RDNs.
+    // All types of one rule share the same set of values, including values in RDNs.
     refused(
         add(&mut directory, "b", OTHER, &[("uid", &["a"])]),
         "\"cn=a,ou=people,dc=example,dc=com\" has it in cn",
@@ -60,7 +60,7 @@ fn each_kind_of_change_is_checked() {
     refused(directory.modify(&b, &[(Replace, "mail", &["c@x", "a@x"])]), text);
     refused(directory.modify_dn(&b, "cn=a", false, None), "cn: the uniqueness rule");
     refused(directory.modify_dn(&b, "uid=a1", false, None), "uid: the uniqueness rule");
-    // An entry's own values do not conflict, and one entry may have a value twice.
+    // The values of one entry do not conflict with each other, so an entry may have one value in two types.
     ok(directory.modify(&a, &[(Replace, "mail", &["A@x", "a3@x"]), (Add, "uid", &["a"])]));
     ok(directory.modify(&b, &[(Add, "mail", &["a2@x"])]));
     ok(directory.modify(&a, &[(Delete, "mail", &["a@x"])]));
@@ -82,10 +82,10 @@ fn base_and_filter_are_those_after_the_change() {
     let (guest, out) = (dn("guest", PEOPLE), dn("out", OTHER));
     refused(directory.modify(&guest, &[(Add, "employeeType", staff)]), "mail");
     refused(directory.modify_dn(&out, "cn=out", false, Some(PEOPLE)), "mail");
-    // The mail and the value that the filter tests change together.
+    // The mail and the value that the rule's filter tests change together.
     ok(directory.modify(&guest, &[(Add, "employeeType", staff), (Replace, "mail", &["g@x"])]));
     ok(directory.modify(&guest, &[(Delete, "employeeType", &[]), (Replace, "mail", mail)]));
-    // A subtree enters the base by a move or by a rename.
+    // A subtree enters the rule's base by a move or by a rename.
     let team = dn("in", &format!("ou=team,{OTHER}"));
     ok(directory.add(&format!("ou=team,{OTHER}"), &[("objectClass", &["organizationalUnit"])]));
     ok(add(&mut directory, "in", &format!("ou=team,{OTHER}"), &[("mail", mail), ("employeeType", staff)]));
@@ -113,7 +113,7 @@ fn older_duplicates_stay_until_they_change() {
     refused(directory.modify(&dn("a", PEOPLE), &[(Add, "mail", &["a@x"])]), "mail");
 }
 
-/// The index contains only the head of a long value and a hash.
+/// The index contains only a hash and the beginning of a long value, so whole values must be compared.
 #[test]
 fn long_values_are_compared_whole() {
     let mut directory = directory(&["mail: mail"]);
@@ -174,8 +174,8 @@ fn wrong_rules_are_refused() {
     assert!(refused.to_string().contains("there is another rule"), "{refused}");
 }
 
-/// The error names the other entry only if its value may be read. Otherwise it only reveals that some entry has the
-/// value.
+/// The error names the other entry only if the requester may read the value there. Otherwise it reveals only that an
+/// entry has the value.
 #[test]
 fn a_refusal_names_no_hidden_entry() {
     let mut directory = directory(&["mail: mail"]);
@@ -249,7 +249,7 @@ fn values_have_limits() {
     }
 }
 
-/// Values that are older than a limit are counted before the limit takes effect.
+/// Values that violate a new limit are counted before the limit takes effect.
 #[test]
 fn older_values_beyond_limits_are_counted() {
     let mut directory = directory(&[]);
@@ -278,7 +278,7 @@ fn older_values_beyond_limits_are_counted() {
     );
 }
 
-/// Allowed values are those that other entries have when a value is added.
+/// A value is allowed if an entry of the source has it when the value is added.
 #[test]
 fn values_come_from_other_entries() {
     let mut directory = directory(&[]);
@@ -298,7 +298,7 @@ fn values_come_from_other_entries() {
     }
     ok(add(&mut directory, "b", PEOPLE, &[("l", &["Sion"]), ("employeeType", &["free"])]));
     refused(directory.modify(&dn("b", PEOPLE), &[(Delete, "employeeType", &[])]), text);
-    // A value stays after the entry that allowed it is deleted, and is counted.
+    // A value stays after the entry that allowed it is deleted. It is then counted as a violation.
     ok(directory.delete(&dn("Bern", OTHER)));
     ok(directory.modify(&dn("a", PEOPLE), &[(Add, "title", &["x"])]));
     refused(directory.modify(&dn("a", PEOPLE), &[(Replace, "l", &["basel", "bern"])]), text);

@@ -1,12 +1,12 @@
-//! Uniqueness: among the entries that a rule covers, only one may have a given value in the rule's attribute types.
+//! Uniqueness rules: of the entries that a rule covers, only one may have a given value in the rule's attribute types.
 //!
-//! The rule's base and filter are evaluated on the entry after the change. An entry that the rule covers because of the
-//! change (a move, a rename, a value that the filter tests) is checked with all of its values. Any other entry is
-//! checked with the values that it gains. Equal values from before the rule was made therefore stay until a change
-//! concerns them. One entry may have equal values in several types, as in 389 Directory Server.
+//! The rule's base and filter are evaluated on the entry after the change. If the rule covers an entry only since the
+//! change (a move, a rename, a value that the filter tests), all of its values are checked. Otherwise only the values
+//! that the entry gains are checked. Equal values that are older than the rule therefore stay until one of them is
+//! added again. One entry may have equal values in several types, as in 389 Directory Server.
 //!
-//! An error reveals that an entry has the value, which no server can avoid. It names that entry only to a requester
-//! that may read the value there.
+//! An error always reveals that another entry has the value. It names the other entry only to a requester that may read
+//! the value there.
 
 use ldap::ResultCode;
 use schema::TypeId;
@@ -29,10 +29,10 @@ use crate::write::given_values::normal_value;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Number of entries with a value that are read in one step.
+/// Number of entries read in one step, among those that have the value.
 const BLOCK: usize = 64;
 
-/// Checks a change against all rules.
+/// Checks a change against all uniqueness rules.
 ///
 /// # Errors
 /// constraintViolation for a value that another entry has; busy while an index is being built; adminLimitExceeded if
@@ -56,14 +56,14 @@ struct RuleCheck<'a> {
     deciding: Deciding<'a>,
     rule: &'a UniqueRule,
     covering: Covering,
-    /// The subtree that the change renames or moves; only if the rule has a base.
+    /// The subtree that the change renames or moves. `None` if the rule has no base.
     moved: Option<Moved>,
 }
 
 /// A subtree whose name changes.
 struct Moved {
     top: EntryId,
-    /// Normal DN of its top entry, before and after the change.
+    /// Normal DN of the subtree's top entry, before and after the change.
     before: Vec<u8>,
     after: Vec<u8>,
 }
@@ -78,7 +78,7 @@ impl<'a> RuleCheck<'a> {
         Ok(RuleCheck { deciding, rule, covering: Covering::of(state, &rule.covered)?, moved })
     }
 
-    /// Returns the normal DN of the base; empty if the rule covers the whole directory.
+    /// Returns the normal DN of the rule's base; empty if the rule covers the whole directory.
     fn base_key(&self) -> &[u8] {
         self.rule.covered.base.as_ref().map_or(&[], |name| &name.key)
     }
@@ -112,8 +112,8 @@ impl<'a> RuleCheck<'a> {
         Ok(())
     }
 
-    /// Checks the changed entry, which is in the base. Checks all of its values if the rule covers it only because of
-    /// the change.
+    /// Checks the changed entry, which is in the base. Checks all of its values if the rule covers it only since the
+    /// change, otherwise the added values. `is_newcomer` is true if the change moved the entry into the base.
     fn check_changed(&self, changed: &Changed<'_>, is_newcomer: bool) -> Result<()> {
         let begins = changed.begins_to_match(&self.covering, &self.rule.covered)?;
         let Some(begins) = begins else { return Ok(()) };
@@ -130,7 +130,8 @@ impl<'a> RuleCheck<'a> {
         Ok(())
     }
 
-    /// Checks that no other entry covered by the rule has one of these values of `own`.
+    /// Checks that no other entry that the rule covers has one of these values, which are of type `type_id` in entry
+    /// `own`.
     fn check_values<'v>(
         &self,
         own: EntryId,
@@ -150,7 +151,7 @@ impl<'a> RuleCheck<'a> {
         Ok(())
     }
 
-    /// Finds an entry except `own` that the rule covers and that has a value with this type and normal form.
+    /// Finds an entry other than `own` that the rule covers and that has a value of this type with this normal form.
     fn holder(&self, own: EntryId, type_id: TypeId, normal: &[u8]) -> Result<Option<EntryId>> {
         let state = self.deciding.state;
         let Some(def) = indexed(state, type_id, "unique")? else { return Ok(None) };
@@ -191,7 +192,7 @@ impl<'a> RuleCheck<'a> {
         ))
     }
 
-    /// Returns the error for a value of `type_id` that `other` has.
+    /// Returns the error for a value of `type_id` that the entry `other` already has in `other_type`.
     fn refusal(&self, type_id: TypeId, other: EntryId, other_type: TypeId) -> Result<OperationError> {
         let Deciding { state, context, .. } = self.deciding;
         let name = |type_id| state.catalog.schema.type_by_id(type_id).name();
@@ -227,7 +228,7 @@ impl Moved {
         Ok([self.after.as_slice(), below].concat())
     }
 
-    /// Returns the entries of the subtree that enter a base.
+    /// Returns the entries of the subtree that are in the base after the change and were not before it.
     fn newcomers(&self, state: TreeState<'_>, base: &[u8]) -> Result<Vec<EntryId>> {
         let is_inside = self.after.starts_with(base);
         if self.before == self.after
