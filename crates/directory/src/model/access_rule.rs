@@ -7,9 +7,8 @@
 //!     [on DAY, ...] [between HH:MM and HH:MM] [at listener NAME, ...]
 //! ```
 //!
-//! DNs and filters are enclosed in single or double quotes. The parser knows the grammar, not the names: the rule's
-//! compiler checks whether an attribute type is defined and whether a DN is valid. `docs/how-to/access-rules.md`
-//! explains the syntax.
+//! DNs and filters are enclosed in single or double quotes. The parser checks only the grammar. The rule's compiler
+//! checks that attribute types are defined and that DNs are valid. `docs/how-to/access-rules.md` explains the syntax.
 
 use std::fmt;
 
@@ -30,7 +29,7 @@ pub(crate) const JOIN: Rights = Rights(512);
 pub(crate) const LEAVE: Rights = Rights(1024);
 pub(crate) const PROXY: Rights = Rights(2048);
 pub(crate) const RESET: Rights = Rights(4096);
-/// Right to use controls and extended operations. It belongs to no entry, so a rule cannot combine it with other
+/// Right to use controls and extended operations. It applies to no entry, so a rule cannot combine it with other
 /// rights.
 pub(crate) const USE: Rights = Rights(8192);
 
@@ -62,7 +61,7 @@ impl Rights {
         RIGHTS.iter().find(|(known, _)| *known == word).map(|(_, right)| *right)
     }
 
-    /// Returns true if the set contains any of these rights.
+    /// Returns true if the set contains any right of `right`.
     pub(crate) fn has(self, right: Rights) -> bool {
         self.0 & right.0 != 0
     }
@@ -80,8 +79,8 @@ impl Rights {
         Rights(self.0 & !other.0)
     }
 
-    /// Returns the rights of a rule that lists these keywords, with the implied ones. `is_where_seen` is true if the
-    /// rule contains "where seen". Returns `None` if a keyword is unknown.
+    /// Returns the rights of an allow or deny rule that lists these keywords, with the implied rights. `is_where_seen`
+    /// is true if the rule contains "where seen". Returns `None` if a keyword is unknown.
     pub fn of_rule(words: &[&str], is_allow: bool, is_where_seen: bool) -> Option<Rights> {
         let named = words.iter().map(|word| Rights::of_word(word));
         let named = named.collect::<Option<Vec<_>>>()?.into_iter().fold(Rights::default(), Rights::with);
@@ -90,22 +89,22 @@ impl Rights {
 
     fn in_rule(self, is_allow: bool, is_where_seen: bool) -> Rights {
         match (is_allow, is_where_seen) {
-            // "where seen": other rules decide whether the requester may browse the entry.
+            // With "where seen", an allow rule does not grant the right to browse: other rules decide about it.
             (true, true) => self.with_smaller(),
             (true, false) => self.allowed(),
             (false, _) => self.denied(),
         }
     }
 
-    /// Adds implied rights: `read` implies `search` and `compare`; `write` implies `join` and `leave`, which add and
-    /// delete the requester's own name.
+    /// Adds implied rights: `read` implies `search` and `compare`; `write` implies `join` (adding the requester's own
+    /// name) and `leave` (deleting it).
     fn with_smaller(self) -> Rights {
         let read = if self.has(READ) { SEARCH.with(COMPARE) } else { Rights::default() };
         let write = if self.has(WRITE) { JOIN.with(LEAVE) } else { Rights::default() };
         self.with(read).with(write)
     }
 
-    /// Adds the rights that an `allow` implies. Any right to an entry includes the right to browse it.
+    /// Adds the rights that an `allow` rule implies. Any right to an entry includes the right to browse the entry.
     fn allowed(self) -> Rights {
         if self == USE {
             return self;
@@ -113,8 +112,8 @@ impl Rights {
         self.with_smaller().with(BROWSE)
     }
 
-    /// Adds the rights that a `deny` removes as well. A requester who may not read an attribute may not filter by it
-    /// either, and one who may not browse an entry has no right to it at all.
+    /// Adds the rights that a `deny` rule also removes. Without the right to read an attribute, a requester may not
+    /// filter by the attribute. Without the right to browse an entry, a requester has no right to the entry at all.
     fn denied(self) -> Rights {
         match self.has(BROWSE) {
             true => Rights(!USE.0),
@@ -145,15 +144,15 @@ pub enum RequesterSpec {
     Anonymous,
     /// Requesters that have bound.
     Authenticated,
-    /// The requester, for the requester's own entry.
+    /// The user whose entry is accessed.
     Itself,
     /// The user of this DN.
     User(String),
-    /// Users whose entries lie at or below this DN.
+    /// Users whose entries are at or below this DN.
     UsersIn(String),
-    /// Users whose entries match this filter and, if a DN is given, lie at or below it.
+    /// Users whose entries match this filter and, if a DN is given, are at or below the DN.
     UsersMatching(Option<String>, String),
-    /// Members of this group, and of the groups in it.
+    /// Direct and nested members of this group.
     Group(String),
     /// Users that the accessed entry names in an attribute of this type.
     NamedBy(String),
@@ -179,7 +178,7 @@ impl fmt::Display for RequesterSpec {
     }
 }
 
-/// A parsed rule, with names as written.
+/// A parsed rule. Names are as written in its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessRule {
     /// Name of the rule.
@@ -188,14 +187,14 @@ pub struct AccessRule {
     pub is_allow: bool,
     /// The rights of the rule, including implied ones.
     pub rights: Rights,
-    /// Attribute types, `*`, `+`, `@class`, or names of controls and extended operations; empty if the rule names
-    /// none.
+    /// Attribute types, `*` (all user attributes), `+` (all operational attributes), `@class`, or names of controls and
+    /// extended operations. Empty if the rule names none.
     pub attributes: Vec<String>,
-    /// Filter that single values must match.
+    /// Filter that selects single values of the attribute.
     pub values: Option<String>,
     /// Attribute types that the rule excludes.
     pub but_attributes: Vec<String>,
-    /// Place of the entries.
+    /// Place of the entries in the tree.
     pub place: Option<(Reach, String)>,
     /// Places that the rule excludes.
     pub but_places: Vec<(Reach, String)>,
@@ -211,7 +210,7 @@ impl AccessRule {
     /// Parses the text of a rule.
     ///
     /// # Errors
-    /// The text says what is wrong and what would be right.
+    /// A message that describes the fault and its correction.
     pub fn parse(text: &str) -> Result<AccessRule, String> {
         let (name, rest) = named(text, "staff: allow read to authenticated")?;
         let tokens = tokens(rest)?;
@@ -281,8 +280,8 @@ impl AccessRule {
 }
 
 impl AccessRule {
-    /// Checks that a rule about controls and extended operations names no entry. `rights` are the rights that the rule
-    /// lists.
+    /// Checks that a rule about controls and extended operations does not refer to entries. `rights` are the rights
+    /// that the rule lists.
     fn check_use(&self, rights: Rights) -> Result<(), String> {
         if !rights.has(USE) {
             return Ok(());
@@ -299,7 +298,8 @@ impl AccessRule {
         Ok(())
     }
 
-    /// Checks that a rule about single values names exactly one attribute. `rights` are the rights that the rule lists.
+    /// Checks that a rule about single values names exactly one attribute, and only rights that values can have.
+    /// `rights` are the rights that the rule lists.
     fn check_values(&self, rights: Rights) -> Result<(), String> {
         if self.values.is_none() {
             return Ok(());
@@ -353,7 +353,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// Parses what follows "but not": attributes, or places.
+    /// Parses the attributes or places after "but not".
     fn exception(&mut self, rule: &mut AccessRule) -> Result<(), String> {
         if self.takes("of") {
             let names = self.list("an attribute")?;

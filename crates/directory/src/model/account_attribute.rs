@@ -1,7 +1,7 @@
 //! Attributes of an entry that record the state of its password (draft-behera section 5.3).
 //!
-//! Every bind under a policy reads all of them. The catalog therefore marks them, so that one pass over an entry's row
-//! finds them all.
+//! Every bind under a password policy reads all of these attributes. The catalog marks their numbers, so that one pass
+//! over an entry's row finds all of them.
 
 /// An attribute of the password state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl AccountAttribute {
         AccountAttribute::TotpLastStep,
     ];
 
-    /// Returns true if an administrator restricts binds with the attribute, also without a policy.
+    /// Returns true if an administrator can restrict binds with the attribute even without a password policy.
     pub(crate) const fn restricts_binds(self) -> bool {
         matches!(self, AccountAttribute::LockedTime | AccountAttribute::StartTime | AccountAttribute::EndTime)
     }

@@ -1,4 +1,5 @@
-//! Numbers of attributes and class sets in rows, and the definitions of these numbers in records and `meta`.
+//! Allocations: the definitions, in records and in `meta`, of the numbers by which rows refer to attributes and class
+//! sets.
 
 use schema::{AttributeDescription, AttributeType, MatchingRule, Schema};
 
@@ -34,13 +35,13 @@ impl AttributeAllocation {
         }
     }
 
-    /// Returns true if the values are links because the schema defines the type with `X-LINK`.
+    /// Returns true if the values are links because the schema defines the type with `X-LINK`, not because Pando does.
     pub(crate) fn is_declared_link(&self) -> bool {
         self.rules.ends_with(LINK_MARK)
     }
 
-    /// Returns the allocation of an attribute whose values stay plain text, even if `X-LINK` was added to the type
-    /// since.
+    /// Returns the allocation of an attribute whose values stay plain text, even if the type has received `X-LINK`
+    /// later.
     pub(crate) fn plain(mut self) -> AttributeAllocation {
         if let Some(rules) = self.rules.strip_suffix(LINK_MARK) {
             self.rules = rules.to_owned();
@@ -48,15 +49,15 @@ impl AttributeAllocation {
         self
     }
 
-    /// Returns true if the type was removed from the schema. No entry has the attribute then.
+    /// Returns true if the type was removed from the schema. No entry can then have the attribute.
     pub fn is_retired(&self) -> bool {
         self.rules.is_empty()
     }
 
-    /// Checks that the type is missing from the schema because it was removed.
+    /// Checks that the type is missing from the schema because an administrator removed it.
     ///
     /// # Errors
-    /// The type was not removed.
+    /// The type was not removed, so its definition is missing by mistake.
     pub(crate) fn checked_retired(&self) -> Result<(), OpenError> {
         match self.is_retired() {
             true => Ok(()),
@@ -91,7 +92,7 @@ pub struct ClassSetAllocation {
 }
 
 impl ClassSetAllocation {
-    /// Returns true if a class was removed from the schema. No entry has the class set then.
+    /// Returns true if one of the classes was removed from the schema. No entry can then have the class set.
     pub fn is_retired(&self) -> bool {
         self.oids.last().is_some_and(String::is_empty)
     }
@@ -109,8 +110,8 @@ impl ClassSetAllocation {
 /// End of `rules` if the schema defines the type with `X-LINK`.
 const LINK_MARK: &str = " link";
 
-/// Returns the syntax and matching rules of a type as one text. Each opening of the data compares it with the stored
-/// one.
+/// Returns the syntax and matching rules of a type as one text. Each opening of the data compares this text with the
+/// stored one.
 pub(crate) fn rules_of(attribute_type: &AttributeType, schema: &Schema) -> String {
     let rule = |rule: Option<MatchingRule>| rule.map_or("-", MatchingRule::oid);
     format!(

@@ -1,4 +1,5 @@
-//! The attribute numbers of an attribute description. Most descriptions have one, which needs no heap allocation.
+//! The attribute numbers of an attribute description. Most descriptions have one number, which needs no heap
+//! allocation.
 
 use std::ops::Deref;
 

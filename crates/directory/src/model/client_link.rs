@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use crate::model::sasl_mechanisms::{MAIL_TOKEN, MECHANISMS};
 
-/// Connection of the client that sent a request.
+/// Connection properties of the client that sent a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientLink {
     /// Address of the client, or the one that a trusted proxy reports; `None` for a process on this machine.
@@ -108,8 +108,8 @@ impl Mechanism {
 }
 
 impl BindMethod {
-    /// Returns the bind method of the SASL mechanism with this name. For an unknown name, returns `BindMethod::None`:
-    /// no client can have bound with it.
+    /// Returns the bind method of the SASL mechanism with this name. Returns `BindMethod::None` for an unknown name,
+    /// with which no client can have bound.
     pub fn of_mechanism(name: &str) -> BindMethod {
         if name.eq_ignore_ascii_case(MAIL_TOKEN) {
             return BindMethod::MailToken;
@@ -212,7 +212,7 @@ mod tests {
             (59, "thursday 00:00"),
             (86_399, "thursday 23:59"),
             (86_400, "friday 00:00"),
-            // 2026-02-28 and 2028-02-29
+            // The test times are on 2026-02-28 and on 2028-02-29.
             (1_772_236_800 + 8 * 3600 + 30 * 60, "saturday 08:30"),
             (1_835_395_200, "tuesday 00:00"),
         ] {

@@ -1,4 +1,4 @@
-//! Client patterns in settings that control the form of responses. They grant no rights.
+//! Client patterns: settings that choose the form of responses use them to select clients. They grant no rights.
 
 use crate::model::client_link::ListenerName;
 
@@ -7,13 +7,13 @@ use crate::model::client_link::ListenerName;
 pub(crate) enum ClientPattern<'a> {
     /// `anonymous`: clients without an identity.
     Anonymous,
-    /// `users`: all clients with an identity.
+    /// `users`: clients with an identity.
     Users,
     /// A DN: the client that has bound with it.
     Entry(&'a str),
-    /// `members of DN`: the direct and nested members of a group.
+    /// `members of DN`: direct and nested members of a group.
     MembersOf(&'a str),
-    /// `listener NAME`: the clients connected to a listener.
+    /// `listener NAME`: clients connected to a listener.
     Listener(ListenerName),
 }
 
@@ -21,7 +21,7 @@ impl<'a> ClientPattern<'a> {
     /// Parses a pattern. DNs are not checked.
     ///
     /// # Errors
-    /// The text says what is wrong.
+    /// A message that describes the fault.
     pub(crate) fn parse(text: &'a str) -> Result<ClientPattern<'a>, String> {
         Ok(match text {
             "anonymous" => ClientPattern::Anonymous,

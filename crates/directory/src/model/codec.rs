@@ -1,4 +1,4 @@
-//! Encoding of rows and records. Integers are little-endian or LEB128; strings follow their length.
+//! Encoding of rows and records. Integers are little-endian or LEB128. A string is preceded by its length.
 //!
 //! Row *keys* are big-endian instead, so that they sort numerically; see [`crate::model::rows`].
 
@@ -19,8 +19,8 @@ pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Cursor over encoded bytes. Every method returns `None` if the bytes end early or are invalid; callers report damaged
-/// data.
+/// Cursor over encoded bytes. Every method returns `None` if the bytes end early or are invalid. Callers then report
+/// damaged data.
 #[derive(Clone, Copy)]
 pub(crate) struct Decoder<'a>(pub(crate) &'a [u8]);
 
@@ -70,7 +70,8 @@ impl<'a> Decoder<'a> {
         self.str().map(str::to_owned)
     }
 
-    /// Decodes a list after its count. The count is not trusted: memory is allocated only for items that are present.
+    /// Decodes a list that its count precedes. The count is not trusted: memory is allocated only for items that are
+    /// present.
     pub(crate) fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let count: usize = self.number()?;
         let mut items = Vec::with_capacity(count.min(self.0.len()));
@@ -81,7 +82,7 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// Appends a list after its count.
+/// Appends the number of items, then the items.
 pub(crate) fn put_list<T>(out: &mut Vec<u8>, items: &[T], mut put: impl FnMut(&mut Vec<u8>, &T)) {
     put_varint(out, items.len() as u64);
     for item in items {

@@ -1,6 +1,6 @@
-//! Collective attributes (RFC 3671): values that subentries give to the entries of a subtree.
+//! Collective attributes (RFC 3671): values that subentries give to all entries of a subtree.
 //!
-//! The catalog keeps all these subentries in memory, so that reading an entry needs no search for them.
+//! The catalog keeps all collective attribute subentries in memory, so that reading an entry needs no search for them.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use crate::model::limits::{
 use crate::model::name::NormalName;
 use crate::model::rows::{AttrId, EntryId};
 
-/// Number of subentries that cost as much as one candidate of a search; then the number of octets of their values.
+/// Number of subentries whose evaluation costs as much as one candidate of a search. [`OCTETS_PER_CANDIDATE`] is the
+/// same for the octets of their values.
 const SUBENTRIES_PER_CANDIDATE: usize = 8;
 const OCTETS_PER_CANDIDATE: usize = 512;
 
@@ -30,10 +31,10 @@ pub(crate) struct CollectiveAttribute {
 pub(crate) struct Subtree {
     /// Name of the base, relative to the administrative point.
     pub(crate) base: NormalName,
-    /// Names relative to the base. The flag is true if the subtree excludes the named entry itself, false if only the
-    /// entries below it.
+    /// Names relative to the base. The flag is true if the subtree excludes the named entry and everything below it. It
+    /// is false if the subtree excludes only the entries below.
     pub(crate) exclusions: Vec<(NormalName, bool)>,
-    /// Levels below the base at which the subtree begins, and at which it ends.
+    /// Depth below the base at which the subtree begins (`minimum`) and ends (`maximum`), in levels.
     pub(crate) minimum: usize,
     pub(crate) maximum: Option<usize>,
     pub(crate) filter: Option<ClassCondition>,
@@ -49,8 +50,8 @@ pub(crate) enum ClassCondition {
 }
 
 impl Subtree {
-    /// Resolves a subtreeSpecification value. Returns `None` if it is malformed or names something that the schema does
-    /// not define.
+    /// Resolves a subtreeSpecification value. Returns `None` if the value is malformed or names a definition that is
+    /// missing in the schema.
     pub(crate) fn of(schema: &Schema, value: &[u8]) -> Option<Subtree> {
         let SubtreeSpecification { base, exclusions, minimum, maximum, filter } =
             SubtreeSpecification::parse(value)?;
@@ -81,7 +82,7 @@ impl ClassCondition {
         })
     }
 
-    /// Returns true if an entry with these classes satisfies the condition. `classes` includes superclasses.
+    /// Returns true if an entry with these classes satisfies the condition. `classes` includes all superclasses.
     pub(crate) fn holds(&self, classes: &[ClassId]) -> bool {
         match self {
             ClassCondition::Has(class) => classes.contains(class),
@@ -98,7 +99,7 @@ pub(crate) struct CollectiveSubentry {
     pub(crate) id: EntryId,
     /// The administrative point: the superior of the subentry.
     pub(crate) point: EntryId,
-    /// The subtree. `None` if its value cannot be applied; no entry has the attributes then.
+    /// The subtree; `None` if its specification cannot be applied. No entry then receives the attributes.
     pub(crate) subtree: Option<Subtree>,
     /// Length of the subtreeSpecification value.
     pub(crate) subtree_octets: usize,
@@ -106,7 +107,7 @@ pub(crate) struct CollectiveSubentry {
 }
 
 impl CollectiveSubentry {
-    /// Returns the length of all values, including subtreeSpecification.
+    /// Returns the total length of all values, including subtreeSpecification.
     pub(crate) fn octets(&self) -> usize {
         let values = self.attributes.iter().flat_map(|attribute| &attribute.values);
         self.subtree_octets + values.map(Vec::len).sum::<usize>()
@@ -116,19 +117,19 @@ impl CollectiveSubentry {
 /// The collective attribute subentries of a directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CollectiveSubentries {
-    /// Sorted by administrative point and id.
+    /// Subentries, sorted by administrative point, then by id.
     subentries: Vec<Arc<CollectiveSubentry>>,
-    /// Numbers of their attributes, ascending.
+    /// Numbers of the collective attributes of all subentries, ascending.
     numbers: Vec<AttrId>,
     octets: usize,
-    /// Number of subentries over the limits. No entry has their attributes.
+    /// Number of subentries over the limits. Entries do not receive their values.
     left_out: usize,
     faults: Vec<String>,
 }
 
 impl CollectiveSubentries {
-    /// Adds a subentry. Calls come in ascending order of ids. Returns false if the subentry exceeds a limit of length
-    /// and is ignored.
+    /// Adds a subentry. Callers add subentries in ascending order of ids. Returns false if the subentry exceeds a
+    /// length limit and is ignored.
     pub(crate) fn add(&mut self, subentry: CollectiveSubentry) -> bool {
         let own = subentry.octets();
         if own > COLLECTIVE_SUBENTRY_OCTETS_MAX || self.octets + own > COLLECTIVE_OCTETS_MAX {
@@ -146,34 +147,34 @@ impl CollectiveSubentries {
         true
     }
 
-    /// Counts subentries that were not read because there are too many.
+    /// Adds to the number of ignored subentries those that were not read, because there are too many.
     pub(crate) fn leave_out(&mut self, count: usize) {
         self.left_out += count;
     }
 
-    /// Stores the description of a fault, up to the limit of notices.
+    /// Stores the description of a fault, if fewer than [`POLICY_NOTICES_MAX`] are stored.
     pub(crate) fn add_fault(&mut self, fault: String) {
         if self.faults.len() < POLICY_NOTICES_MAX {
             self.faults.push(fault);
         }
     }
 
-    /// Returns true if there are faults. Their descriptions contain names.
+    /// Returns true if there are descriptions of faults.
     pub(crate) fn has_faults(&self) -> bool {
         !self.faults.is_empty()
     }
 
-    /// Returns true if the directory has no collective attribute subentry.
+    /// Returns true if the directory has no collective attribute subentries, not even ignored ones.
     pub(crate) fn is_empty(&self) -> bool {
         self.subentries.is_empty() && self.left_out == 0 && self.faults.is_empty()
     }
 
-    /// Returns the number of subentries whose values entries have.
+    /// Returns the number of subentries whose values entries receive.
     pub(crate) fn len(&self) -> usize {
         self.subentries.len()
     }
 
-    /// Returns the subentries of an administrative point.
+    /// Returns the subentries of one administrative point.
     pub(crate) fn at(&self, point: EntryId) -> &[Arc<CollectiveSubentry>] {
         let first = self.subentries.partition_point(|subentry| subentry.point < point);
         let rest = self.subentries.get(first..).unwrap_or_default();
@@ -181,19 +182,19 @@ impl CollectiveSubentries {
         rest.get(..count).unwrap_or_default()
     }
 
-    /// Returns the maximum cost of merging collective values into one entry, as a number of search candidates. It
-    /// consists of name lookups and copies of values.
+    /// Returns the maximum cost of merging collective values into one entry, as a number of search candidates. The cost
+    /// is that of name lookups and of copying values.
     pub(crate) fn cost(&self) -> u32 {
         let cost = self.subentries.len() / SUBENTRIES_PER_CANDIDATE + self.octets / OCTETS_PER_CANDIDATE;
         u32::try_from(1 + cost).unwrap_or(u32::MAX)
     }
 
-    /// Returns true if a subentry gives entries one of these attributes.
+    /// Returns true if entries can receive one of these attributes from a subentry.
     pub(crate) fn have_one_of(&self, attributes: &[AttrId]) -> bool {
         attributes.iter().any(|attribute| self.numbers.binary_search(attribute).is_ok())
     }
 
-    /// Returns notices about subentries that cannot be applied as written.
+    /// Returns notices about ignored subentries and about those that cannot be applied as written.
     pub(crate) fn notices(&self) -> Vec<String> {
         let left_out = (self.left_out > 0).then(|| {
             format!(

@@ -1,16 +1,16 @@
-//! States of the copies of other servers' trees, stored as one row of `meta`.
+//! States of copied trees, which other servers own. One row of `meta` stores all of them.
 
 use std::collections::BTreeMap;
 
-/// Version of the row. An older row is the state of the only copy, without a version.
+/// Version of the row. A row of an earlier program has no version and contains only the state of a single copy.
 const VERSION: u8 = 2;
 
-/// States of copies as opaque bytes, keyed by the normal name of the top entry of each copy.
+/// States of copied trees as opaque bytes, by the normal name of each tree's top entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CopyStates(pub(crate) BTreeMap<Vec<u8>, Vec<u8>>);
 
 impl CopyStates {
-    /// Decodes a row. A row with another version is the state of one copy of the whole tree.
+    /// Decodes a row. Without the version byte, it is the state of one copy of the whole directory.
     pub(crate) fn decode(row: &[u8]) -> CopyStates {
         let mut states = BTreeMap::new();
         match row.split_first() {
@@ -37,14 +37,14 @@ impl CopyStates {
         row
     }
 
-    /// Returns the state of the copy that contains the entry with this normal name.
+    /// Returns the state of the copied tree that contains the entry with this normal name.
     pub(crate) fn of(&self, key: &[u8]) -> Option<&[u8]> {
         let mut states = self.0.iter();
         states.find(|(top, _)| key.starts_with(top)).map(|(_, state)| state.as_slice())
     }
 }
 
-/// Splits off a text that follows its length (4 bytes).
+/// Splits off a text, which its length precedes (4 bytes).
 fn text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_first_chunk::<4>()?;
     rest.split_at_checked(u32::from_be_bytes(*length) as usize)

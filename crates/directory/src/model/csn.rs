@@ -1,8 +1,8 @@
 //! Change sequence numbers in OpenLDAP's form, `YYYYmmddHHMMSS.uuuuuuZ#oooooo#sss#mmmmmm` (draft-chu-ldap-csn).
 //!
 //! A CSN consists of the time of a change in microseconds, a counter within the microsecond, the number of the server
-//! that made the change, and a modification number. The CSN of every change in the log is strictly greater than the one
-//! before it: [`Csn::after`] increments the counter if the clock stops or goes back.
+//! that made the change, and a modification number. The CSN of every change in the log is strictly greater than the
+//! previous one: [`Csn::after`] increments the counter if the clock stops or goes back.
 
 use std::fmt;
 
@@ -31,7 +31,7 @@ impl Csn {
         Csn { micros: last.micros + 1, count: 0, server }
     }
 
-    /// Parses the text form.
+    /// Parses the text form of a CSN.
     pub fn parse(text: &str) -> Option<Csn> {
         let mut parts = text.splitn(4, '#');
         let (time, count, server, modifier) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
@@ -43,7 +43,7 @@ impl Csn {
         Some(Csn { micros, count, server })
     }
 
-    /// Returns the text form. Every change needs several of them, so this avoids `format!`.
+    /// Returns the text form. It is written without `format!`, because every change needs several texts.
     pub(crate) fn text(self) -> String {
         let mut text = Text::default();
         text.seconds(self.micros / 1_000_000);
@@ -108,7 +108,7 @@ pub fn rfc3339(unix_seconds: u64) -> String {
     format!("{}T{}Z", date.join("-"), time.join(":"))
 }
 
-/// Parses the form that [`generalized_time`] writes, and no other.
+/// Parses the form that [`generalized_time`] writes. Refuses all other forms of GeneralizedTime.
 pub fn unix_seconds(text: &str) -> Option<u64> {
     let text = [text.strip_suffix('Z').filter(|digits| digits.len() == 14)?, ".000000Z"].concat();
     Some(parse_micros(text.as_bytes())? / 1_000_000)
@@ -120,7 +120,7 @@ fn digit_of(value: u64) -> u8 {
     if value < 10 { b'0' + value } else { b'a' + value - 10 }
 }
 
-/// Buffer for digits and punctuation. Its capacity exceeds every text written here.
+/// Buffer for digits and punctuation. Its capacity exceeds the length of every text in this module.
 #[derive(Default)]
 struct Text {
     bytes: [[u8; 32]; 2],
@@ -159,14 +159,14 @@ impl Text {
     }
 
     fn into_string(self) -> String {
-        // Digits and punctuation are ASCII, so the conversion never fails.
+        // The buffer contains only ASCII, so the conversion never fails.
         let written = self.bytes.as_flattened().get(..self.len).unwrap_or_default();
         std::str::from_utf8(written).unwrap_or_default().to_owned()
     }
 }
 
-/// Returns the number of days from 1970-01-01 to a date of the proleptic Gregorian calendar. It counts 400-year cycles
-/// of 146,097 days. Years begin in March, so that the leap day is the last day of its year.
+/// Returns the number of days from 1970-01-01 to a date of the proleptic Gregorian calendar. The calculation uses
+/// cycles of 400 years (146,097 days). Its years begin in March, so that the leap day is the last day of a year.
 fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let cycle = year.div_euclid(400);
@@ -177,7 +177,7 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     cycle * 146_097 + day_of_cycle - 719_468
 }
 
-/// Returns the date of a number of days since 1970-01-01: the inverse of [`days_from_civil`].
+/// Returns the date that is `days` after 1970-01-01: the inverse of [`days_from_civil`].
 fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
     let cycle = shifted.div_euclid(146_097);

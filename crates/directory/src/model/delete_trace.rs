@@ -1,14 +1,14 @@
-//! Part of a delete record for clients that keep copies of entries.
+//! Delete traces: a part of delete records for clients that keep copies of entries.
 
 use crate::model::codec::{Decoder, put_list, put_varint};
 use crate::model::rows::EntryId;
 
-/// EntryUUIDs of deleted entries, and the entries that changed with the delete because they named one of them.
+/// EntryUUIDs of deleted entries, and the entries whose links to them the delete changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeleteTrace {
-    /// EntryUUIDs. Each entry precedes its superior.
+    /// EntryUUIDs of the deleted entries. Each entry precedes its superior.
     pub uuids: Vec<[u8; 16]>,
-    /// Entries that named a deleted entry. Some of them may be deleted too.
+    /// Entries with a link to a deleted entry. Some of them may have been deleted by the same record.
     pub named_by: Vec<EntryId>,
 }
 

@@ -1,6 +1,6 @@
 //! Dynamic groups: entries whose `memberURL` values describe members by a search.
 //!
-//! The catalog keeps all of them in memory, so that finding the groups of an entry needs no search.
+//! The catalog keeps all dynamic groups in memory, so that finding the groups of an entry needs no search.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ pub(crate) const MEMBER_URL: &str = "2.16.840.1.113730.3.1.198";
 /// Filter of a URL without a filter (RFC 4516 section 2).
 const ANY_ENTRY: &str = "(objectClass=*)";
 
-/// A search that describes members.
+/// A parsed memberURL value: a search that finds the members of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MemberUrl {
-    /// Attribute that contains the URL.
+    /// Number of the attribute that contains the URL.
     pub(crate) attribute: AttrId,
     pub(crate) base: NormalName,
     pub(crate) scope: Scope,
@@ -33,9 +33,9 @@ pub(crate) struct MemberUrl {
 pub(crate) struct DynamicGroup {
     pub(crate) id: EntryId,
     pub(crate) urls: Vec<MemberUrl>,
-    /// Reasons why URLs cannot be applied.
+    /// Descriptions of values that cannot be applied.
     pub(crate) faults: Vec<String>,
-    /// Length of all values.
+    /// Total length of all memberURL values.
     octets: usize,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct DynamicGroup {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DynamicGroups {
     groups: Vec<Arc<DynamicGroup>>,
-    /// Number of groups over the limits. They have no members.
+    /// Number of groups over the limits. Their memberURL values give them no members.
     left_out: usize,
     octets: usize,
 }
@@ -52,7 +52,7 @@ impl MemberUrl {
     /// Parses a memberURL value.
     ///
     /// # Errors
-    /// The reason why the value describes no members.
+    /// A message with the reason why the value finds no members.
     pub(crate) fn parse(value: &[u8], attribute: AttrId, schema: &Schema) -> Result<MemberUrl, String> {
         let text = std::str::from_utf8(value).map_err(|error| error.to_string())?;
         let url = LdapUrl::parse(text).map_err(|error| error.to_string())?;
@@ -78,7 +78,7 @@ impl DynamicGroup {
         DynamicGroup { id, urls: Vec::new(), faults: Vec::new(), octets: 0 }
     }
 
-    /// Adds a value. Returns false if it exceeds the limit.
+    /// Adds a memberURL value. Returns false if the total length exceeds the limit.
     pub(crate) fn add(&mut self, value: &[u8], attribute: AttrId, schema: &Schema) -> bool {
         self.octets += value.len();
         if self.octets > DYNAMIC_GROUP_OCTETS_MAX {
@@ -92,7 +92,7 @@ impl DynamicGroup {
         true
     }
 
-    /// Returns true if the entry has memberURL values.
+    /// Returns true if the entry has memberURL values, valid or not.
     pub(crate) fn has_values(&self) -> bool {
         self.octets > 0
     }
@@ -104,7 +104,7 @@ impl DynamicGroups {
         self.groups.iter().map(Arc::as_ref)
     }
 
-    /// Returns true if the directory has no dynamic group.
+    /// Returns true if there are no dynamic groups within the limits.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.groups.is_empty()
@@ -115,7 +115,7 @@ impl DynamicGroups {
         self.groups.len()
     }
 
-    /// Returns notices about groups and URLs that cannot be applied as written.
+    /// Returns notices about groups over the limits and about values that cannot be applied.
     pub(crate) fn notices(&self) -> Vec<String> {
         let left_out = (self.left_out > 0).then(|| {
             let text = "groups with memberURL have no members by it: there may be";
@@ -151,12 +151,13 @@ impl DynamicGroups {
         }
     }
 
-    /// Counts groups that are known to exceed the limits. Their ids are higher than all others.
+    /// Adds groups that exceed the limits to their number. Their ids are higher than those of all groups so far.
     pub(crate) fn leave_out(&mut self, count: usize) {
         self.left_out += count;
     }
 
-    /// Replaces or adds a group. Returns false if all groups have to be read again to find those within the limits.
+    /// Replaces, adds or removes a group. Returns false if the caller must read all groups again, because another group
+    /// may now be within the limits.
     pub(crate) fn set(&mut self, id: EntryId, group: Option<DynamicGroup>) -> bool {
         let place = self.groups.binary_search_by_key(&id, |group| group.id);
         if place == Err(self.groups.len()) {

@@ -6,21 +6,21 @@
 //! - a crc32c of the rest (little-endian)
 //! - the log position of the last record that changed the entry (8 bytes, big-endian)
 //! - the length of all heads (4 bytes, big-endian)
-//! - one head per attribute, in the order in which the entry got them
+//! - one head per attribute, in the order in which the entry received the attributes
 //! - the contents of the attributes, in the same order
 //!
-//! A head is an attribute number (varint), form (1 byte), count of values (varint) and the length of the content
-//! (varint). All heads are adjacent, so that a scan for one attribute reads two or three cache lines of heads and the
-//! lines of its values, instead of a line for each attribute before it.
+//! A head consists of an attribute number (varint), a form (1 byte), the number of values (varint) and the length of
+//! the content (varint). All heads are adjacent. A scan for one attribute therefore reads two or three cache lines of
+//! heads and the lines of the attribute's values, not the values of the attributes before it.
 //!
-//! The forms:
+//! The forms of content:
 //!
-//! - *inline*: the values one after another as BER OCTET STRINGs, exactly the contents of the `vals` SET of a search
-//!   result (RFC 4511 section 4.5.2), so that a result is a copy. A value over
+//! - *inline*: the values as consecutive BER OCTET STRINGs. They are copied unchanged into a search result, as the
+//!   contents of its `vals` SET (RFC 4511 section 4.5.2). A value over
 //!   [`INLINE_VALUE_MAX`](crate::model::limits::INLINE_VALUE_MAX) bytes is replaced by a reference: tag 0x80, length 16
 //!   and the key of its row in `values`. The form *mixed* marks an attribute with such references.
-//! - *table*: no content; each value is a row of `values`, in the order of their normal keys.
-//! - *links*: no content; the values are rows of `links`, and of `values` for names without an entry.
+//! - *table*: no content; each value is a row of `values`, in the order of normal keys.
+//! - *links*: no content; the values are rows of `links`. Dangling links are rows of `values`.
 
 mod stored;
 
@@ -35,16 +35,16 @@ pub use stored::{EncodedAttribute, StoredEntry};
 
 const VERSION: u8 = 2;
 
-/// Size of the version and the checksum. The checksum covers the bytes after them.
+/// Size of the version and the checksum, which covers all bytes after them.
 const CHECKED_FROM: usize = 5;
 
 /// Size of the fields before the heads.
 const FIXED_SIZE: usize = CHECKED_FROM + 8 + 4;
 
-/// Tag of a reference in a *mixed* content: context-specific, primitive, 0.
+/// Tag of a reference in content of the form *mixed*: context-specific, primitive, 0.
 const REFERENCE_TAG: u8 = 0x80;
 
-/// Size of a head whose numbers take one byte each. Most heads are short.
+/// Size of a short head: its attribute number, count and length take one byte each. Most heads are short.
 const SHORT_HEAD: usize = 4;
 
 const FORM_INLINE: u8 = 0;
@@ -59,7 +59,7 @@ pub enum Content<'a> {
     Inline(InlineValues<'a>),
     /// Each value is a row of `values`.
     Table,
-    /// The values are rows of `links` and `values`.
+    /// The values are rows of `links`, or of `values` for dangling links.
     Links,
 }
 
@@ -110,7 +110,7 @@ impl<'a> EntryRow<'a> {
         (crc32c::crc32c(rest) == crc).then(|| EntryRow::unchecked(bytes)).flatten()
     }
 
-    /// Returns the entryUUID, the value of the attribute with this number; `None` if the entry has none.
+    /// Returns the entry's UUID. `attribute` is the number of entryUUID. Returns `None` if the entry has no UUID.
     pub(crate) fn uuid(&self, attribute: AttrId) -> Option<[u8; 16]> {
         let Content::Inline(values) = self.find(attribute)?.content else { return None };
         match values.iter().next()? {
@@ -119,8 +119,8 @@ impl<'a> EntryRow<'a> {
         }
     }
 
-    /// Decodes a row without verifying its checksum, for callers that examine many rows and return few. The attributes
-    /// of a damaged row are arbitrary.
+    /// Decodes a row without verifying its checksum. This is for callers that examine many rows and return few of them.
+    /// The attributes of a damaged row are arbitrary.
     #[inline]
     pub(crate) fn unchecked(bytes: &'a [u8]) -> Option<EntryRow<'a>> {
         let (fixed, rest) = bytes.split_first_chunk::<FIXED_SIZE>()?;
@@ -147,9 +147,9 @@ impl<'a> EntryRow<'a> {
         self.attributes().next_of(&[id])
     }
 
-    /// Like [`find`](EntryRow::find), for callers that examine many rows and decode the content later. `place` is the
-    /// place of the attribute in the previous row, and is tried first: most entries of a directory have the same
-    /// attributes.
+    /// Like [`find`](EntryRow::find), without decoding the content. `place` is the attribute's place in a previous row.
+    /// It is tried first, because most entries of a directory have the same attributes. If the attribute has another
+    /// place, `place` is updated.
     #[inline(always)]
     pub(crate) fn locate(&self, id: AttrId, place: &mut Place) -> Option<Located<'a>> {
         if let Some(located) = self.attributes().at(id, place) {
@@ -175,20 +175,21 @@ impl<'a> EntryRow<'a> {
     }
 }
 
-/// Place of an attribute in a row: the numbers of short and long heads before its own head.
+/// Place of an attribute in a row, as the numbers of short and long heads before it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Place {
-    /// Numbers of short heads: before the first long head, between long heads, and after the last one.
+    /// Numbers of consecutive short heads: before the first long head, between long heads, and after the last long
+    /// head.
     short: [u16; LONG_HEADS_MAX + 1],
     /// Number of long heads.
     long: u8,
 }
 
-/// Maximum number of long heads in a [`Place`]. An attribute after more long heads is searched for in each row.
+/// Maximum number of long heads in a [`Place`]. After more long heads, an attribute is searched for in each row.
 const LONG_HEADS_MAX: usize = 3;
 
 impl Place {
-    /// Adds short heads at the end of the place.
+    /// Sets the number of short heads at the end of the place.
     fn add_heads(&mut self, count: usize) {
         if let Some(last) = self.short.get_mut(usize::from(self.long)) {
             *last = u16::try_from(count).unwrap_or(u16::MAX);
@@ -216,7 +217,7 @@ impl<'a> Iterator for Attributes<'a> {
     }
 }
 
-/// An attribute found in a row, with its content not decoded yet.
+/// An attribute found in a row. Its content is not decoded yet.
 #[derive(Clone, Copy)]
 pub(crate) struct Located<'a> {
     form: u8,
@@ -225,7 +226,7 @@ pub(crate) struct Located<'a> {
 }
 
 impl<'a> Located<'a> {
-    /// Placeholder for an attribute whose values the row does not contain.
+    /// Placeholder for an attribute whose values are outside the row.
     pub(crate) const UNKNOWN: Located<'static> = Located { form: FORM_TABLE, count: 0, bytes: &[] };
 
     #[inline(always)]
@@ -266,16 +267,16 @@ struct Head {
     length: usize,
 }
 
-/// Mask over the four bytes of a short head, read as a little-endian number. If any of these bits is set, the head is
-/// long: its number, count or length continues in a further byte.
+/// Mask over four bytes of a head, read as a little-endian number. If one of the bits is set, the head is long: its
+/// number, count or length continues in the next byte.
 const LONG_HEAD: u32 = 0x8080_0080;
 
 impl<'a> Attributes<'a> {
-    /// Returns the next attribute with one of these numbers. Skips others without decoding them, because scans spend
-    /// much of their time here.
+    /// Returns the next attribute with one of these numbers. Skips other attributes without decoding them, because
+    /// scans spend much of their time here.
     #[inline]
     pub(crate) fn next_of(&mut self, ids: &[AttrId]) -> Option<AttributeRow<'a>> {
-        // Most filters concern one attribute number.
+        // Most filters test one attribute number.
         if let [only] = ids {
             let located = self.only(*only)?;
             return Some(AttributeRow { id: *only, content: located.content() });
@@ -298,15 +299,15 @@ impl<'a> Attributes<'a> {
         None
     }
 
-    /// Returns the next attribute that matches: `wanted` tests short heads, `is_wanted` long ones. Skips others like
-    /// [`next_of`](Attributes::next_of).
+    /// Returns the next matching attribute. `wanted` decides about short heads, `is_wanted` about long ones. Skips
+    /// other attributes without decoding them.
     #[inline]
     pub(crate) fn next_where(
         &mut self,
         wanted: LowNumbers,
         mut is_wanted: impl FnMut(AttrId) -> bool,
     ) -> Option<AttributeRow<'a>> {
-        // Local copies, because the loop would write to the fields for every attribute.
+        // Local copies keep the fields from being written for every attribute.
         let (mut heads, mut passed) = (self.heads.0, 0);
         while let Some((&head, rest)) = heads.split_first_chunk::<SHORT_HEAD>() {
             let bits = u32::from_le_bytes(head);
@@ -335,7 +336,8 @@ impl<'a> Attributes<'a> {
         None
     }
 
-    /// Returns the attribute with this number. Exhausts the iterator, because no number occurs twice.
+    /// Returns the attribute with this number. Exhausts the iterator, because an attribute number occurs only once in a
+    /// row.
     #[inline]
     fn only(&mut self, id: AttrId) -> Option<Located<'a>> {
         loop {
@@ -348,7 +350,7 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// Skips the attributes before the first one that has a long head or this number. Returns their count.
+    /// Skips attributes up to the first one with a long head or with this number. Returns how many were skipped.
     #[inline]
     fn pass_over(&mut self, id: AttrId) -> Option<usize> {
         let (heads, contents) = passed_over(self.heads.0, id);
@@ -390,8 +392,8 @@ impl<'a> Attributes<'a> {
         (found == id).then_some(located)
     }
 
-    /// Skips the attributes up to the last long head of a place. Returns the number of short heads after it. Heads that
-    /// are long according to the place may be short in this row.
+    /// Skips the attributes up to the last long head of a place. Returns the number of short heads after this long
+    /// head. A head that is long in `place` may be short in this row.
     #[inline(never)]
     fn skip_long(&mut self, place: &Place) -> Option<u16> {
         let (before, rest) = place.short.split_at_checked(place.long.into())?;
@@ -424,12 +426,12 @@ impl<'a> Attributes<'a> {
     }
 }
 
-/// Returns the total size in bytes of the heads before the first one that is long or has this number, and the total
-/// size of their contents. Written so that the compiler vectorizes it, four heads at a time.
+/// Returns the total size in bytes of the heads before the first head that is long or has this number. Also returns the
+/// total size of their contents. The loop handles four heads at a time, so that the compiler vectorizes it.
 #[inline]
 fn passed_over(heads: &[u8], id: AttrId) -> (usize, usize) {
-    // A long head has at least one of these high bits set. A head with an attribute number below 128 has no high bit in
-    // that byte.
+    // A long head has at least one bit of `LONG_HEAD`. The lowest byte is the attribute number, so the mask includes it
+    // to compare numbers below 128.
     let stops = |head: u32| head & LONG_HEAD | if head & (LONG_HEAD | 0xff) == id.0 { u32::MAX } else { 0 };
     let (heads, _) = heads.as_chunks::<SHORT_HEAD>();
     let (mut place, mut passed) = (0, 0);
@@ -453,8 +455,8 @@ fn passed_over(heads: &[u8], id: AttrId) -> (usize, usize) {
     (place * SHORT_HEAD, passed as usize)
 }
 
-/// Returns the OR of the bits of these heads, and the total size of their contents, which is valid only if all heads
-/// are short. Vectorized like [`passed_over`].
+/// Returns the bitwise OR of these heads, and the total size of their contents. The size is valid only if all heads are
+/// short. Vectorized like [`passed_over`].
 #[inline(always)]
 fn summed(heads: &[[u8; SHORT_HEAD]]) -> (u32, usize) {
     let (blocks, rest) = heads.as_chunks::<4>();
@@ -601,13 +603,13 @@ mod tests {
         assert_eq!((place.short[0], place.long), (0, 0));
     }
 
-    /// Returns places with zero long heads up to more than [`LONG_HEADS_MAX`].
+    /// Returns places with up to five long heads, more than [`LONG_HEADS_MAX`].
     fn places() -> impl Iterator<Item = Place> {
         let short = (0..6u16).flat_map(|first| (0..4).map(move |second| [first * 4, second, first, second]));
         short.flat_map(|short| (0..6).map(move |long| Place { short, long }))
     }
 
-    /// Rows with the same attributes in the same order, but with short and long heads at different places.
+    /// The rows have the same attributes in the same order, but short and long heads at different places.
     #[test]
     fn places_are_found_after_long_heads() {
         let mut rng = fastrand::Rng::with_seed(37);

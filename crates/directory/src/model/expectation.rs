@@ -10,7 +10,7 @@ use super::rule_tokens::{Parser, tokens};
 /// Keyword of the right to use controls and extended operations, which concerns no entry.
 pub(crate) const USE_WORD: &str = "use";
 
-/// A right that a requester must have, or must not have; with names as written.
+/// Expectation that a requester has, or does not have, a right. Names are as written in its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Expectation {
     /// DN of the requester; `None` for anonymous.
@@ -18,7 +18,7 @@ pub(crate) struct Expectation {
     pub(crate) is_allowed: bool,
     /// Keyword of the right.
     pub(crate) right: String,
-    /// Attribute type. For `use`, the name of a control or an extended operation; `entry` is empty then.
+    /// Attribute type. For `use`, the name of a control or an extended operation; `entry` is then empty.
     pub(crate) attribute: Option<String>,
     pub(crate) entry: String,
 }
@@ -27,7 +27,7 @@ impl Expectation {
     /// Parses the text of an expectation.
     ///
     /// # Errors
-    /// The text says what is wrong.
+    /// A message that describes the fault.
     pub(crate) fn parse(text: &str) -> Result<Expectation, String> {
         let tokens = tokens(text)?;
         let mut parser = Parser { tokens: &tokens };

@@ -1,8 +1,9 @@
 //! Definition of an attribute type's index, and the state of its rows.
 //!
-//! Administrators define *kinds*: the filters that an index answers. The rows are divided into *parts*; equality and
-//! ordering share one part. Each part has its own [`Phase`], so that one can be built while another answers. Log
-//! records change the definition. The phases are local to a data directory, and `meta` stores them with the definition.
+//! Administrators define an index by *kinds*: the filters that the index answers. Its rows are divided into *parts*.
+//! Each kind has a part, but equality and ordering share one. Each part has its own [`Phase`], so that one part can be
+//! built while another answers filters. Log records change the definition. The phases are local to a data directory;
+//! `meta` stores them with the definition.
 
 use schema::MatchingRule;
 
@@ -15,18 +16,18 @@ pub struct IndexKinds(u8);
 impl IndexKinds {
     /// No index.
     pub const NONE: IndexKinds = IndexKinds(0);
-    /// `(a=v)`.
+    /// Answers `(a=v)`.
     pub const EQUALITY: IndexKinds = IndexKinds(1);
-    /// `(a>=v)`, `(a<=v)`, `(a=v*)` and, if few entries have the attribute, `(a=*)`. Uses the rows of equality.
+    /// Answers `(a>=v)`, `(a<=v)`, `(a=v*)` and, if few entries have the attribute, `(a=*)`. Uses the rows of equality.
     pub const ORDERING: IndexKinds = IndexKinds(2);
-    /// `(a=*)`, one row per entry.
+    /// Answers `(a=*)`, from one posting of all entries with the attribute.
     pub const PRESENCE: IndexKinds = IndexKinds(4);
-    /// `(a=*v*)`, one row for every three bytes of the value.
+    /// Answers `(a=*v*)`. Each three adjacent bytes of a value have a posting.
     pub const SUBSTRING: IndexKinds = IndexKinds(8);
-    /// `(a~=v)`, one row for every word.
+    /// Answers `(a~=v)`. Each word of a value has a posting.
     pub const APPROXIMATE: IndexKinds = IndexKinds(16);
 
-    /// Every kind with its name.
+    /// All kinds with their names.
     pub const ALL: [(IndexKinds, &'static str); 5] = [
         (IndexKinds::EQUALITY, "equality"),
         (IndexKinds::ORDERING, "ordering"),
@@ -92,16 +93,16 @@ impl std::str::FromStr for IndexKinds {
     }
 }
 
-/// Part of an index: rows of one sort.
+/// Part of an index: rows of one type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum IndexPart {
-    /// Normal values, for equality, ordering and prefixes.
+    /// Normal forms of values, for equality, ordering and prefixes.
     Values,
     /// One posting of all entries that have the attribute.
     Presence,
-    /// Three bytes of normal values, for substrings.
+    /// Grams: three bytes of a normal form, for substrings.
     Grams,
-    /// Sound codes of words, for approximate matches.
+    /// Sounds: Soundex codes of words, for approximate matches.
     Sounds,
 }
 
@@ -168,12 +169,12 @@ impl IndexParts {
 /// State of the rows of an index part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Phase {
-    /// There are no rows.
+    /// The part has no rows.
     #[default]
     Absent,
-    /// Every change writes rows, and the rows of older entries are being built. Searches do not use the part.
+    /// Every change writes rows, and rows of older entries are being built. Searches do not use the part yet.
     Building,
-    /// All rows exist; searches may use the part.
+    /// All rows exist. Searches may use the part.
     Complete,
     /// Changes no longer write rows, and existing rows are being removed.
     Clearing,
@@ -205,21 +206,21 @@ impl Phase {
 pub struct AttributeIndex {
     /// Kinds that the administrator defined.
     pub kinds: IndexKinds,
-    /// The substring rule that produced the grams. It is stored with the definition, because grams of another rule must
-    /// not answer a filter after the schema changes.
+    /// The substring rule under which the grams were made. It is stored, because grams of one rule must not answer a
+    /// filter under another rule after a change of the schema.
     pub gram_rule: Option<MatchingRule>,
     phases: [Phase; 4],
 }
 
 impl AttributeIndex {
-    /// Returns an index of these kinds with all rows present, for callers that build a whole data directory.
+    /// Returns an index of these kinds with all parts complete, for callers that build a whole data directory.
     pub fn complete(kinds: IndexKinds, gram_rule: Option<MatchingRule>) -> AttributeIndex {
         let phase = |part: IndexPart| if part.is_of(kinds) { Phase::Complete } else { Phase::Absent };
         AttributeIndex { kinds, gram_rule, phases: IndexPart::ALL.map(phase) }
     }
 
-    /// Returns the index after a complete rebuild: every entry has rows of the maintained parts, and no other rows
-    /// exist. No part remains to be removed. A part that was to be removed and then built again still has to be built.
+    /// Returns the index after a rebuild that wrote all rows of the maintained parts, and no others. No part remains to
+    /// be removed. A part that was being removed is still to be built if a kind needs it.
     pub fn rebuilt(&self) -> AttributeIndex {
         let mut index = *self;
         for part in IndexPart::ALL {
@@ -249,18 +250,18 @@ impl AttributeIndex {
         self.phase(part) == Phase::Complete
     }
 
-    /// Returns the parts whose rows every change of an entry maintains.
+    /// Returns the parts whose rows must be maintained by every change of an entry.
     pub fn maintained_parts(&self) -> IndexParts {
         let kept = |part: &IndexPart| matches!(self.phase(*part), Phase::Building | Phase::Complete);
         IndexPart::ALL.into_iter().filter(kept).fold(IndexParts::NONE, IndexParts::with)
     }
 
-    /// Returns true if index rows remain to be built or removed.
+    /// Returns true if rows of a part remain to be built or removed.
     pub fn has_work(&self) -> bool {
         self.phases.iter().any(|phase| matches!(phase, Phase::Building | Phase::Clearing))
     }
 
-    /// Returns true if this index needs no row in `meta`.
+    /// Returns true if the index has no kinds and no rows, so that `meta` needs no row for it.
     pub(crate) fn is_nothing(&self) -> bool {
         self.kinds.is_none() && self.phases.iter().all(|phase| *phase == Phase::Absent)
     }
@@ -274,17 +275,17 @@ pub struct IndexRow {
     built_to: [u64; IndexPart::ALL.len()],
 }
 
-/// First byte of a row. The row of the first version of the program is the single byte 1: a complete index for equality
-/// and ordering.
+/// Version of the row, its first byte. In the first version of the program, the whole row is the byte 1: a complete
+/// index for equality and ordering.
 const ROW_VERSION: u8 = 2;
 
 impl IndexRow {
-    /// Returns the row of an index of which no part is being built.
+    /// Returns the row of an index without progress, because no part is being built.
     pub fn of(index: AttributeIndex) -> IndexRow {
         IndexRow { index, ..IndexRow::default() }
     }
 
-    /// Returns the highest entry id whose rows exist, for a part that is being built.
+    /// Returns the highest entry id whose rows exist in this part, which is being built.
     #[expect(clippy::indexing_slicing, reason = "each part has a number below their count")]
     pub fn built_to(&self, part: IndexPart) -> u64 {
         self.built_to[part as usize]
@@ -331,8 +332,8 @@ impl IndexRow {
     }
 }
 
-/// Returns the matching rule with this OID, which is empty for no rule. The outer `None` means that the program does
-/// not know the OID.
+/// Returns the matching rule with this OID: `Some(None)` for an empty OID, which means no rule. Returns `None` for an
+/// OID that the program does not know.
 #[allow(clippy::option_option, reason = "a missing rule is fine, an unknown one is not")]
 pub(crate) fn rule_of(oid: &str) -> Option<Option<MatchingRule>> {
     if oid.is_empty() { Some(None) } else { MatchingRule::find(oid).map(Some) }

@@ -1,96 +1,97 @@
 //! All limits of this crate.
 
-/// Maximum number of names per entry that get keys for DIGEST-MD5: the first values of the identity attributes.
+/// Maximum number of names for which one entry has keys for DIGEST-MD5. They are the first values of the identity
+/// attributes.
 pub const DIGEST_NAMES_MAX: usize = 4;
-/// Maximum length of a name that gets keys for DIGEST-MD5, in octets.
+/// Maximum length in octets of a name that has keys for DIGEST-MD5.
 pub const DIGEST_NAME_SIZE_MAX: usize = 128;
 /// Maximum length of the realm in the setting `sasl_realm`, in octets.
 pub const REALM_SIZE_MAX: usize = 128;
 
-/// Largest counter of a [`crate::model::csn::Csn`] within a microsecond (six hexadecimal digits).
+/// Largest counter of a [`crate::model::csn::Csn`] within one microsecond (six hexadecimal digits).
 pub const CSN_COUNT_MAX: u32 = 0xff_ffff;
 
-/// Maximum size of a value in the entry row, in bytes. Longer values have rows of their own: reads of the entry need
-/// not load them, and entry rows stay below 2,000 bytes, above which LMDB doubles their size.
+/// Maximum size of a value in the entry row, in bytes. A longer value has a row of its own, so that reads of the entry
+/// need not load it. Entry rows then usually stay below 2,000 bytes, above which LMDB doubles their size.
 pub const INLINE_VALUE_MAX: usize = 1_024;
 
-/// Maximum number of values of an attribute in the entry row, in the order in which clients added them. If there are
-/// more, each value has its own row, in the order of the normal keys.
+/// Maximum number of values of an attribute in the entry row, in the order in which clients added them. With more
+/// values, each value has its own row, in the order of normal keys.
 pub const INLINE_VALUE_COUNT_MAX: usize = 64;
 
-/// Number of values below which an attribute with one row per value moves back into the entry row. It is lower than
-/// [`INLINE_VALUE_COUNT_MAX`], so that an attribute near the limit does not move with every change.
+/// Minimum number of values of an attribute with one row per value. With fewer values, they move back into the entry
+/// row. The number is lower than [`INLINE_VALUE_COUNT_MAX`], so that an attribute near the limit does not move at every
+/// change.
 pub const TABLE_VALUE_COUNT_MIN: usize = 32;
 
-/// Maximum number of attributes (types with their options) of an entry that a request adds, and that one modify names.
+/// Maximum number of attributes (types with their options) that one add or one modify names.
 pub const ENTRY_ATTRIBUTES_MAX: usize = 1_024;
 
-/// Maximum number of attributes (types with their options) that all entries together have or had. The catalogue keeps
-/// each in memory, about 500 octets, and never forgets one. Only the administrator can add the second half.
+/// Maximum number of attributes (types with their options) that all entries together have or had. The catalog keeps
+/// each of them in memory forever, with about 500 octets. Only the administrator can add the second half.
 pub const ATTRIBUTES_MAX: usize = if cfg!(test) { 6_000 } else { 65_536 };
 
-/// Maximum number of sets of object classes that all entries together have or had. The catalogue keeps each in memory,
-/// and never forgets one. Only the administrator can add the second half.
+/// Maximum number of sets of object classes that all entries together have or had. The catalog keeps each of them in
+/// memory forever. Only the administrator can add the second half.
 pub const CLASS_SETS_MAX: usize = if cfg!(test) { 64 } else { 8_192 };
 
-/// Maximum length of a normal key in an index row. The rest of a longer key is replaced by its hash.
+/// Maximum length of a normal key in an index row. A longer key ends with a hash instead of its rest.
 pub const INDEX_KEY_MAX: usize = 256;
 
 /// Maximum length of a normal value that is indexed by grams, in bytes. Each byte costs one row.
 pub const GRAMMED_VALUE_MAX: usize = 1_024;
 
-/// Maximum number of distinct words in a value that is indexed by sound. A value with more words is not indexed by
-/// sound.
+/// Maximum number of distinct words in a value that is indexed by sound. A value with more words is not.
 pub const CODES_PER_VALUE_MAX: usize = 128;
 
 /// Maximum number of entries whose index rows are built in one batch.
 pub const INDEX_SLICE_ENTRIES_MAX: usize = 512;
 
-/// Maximum number of index rows built or removed in one batch; slightly more if an entry has many. This takes a few
-/// milliseconds, so that changes of clients hardly wait.
+/// Maximum number of index rows built or removed in one batch, exceeded slightly if an entry has many. A batch takes a
+/// few milliseconds, so that changes of clients hardly wait.
 pub const INDEX_SLICE_ROWS_MAX: usize = 2_048;
 
 /// Maximum length of a normal name in a row key. An LMDB key has at most 511 bytes; the ids in the key take 20.
 pub const NAME_KEY_MAX: usize = 440;
 
-/// Size of the hash that replaces the rest of a long key, in bytes.
+/// Size in bytes of the hash at the end of a shortened key.
 pub const KEY_HASH_SIZE: usize = 16;
 
 /// Maximum depth of the tree: the number of entries in a chain of parents.
 pub const TREE_DEPTH_MAX: usize = 256;
 
-/// Maximum number of alias dereferences in one name; with more, the result is aliasDereferencingProblem.
+/// Maximum number of alias dereferences for one name. More cause aliasDereferencingProblem.
 pub const ALIAS_HOPS_MAX: usize = 16;
 
-/// Maximum number of aliases in a directory that a search can follow; with more, the result is adminLimitExceeded.
+/// Maximum number of aliases in a directory that a search can follow. More cause adminLimitExceeded.
 pub const ALIASES_FOLLOWED_MAX: usize = 10_000;
 
 /// Maximum number of groups of a requester that access rules consider.
 pub const REQUESTER_GROUPS_MAX: usize = 10_000;
-/// Maximum number of combinations of rules and containers whose rights are cached.
+/// Maximum number of combinations of an access rule and a container for which one requester's rights are cached.
 pub const RIGHTS_CACHED_MAX: usize = 4_096;
-/// Maximum number of links that inchainMatch reads to test one entry, about 20 ms; with more, the result is
+/// Maximum number of links that inchainMatch reads to test one entry, which takes about 20 ms. More cause
 /// adminLimitExceeded.
 pub const CHAIN_LINKS_MAX: u64 = if cfg!(test) { 500 } else { 100_000 };
-/// Maximum number of entries that a filter item with inchainMatch caches: entries that lead to the asserted entry, and
-/// as many other entries with their result.
+/// Maximum number of entries that a filter item with inchainMatch caches because they lead to the asserted entry. As
+/// many other entries are cached with the result of the match.
 pub const CHAIN_CACHED_MAX: usize = 1 << 14;
-/// Maximum number of links that the planning of a search with inchainMatch follows. The search follows further ones in
+/// Maximum number of links that the planner follows for a search with inchainMatch. The search follows further links in
 /// slices.
 pub const CHAIN_PLANNED_MAX: usize = if cfg!(test) { 8 } else { 1_024 };
-/// Maximum number of entries naming a requester that are cached with its rights. If there are more, each entry is
-/// checked.
+/// Maximum number of entries that name a requester and are cached with the requester's rights. If more entries name the
+/// requester, each accessed entry is checked instead.
 pub const ENTRIES_NAMING_REQUESTER_MAX: usize = 1_000;
 /// Maximum number of requesters whose rights a snapshot caches.
 pub const REQUESTERS_CACHED_MAX: usize = 1_024;
-/// Maximum number of sources that invalidate cached rights, not counting names in rules. Rights with more sources are
-/// computed for each request.
+/// Maximum number of sources that invalidate the cached rights of a requester, not counting names in rules. Rights with
+/// more sources are computed again for each request.
 pub const RIGHTS_SOURCES_MAX: usize = 1_024;
-/// Maximum number of records that a snapshot reads to find the cached rights that they invalidate. More records
+/// Maximum number of new records that a snapshot reads to find which cached rights they invalidate. More records
 /// invalidate all cached rights.
 pub const RECORDS_FOLLOWED_MAX: u64 = 256;
-/// Maximum size of a record that is read to find invalidated rights, in bytes. A larger record invalidates all cached
-/// rights.
+/// Maximum size in bytes of a record that a snapshot reads to find which cached rights it invalidates. A larger record
+/// invalidates all cached rights.
 pub const TOUCHED_RECORD_MAX: usize = 64 << 10;
 /// Maximum number of attributes in the Get Effective Rights control, not counting those that the search requests.
 pub const RIGHTS_ATTRIBUTES_MAX: usize = 100;
@@ -104,15 +105,16 @@ pub const VALUE_RULES_MAX: usize = 100;
 pub const PATTERN_SIZE_MAX: usize = 1_000;
 /// Maximum length of a value that a `like` pattern can match, in octets.
 pub const PATTERN_VALUE_SIZE_MAX: usize = 10_000;
-/// Maximum number of used numbers that are examined to find a free one.
+/// Maximum number of used numbers that the search for a free number examines.
 pub const NEXT_NUMBERS_EXAMINED_MAX: usize = 100_000;
-/// Maximum number of entries that one check of a value rule reads: the entries that a move places under the rule, and
-/// entries with the value that the rule does not cover.
+/// Maximum number of entries that one check of a value rule reads: entries that a move places under the rule, and
+/// entries that have the value but are not covered by the rule.
 pub const VALUE_RULE_ENTRIES_MAX: usize = 10_000;
 
 /// Maximum length of a bind name that is not a DN, in octets.
 pub const BIND_NAME_MAX: usize = 256;
-/// Maximum number of entries with the same value that a bind examines to find the only one that a rule covers.
+/// Maximum number of entries with the same value that a bind examines to find the only entry that a bind name rule
+/// covers.
 pub const BIND_NAME_ENTRIES_MAX: usize = 100;
 
 /// Maximum number of containers whose DNs a snapshot caches.
@@ -122,49 +124,51 @@ pub const CONTAINERS_CACHED_MAX: usize = 4_096;
 pub const BASES_CACHED_MAX: usize = 256;
 
 /// Maximum number of entry ids that a search collects and sorts (8 bytes each). If an index range or a container has
-/// more ids, the search scans.
+/// more ids, the search scans all entries instead.
 pub const COLLECTED_IDS_MAX: usize = 1 << 20;
 
-/// Maximum number of ids that the planner counts in a range of index keys, about 4 ms.
+/// Maximum number of ids that the planner counts in a range of index keys, which takes about 4 ms.
 pub const RANGE_COUNTED_MAX: u64 = 65_536;
 
-/// Maximum number of entries in a subtree that a search traverses instead of scanning all entries, about 2 ms.
+/// Maximum number of entries in a subtree that a search traverses instead of scanning all entries, which takes about 2
+/// ms.
 pub const SUBTREE_WALKED_MAX: u64 = 16_384;
 
-/// Maximum number of entries for which a presence filter uses the ordering index. If most entries have the attribute,
-/// counting them all is not worthwhile.
+/// Maximum number of entries for which a presence filter uses the ordering index. Counting more of them is not
+/// worthwhile.
 pub const PRESENCE_KEYS_MAX: u64 = 4_096;
 
-/// Maximum number of grams made of a filter item. It is higher than the number of lookups, because a text repeats
+/// Maximum number of grams that are computed for a filter item. It exceeds [`ITEM_LOOKUPS_MAX`], because a text repeats
 /// grams.
 pub const NEEDED_GRAMS_MAX: usize = 256;
 
-/// Maximum number of grams or sounds that are looked up for a filter item. The matcher still evaluates the whole
-/// filter.
+/// Maximum number of grams or sounds that are looked up for a filter item. Candidates may then fail the item, but the
+/// matcher still evaluates the whole filter.
 pub const ITEM_LOOKUPS_MAX: usize = 32;
 
-/// Maximum number of postings that are intersected with the shortest one of a filter item.
+/// Maximum number of postings that are intersected with the shortest posting of a filter item.
 pub const POSTINGS_INTERSECTED_MAX: usize = 6;
 
-/// Minimum number of candidates of one term of an *and* for which the planner looks for another term to intersect with.
+/// Minimum number of candidates of one term of an *and* at which the planner looks for a second term to intersect with.
 pub const INTERSECTION_COUNT_MIN: u64 = 512;
 
-/// Share of candidates from which a paged search scans: one candidate in this many entries. The search then does not
-/// collect the ids again for every page. The page must also be likely to be complete before the scan has examined as
-/// many entries as there are ids to collect.
+/// Minimum share of candidates at which a paged search scans: one candidate in this many entries. A scan need not
+/// collect the ids again for every page. Another condition is that the page is likely to be complete before the scan
+/// has examined as many entries as ids would be collected.
 pub const PAGE_SCAN_SHARE_MIN: u64 = 8;
 
-/// Like [`PAGE_SCAN_SHARE_MIN`], for scans of `nodes`, whose rows are examined several times faster than entries.
+/// Like [`PAGE_SCAN_SHARE_MIN`], for a scan of `nodes`, which examines rows several times faster than a scan of
+/// `entries`.
 pub const PAGE_NODES_SHARE_MIN: u64 = 64;
 
-/// Maximum number of ids for which the planner intersects two terms of an *and*, about 2 ms.
+/// Maximum number of ids for which the planner intersects two terms of an *and*, which takes about 2 ms.
 pub const INTERSECTION_COUNT_MAX: u64 = 131_072;
 
-/// Maximum size of the values collected for one result, in bytes. A larger entry is sent as a stream.
+/// Maximum size in bytes of the values collected for one search result. A larger entry is sent as a stream.
 pub const GATHERED_MAX: usize = 256 << 10;
 
-/// Maximum number of entries below another that are deleted with it in one step. All other changes wait meanwhile: some
-/// tenths of a second, or one second if other entries name all of the deleted ones.
+/// Maximum number of entries that a tree delete removes below its top entry. All other changes wait for it: some tenths
+/// of a second, or one second if other entries name all of the deleted ones.
 pub const TREE_DELETED_MAX: usize = if cfg!(test) { 100 } else { 20_000 };
 
 /// Maximum size of the tombstones of one delete, in octets. A larger delete is refused.
@@ -179,129 +183,131 @@ pub const TOMBSTONES_LISTED_MAX: usize = if cfg!(test) { 10 } else { 500 };
 /// Maximum number of log records that one request for a history examines.
 pub const HISTORY_RECORDS_MAX: usize = if cfg!(test) { 10 } else { 1_000 };
 
-/// Maximum number of bytes of log records that one request for a history examines, not counting the last record.
+/// Maximum number of bytes of log records that one request for a history examines, not counting the last record that it
+/// examines.
 pub const HISTORY_READ_BYTES_MAX: usize = 8 << 20;
 
-/// Size in bytes after which a history response ends, not counting the last change; also the maximum size of the values
+/// Size in bytes after which a history response ends, not counting its last change. Also the maximum size of the values
 /// of one change.
 pub const HISTORY_BYTES_MAX: usize = 256 << 10;
 
 /// Maximum size of the entry returned by the pre-read and post-read controls (RFC 4527), in octets.
 pub const COPY_BYTES_MAX: usize = 256 << 10;
 
-/// Maximum length of a content synchronization cookie that is parsed, in octets.
+/// Maximum length in octets of a content synchronization cookie. A longer cookie is not parsed.
 pub const SYNC_COOKIE_MAX: usize = 1_000;
 
-/// Maximum number of records that a refresh reads to find what has changed since the client's cookie. If there are
-/// more, it sends all entries.
+/// Maximum number of records that a refresh reads to find the changes since the client's cookie. If there are more, the
+/// refresh sends all entries.
 pub const SYNC_RECORDS_MAX: u64 = 20_000;
 
-/// Maximum number of entries that count as changed because another entry was renamed. If there are more, the refresh
-/// sends all entries.
+/// Maximum number of entries that count as changed because an entry that they name was added, renamed or deleted. If
+/// there are more, the refresh sends all entries.
 pub const SYNC_TOUCHED_MAX: usize = 10_000;
 
 /// Maximum number of deleted entries that a refresh names. If there are more, it names the present entries instead.
 pub const SYNC_DELETED_MAX: usize = 100_000;
 
-/// Maximum number of deleted entries in the trace of a delete record, and of entries that named them. A record of a
-/// larger delete has no trace.
+/// Maximum number of deleted entries in the trace of a delete record, and of entries with links to them. The record of
+/// a larger delete has no trace.
 pub const DELETE_TRACE_MAX: usize = 1_000;
 
-/// Number of unrelated records after which a persistent search receives a new cookie. A client with an older cookie
-/// would have to read all entries again.
+/// Number of records without a notification after which a persistent search receives a new cookie. With a cookie that
+/// is too old, the client would have to read all entries again.
 pub const COOKIE_RECORDS_MAX: u64 = if cfg!(test) { 200 } else { SYNC_RECORDS_MAX / 4 };
 
-/// Maximum number of snapshots kept for persistent searches whose clients have not read all notifications. Above it,
-/// the slowest of these searches end; above twice as many, the server accepts no new ones. Each snapshot uses a view of
-/// the store.
+/// Maximum number of snapshots kept for persistent searches whose clients have not read all notifications. Above this
+/// number, the searches of the slowest clients end. Above twice this number, the server accepts no new persistent
+/// searches. Each snapshot uses a view of the store.
 pub const SHARED_SNAPSHOTS_MAX: usize = 200;
 
-/// Maximum number of records that a persistent search reads to catch up. If there are more, the search ends and the
-/// client has to poll.
+/// Maximum number of records that a persistent search reads to catch up with the log. If there are more, the search
+/// ends and the client has to poll.
 pub const FOLLOWED_RECORDS_MAX: u64 = 100_000;
 
-/// Maximum number of entries that the records read to catch up may affect. If there are more, the search ends and the
-/// client has to poll.
+/// Maximum number of entries affected by the records that a persistent search reads to catch up. If there are more, the
+/// search ends and the client has to poll.
 pub const FOLLOWED_ENTRIES_MAX: usize = 100_000;
 
-/// Maximum number of entries below a renamed one that are reported individually. If there are more, searches with such
-/// entries in their scope end.
+/// Maximum number of entries below a renamed entry that persistent searches report individually. If there are more,
+/// searches with these entries in their scope end.
 pub const FOLLOWED_MOVED_MAX: usize = if cfg!(test) { 100 } else { 10_000 };
 
-/// Maximum number of entries below renamed ones that are traversed to find the entries that name them. If there are
-/// more, all persistent searches end.
+/// Maximum number of entries below renamed entries that are traversed to find the entries with links to them. If there
+/// are more, all persistent searches end.
 pub const FOLLOWED_WALK_MAX: usize = 1_000_000;
 
-/// Maximum number of values in the response to a request for a range of values, as in Active Directory.
+/// Maximum number of values in the response to a request for a value range, as in Active Directory.
 pub const RANGE_VALUES_MAX: u64 = if cfg!(test) { 10 } else { 1_500 };
-/// Maximum size of the values of a range, in octets, unless the range has a single value.
+/// Maximum size in octets of the values of a range. A single value may be larger.
 pub const RANGE_OCTETS_MAX: usize = 64 << 10;
-/// Maximum number of value ranges that a search requests. Further ones select nothing.
+/// Maximum number of value ranges that a search requests. Further value ranges select nothing.
 pub const VALUE_RANGES_MAX: usize = 16;
 
 /// Maximum number of entries in one message of content synchronization.
 pub const SYNC_SET_MAX: usize = 500;
 
-/// Maximum number of entries sent as streams at the same time, each with its own snapshot. A search that needs one more
-/// returns busy.
+/// Maximum number of entries sent as streams at the same time, each with its own snapshot. A search that needs another
+/// stream returns busy.
 pub const STREAMS_MAX: usize = 32;
 
-/// Number of values of a streamed entry that count as much work as one candidate of a search.
+/// Number of values of a streamed entry that cost as much as one candidate of a search.
 pub const STREAMED_PER_ENTRY: usize = 4;
 
-/// Maximum number of postings that a search merges. If a filter needs more, the search scans.
+/// Maximum number of postings that a search merges. If a filter needs more, the search scans all entries.
 pub const POSTINGS_MERGED_MAX: usize = 256;
 
-/// Maximum number of names in one result that the dereference control reads in one step, about 5 ms. A result with more
-/// names is sent as a stream.
+/// Maximum number of names in one result that the dereference control reads in one step, which takes about 5 ms. A
+/// result with more names is sent as a stream.
 pub const DEREFERENCED_AT_ONCE_MAX: usize = if cfg!(test) { 100 } else { 2_000 };
 
-/// Maximum size of one search result message, in octets: the longest that BER readers accept. A longer one is not sent.
+/// Maximum size of one search result message, in octets, which is the maximum that BER readers accept. A longer message
+/// is not sent.
 pub const MESSAGE_BYTES_MAX: usize = if cfg!(test) { 4 << 20 } else { ber::CONTENT_LEN_MAX };
 
-/// Maximum memory for the keys of a sorted search: 32 MiB, about 400,000 entries sorted by a short value. A page or
-/// size limit reduces the number of keys that the search keeps.
+/// Maximum memory in bytes for the keys of a sorted search. 32 MiB suffice for about 400,000 entries sorted by a short
+/// value. A page or size limit reduces the number of keys that the search keeps.
 pub const SORT_BYTES_MAX: usize = if cfg!(test) { 64 << 10 } else { 32 << 20 };
 
-/// Maximum total length of the normal forms of all sort keys that are compared, in octets. Entries with equal keys up
-/// to there are in order of ids. With the id, the keys fit into a row key of a sort order.
+/// Maximum total length in octets of the normal forms of an entry's sort keys. What exceeds it is not compared, so
+/// entries may count as equal. They are then ordered by id. With the id, the keys fit into a row key of a sort order.
 pub const SORT_KEY_MAX: usize = 480;
 
 /// Maximum number of sort orders.
 pub const SORT_ORDERS_MAX: usize = 20;
 
-/// Maximum number of values of an entry among which the least one is searched for, if they are not stored in order. A
-/// search is not sorted if an entry has more values.
+/// Maximum number of values of an entry that a sort searches for the least one, if they are not stored in order. If an
+/// entry has more values, the search is not sorted.
 pub const SORT_VALUES_MAX: usize = if cfg!(test) { 100 } else { 1_000 };
 
-/// Maximum size of a filter's shape in statistics, in octets. Longer ones are cut.
+/// Maximum size in octets of a filter's shape in statistics. A longer shape is cut.
 pub const FILTER_SHAPE_BYTES_MAX: usize = 256;
 
-/// Default share of the scan threads' time that the unindexed searches of one requester may take, in percent.
+/// Default percentage of the scan threads' time that the unindexed searches of one requester may take.
 pub const SCAN_SHARE_PERCENT: u32 = 25;
 
-/// Maximum number of lists of object classes, as spelled in the LDIF, whose class set an import thread caches.
+/// Maximum number of lists of object classes, as spelled in the LDIF, for which an import thread caches the class set.
 pub const CLASS_SETS_CACHED_MAX: usize = 4_096;
 
-/// Maximum total size of all schema texts in the settings, in octets. The shipped schema has some 100,000.
+/// Maximum total size of all schema texts in the settings, in octets. The shipped schema has about 100,000 octets.
 pub const SCHEMA_TEXTS_BYTES_MAX: usize = 4 << 20;
 
-/// Maximum number of names in a setting that lists identities. Each use of the setting looks up every name.
+/// Maximum number of names in a setting that lists identities. Each use of the setting resolves all of them.
 pub const IDENTITIES_MAX: usize = 64;
 
-/// Maximum number of time steps before and after the current one whose codes a policy may accept (RFC 6238 section
-/// 5.2).
+/// Maximum number of time steps before and after the current one whose codes a password policy may accept (RFC 6238
+/// section 5.2).
 pub const TOTP_WINDOW_MAX: u32 = 10;
-/// Default number of time steps whose codes are accepted: see [`TOTP_WINDOW_MAX`].
+/// Default for the number of time steps that [`TOTP_WINDOW_MAX`] limits.
 pub const TOTP_WINDOW_USUAL: u32 = 1;
 
 /// Maximum number of application passwords per user that a policy may allow.
 pub const APP_PASSWORDS_MAX: u32 = 64;
 
-/// Maximum number of former passwords that a policy may keep. A new password is verified against each of them.
+/// Maximum number of former passwords that a policy may keep. A new password is compared with each of them.
 pub const PASSWORD_HISTORY_MAX: u32 = 64;
 
-/// Maximum number of failed attempts recorded in an entry, regardless of its policy.
+/// Maximum number of failed attempts recorded in an entry, whatever its policy allows.
 pub const PASSWORD_FAILURES_MAX: usize = 100;
 
 /// Maximum number of entries that are read as password policies.
@@ -310,7 +316,7 @@ pub const PASSWORD_POLICIES_MAX: usize = 10_000;
 /// Maximum number of values of one entry that have an end time. All end times are returned with the entry.
 pub const VALUE_ENDS_MAX: usize = if cfg!(test) { 20 } else { 10_000 };
 
-/// Maximum number of values of one entry that one record removes because their end times have passed.
+/// Maximum number of ended values of one entry that one record removes.
 pub const VALUES_ENDED_MAX: usize = if cfg!(test) { 4 } else { 1_000 };
 
 /// Maximum number of existing entries that one step examines for a rule of `auto_members`.
@@ -319,22 +325,22 @@ pub const JOIN_ENTRIES_MAX: usize = if cfg!(test) { 3 } else { 5_000 };
 /// Maximum number of existing entries that join a group by one record.
 pub const JOINED_AT_ONCE_MAX: usize = if cfg!(test) { 2 } else { 1_000 };
 
-/// Maximum number of entries that one step examines for values that become links.
+/// Maximum number of entries that one step of the conversion to links examines.
 pub const LINK_ENTRIES_MAX: usize = if cfg!(test) { 3 } else { 10_000 };
 
-/// Number of values after which a record includes no further entry whose values become links. One record converts all
-/// values of an entry.
+/// Number of values after which a record of the conversion to links includes no further entry. The record converts all
+/// values of each entry that it includes.
 pub const LINKED_VALUES_MAX: usize = if cfg!(test) { 2 } else { 5_000 };
 
-/// Octets of deleted entries after which a slice of a search ends. A link takes three octets or more, and costs a
-/// lookup.
+/// Octets of tombstones after which a slice of a search for deleted entries ends. A link in a tombstone takes at least
+/// three octets, and costs a lookup.
 pub const TOMBSTONES_SLICE_BYTES: usize = if cfg!(test) { 4_000 } else { 64 << 10 };
 
-/// Octets of values with outdated normal forms after which the values read so far are moved, when definitions are
-/// added.
+/// Octets of values with outdated normal forms after which the values read so far are moved to their new keys, when
+/// definitions are added to the schema.
 pub const STALE_ROWS_BYTES: usize = if cfg!(test) { 200 } else { 1 << 20 };
 
-/// Maximum length of a deleted entry that a search returns with its values, in octets.
+/// Maximum length in octets of a tombstone that a search returns with its values.
 pub const TOMBSTONE_RESULT_MAX: usize = if cfg!(test) { 2_000 } else { 256 << 10 };
 
 /// Maximum number of expired dynamic entries that are deleted in one batch.
@@ -343,23 +349,24 @@ pub const EXPIRED_AT_ONCE_MAX: usize = 256;
 /// Maximum time to live that a client may request for a dynamic entry, in seconds (RFC 2589 section 4.1).
 pub const DYNAMIC_TTL_LIMIT: u32 = 31_557_600;
 
-/// Maximum number of collective attribute subentries that give values to entries. Those with the lowest entry ids are
-/// used.
+/// Maximum number of collective attribute subentries that give values to entries. Subentries with higher entry ids than
+/// the first of this number are ignored.
 pub const COLLECTIVE_SUBENTRIES_MAX: usize = if cfg!(test) { 20 } else { 1_000 };
 
-/// Maximum total length of the collective values of all subentries, and so of those of one entry.
+/// Maximum total length of the collective values of all subentries. It also limits those of one entry.
 pub const COLLECTIVE_OCTETS_MAX: usize = 1 << 20;
 
-/// Maximum length of the collective values of one subentry. The row of an entry can hold values of this length.
+/// Maximum length of the collective values of one subentry, so that they fit into the row of an entry.
 pub const COLLECTIVE_SUBENTRY_OCTETS_MAX: usize = 65_535;
 
-/// Maximum number of dynamic groups that memberships consider. Those with the lowest entry ids are used.
+/// Maximum number of dynamic groups whose members are found. Dynamic groups with higher entry ids than the first of
+/// this number have no members.
 pub const DYNAMIC_GROUPS_MAX: usize = if cfg!(test) { 20 } else { 1_000 };
 
 /// Maximum total length of the memberURL values of all dynamic groups.
 pub const DYNAMIC_GROUP_OCTETS_MAX: usize = 1 << 20;
 
-/// Maximum number of notices about policies that cannot be applied as written. Further ones are dropped.
+/// Maximum number of notices about policies that cannot be applied as written. Further notices are dropped.
 pub const POLICY_NOTICES_MAX: usize = 100;
 
 /// Maximum number of names in the setting `secret_attributes`.
@@ -369,7 +376,7 @@ pub const SECRET_ATTRIBUTES_MAX: usize = 1_000;
 pub const SCHEMA_NAME_MAX: usize = 64;
 
 /// Maximum number of values of an attribute, before or after a change, that are compared if the requester may write
-/// only some of its values.
+/// only some of the values.
 pub const VALUES_COMPARED_MAX: usize = 1_000;
 
 /// Default number of records that the log keeps. Older records are trimmed, a few with every commit.

@@ -12,7 +12,7 @@ use crate::model::sasl_mechanisms::MECHANISMS;
 /// Connection conditions of one rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinkConditions {
-    /// Networks that requests must come from; empty for any.
+    /// Networks from which requests must come; empty for any.
     pub networks: Vec<IpNet>,
     /// Whether the connection must be protected.
     pub over_tls: bool,
@@ -20,7 +20,7 @@ pub struct LinkConditions {
     pub methods: Vec<&'static str>,
     /// Accepted days, starting with Monday; `None` for any.
     pub days: Option<[bool; 7]>,
-    /// Accepted range of a day, in minutes since midnight. It may extend past midnight.
+    /// Accepted part of each day, from and to, in minutes since midnight. It may extend past midnight.
     pub hours: Option<(u64, u64)>,
     /// Accepted listeners; empty for any.
     pub listeners: Vec<ListenerName>,
@@ -30,7 +30,7 @@ const SIMPLE: &str = "simple";
 const SASL: &str = "sasl";
 
 impl LinkConditions {
-    /// Parses the connection conditions at the end of a rule, in any order.
+    /// Parses the connection conditions of a rule, which are its last parts, in any order.
     ///
     /// # Errors
     /// The text says what is wrong with the conditions.
@@ -86,7 +86,7 @@ impl LinkConditions {
         !self.listeners.is_empty()
     }
 
-    /// Returns true if all conditions are met; `None` if that cannot be determined.
+    /// Returns true if all conditions are met. Returns `None` if properties of the connection are unknown.
     pub(crate) fn are_met(&self, link: Option<&ClientLink>) -> Option<bool> {
         let link = match link {
             Some(link) => link,
@@ -120,7 +120,7 @@ impl LinkConditions {
 }
 
 impl fmt::Display for LinkConditions {
-    /// Writes the conditions as the end of a sentence, separated by commas.
+    /// Writes the conditions separated by commas, for the end of a sentence.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.networks.is_empty() {
             let networks: Vec<_> = self.networks.iter().map(ToString::to_string).collect();

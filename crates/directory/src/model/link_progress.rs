@@ -1,6 +1,6 @@
-//! Progress of the conversion of values to links, after the definition of their type got `X-LINK`.
+//! Progress of the conversion of values to links, after the definition of their type received `X-LINK`.
 //!
-//! One row of `meta` stores the progress, with the position of the last record that set it. `apply` ignores older
+//! One row of `meta` stores the progress and the position of the last record that set it. `apply` ignores older
 //! records.
 
 use crate::model::codec::{Decoder, put_list, put_varint};
@@ -14,7 +14,7 @@ const ROW_VERSION: u8 = 1;
 pub struct LinkProgress {
     /// Position of the record that set the state.
     pub(crate) position: u64,
-    /// Attributes of which entries may still have plain values.
+    /// Attributes for which entries may still have plain values.
     pub(crate) attributes: Vec<AttrId>,
     /// The last entry examined.
     pub after: EntryId,
@@ -31,7 +31,7 @@ impl Default for LinkProgress {
 }
 
 impl LinkProgress {
-    /// Returns true if entries may have values that are still to be converted.
+    /// Returns true if entries may have plain values left.
     pub fn is_pending(&self) -> bool {
         !self.attributes.is_empty()
     }
@@ -68,9 +68,9 @@ impl LinkProgress {
 pub struct LinkStep {
     /// The entries.
     pub entries: Vec<EntryId>,
-    /// The last entry examined. The root if the entries were converted out of order.
+    /// The last entry examined. It is the root if a change converted its entry out of order.
     pub after: EntryId,
-    /// Whether no entry after `after` is left to examine.
+    /// Whether no entry with an id above `after` is left to examine.
     pub is_last: bool,
 }
 

@@ -9,11 +9,12 @@ use crate::model::quoted::Quoted;
 /// A DN in normal form, root first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NormalName {
-    /// Concatenated normal RDNs. The key of a superior is a prefix of it.
+    /// Concatenated normal RDNs, root first. The key of a superior is a prefix of this key.
     pub key: Vec<u8>,
     /// End of each RDN in `key`, root first.
     pub ends: Vec<usize>,
-    /// Reason why the RDN after those in `key` has no normal form. Such a name can be looked up, but no entry has it.
+    /// Reason why an RDN has no normal form. `key` contains only the RDNs above it. A name with a failure can be looked
+    /// up, but no entry has it.
     pub failure: Option<NameError>,
 }
 
@@ -35,7 +36,7 @@ impl NormalName {
         name
     }
 
-    /// Returns the normal form of the name `rdn` below this name.
+    /// Returns the normal form of the name that consists of `rdn` and this name.
     pub(crate) fn below(&self, rdn: &Rdn<'_, '_>, schema: &Schema) -> NormalName {
         let mut name = NormalName {
             key: Vec::with_capacity(self.key.len() + 64),
@@ -64,10 +65,10 @@ impl NormalName {
         self.ends.len()
     }
 
-    /// Returns the normal form of the RDN at `place`; 0 is nearest to the root.
+    /// Returns the normal form of the RDN at `place`, counted from 0 at the root.
     ///
     /// # Panics
-    /// Panics if the name has fewer RDNs.
+    /// Panics if the name has too few RDNs.
     #[expect(
         clippy::indexing_slicing,
         reason = "what is asked for is below depth(), and ends lie within the key"
@@ -108,7 +109,8 @@ pub fn render_dn(schema: &Schema, dn: &Dn<'_>) -> String {
     out
 }
 
-/// Appends an RDN with attribute names in the schema's spelling, escaped values, and its parts in the order given.
+/// Appends an RDN with attribute names in the schema's spelling and with escaped values. The order of its parts is
+/// unchanged.
 pub fn render_rdn(schema: &Schema, rdn: &Rdn<'_, '_>, out: &mut String) {
     for (place, ava) in rdn.avas.iter().enumerate() {
         if place > 0 {
@@ -121,8 +123,8 @@ pub fn render_rdn(schema: &Schema, rdn: &Rdn<'_, '_>, out: &mut String) {
     }
 }
 
-/// Returns the normal name in the value of a link attribute. Returns `None` if the value can never become a link: it
-/// has a UID part, is not a DN, or has attribute types that the schema does not define.
+/// Returns the normal form of the name in a link attribute's value. Returns `None` if the value can never become a
+/// link: it has a UID part, is not a DN, or has undefined attribute types.
 pub fn name_in(schema: &Schema, value: &[u8]) -> Option<NormalName> {
     let text = std::str::from_utf8(value).ok()?;
     if has_uid(text) {

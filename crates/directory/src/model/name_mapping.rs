@@ -8,7 +8,7 @@ use crate::model::name::NormalName;
 /// Mapping of another server's names to local names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NameMapping {
-    /// DN of a remote entry, and of the local entry that corresponds to it.
+    /// DN of a remote entry, and DN of the local entry that corresponds to it.
     pub bases: (String, String),
     /// Remote name and local name of each mapped attribute or object class.
     pub names: Vec<(String, String)>,
@@ -33,8 +33,8 @@ impl NameMapping {
         known.map_or(name, |(_, new)| new)
     }
 
-    /// Returns the local DN of a remote entry. Returns `None` if the DN does not change, because the entry is not at or
-    /// below the base.
+    /// Returns the local DN of a remote entry. Returns `None` if the mapping does not change the DN, because the entry
+    /// is not at or below the remote base.
     pub fn dn(&self, schema: &Schema, text: &str) -> Option<String> {
         if self.is_identity() {
             return None;

@@ -5,7 +5,7 @@ use store::StoreError;
 use crate::model::outcome::OperationError;
 use crate::model::settings::SettingsProblem;
 
-/// Returns what the administrator can do about data with another version.
+/// Returns the remedy for data whose format version is not supported.
 fn remedy(what: &str, found: u32, supported: u32) -> String {
     if found > supported {
         return format!("a newer build reads it: one whose `pando version` lists {what} version {found}");
@@ -17,19 +17,19 @@ fn remedy(what: &str, found: u32, supported: u32) -> String {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The store cannot be opened: in use, another format, not a Pando database, or a disk error.
+    /// The store cannot be opened: it is in use, has another format or is not a Pando database, or the disk failed.
     #[error(transparent)]
     Open(#[from] store::OpenError),
     /// Reading or writing failed after the store was opened.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Rows or normal forms have another version.
+    /// Rows or normal forms have a version that the program does not support.
     #[error(
         "the data has {what} version {found}, this program has {supported}; {}",
         remedy(what, *found, *supported)
     )]
     Version {
-        /// Subject of the version.
+        /// Kind of the version: of rows or of normal forms.
         what: &'static str,
         /// Version of the data.
         found: u32,
@@ -54,19 +54,20 @@ pub enum OpenError {
         name: String,
         /// Syntax, equality and ordering rules of the stored values, as OIDs.
         stored: String,
-        /// The same of the current definition.
+        /// Syntax, equality and ordering rules in the current definition, as OIDs.
         now: String,
     },
-    /// Opening would change a cluster node without a record in the cluster's log.
+    /// The program would have to change the data when it opens them, but a cluster node changes only by records of the
+    /// cluster's log.
     #[error(
         "this data directory is a node of a cluster or a replica, and this program would change it at the start: it \
          serves another suffix, or ships other schema definitions, than the log knows of"
     )]
     ChangedNode,
-    /// The source of a copy contains no data of a cluster node.
+    /// The source of a copy does not contain the data of a cluster node.
     #[error("the source contains no data of a cluster node")]
     NoNode,
-    /// The target of a copy contains data.
+    /// The target of a copy already contains data.
     #[error("the new data directory already contains data")]
     HasData,
     /// A naming context is invalid.
@@ -85,7 +86,7 @@ pub enum OpenError {
         /// Reason why the setting is invalid.
         reason: String,
     },
-    /// There is a data file without any rows: the first start was interrupted.
+    /// The data file contains no rows, because the first start was interrupted.
     #[error("there is a data file, but no directory in it yet")]
     Empty,
     /// Rows of the catalog are damaged.
@@ -108,7 +109,7 @@ impl From<OperationError> for OpenError {
     }
 }
 
-/// Uses the first problem as the error.
+/// Converts the first problem, and drops the others.
 impl From<Vec<SettingsProblem>> for OpenError {
     fn from(problems: Vec<SettingsProblem>) -> OpenError {
         match problems.into_iter().next() {

@@ -1,10 +1,10 @@
-//! Origin of a change: optional fields of a record in addition to the requester.
+//! Origin of a change: optional fields of a record, in addition to the requester.
 //!
-//! A record without these fields has version 1, a record with some has version 2. A reader skips unknown fields, so
-//! that later versions can add fields. A field consists of its number, the length of its bytes, and the bytes: 1
-//! operation id, 2 epoch, 3 DN of the bound user if the connection acts as another, 4 address of the client, 5
-//! connection, 6 message id, 7 session tracking (four texts; may be repeated), 8 access rule, 9 an attribute with the
-//! values that the change replaced or removed (may be repeated).
+//! A record without any of these fields has version 1, otherwise version 2. A reader skips unknown fields, so that
+//! later versions can add fields. A field consists of its number, the length of its bytes, and the bytes: 1 operation
+//! id, 2 epoch, 3 DN of the bound user if the connection acts as another, 4 address of the client, 5 connection, 6
+//! message id, 7 session tracking (four texts; may be repeated), 8 access rule, 9 an attribute with the values that the
+//! change replaced or removed (may be repeated).
 
 use crate::model::codec::{Decoder, put_bytes, put_list, put_varint};
 use crate::model::record_value::{Value, put_value, take_value};
@@ -26,12 +26,12 @@ const OLD_VALUES: u64 = 9;
 /// Origin of a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
-    /// Identifies the operation, so that it is applied only once even if it is sent repeatedly; empty for none.
+    /// Identifier of the operation. A repeated request with the same identifier is not applied again. Empty for none.
     pub operation_id: Vec<u8>,
     /// Epoch of the cluster's writer that decided the change.
     pub epoch: Option<u64>,
-    /// DN with which the client has bound, if it acts as another identity. The requester of the record is that other
-    /// identity.
+    /// DN with which the client has bound, if it acts as another identity, which is then the requester of the record.
+    /// Otherwise empty.
     pub acts_for: String,
     /// Address of the client.
     pub network: String,
@@ -39,11 +39,12 @@ pub struct Origin {
     pub connection: Option<u64>,
     /// Message id of the request.
     pub message_id: Option<u64>,
-    /// Session tracking (draft-wahl-ldap-session): source address, source name, format OID, identifier of each control.
+    /// Texts of each session tracking control (draft-wahl-ldap-session): source address, source name, format OID,
+    /// identifier.
     pub tracking: Vec<[String; 4]>,
     /// Access rule that allowed the change.
     pub rule: String,
-    /// Values that the change replaced or removed, if the settings require to record them.
+    /// Values that the change replaced or removed, if the settings require their recording.
     pub old_values: Vec<(AttrId, Vec<Value>)>,
 }
 
@@ -153,7 +154,7 @@ mod tests {
         for end in 0..bytes.len() {
             assert_eq!(Origin::decode(&mut Decoder(&bytes[..end])), None, "{end}");
         }
-        // A further field, with a number that is not assigned yet.
+        // Change a field's number to an unassigned one.
         bytes[0] += 1;
         put_varint(&mut bytes, 999);
         put_bytes(&mut bytes, b"later");

@@ -19,15 +19,15 @@ pub struct Outcome {
     pub diagnostic: String,
     /// LDAP URLs; only with the code `referral`.
     pub referrals: Vec<String>,
-    /// Server fault that caused the result. It is logged, not sent to the client.
+    /// Server fault that caused the result. It is logged, but not sent to the client.
     pub fault: Option<ServerFault>,
-    /// Password policy error, for clients that request it. One octet if there is no other: every search moves an
-    /// outcome.
+    /// Password policy error, for clients that request it. Without an error it takes one octet, because every search
+    /// moves an outcome.
     pub policy: Option<PolicyError>,
 }
 
-/// Fault of the server, which does not depend on the request. The diagnostic text of an outcome with a fault contains
-/// no values of entries.
+/// Fault of the server that does not depend on the request. The diagnostic text of an outcome with a fault contains no
+/// values of entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum ServerFault {
@@ -53,7 +53,7 @@ impl Outcome {
         Outcome::code(ResultCode::SUCCESS)
     }
 
-    /// Returns an outcome without a diagnostic text.
+    /// Returns an outcome with this code and without a diagnostic text.
     pub fn code(code: ResultCode) -> Outcome {
         Outcome {
             code,
@@ -65,7 +65,7 @@ impl Outcome {
         }
     }
 
-    /// Returns an outcome with a diagnostic text.
+    /// Returns an outcome with this code and diagnostic text.
     pub fn new(code: ResultCode, diagnostic: impl Into<String>) -> Outcome {
         Outcome { diagnostic: diagnostic.into(), ..Outcome::code(code) }
     }
@@ -80,7 +80,7 @@ impl Outcome {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OperationError {
-    /// A refusal with a result code and a diagnostic text; used for most causes.
+    /// A refusal with a result code and a diagnostic text. Most causes are of this variant.
     #[error("{diagnostic}")]
     Refused {
         /// The result code.
@@ -128,7 +128,7 @@ pub enum OperationError {
 }
 
 impl OperationError {
-    /// Returns true if the requester may not make the change, or may not know of the entry.
+    /// Returns true if the reason is the requester's lack of a right, or its concealment.
     pub(crate) fn is_about_rights(&self) -> bool {
         match self {
             OperationError::NoSuchObject { .. } => true,
@@ -203,7 +203,7 @@ impl From<OperationError> for Outcome {
             OperationError::Alias { code, matched_dn, .. } => {
                 Outcome { matched_dn, ..Outcome::new(code, diagnostic) }
             }
-            // The path of the data directory is left out, because clients must not learn it.
+            // The text omits the path of the data directory, which clients must not learn.
             OperationError::Store(StoreError::DiskFull { free_bytes, reserve_bytes, .. }) => {
                 let diagnostic = format!(
                     "the disk of the server is full: {free_bytes} bytes free, {reserve_bytes} kept in reserve; \

@@ -1,4 +1,4 @@
-//! Changes that the server makes on its own behalf, and their requesters in records.
+//! Changes that the server itself makes, and the requesters that their records name.
 
 /// Requester of memberships that the setting `auto_members` adds.
 pub(crate) const AUTO_MEMBERS: &str = "cn=auto members,cn=config";
@@ -6,13 +6,14 @@ pub(crate) const AUTO_MEMBERS: &str = "cn=auto members,cn=config";
 /// Requester of deletes of expired dynamic entries.
 pub(crate) const DYNAMIC_ENTRIES: &str = "cn=dynamic entries,cn=config";
 
-/// Requester of removals of values whose end time has passed.
+/// Requester of removals of values whose end times have passed.
 pub(crate) const ENDED_VALUES: &str = "cn=ended values,cn=config";
 
 /// Requester of conversions of values to links.
 pub(crate) const LINKS: &str = "cn=links,cn=config";
 
-/// Returns the audit trail's name of the server's own change with this requester; `None` for changes of clients.
+/// Returns the name in the audit trail for changes with this requester. Returns `None` if a client requested the
+/// change.
 pub fn name_of(requester: &str) -> Option<&'static str> {
     match requester {
         AUTO_MEMBERS => Some("automatic membership"),

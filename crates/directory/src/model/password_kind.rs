@@ -13,12 +13,12 @@ pub(crate) enum PasswordKind {
     Own,
     /// The password of an application.
     Application,
-    /// A password with other options, which allows no bind. Requests cannot store one; older data may contain some.
+    /// A value with other options, which permits no bind. Requests cannot store one, but older data may contain some.
     Unusable,
 }
 
 impl PasswordKind {
-    /// Returns the kind of a password with these options, which are in lower case.
+    /// Returns the kind of a userPassword value. `options` are the options of its description, in lower case.
     pub(crate) fn of(options: &str) -> PasswordKind {
         match options {
             "" => PasswordKind::Own,
@@ -28,18 +28,18 @@ impl PasswordKind {
     }
 }
 
-/// Returns true if the options of userPassword are exactly one option that names an application.
+/// Returns true if these options of userPassword are exactly one option, which names an application.
 pub(crate) fn names_application(options: &str) -> bool {
     options.strip_prefix(OPTION).is_some_and(|name| !name.is_empty() && !name.contains(';'))
 }
 
-/// Returns the name of the application in the options of its password.
+/// Returns the name of the application in these options of userPassword.
 pub(crate) fn application_name(options: &str) -> Option<&str> {
     options.strip_prefix(OPTION).filter(|_| names_application(options))
 }
 
-/// Returns the options for an application's password. Returns `None` unless the name consists of 1 to 40 characters of
-/// a-z, 0-9 and -.
+/// Returns the options of userPassword for an application. Returns `None` unless the name consists of 1 to 40
+/// characters of a-z, 0-9 and -.
 pub(crate) fn application_options(name: &str) -> Option<Box<str>> {
     let is_fit = |octet: u8| octet.is_ascii_lowercase() || octet.is_ascii_digit() || octet == b'-';
     let is_name = !name.is_empty() && name.len() <= NAME_SIZE_MAX && name.bytes().all(is_fit);

@@ -1,7 +1,7 @@
 //! Password policies (draft-behera-ldap-password-policy section 5.2), and the table of all policies in a directory.
 //!
-//! A policy is an entry with the object class pwdPolicy. A rule is off unless the policy sets it. The catalog keeps all
-//! policies in memory, as [`PolicyTable`], because every bind needs one.
+//! A policy is an entry with the object class pwdPolicy. Its attributes are the rules, and a rule without an attribute
+//! is off. The catalog keeps all policies in memory, as [`PolicyTable`], because every bind needs its policy.
 
 use std::sync::Arc;
 
@@ -15,34 +15,34 @@ use super::storage_scheme::StorageScheme;
 /// A password policy. Times are in seconds; 0 turns a rule off.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PasswordPolicy {
-    /// Minimum age at which the user may change a password.
+    /// Minimum age of a password before its user may change it.
     pub min_age: u32,
-    /// Age at which the password expires.
+    /// Age after which the password expires.
     pub max_age: u32,
-    /// Number of former passwords that may not be used again.
+    /// Number of former passwords that the user may not use again.
     pub in_history: u32,
-    /// 0: new passwords are not checked. 1: they are checked if they are sent in clear, and accepted otherwise. 2: only
-    /// passwords that can be checked are accepted.
+    /// Check of new passwords. 0: none. 1: a password sent in clear is checked, and a hashed one is accepted. 2: a
+    /// hashed one is refused, because it cannot be checked.
     pub check_quality: u32,
-    /// Minimum number of characters.
+    /// Minimum number of characters of a password.
     pub min_length: u32,
-    /// Maximum number of characters.
+    /// Maximum number of characters of a password.
     pub max_length: u32,
     /// Minimum number of character classes: lowercase letters, uppercase letters, digits, others.
     pub min_classes: u32,
-    /// Time before expiry during which the user is warned.
+    /// Time before the password expires during which binds warn the user.
     pub expire_warning: u32,
-    /// Number of binds that an expired password allows.
+    /// Number of grace binds: binds with an expired password.
     pub grace_limit: u32,
     /// Time after expiry during which grace binds are allowed.
     pub grace_expiry: u32,
-    /// Duration of a lock after too many failures; 0: until an administrator unlocks the account.
+    /// Duration of a lock after too many failures. With 0, the lock lasts until an administrator unlocks the account.
     pub lockout_duration: u32,
     /// Number of failures that lock the account.
     pub max_failure: u32,
     /// Time after which a failed attempt no longer counts.
     pub failure_interval: u32,
-    /// Number of failures that are recorded; 0: as many as lock the account.
+    /// Number of failures that are recorded. With 0, it is the number that locks the account.
     pub max_recorded_failure: u32,
     /// Delay of the response to the first failure. It doubles with each further failure.
     pub min_delay: u32,
@@ -64,27 +64,27 @@ pub struct PasswordPolicy {
     pub safe_modify: bool,
     /// Whether passwords on the server's lists of weak passwords are refused.
     pub check_lists: bool,
-    /// Whether the time of the last bind is recorded.
+    /// Whether the time of the last successful bind is recorded.
     pub last_success: bool,
     /// Whether a bind reports that the account is locked. This also reveals that the account exists.
     pub reports_lock: bool,
     /// Whether users with a secret for time-based codes append a code to the password.
     pub totp: bool,
-    /// Time steps before and after the current one whose codes are accepted; `None` for the default.
+    /// Number of time steps before and after the current one whose codes are accepted; `None` for the default.
     pub totp_window: Option<u32>,
     /// Number of application passwords that a user may have.
     pub app_passwords: u32,
-    /// Whether users manage their own secrets for codes and their application passwords.
+    /// Whether users may manage their own secrets for codes and their own application passwords.
     pub self_service: bool,
-    /// Whether users who have forgotten their password may set a new one with a link sent to their mail address.
+    /// Whether a user who forgot the password may set a new one with a link that the server mails to the user.
     pub reset_by_mail: bool,
-    /// Storage scheme of new passwords, if not that of the settings.
+    /// Storage scheme of new passwords; `None` for that of the settings.
     pub scheme: Option<StorageScheme>,
     /// Mechanisms for which keys are derived from new passwords: SCRAM mechanisms, CRAM-MD5 and DIGEST-MD5.
     pub scram_mechanisms: Vec<String>,
 }
 
-/// Attributes of OpenLDAP's policies that Pando ignores: they name a library that checks passwords.
+/// Attributes of OpenLDAP's policies that Pando ignores, because they concern a library that checks passwords.
 pub(crate) const WITHOUT_EFFECT: [&str; 3] = ["pwdCheckModule", "pwdCheckModuleArg", "pwdUseCheckModule"];
 
 type NumberField = (&'static str, fn(&mut PasswordPolicy) -> &mut u32);
@@ -126,7 +126,7 @@ const SWITCHES: [SwitchField; 10] = [
     ("pandoPwdResetByMail", |of| &mut of.reset_by_mail),
 ];
 
-/// The only switch that is on by default.
+/// Name of the only boolean rule that is true by default.
 const ALLOW_USER_CHANGE: &str = "pwdAllowUserChange";
 pub(crate) const PASSWORD_ATTRIBUTE: &str = "pwdAttribute";
 const SCHEME: &str = "pandoPwdScheme";
@@ -141,7 +141,7 @@ pub(crate) const SCRAM_MECHANISMS: [&str; 5] =
 pub(crate) const SCRAM_ITERATIONS: (u32, u32, u32) = (4_096, 4_096, 1_000_000);
 
 impl PasswordPolicy {
-    /// Returns the attribute types of a policy.
+    /// Returns the names of the attribute types that are rules of a policy.
     pub fn attributes() -> impl Iterator<Item = &'static str> {
         let numbers = NUMBERS.iter().map(|(name, _)| *name);
         let switches = SWITCHES.iter().map(|(name, _)| *name);
@@ -151,7 +151,7 @@ impl PasswordPolicy {
     /// Sets one of the [`attributes`](PasswordPolicy::attributes) of the policy.
     ///
     /// # Errors
-    /// The text says what is wrong with the value.
+    /// A message that describes the fault.
     pub fn set(&mut self, attribute: &str, value: &[u8]) -> Result<(), String> {
         let text = std::str::from_utf8(value).unwrap_or_default();
         if let Some((_, field)) = NUMBERS.iter().find(|(name, _)| *name == attribute) {
@@ -188,7 +188,7 @@ impl PasswordPolicy {
     /// Checks that the rules of the policy do not contradict each other (draft section 5.2).
     ///
     /// # Errors
-    /// The first contradiction found.
+    /// A message that describes the first contradiction.
     pub fn check(&self) -> Result<(), String> {
         match self.clone().mend().into_iter().next() {
             Some(fault) => Err(fault),
@@ -196,7 +196,7 @@ impl PasswordPolicy {
         }
     }
 
-    /// Corrects rules that cannot be applied, as an import may store them. Returns what was wrong with the policy.
+    /// Corrects rules that cannot be applied, which an import may store. Returns a message for each fault found.
     pub fn mend(&mut self) -> Vec<String> {
         let mut faults = Vec::new();
         let mut fault = |is: bool, text: &str| {
@@ -273,7 +273,7 @@ impl PasswordPolicy {
         self.last_success || self.max_idle > 0
     }
 
-    /// Returns the time steps before and after the current one whose codes are accepted.
+    /// Returns the number of time steps before and after the current one whose codes are accepted.
     pub fn totp_window(&self) -> u32 {
         self.totp_window.unwrap_or(TOTP_WINDOW_USUAL)
     }
@@ -283,7 +283,8 @@ impl PasswordPolicy {
         if self.scram_iterations == 0 { SCRAM_ITERATIONS.0 } else { self.scram_iterations }
     }
 
-    /// Returns true if a bind replaces the stored password by a stronger hash.
+    /// Returns true if a bind replaces a weaker stored hash of the password, which requires that the policy names a
+    /// scheme.
     pub fn rehashes(&self) -> bool {
         self.scheme.is_some()
     }
@@ -294,8 +295,8 @@ impl PasswordPolicy {
         usize::try_from(kept).unwrap_or(usize::MAX).min(PASSWORD_FAILURES_MAX)
     }
 
-    /// Returns the number of failures after which the delay has reached its maximum. The delay is computed from
-    /// recorded failures.
+    /// Returns the number of failures at which the delay reaches its maximum. The delay depends on how many failures
+    /// are recorded.
     fn delayed_failures(&self) -> u32 {
         if self.min_delay == 0 {
             return 0;
@@ -309,20 +310,21 @@ impl PasswordPolicy {
 pub(crate) struct PolicyEntry {
     /// The policy's entry.
     pub id: EntryId,
-    /// Subtree in which the policy applies as a subentry; `None` if it applies only to entries that name it.
+    /// Subtree in which the policy applies, if its entry is a subentry. `None` if it applies only to entries that name
+    /// it.
     pub area: Option<PolicyArea>,
     /// Rules of the policy.
     pub policy: Arc<PasswordPolicy>,
 }
 
-/// The subtree of a subentry (RFC 3672 section 2.1), defined by base and depths only.
+/// The subtree of a policy subentry (RFC 3672 section 2.1), which has only a base and depths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PolicyArea {
     /// Base of the subtree.
     pub base: EntryId,
-    /// Level below the base at which the subtree begins.
+    /// Depth below the base at which the subtree begins, in levels.
     pub minimum: usize,
-    /// Level below the base at which the subtree ends.
+    /// Depth below the base at which the subtree ends, in levels.
     pub maximum: Option<usize>,
 }
 
@@ -331,22 +333,22 @@ pub(crate) struct PolicyArea {
 pub(crate) struct PolicyTable {
     /// All policies with their entries.
     pub entries: Vec<PolicyEntry>,
-    /// Entry of the default policy that the settings name.
+    /// Entry of the default policy, which the settings name.
     pub default: Option<EntryId>,
     /// Reason why the default policy cannot be applied.
     pub default_fault: Option<String>,
-    /// Rules of policies that cannot be applied as written, with the names of the policies; at most
+    /// Descriptions of rules that cannot be applied as written, with the names of their policies; at most
     /// [`POLICY_NOTICES_MAX`](super::limits::POLICY_NOTICES_MAX).
     pub notices: Vec<String>,
 }
 
 impl PolicyTable {
-    /// Returns the policy of this policy entry.
+    /// Returns the policy that the entry `id` defines.
     pub(crate) fn of(&self, id: EntryId) -> Option<&Arc<PasswordPolicy>> {
         self.entries.iter().find(|entry| entry.id == id).map(|entry| &entry.policy)
     }
 
-    /// Returns all notices; the one about the settings comes first.
+    /// Returns all notices. The notice about the default policy comes first.
     pub(crate) fn all_notices(&self) -> Vec<String> {
         self.default_fault.iter().chain(&self.notices).cloned().collect()
     }
@@ -397,7 +399,7 @@ mod tests {
         }
     }
 
-    /// An import can store any values. The policy then applies as far as possible.
+    /// An import can store invalid values. The policy then applies with corrected rules.
     #[test]
     fn corrects_a_policy_with_faults() {
         let mut policy = PasswordPolicy {

@@ -1,12 +1,12 @@
-//! Rules of `auto_members` for which existing entries have still to be added to the group.
+//! Pending rules: rules of `auto_members` for which existing entries are still to be examined and added to groups.
 //!
-//! One row of `meta` stores all of them, with the position of the last record that set them. `apply` ignores older
+//! One row of `meta` stores all pending rules and the position of the last record that set them. `apply` ignores older
 //! records.
 
 use crate::model::codec::{Decoder, put_bytes, put_list, put_varint};
 use crate::model::rows::EntryId;
 
-/// A rule that was added or changed.
+/// A rule that was added or changed, with its progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingJoin {
     /// Text of the rule in the settings.
@@ -15,13 +15,13 @@ pub struct PendingJoin {
     pub after: EntryId,
     /// Number of entries added to the group.
     pub joined: u64,
-    /// Reason why an entry could not be added to the group. Empty if there is none; otherwise no more entries are
-    /// added.
+    /// Reason why an entry could not be added to the group; empty if there is none. After a refusal, no more entries
+    /// are added.
     pub refusal: String,
 }
 
 impl PendingJoin {
-    /// Returns the state of a new rule.
+    /// Returns the pending rule for a new rule, without progress.
     pub fn new(rule: String) -> PendingJoin {
         PendingJoin { rule, after: EntryId::ROOT, joined: 0, refusal: String::new() }
     }
@@ -33,7 +33,7 @@ const ROW_VERSION: u8 = 1;
 /// All pending rules, in the order in which they are processed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PendingJoins {
-    /// Position of the record that set them.
+    /// Position of the record that set the list.
     pub(crate) position: u64,
     pub(crate) list: Vec<PendingJoin>,
 }

@@ -1,11 +1,11 @@
-//! Names in messages for administrators and users, shortened to [`ldap::EXCERPT_MAX`] characters each.
+//! Names in messages for administrators and users. Each is shortened to [`ldap::EXCERPT_MAX`] characters.
 
 use std::fmt::{Display, Formatter, Result, Write};
 
 use ldap::Excerpt;
 
-/// A text in quotes, as given. A DN keeps its single backslashes, so that it can be copied from a message. Only control
-/// characters are escaped, because they would garble logs.
+/// A text that is displayed in quotes. Backslashes are not doubled, so that a DN can be copied from the message. Only
+/// control characters are escaped, because they would garble logs.
 pub(crate) struct Quoted<T>(pub(crate) T);
 
 impl<T: AsRef<str>> Display for Quoted<T> {

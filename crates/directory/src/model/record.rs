@@ -1,8 +1,8 @@
 //! Records of the log: validated effects, not requests.
 //!
-//! A record contains the new state of entries. It uses numbers that the log itself allocated, so that
-//! [`crate::write::apply`] needs no schema check and cannot be refused. Passwords appear only in stored form. Links
-//! appear as entry ids, so that renames do not change the entry that a record names.
+//! A record contains the new state of entries. Its attribute and class set numbers were allocated in the log itself, so
+//! that [`crate::write::apply`] needs no schema check and cannot refuse it. Passwords appear only in stored form. Links
+//! appear as entry ids, which do not change with renames.
 //!
 //! Encoding: version (1), kind (1), CSN text, requester's DN, attributes allocated, class sets allocated (as in
 //! `meta`), in version 2 the [`Origin`], then the fields of the kind. Numbers are varints. Texts follow their length,
@@ -36,9 +36,9 @@
 //! 21 links          entry ids whose plain values become links, entry id examined last, whether none is left (1)
 //! ```
 //!
-//! A value is `00` and bytes with their length, or `01` and the id of the entry that it links to. A value change is an
-//! attribute, a kind (0 add, 1 remove, 2 replace, 3 and a time in seconds since 1970 or 0: end of the values) and
-//! values.
+//! A value is `00` with a length and bytes, or `01` with the id of the entry that it links to. A value change is an
+//! attribute, a kind and values. Kinds are 0 add, 1 remove, 2 replace, and 3 end time, followed by seconds since 1970,
+//! or 0 for none.
 
 use crate::catalog::{AttributeAllocation, ClassSetAllocation};
 use crate::model::codec::{Decoder, put_bytes, put_list, put_varint};
@@ -65,11 +65,11 @@ pub const RECORD_VERSION_WITH_ORIGIN: u8 = 2;
 pub struct Record {
     /// Change sequence number. CSNs increase along the log.
     pub csn: Csn,
-    /// DN of the requester; empty for anonymous, and for the server itself.
+    /// DN of the requester; empty for an anonymous client and for the server itself.
     pub requester: String,
-    /// Attributes that no entry had before this record.
+    /// Attributes to which the record allocates numbers, because no entry had them.
     pub attributes: Vec<AttributeAllocation>,
-    /// Class sets that no entry had before this record.
+    /// Class sets to which the record allocates numbers, because no entry had them.
     pub class_sets: Vec<ClassSetAllocation>,
     /// Origin of the change.
     pub origin: Origin,
@@ -91,17 +91,17 @@ pub enum Change {
     DeleteTree(DeleteTree),
     /// Renames or moves an entry, with everything below it.
     ModifyDn(ModifyDn),
-    /// Adds a naming context. Another record adds its entry.
+    /// Adds a naming context. The suffix entry is added by another record.
     Suffix {
-        /// DN of the naming context, as rendered.
+        /// DN of the naming context, with attribute names in the schema's spelling.
         dn: String,
     },
-    /// Changes directory-wide settings. Later changes of entries maintain the rows of a new index. The rows of existing
+    /// Changes directory-wide settings. A new index covers changes of entries from then on. The rows of existing
     /// entries are built in slices; see [`crate::index::maintenance`].
     Settings(SettingsRecord),
-    /// Sets the rules of `auto_members` for which existing entries have still to be added to the group.
+    /// Sets the pending rules of `auto_members`.
     Joins(Vec<PendingJoin>),
-    /// Converts plain values of entries to links, because the definition of their type got `X-LINK`.
+    /// Converts plain values of entries to links, because the definition of their type received `X-LINK`.
     Links(LinkStep),
     /// Sets the administrator's password.
     Administrator {
@@ -110,11 +110,11 @@ pub enum Change {
     },
     /// Restores deleted entries.
     Undelete(Undelete),
-    /// Removes the tombstones up to and including this one.
+    /// Removes all tombstones up to and including the given one.
     Purge {
-        /// Position of the delete that the last tombstone belongs to.
+        /// Position of the delete that created the tombstone.
         position: u64,
-        /// Entry of the last tombstone.
+        /// Entry of the tombstone.
         id: EntryId,
     },
 }
@@ -126,7 +126,7 @@ pub struct Add {
     pub id: EntryId,
     /// Superior of the new entry.
     pub parent: EntryId,
-    /// RDN as rendered; all RDNs of the suffix for a suffix entry.
+    /// RDN with attribute names in the schema's spelling. A suffix entry has all RDNs of the suffix.
     pub rdn: String,
     /// DN, for readers of the log.
     pub dn: String,
@@ -136,7 +136,7 @@ pub struct Add {
     pub flags: NodeFlags,
     /// All stored attributes, including operational ones.
     pub values: Vec<(AttrId, Vec<Value>)>,
-    /// End times of values of link attributes: changes of the kind [`ValueChangeKind::Until`].
+    /// End times of values of link attributes, as changes of the kind [`ValueChangeKind::Until`].
     pub ends: Vec<ValueChange>,
 }
 
@@ -151,7 +151,7 @@ pub struct Modify {
     pub class_set: ClassSetId,
     /// Flags after the change: alias, referral, subentry.
     pub flags: NodeFlags,
-    /// Changes of values, attribute by attribute.
+    /// Changes of values.
     pub changes: Vec<ValueChange>,
 }
 
@@ -162,26 +162,26 @@ pub struct Delete {
     pub id: EntryId,
     /// DN before the deletion. Links to the entry become this text.
     pub dn: String,
-    /// Link attributes whose values are removed with the entry, according to the setting `integrity_attributes` at that
-    /// time.
+    /// Link attributes whose values are removed if they name the deleted entry: those in the setting
+    /// `integrity_attributes` at the time of the delete.
     pub vanishing: Vec<AttrId>,
-    /// Replacement of a removed value that was the last one of an attribute required by the object classes of its
-    /// entry.
+    /// Replacement of a removed value, if it was the last value of an attribute that the object classes of its entry
+    /// require.
     pub last: LastValue,
     /// Whether a [`Tombstone`](crate::model::tombstone::Tombstone) of the entry is kept. Always false with
     /// [`LastValue::DeletedDn`].
     pub is_kept: bool,
-    /// Trace for clients that keep copies. `None` in records of earlier builds, with [`LastValue::DeletedDn`], and if
-    /// the trace would be too large.
+    /// Trace for clients that keep copies of entries. `None` in records of earlier builds, with
+    /// [`LastValue::DeletedDn`], and if the trace would be too large.
     pub trace: Option<DeleteTrace>,
 }
 
-/// Replacement of the last value of a required link attribute, if the value's target is deleted and the attribute is
-/// one of `integrity_attributes`.
+/// Replacement of the last value of a required link attribute. It is used if the entry that the value names is deleted,
+/// and the attribute is one of `integrity_attributes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LastValue {
-    /// The DN of the deleted entry. Records of earlier builds use it, and clusters while any node runs an earlier
-    /// build. A new entry with that DN becomes the value's target.
+    /// The DN of the deleted entry. Earlier builds use it in records, and so do clusters as long as one node runs an
+    /// earlier build. If an entry with this DN is added later, the value names the new entry.
     DeletedDn,
     /// The empty DN, which no entry can have.
     EmptyDn,
@@ -194,31 +194,31 @@ pub struct DeleteTree {
     pub top: EntryId,
     /// DN before the deletion.
     pub dn: String,
-    /// The entries below, each after its superior.
+    /// The entries below the top entry, each after its superior.
     pub below: Vec<Below>,
     /// As in [`Delete`].
     pub vanishing: Vec<AttrId>,
     /// As in [`Delete`].
     pub last: LastValue,
-    /// As in [`Delete`], for each of the entries.
+    /// As in [`Delete`], for each deleted entry.
     pub is_kept: bool,
     /// As in [`Delete`].
     pub trace: Option<DeleteTrace>,
 }
 
-/// An entry of a [`DeleteTree`].
+/// An entry below the top of a [`DeleteTree`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Below {
     /// The entry.
     pub id: EntryId,
-    /// RDN before the deletion, as rendered.
+    /// RDN before the deletion, with attribute names in the schema's spelling.
     pub rdn: String,
-    /// Superior of the entry: 0 for the top entry, n for the nth entry in [`DeleteTree::below`].
+    /// Superior of the entry: 0 for the top entry, n for the nth entry of [`DeleteTree::below`], counted from 1.
     pub superior: u32,
 }
 
 impl DeleteTree {
-    /// Returns the entries with their DNs, each before its superior.
+    /// Returns the deleted entries with their DNs. Each entry precedes its superior.
     pub fn entries(&self) -> Vec<(EntryId, String)> {
         let mut entries = Vec::with_capacity(1 + self.below.len());
         entries.push((self.top, self.dn.clone()));
@@ -241,9 +241,9 @@ pub struct ModifyDn {
     pub old_dn: String,
     /// Superior after the change.
     pub parent: EntryId,
-    /// RDN after the change, as rendered.
+    /// RDN after the change, with attribute names in the schema's spelling.
     pub rdn: String,
-    /// Changes of values that come with the new name: naming values, modifyTimestamp and the like.
+    /// Changes of values that accompany the new name: naming values, modifyTimestamp and the like.
     pub changes: Vec<ValueChange>,
 }
 
@@ -252,9 +252,9 @@ pub struct ModifyDn {
 pub struct Undelete {
     /// Position of the delete.
     pub position: u64,
-    /// DN of the first entry after its return.
+    /// DN of the first entry after it is restored.
     pub dn: String,
-    /// Superior of the first entry after its return. The others return below their superiors.
+    /// Superior of the first entry after it is restored. Each other entry is restored below its former superior.
     pub parent: EntryId,
     /// The entries, each after its superior.
     pub entries: Vec<EntryId>,
@@ -269,7 +269,7 @@ pub struct ValueChange {
     pub attribute: AttrId,
     /// Kind of the change.
     pub kind: ValueChangeKind,
-    /// The values. A removal contains only values that the entry had. `Replace` without values removes the attribute.
+    /// The values. A removal lists only values that the entry had. `Replace` without values removes the attribute.
     pub values: Vec<Value>,
 }
 
@@ -282,14 +282,14 @@ pub enum ValueChangeKind {
     Remove,
     /// Replaces all values.
     Replace,
-    /// Gives values of a link attribute this end time, in seconds since 1970; 0 for no end.
+    /// Sets the end time of values of a link attribute, in seconds since 1970; 0 for none.
     Until(u64),
 }
 
 impl Record {
     /// Returns the encoded record.
     pub fn encode(&self) -> Vec<u8> {
-        // Most records fit into this capacity without reallocation.
+        // Initial capacity, which suffices for most records.
         let mut out = Vec::with_capacity(1_024);
         let has_origin = !self.origin.is_empty();
         let version = if has_origin { RECORD_VERSION_WITH_ORIGIN } else { RECORD_VERSION };
@@ -329,8 +329,8 @@ impl Record {
 }
 
 impl Change {
-    /// Sets the replacement of last values in a delete record. Drops its tombstones and its trace unless they are
-    /// permitted. Does nothing for other changes.
+    /// Sets the replacement of last values in a record of a delete. If `may_keep` is false, the delete creates no
+    /// tombstones. If `may_trace` is false, its trace is dropped. Does nothing for other changes.
     pub(crate) fn set_form_of_delete(&mut self, value: LastValue, may_keep: bool, may_trace: bool) {
         match self {
             Change::Delete(Delete { last, is_kept, trace, .. })
@@ -345,7 +345,7 @@ impl Change {
         }
     }
 
-    /// Returns true if values get end times, which earlier builds cannot read.
+    /// Returns true if the change sets end times of values, which earlier builds cannot read.
     pub(crate) fn has_ends(&self) -> bool {
         let is_end = |change: &ValueChange| matches!(change.kind, ValueChangeKind::Until(_));
         match self {
@@ -488,7 +488,7 @@ impl Change {
                 changes: decoder.list(take_value_change)?,
             }),
             5 => Change::Suffix { dn: decoder.string()? },
-            // An index for equality and ordering, from the first versions of the program.
+            // An index record of the first versions of the program, for equality and ordering.
             6 => index(AttrId(decoder.number()?), IndexKinds::EQUALITY.with(IndexKinds::ORDERING)),
             8 => index(AttrId(decoder.number()?), IndexKinds::from_bits(decoder.byte()?)?),
             9 => Change::Settings(SettingsRecord::decode(decoder)?),
@@ -498,7 +498,7 @@ impl Change {
     }
 }
 
-/// Appends the flags and the trace of a delete, if it has a trace. Without one, the kind of the record says whether
+/// Appends the flags and the trace of a delete that has a trace. Without a trace, the kind of the record shows whether
 /// tombstones are kept.
 fn put_trace(out: &mut Vec<u8>, is_kept: bool, trace: Option<&DeleteTrace>) {
     if let Some(trace) = trace {
@@ -507,7 +507,7 @@ fn put_trace(out: &mut Vec<u8>, is_kept: bool, trace: Option<&DeleteTrace>) {
     }
 }
 
-/// Decodes whether tombstones are kept, and the trace.
+/// Decodes whether tombstones are kept, and the trace, in a delete record of this kind.
 fn take_trace(decoder: &mut Decoder<'_>, kind: u8) -> Option<(bool, Option<DeleteTrace>)> {
     match kind {
         17 | 18 => match decoder.byte()? {
@@ -532,7 +532,7 @@ fn take_tree(decoder: &mut Decoder<'_>, kind: u8) -> Option<DeleteTree> {
         Some(Below { id: EntryId(d.varint()?), rdn: d.string()?, superior: d.number()? })
     };
     let below: Vec<Below> = decoder.list(below)?;
-    // Each entry follows its superior, and no tree is deeper than TREE_DEPTH_MAX.
+    // Each entry must follow its superior, and the tree must not be deeper than TREE_DEPTH_MAX.
     let mut depths = vec![0];
     for Below { superior, .. } in &below {
         let depth = depths.get(*superior as usize)? + 1;
@@ -738,7 +738,7 @@ mod tests {
 
     #[test]
     fn decodes_index_records_of_the_first_versions_as_settings() {
-        // The record contains the index: first in the form without kinds, which means equality and ordering, then with
+        // The record contains an index: first in the form without kinds, which means equality and ordering, then with
         // kinds.
         let both = IndexKinds::EQUALITY.with(IndexKinds::ORDERING);
         for (kind, tail, kinds) in [(6, &[7][..], both), (8, &[7, 8], IndexKinds::SUBSTRING)] {
@@ -775,7 +775,7 @@ mod tests {
             ("o=x", TREE_DEPTH_MAX)
         );
         assert_eq!(Record::decode(&chain(TREE_DEPTH_MAX + 1).encode()), None);
-        // The superior of the first entry does not precede it.
+        // After the swap, an entry precedes its superior, so the record is refused.
         let mut turned = chain(2);
         let Change::DeleteTree(tree) = &mut turned.change else { panic!("it is no tree") };
         tree.below.swap(0, 1);

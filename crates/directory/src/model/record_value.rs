@@ -6,7 +6,8 @@ use crate::model::rows::EntryId;
 /// A value of an attribute in a record.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Value {
-    /// Bytes as given by the client. In a link attribute: a name without an entry, or a name with a UID part.
+    /// Bytes as the client sent them. In a link attribute they are the name of a dangling link, or a name with a UID
+    /// part.
     Bytes(Vec<u8>),
     /// The entry that the value of a link attribute names.
     Link(EntryId),

@@ -1,9 +1,9 @@
 //! Rows of the directory in the store: ids, maps, keys, and the row formats of `nodes` and `names`.
 //!
-//! Each map below states its key and its value, with sizes in bytes. Ids have 8 bytes, numbers of attributes and class
-//! sets 4. Integers in keys and fixed fields are big-endian, so that they sort numerically. If a normal name or value
-//! is too long for a key, the key contains its head and a hash of the whole ([`shorten`]). Equality still works, and
-//! callers check the entry itself.
+//! The comment of each map states its key and its value, with sizes in bytes. Entry ids have 8 bytes; numbers of
+//! attributes and class sets have 4. Integers in keys and fixed fields are big-endian, so that they sort numerically.
+//! If a normal name or value is too long for a key, the key contains the beginning of it and a hash of the whole
+//! ([`shorten`]). Keys can still be compared for equality, and callers check the entry itself.
 
 use sha2::{Digest, Sha256};
 use store::{MapId, MapKind, MapSpec};
@@ -15,7 +15,7 @@ use crate::model::limits::{INDEX_KEY_MAX, KEY_HASH_SIZE, NAME_KEY_MAX};
 pub struct EntryId(pub u64);
 
 impl EntryId {
-    /// The empty DN. It is the parent of every suffix entry, but not an entry itself.
+    /// The empty DN. It is the parent of every suffix entry, but no entry itself.
     pub const ROOT: EntryId = EntryId(0);
 }
 
@@ -25,7 +25,7 @@ impl EntryId {
 pub struct AttrId(pub u32);
 
 impl AttrId {
-    /// Returns the number allocated after `count` others.
+    /// Returns the next number after the first `count` numbers.
     pub(crate) fn after(count: usize) -> AttrId {
         AttrId(number(count))
     }
@@ -36,18 +36,18 @@ impl AttrId {
 pub struct ClassSetId(pub u32);
 
 impl ClassSetId {
-    /// Returns the number allocated after `count` others.
+    /// Returns the next number after the first `count` numbers.
     pub(crate) fn after(count: usize) -> ClassSetId {
         ClassSetId(number(count))
     }
 }
 
-/// Converts a count to a number. The catalog keeps each number in memory, so there are always fewer than 2^32.
+/// Converts a count to a number. The catalog keeps each number in memory, so their count is always below 2^32.
 fn number(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// The maps, in the order of the constants below.
+/// The maps of the store, in the order of their ids.
 pub static MAPS: &[MapSpec] = &[
     MapSpec { name: "meta", kind: MapKind::Plain },
     MapSpec { name: "nodes", kind: MapKind::Plain },
@@ -80,13 +80,15 @@ pub(crate) fn map_number(map: MapId) -> u8 {
 
 /// Catalog, versions, positions: see the `META_` keys of [`crate::catalog`].
 pub const META: MapId = MapId::new(0);
-/// Entry id -> [`NodeRow`]. A suffix entry has the parent 0, and all RDNs of its suffix.
+/// Entry id -> [`NodeRow`]. A suffix entry has the parent id 0, and all RDNs of its suffix as its RDN.
 pub const NODES: MapId = MapId::new(1);
 /// Entry id -> attributes: see [`crate::model::entry`].
 pub const ENTRIES: MapId = MapId::new(2);
-/// Entry id, attribute, value key -> value. It contains values over 1,024 bytes (key: the first 16 bytes of the
-/// SHA-256), values of an attribute with more than 64 values, and link values that name no entry (key of both: the
-/// normal value).
+/// Entry id, attribute, value key -> value. It contains three kinds of values:
+///
+/// - values over 1,024 bytes (key: the first 16 bytes of the SHA-256)
+/// - values of an attribute with more than 64 values (key: the normal value)
+/// - dangling links (key: the normal value)
 pub const VALUES: MapId = MapId::new(3);
 /// Parent id, normal RDN -> entry id, [`NodeFlags`] (1).
 pub const NAMES: MapId = MapId::new(4);
@@ -94,27 +96,28 @@ pub const NAMES: MapId = MapId::new(4);
 pub const LINKS: MapId = MapId::new(5);
 /// Target id, attribute -> source ids (an id set).
 pub const LINKED: MapId = MapId::new(6);
-/// Attribute, normal DN without an entry (root first) -> source ids (an id set).
+/// Attribute, normal DN of a dangling link (root first) -> source ids (an id set).
 pub const DANGLING: MapId = MapId::new(7);
 /// Attribute without options, normal value -> entry ids (an id set).
 pub const INDEX: MapId = MapId::new(8);
 /// Class set -> entry ids (an id set).
 pub const CLASSES: MapId = MapId::new(9);
-/// Attribute without options, then `p` for presence, `s` and a gram (three bytes of the normal value with `fe` before
-/// and `ff` after it), or `a` and the sound code of a word -> entry ids (an id set). `s` or `a` alone lists entries
-/// with a value too long for grams or sounds. See [`crate::index::keys`].
+/// Attribute without options and one of three parts -> entry ids (an id set). The parts are `p` for presence, `s` and a
+/// gram, and `a` and the sound of a word. A gram is three bytes of the normal value, which has `fe` before it and `ff`
+/// after it. `s` or `a` alone lists entries with a value too long for grams or sounds. See [`crate::index::keys`].
 pub const PIECES: MapId = MapId::new(10);
 /// Tombstones: see [`crate::model::tombstone`].
 pub const DELETED: MapId = MapId::new(11);
-/// Number of a sort order (4) as the prefix of a ranked set: see [`store::RankedKeys`]. A member has a part for each
-/// attribute of the order: 1, the normal form of the least value with `ff` after each zero octet, and two zero octets;
-/// or 2 if the entry has no value. Only the first 480 octets of all parts are stored. The entry id follows.
+/// Number of a sort order (4) as the prefix of a ranked set: see [`store::RankedKeys`]. A member of the set has one
+/// part for each attribute of the order, then the entry id. If the entry has a value, the part is 1, the normal form of
+/// the least value with `ff` after each zero octet, and two zero octets. Otherwise the part is 2. Only the first 480
+/// octets of all parts are stored.
 pub const ORDERS: MapId = MapId::new(12);
-/// Source id, attribute, then 1 and the target id, or 2 and the normal value of a name without an entry -> end time of
-/// the value, in seconds since 1970 (8): see [`crate::model::value_end`].
+/// Source id, attribute, then 1 and the target id, or 2 and the normal value of a dangling link -> end time of the
+/// value, in seconds since 1970 (8): see [`crate::model::value_end`].
 pub const ENDS: MapId = MapId::new(13);
-/// The same end times, found by time (key: `t`, end time, key of `ends`), or for links by target (key: `l`, target id,
-/// attribute, source id) -> the end time: see [`crate::model::value_end`].
+/// End times of values in other orders -> the end time: see [`crate::model::value_end`]. The key by time is `t`, end
+/// time, key of `ends`. For links, the key by target is `l`, target id, attribute, source id.
 pub const DUE: MapId = MapId::new(14);
 
 /// Flags of an entry that name resolution and search treat specially.
@@ -145,7 +148,7 @@ impl NodeFlags {
     }
 }
 
-/// Row of `nodes`: the data of an entry that scope checks, names and class filters need.
+/// Row of `nodes`: the data of an entry that are needed for scope checks, names and class filters.
 ///
 /// Encoding: parent id (8, big-endian), class set (4, big-endian), flags (1), RDN text (the rest, UTF-8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,8 +159,8 @@ pub struct NodeRow<'a> {
     pub class_set: ClassSetId,
     /// Alias, referral, subentry.
     pub flags: NodeFlags,
-    /// RDN as rendered in DNs, UTF-8; all RDNs of the suffix for a suffix entry. Stored as octets, because most readers
-    /// only copy or compare them.
+    /// RDN as in returned DNs, UTF-8; all RDNs of the suffix for a suffix entry. It is stored as octets, because most
+    /// readers only copy or compare it.
     pub rdn: &'a [u8],
 }
 
@@ -216,7 +219,7 @@ pub fn class_key(class_set: ClassSetId) -> [u8; 4] {
     class_set.0.to_be_bytes()
 }
 
-/// Returns the key in `links` (with the source's id) or `linked` (with the target's id).
+/// Returns a key of `links` (`id` is the source) or of `linked` (`id` is the target).
 pub fn link_key(id: EntryId, attribute: AttrId) -> [u8; 12] {
     let mut key = [0; 12];
     key[..8].copy_from_slice(&id.0.to_be_bytes());
@@ -224,7 +227,7 @@ pub fn link_key(id: EntryId, attribute: AttrId) -> [u8; 12] {
     key
 }
 
-/// Splits the entry and the attribute off a key of `links`, `linked` or `values`.
+/// Decodes the entry and the attribute at the beginning of a key of `links`, `linked` or `values`.
 pub(crate) fn split_link_key(key: &[u8]) -> Option<(EntryId, AttrId)> {
     let (id, attribute) = key.get(..12)?.split_at_checked(8)?;
     let id = u64::from_be_bytes(id.try_into().ok()?);
@@ -253,14 +256,14 @@ pub fn dangling_key(attribute: AttrId, normal_dn: &[u8]) -> Vec<u8> {
     key
 }
 
-/// Returns the key of a value in `index`. `attribute` is the number of the type without options.
+/// Returns the key of a value in `index`. `attribute` is the number of the attribute type without options.
 pub fn index_key(attribute: AttrId, normal_value: &[u8]) -> Vec<u8> {
     let mut key = Vec::with_capacity(4 + normal_value.len().min(INDEX_KEY_MAX));
     put_index_key(attribute, normal_value, &mut key);
     key
 }
 
-/// Calls `show` with the key of a value in `index`. A short key is built on the stack.
+/// Calls `show` with the key of a value in `index`, and returns its result. A short key is built on the stack.
 pub(crate) fn with_index_key<T>(attribute: AttrId, normal_value: &[u8], show: impl FnOnce(&[u8]) -> T) -> T {
     let mut key = [0; 64];
     match key.get_mut(..4 + normal_value.len()) {
@@ -293,8 +296,8 @@ pub fn subtree_counter(id: EntryId) -> [u8; 9] {
 /// First byte of the keys of [`value_counter`].
 pub(crate) const COUNTER_VALUES: u8 = b'v';
 
-/// Returns the key of the counter of an attribute's values. Only link attributes and attributes with one row per value
-/// have a counter.
+/// Returns the key of the counter of an attribute's values. Only link attributes and other attributes with one row per
+/// value have a counter.
 pub fn value_counter(id: EntryId, attribute: AttrId) -> [u8; 13] {
     let mut key = [COUNTER_VALUES; 13];
     key[1..].copy_from_slice(&link_key(id, attribute));
@@ -307,10 +310,11 @@ fn counter(kind: u8, id: EntryId) -> [u8; 9] {
     key
 }
 
-/// Appends `normal` to `out`. If `normal` is longer than `max` bytes, appends its head and a hash of the whole instead.
+/// Appends `normal` to `out`. If `normal` is longer than `max` bytes, appends its beginning and a hash of the whole
+/// instead.
 ///
-/// Keys with different heads keep their order. Keys with the same head may not, so a caller that scans a range must
-/// compare the values of each entry.
+/// Shortened keys with different beginnings keep their order. Keys with the same beginning may not, so a caller that
+/// scans a range must compare the values of each entry.
 pub fn shorten(normal: &[u8], max: usize, out: &mut Vec<u8>) {
     if normal.len() <= max {
         out.extend_from_slice(normal);
@@ -320,7 +324,7 @@ pub fn shorten(normal: &[u8], max: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(&value_hash(normal));
 }
 
-/// Returns the hash that replaces a value too long for a key.
+/// Returns the hash in the key of a value that is too long for a key.
 pub fn value_hash(bytes: &[u8]) -> [u8; KEY_HASH_SIZE] {
     let mut hash = [0; KEY_HASH_SIZE];
     hash.iter_mut().zip(Sha256::digest(bytes)).for_each(|(octet, of_digest)| *octet = of_digest);

@@ -11,10 +11,10 @@ pub(crate) enum Token<'t> {
 /// Maximum length of a rule's name, in octets.
 const NAME_MAX: usize = 100;
 
-/// Splits the text of a rule into its name and the rest. Errors quote `example`, a correct rule.
+/// Splits the text of a rule into its name and the rest. Errors quote `example`, which is a correct rule.
 ///
 /// # Errors
-/// The text has no name.
+/// The text has no valid name.
 pub(crate) fn named<'t>(text: &'t str, example: &str) -> Result<(&'t str, &'t str), String> {
     let Some((name, rest)) = text.split_once(':') else {
         return Err(format!("a rule begins with its name and a colon, such as {example:?}"));
@@ -131,8 +131,8 @@ impl<'t> Parser<'_, 't> {
         Ok(all)
     }
 
-    /// Parses the description of the entries that a rule covers, up to the end of the rule: `[in 'DN'] [matching
-    /// 'FILTER']`.
+    /// Parses the conditions on the entries that a rule covers: `[in 'DN'] [matching 'FILTER']`. They are the end of
+    /// the rule.
     pub(crate) fn covered_entries(&mut self) -> Result<CoveredEntriesText, String> {
         let mut covered = CoveredEntriesText::default();
         if self.takes("in") {
@@ -148,10 +148,10 @@ impl<'t> Parser<'_, 't> {
     }
 }
 
-/// Description of the entries that a rule covers, as written.
+/// Conditions on the entries that a rule covers, as written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CoveredEntriesText {
-    /// DN of the entry at the top of the covered tree; `None` for all trees.
+    /// DN of the top entry of the covered subtree; `None` for the whole directory.
     pub(crate) base: Option<String>,
     /// Filter that the entries must match.
     pub(crate) filter: Option<String>,

@@ -1,4 +1,4 @@
-//! Keys derived from a clear password, with which its user can bind by challenge-response mechanisms of SASL.
+//! SASL keys: keys derived from a clear password, with which its user can bind by challenge-response mechanisms.
 
 use std::ops::ControlFlow;
 
@@ -11,14 +11,14 @@ pub struct SaslKeyRules {
     pub mechanisms: Vec<String>,
     /// Iteration count of SCRAM keys.
     pub iterations: u32,
-    /// Names that each get a key for DIGEST-MD5, in the spelling of the client; empty without a realm.
+    /// Names for each of which a key for DIGEST-MD5 is derived, in the client's spelling. Empty without a realm.
     pub names: Vec<String>,
     /// Realm of the keys for DIGEST-MD5; empty if DIGEST-MD5 is not among the mechanisms.
     pub realm: String,
 }
 
-/// Collects the names of a user that get keys for DIGEST-MD5. A key takes about 300 octets in a row, so only a few
-/// values are examined, and each gives at most one name.
+/// Collects the names of a user for which keys for DIGEST-MD5 are derived. A key takes about 300 octets in a row.
+/// Therefore only a few values are examined, each of which is at most one name.
 #[derive(Debug, Default)]
 pub(crate) struct DigestNames {
     names: Vec<String>,

@@ -15,14 +15,13 @@ pub const GSS_SPNEGO: &str = "GSS-SPNEGO";
 /// Proof of the password with MD5, for old clients (RFC 2195).
 pub const CRAM_MD5: &str = "CRAM-MD5";
 
-/// Like CRAM-MD5, with a realm, and with a proof by the server (RFC 2831).
+/// Like CRAM-MD5, with a realm and a proof by the server (RFC 2831).
 pub const DIGEST_MD5: &str = "DIGEST-MD5";
 
 /// Anonymous, with trace information for the log (RFC 4505).
 pub const ANONYMOUS: &str = "ANONYMOUS";
 
-/// Token that the server sent to the mail address of an account. Only the console binds with it, and settings cannot
-/// list it.
+/// Token that the server mailed to the user of an account. Only the console binds with it, and settings cannot list it.
 pub const MAIL_TOKEN: &str = "PANDO-MAIL-TOKEN";
 
 /// All mechanisms, strongest first, because clients choose in this order.

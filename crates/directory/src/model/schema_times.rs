@@ -1,10 +1,11 @@
-//! Times at which the schema was created and last changed, for createTimestamp and modifyTimestamp of the subschema
-//! subentry.
+//! Times at which the schema was created and last changed. They are createTimestamp and modifyTimestamp of the
+//! subschema subentry.
 //!
-//! Clients cache the schema and read it again when modifyTimestamp has changed (RFC 4512 section 4.2). It therefore
-//! changes exactly when the published definitions change. There are two causes. A settings record may change them; its
-//! CSN is the time. Or a new program ships other definitions than the previous one; a digest in `meta` shows that. The
-//! time survives a restart. Each change has a later time, even within the same second.
+//! Clients cache the schema and read it again when modifyTimestamp has changed (RFC 4512 section 4.2). Therefore
+//! modifyTimestamp changes exactly when the published definitions change. A settings record may change the definitions;
+//! the time is then that of its CSN. A new program may also ship other definitions than the previous program; a digest
+//! in `meta` shows this. The times survive a restart. Each change has a later time than the previous one, even within
+//! the same second.
 
 use schema::Schema;
 use sha2::{Digest, Sha256};
@@ -28,7 +29,8 @@ pub(crate) struct SchemaTimes {
 }
 
 impl SchemaTimes {
-    /// Returns the times after `schema` takes effect: `known`, if its digest is that of the definitions in `schema`.
+    /// Returns the times of `schema`. If the digest of its definitions is that in `known`, they are the times in
+    /// `known`.
     pub(crate) fn with(known: Option<&SchemaTimes>, schema: &Schema, now_micros: u64) -> SchemaTimes {
         let (digest, now_seconds) = (digest_of(schema), now_micros / MICROS_PER_SECOND);
         match known {
@@ -121,8 +123,8 @@ mod tests {
         });
     }
 
-    /// Regression test: the subschema subentry had neither timestamp, so clients could not determine whether their copy
-    /// was current (RFC 4512 section 4.2).
+    /// Regression test: the subschema subentry lacked both timestamps, so clients could not determine whether their
+    /// copy was current (RFC 4512 section 4.2).
     #[test]
     fn modify_timestamp_changes_exactly_when_the_schema_does() {
         const ONE: &str =
@@ -137,7 +139,7 @@ mod tests {
         directory.add("cn=x,dc=example,dc=com", &[("objectClass", &["device"])]);
         directory = directory.reopen();
         assert_eq!(times(&mut directory), (created.clone(), first.clone()));
-        // Every change of the schema has its own time, even if two happen in one second.
+        // Each change of the schema has its own time, even if two changes happen in one second.
         define(&mut directory, ONE);
         let (same, second) = times(&mut directory);
         define(&mut directory, &format!("{ONE}{TWO}"));
@@ -145,7 +147,7 @@ mod tests {
         assert!(same == created && first < second && second < third, "{created} {first} {second} {third}");
         directory = directory.reopen();
         assert_eq!(times(&mut directory), (created.clone(), third.clone()));
-        // A text with the same definitions does not change the times. Removing a definition does.
+        // A text that defines the same does not change the times. A text without one of the definitions does.
         define(&mut directory, &format!("# a comment\n{ONE}{TWO}"));
         assert_eq!(times(&mut directory).1, third);
         define(&mut directory, ONE);
@@ -160,7 +162,7 @@ mod tests {
         let changed = SchemaTimes::with(Some(&known), &shipped, 90_000_000);
         assert_eq!((changed.created_seconds, changed.modified_seconds), (10, 90));
         assert_eq!(SchemaTimes::with(Some(&changed), &shipped, 99_000_000), changed);
-        // The clock went back.
+        // The times increase even if the clock was set back.
         assert_eq!(SchemaTimes::with(Some(&known), &shipped, 0).modified_seconds, 11);
         assert_eq!(SchemaTimes::decode(&changed.encode()), Some(changed.clone()));
         assert_eq!(SchemaTimes::decode(&changed.encode()[1..]), None);

@@ -12,25 +12,25 @@ pub use stored::{SettingsRecord, SuffixNumber};
 
 use crate::model::name_mapping::NameMapping;
 
-/// Settings of one node, in addition to those of the directory.
+/// Settings of one node. The settings of the directory are separate.
 #[derive(Clone, Debug)]
 pub struct NodeSettings {
-    /// DN of the administrator; it needs no entry.
+    /// DN of the administrator. An entry with this DN need not exist.
     pub admin_dn: String,
-    /// The administrator's password in stored form. `None` to use the one in the data directory.
+    /// The administrator's password in stored form; `None` for the password in the data directory.
     pub admin_password: Option<Vec<u8>>,
-    /// Whether anonymous clients of this node may read the tree, regardless of the directory's settings.
+    /// Whether anonymous clients of this node may read the tree, even if the directory's settings do not allow it.
     pub anonymous_read: bool,
-    /// Trees that are copies of other servers' trees.
+    /// Copied trees, which other servers own.
     pub followed: Vec<FollowedTree>,
 }
 
-/// A tree that is a copy of another server's tree. Clients cannot change it here.
+/// A copied tree, which another server owns. Clients cannot change its entries here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FollowedTree {
     /// Mapping of the other server's names to local names.
     pub mapping: NameMapping,
-    /// URL of the other server, for referrals; `None` if clients cannot reach it.
+    /// URL of the other server for referrals; `None` if clients cannot reach that server.
     pub referral: Option<String>,
 }
 
@@ -62,8 +62,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Combines the settings of a node and of the directory. If both name an administrator, the directory's one is
-    /// used.
+    /// Combines the settings of a node and of the directory. The administrator of the directory, if there is one, takes
+    /// precedence over that of the node.
     pub fn of(node: &NodeSettings, general: &GeneralSettings) -> Settings {
         let mut node = node.clone();
         if !general.administrator.is_empty() {
@@ -72,12 +72,13 @@ impl Settings {
         Settings { node, general: general.clone() }
     }
 
-    /// Returns true if access rules determine the effective rights.
+    /// Returns true if the settings contain access rules, which then determine the effective rights.
     pub fn has_access_rules(&self) -> bool {
         !self.general.access_rules.is_empty()
     }
 
-    /// Returns true if the node or the directory allows anonymous clients to read the tree (never userPassword).
+    /// Returns true if the node or the directory allows anonymous clients to read the tree. They can never read
+    /// userPassword.
     pub fn anonymous_read(&self) -> bool {
         self.node.anonymous_read || self.general.anonymous_read
     }

@@ -1,4 +1,4 @@
-//! State of a sort order in `meta`: its definition and the progress of its rows.
+//! State of a sort order in `meta`: its definition, and the progress of building or removing its rows.
 
 use crate::model::codec::{Decoder, put_bytes};
 use crate::model::index_definition::Phase;
@@ -9,7 +9,7 @@ pub(crate) struct SortOrderRow {
     /// Definition as written in the settings.
     pub(crate) text: String,
     pub(crate) phase: Phase,
-    /// Highest entry id that has rows, while they are built.
+    /// Highest entry id whose rows exist, while the rows are built.
     pub(crate) built_to: u64,
 }
 
@@ -17,12 +17,12 @@ pub(crate) struct SortOrderRow {
 const ROW_VERSION: u8 = 1;
 
 impl SortOrderRow {
-    /// Returns the row of an order at the start of a phase.
+    /// Returns the row of a sort order that enters a phase.
     pub(crate) fn of(text: &str, phase: Phase) -> SortOrderRow {
         SortOrderRow { text: text.to_owned(), phase, built_to: 0 }
     }
 
-    /// Returns true if changes of entries maintain the rows of the order.
+    /// Returns true if changes of entries must maintain the rows of the order.
     pub(crate) fn is_maintained(&self) -> bool {
         matches!(self.phase, Phase::Building | Phase::Complete)
     }

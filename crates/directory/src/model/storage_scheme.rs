@@ -7,11 +7,11 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StorageScheme {
-    /// `{ARGON2}$argon2id$v=19$m=19456,t=2,p=1$...`: 19 MiB, two passes, one lane, 32 bytes of output, as OWASP
-    /// recommends. OpenLDAP's argon2 module and 389 DS's pwdchan can verify it. Takes about 20 ms. The default.
+    /// `{ARGON2}$argon2id$v=19$m=19456,t=2,p=1$...`, the default: 19 MiB, two passes, one lane, 32 bytes of output, as
+    /// OWASP recommends. OpenLDAP's argon2 module and 389 DS's pwdchan can verify it. Takes about 20 ms.
     #[default]
     Argon2id,
-    /// `{SSHA}`: one SHA-1 over password and salt. Only for exchange with software that supports nothing better.
+    /// `{SSHA}`: one SHA-1 over password and salt. Only for exchange with software without better schemes.
     Ssha,
     /// `{SSHA256}`: one SHA-256.
     Ssha256,
@@ -34,7 +34,7 @@ impl StorageScheme {
         (StorageScheme::Clear, "clear"),
     ];
 
-    /// Returns true if computing or verifying a stored form takes milliseconds. Such work is done by the hash pool.
+    /// Returns true if computing or verifying a stored form takes milliseconds, so that the hash pool has to do it.
     pub fn is_slow(self) -> bool {
         matches!(self, StorageScheme::Argon2id | StorageScheme::Pbkdf2Sha256)
     }

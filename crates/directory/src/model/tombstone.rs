@@ -1,16 +1,22 @@
-//! Tombstones: deleted entries that are kept, so that they can be restored.
+//! Tombstones: deleted entries that are kept for a time, so that they can be restored.
 //!
-//! Tombstones are rows of a map of their own, which no ordinary search, index, link or count reads. `apply` makes a
-//! tombstone from the rows that a delete removes. It has the entry's values, with links as entry ids, and the entries
-//! that named it. Keys begin with a letter. `d`, position of the delete, entry id: the key of a tombstone. `u`,
-//! entryUUID, position: the key of a row with its entry id.
+//! Tombstones are rows of a separate map, which no ordinary search, index, link or count reads. `apply` makes a
+//! tombstone from the rows that a delete removes. It contains the entry's values, with links as entry ids, and the ids
+//! of entries with links to the deleted one.
 //!
-//! Encoding: version (1), entryUUID (16); then, encoded as in a record: time of the delete in microseconds since 1970,
-//! requester's DN, DN, parent id, RDN, class set, flags (1), attributes with their values, and link attributes with the
-//! entries that named this one. Each of these link attributes has its number, 1 if the values were removed with the
-//! entry or 0 if they became text (1), and entry ids. Version 2, for entries with end times of values, adds entry ids
-//! with the end times of their values after these ids, and at the end value changes that set the end times of the
-//! entry's own values.
+//! Keys begin with a letter. The key of a tombstone is `d`, position of the delete, entry id. The key `u`, entryUUID,
+//! position has the entry id as its value.
+//!
+//! Encoding: version (1), entryUUID (16), then these fields, encoded as in a record:
+//!
+//! - time of the delete in microseconds since 1970
+//! - requester's DN, DN, parent id, RDN, class set, flags (1)
+//! - attributes with their values
+//! - link attributes by which other entries named this one. Each has its number, a byte, and the ids of these entries.
+//!   The byte is 1 if the values were removed with the entry, 0 if they became text.
+//!
+//! Version 2 is for entries with end times of values. It adds, after these ids, entry ids with the end times of their
+//! values. At the end, it adds value changes that set the end times of the entry's own values.
 
 use crate::model::codec::{Decoder, put_bytes, put_list, put_varint};
 use crate::model::record::{Value, ValueChange, put_value_change, take_value_change};
@@ -26,7 +32,7 @@ const VERSION_WITH_ENDS: u8 = 2;
 /// First byte of the key of a tombstone.
 pub const KIND_ENTRY: u8 = b'd';
 
-/// First byte of the key of an entryUUID.
+/// First byte of the key that finds a tombstone by its entryUUID.
 pub const KIND_UUID: u8 = b'u';
 
 /// Key of a tombstone: the position of the delete and the entry.
@@ -41,7 +47,7 @@ pub struct TombstonePlace {
 /// A deleted entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tombstone {
-    /// EntryUUID; zeroes if the entry had none.
+    /// The entry's UUID; zeroes if the entry had none.
     pub uuid: [u8; 16],
     /// Time of the delete in microseconds since 1970.
     pub micros: u64,
@@ -51,7 +57,7 @@ pub struct Tombstone {
     pub dn: String,
     /// Superior before the delete.
     pub parent: EntryId,
-    /// RDN as rendered; all RDNs of the suffix for a suffix entry.
+    /// RDN as in returned DNs; all RDNs of the suffix for a suffix entry.
     pub rdn: String,
     /// Object classes.
     pub class_set: ClassSetId,
@@ -61,20 +67,20 @@ pub struct Tombstone {
     pub values: Vec<(AttrId, Vec<Value>)>,
     /// End times of the entry's values.
     pub ends: Vec<ValueChange>,
-    /// Entries that named the deleted entry, by link attribute.
+    /// Entries with links to the deleted entry, by link attribute.
     pub named_by: Vec<NamedBy>,
 }
 
-/// Entries that named a deleted entry by one attribute.
+/// Entries that named a deleted entry by one link attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedBy {
     /// The link attribute.
     pub attribute: AttrId,
-    /// True if the values were removed with the entry; false if its DN replaced them.
+    /// True if the values were removed with the deleted entry; false if its DN replaced them.
     pub vanished: bool,
-    /// The entries.
+    /// Ids of the entries that had the values.
     pub sources: Vec<EntryId>,
-    /// End times of their values, for the values that have one.
+    /// End times of the values that had one, each with the id of the value's entry.
     pub ends: Vec<(EntryId, u64)>,
 }
 
@@ -87,7 +93,7 @@ impl TombstonePlace {
         key
     }
 
-    /// Returns the place in the key of a tombstone; `None` for another key.
+    /// Returns the place that the key of a tombstone contains; `None` for another kind of key.
     pub fn of_key(key: &[u8]) -> Option<TombstonePlace> {
         let (&kind, rest) = key.split_first()?;
         let (position, id) = rest.split_first_chunk()?;
@@ -104,14 +110,14 @@ impl TombstonePlace {
     }
 }
 
-/// Returns the common prefix of the keys of all tombstones of one delete.
+/// Returns the common prefix of the keys of all tombstones that one delete created.
 pub fn delete_prefix(position: u64) -> [u8; 9] {
     let mut key = [KIND_ENTRY; 9];
     key[1..].copy_from_slice(&position.to_be_bytes());
     key
 }
 
-/// Returns the common prefix of the keys of one entryUUID.
+/// Returns the common prefix of the keys that find tombstones by this entryUUID.
 pub fn uuid_prefix(uuid: &[u8; 16]) -> [u8; 17] {
     let mut key = [KIND_UUID; 17];
     key[1..].copy_from_slice(uuid);
@@ -119,7 +125,7 @@ pub fn uuid_prefix(uuid: &[u8; 16]) -> [u8; 17] {
 }
 
 impl Tombstone {
-    /// Returns true if the tombstone has been kept for `kept_seconds`.
+    /// Returns true if the tombstone has been kept for at least `kept_seconds`.
     pub fn is_expired(&self, kept_seconds: u32, now_micros: u64) -> bool {
         self.micros.saturating_add(u64::from(kept_seconds) * 1_000_000) <= now_micros
     }
@@ -176,7 +182,7 @@ impl Tombstone {
         decoder.is_empty().then_some(Tombstone { values, named_by, ends, ..head })
     }
 
-    /// Decodes a row except its values and links; `None` if it is damaged or has an unknown version.
+    /// Decodes a row without its values and links; `None` if it is damaged or has an unknown version.
     pub fn decode_head(bytes: &[u8]) -> Option<Tombstone> {
         Tombstone::take_head(&mut Decoder(bytes))
     }

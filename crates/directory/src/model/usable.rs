@@ -1,7 +1,7 @@
 //! Controls and extended operations that access rules can restrict, and their names in rules.
 //!
-//! Rules cannot restrict those that accompany a bind, which has no requester yet; StartTLS, which protects the bind;
-//! and those that only the administrator may use.
+//! Rules cannot restrict the controls of a bind, because a bind has no requester yet. They cannot restrict StartTLS
+//! either, because it protects the bind, nor operations that only the administrator may use.
 
 use ldap::oids;
 
@@ -15,7 +15,8 @@ use crate::model::virtual_entries::{
 /// in `pando.schema`.
 pub const EXPLAIN: &str = "1.3.6.1.4.1.99999.4.1";
 
-/// Names in rules, with the OIDs that each covers.
+/// Names in rules, each with the OIDs of the controls and operations that it covers. The last five names are those of
+/// [`Uses::BY_NAME`].
 const USABLE: [(&str, &[&str]); 45] = [
     ("manage-dsa-it", &[oids::MANAGE_DSA_IT]),
     ("assertion", &[oids::ASSERTION]),
@@ -64,8 +65,7 @@ const USABLE: [(&str, &[&str]); 45] = [
     (REPLICATION_WORD, &[READ_LOG, FORWARD, COPY_DATA]),
 ];
 
-/// Names at the end of the list that a rule must list explicitly to allow their use by anyone except the administrator,
-/// like `verify-credentials` and `relax-rules`.
+/// Some of the names in [`Uses::BY_NAME`].
 const READ_AUDIT_WORD: &str = "read-audit";
 const UNDELETE_WORD: &str = "undelete";
 const REPLICATION_WORD: &str = "replication";
@@ -75,22 +75,22 @@ const REPLICATION_WORD: &str = "replication";
 pub(crate) struct Uses(u64);
 
 impl Uses {
-    /// The set of all.
+    /// The set of all controls and operations.
     pub(crate) const ALL: Uses = Uses(u64::MAX);
 
-    /// Controls and operations that a rule allows only if it lists them by name.
+    /// Controls and operations that an allow rule grants only if it lists their names, not by a general `use`.
     pub(crate) const BY_NAME: Uses = Uses(0b1_1111 << (USABLE.len() - 5));
 
     fn at(place: Option<usize>) -> Uses {
         Uses(place.map_or(0, |place| 1 << place))
     }
 
-    /// Returns the set with this OID; empty if rules cannot restrict it.
+    /// Returns the set of the control or operation with this OID. It is empty if rules cannot restrict the OID.
     pub(crate) fn of_oid(oid: &str) -> Uses {
         Uses::at(USABLE.iter().position(|(_, oids)| oids.contains(&oid)))
     }
 
-    /// Returns the set of the names or OIDs in a rule.
+    /// Returns the set that these names or OIDs in a rule cover.
     ///
     /// # Errors
     /// A name is unknown.
@@ -122,7 +122,7 @@ impl Uses {
         Uses(self.0 | others.0)
     }
 
-    /// Returns the set without the others.
+    /// Returns the set without the members of `others`.
     pub(crate) fn without(self, others: Uses) -> Uses {
         Uses(self.0 & !others.0)
     }

@@ -1,12 +1,11 @@
-//! End times of values of link attributes: the writer removes a value when its end time has passed.
+//! End times of values of link attributes. The writer removes a value when its end time has passed.
 //!
-//! The value itself is an ordinary link or text. Its end time is a row of [`ENDS`], keyed by source, attribute and
-//! value. Two rows of [`DUE`] are derived from it. The key `t`, time, source, attribute and value lets the writer find
-//! the values that are due. For a link, the key `l`, target, attribute and source lets an entry find the end times of
-//! its own memberships. Times are whole seconds since 1970.
+//! The value itself is an ordinary link or text. Its end time is a row of [`ENDS`], with the key source, attribute and
+//! value. One or two rows of [`DUE`] repeat the end time. The writer finds ended values by the key `t`, time, source,
+//! attribute and value. For a link, the key `l`, target, attribute and source serves to find the end times of the
+//! target's memberships. Times are whole seconds since 1970.
 //!
 //! [`ENDS`]: crate::model::rows::ENDS
-//! [`DUE`]: crate::model::rows::DUE
 
 use std::iter;
 
@@ -29,7 +28,7 @@ const TEXT: u8 = 2;
 /// Prefix of the attribute option that gives values an end time: `member;x-until-20270101000000Z`.
 pub(crate) const OPTION: &str = "x-until-";
 
-/// Text of the option for values without an end time.
+/// Text after the prefix of the option, for values without an end time.
 const NEVER: &str = "never";
 
 /// A value of a link attribute that may have an end time.
@@ -37,7 +36,7 @@ const NEVER: &str = "never";
 pub(crate) enum EndingValue<'v> {
     /// A link to this entry.
     Link(EntryId),
-    /// Text in its normal form.
+    /// Text of a dangling link, in normal form.
     Text(&'v [u8]),
 }
 
@@ -64,7 +63,7 @@ impl EndingValue<'_> {
 pub(crate) struct EndKey<'k> {
     pub(crate) source: EntryId,
     pub(crate) attribute: AttrId,
-    /// The value. Text is in the normal form of keys: long ones are shortened.
+    /// The value. Text is in the form of keys, which shorten a long normal form.
     pub(crate) value: EndingValue<'k>,
 }
 
@@ -82,8 +81,7 @@ impl<'k> EndKey<'k> {
     }
 }
 
-/// Returns the keys of `due` that belong to a key of `ends`: the one by time, then, if the value is a link, the one by
-/// target.
+/// Returns the keys of `due` that repeat a key of `ends`: first the key by time, then, for a link, the key by target.
 pub(crate) fn due_keys(key: &[u8], until: u64) -> impl Iterator<Item = Vec<u8>> {
     let by_time = [&[KIND_TIME][..], &until.to_be_bytes(), key].concat();
     let by_target = EndKey::of(key).and_then(|of| match of.value {
@@ -97,7 +95,7 @@ fn target_key(target: EntryId, attribute: AttrId, source: EntryId) -> Vec<u8> {
     [&[KIND_TARGET][..], &link_key(target, attribute), &source.0.to_be_bytes()].concat()
 }
 
-/// Returns the prefix of the keys of `due` with the end times of links to an entry.
+/// Returns the common prefix of the keys of `due` for links to the entry `target`.
 pub(crate) fn target_prefix(target: EntryId) -> [u8; 9] {
     let mut key = [KIND_TARGET; 9];
     key[1..].copy_from_slice(&target.0.to_be_bytes());
@@ -125,7 +123,7 @@ pub(crate) fn read_until(row: &[u8]) -> Option<u64> {
 /// Returns the end time in an attribute option, in seconds since 1970; 0 for no end. Returns `None` for another option.
 ///
 /// # Errors
-/// The text after `x-until-`, if it is not a time.
+/// The text after `x-until-`, if it is neither a time nor `never`.
 pub(crate) fn of_option(option: &str) -> Option<Result<u64, &str>> {
     let given = option.get(..OPTION.len()).filter(|head| head.eq_ignore_ascii_case(OPTION));
     let text = option.get(given?.len()..)?;
@@ -133,12 +131,12 @@ pub(crate) fn of_option(option: &str) -> Option<Result<u64, &str>> {
         return Some(Ok(0));
     }
     let until = unix_seconds(&text.to_ascii_uppercase()).filter(|until| *until > 0);
-    // Refuses dates such as the 30th of February, which would parse as another day.
+    // Refuses dates such as the 30th of February, which the parser accepts as another day.
     Some(until.filter(|until| generalized_time(*until).eq_ignore_ascii_case(text)).ok_or(text))
 }
 
-/// Returns an attribute's name with the option for an end time, such as `member;x-until-20270101000000Z`. 0 means no
-/// end.
+/// Returns an attribute's name with the option for an end time, such as `member;x-until-20270101000000Z`. `until` is 0
+/// for no end.
 pub fn name_with_end(name: &str, until: u64) -> String {
     match until {
         0 => format!("{name};{OPTION}{NEVER}"),

@@ -1,7 +1,8 @@
-//! Values in their order, with lookup by key.
+//! List of values in insertion order, with lookup by key.
 //!
-//! Most attributes have one to three values, some have a million. A short list is searched linearly, and only a long
-//! one has a hash table: otherwise an entry with twenty attributes would build and drop twenty tables.
+//! Most attributes have one to three values, but some have a million. A short list is searched linearly, and a long
+//! list has a hash table. With tables for short lists, an entry of twenty attributes would build and drop twenty
+//! tables.
 
 use std::collections::HashMap;
 
@@ -13,7 +14,8 @@ const COMPARED_MAX: usize = 16;
 /// A value with the key that identifies it among the values of its attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyedValue {
-    /// For a link attribute, the entry or the normal name; for others, the normal form of the value.
+    /// Key of the value. In a link attribute it identifies the entry or contains the normal name. In other attributes
+    /// it is the normal form of the value.
     pub(crate) key: Vec<u8>,
     /// The stored value.
     pub(crate) value: Value,
@@ -22,7 +24,7 @@ pub(crate) struct KeyedValue {
 /// Values with different keys, in the order of insertion.
 #[derive(Default)]
 pub(crate) struct ValueList {
-    /// The values; `None` for a removed one.
+    /// The values; `None` for a removed value.
     slots: Vec<Option<KeyedValue>>,
     count: usize,
     /// Places of the values by key; `None` until the list has more than [`COMPARED_MAX`] values.
@@ -54,7 +56,7 @@ impl ValueList {
         self.place(key).is_some()
     }
 
-    /// Appends a value unless its key exists. Returns true if it was appended.
+    /// Appends a value unless a value has its key. Returns true if it was appended.
     pub(crate) fn insert(&mut self, value: KeyedValue) -> bool {
         if self.contains(&value.key) {
             return false;
@@ -129,7 +131,7 @@ mod tests {
         list.iter().map(|value| value.key.clone()).collect()
     }
 
-    /// The list behaves the same with a table, without one, and when it grows beyond the limit.
+    /// The list behaves the same with a hash table, without one, and when it grows beyond the limit.
     #[test]
     fn keeps_order_and_unique_keys_with_and_without_a_table() {
         for count in [1, COMPARED_MAX - 1, COMPARED_MAX, COMPARED_MAX + 1, 3 * COMPARED_MAX] {

@@ -1,6 +1,6 @@
 //! Entries outside the tree, and OIDs of extended operations.
 
-/// DN of the subschema subentry (RFC 4512 section 4.2). The server has only one.
+/// DN of the only subschema subentry of the server (RFC 4512 section 4.2).
 pub const SUBSCHEMA_DN: &str = "cn=subschema";
 
 /// DN of the root of the entries that a [`MonitorSource`] provides.
@@ -11,7 +11,7 @@ pub const CONFIG_DN: &str = "cn=config";
 
 /// OID of the extended operation that reads directory-wide settings, compares a file with them, and applies a file
 /// atomically: see `docs/reference/protocol.md`. The request value is an [`ldap::SettingsRequest`]. The arc is a
-/// placeholder until we have a number of our own.
+/// placeholder until the project has its own enterprise number.
 pub const APPLY_SETTINGS: &str = ldap::oids::SETTINGS;
 
 /// OID of the extended operation that explains which rule grants or denies a right: see
@@ -54,7 +54,7 @@ pub const COPY_DATA: &str = ldap::oids::COPY_DATA;
 pub const PROMOTE_REPLICA: &str = ldap::oids::PROMOTE_REPLICA;
 
 /// OID of the extended operation that ends the copying of another server's tree: see `docs/how-to/follow.md`. The
-/// response value is the other server's cookie of the last copied change.
+/// response value is the cookie that the other server sent with the last copied change.
 pub const PROMOTE: &str = ldap::oids::PROMOTE;
 
 /// OID of the internal request that makes the writer apply changes that are due. Clients cannot send it.
@@ -64,8 +64,8 @@ pub const MAKE_DUE_CHANGES: &str = "1.3.6.1.4.1.99999.5.6";
 /// [`ldap::OwnCredentials`].
 pub const OWN_CREDENTIALS: &str = ldap::oids::OWN_CREDENTIALS;
 
-/// OID of the internal request that makes the writer store an application password that the server generated for its
-/// user. Clients cannot send it. The value is an [`ldap::GeneratedApplication`].
+/// OID of the internal request that makes the writer store an application password that the server generated for the
+/// password's user. Clients cannot send it. The value is an [`ldap::GeneratedApplication`].
 pub const STORE_APPLICATION: &str = "1.3.6.1.4.1.99999.5.8";
 
 /// Supported extended operations, with their names.
@@ -115,18 +115,18 @@ pub const SUPPORTED_FEATURES: [(&str, &str); 7] = [
 pub struct VirtualEntry {
     /// DN as returned to clients.
     pub dn: String,
-    /// Attribute descriptions with their values, in the order in which they are returned. Types that the schema does
-    /// not define count as user attributes; clients can request them by name, but cannot use them in filters.
+    /// Attribute descriptions with their values, in the order in which they are returned. Undefined types count as user
+    /// attributes; clients can request them by name, but cannot use them in filters.
     pub attributes: Vec<(String, Vec<Vec<u8>>)>,
 }
 
 /// Source of the entries at and below `cn=monitor`.
 pub trait MonitorSource: Send + Sync {
-    /// Returns all entries, superiors first. Every search in `cn=monitor` calls it and adds entryDN and
-    /// subschemaSubentry.
+    /// Returns all entries, superiors first, without entryDN and subschemaSubentry. Every search in `cn=monitor` calls
+    /// it.
     fn entries(&self) -> Vec<VirtualEntry>;
 
-    /// Returns further attributes of the root DSE with their values. Every search of the root DSE calls it.
+    /// Returns attributes to add to the root DSE, with their values. Every search of the root DSE calls it.
     fn root_dse(&self) -> Vec<(&'static str, Vec<String>)> {
         Vec::new()
     }
@@ -138,7 +138,7 @@ impl VirtualEntry {
         VirtualEntry { dn: dn.into(), attributes: Vec::new() }
     }
 
-    /// Adds an attribute if there are values.
+    /// Adds an attribute unless it has no values.
     #[must_use]
     pub fn with<V: Into<Vec<u8>>>(mut self, name: &str, values: impl IntoIterator<Item = V>) -> VirtualEntry {
         let values: Vec<Vec<u8>> = values.into_iter().map(Into::into).collect();

@@ -1,5 +1,5 @@
-//! Writers of entry rows: one writes a whole row attribute by attribute, the other changes some attributes of a row in
-//! memory.
+//! Writers of entry rows. [`RowWriter`] writes a whole row attribute by attribute. [`StoredEntry`] changes some
+//! attributes of an existing row in memory.
 
 use std::ops::Range;
 
@@ -15,27 +15,28 @@ use crate::model::rows::AttrId;
 /// Initial capacity for heads; enough for most entries.
 const HEADS_CAPACITY: usize = 128;
 
-/// An entry row in memory, which `apply` changes. Attributes stay encoded: changing one copies the others unread.
+/// An entry row in memory that `apply` changes. Attributes stay encoded, so changing one copies the others without
+/// decoding them.
 #[derive(Clone, Debug, Default)]
 pub struct StoredEntry {
     /// Position of the last record that changed the entry.
     pub position: u64,
     /// Heads and contents of the original row.
     row: Vec<u8>,
-    /// The current attributes, in the order in which the entry got them.
+    /// The current attributes, in the order in which the entry received them.
     attributes: Vec<(AttrId, AttributePlace)>,
 }
 
 /// Location of an attribute of a [`StoredEntry`].
 #[derive(Clone, Debug)]
 enum AttributePlace {
-    /// Ranges of the head and the content in the row, which is far smaller than 4 GiB.
+    /// An unchanged attribute: ranges of its head and its content in `row`. A row is far smaller than 4 GiB.
     Row(Range<u32>, Range<u32>),
     /// A new or changed attribute.
     Here(EncodedAttribute),
 }
 
-/// An attribute in the encoding of a row.
+/// An attribute encoded as in an entry row.
 #[derive(Clone, Debug)]
 pub struct EncodedAttribute {
     /// The head, then the content.
@@ -44,9 +45,9 @@ pub struct EncodedAttribute {
 }
 
 impl EncodedAttribute {
-    /// Encodes an attribute whose values are in the row, or referenced by their hashes.
+    /// Encodes an attribute whose values are in the row, or which the row refers to by their hashes.
     pub(crate) fn inline(id: AttrId, values: &[InlineValue<'_>]) -> EncodedAttribute {
-        // Most heads take four octets. Each value has a tag and a length before it, two or three octets.
+        // A head usually takes four octets. A tag and a length precede each value, in two or three octets.
         let len: usize = values.iter().map(|value| 3 + tagged(value).1.len()).sum();
         let mut bytes = Vec::with_capacity(8 + len);
         put_inline_head(&mut bytes, id, values.iter().copied());
@@ -95,7 +96,7 @@ impl StoredEntry {
     /// Returns the encoded row.
     pub fn encode(&self) -> Vec<u8> {
         let mut row = RowWriter::begin(Vec::with_capacity(FIXED_SIZE + self.row.len() + 128), self.position);
-        // Adjacent attributes of the old row are copied in one piece.
+        // Adjacent attributes of the original row are copied together.
         let (mut heads, mut contents) = (0..0, 0..0);
         for (_, place) in &self.attributes {
             match place {
@@ -136,7 +137,7 @@ impl StoredEntry {
         Attributes { heads: Decoder(head), contents }.next().map(|attribute| attribute.content)
     }
 
-    /// Sets an attribute, or removes it if `content` is `None`. A new attribute goes to the end.
+    /// Sets an attribute, or removes it if `content` is `None`. A new attribute becomes the last one.
     pub fn set(&mut self, id: AttrId, content: Option<EncodedAttribute>) {
         let place = self.attributes.iter().position(|(attribute, _)| *attribute == id);
         match (place, content.map(AttributePlace::Here)) {
@@ -186,7 +187,7 @@ impl RowWriter {
         RowWriter { out, start, heads: Vec::with_capacity(HEADS_CAPACITY) }
     }
 
-    /// Appends an attribute whose values are in the row, or referenced by their hashes.
+    /// Appends an attribute whose values are in the row, or which the row refers to by their hashes.
     pub(crate) fn inline<'v>(
         &mut self,
         id: AttrId,
@@ -206,7 +207,7 @@ impl RowWriter {
         put_empty(&mut self.heads, id, FORM_LINKS);
     }
 
-    /// Returns the buffer with the complete row at its end.
+    /// Returns the buffer, which ends with the complete row.
     #[expect(clippy::indexing_slicing, reason = "begin() has put FIXED_SIZE octets after start")]
     pub(crate) fn finish(self) -> Vec<u8> {
         let RowWriter { mut out, start, heads } = self;
@@ -252,7 +253,7 @@ fn put_values<'v>(content: &mut Vec<u8>, values: impl Iterator<Item = InlineValu
     for value in values {
         let (tag, bytes) = tagged(&value);
         content.push(tag);
-        // Inline values are at most INLINE_VALUE_MAX long, so two length octets suffice.
+        // Inline values have at most INLINE_VALUE_MAX bytes, so two length octets suffice.
         match bytes.len().to_be_bytes() {
             [.., 0, short @ ..=0x7f] => content.push(short),
             [.., 0, medium] => content.extend_from_slice(&[0x81, medium]),

@@ -1,6 +1,6 @@
-//! General settings: single values or short lists, defined in one table. The table defines their names in settings
-//! files, in records and below `cn=config`. Reading, writing, comparing and storing use the table, so that a new
-//! setting needs only a field, a row here, and its attribute type in `pando.schema`.
+//! General settings: settings that are single values or short lists. One table defines their names in settings files,
+//! in records and below `cn=config`. Reading, writing, comparing and storing settings use this table. A new setting
+//! therefore needs only a field, a row of the table, and its attribute type in `pando.schema`.
 
 use std::fmt;
 
@@ -13,73 +13,74 @@ use crate::model::storage_scheme::StorageScheme;
 /// Directory-wide settings, except suffixes, indexes and schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GeneralSettings {
-    /// DN of the administrator on every node. Empty to use the DN in each node file.
+    /// DN of the administrator on every node; empty for the DN in each node file.
     pub administrator: String,
-    /// Whether anonymous clients may read the tree (never userPassword).
+    /// Whether anonymous clients may read the tree. They can never read userPassword.
     pub anonymous_read: bool,
     /// Storage scheme of passwords that arrive in clear.
     pub password_scheme: StorageScheme,
-    /// SASL mechanisms to offer. A mechanism that cannot work is not offered.
+    /// SASL mechanisms to offer, if they can work.
     pub sasl_mechanisms: Vec<String>,
-    /// Attribute types whose values identify users who bind by SASL without a DN.
+    /// Attribute types that identify users by their values, for SASL binds without a DN.
     pub identity_attributes: Vec<String>,
     /// Rules by which a simple bind finds an entry for a name that is not a DN.
     pub bind_names: Vec<String>,
-    /// Realm of DIGEST-MD5. If empty, the mechanism is not offered.
+    /// Realm of DIGEST-MD5. If it is empty, the server does not offer DIGEST-MD5.
     pub sasl_realm: String,
-    /// Sort orders, in which entries are kept sorted by some attributes.
+    /// Sort orders: entries that are kept sorted by some attributes.
     pub sort_orders: Vec<String>,
-    /// Access rules. If there are none, the built-in rules apply.
+    /// Access rules. Without any, the built-in rules apply.
     pub access_rules: Vec<String>,
     /// Expectations: rights that the access rules must grant or deny.
     pub access_expectations: Vec<String>,
-    /// DN of the password policy of entries without another policy; empty for none.
+    /// DN of the default password policy, for entries without another policy; empty for none.
     pub password_policy: String,
-    /// Maximum number of entries that a search returns, unless the administrator sent it; 0 = no limit.
+    /// Maximum number of entries that a search returns; 0 = no limit. It does not apply to the administrator.
     pub size_limit: u32,
-    /// Maximum duration of a search in seconds, unless the administrator sent it; 0 = no limit.
+    /// Maximum duration of a search in seconds; 0 = no limit. It does not apply to the administrator.
     pub time_limit_seconds: u32,
-    /// Maximum number of entries that a search without an index examines, unless the administrator sent it; 0 = no
-    /// limit.
+    /// Maximum number of entries that a search without an index examines; 0 = no limit. It does not apply to the
+    /// administrator.
     pub unindexed_examined_max: u64,
     /// Maximum percentage of the scan threads' time for the unindexed searches of one user or one address; 0 = no
     /// limit.
     pub scan_share_percent: u32,
     /// Number of records that the log keeps, at least 1. Older records are trimmed.
     pub log_records_kept: u64,
-    /// Link attributes whose values are removed when the entry that they name is deleted. In other attributes the
-    /// values stay as text.
+    /// Link attributes whose values are removed when the entry that they name is deleted. In other link attributes the
+    /// value becomes text.
     pub integrity_attributes: Vec<String>,
-    /// Uniqueness rules: attribute types of which no two entries may have the same value.
+    /// Uniqueness rules. Each names attribute types in which no two entries may have the same value.
     pub unique: Vec<String>,
-    /// Ranges of numbers from which the server assigns values.
+    /// Rules for numbers that the server assigns from a range.
     pub next_numbers: Vec<String>,
     /// Limits of the number, the size and the form of values.
     pub value_limits: Vec<String>,
-    /// Rules that add entries to groups when the entries are added or changed.
+    /// Rules that add new or changed entries to groups.
     pub auto_members: Vec<String>,
     /// DNs below which entries may be dynamic.
     pub dynamic_subtrees: Vec<String>,
     /// Minimum time to live of a dynamic entry, in seconds.
     pub dynamic_ttl_min_seconds: u32,
-    /// Maximum time to live of a dynamic entry, in seconds. New entries get it.
+    /// Maximum time to live of a dynamic entry, in seconds. It is also the initial one.
     pub dynamic_ttl_max_seconds: u32,
-    /// Time in seconds during which deleted entries can be restored; 0 = they are not kept.
+    /// Time in seconds during which deleted entries can be restored; 0 = deleted entries are not kept.
     pub keep_deleted_seconds: u32,
-    /// DNs of entries whose users may compare the userPassword of other entries, like the administrator.
+    /// DNs of users, other than the administrator, who may compare the userPassword of other entries.
     pub password_comparers: Vec<String>,
-    /// DNs of entries whose users may read `cn=monitor`, like the administrator.
+    /// DNs of users, other than the administrator, who may read `cn=monitor`.
     pub monitor_readers: Vec<String>,
-    /// Attribute types whose values are secret: only the administrator may see them, and requesters to whom an access
-    /// rule grants the type by name. The schema need not define them yet.
+    /// Attribute types whose values are secret. Only the administrator may see them, and requesters to whom an access
+    /// rule grants the type by name. A type need not be in the schema yet.
     pub secret_attributes: Vec<String>,
-    /// Whether memberOf includes nested groups, as isMemberOf does.
+    /// Whether memberOf includes nested groups, as isMemberOf always does.
     pub nested_member_of: bool,
-    /// Clients that receive memberOf if they request `*`: `anonymous`, `users`, a DN, `members of DN`, `listener NAME`.
+    /// Clients that receive memberOf when they request `*`: `anonymous`, `users`, a DN, `members of DN`,
+    /// `listener NAME`.
     pub member_of_clients: Vec<String>,
-    /// OIDs in supportedCapabilities of the root DSE, by which clients recognize Active Directory.
+    /// OIDs in the supportedCapabilities attribute of the root DSE, by which clients recognize Active Directory.
     pub supported_capabilities: Vec<String>,
-    /// User templates: attributes that `pando user add` gives to new entries.
+    /// User templates: attributes that `pando user add` sets in new entries.
     pub user_templates: Vec<String>,
 }
 
@@ -122,7 +123,7 @@ impl Default for GeneralSettings {
     }
 }
 
-/// Value of a setting, in types that all formats can represent.
+/// Value of a setting, in types that all formats of settings can represent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SettingValue {
     /// `true` or `false`.
@@ -136,7 +137,7 @@ pub enum SettingValue {
 }
 
 impl fmt::Display for SettingValue {
-    /// Writes the value as TOML. Words need no escapes.
+    /// Writes the value as TOML.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SettingValue::Switch(on) => write!(f, "{on}"),
@@ -149,11 +150,11 @@ impl fmt::Display for SettingValue {
 
 /// One setting of [`GeneralSettings`].
 pub struct GeneralSetting {
-    /// Key in a settings file, with the name of its table if it is in one.
+    /// Key in a settings file. If the setting is in a table, the key begins with the table's name.
     pub key: &'static str,
     /// Attribute type in `cn=config`.
     pub attribute: &'static str,
-    /// Description of the setting, written into the settings file.
+    /// Description of the setting, which settings files contain as a comment.
     pub help: &'static str,
     access: Access,
 }
@@ -164,7 +165,7 @@ struct Access {
     write: fn(&mut GeneralSettings, SettingValue) -> Result<(), String>,
 }
 
-/// [`Access`] to a list of texts. The argument is an example of one.
+/// [`Access`] to a list of texts. The argument is an example of a text.
 macro_rules! words {
     ($field:ident, $example:literal) => {
         Access {
@@ -174,7 +175,7 @@ macro_rules! words {
     };
 }
 
-/// [`Access`] to a text. The argument describes it.
+/// [`Access`] to a text. The argument describes the text.
 macro_rules! word {
     ($field:ident, $what:literal) => {
         Access {
@@ -204,7 +205,7 @@ macro_rules! count {
     };
 }
 
-/// All general settings in the order of the settings file. Those outside of tables come first.
+/// All general settings in the order of the settings file. Settings outside of tables come first.
 pub const GENERAL: [GeneralSetting; 32] = [
     GeneralSetting {
         key: "administrator",
@@ -439,7 +440,7 @@ fn number(value: &SettingValue, min: u64, max: u64) -> Result<u64, String> {
     }
 }
 
-/// Converts to a 32-bit number.
+/// Converts a number to 32 bits.
 fn count(value: &SettingValue) -> Result<u32, String> {
     number(value, 0, u32::MAX.into()).map(|number| u32::try_from(number).unwrap_or(u32::MAX))
 }
@@ -482,12 +483,12 @@ impl GeneralSetting {
     /// Sets the value of the setting.
     ///
     /// # Errors
-    /// The text says what is wrong with the value, and what would be right. The settings are unchanged then.
+    /// A message that describes the fault and its correction. The settings are unchanged.
     pub fn set(&self, settings: &mut GeneralSettings, value: SettingValue) -> Result<(), String> {
         (self.access.write)(settings, value)
     }
 
-    /// Returns the value as values of the setting's attribute type (RFC 4517), as `cn=config` shows it.
+    /// Returns the setting as values of its attribute type (RFC 4517), as `cn=config` shows them.
     pub fn texts(&self, settings: &GeneralSettings) -> Vec<String> {
         match self.value(settings) {
             SettingValue::Switch(on) => vec![if on { "TRUE" } else { "FALSE" }.to_owned()],
@@ -498,8 +499,8 @@ impl GeneralSetting {
         }
     }
 
-    /// Sets the value from values of the setting's attribute type. Without values, a list becomes empty and other
-    /// settings get their default.
+    /// Sets the setting from values of its attribute type. Without values, a list becomes empty, and another setting
+    /// receives its default.
     ///
     /// # Errors
     /// As [`set`](GeneralSetting::set).
@@ -532,7 +533,7 @@ impl GeneralSetting {
     }
 }
 
-/// Keys that were added after the first builds of clusters.
+/// Keys that the first builds of clusters do not know.
 const ADDED: [&str; 16] = [
     "bind_names",
     "sort_orders",
@@ -561,8 +562,8 @@ fn are_same_words(one: &[String], other: &[String]) -> bool {
 }
 
 impl GeneralSettings {
-    /// Encodes the settings. Omits settings with their default value that earlier builds do not know, so that the nodes
-    /// of a cluster can be updated one by one: all nodes read the same bytes and understand them.
+    /// Encodes the settings. Omits a setting that earlier builds do not know if it has its default value. The nodes of
+    /// a cluster can therefore be updated one by one, because all builds understand the same bytes.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let default = GeneralSettings::default();
         let is_stated = |setting: &&GeneralSetting| {
@@ -576,7 +577,7 @@ impl GeneralSettings {
         });
     }
 
-    /// Decodes settings. Missing ones get their default. Returns `None` if one is unknown or invalid.
+    /// Decodes settings. Missing settings receive their defaults. Returns `None` if a setting is unknown or invalid.
     pub(crate) fn decode(decoder: &mut Decoder<'_>) -> Option<GeneralSettings> {
         let mut settings = GeneralSettings::default();
         for (key, texts) in decoder.list(|d| Some((d.str()?, d.list(Decoder::string)?)))? {

@@ -1,18 +1,18 @@
-//! Problems in settings, and their places.
+//! Problems in settings, with their places.
 
 use std::fmt;
 
 use ldap::ResultCode;
 
-/// Place of a problem in the settings. Displayed as the path of a key: `limits.size_limit`, `suffixes[1]`,
+/// Place of a problem in the settings. It is displayed as the path of a key: `limits.size_limit`, `suffixes[1]`,
 /// `indexes.mail`, `schema.local:3` for the third line of a schema text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SettingPath {
-    /// A key.
+    /// The value of a key.
     Key(String),
-    /// A member of a list; the first is 0.
+    /// A member of a list, counted from 0.
     Member(String, usize),
-    /// A line of a text; the first is 1.
+    /// A line of a schema text, counted from 1.
     Line(String, usize),
 }
 
@@ -29,7 +29,7 @@ impl fmt::Display for SettingPath {
 impl std::str::FromStr for SettingPath {
     type Err = std::convert::Infallible;
 
-    /// Parses the displayed form. It is unambiguous even if an index has an unusual name: lists are not members of
+    /// Parses the displayed form. It is unambiguous even for indexes with unusual names, because lists are not in
     /// tables, and only schema texts have lines.
     fn from_str(text: &str) -> Result<SettingPath, Self::Err> {
         let member = text.strip_suffix(']').filter(|text| !text.contains('.'));
@@ -45,7 +45,8 @@ impl std::str::FromStr for SettingPath {
     }
 }
 
-/// A setting that is invalid, or impossible with the present data. The author of the settings has to correct it.
+/// Problem of a setting that is invalid, or impossible with the present data. The author of the settings has to correct
+/// the setting.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {what}")]
 pub struct SettingsProblem {
@@ -53,7 +54,7 @@ pub struct SettingsProblem {
     pub place: SettingPath,
     /// Description of the problem, and of a valid value.
     pub what: String,
-    /// Result code for an LDAP client. constraintViolation: the setting itself is wrong. unwillingToPerform: only
+    /// Result code for an LDAP client: constraintViolation if the setting itself is wrong, unwillingToPerform if only
     /// existing entries prevent it.
     pub code: ResultCode,
 }
@@ -71,7 +72,7 @@ impl SettingsProblem {
         SettingsProblem::new(SettingPath::Key(key.into()), what)
     }
 
-    /// Returns a problem of member `number` of a list; the first is 0.
+    /// Returns a problem of a list's member, counted from 0.
     pub(crate) fn member(key: &str, number: usize, what: impl Into<String>) -> SettingsProblem {
         SettingsProblem::new(SettingPath::Member(key.to_owned(), number), what)
     }

@@ -1,7 +1,7 @@
 //! Attribute types that the setting `secret_attributes` names by default.
 
-/// Types in which other software stores hashes, keys and clear passwords, sorted by name. Most are not in any shipped
-/// schema: a name takes effect as soon as a schema defines it.
+/// Types in which other software stores hashes, keys and clear passwords, sorted by name. Most of them are not in a
+/// shipped schema. A name takes effect as soon as the schema defines it.
 ///
 /// The sources are the published schemas of Samba 2 and 3, MIT Kerberos, Heimdal, 389 Directory Server, FreeIPA, Active
 /// Directory with LAPS and BitLocker, eDirectory, OpenDJ and UnboundID, FreeRADIUS, Asterisk, ISC DHCP, slapo-otp,
@@ -88,7 +88,7 @@ pub(super) const SECRET_ATTRIBUTES: [&str; 75] = [
 mod tests {
     use super::*;
 
-    /// The list must be sorted as the check of settings sorts it. Otherwise a directory with the defaults would differ
+    /// The list must be sorted like the list in checked settings. Otherwise a directory with the defaults would differ
     /// from a file with the defaults.
     #[test]
     fn default_names_are_sorted_and_unique() {

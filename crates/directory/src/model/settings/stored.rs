@@ -1,9 +1,9 @@
 //! Settings in records and in `meta`.
 //!
-//! A record contains only the parts that change, but each part as a whole: all suffixes, all schema texts, all general
-//! settings, and all kinds of an index. `meta` stores the position of the last record that changed any of them, and
-//! `apply` ignores older records. Replay therefore never applies outdated settings, not even temporarily: an older
-//! schema may lack attributes that entries have now.
+//! Settings have four parts: suffixes, schema texts, general settings, and indexes. A record contains only parts that
+//! change, but each of them as a whole; of the indexes, only changed ones. `meta` stores the position of the last
+//! record that changed any part. `apply` ignores older records, so that replay never applies an old schema, which may
+//! lack attributes that entries have now.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::model::index_definition::IndexKinds;
 use crate::model::pending_join::{PendingJoin, put_joins, take_joins};
 use crate::model::rows::AttrId;
 
-/// Number of a naming context; unique among existing ones.
+/// Number of a naming context. No two existing ones have the same number.
 pub type SuffixNumber = u32;
 
 /// Change of directory-wide settings.
@@ -28,7 +28,7 @@ pub struct SettingsRecord {
     pub indexes: Vec<(AttrId, IndexKinds)>,
     /// All other settings.
     pub general: Option<GeneralSettings>,
-    /// All rules for which existing entries have still to be added to the group.
+    /// All pending rules of `auto_members`.
     pub joins: Option<Vec<PendingJoin>>,
 }
 
@@ -136,8 +136,8 @@ impl StoredSettings {
         out
     }
 
-    /// Decodes the rows of the general settings and the schema texts, each of which may be missing. Returns `None` if
-    /// one is damaged or has an unknown version.
+    /// Decodes the row of the general settings and that of the schema texts. Each may be missing. Returns `None` if one
+    /// of them is damaged or has an unknown version.
     pub(crate) fn decode(settings: Option<&[u8]>, schema: Option<&[u8]>) -> Option<StoredSettings> {
         let mut stored = StoredSettings::default();
         if let Some(bytes) = settings {
