@@ -1,9 +1,9 @@
-//! The catalogue: the meaning of the numbers in rows, which stand for attributes, class sets, suffixes and indexes.
+//! The catalog: the meaning of the numbers in rows, which identify attributes, class sets, suffixes and indexes.
 //!
-//! It is read from `meta` once, when the directory is opened, and then changes only with records. Numbers are added and
-//! never removed, so a reader may use a catalogue that is newer than its snapshot. It never uses an older one, because
-//! a catalogue is published before its commit. Indexes, however, are added and removed: if the rows of a snapshot show
-//! an index in another state, the rows decide.
+//! The catalog is read from `meta` once, when the directory is opened, and then changes only with records. Numbers are
+//! added and never removed, so a reader may use a catalog that is newer than its snapshot. A reader never uses an older
+//! catalog, because a catalog is published before its commit. Indexes, however, are added and removed. If the rows of a
+//! snapshot and the catalog differ about the state of an index, the rows decide.
 
 pub(crate) mod access_rules;
 mod allocations;
@@ -84,14 +84,14 @@ const DYNAMIC_OBJECT: &str = "1.3.6.1.4.1.1466.101.119.2";
 /// OID of collectiveAttributeSubentry (RFC 3671 section 2.1).
 const COLLECTIVE_ATTRIBUTE_SUBENTRY: &str = "2.5.17.2";
 
-/// OIDs of distinguishedNameMatch and uniqueMemberMatch, under which two spellings of a name are one value.
+/// OIDs of distinguishedNameMatch and uniqueMemberMatch, under which all spellings of a name are one value.
 const NAME_RULES: [&str; 2] = ["2.5.13.1", "2.5.13.23"];
 
-/// Attribute types that a new directory indexes. One index of each answers equality, ordering and prefixes.
+/// Attribute types that a new directory indexes, for equality and ordering.
 ///
-/// Every index row makes an add slower, so the list contains only attributes by which clients are known to search: uid,
-/// mail, cn, sn and givenName for people; numbers and memberUid for POSIX accounts; entryUUID, and modifyTimestamp and
-/// createTimestamp for clients that poll for changes.
+/// Every index row makes an add slower, so the list contains only attributes by which clients are known to search.
+/// These are uid, mail, cn, sn and givenName for people; numbers and memberUid for POSIX accounts; entryUUID; and
+/// modifyTimestamp and createTimestamp for clients that poll for changes.
 pub const DEFAULT_INDEXES: [&str; 11] = [
     "uid",
     "cn",
@@ -106,43 +106,43 @@ pub const DEFAULT_INDEXES: [&str; 11] = [
     "createTimestamp",
 ];
 
-/// An attribute as rows identify it: an attribute type with its options.
+/// Definition of an attribute number in rows: an attribute type with its options, and what depends on them.
 #[derive(Clone, Debug)]
 pub struct AttributeDef {
     /// Number of the attribute.
     pub id: AttrId,
     /// Type and options.
     pub description: AttributeDescription,
-    /// Number of the type without options; equal to `id` if there are no options.
+    /// Number of the type without options. Equal to `id` if the attribute has no options.
     pub base: AttrId,
     /// Name in results, in the schema's spelling.
     pub name: String,
-    /// The attribute without values, as results contain it.
+    /// The attribute without values, encoded as in search results.
     pub(crate) frame: AttributeFrame,
     /// Whether values are links to entries.
     pub is_link: bool,
-    /// Number of the attribute that replaces this one and has the values as links. Entries get no new values of this
-    /// one.
+    /// Number of the attribute that replaces this one, and that has its values as links. Entries receive no new values
+    /// under this number.
     pub(crate) replaced_by: Option<AttrId>,
-    /// Index of the type. It is set on the base attribute and copied to the attributes with options.
+    /// Index of the type. It is set on the attribute without options (`base`) and copied to those with options.
     pub index: AttributeIndex,
     /// Equality rule; `None` if values are compared as bytes.
     pub equality: Option<MatchingRule>,
     /// Whether the attribute is operational, so that `*` does not select it.
     pub is_operational: bool,
-    /// Secrecy of the values: the requesters that may see them.
+    /// Secrecy of the values.
     pub(crate) secrecy: Secrecy,
-    /// Syntax of the values, if they are names and compared as names.
+    /// Syntax of the values, if they are names that equality compares as names.
     pub(crate) name_syntax: Option<NameSyntax>,
-    /// Its meaning for the state of an account, if it has one. Attributes with options have none.
+    /// Meaning of the attribute in the state of an account. `None` for other attributes and for all with options.
     pub(crate) of_account: Option<AccountAttribute>,
-    /// OID of the type if its definition was removed: see `other_schema`. No entry has such an attribute.
+    /// OID of the type, if its definition was removed: see `other_schema`. No entry has the attribute then.
     pub(crate) retired: Option<Box<str>>,
 }
 
 impl AttributeDef {
-    /// Returns a stored value in the form for clients and exports: names have the form of RFC 4514. Names are stored as
-    /// clients wrote them, so that nothing on disk depends on that form.
+    /// Returns a stored value in the form for clients and exports, in which names follow RFC 4514. Names are stored as
+    /// clients wrote them, so that stored data do not depend on this form.
     pub(crate) fn value_text<'v>(&self, schema: &Schema, value: &'v [u8]) -> Cow<'v, [u8]> {
         match self.name_syntax {
             Some(syntax) => schema.name_text(syntax, value),
@@ -151,7 +151,7 @@ impl AttributeDef {
     }
 }
 
-/// Facts about an attribute type that filters and stored values need.
+/// Properties of an attribute type on which filters and stored values depend.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TypeFacts {
     /// Whether the type is objectClass.
@@ -160,14 +160,14 @@ pub(crate) struct TypeFacts {
     pub(crate) is_link: bool,
     /// The virtual attribute that the type denotes, if any.
     pub(crate) virtual_attribute: Option<VirtualAttribute>,
-    /// Whether values of the type or of a subtype are links, or are computed from links and names.
+    /// Whether values of the type or of a subtype are links, or are computed from links and names of entries.
     pub(crate) names_entries: bool,
-    /// Whether values of the type or of a subtype are computed on demand.
+    /// Whether values of the type or of a subtype are computed when requested.
     pub(crate) has_virtual: bool,
 }
 
 impl TypeFacts {
-    /// Returns true if values name entries, so that chains can follow them.
+    /// Returns true if inchainMatch can follow the values from entry to entry.
     pub(crate) fn has_chains(&self) -> bool {
         self.is_link || self.virtual_attribute.is_some_and(VirtualAttribute::is_membership)
     }
@@ -204,7 +204,8 @@ pub struct ClassSet {
     pub(crate) allows_member_url: bool,
     /// Whether the entries are dynamic: the server deletes them unless clients refresh them (RFC 2589).
     pub(crate) is_dynamic: bool,
-    /// OIDs of the classes if the definition of one was removed: see `other_schema`. No entry has such a set.
+    /// OIDs of the classes, if the definition of a class was removed: see `other_schema`. No entry has the class set
+    /// then.
     pub(crate) retired: Option<Vec<String>>,
     /// Whether the entries are collective attribute subentries (RFC 3671).
     pub(crate) is_collective: bool,
@@ -219,30 +220,31 @@ pub struct Suffix {
     pub key: Vec<u8>,
     /// Number of RDNs, at least 1.
     pub rdn_count: usize,
-    /// Number in `meta`.
+    /// Number of the suffix in `meta`.
     pub number: SuffixNumber,
 }
 
-/// The catalogue at one position of the log.
+/// The catalog at one position of the log.
 #[derive(Clone, Debug)]
 pub struct Catalog {
     /// The schema that defines the types and classes.
     pub schema: Arc<Schema>,
-    /// Facts by type number.
+    /// Facts about types, by type number.
     type_facts: Arc<[TypeFacts]>,
     /// Secret attribute types, according to the schema and the settings.
     pub(crate) secrets: Secrets,
     attributes: Vec<AttributeDef>,
-    /// Sets of `attributes` that searches may return.
+    /// Bit sets of `attributes`, which decide what searches may return.
     returnable: Returnable,
-    /// Whether entries have or had an attribute with which an administrator restricts binds.
+    /// Whether an entry has or had an attribute with which an administrator can restrict binds.
     pub(crate) restricts_binds: bool,
     by_description: HashMap<(TypeId, Box<str>), AttrId>,
-    /// Attributes by type number. Each value of a change is looked up here, so this is a vector and not a hash table.
+    /// Attributes without options or with any, by type number. A vector serves faster than a hash table, because each
+    /// value of a change is looked up here.
     by_type: Vec<Vec<AttrId>>,
-    /// Attributes of a type and its subtypes, with any options, by type number.
+    /// Attributes of each type and its subtypes, with any options, by type number.
     answering: Vec<AttributeNumbers>,
-    /// Attributes whose values become links, and which some entries may still have with plain values.
+    /// Attributes whose values are being converted to links. Some entries may still have plain values.
     becoming_links: Vec<AttrId>,
     class_sets: Vec<ClassSet>,
     /// Union of the flags of all class sets.
@@ -250,7 +252,7 @@ pub struct Catalog {
     /// Whether a class set makes entries dynamic.
     pub(crate) has_dynamic_entries: bool,
     class_set_ids: HashMap<Vec<ClassId>, ClassSetId>,
-    /// Naming contexts by number. None is below another.
+    /// Naming contexts by number. No naming context is below another.
     pub suffixes: Vec<Suffix>,
     /// All other directory-wide settings.
     pub(crate) settings: StoredSettings,
@@ -262,15 +264,15 @@ pub struct Catalog {
     pub(crate) access_rules: Arc<AccessRules>,
     /// Uniqueness rules of the settings.
     pub(crate) uniqueness: Arc<Uniqueness>,
-    /// Rules of the settings for numbers that the server chooses.
+    /// Rules of the settings for `{next}` numbers.
     pub(crate) next_numbers: Arc<[NextNumberRule]>,
-    /// Limits of the settings for values.
+    /// Value limits of the settings.
     pub(crate) value_limits: Arc<[ValueLimit]>,
-    /// Rules of the settings by which entries join groups.
+    /// Rules of the settings that add entries to groups.
     pub(crate) auto_members: Arc<[AutoMemberRule]>,
     /// Rules of the settings for bind names that are not DNs.
     pub(crate) bind_names: Arc<[BindNameRule]>,
-    /// Sort orders by number of their rows.
+    /// Sort orders, by the number in the keys of their rows.
     pub(crate) sort_orders: Arc<[SortOrder]>,
     /// Password policies.
     pub(crate) policies: Arc<PolicyTable>,
@@ -278,13 +280,13 @@ pub struct Catalog {
     pub(crate) dynamic_groups: Arc<DynamicGroups>,
     /// Subentries with collective attributes; `None` if there are none.
     pub(crate) collective: Option<Arc<CollectiveSubentries>>,
-    /// Stored form of the administrator's password, if one was ever set.
+    /// Stored form of the administrator's password; `None` if it was never set.
     pub administrator: Option<Vec<u8>>,
-    /// Attributes that no entry has and whose definition differs from that in `meta`. The next write updates `meta`.
+    /// Definitions that differ from those in `meta`, of attributes that no entry has. The next write updates `meta`.
     pub(crate) changed: Vec<AttributeAllocation>,
     /// Version of the indexes: see [`Catalog::index_version`].
     index_version: u64,
-    /// Number of schema changes since the catalogue was read.
+    /// Number of schema changes since the catalog was read.
     schema_version: u64,
 }
 
@@ -297,7 +299,7 @@ fn account_attribute(schema: &Schema, description: &AttributeDescription) -> Opt
 }
 
 impl Catalog {
-    /// Returns an empty catalogue.
+    /// Returns an empty catalog.
     pub fn new(schema: Arc<Schema>) -> Catalog {
         let type_ids = (0..).map(TypeId).take(schema.attribute_types().len());
         let facts = type_ids.map(|type_id| TypeFacts::of(&schema, type_id));
@@ -338,10 +340,10 @@ impl Catalog {
         }
     }
 
-    /// Reads the catalogue of a store. Its schema is the shipped schema with the schema texts of the store.
+    /// Reads the catalog of a store. Its schema is the shipped schema with the schema texts in the store.
     ///
     /// # Errors
-    /// A type or class in use is missing from the schema, or its syntax or rules have changed; rows are damaged.
+    /// A type or class in use is missing in the schema, its syntax or matching rules have changed, or rows are damaged.
     pub fn load(read: &Read) -> Result<Catalog, OpenError> {
         let settings = StoredSettings::decode(read.get(META, META_SETTINGS)?, read.get(META, META_SCHEMA)?);
         let settings = settings.ok_or(OpenError::damaged("settings"))?;
@@ -372,7 +374,7 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// Checks that syntax and matching rules are unchanged if any entry has the attribute, because stored normal forms
+    /// Checks that the syntax and the matching rules are unchanged if any entry has the attribute: stored normal forms
     /// depend on them.
     fn check_rules(&mut self, read: &Read, allocation: &AttributeAllocation) -> Result<(), OpenError> {
         let Some(attribute_type) = self.schema.attribute_type(&allocation.oid) else {
@@ -398,7 +400,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Adds an attribute that a record allocates, unless it is already present.
+    /// Adds an attribute that a record allocates, unless the catalog already has it.
     ///
     /// # Errors
     /// The schema lacks the type.
@@ -420,7 +422,8 @@ impl Catalog {
         };
         let name = description.returned_name(&self.schema).into_owned();
         let name_syntax = self.schema.syntax_by_id(attribute_type.syntax).name_syntax();
-        // Under other rules, or without a rule, two spellings of a name may be two values, which must remain distinct.
+        // Under other equality rules, or without one, two spellings of a name may be distinct values, which must stay
+        // distinct.
         let compares_names = attribute_type.equality.is_some_and(|rule| NAME_RULES.contains(&rule.oid()));
         let name_syntax = name_syntax.filter(|_| compares_names);
         let def = AttributeDef {
@@ -460,7 +463,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Adds a class set that a record allocates, unless it is already present.
+    /// Adds a class set that a record allocates, unless the catalog already has it.
     ///
     /// # Errors
     /// The schema lacks a class.
@@ -489,7 +492,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Replaces the settings, and recomputes their rules and the secret types.
+    /// Replaces the settings, and recomputes what depends on them: rules and secret types.
     pub(crate) fn set_settings(&mut self, settings: StoredSettings) {
         self.secrets = Secrets::of(&self.schema, &settings.general.secret_attributes);
         for def in &mut self.attributes {
@@ -500,7 +503,7 @@ impl Catalog {
         self.access_rules = Arc::new(AccessRules::of(rules, &self.schema, &self.secrets));
         let unique = &settings.general.unique;
         self.uniqueness = Arc::new(Uniqueness::of(unique, &self.schema, &self.secrets));
-        // A rule that cannot be parsed gives no numbers: a value `{next}` is then refused because it is no integer.
+        // A rule that cannot be parsed is dropped. A value `{next}` is then refused, because it is not an integer.
         let read = |text: &String| NextNumberRule::read(text, &self.schema, &self.secrets).ok();
         self.next_numbers = settings.general.next_numbers.iter().filter_map(read).collect();
         let read = |text: &String| ValueLimit::read(text, &self.schema, &self.secrets).ok();
@@ -532,7 +535,7 @@ impl Catalog {
         suffixes.iter().try_for_each(|(number, dn)| self.add_numbered_suffix(*number, dn).map(drop))
     }
 
-    /// Adds a naming context and returns its number; `None` if it already exists.
+    /// Adds a naming context and returns its number. Returns `None` if the naming context already exists.
     ///
     /// # Errors
     /// `dn` is not a DN, is empty, or is above or below another suffix.
@@ -571,7 +574,7 @@ impl Catalog {
         Ok(Suffix { dn: rendered, key, rdn_count: dn.len(), number: 0 })
     }
 
-    /// Reads the indexes from the rows in `read`.
+    /// Replaces the indexes by those in the rows of `read`.
     ///
     /// # Errors
     /// Rows are damaged.
@@ -591,20 +594,20 @@ impl Catalog {
         Ok(())
     }
 
-    /// Sets the index of an attribute without options and of its variants with options, and the new version of the
-    /// indexes.
+    /// Sets the index of an attribute type: of the attribute `base`, which has no options, and of those with options.
+    /// `version` is the new version of all indexes.
     pub(crate) fn set_index(&mut self, base: AttrId, index: AttributeIndex, version: u64) {
         self.attributes.iter_mut().filter(|def| def.base == base).for_each(|def| def.index = index);
         self.index_version = version;
     }
 
     /// Returns the version of the indexes, which changes whenever an index starts or stops answering searches. The rows
-    /// contain it too. If the two differ, this catalogue does not describe the indexes of these rows.
+    /// contain a version, too. If it differs from this one, the catalog does not describe the indexes of the rows.
     pub fn index_version(&self) -> u64 {
         self.index_version
     }
 
-    /// Returns the version of the schema. When it changes, the numbers of types and classes change too.
+    /// Returns the version of the schema. When it changes, the numbers of types and classes may change, too.
     pub fn schema_version(&self) -> u64 {
         self.schema_version
     }
@@ -612,13 +615,13 @@ impl Catalog {
     /// Returns the attribute with this number.
     ///
     /// # Panics
-    /// Panics if the number was never allocated: rows refer only to numbers of this catalogue.
+    /// Panics if the number was never allocated. Rows refer only to allocated numbers.
     #[expect(clippy::indexing_slicing, reason = "rows refer only to numbers of this catalogue")]
     pub fn attribute(&self, id: AttrId) -> &AttributeDef {
         &self.attributes[id.0 as usize]
     }
 
-    /// Returns the sets of attributes that searches may return.
+    /// Returns the bit sets that decide which attributes searches may return.
     #[inline]
     pub(crate) fn returnable(&self) -> &Returnable {
         &self.returnable
@@ -629,31 +632,31 @@ impl Catalog {
         &self.attributes
     }
 
-    /// Returns the defined indexes by name of the attribute type, in the order of attribute numbers.
+    /// Returns the kinds of each index by the name of its attribute type, in the order of attribute numbers.
     pub(crate) fn indexes(&self) -> Vec<(String, IndexKinds)> {
         let defined = self.attributes.iter().filter(|def| def.id == def.base && !def.index.kinds.is_none());
         defined.map(|def| (def.name.clone(), def.index.kinds)).collect()
     }
 
-    /// Returns the number of an attribute type with options (lower case, sorted, joined by `;`), if an entry has or had
-    /// it.
+    /// Returns the number of an attribute type with these options (lower case, sorted, joined by `;`). Returns `None`
+    /// if no entry has or had it.
     pub fn attribute_id(&self, type_id: TypeId, options: &str) -> Option<AttrId> {
         if options.is_empty() {
-            // Most requests look up attributes without options: this path avoids an allocation.
+            // Most requests look up attributes without options. This path avoids an allocation for them.
             let mut numbers = self.stored_attributes_of_type(type_id).iter().copied();
             return numbers.find(|id| self.attribute(*id).description.options.is_empty());
         }
         self.by_description.get(&(type_id, options.into())).copied()
     }
 
-    /// Returns the numbers under which stored entries may have a type, with any options. For an entry that a change is
-    /// building, use `WorkingEntry::attributes_of_type`, because the change may allocate more.
+    /// Returns the numbers of all attributes of a type, with any options, that stored entries may have. For an entry
+    /// that a change is building, use `WorkingEntry::attributes_of_type`, because the change may allocate more numbers.
     pub fn stored_attributes_of_type(&self, type_id: TypeId) -> &[AttrId] {
         self.by_type.get(type_id.0 as usize).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the numbers of all attributes that a description includes: the type and its subtypes, with at least the
-    /// requested options (RFC 4512 section 2.5).
+    /// Returns the numbers of all attributes that a requested description includes: of the type and its subtypes, with
+    /// at least the requested options (RFC 4512 section 2.5).
     pub(crate) fn matching_attributes(&self, requested: &AttributeDescription) -> AttributeNumbers {
         let Some(all) = self.answering.get(requested.type_id.0 as usize) else {
             return AttributeNumbers::default();
@@ -678,13 +681,13 @@ impl Catalog {
     /// Returns the class set with this number.
     ///
     /// # Panics
-    /// Panics if the number was never allocated: rows refer only to numbers of this catalogue.
+    /// Panics if the number was never allocated. Rows refer only to allocated numbers.
     #[expect(clippy::indexing_slicing, reason = "rows refer only to numbers of this catalogue")]
     pub fn class_set(&self, id: ClassSetId) -> &ClassSet {
         &self.class_sets[id.0 as usize]
     }
 
-    /// Returns the union of the flags of all class sets. A flag that it lacks is a flag of no entry.
+    /// Returns the union of the flags of all class sets. If it lacks a flag, no entry has the flag.
     pub(crate) fn class_set_flags(&self) -> NodeFlags {
         self.class_set_flags
     }
@@ -716,7 +719,7 @@ impl Catalog {
 }
 
 impl ClassSet {
-    /// Computes the class set of these classes, which need not be sorted.
+    /// Returns the class set of these classes, which need not be sorted.
     pub fn of(mut classes: Vec<ClassId>, schema: &Schema) -> ClassSet {
         classes.sort_by(|a, b| schema.class_by_id(*a).oid.cmp(&schema.class_by_id(*b).oid));
         classes.dedup();
@@ -752,8 +755,8 @@ impl ClassSet {
     }
 }
 
-/// Returns the structural class that is a subclass of all other structural classes given (RFC 4512 section 2.4.2).
-/// Without a structural class, returns an auxiliary class that may take its place: see
+/// Returns the structural class that is a subclass of all other structural classes in `classes` (RFC 4512 section
+/// 2.4.2). Without structural classes, returns an auxiliary class that may replace one: see
 /// [`standalone`](schema::ObjectClassDef::standalone).
 fn most_derived_structural(classes: &[ClassId], schema: &Schema) -> Option<ClassId> {
     let structural = |id: &&ClassId| schema.class_by_id(**id).kind == schema::ClassKind::Structural;

@@ -24,5 +24,5 @@ pub use read_only::ReadOnlyDirectory;
 pub use record_limit::RecordRoom;
 pub use writer::{WriteBatch, Writer};
 
-/// Server number in CSNs, the same on all nodes.
+/// Server number in CSNs. All nodes use the same number.
 pub(crate) const SERVER_NUMBER: u16 = 0;

@@ -1,4 +1,4 @@
-//! Access rules of the settings, with attribute types resolved and DNs in normal form.
+//! Compiled access rules of the settings, with attribute types resolved and DNs in normal form.
 
 use ldap::FilterBuf;
 use schema::{Schema, TypeId};
@@ -14,7 +14,7 @@ use crate::model::usable::Uses;
 
 /// OID of objectClass.
 const OBJECT_CLASS: &str = "2.5.4.0";
-/// OID of extensibleObject; entries of this class may have every user attribute.
+/// OID of extensibleObject. Entries of this class may have every user attribute.
 const EXTENSIBLE_OBJECT: &str = "1.3.6.1.4.1.1466.101.120.111";
 
 /// A set of attribute types, one bit per type number.
@@ -27,7 +27,7 @@ impl TypeSet {
         self.0.get(place / 64).is_some_and(|bits| bits >> (place % 64) & 1 != 0)
     }
 
-    /// Returns true if the set contains all types of the other one.
+    /// Returns true if the set contains all types of `others`.
     pub(crate) fn has_all(&self, others: &TypeSet) -> bool {
         let own = self.0.iter().copied().chain(std::iter::repeat(0));
         others.0.iter().zip(own).all(|(others, own)| others & !own == 0)
@@ -54,7 +54,7 @@ impl TypeSet {
         }
     }
 
-    /// Adds the types of the other set.
+    /// Adds the types of `other`.
     pub(crate) fn add(&mut self, other: &TypeSet) {
         if self.0.len() < other.0.len() {
             self.0.resize(other.0.len(), 0);
@@ -67,7 +67,7 @@ impl TypeSet {
         TypeSet(self.0.iter().zip(&other.0).map(|(own, other)| own & other).collect())
     }
 
-    /// Removes the types of the other set.
+    /// Removes the types of `other`.
     pub(crate) fn remove(&mut self, other: &TypeSet) {
         self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own &= !other);
     }
@@ -81,7 +81,7 @@ pub fn default_rules(anonymous_read: bool) -> Vec<String> {
     rules.into_iter().map(str::to_owned).collect()
 }
 
-/// Requesters of a rule, with normal forms of DNs.
+/// Requesters that a rule applies to. DNs are in normal form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RuleRequester {
     Anyone,
@@ -90,7 +90,7 @@ pub(crate) enum RuleRequester {
     Itself,
     User(NormalName),
     UsersIn(NormalName),
-    /// Users whose entries match the filter and, if a name is given, are at or below the entry of that name.
+    /// Users whose entries match the filter and, if a name is given, are at or below the entry with the name.
     UsersMatching(Option<NormalName>, FilterBuf),
     Group(NormalName),
     NamedBy(TypeId),
@@ -103,12 +103,12 @@ pub(crate) struct Rule {
     pub(crate) is_allow: bool,
     pub(crate) rights: Rights,
     pub(crate) types: TypeSet,
-    /// Filter that values must match, if the rule is about single values. It then covers one type.
+    /// Filter on values, if the rule is about single values. The rule then covers one attribute type.
     pub(crate) values: Option<FilterBuf>,
     /// Controls and extended operations that the rule covers.
     pub(crate) uses: Uses,
     pub(crate) place: Option<(Reach, NormalName)>,
-    /// Places that the rule excludes.
+    /// Places of entries that the rule excludes.
     pub(crate) but: Vec<(Reach, NormalName)>,
     /// Filter that entries must match.
     pub(crate) filter: Option<FilterBuf>,
@@ -123,8 +123,8 @@ impl Rule {
         self.link.are_there()
     }
 
-    /// Returns true if the rule applies to requests over this connection. If that is unknown, a `deny` applies and an
-    /// `allow` does not.
+    /// Returns true if the rule applies to requests over this connection. If the connection does not decide this, a
+    /// `deny` rule applies, and an `allow` rule does not.
     pub(crate) fn holds_over(&self, link: Option<&ClientLink>) -> bool {
         self.link.are_met(link).unwrap_or(!self.is_allow)
     }
@@ -134,8 +134,8 @@ impl Rule {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AccessRules {
     pub(crate) rules: Vec<Rule>,
-    /// Whether a rule could not be parsed. The server checks settings before it accepts them, so another program must
-    /// have written this one. Then only the administrator has any right, because the unreadable rule may be a `deny`.
+    /// Whether a rule could not be parsed. Only the administrator has rights then, because the rule may be a `deny`.
+    /// The server checks settings before it accepts them, so another program must have written the rule.
     pub(crate) is_broken: bool,
     asks_link: bool,
     asks_listener: bool,
@@ -163,8 +163,8 @@ impl AccessRules {
         self.asks_link
     }
 
-    /// Returns true if the set of requesters of a rule may change when other entries than the requester's own change,
-    /// or with the connection.
+    /// Returns true if a change of an entry other than the requester's own, or of the connection, may change the rules
+    /// that apply to a requester.
     pub(crate) fn ask_others(&self) -> bool {
         let asks = |requester: &RuleRequester| {
             matches!(requester, RuleRequester::Group(_) | RuleRequester::UsersMatching(..))
@@ -187,8 +187,8 @@ impl AccessRules {
         self.asks_uses
     }
 
-    /// Returns one bit per rule, set if the rule applies over this connection. Returns no bits if no rule depends on
-    /// the connection.
+    /// Returns one bit per rule, which is set if the rule applies over this connection. Returns no bits if no rule
+    /// depends on the connection.
     pub(crate) fn holding_over(&self, link: Option<&ClientLink>) -> Vec<u64> {
         if !self.asks_link {
             return Vec::new();
@@ -202,7 +202,7 @@ impl AccessRules {
         holding
     }
 
-    /// Returns true if the settings have rules; otherwise the fixed rights of [`crate::access`] apply.
+    /// Returns true if the settings contain rules. Otherwise the fixed rights of [`crate::access`] apply.
     pub(crate) fn are_there(&self) -> bool {
         self.is_broken || !self.rules.is_empty()
     }
@@ -212,7 +212,7 @@ impl Rule {
     /// Compiles a rule.
     ///
     /// # Errors
-    /// The text describes the mistake in the rule.
+    /// A message that describes the mistake in the rule.
     pub(crate) fn read(text: &str, schema: &Schema, secrets: &Secrets) -> Result<Rule, String> {
         let read = AccessRule::parse(text)?;
         let AccessRule { name, is_allow, rights, place, requesters, link, .. } = read;
@@ -306,7 +306,7 @@ fn unknown(name: &str) -> String {
     format!("{name} is not an attribute type of the schema")
 }
 
-/// Parses a DN in a rule into its normal form.
+/// Parses a DN in a rule, and returns its normal form.
 pub(super) fn normal(dn: &str, schema: &Schema) -> Result<NormalName, String> {
     let parsed = parse_dn(dn).map_err(|error| error.to_string())?;
     let name = NormalName::of(&parsed, schema);
@@ -316,9 +316,9 @@ pub(super) fn normal(dn: &str, schema: &Schema) -> Result<NormalName, String> {
     }
 }
 
-/// Returns the types that a rule covers, with their subtypes. Without names, an `allow` covers all types except
-/// secrets, and a `deny` covers all types. `*` and `+` exclude secrets in both kinds of rule, so a rule must name
-/// secrets to cover them.
+/// Returns the types that the names in a rule cover, with their subtypes. Without names, an `allow` rule covers all
+/// types except secrets, and a `deny` rule covers all types. `*` and `+` exclude secrets in both kinds of rule, so a
+/// rule must name secrets to cover them.
 fn types(names: &[String], is_allow: bool, schema: &Schema, secrets: &Secrets) -> Result<TypeSet, String> {
     let all = || (0..).map(TypeId).take(schema.attribute_types().len());
     let mut set = TypeSet::default();
@@ -357,13 +357,14 @@ fn types(names: &[String], is_allow: bool, schema: &Schema, secrets: &Secrets) -
     Ok(set)
 }
 
-/// Returns true if the types include userPassword. To write the userPassword of another user is a reset.
+/// Returns true if the types include userPassword. The right to write it in the entry of another user is the right to
+/// reset.
 fn has_password(types: &TypeSet, schema: &Schema) -> bool {
     schema.attribute_type(USER_PASSWORD).is_some_and(|password| types.contains(password.id))
 }
 
-/// Returns true if filters may test the type at every entry that the requester may see. This holds for objectClass:
-/// nearly every filter tests it, and it reveals little more than the existence of the entry.
+/// Returns true if filters may test the type in every entry that the requester may browse. This applies to objectClass.
+/// Nearly every filter tests it, and it reveals little more than the existence of an entry.
 pub(crate) fn goes_with_the_entry(schema: &Schema, type_id: TypeId) -> bool {
     schema.type_by_id(type_id).oid == OBJECT_CLASS
 }

@@ -1,7 +1,7 @@
 //! Allocation of numbers for attributes and class sets that no entry had before.
 //!
 //! Records refer to attributes and class sets by number. An operation that needs new numbers takes the next ones and
-//! lists them in its record; `apply` adds them to the catalogue. A refused operation allocates nothing.
+//! lists them in its record. `apply` adds them to the catalog. A refused operation allocates no numbers.
 
 use ldap::ResultCode;
 use schema::{AttributeDescription, ClassId};
@@ -37,7 +37,8 @@ impl<'a> Allocations<'a> {
             return allocation.id;
         }
         if !description.options.is_empty() {
-            // Values with options are indexed under the type without options, so that number is allocated first.
+            // Values with options are indexed under the type without options, so the number of this type is allocated
+            // first.
             self.attribute(&AttributeDescription::of(description.type_id));
         }
         let id = AttrId::after(self.catalog.attributes().len() + self.attributes.len());
@@ -46,8 +47,8 @@ impl<'a> Allocations<'a> {
         id
     }
 
-    /// Returns the number of a set of classes (ascending by OID). Allocates one if the set has none. Call it once per
-    /// operation.
+    /// Returns the number of a set of classes (ascending by OID). Allocates a number if the set has none. Must be
+    /// called at most once per operation.
     pub(crate) fn class_set(&mut self, classes: &[ClassId]) -> ClassSetId {
         if let Some(id) = self.catalog.class_set_id(classes) {
             return id;
@@ -65,8 +66,8 @@ impl<'a> Allocations<'a> {
 }
 
 impl Catalog {
-    /// Checks that the catalog has room for the attributes and class sets that no entry had before the record of a
-    /// change. The catalog never forgets one. Clients choose the options of attributes, and combine auxiliary classes.
+    /// Checks that the catalog has room for the attributes and class sets that a record allocates. Clients can choose
+    /// any options, and combine auxiliary classes, and the catalog keeps each combination forever.
     ///
     /// # Errors
     /// adminLimitExceeded.

@@ -1,4 +1,4 @@
-//! Rules of the settings that make entries members of a group when they are added or changed.
+//! Rules of the setting `auto_members`, which add new and changed entries to groups.
 
 use schema::{Schema, TypeId};
 
@@ -17,7 +17,7 @@ use crate::model::rule_tokens::{Parser, named, tokens};
 /// Attribute that receives the members if the rule names none.
 const MEMBER: &str = "member";
 
-/// Returns the rules that have not been applied yet to all existing entries.
+/// Returns the pending rules, for which existing entries are still to be examined.
 ///
 /// # Errors
 /// The row is damaged.
@@ -26,7 +26,7 @@ pub(crate) fn pending_joins(read: &Read) -> Result<PendingJoins, OperationError>
     PendingJoins::decode(row).ok_or_else(|| OperationError::Damaged("joins".to_owned()))
 }
 
-/// Applies a record that sets the rules still to be applied to existing entries, unless a later record has set them.
+/// Applies a record that sets the pending rules, unless a later record has set them.
 ///
 /// # Errors
 /// The row is damaged; the store failed.
@@ -42,15 +42,15 @@ pub(crate) fn apply_joins(
     Ok(())
 }
 
-/// A rule by which entries join a group.
+/// A rule that adds entries to a group.
 #[derive(Clone, Debug)]
 pub(crate) struct AutoMemberRule {
     pub(crate) name: String,
-    /// DN of the group as the settings have it, and its normal form.
+    /// DN of the group as written in the settings, and its normal form.
     pub(crate) group: (String, NormalName),
     /// Attribute of the group that receives the members.
     pub(crate) member: TypeId,
-    /// Whether an entry also joins when a modify makes the rule cover it.
+    /// Whether an entry also joins the group if the rule covers it because of a modify.
     pub(crate) on_modify: bool,
     pub(crate) covered: CoveredEntries,
 }
@@ -59,7 +59,7 @@ impl AutoMemberRule {
     /// Compiles a rule: `NAME: into 'GROUP' [by ATTRIBUTE] [also modified] [in 'DN'] [matching 'FILTER']`.
     ///
     /// # Errors
-    /// The text describes the mistake in the rule.
+    /// A message that describes the mistake in the rule.
     pub(crate) fn read(text: &str, schema: &Schema, secrets: &Secrets) -> Result<AutoMemberRule, String> {
         let (name, rest) = named(text, "staff: into 'cn=staff,dc=example,dc=com' matching '(title=*)'")?;
         let tokens = tokens(rest)?;

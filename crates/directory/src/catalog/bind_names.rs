@@ -1,4 +1,4 @@
-//! Rules of the settings for bind names: names other than DNs by which a simple bind finds an entry.
+//! Rules of the settings for bind names, which are names other than DNs by which a simple bind finds an entry.
 
 use schema::{Schema, TypeId};
 
@@ -13,13 +13,14 @@ use crate::model::rule_tokens::{Parser, named, tokens};
 #[derive(Clone, Debug)]
 pub(crate) struct BindNameRule {
     pub(crate) name: String,
-    /// Attribute types whose values serve as names; at least one.
+    /// Attribute types whose values are bind names; at least one type.
     pub(crate) types: Vec<TypeId>,
-    /// Domains. If there are any, a bind name has the form `NAME@DOMAIN` or `DOMAIN\NAME`, and `NAME` is the value.
+    /// Domains. With domains, a bind name has the form `NAME@DOMAIN` or `DOMAIN\NAME`, in which `NAME` is the value.
+    /// Without domains, the bind name is the value.
     domains: Vec<String>,
-    /// Listeners whose clients may bind with such names; empty for all.
+    /// Listeners whose clients may bind by the rule; empty for all.
     listeners: Vec<ListenerName>,
-    /// The entries that a name may denote.
+    /// Entries that a bind name may find.
     pub(crate) covered: CoveredEntries,
 }
 
@@ -28,7 +29,7 @@ impl BindNameRule {
     /// 'FILTER']`.
     ///
     /// # Errors
-    /// The text describes the mistake in the rule.
+    /// A message that describes the mistake in the rule.
     pub(crate) fn read(text: &str, schema: &Schema, secrets: &Secrets) -> Result<BindNameRule, String> {
         let (name, rest) = named(text, "staff: uid, mail in 'ou=people,dc=example,dc=com'")?;
         let tokens = tokens(rest)?;
@@ -71,7 +72,8 @@ impl BindNameRule {
         self.listeners.is_empty() || self.listeners.contains(&listener)
     }
 
-    /// Returns the attribute value that a bind name stands for; `None` if the name does not have the form of the rule.
+    /// Returns the attribute value that a bind name contains. Returns `None` if the bind name does not have the rule's
+    /// form.
     pub(crate) fn value_in<'n>(&self, name: &'n str) -> Option<&'n str> {
         if self.domains.is_empty() {
             return Some(name);

@@ -1,7 +1,7 @@
-//! The entries that a rule of the settings covers: the entries at and below a DN that match a filter.
+//! The entries that a rule of the settings covers. They are at or below a DN and match a filter.
 //!
 //! The filter depends only on user attributes that are stored in the entry itself and are not links. Therefore it can
-//! be evaluated on an entry that a change is building, and no change of another entry affects the result.
+//! be evaluated on an entry that a change is building, and changes of other entries do not affect its result.
 
 use ldap::{Filter, FilterBuf, FilterKind};
 use schema::{AttributeType, Schema, TypeId};
@@ -26,10 +26,10 @@ pub(crate) struct CoveredEntries {
 }
 
 impl CoveredEntries {
-    /// Resolves the names in the text of a rule.
+    /// Parses and resolves the names in a rule's conditions on entries.
     ///
     /// # Errors
-    /// The text describes the mistake in the rule.
+    /// A message that describes the mistake in the rule.
     pub(crate) fn read(
         text: &CoveredEntriesText,
         (schema, secrets): (&Schema, &Secrets),
@@ -50,10 +50,10 @@ impl CoveredEntries {
 }
 
 /// Parses a list of at least one attribute type in a rule. Repeated types are returned once. `check` receives each type
-/// and the types before it, and may refuse it.
+/// and the types before it, and may refuse the type.
 ///
 /// # Errors
-/// The text describes the mistake in the list.
+/// A message that describes the mistake in the list.
 pub(super) fn types_of(
     parser: &mut Parser<'_, '_>,
     schema: &Schema,
@@ -70,7 +70,7 @@ pub(super) fn types_of(
     Ok(types)
 }
 
-/// Returns true if clients cannot choose the values of a type freely, because the server or the schema determines them.
+/// Returns true if the server or the schema determines the values of a type, so that clients cannot choose them freely.
 pub(super) fn is_determined(known: &AttributeType) -> bool {
     known.no_user_modification || VirtualAttribute::of(known).is_some() || known.oid == "2.5.4.0"
 }

@@ -1,4 +1,4 @@
-//! Attribute descriptions in requests to change entries.
+//! Attribute descriptions in requests that change entries.
 
 use ldap::ResultCode;
 use schema::{AttributeDescription, AttributeType, DescriptionError, Schema};
@@ -10,11 +10,11 @@ use crate::model::outcome::OperationError;
 use crate::model::password_kind::names_application;
 use crate::model::password_policy::PasswordPolicy;
 
-/// OIDs of types without options, which determine the structure of the tree: objectClass, aliasedObjectName,
-/// subtreeSpecification.
+/// OIDs of types that may not have options: objectClass, aliasedObjectName, subtreeSpecification. They determine the
+/// structure of the tree.
 const WITHOUT_OPTIONS: [&str; 3] = ["2.5.4.0", "2.5.4.1", "2.5.18.6"];
 
-/// Name of the attribute of former passwords.
+/// Name of the attribute that contains former passwords.
 const PASSWORD_HISTORY: &str = "pwdHistory";
 
 /// Parses the description of an attribute that a request adds or changes.
@@ -40,7 +40,7 @@ pub fn read_description(schema: &Schema, text: &str) -> Result<AttributeDescript
     Ok(description)
 }
 
-/// Checks that clients may set the attribute. `made_by` is the virtual attribute that the type denotes, if any.
+/// Checks that clients may set an attribute. `made_by` is the virtual attribute that the type denotes, if any.
 ///
 /// # Errors
 /// constraintViolation for attributes that only the server sets (RFC 4512 section 4.1.2), and for virtual ones.
@@ -58,7 +58,7 @@ pub fn check_modifiable(
 }
 
 /// Checks the options of an attribute that a request adds or changes. Some attributes, such as objectClass and
-/// passwords, may not have options: with options they would have no effect, although they look as if they had.
+/// passwords, may not have options: the server would ignore their values with options.
 ///
 /// # Errors
 /// constraintViolation.
@@ -84,8 +84,9 @@ fn without_effect(schema: &Schema, description: &AttributeDescription) -> String
     format!("{} would be without effect: it takes no options", description.returned_name(schema))
 }
 
-/// Returns what is wrong with the options of a password or policy attribute. The attributes of application passwords,
-/// of their expiry and of their last use have one option, `x-app-NAME` (decision 0084). The others have no options.
+/// Returns a message if the options of a password or policy attribute are not permitted. Passwords, their expiry and
+/// their last use may have the option `x-app-NAME` for an application (decision 0084). Other attributes of passwords
+/// and policies have no options.
 pub(crate) fn password_options_problem(
     schema: &Schema,
     description: &AttributeDescription,

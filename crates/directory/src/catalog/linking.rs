@@ -1,9 +1,9 @@
 //! Conversion of plain values to links, after the definition of their attribute type received `X-LINK`.
 //!
-//! The attribute gets a second number, under which entries have links. Until all entries are converted, some have plain
-//! values under the first number and others have links under the second. Reads find both under the type. A change of an
-//! entry converts it first, so new values always get the second number. After the conversion no name leads to the first
-//! number. Records and histories that contain it remain readable.
+//! The attribute receives a second number, under which entries have links. Until all entries are converted, some have
+//! plain values under the first number and others have links under the second. Reads of the type find both. A change of
+//! an entry first converts the entry, so new values are always under the second number. After the conversion, lookups
+//! of the type find only the second number. Records and histories that contain the first number remain readable.
 
 use std::sync::Arc;
 
@@ -31,8 +31,8 @@ pub(crate) fn progress(read: &Read) -> Result<LinkProgress> {
     LinkProgress::decode(row).ok_or_else(|| OperationError::Damaged("links".to_owned()))
 }
 
-/// Stores the progress of the conversion. If its attributes have changed, raises the version of the indexes too, so
-/// that snapshots load them again.
+/// Stores the progress of the conversion. If the list of its attributes has changed, also increases the version of the
+/// indexes, so that snapshots load the indexes again.
 ///
 /// # Errors
 /// The store failed.
@@ -51,7 +51,7 @@ pub(crate) fn put_progress(
     Ok(())
 }
 
-/// Starts the conversion of the attributes `new` at the record `position`. All entries have to be examined.
+/// Starts the conversion of the attributes `new` at the record `position`.
 ///
 /// # Errors
 /// The store failed, or the row is damaged.
@@ -72,8 +72,8 @@ pub(crate) fn begin(
     put_progress(batch, catalog, &progress)
 }
 
-/// Returns the schema with `X-LINK` ignored on types that the rows do not know as links, because earlier builds
-/// accepted `X-LINK` without effect. A change of the definitions starts the conversion to links.
+/// Returns the schema without `X-LINK` on types whose values the rows do not store as links. Earlier builds accepted
+/// `X-LINK` without effect. The next change of the definitions starts the conversion to links.
 pub(super) fn known_links(schema: Arc<Schema>, read: &Read) -> std::result::Result<Arc<Schema>, OpenError> {
     if !schema.attribute_types().iter().any(is_declared_link) {
         return Ok(schema);
@@ -93,13 +93,13 @@ pub(super) fn known_links(schema: Arc<Schema>, read: &Read) -> std::result::Resu
 }
 
 impl Catalog {
-    /// Returns the attributes that some entries may still have with plain values.
+    /// Returns the attributes for which some entries may still have plain values.
     #[inline]
     pub(crate) fn becoming_links(&self) -> &[AttrId] {
         &self.becoming_links
     }
 
-    /// Sets the attributes that some entries may still have with plain values.
+    /// Sets the attributes for which some entries may still have plain values.
     pub(super) fn set_becoming_links(&mut self, attributes: Vec<AttrId>) {
         if self.becoming_links != attributes || self.attributes.iter().any(|def| def.replaced_by.is_some()) {
             self.becoming_links = attributes;
@@ -107,8 +107,7 @@ impl Catalog {
         }
     }
 
-    /// Reads from rows, which may be older than the catalogue, the attributes that some entries may still have with
-    /// plain values.
+    /// Reads the attributes for which some entries may still have plain values. The rows may be older than the catalog.
     ///
     /// # Errors
     /// The row is damaged.
@@ -130,7 +129,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Makes `now` the number of an attribute that had the number `former`.
+    /// Makes `now` the number of an attribute for new values. `former` was its number before.
     pub(super) fn replace_attribute(&mut self, former: AttrId, now: AttrId) {
         if let Some(def) = self.attributes.get_mut(former.0 as usize) {
             def.replaced_by = Some(now);
@@ -138,7 +137,7 @@ impl Catalog {
         self.number_types();
     }
 
-    /// Returns the number under which entries get new values of an attribute.
+    /// Returns the attribute's number for new values.
     pub(crate) fn current_number(&self, mut id: AttrId) -> AttrId {
         while let Some(now) = self.attribute(id).replaced_by {
             id = now;
@@ -146,7 +145,7 @@ impl Catalog {
         id
     }
 
-    /// Returns true if some values of the type are still plain, although its definition makes them links.
+    /// Returns true if the definition of a type makes its values links, but some may still be plain.
     pub(crate) fn is_becoming_link(&self, type_id: TypeId) -> bool {
         self.becoming_links.iter().any(|id| {
             let def = self.attribute(*id);
@@ -154,13 +153,13 @@ impl Catalog {
         })
     }
 
-    /// Returns true if all values of the attribute are links, so that chains of entries can follow it.
+    /// Returns true if all values of the attribute are links, so that inchainMatch can follow them.
     pub(crate) fn follows_chains(&self, id: AttrId) -> bool {
         let def = self.attribute(id);
         def.is_link && !self.is_becoming_link(def.description.type_id)
     }
 
-    /// Computes again the attribute numbers of each type. Numbers that receive new values come first.
+    /// Computes the attribute numbers of each type again. The numbers for new values come first.
     fn number_types(&mut self) {
         self.by_type.iter_mut().for_each(Vec::clear);
         self.answering.iter_mut().for_each(|numbers| *numbers = AttributeNumbers::default());

@@ -1,5 +1,5 @@
-//! Rows of `meta`: their keys, and facts that are read without a catalogue. If there are several rows of a kind, their
-//! keys are a letter and a number (4, big-endian). The comment of each key describes its value, with sizes in octets in
+//! Rows of `meta`: their keys, and values that are read without a catalog. The rows of a kind with several rows have a
+//! letter and a number (4, big-endian) as keys. The comment of each key describes its value, with sizes in octets in
 //! parentheses.
 
 use store::{Read, StoreError};
@@ -16,35 +16,35 @@ pub(crate) const META_FORMAT: &[u8] = b"format";
 pub(crate) const META_LAST_ENTRY: &[u8] = b"last entry";
 /// CSN of the last record, as text.
 pub(crate) const META_LAST_CSN: &[u8] = b"last csn";
-/// 16 random octets that never leave the directory. They are the key of the seals of paged-search cookies.
+/// 16 random octets that never leave the directory. They are the key with which cookies of paged searches are sealed.
 pub(crate) const META_GENERATION: &[u8] = b"generation";
 /// The administrator's password in stored form.
 pub(crate) const META_ADMINISTRATOR: &[u8] = b"administrator";
-/// Version of the indexes, which changes with every phase of an index (8). Local to the data directory.
+/// Version of the indexes (8), which changes with every phase of an index. Local to the data directory.
 pub(crate) const META_INDEX_VERSION: &[u8] = b"index version";
 /// Settings: version 1 (1), position of the last record that changed any setting, suffix or index (varint), a count,
-/// and for each setting its key in a settings file and a list of values as text. `secret_attributes`, `sort_orders` and
-/// `keep_deleted_seconds` are omitted while they have their defaults, because earlier builds do not know them.
+/// then for each setting its key in a settings file and a list of values as text. Settings that earlier builds do not
+/// know are omitted while they have their defaults.
 pub(crate) const META_SETTINGS: &[u8] = b"settings";
-/// Schema texts: a count, then for each its name and the text.
+/// Schema texts: a count, then for each text its name and the text itself.
 pub(crate) const META_SCHEMA: &[u8] = b"schema";
 /// Times of the schema: version 1 (1), createTimestamp and modifyTimestamp of the subschema subentry as Unix seconds (8
-/// each), SHA-256 of the published definitions (32). Data of earlier builds lacks the row until its first start.
+/// each), SHA-256 of the published definitions (32). Data of earlier builds lack this row until they are opened for
+/// writing.
 pub(crate) const META_SCHEMA_TIMES: &[u8] = b"schema times";
-/// Prefix of the keys of the rows with a cluster node's state of the shared log; see [`crate::replicated`].
+/// Prefix of the keys that contain a cluster node's state of the shared log; see [`crate::replicated`].
 pub(crate) const META_REPLICATION: &[u8] = b"replication ";
-/// States of the copies of other servers' trees: version 2 (1), then for each copy the normal name of its top entry and
-/// its state, each after its length (4). A state is version 1 (1), number of entries that are not copied (8), length
-/// (4) and text of the source and content, then the source's cookie. See [`crate::Directory::follow_state`].
+/// States of copied trees: version 2 (1), then for each tree the normal name of its top entry and its state, each after
+/// its length (4). A state is version 1 (1), number of entries that are not copied (8), length (4) and text of the
+/// source and content, then the cookie from the source. See [`crate::Directory::follow_state`].
 pub(crate) const META_FOLLOW: &[u8] = b"follow";
-/// States of promoted copies, in the format of [`META_FOLLOW`].
+/// States of copied trees whose copying has ended, in the format of [`META_FOLLOW`].
 pub(crate) const META_PROMOTED: &[u8] = b"promoted";
-/// Rules that have not been applied yet to all existing entries: version 1 (1), position of the record that set them
-/// (varint), the rules as in a record of kind 20.
+/// Pending rules: version 1 (1), position of the record that set them (varint), the rules as in a record of kind 20.
 pub(crate) const META_JOINS: &[u8] = b"joins";
 /// Progress of the conversion to links: version 1 (1), position of the record that set it (varint), a list of the
-/// attributes with plain values, then the last entry id examined, the number of values converted, and the number of
-/// values that name no entry (varints).
+/// attributes with plain values, then the last entry id examined, the number of values converted, and how many of them
+/// are dangling links (varints).
 pub(crate) const META_LINKS: &[u8] = b"links";
 /// Lineage of the data: see `directory/src/database/replica.rs`.
 pub(crate) const META_LINEAGE: &[u8] = b"lineage";
@@ -58,23 +58,23 @@ pub(crate) fn meta_key(kind: u8, number: u32) -> [u8; 5] {
     key
 }
 
-/// Attribute: number (varint), then three texts with their lengths: OID, options, and `syntax equality ordering` as
-/// OIDs, followed by `link` if `X-LINK` makes the values links. The last text is empty if the type was removed from the
-/// schema.
+/// Attribute: number (varint), then three texts, each after its length: OID, options, and `syntax equality ordering` as
+/// OIDs. The third text ends with `link` if `X-LINK` makes the values links. It is empty if the type was removed from
+/// the schema.
 pub(crate) const META_ATTRIBUTE: u8 = b'A';
-/// Class set: number (varint), count, OIDs. The last OID is empty if the schema lacks one of the classes.
+/// Class set: number (varint), count, OIDs. The last OID is empty if one of the classes was removed from the schema.
 pub(crate) const META_CLASS_SET: u8 = b'C';
 /// DN of a suffix.
 pub(crate) const META_SUFFIX: u8 = b'S';
-/// Index of an attribute: version 2 (1), kinds (1: 1 equality, 2 ordering, 4 presence, 8 substring, 16 approximate),
-/// then for values, presence, grams and sounds each a phase (1: 0 absent, 1 being built, 2 complete, 3 being removed)
-/// and the entry id up to which it is built (8), then the OID of the matching rule of the grams, with its length. A row
-/// of the octet `01` alone means complete for equality and ordering.
+/// Index of an attribute: version 2 (1), kinds (1: 1 equality, 2 ordering, 4 presence, 8 substring, 16 approximate).
+/// Then for each of values, presence, grams and sounds a phase (1: 0 absent, 1 being built, 2 complete, 3 being
+/// removed) and the entry id up to which its rows are built (8). Last, after its length, the OID of the matching rule
+/// of the grams. A row that is the single octet `01` means complete for equality and ordering.
 pub(crate) const META_INDEX: u8 = b'I';
 /// contextCSN of a suffix, as text.
 pub(crate) const META_CONTEXT_CSN: u8 = b'N';
-/// Sort order: version 1 (1), phase as for an index (1), id of the last entry built (8), its definition as a text with
-/// its length. Local to the data directory.
+/// Sort order: version 1 (1), phase as for an index (1), id of the last entry whose rows are built (8), then, after its
+/// length, the text of its definition. Local to the data directory.
 pub(crate) const META_SORT_ORDER: u8 = b'O';
 
 /// Returns the highest entry id allocated so far.
@@ -87,7 +87,7 @@ pub fn last_entry_id(read: &Read) -> Result<EntryId, OperationError> {
     id.map(EntryId).map_err(|_| OperationError::Damaged("last entry id".to_owned()))
 }
 
-/// Returns the random identifier of this data directory. A data directory that replaces it has another one.
+/// Returns the random identifier of this data directory. Data that replace it have another identifier.
 ///
 /// # Errors
 /// The row is damaged.
@@ -106,13 +106,13 @@ pub(crate) fn is_node(read: &Read) -> Result<bool, StoreError> {
 
 /// Returns the rows with a cluster node's state of the shared log. Their keys include the prefix.
 pub(crate) fn log_rows(read: &Read) -> impl Iterator<Item = Result<(&[u8], &[u8]), StoreError>> {
-    // The prefix with its final space replaced by the next character.
+    // `META_REPLICATION` with its final space replaced by the next character.
     const END: &[u8] = b"replication!";
     let range = (std::ops::Bound::Included(META_REPLICATION), std::ops::Bound::Excluded(END));
     read.scan(META, range, store::Direction::Forward)
 }
 
-/// Returns the version of the indexes from the rows: see [`Catalog::index_version`](super::Catalog::index_version).
+/// Returns the version of the indexes in the rows: see [`Catalog::index_version`](super::Catalog::index_version).
 ///
 /// # Errors
 /// The row is damaged.
@@ -132,7 +132,7 @@ pub fn last_csn(read: &Read) -> Result<Csn, OperationError> {
     csn.ok_or_else(|| OperationError::Damaged("last CSN".to_owned()))
 }
 
-/// Returns true if any entry has the attribute. It reads every entry, so call it only when a definition has changed.
+/// Returns true if any entry has the attribute. Reads every entry, so it is called only when a definition has changed.
 pub(crate) fn has_values(read: &Read, attribute: AttrId) -> Result<bool, OperationError> {
     let all = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
     for row in read.scan(ENTRIES, all, store::Direction::Forward) {

@@ -1,4 +1,4 @@
-//! Rules of the settings for numbers that the server chooses on request: the next free number of a range.
+//! Rules of the settings for numbers that the server chooses when a client requests the next free number of a range.
 
 use schema::{AttributeType, Schema, TypeId};
 
@@ -14,12 +14,12 @@ const INTEGER_SYNTAX: &str = "1.3.6.1.4.1.1466.115.121.1.27";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NextNumberRule {
     pub(crate) name: String,
-    /// At least one type. A number that one of them uses is not free for the others, and a request gets the same number
-    /// for all.
+    /// Attribute types; at least one. A number that an attribute of one type uses is not free for the other types. A
+    /// request receives the same number for all types.
     pub(crate) types: Vec<TypeId>,
     /// First and last number, from 0 to 2^63 - 2.
     pub(crate) range: (i64, i64),
-    /// Name of the top entry: the rule applies at and below it; `None` to apply to all entries.
+    /// Name of the top entry of the subtree to which the rule applies; `None` for all entries.
     pub(crate) base: Option<NormalName>,
 }
 
@@ -27,7 +27,7 @@ impl NextNumberRule {
     /// Compiles a rule: `NAME: ATTRIBUTE, ... from NUMBER to NUMBER [in 'DN']`.
     ///
     /// # Errors
-    /// The text describes the mistake in the rule.
+    /// A message that describes the mistake in the rule.
     pub(crate) fn read(text: &str, schema: &Schema, secrets: &Secrets) -> Result<NextNumberRule, String> {
         let (name, rest) = named(text, "users: uidNumber from 10000 to 59999")?;
         let tokens = tokens(rest)?;

@@ -1,8 +1,9 @@
-//! The catalogue under another schema, and numbers whose definitions were removed.
+//! The catalog under another schema, and numbers whose definitions were removed.
 //!
-//! A number never gets another meaning, because the log refers to it. A definition can be removed if no entry uses it.
-//! Then the numbers of its attributes and class sets are *retired*: `meta` marks them, no name leads to them, and
-//! histories name such an attribute by its OID and hide its values. A new definition with that OID reuses them.
+//! A number never changes its meaning, because the log refers to it. A definition can be removed if no entry uses it.
+//! The numbers of its attributes and class sets are then *retired*: `meta` marks them, and no name leads to them.
+//! Histories show a retired attribute by its OID, without its values. A new definition with the same OID reuses its
+//! numbers.
 
 use std::sync::Arc;
 
@@ -22,17 +23,17 @@ use crate::model::rows::{AttrId, META};
 /// Numbers whose meaning differs under another schema.
 #[derive(Default)]
 pub(crate) struct ChangedNumbers {
-    /// Attributes with different matching rules, and attributes that are retired or reused.
+    /// Attributes with different matching rules, and attributes that become retired or are reused.
     pub(crate) attributes: Vec<AttributeAllocation>,
-    /// Class sets that are retired or reused.
+    /// Class sets that become retired or are reused.
     pub(crate) class_sets: Vec<ClassSetAllocation>,
-    /// Attributes whose values become links, each with the number that replaces its own.
+    /// Attributes whose values become links, each with the allocation of its second number.
     pub(crate) links: Vec<(AttrId, AttributeAllocation)>,
 }
 
 impl Catalog {
-    /// Returns the catalogue under another schema, and the numbers whose meaning changes. The caller checks whether
-    /// existing entries permit the change.
+    /// Returns the catalog under another schema, and the numbers whose meaning changes. Does not check whether existing
+    /// entries permit the change.
     ///
     /// # Errors
     /// A suffix is invalid under the schema.
@@ -80,7 +81,8 @@ impl Catalog {
         Ok((catalog, changed))
     }
 
-    /// Allocates second numbers for the attributes that become links under this schema.
+    /// Allocates second numbers for attributes whose values become links under this schema. `pending` lists those whose
+    /// conversion is not complete.
     fn add_links(&mut self, pending: &[AttrId], changed: &mut ChangedNumbers) -> Result<(), OpenError> {
         let becomes_link = |def: &&AttributeDef| {
             def.retired.is_none()
@@ -114,7 +116,7 @@ impl Catalog {
         }
     }
 
-    /// Returns the allocations of the class sets from this number on.
+    /// Returns the allocations of the class sets with the number `from` or a higher one.
     pub(crate) fn class_set_allocations(&self, from: usize) -> Vec<ClassSetAllocation> {
         let sets = self.numbered_class_sets().skip(from);
         let allocations = sets.map(|(id, class_set)| {
@@ -125,8 +127,8 @@ impl Catalog {
         allocations.collect()
     }
 
-    /// Adds an attribute whose definition was removed. It is treated as a variant of userPassword that no entry has, so
-    /// that no requester can read its old values.
+    /// Adds an attribute whose definition was removed. It is treated as a variant of userPassword, so that no requester
+    /// can read its former values in histories.
     pub(super) fn add_retired_attribute(&mut self, allocation: &AttributeAllocation) {
         let oid = allocation.oid.as_str();
         let type_id = self.schema.attribute_type(USER_PASSWORD).map_or(TypeId(0), |known| known.id);
@@ -161,7 +163,8 @@ impl Catalog {
         self.class_sets.push(ClassSet { retired, ..ClassSet::of(known, &self.schema) });
     }
 
-    /// Stops using each index whose rows in `read` were built under other matching rules than the present ones.
+    /// Makes searches ignore each index whose rows in `read` were built under other matching rules than the present
+    /// ones.
     ///
     /// # Errors
     /// Rows are damaged.

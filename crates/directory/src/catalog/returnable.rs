@@ -1,14 +1,14 @@
-//! Attributes that a search may return, as bit sets. They replace a lookup in the catalogue for each attribute of each
+//! Bit sets of the attributes that a search may return. They replace a lookup in the catalog for each attribute of each
 //! result.
 
 use super::{AttributeDef, Secrecy};
 use crate::model::low_numbers::LowNumbers;
 
-/// The attributes of a catalogue with numbers of at most seven bits, by kind and by secrecy.
+/// The attributes of a catalog whose numbers have at most seven bits, by kind and by secrecy.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Returnable {
     operational: LowNumbers,
-    /// By level of secrecy: the attributes of this level and of lower levels.
+    /// For each level of secrecy, the attributes of this level and of all lower levels.
     visible: [LowNumbers; 4],
 }
 
@@ -34,13 +34,13 @@ impl Returnable {
         self.operational
     }
 
-    /// Returns the numbers of all attributes that are not operational, and unused numbers.
+    /// Returns the complement of the operational attributes: all user attributes and unused numbers.
     #[inline(always)]
     pub(crate) fn user(&self) -> LowNumbers {
         self.operational.complement()
     }
 
-    /// Returns the attributes of this level of secrecy and of lower levels.
+    /// Returns the attributes of this level of secrecy and of all lower levels.
     #[inline(always)]
     pub(crate) fn visible(&self, shown: Secrecy) -> LowNumbers {
         match shown {

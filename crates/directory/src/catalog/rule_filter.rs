@@ -1,8 +1,8 @@
 //! Checks the filters in access rules, which must evaluate to true or false for every entry.
 //!
-//! In a search, a filter item that cannot be evaluated is Undefined. In a rule this would be an unnoticed mistake, so
-//! it is an error. Errors are an unknown type, a value that the syntax does not allow, a matching rule that the type
-//! does not have, and a secret, whose value the rule would reveal.
+//! In a search, a filter item that cannot be evaluated is Undefined. In a rule it would be an unnoticed mistake, so it
+//! is an error. Causes are an unknown type, a value that the syntax does not allow, and a matching rule that the type
+//! does not have. A secret type is also an error, because the rule would reveal its values.
 
 use ldap::{Assertion, ExtensibleMatch, Filter, FilterBuf, FilterKind, Substrings};
 use schema::{
@@ -20,7 +20,7 @@ type Types<'s> = (&'s Schema, &'s Secrets);
 /// Parses a filter of a rule.
 ///
 /// # Errors
-/// The text describes the mistake in the filter.
+/// A message that describes the mistake in the filter.
 pub(crate) fn rule_filter(text: &str, schema: &Schema, secrets: &Secrets) -> Result<FilterBuf, String> {
     let filter = FilterBuf::parse(text).map_err(|error| format!("{text:?} is not a filter: {error}"))?;
     check(filter.as_filter(), (schema, secrets)).map_err(|what| format!("filter {text:?}: {what}"))?;
@@ -29,11 +29,11 @@ pub(crate) fn rule_filter(text: &str, schema: &Schema, secrets: &Secrets) -> Res
 
 /// Parses the filter that single values of an attribute must match.
 ///
-/// The result depends only on the value, and is the same for every spelling of it. Therefore the filter reveals no more
-/// about a stored value than about an asserted one.
+/// The result depends only on the value, and all spellings of the value have the same result. Therefore a requester
+/// learns no more about a stored value from the filter than from a filter on an asserted value.
 ///
 /// # Errors
-/// The text describes the mistake in the filter, or why the attribute cannot have a filter for values.
+/// A message that describes the mistake in the filter, or why the attribute cannot have a filter on values.
 pub(crate) fn value_filter(
     text: &str,
     of: TypeId,
@@ -69,7 +69,7 @@ pub(crate) fn value_filter(
     Ok(filter)
 }
 
-/// Checks that a filter for values tests only the values.
+/// Checks that a filter on values of the type `of` tests no other attribute.
 fn check_items(filter: Filter<'_>, of: TypeId, schema: &Schema) -> Result<(), String> {
     let attribute_type = schema.type_by_id(of);
     let (description, rule) = match filter.kind() {

@@ -1,4 +1,4 @@
-//! The schema in force: the shipped schema with the schema texts of the settings.
+//! The schema in force: the shipped schema and the schema texts of the settings.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::model::settings::{SettingPath, SettingsProblem};
 /// Returns the shipped schema with these texts added.
 ///
 /// # Errors
-/// All definitions that cannot be used.
+/// A problem for each definition that cannot be used.
 pub(crate) fn schema_of(texts: &BTreeMap<String, String>) -> Result<Arc<Schema>, Vec<SettingsProblem>> {
     if texts.is_empty() {
         return Ok(Schema::shipped());

@@ -8,14 +8,14 @@ pub(crate) fn is_user_password(schema: &Schema, type_id: TypeId) -> bool {
     schema.type_by_id(type_id).oid == USER_PASSWORD
 }
 
-/// Secrecy of the attribute types that a requester may see, before access rules are considered.
+/// Secret attribute types that a requester may see, before access rules are considered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shown {
-    /// Only attribute types that are not secret.
+    /// No secret attribute types.
     Plain,
-    /// In addition, secrets that access rules can allow. The rules then decide.
+    /// Secret types that access rules can allow, if the rules allow them.
     AsRulesSay,
-    /// All secrets except those that no requester may read.
+    /// All secret types except those that no requester may see.
     Secrets,
 }
 

@@ -1,5 +1,5 @@
-//! Sort orders of the settings, with resolved names. A sort order keeps entries in the order of some attributes, so
-//! that sorted searches need not sort them.
+//! Sort orders of the settings, with resolved names. A sort order keeps entries sorted by some attributes, so that
+//! searches sorted by these attributes need no sorting.
 
 use schema::{Schema, TypeId};
 
@@ -17,19 +17,19 @@ pub(crate) struct SortOrderRule {
     pub(crate) name: String,
     /// Types to sort by, the most significant first; at least one.
     pub(crate) types: Vec<TypeId>,
-    /// The entries that the order contains.
+    /// Entries that the order contains.
     pub(crate) covered: CoveredEntries,
-    /// Types whose values determine whether an entry is in the order, and its position.
+    /// Types whose values determine whether an entry is in the order, and at which place.
     pub(crate) watched: TypeSet,
 }
 
 /// A sort order, and the state of its rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SortOrder {
-    /// Number of its rows.
+    /// Number in the keys of its rows.
     pub(crate) number: u32,
     pub(crate) row: SortOrderRow,
-    /// Definition; `None` if its text cannot be parsed. The server checks settings before it accepts them, so another
+    /// Definition; `None` if the text cannot be parsed. The server checks settings before it accepts them, so another
     /// program must have written the text.
     pub(crate) rule: Option<SortOrderRule>,
 }
@@ -38,7 +38,7 @@ impl SortOrderRule {
     /// Compiles a definition: `NAME: ATTRIBUTE, ... [in 'DN'] [matching 'FILTER']`.
     ///
     /// # Errors
-    /// The text describes the mistake in the definition.
+    /// A message that describes the mistake in the definition.
     pub(crate) fn read(text: &str, schema: &Schema, secrets: &Secrets) -> Result<SortOrderRule, String> {
         let (name, rest) = named(text, "names: sn, givenName in 'ou=people,dc=example,dc=com'")?;
         let tokens = tokens(rest)?;
@@ -80,12 +80,12 @@ impl SortOrder {
         SortOrder { number, row, rule }
     }
 
-    /// Returns the name that administrators know.
+    /// Returns the name of the order in the settings.
     pub(crate) fn name(&self) -> &str {
         self.rule.as_ref().map_or(&self.row.text, |rule| &rule.name)
     }
 
-    /// Returns the definition, if changes of entries must update the rows of the order.
+    /// Returns the definition, if changes of entries must maintain the rows of the order.
     pub(crate) fn maintained(&self) -> Option<&SortOrderRule> {
         self.rule.as_ref().filter(|_| self.row.is_maintained())
     }

@@ -1,5 +1,5 @@
-//! Uniqueness rules of the settings, with resolved names. Under such a rule no two entries have the same value of some
-//! attribute types.
+//! Uniqueness rules of the settings, with resolved names. Under a uniqueness rule, no two entries have the same value
+//! of certain attribute types.
 
 use schema::{AttributeType, Schema, TypeId};
 
@@ -9,12 +9,12 @@ use super::is_link_type;
 use super::secret::Secrets;
 use crate::model::rule_tokens::{Parser, named, tokens};
 
-/// A uniqueness rule: among the entries that it covers, no two have the same value of these types.
+/// A uniqueness rule: of the entries that it covers, no two have the same value of its types.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UniqueRule {
     pub(crate) name: String,
-    /// At least one type. All have the same equality rule and share their values: an entry must not have a value of one
-    /// type that another entry has as a value of another type.
+    /// Attribute types; at least one. All have the same equality rule and share their values: one entry's value of one
+    /// type conflicts with the same value of another type in another entry.
     pub(crate) types: Vec<TypeId>,
     pub(crate) covered: CoveredEntries,
 }
@@ -23,8 +23,8 @@ pub(crate) struct UniqueRule {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Uniqueness {
     pub(crate) rules: Vec<UniqueRule>,
-    /// Whether a rule could not be parsed. The server checks settings before it accepts them, so another program must
-    /// have written this one. Then no entry can be added or changed, because any change may violate the rule.
+    /// Whether a rule could not be parsed. No entry can be added or changed then, because any change may violate the
+    /// rule. The server checks settings before it accepts them, so another program must have written the rule.
     pub(crate) is_broken: bool,
     /// Types whose changes can violate a rule: the types of the rules, and the types that their filters test.
     pub(crate) watched: TypeSet,
@@ -47,7 +47,7 @@ impl Uniqueness {
         all
     }
 
-    /// Returns true if there is no rule.
+    /// Returns true if there are no rules.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.rules.is_empty() && !self.is_broken
@@ -58,7 +58,7 @@ impl UniqueRule {
     /// Compiles a rule: `NAME: ATTRIBUTE, ... [in 'DN'] [matching 'FILTER']`.
     ///
     /// # Errors
-    /// The text describes the mistake in the rule.
+    /// A message that describes the mistake in the rule.
     pub(crate) fn read(text: &str, schema: &Schema, secrets: &Secrets) -> Result<UniqueRule, String> {
         let (name, rest) = named(text, "mail: mail in 'ou=people,dc=example,dc=com'")?;
         let tokens = tokens(rest)?;

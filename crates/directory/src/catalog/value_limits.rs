@@ -1,5 +1,5 @@
-//! Limits of the settings for the values of some attribute types: a maximum number, a maximum size, a pattern, and a
-//! set of allowed values.
+//! Value limits of the settings. Each limits the values of certain attribute types by a maximum number, a maximum size,
+//! a pattern or a set of allowed values.
 
 use ldap::{LdapUrl, Scope};
 use regex_lite::Regex;
@@ -11,24 +11,25 @@ use super::secret::Secrets;
 use crate::model::limits::PATTERN_SIZE_MAX;
 use crate::model::rule_tokens::{CoveredEntriesText, Parser, named, tokens};
 
-/// A rule that limits the values of each of some types.
+/// A rule that limits the values of each of its attribute types.
 #[derive(Clone, Debug)]
 pub(crate) struct ValueLimit {
     pub(crate) name: String,
     pub(crate) types: Vec<TypeId>,
-    /// Maximum number of values of a type, with all options in total.
+    /// Maximum number of values of one type, counting all options together.
     pub(crate) count_max: Option<usize>,
     /// Maximum size of a value in octets.
     pub(crate) size_max: Option<usize>,
-    /// Pattern that each value must match as a whole, and its text.
+    /// Pattern that each whole value must match, and the text of the pattern.
     pub(crate) pattern: Option<(Regex, String)>,
     /// Source of the allowed values.
     pub(crate) source: Option<ValueSource>,
-    /// The entries that the rule covers. It is not limited to a part of the tree.
+    /// Entries that the rule covers. A value limit has no base, so it covers the whole directory, with an optional
+    /// filter.
     pub(crate) covered: CoveredEntries,
 }
 
-/// A set of allowed values: the values of an attribute in the entries that a search finds.
+/// A set of allowed values: those of one attribute type in the entries that a search finds.
 #[derive(Clone, Debug)]
 pub(crate) struct ValueSource {
     pub(crate) type_id: TypeId,
@@ -38,7 +39,7 @@ pub(crate) struct ValueSource {
 }
 
 impl ValueSource {
-    /// Compiles an LDAP URL with one attribute and without a host.
+    /// Compiles an LDAP URL, which must have exactly one attribute and no host.
     fn read(text: &str, schema: &Schema, secrets: &Secrets) -> Result<ValueSource, String> {
         let wrong = |what: &str| format!("{text:?} {what}");
         let url = LdapUrl::parse(text).map_err(|error| wrong(&format!("is not an LDAP URL: {error}")))?;
@@ -70,7 +71,7 @@ impl ValueLimit {
     /// 'URL'] [matching 'FILTER']`.
     ///
     /// # Errors
-    /// The text describes the mistake in the rule.
+    /// A message that describes the mistake in the rule.
     pub(crate) fn read(text: &str, schema: &Schema, secrets: &Secrets) -> Result<ValueLimit, String> {
         let (name, rest) = named(text, "phones: telephoneNumber at most 3 values like '[+0-9 ]+'")?;
         let tokens = tokens(rest)?;

@@ -1,4 +1,5 @@
-//! Operational attributes that are computed on demand. The module `tree` computes their values.
+//! Virtual attributes: operational attributes that are computed when requested. The module `tree` computes their
+//! values.
 
 use schema::{AttributeType, Schema, TypeId};
 
@@ -17,27 +18,27 @@ pub enum VirtualAttribute {
     HasSubordinates,
     /// Number of entries one level below.
     NumSubordinates,
-    /// Groups that have the entry as member or uniqueMember; the name is that of OpenLDAP and 389 DS.
+    /// Groups that have the entry as member or uniqueMember. The name is that of OpenLDAP and 389 DS.
     MemberOf,
     /// Groups that have the entry as member or uniqueMember directly or through other groups, as in OpenDJ.
     IsMemberOf,
     /// CSN of the last change in a naming context, on its suffix entry.
     ContextCsn,
-    /// Log position of the last change of the entry; the name is that of 389 DS.
+    /// Log position of the last change of the entry. The name is that of 389 DS.
     EntryUsn,
-    /// Seconds until the end of a dynamic entry (RFC 2589). Only search results contain it, because it depends on the
+    /// Seconds until a dynamic entry expires (RFC 2589). Only search results contain it, because it depends on the
     /// clock.
     EntryTtl,
-    /// Ends of the values of the entry's link attributes.
+    /// End times of the values of the entry's link attributes.
     ValueEnd,
-    /// Ends of the links that name the entry, such as its memberships.
+    /// End times of the links that name the entry, such as its memberships.
     MembershipEnd,
     /// Subentries that give the entry collective attributes (RFC 3671). Only search results contain it, because it
     /// depends on the requester.
     CollectiveAttributeSubentries,
 }
 
-/// All virtual attributes, with the OID of the attribute type.
+/// All virtual attributes, each with the OID of its attribute type.
 const ALL: [(VirtualAttribute, &str); 14] = [
     (VirtualAttribute::EntryDn, "1.3.6.1.1.20"),
     (VirtualAttribute::StructuralObjectClass, "2.5.21.9"),
@@ -62,7 +63,7 @@ impl VirtualAttribute {
         ALL.iter().find(|(_, known)| *known == oid).map(|(attribute, _)| *attribute)
     }
 
-    /// Returns all virtual attributes that the schema defines, with their types.
+    /// Returns all virtual attributes that the schema defines, each with its type.
     pub fn all(schema: &Schema) -> impl Iterator<Item = (VirtualAttribute, TypeId)> {
         ALL.iter().filter_map(|(attribute, oid)| Some((*attribute, schema.attribute_type(oid)?.id)))
     }
@@ -73,12 +74,12 @@ impl VirtualAttribute {
         self != VirtualAttribute::EntryUsn
     }
 
-    /// Returns true if only search results contain the attribute: filters and compares treat it as absent.
+    /// Returns true if only search results contain the attribute. Filters and compares treat it as absent.
     pub(crate) fn is_only_returned(self) -> bool {
         matches!(self, VirtualAttribute::EntryTtl | VirtualAttribute::CollectiveAttributeSubentries)
     }
 
-    /// Returns true if the values begin with the times at which links end. Filters compare these times.
+    /// Returns true if the values begin with end times of links, which filters compare.
     pub(crate) fn is_end(self) -> bool {
         matches!(self, VirtualAttribute::ValueEnd | VirtualAttribute::MembershipEnd)
     }

@@ -1,6 +1,6 @@
-//! Memberships by the rules of the setting `auto_members`, added in the same batch as the change of the entry.
+//! Memberships that rules of the setting `auto_members` add, in the same batch as the change of the new member.
 //!
-//! The change and the memberships are records of one batch; either all of them are kept, or none. The server adds the
+//! The change and the memberships are separate records. Either all of them are kept or none. The server adds the
 //! memberships with its own rights, as the requester [`AUTO_MEMBERS`].
 
 use std::sync::Arc;
@@ -21,15 +21,16 @@ use crate::write::joins;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// An entry that may have to join groups.
+/// A changed entry that may have to join groups.
 pub(super) struct Joining {
     id: EntryId,
-    /// One flag per rule: true if the rule covered the entry before the change, or does not apply to this change.
+    /// One flag per rule: true if the entry cannot join by the rule, because the rule covered it before the change, or
+    /// does not apply to the change.
     is_settled: Vec<bool>,
 }
 
 impl WriteBatch<'_> {
-    /// Returns the entry of a decided change if it may have to join groups; `None` if no rule applies.
+    /// Returns the entry of a decided change, if the entry may have to join groups.
     #[inline]
     pub(super) fn joining(&self, record: Option<&Record>) -> Result<Option<Joining>> {
         match (self.state().catalog.auto_members.is_empty(), record) {
@@ -57,10 +58,10 @@ impl WriteBatch<'_> {
         Ok(is_settled.contains(&false).then_some(Joining { id, is_settled }))
     }
 
-    /// Adds the entry to the groups whose rules cover it now. A rule has no effect if its group does not exist.
+    /// Adds the entry to the groups whose rules cover it now. A rule without an existing group has no effect.
     ///
     /// # Errors
-    /// A group cannot have the member. The whole change is refused then.
+    /// A group cannot have the member. The whole change must then be refused.
     pub(super) fn join(&mut self, joining: &Joining, stamp: &Stamp) -> Result<()> {
         let rules = Arc::clone(&self.state().catalog.auto_members);
         for (rule, is_settled) in rules.iter().zip(&joining.is_settled) {
@@ -80,7 +81,7 @@ impl WriteBatch<'_> {
                 // The entry was already a member.
                 Err(OperationError::Refused { code: ResultCode::ATTRIBUTE_OR_VALUE_EXISTS, .. }) => {}
                 Err(OperationError::Refused { code, .. }) if code != ResultCode::BUSY => {
-                    // The group's diagnostic text is left out: it would describe a group that the client may not see.
+                    // The text omits the group's diagnostic text, because the client may not see the group.
                     let text = format!(
                         "the entry cannot join the group of the rule {:?} of auto_members ({code}): an \
                          administrator has to change the rule or the group",
@@ -94,8 +95,8 @@ impl WriteBatch<'_> {
         Ok(())
     }
 
-    /// Adds existing entries to the group of a rule that was added or changed, at most `count_max`. Returns true if any
-    /// rule was pending.
+    /// Adds existing entries to the group of one pending rule, at most `count_max`. Returns false if no rule can be
+    /// processed.
     ///
     /// # Errors
     /// The batch has no room for more records, or the store failed.
@@ -172,7 +173,7 @@ mod tests {
         directory.add(&format!("cn={name},{SUFFIX}"), person).code
     }
 
-    /// Returns the names of the group's members except the suffix entry.
+    /// Returns the names of the group's members without the suffix entry.
     fn members(directory: &mut TestDirectory) -> Vec<String> {
         let all = directory.read(GROUP).unwrap().texts("member");
         let name = |dn: &String| dn.strip_suffix(&format!(",{SUFFIX}")).map(str::to_owned);
@@ -198,8 +199,8 @@ mod tests {
         assert_eq!(members(&mut directory), ["cn=ann"]);
         ok(directory.modify(&bob, &[(Replace, "title", &["boss"])]));
         assert_eq!(members(&mut directory), ["cn=ann", "cn=bob"]);
-        // A removed member joins again only after it has stopped matching and then matches again. The rule removes no
-        // member.
+        // A removed member does not join again while it matches. It joins again only if it stops matching and then
+        // matches again. An entry that stops matching stays a member.
         ok(directory.modify(GROUP, &[(ldap::ChangeOperation::Delete, "member", &[&bob])]));
         ok(directory.modify(&bob, &[(Replace, "title", &["boss", "clerk"])]));
         assert_eq!(members(&mut directory), ["cn=ann"]);
@@ -217,7 +218,7 @@ mod tests {
             notes(directory.snapshot.state(), &settings).unwrap()
         };
         assert!(notes(&directory)[0].contains("ou=unit"), "{:?}", notes(&directory));
-        // A rule without its group has no effect.
+        // A rule without an existing group has no effect.
         assert_eq!(add(&mut directory, "ann", "boss"), ResultCode::SUCCESS);
         ok(directory.add(&unit, &[("objectClass", &["organizationalUnit"])]));
         assert!(notes(&directory).is_empty());
@@ -258,7 +259,7 @@ mod tests {
         assert_eq!(directory.read(GROUP).unwrap().texts("modifiersName"), [AUTO_MEMBERS]);
         assert!(joins::pending(directory.snapshot.state()).unwrap().is_empty());
 
-        // A member that is removed later stays out until the rule changes.
+        // A removed member does not join again until the rule changes.
         let p4 = format!("cn=p4,{SUFFIX}");
         ok(directory.modify(GROUP, &[(ldap::ChangeOperation::Delete, "member", &[&p4])]));
         set(&mut directory, &[&rule("a"), "x: into 'cn=none,dc=example,dc=com'"]);
@@ -267,7 +268,7 @@ mod tests {
         set(&mut directory, &[&rule("b")]);
         while directory.make_due_changes(0) {}
         assert_eq!(members(&mut directory).len(), 5);
-        // A rule that is removed while entries still join has no further effect.
+        // If a rule is removed while existing entries join by it, no further entries join.
         ok(directory.modify(GROUP, &[(Replace, "member", &[SUFFIX])]));
         set(&mut directory, &[&rule("c")]);
         assert!(directory.make_due_changes(0));
@@ -286,7 +287,7 @@ mod tests {
             assert_eq!(add(&mut directory, name, title), ResultCode::SUCCESS);
         }
         set(&mut directory, &[&format!("a: into '{GROUP}' matching '(title=boss)'")]);
-        // This step examines the first three entries, which do not match.
+        // This step examines the first three entries, none of which matches.
         assert!(directory.make_due_changes(0));
         let (stamp, unlimited) = (directory.stamp(), RecordRoom::of_bytes(usize::MAX));
         let mut batch = directory.writer.begin().unwrap();
@@ -309,8 +310,8 @@ mod tests {
         assert_eq!(members(&mut directory), ["cn=p0", "cn=p1", "cn=p2"]);
     }
 
-    /// Regression test: a referral in the place of a group refused adds, completed no rule, and prevented all due
-    /// changes.
+    /// Regression test: if the group's DN was that of a referral, adds were refused, the rule was never completed, and
+    /// no due changes were made.
     #[test]
     fn a_rule_waits_while_its_group_is_a_referral() {
         let mut directory = directory(&[]);
@@ -328,7 +329,7 @@ mod tests {
         ok(directory.delete(&format!("cn=bob,{SUFFIX}")));
         while directory.make_due_changes(0) {}
         assert_eq!(members(&mut directory), ["cn=there", "cn=ann"]);
-        // The tombstone is purged.
+        // The tombstone of the deleted entry is purged.
         assert!(directory.make_due_changes(8_000));
         assert!(!directory.make_due_changes(8_000));
         let manages = RequestControls { manage_dsa_it: true, ..RequestControls::default() };

@@ -1,4 +1,4 @@
-//! Pre-read and post-read controls (RFC 4527): copies of the entry in the response to a change.
+//! Pre-read and post-read controls (RFC 4527): the response to a change contains copies of the entry.
 
 use ldap::{Control, ControlsBuf, Request, ResultCode};
 
@@ -13,7 +13,7 @@ use crate::tree::TreeState;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Checks the request for a copy if the change concerns no entry of the tree.
+/// Checks that a change of settings has no critical control for a copy, because settings are not entries of the tree.
 ///
 /// # Errors
 /// unavailableCriticalExtension, if the control is critical.
@@ -28,7 +28,7 @@ pub(super) fn check_none(controls: &RequestControls) -> Result<()> {
     ))
 }
 
-/// Returns the entry that a change concerns. The change is decided, but not applied yet.
+/// Returns the entry of a change that is decided but not yet applied.
 pub(super) fn subject(
     state: TreeState<'_>,
     request: &Request<'_>,
@@ -47,11 +47,11 @@ pub(super) fn subject(
     id.ok_or(OperationError::Defect("a change was decided for an entry that does not exist"))
 }
 
-/// Adds the pre-read or the post-read copy; the OID says which. If there is no copy and the control is not critical,
-/// returns the reason.
+/// Adds the copy for the pre-read or the post-read control, whose OID is `oid`. Returns the reason if no copy can be
+/// made and the control is not critical.
 ///
 /// # Errors
-/// There is no copy and the control is critical. The caller must not apply the change, or must roll it back.
+/// No copy can be made, and the control is critical. The caller must not apply the change, or must roll it back.
 pub(super) fn put(
     state: TreeState<'_>,
     context: &RequestContext<'_>,

@@ -1,4 +1,4 @@
-//! Changes that the writer makes on its own when they are due.
+//! Due changes: changes that the writer makes without a request.
 
 use ldap::{Request, ResultCode};
 
@@ -15,9 +15,9 @@ use crate::model::stamp::Stamp;
 use crate::write::{dynamic_entries, linking, undelete, value_ends};
 
 impl WriteBatch<'_> {
-    /// Makes changes that are due at the time of the stamp, up to a limit: removes values whose end time has passed,
-    /// deletes expired dynamic entries, purges expired tombstones, converts plain values to links, and lets entries
-    /// join groups. Returns true if it made any. Otherwise like [`execute`](WriteBatch::execute).
+    /// Makes a limited number of the changes that are due at the time of the stamp. It removes values whose end time
+    /// has passed, deletes expired dynamic entries, purges expired tombstones, converts plain values to links, and adds
+    /// entries to groups. Returns true if it made any change. Otherwise like [`execute`](WriteBatch::execute).
     ///
     /// If the batch has no room for more records, the records made so far stay, and the other changes remain due.
     ///
@@ -54,14 +54,16 @@ impl WriteBatch<'_> {
             self.record_with("", purge, Vec::new(), stamp)?;
             *has_any = true;
         }
-        // Some values that become links may be members of a group.
+        // Entries join groups only after the conversion is complete, because plain values that become links may be
+        // members.
         *has_any |= self.make_step(LINK_ENTRIES_MAX, |batch, max| batch.link_existing(max, stamp))?
             || self.make_step(JOINED_AT_ONCE_MAX, |batch, max| batch.join_existing(max, stamp))?;
         Ok(())
     }
 
-    /// Makes a step with at most `count` entries or values, or with fewer if its records have no room. All its records
-    /// have room, or none is made: a membership and the progress of its rule are two.
+    /// Makes a step with at most `count` entries or values. If the batch has no room for its records, tries fewer. The
+    /// batch contains either all records of a step or none. For example, a membership is one record, and the progress
+    /// of its rule is another.
     fn make_step(
         &mut self,
         mut count: usize,
@@ -78,7 +80,8 @@ impl WriteBatch<'_> {
         }
     }
 
-    /// Removes values whose end has come, at most `values_max` of one attribute. Returns true if there were any.
+    /// Removes values whose end times have passed, at most `values_max` of one attribute. Returns true if it removed
+    /// any.
     fn end_values(&mut self, values_max: usize, stamp: &Stamp) -> Result<bool, OperationError> {
         let ended = value_ends::ended(self.state(), stamp.now_micros, values_max)?;
         let Some(ended) = ended else { return Ok(false) };
@@ -86,8 +89,7 @@ impl WriteBatch<'_> {
         self.make(Some(record), stamp).map(|()| true)
     }
 
-    /// Converts plain values of at most `entries_max` entries to links. Returns true if any entries were left to
-    /// examine.
+    /// Converts plain values of at most `entries_max` entries to links. Returns true if entries were left to examine.
     fn link_existing(&mut self, entries_max: usize, stamp: &Stamp) -> Result<bool, OperationError> {
         if self.disk_full().is_some() {
             return Ok(false);
@@ -98,7 +100,8 @@ impl WriteBatch<'_> {
         }
     }
 
-    /// Returns the step that converts the plain values of an entry to links before a request changes it.
+    /// Returns the step that converts the plain values of an entry to links. It must be made before the request changes
+    /// the entry.
     #[inline]
     pub(super) fn step_first(&self, request: &Request<'_>) -> Result<Option<LinkStep>, OperationError> {
         match linking::is_pending(self.state()) {
@@ -111,7 +114,7 @@ impl WriteBatch<'_> {
         self.record_with(LINKS, Change::Links(step), Vec::new(), stamp)
     }
 
-    /// Refuses definitions with `X-LINK` while some nodes of the cluster do not support it.
+    /// Refuses definitions with `X-LINK` as long as a node of the cluster does not support them.
     pub(super) fn check_links(&self, record: &SettingsRecord) -> Result<(), OperationError> {
         let Some(Ok(schema)) = record.schema.as_ref().filter(|_| !self.may_link).map(schema_of) else {
             return Ok(());

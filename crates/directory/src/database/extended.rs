@@ -1,4 +1,4 @@
-//! Extended operations that change the directory, and the internal requests of the server to its writer.
+//! Extended operations that change the directory, and internal requests of the server to its writer.
 
 use ldap::oids::{OWN_CREDENTIALS, REFRESH};
 use ldap::{
@@ -12,12 +12,12 @@ use crate::model::outcome::Outcome;
 use crate::model::stamp::Stamp;
 use crate::model::virtual_entries::{MAKE_DUE_CHANGES, STORE_APPLICATION, UNDELETE};
 
-/// Result of an extended operation, with the value of its response.
+/// Outcome of an extended operation, and the value of its response.
 pub type ExtendedResult = (Outcome, Option<Vec<u8>>);
 
 impl WriteBatch<'_> {
-    /// Carries out an extended operation, like [`execute`](WriteBatch::execute). Returns `None` if it is not one of
-    /// those that change entries.
+    /// Executes an extended operation, like [`execute`](WriteBatch::execute). Returns `None` if the operation does not
+    /// change the directory.
     pub fn execute_extended(
         &mut self,
         context: &RequestContext<'_>,
@@ -34,7 +34,7 @@ impl WriteBatch<'_> {
             },
             REFRESH => match request.value.and_then(RefreshRequest::decode) {
                 None => malformed(),
-                // A refusal has the time 0 (RFC 2589 section 4.2).
+                // A response with an error contains the time 0 (RFC 2589 section 4.2).
                 Some(request) => match self.refresh(context, &request, stamp) {
                     Ok(seconds) => (Outcome::success(), Some(refreshed_value(seconds))),
                     Err(outcome) => (outcome, Some(refreshed_value(0))),

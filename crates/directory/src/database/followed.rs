@@ -1,5 +1,5 @@
-//! Trees that are copies of other servers' trees. Changes of clients are referred to the other server. The state of
-//! each copy is a row that is committed together with the changes that lead to it.
+//! Copied trees, which other servers own. A client's change of one is referred to the other server. The state of a
+//! copied tree is a row, which is committed together with the changes that lead to the state.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ fn key(schema: &Schema, base: &str) -> Result<Vec<u8>> {
 }
 
 impl Directory {
-    /// Returns the state of the copy of another server's tree at `base`, as [`WriteBatch::put_follow_state`] stored it.
+    /// Returns the state of the copied tree at `base`, as [`WriteBatch::put_follow_state`] stored it.
     ///
     /// # Errors
     /// The store failed, or `base` is not a DN.
@@ -32,15 +32,14 @@ impl Directory {
         Ok(states.of(&key(&self.catalog.load().schema, base)?).map(<[u8]>::to_vec))
     }
 
-    /// Returns true if the tree at `base` was a copy of another server's tree and has been promoted: see
-    /// [`WriteBatch::promote`].
+    /// Returns true if the tree at `base` was a copied tree and has been promoted: see [`WriteBatch::promote`].
     pub fn is_promoted(&self, base: &str) -> bool {
         is_in(&self.promoted.load(), &self.catalog.load().schema, base)
     }
 }
 
 impl WriteBatch<'_> {
-    /// Stores the state of the copy of another server's tree at `base`. The state is opaque to this crate.
+    /// Stores the state of the copied tree at `base`. The state is opaque to this crate.
     ///
     /// # Errors
     /// The store failed, or `base` is not a DN.
@@ -56,18 +55,18 @@ impl WriteBatch<'_> {
         Ok(self.batch.get(META, row)?.map(CopyStates::decode).unwrap_or_default())
     }
 
-    /// Returns true if the tree at `base` is a copy of another server's tree, so that changes of the other server may
-    /// be applied.
+    /// Returns true if the tree at `base` is a copied tree, to which changes of the other server may be applied.
     pub fn is_copy(&self, base: &str) -> bool {
         self.settings.node.followed.iter().any(|tree| tree.base() == base)
     }
 
-    /// Ends the copy at `base`, or all copies, for good. From the commit on, clients may change the tree, and changes
-    /// of the other server are not applied any more. Returns the last states of the copies. Promoting again has no
-    /// effect.
+    /// Ends the copying of the tree at `base`, or of all copied trees, forever. From the commit on, clients may change
+    /// the tree, and changes of the other server are no longer applied. Returns the last states of the trees. Promoting
+    /// a tree again has no effect.
     ///
     /// # Errors
-    /// The requester is not the administrator; the tree is not a copy, or has not been copied yet; or the store failed.
+    /// The requester is not the administrator, the tree is not a copied tree or has not been copied yet, or the store
+    /// failed.
     pub fn promote(&mut self, context: &RequestContext<'_>, base: Option<&str>) -> Result<Vec<Vec<u8>>> {
         self.check_room()?;
         if !matches!(context.requester, Requester::Administrator { .. }) {
@@ -107,8 +106,8 @@ impl WriteBatch<'_> {
         Ok(last)
     }
 
-    /// Refuses a client's change in a copied tree, with a referral to the other server. Also refuses a delete or rename
-    /// of a superior of such a tree.
+    /// Refuses a client's change in a copied tree, with a referral to the other server. Also refuses to delete or
+    /// rename a superior of a copied tree.
     #[cold]
     #[inline(never)]
     pub(super) fn check_not_followed(&self, request: &Request<'_>) -> Result<()> {
@@ -141,7 +140,7 @@ impl WriteBatch<'_> {
         Ok(())
     }
 
-    /// Refuses a change that may concern any tree, if any tree is a copy.
+    /// Refuses a change that may concern any tree, if the node has copied trees.
     pub(super) fn check_follows_none(&self) -> Result<()> {
         if self.settings.node.followed.is_empty() { Ok(()) } else { Err(copied()) }
     }

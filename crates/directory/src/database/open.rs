@@ -33,11 +33,11 @@ use crate::write::apply::apply;
 /// Version of the row format. Data with another version is refused.
 const ROW_FORMAT_VERSION: u32 = 2;
 
-/// Options for opening a data directory.
+/// Options with which a data directory is opened.
 pub struct OpenOptions {
     /// Directory-wide settings of a new directory. An existing directory keeps its own.
     pub initial: DirectorySettings,
-    /// DNs of naming contexts to add.
+    /// DNs of naming contexts to add, if they are missing.
     pub suffixes: Vec<String>,
     /// Settings of this node.
     pub node: NodeSettings,
@@ -47,13 +47,13 @@ pub struct OpenOptions {
     pub vendor_version: String,
     /// Options of the store.
     pub store: store::Options,
-    /// Time and random bits for initializing a new directory.
+    /// Time and random bits for the initialization of a new directory.
     pub stamp: Stamp,
-    /// Whether the caller follows the log from which the directory gets its changes, if it is a node of a cluster or a
-    /// replica. Other callers can only read such a directory. A promoted directory is opened unchanged with this
-    /// option, because the caller first checks whether it is still the writer.
+    /// Whether the caller follows the log from which a cluster node or a replica receives its changes. Without this
+    /// option, a node or replica can only be read. The option also opens a promoted directory without changing it, so
+    /// that the caller can first check whether the directory is still the writer.
     pub follows_log: bool,
-    /// Whether to make the directory a replica, if it is none. It must contain data.
+    /// Whether to make the directory a replica. It must contain data.
     pub becomes_replica: bool,
 }
 
@@ -61,7 +61,7 @@ impl Directory {
     /// Opens the data directory `path`. Creates it if it does not exist.
     ///
     /// # Errors
-    /// See [`OpenError`]. Nothing has changed then, except that a new directory may have been created.
+    /// See [`OpenError`]. Nothing has changed, except that a new directory may have been created.
     pub fn open(path: &Path, options: OpenOptions) -> Result<(Arc<Directory>, Writer), OpenError> {
         let (store, mut store_writer) = Store::open(path, MAPS, &options.store)?;
         let view = store.view()?;
@@ -105,8 +105,8 @@ impl Directory {
     }
 }
 
-/// Returns the format versions of a data directory: the name of each, the version that is written, and the oldest that
-/// is read.
+/// Returns the format versions of a data directory: for each format its name, the version that is written, and the
+/// oldest version that can be read.
 pub fn data_formats() -> [(&'static str, u32, u32); 3] {
     let exact = |name, version| (name, version, version);
     [
@@ -132,7 +132,8 @@ pub(crate) fn check_versions(read: &Read) -> Result<bool, OpenError> {
     Ok(false)
 }
 
-/// Gives a directory the role of a replica. This makes no record, because the log of a replica is that of its supplier.
+/// Gives a directory the role of a replica. This appends no record, because the log of a replica is a copy of its
+/// supplier's log.
 fn become_replica(writer: &mut store::Writer, is_new: bool) -> Result<(), OpenError> {
     let mut batch = writer.begin()?;
     if is_new || catalog::is_node(&batch)? {
@@ -145,7 +146,7 @@ fn become_replica(writer: &mut store::Writer, is_new: bool) -> Result<(), OpenEr
     Ok(())
 }
 
-/// Initializes a new directory, and adds new naming contexts.
+/// Initializes a new directory, and adds missing naming contexts.
 fn prepare(
     writer: &mut store::Writer,
     catalog: &mut Arc<Catalog>,

@@ -1,7 +1,7 @@
 //! Read-only access to a data directory, while another process serves it or while it is not open.
 //!
-//! Export, backup and check use it. It writes nothing, makes no record and takes no lock that would stop a server. It
-//! reads the newest durable position, which stays the same until the reader is dropped.
+//! Export, backup and check use it. It writes nothing and takes no lock that would stop a server. It reads the newest
+//! durable position at the time of opening.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,8 +28,8 @@ pub struct ReadOnlyDirectory {
 }
 
 impl ReadOnlyDirectory {
-    /// Opens the data directory `path` at its newest durable position. While it is open, the data file of a running
-    /// server grows, because the pages of this position cannot be reused.
+    /// Opens the data directory `path` at its newest durable position. As long as it is open, the data file of a
+    /// running server grows, because pages of this position cannot be reused.
     ///
     /// # Errors
     /// See [`OpenError`]. The directory must contain data.
@@ -38,7 +38,7 @@ impl ReadOnlyDirectory {
             Err(store::OpenError::Map { name, .. }) if name == map_spec(META).name => {
                 return Err(OpenError::Empty);
             }
-            // Earlier builds had fewer maps. Opening the store for writing adds the missing ones.
+            // Earlier builds had fewer maps. Opening the store for writing adds the missing maps.
             Err(store::OpenError::Map { .. }) => {
                 drop(Store::open(path, MAPS, &store::Options::default())?);
                 Store::open_read_only(path, MAPS)?
@@ -55,7 +55,7 @@ impl ReadOnlyDirectory {
         Ok(ReadOnlyDirectory { view, catalog, settings })
     }
 
-    /// Returns the rows, the catalog, and the settings without those of a node.
+    /// Returns the rows, the catalog and the directory's settings, without the settings of a node.
     pub fn state(&self) -> TreeState<'_> {
         TreeState::stored(&self.view, &self.catalog, &self.settings)
     }
@@ -70,7 +70,7 @@ impl ReadOnlyDirectory {
         self.catalog.indexes()
     }
 
-    /// Returns the index parts that are being built or removed.
+    /// Returns the progress of index parts that are being built or removed.
     ///
     /// # Errors
     /// The directory cannot be read.

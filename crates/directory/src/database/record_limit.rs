@@ -3,7 +3,7 @@
 /// Room that records take in a group of a shared log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordRoom {
-    /// Bytes of the records, with those that the group adds to each.
+    /// Total bytes of the records, including the bytes that the group adds to each record.
     pub bytes: usize,
     /// Number of records.
     pub count: usize,
@@ -26,13 +26,13 @@ impl RecordRoom {
     }
 }
 
-/// Room that is left for further records, and the room that a change lacked.
+/// Room that is left for further records, and the room that the last rejected change needs.
 #[derive(Debug)]
 pub(super) struct RecordLimit {
     pub(super) left: RecordRoom,
     /// Bytes that the group adds to each record.
     overhead: usize,
-    /// Room of the last change whose records did not fit, up to the first that did not.
+    /// Room that the last rejected change needs for its records, up to the first record that did not fit.
     pub(super) rejected: Option<RecordRoom>,
 }
 
@@ -41,7 +41,7 @@ impl RecordLimit {
         RecordLimit { left, overhead, rejected: None }
     }
 
-    /// Takes room for a record of `length` bytes. Returns false if it does not fit.
+    /// Takes room for a record of `length` bytes. Returns false if the record does not fit.
     pub(super) fn take(&mut self, length: usize) -> bool {
         let needed = RecordRoom { bytes: length.saturating_add(self.overhead), count: 1 };
         match self.left.checked_sub(needed) {
@@ -54,8 +54,8 @@ impl RecordLimit {
         true
     }
 
-    /// Adds the room of the records since `left` to that of the record that did not fit: the caller of a transaction
-    /// needs the room of the whole transaction.
+    /// Adds the room of the records since `left` to that of the record that did not fit. The sum is the room that the
+    /// whole transaction needs.
     pub(super) fn reject_since(&mut self, left: RecordRoom) {
         if let (Some(rejected), Some(before)) = (self.rejected, left.checked_sub(self.left)) {
             self.rejected = Some(rejected.saturating_add(before));
@@ -73,12 +73,12 @@ mod tests {
         let mut limit = RecordLimit::new(room(100, 3), 10);
         assert!(limit.take(40) && limit.take(0));
         assert_eq!((limit.left, limit.rejected), (room(40, 1), None));
-        // Too long, with the overhead.
+        // The record is too long, because of the overhead.
         assert!(!limit.take(31));
         assert_eq!((limit.left, limit.rejected), (room(40, 1), Some(room(41, 1))));
         limit.reject_since(room(90, 2));
         assert_eq!(limit.rejected, Some(room(91, 2)));
-        // Too many.
+        // There are too many records.
         let mut limit = RecordLimit::new(room(40, 1), 10);
         assert!(limit.take(5) && !limit.take(5));
         limit.reject_since(room(40, 1));

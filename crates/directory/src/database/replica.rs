@@ -1,9 +1,9 @@
-//! Access for servers that replicate a directory without a shared log: the log, the records of a supplier, the lineage
-//! of the data, and the role of this server.
+//! Replication of a directory without a shared log: access to the log, to the records of a supplier, to the lineage of
+//! the data, and to the role of this server.
 //!
-//! The lineage says which servers were allowed to write, and from which position on. It is opaque to this crate. The
-//! role belongs to the data directory, not to the data: the receiver of a copied directory sets its role. Unless the
-//! role permits other changes, only a caller that follows a supplier may change the directory.
+//! The lineage lists the servers that were allowed to write, each with its first position. It is opaque to this crate.
+//! The role belongs to the data directory, not to the data, so the receiver of copied data sets its own role. Unless
+//! the role permits other changes, only a caller that follows a supplier may change the directory.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ use crate::model::outcome::OperationError;
 use crate::model::rows::{MAPS, META};
 use crate::snapshot::{Directory, Snapshot};
 
-/// Returns the role of a data directory that is not open; `None` if it contains no data.
+/// Returns the role of a data directory that is not open. Returns `None` if the data directory contains no data.
 ///
 /// # Errors
 /// See [`OpenError`]; the directory is a node of a cluster.
@@ -37,11 +37,11 @@ pub fn role_in(data: &Path) -> Result<Option<ReplicationRole>, OpenError> {
     Ok(Some(role(&view)?))
 }
 
-/// Moves the copy of a supplier's data from the folder `from` into the new data directory `to`, on the same file
-/// system.
+/// Moves the received copy of a supplier's data from the directory `from` to the new data directory `to`, which must be
+/// on the same file system.
 ///
 /// # Errors
-/// See [`OpenError`]; `from` is a node of a cluster, or `to` contains data. `to` contains nothing new then.
+/// See [`OpenError`]; or `from` is a node of a cluster, or `to` contains data. `to` is then unchanged.
 pub fn take_copy(from: &Path, to: &Path) -> Result<(), OpenError> {
     if role_in(from)?.is_none() {
         return Err(OpenError::damaged("copy"));
@@ -50,8 +50,8 @@ pub fn take_copy(from: &Path, to: &Path) -> Result<(), OpenError> {
 }
 
 impl Snapshot {
-    /// Returns the encoded records from position `from` on, each with its position, without gaps. They begin later if
-    /// the log was trimmed.
+    /// Returns the encoded records from position `from` on, each with its position, without gaps. If the log was
+    /// trimmed, the first position may be higher.
     pub fn log_records(
         &self,
         from: Position,
@@ -77,7 +77,7 @@ impl Snapshot {
 }
 
 impl Snapshot {
-    /// Returns true if the directory is a node of a cluster or a replica, so that its data comes from a log.
+    /// Returns true if the directory is a node of a cluster or a replica, which receives its data from a log.
     ///
     /// # Errors
     /// The store failed.
@@ -98,12 +98,12 @@ impl Directory {
 }
 
 impl Writer {
-    /// Applies the records of the supplier from position `first` on in one commit, with the lineage after them if it
-    /// has changed. Skips records that are already applied. Returns the time of the last change, in microseconds since
-    /// 1970.
+    /// Applies records of the supplier in one commit, and stores the lineage after them if it has changed. `first` is
+    /// the position of the first record. Skips records that are already applied. Returns the time of the last change,
+    /// in microseconds since 1970.
     ///
     /// # Errors
-    /// A record has a later version or does not follow the last one (nothing is applied then), or the store failed.
+    /// A record has a later version, or does not follow the last one, or the store failed. No record is then applied.
     pub fn apply_records<'r>(
         &mut self,
         first: Position,
@@ -137,8 +137,8 @@ impl Writer {
         Ok((snapshot.position()?, snapshot.lineage()?.to_vec()))
     }
 
-    /// Makes this directory the writer of the data: stores the role and the lineage with the writer's epoch. The
-    /// directory was a replica of `supplier`. Durable on return; this writer decides changes from then on.
+    /// Makes this directory, which was a replica of `supplier`, the writer of the data. Stores the role, and the
+    /// lineage with the new writer's epoch. Durable on return. From then on, this writer decides changes.
     ///
     /// # Errors
     /// The store failed.
@@ -150,7 +150,8 @@ impl Writer {
         batch.commit()
     }
 
-    /// Gives this directory, which had the writer, another role. Durable on return; it decides no more changes.
+    /// Gives this directory, which decided changes, another role. Durable on return. From then on, the directory
+    /// decides no changes.
     ///
     /// # Errors
     /// The store failed.

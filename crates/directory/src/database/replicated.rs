@@ -1,9 +1,9 @@
-//! Access for a node of a cluster, whose changes come from a log that all nodes share.
+//! Replication of a cluster node, which receives its changes from a log that all nodes share.
 //!
 //! The writer decides a batch as usual, and keeps it open while its records are sent to the shared log
-//! ([`WriteBatch::records`]). It commits the batch when the log has accepted them, or drops it. The other nodes apply
-//! the same records with [`Writer::apply_group`]. Rows of the same commit store the node's state of the shared log;
-//! their keys and values are opaque to this crate.
+//! ([`WriteBatch::records`]). It commits the batch when the log has accepted the records. Otherwise it drops the batch.
+//! The other nodes apply the same records with [`Writer::apply_group`]. Rows of the same commit store the node's state
+//! of the shared log. Their keys and values are opaque to this crate.
 //!
 //! A data directory with such rows is a node. Only the follower of the log may change it, because nodes stay equal only
 //! if they apply the same records at the same positions.
@@ -24,14 +24,15 @@ use crate::model::record::{LastValue, Record};
 use crate::model::rows::{MAPS, META};
 use crate::snapshot::Directory;
 
-/// A row of the state of the shared log: key and value. A `None` value deletes the row.
+/// Change of a row with state of the shared log: key and value. The value `None` deletes the row.
 pub type LogRow<'a> = (&'a [u8], Option<&'a [u8]>);
 
-/// An existing row of the state of the shared log, owned.
+/// Key and value of a row with state of the shared log.
 pub type OwnedLogRow = (Vec<u8>, Vec<u8>);
 
 impl Directory {
-    /// Returns all rows of the state of the shared log, ascending by key. Empty if the directory is not a node.
+    /// Returns all rows with state of the shared log, ascending by key. The result is empty if the directory is not a
+    /// node.
     ///
     /// # Errors
     /// The store failed.
@@ -39,7 +40,8 @@ impl Directory {
         Ok(owned_rows(&self.store.view()?)?)
     }
 
-    /// Like [`copy_node`], in the process that serves the data, limited to `bytes_per_second` bytes of rows.
+    /// Like [`copy_node`], but in the process that serves the data. Copies at most `bytes_per_second` bytes of rows per
+    /// second.
     ///
     /// # Errors
     /// See [`copy_node`].
@@ -52,7 +54,7 @@ impl Directory {
     }
 }
 
-/// Like [`Directory::log_rows`], for a data directory that another process may serve. Never empty.
+/// Like [`Directory::log_rows`], for a data directory that another process may serve. The result is never empty.
 ///
 /// # Errors
 /// See [`OpenError`]; or the directory is not a node.
@@ -76,7 +78,7 @@ fn owned_rows(view: &store::View) -> Result<Vec<OwnedLogRow>, StoreError> {
 /// Like [`copy_node`], for a directory that is not a node.
 ///
 /// # Errors
-/// See [`OpenError`]; `from` is a node, or `to` contains data.
+/// See [`OpenError`]; or `from` is a node, or `to` contains data.
 pub fn copy_plain(from: &Path, to: &Path, options: &store::Options) -> Result<(), OpenError> {
     if store::has_data_file(to)? {
         return Err(OpenError::HasData);
@@ -87,7 +89,7 @@ pub fn copy_plain(from: &Path, to: &Path, options: &store::Options) -> Result<()
 /// Like [`copy_node`], but replaces the data of `to`, which must not be open.
 ///
 /// # Errors
-/// See [`OpenError`]; or `from` is not a node. The data of `to` is unchanged then.
+/// See [`OpenError`]; or `from` is not a node. The data of `to` is then unchanged.
 pub fn replace_node(from: &Path, to: &Path, options: &store::Options) -> Result<(), OpenError> {
     copy(from, to, options, true)
 }
@@ -107,11 +109,11 @@ fn check_kind(view: &store::View, of_node: bool) -> Result<(), OpenError> {
     }
 }
 
-/// Moves the copy of a node's data that [`Directory::copy_to`] wrote from the folder `from` into the new data directory
-/// `to`, on the same file system.
+/// Moves the copy of a node that [`Directory::copy_to`] wrote from the directory `from` to the new data directory `to`,
+/// which must be on the same file system.
 ///
 /// # Errors
-/// See [`OpenError`]; or `from` is not a node, or `to` contains data. `to` contains nothing new then.
+/// See [`OpenError`]; or `from` is not a node, or `to` contains data. `to` is then unchanged.
 pub fn take_copy(from: &Path, to: &Path) -> Result<(), OpenError> {
     check_kind(&Store::open_read_only(from, MAPS)?.view()?, true)?;
     if store::move_data_file(from, to, MAPS)? { Ok(()) } else { Err(OpenError::HasData) }
@@ -124,11 +126,11 @@ fn copy_view(view: &store::View, to: &Path, options: &store::Options) -> Result<
     Ok(())
 }
 
-/// Copies the data of a node, at its newest position, into the new data directory `to`. Another process may serve the
+/// Copies the data of a node, at its newest position, to the new data directory `to`. Another process may serve the
 /// data meanwhile. The copy is a node at the same position of the log.
 ///
 /// # Errors
-/// See [`OpenError`]; or `from` is not a node, or `to` contains data. `to` contains nothing new then.
+/// See [`OpenError`]; or `from` is not a node, or `to` contains data. `to` is then unchanged.
 pub fn copy_node(from: &Path, to: &Path, options: &store::Options) -> Result<(), OpenError> {
     if store::has_data_file(to)? {
         return Err(OpenError::HasData);
@@ -137,12 +139,13 @@ pub fn copy_node(from: &Path, to: &Path, options: &store::Options) -> Result<(),
 }
 
 impl Writer {
-    /// Applies records that another node decided, and the state of the shared log after them, in one commit. `first` is
-    /// the position of the first record. Records that are already applied are skipped, so a group may arrive twice.
+    /// Applies records that another node decided, and stores the state of the shared log after them, in one commit.
+    /// `first` is the position of the first record. Records that are already applied are skipped, so a group may arrive
+    /// twice.
     ///
     /// # Errors
-    /// A record has a later version or does not follow the last one (nothing of the group is applied then), or the
-    /// store failed.
+    /// A record has a later version, or does not follow the last one, or the store failed. Nothing of the group is then
+    /// applied.
     pub fn apply_group<'r>(
         &mut self,
         first: Position,
@@ -200,9 +203,9 @@ impl WriteBatch<'_> {
         self.batch.log_records(position + 1).map(|record| Ok(record?.1.to_vec())).collect()
     }
 
-    /// Limits the records of further changes, in number and in total size, with `overhead` bytes for each record. A
-    /// change whose records do not fit is refused without effect;
-    /// [`take_rejected_room`](WriteBatch::take_rejected_room) reports the room that it needs.
+    /// Limits the number of further records and their total size, to which each record adds `overhead` bytes. A change
+    /// whose records do not fit is refused without effect. [`take_rejected_room`](WriteBatch::take_rejected_room) then
+    /// returns the room that it needs.
     pub fn limit_records(&mut self, room: RecordRoom, overhead: usize) {
         self.record_limit = RecordLimit::new(room, overhead);
     }
@@ -212,12 +215,13 @@ impl WriteBatch<'_> {
         self.refuses_trees = true;
     }
 
-    /// Writes delete records in the form of earlier builds, for nodes that support no other: see [`LastValue`].
+    /// Writes delete records in the form of earlier builds, because some nodes of the cluster support no other: see
+    /// [`LastValue`].
     pub fn keep_deleted_dns(&mut self) {
         self.last_value = LastValue::DeletedDn;
     }
 
-    /// Keeps no tombstones, because some nodes of the cluster do not support them.
+    /// Makes deletes keep no tombstones, because some nodes of the cluster do not support them.
     pub fn keep_none(&mut self) {
         self.may_keep_deleted = false;
     }
@@ -228,7 +232,7 @@ impl WriteBatch<'_> {
         self.may_trace_deletes = false;
     }
 
-    /// Refuses changes that give values an end time, because some nodes of the cluster do not support their records.
+    /// Refuses changes that set end times of values, because some nodes of the cluster do not support their records.
     pub fn refuse_ends(&mut self) {
         self.may_end_values = false;
     }
@@ -238,13 +242,13 @@ impl WriteBatch<'_> {
         self.may_link = false;
     }
 
-    /// Returns and clears the room of the last change whose records did not fit: that of its records up to the first
-    /// that did not fit. `None` if there was none since the last call.
+    /// Returns and clears the room that the last rejected change needs for its records, up to the first record that did
+    /// not fit. Returns `None` if no change was rejected since the last call.
     pub fn take_rejected_room(&mut self) -> Option<RecordRoom> {
         self.record_limit.rejected.take()
     }
 
-    /// Checks that a requester at another node may still act: its entry exists, and no policy has locked it.
+    /// Checks that a requester at another node may still make changes: the entry exists, and the account is not locked.
     ///
     /// # Errors
     /// insufficientAccessRights, or the store failed.
@@ -265,7 +269,7 @@ impl WriteBatch<'_> {
         }
     }
 
-    /// Updates the state of the shared log.
+    /// Updates the rows with state of the shared log.
     ///
     /// # Errors
     /// The store failed.

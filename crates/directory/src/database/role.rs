@@ -1,4 +1,4 @@
-//! Role of a data directory in replication without a shared log, and its row.
+//! Role of a data directory in replication without a shared log, and the row that stores it.
 
 use store::Read;
 
@@ -14,12 +14,12 @@ pub enum ReplicationRole {
     Writer,
     /// The directory applies the records of its supplier.
     Replica,
-    /// Another server has begun the epoch with this name and is the writer now. This server must not write.
+    /// Another server has begun a new epoch and is the writer now. This server must not write.
     Replaced {
-        /// Name of the epoch.
+        /// Identifier of the new epoch.
         epoch: [u8; 16],
     },
-    /// The directory decides changes. It was a replica of this supplier until it was promoted.
+    /// The directory decides changes. It was a replica until it was promoted.
     Promoted {
         /// URL of the former supplier.
         supplier: String,

@@ -1,10 +1,10 @@
-//! Transactions: several changes of a batch that are made together or not at all (RFC 5805).
+//! Transactions (RFC 5805): several changes in a batch, all of which take effect or none.
 
 use super::WriteBatch;
 
 impl WriteBatch<'_> {
-    /// Runs `make`, which executes changes in this batch. If it fails, all of these changes are rolled back. On
-    /// success, their records become durable atomically, like all records of the batch.
+    /// Runs `make`, which executes changes in this batch. If `make` fails, all of them are rolled back. If it succeeds,
+    /// their records become durable atomically, like all records of the batch.
     ///
     /// # Errors
     /// The error of `make`.
@@ -71,9 +71,9 @@ mod tests {
         assert_eq!(directory.reopen().directory.directory_settings().general.size_limit, size_limit);
     }
 
-    /// The reported size is that of all records. The writer of a cluster compares it with the capacity of a message.
-    /// The record that did not fit would fit alone, so with its size only, the writer would retry the transaction for
-    /// ever.
+    /// The reported size must be that of all records of the transaction, because the writer of a cluster compares it
+    /// with the capacity of a message. The record that did not fit would fit alone. If only its size were reported, the
+    /// writer would retry the transaction forever.
     #[test]
     fn a_transaction_that_does_not_fit_reports_the_size_of_all_its_records() {
         let mut directory = TestDirectory::with_suffix_entry();
@@ -104,9 +104,9 @@ mod tests {
         assert_eq!(batch.transaction(both), Ok(()));
     }
 
-    /// Size of the sectors that a disk writes atomically.
+    /// Size of the disk sectors, each of which is written atomically.
     const SECTOR: usize = 512;
-    /// Alignment of groups in the log.
+    /// Alignment of groups in the redo log.
     const BLOCK: usize = 4_096;
 
     fn unit(number: u32) -> String {
@@ -119,8 +119,8 @@ mod tests {
         files.map(|file| (file.file_name(), std::fs::read(file.path()).unwrap())).collect()
     }
 
-    /// Opens a directory with these files, of which `log` has the content `bytes`. Returns the names and descriptions
-    /// of the units.
+    /// Opens a directory with these files, in which `log` has the content `bytes`. Returns the names and descriptions
+    /// of its units.
     fn found(files: &BTreeMap<OsString, Vec<u8>>, (log, bytes): (&OsString, &[u8])) -> Vec<(String, String)> {
         let folder = Arc::new(TemporaryFolder::new());
         for (name, content) in files {
@@ -132,16 +132,16 @@ mod tests {
         units.map(|(name, entry)| (name, entry.texts("description").concat())).collect()
     }
 
-    /// Returns the end of the last change in the frame of the group at `first`; see `redo/frame.rs` of `store`. After
-    /// it come padding and a tail for the salvage of damaged logs. Frames of older programs have no tail.
+    /// Returns the end of the last change in the frame of the group at `first`; see `redo/frame.rs` of `store`. Padding
+    /// and a tail for the salvage of damaged logs follow it. Frames of older programs have no tail.
     fn end_of_changes(log: &[u8], first: usize) -> usize {
         let length = log[first + 20..first + 28].try_into().unwrap();
         first + 36 + usize::try_from(u64::from_be_bytes(length)).unwrap()
     }
 
     /// The power fails while the redo group of a transaction is written: after a number of bytes, or with some sectors
-    /// missing. The next open finds all changes of the transaction if all of them are in the log, and none otherwise.
-    /// The same holds if the data file contains none of them.
+    /// missing. If the log contains all changes of the transaction, the next open finds all of them, otherwise none.
+    /// The data file contains none of them.
     #[test]
     fn a_torn_group_gives_the_whole_transaction_or_nothing() {
         let mut directory = TestDirectory::with_suffix_entry();
@@ -207,7 +207,7 @@ mod tests {
             let expected = if cut < changes_end { &none } else { &all };
             assert_eq!(part(&|place| place < cut), *expected, "cut at {} of {}", cut - first, end - first);
         }
-        // One sector of the changes is missing, or all sectors except one. The tail is written.
+        // One sector of the changes is missing, or all sectors of the changes except one. The tail is complete.
         let sector_of = |place: usize| (place / SECTOR).checked_sub(first / SECTOR);
         for one in 0..sectors {
             let missing = |place: usize| sector_of(place) != Some(one);

@@ -1,8 +1,8 @@
 //! The only writer of a directory.
 //!
 //! [`WriteBatch::execute`] makes a change in three steps: it decides the change, applies it, and appends its record.
-//! All operations of a batch become durable with one sync in [`WriteBatch::commit`]. Until then only the batch sees
-//! them.
+//! All operations of a batch become durable with one sync in [`WriteBatch::commit`]. Until the commit, only the batch
+//! sees them.
 
 use std::sync::Arc;
 
@@ -41,14 +41,14 @@ use crate::write::decide::decide;
 use crate::write::deciding::Deciding;
 use crate::write::{dynamic_entries, own_credentials, password_state, undelete};
 
-/// Writer of a directory. Only it can change the directory.
+/// The only object that can change a directory.
 pub struct Writer {
     directory: Arc<Directory>,
     store: store::Writer,
     catalog: Arc<Catalog>,
-    /// False if the directory is a cluster node or a replica, and the caller does not follow its log.
+    /// Whether changes are allowed. False for a cluster node or a replica if the caller does not follow its log.
     may_change: bool,
-    /// Whether the directory is a cluster node or a replica, so that its settings apply to other machines too.
+    /// Whether the directory is a cluster node or a replica, so that its settings also apply to other machines.
     is_node: bool,
 }
 
@@ -62,15 +62,15 @@ impl Writer {
         Writer { directory, store, catalog, may_change, is_node }
     }
 
-    /// Like [`Snapshot::cache_rows`](crate::Snapshot::cache_rows), for reads by changes.
+    /// Like [`Snapshot::cache_rows`](crate::Snapshot::cache_rows), for the reads that changes make.
     pub fn cache_rows(&mut self, bytes_max: usize) {
         self.store.cache_rows(bytes_max);
     }
 
-    /// Begins a batch. While the disk is nearly full, the batch accepts only deletes, which free space.
+    /// Begins a batch. If the disk is nearly full, the batch accepts only deletes, which free space.
     ///
     /// # Errors
-    /// Writes are stopped after a failed sync, or the store failed.
+    /// The store failed, or accepts no writes after a failed sync.
     pub fn begin(&mut self) -> Result<WriteBatch<'_>, OperationError> {
         self.check_may_change()?;
         let settings = self.directory.settings();
@@ -128,10 +128,10 @@ impl Writer {
         Ok(self.store.begin()?)
     }
 
-    /// Defines the index of an attribute type; [`IndexKinds::NONE`] removes it. The definition is durable on return,
-    /// and every later change maintains the index. [`run_maintenance_slice`](Writer::run_maintenance_slice) builds or
-    /// removes the rows of existing entries. Searches do not use the index until its rows are complete. Returns false
-    /// if the definition is unchanged.
+    /// Defines the index of an attribute type; [`IndexKinds::NONE`] removes it. The definition is durable on return.
+    /// Every later change maintains the index. [`run_maintenance_slice`](Writer::run_maintenance_slice) builds or
+    /// removes the rows of existing entries. Searches use the index when its rows are complete. Returns false if the
+    /// definition is unchanged.
     ///
     /// # Errors
     /// The schema does not define the type, the type cannot have such an index, or the store failed.
@@ -156,7 +156,7 @@ impl Writer {
         Ok(self.store.insert_sets()?)
     }
 
-    /// Marks parts of indexes as complete. Durable on return.
+    /// Marks these parts of indexes as complete. Durable on return.
     pub(crate) fn complete_indexes(&mut self, work: &IndexWork) -> Result<(), OperationError> {
         let mut batch = self.begin()?;
         maintenance::complete(&mut batch.batch, &mut batch.catalog, work)?;
@@ -176,11 +176,11 @@ impl Writer {
         self.directory.index_progress()
     }
 
-    /// Builds or removes some index rows in its own batch: a few milliseconds of work and one sync. Returns true if
-    /// more rows remain. A process that ends at any point continues after its last slice.
+    /// Builds or removes some index rows in a separate batch, which takes a few milliseconds and one sync. Returns true
+    /// if more rows remain. If the process ends, a later one continues after the last committed slice.
     ///
     /// # Errors
-    /// The disk is nearly full, or the store failed. Nothing of the slice is kept then.
+    /// The disk is nearly full, or the store failed. No row of the slice is kept.
     pub fn run_maintenance_slice(
         &mut self,
         budget: &SliceBudget,
@@ -200,7 +200,7 @@ impl Writer {
         Ok(self.maintenance_pending())
     }
 
-    /// Like [`WriteBatch::change_settings`], in its own batch. Durable on return.
+    /// Like [`WriteBatch::change_settings`], in a separate batch. Durable on return.
     ///
     /// # Errors
     /// See [`WriteBatch::change_settings`].
@@ -216,7 +216,7 @@ impl Writer {
         Ok(differences)
     }
 
-    /// Sets the administrator's password, given in stored form. Durable on return.
+    /// Sets the administrator's password to this stored form. Durable on return.
     ///
     /// # Errors
     /// The store failed.
@@ -238,35 +238,37 @@ pub struct WriteBatch<'w> {
     pub(super) catalog: Arc<Catalog>,
     committed: &'w mut Arc<Catalog>,
     pub(super) settings: Arc<Settings>,
-    /// Error to return for changes other than deletes; set while the disk is nearly full.
+    /// Error for changes other than deletes, if the disk is nearly full.
     full: Option<StoreError>,
-    /// Reason why rows could not be written. An operation may be half applied, so the caller must drop the batch.
+    /// Reason why rows could not be written. An operation may be half applied, so the batch cannot be committed.
     failure: Option<BatchFailure>,
-    /// Room for further records: see [`limit_records`](WriteBatch::limit_records).
+    /// Room for further records; see [`limit_records`](WriteBatch::limit_records).
     pub(super) record_limit: RecordLimit,
-    /// See `Writer::is_node`.
+    /// As in [`Writer`].
     is_node: bool,
-    /// Whether some nodes of the cluster do not support records of deleted trees: see
+    /// Whether tree deletes are refused, because some nodes of the cluster do not support their records: see
     /// [`refuse_trees`](WriteBatch::refuse_trees).
     pub(super) refuses_trees: bool,
     /// Form of delete records: see [`keep_deleted_dns`](WriteBatch::keep_deleted_dns).
     pub(super) last_value: LastValue,
-    /// False if some nodes of the cluster do not support tombstones: see [`keep_none`](WriteBatch::keep_none).
+    /// False if deletes keep no tombstones, because some nodes of the cluster do not support them: see
+    /// [`keep_none`](WriteBatch::keep_none).
     pub(super) may_keep_deleted: bool,
-    /// False if some nodes of the cluster do not support traces of deletes: see
+    /// False if delete records have no traces, because some nodes of the cluster do not support them: see
     /// [`omit_delete_traces`](WriteBatch::omit_delete_traces).
     pub(super) may_trace_deletes: bool,
-    /// False if some nodes of the cluster do not support end times of values: see
+    /// False if end times of values are refused, because some nodes of the cluster do not support them: see
     /// [`refuse_ends`](WriteBatch::refuse_ends).
     pub(super) may_end_values: bool,
-    /// False if some nodes of the cluster do not support `X-LINK`: see [`refuse_links`](WriteBatch::refuse_links).
+    /// False if `X-LINK` is refused, because some nodes of the cluster do not support it: see
+    /// [`refuse_links`](WriteBatch::refuse_links).
     pub(super) may_link: bool,
-    /// Copies that this batch has promoted or that were promoted before: see [`promote`](WriteBatch::promote). `None`
-    /// if the batch promotes none.
+    /// States of all promoted trees after a promotion in this batch: see [`promote`](WriteBatch::promote). `None`
+    /// without a promotion.
     pub(super) promoted: Option<Arc<CopyStates>>,
 }
 
-/// State of a batch before operations that may be rolled back.
+/// State of a batch to which operations can be rolled back.
 pub(super) struct BatchSavepoint {
     batch: Savepoint,
     catalog: Arc<Catalog>,
@@ -274,7 +276,7 @@ pub(super) struct BatchSavepoint {
     pub(super) room_left: RecordRoom,
 }
 
-/// Failure that ended a batch.
+/// Failure after which a batch cannot be committed.
 enum BatchFailure {
     /// The store failed. Every further operation of the batch returns this error.
     Store(StoreError),
@@ -283,13 +285,13 @@ enum BatchFailure {
 }
 
 impl WriteBatch<'_> {
-    /// Returns the error of a nearly full disk; `None` unless the batch accepts only deletes.
+    /// Returns the error of a nearly full disk, if the batch accepts only deletes because of it.
     pub fn disk_full(&self) -> Option<&StoreError> {
         self.full.as_ref()
     }
 
-    /// Executes an add, delete, modify or modify DN request. The request sees the changes of the operations before it.
-    /// A refused request has no effect. The outcome is valid only after the batch is committed.
+    /// Executes an add, delete, modify or modify DN request. The request sees the changes of earlier operations of the
+    /// batch. A refused request has no effect. The outcome is valid only after the batch is committed.
     pub fn execute(
         &mut self,
         context: &RequestContext<'_>,
@@ -300,8 +302,8 @@ impl WriteBatch<'_> {
         self.execute_and_copy(context, request, controls, stamp, &mut ControlsBuf::new())
     }
 
-    /// Like [`execute`](WriteBatch::execute), and also adds the pre-read and post-read response controls that the
-    /// request asks for (RFC 4527).
+    /// Like [`execute`](WriteBatch::execute). Also adds the pre-read and post-read response controls that the request
+    /// asks for (RFC 4527).
     pub fn execute_and_copy(
         &mut self,
         context: &RequestContext<'_>,
@@ -320,7 +322,7 @@ impl WriteBatch<'_> {
         outcome
     }
 
-    /// Executes a request. Returns the diagnostic text of a success.
+    /// Executes a request. Returns the diagnostic text for success.
     fn try_execute(
         &mut self,
         context: &RequestContext<'_>,
@@ -352,7 +354,7 @@ impl WriteBatch<'_> {
         }
         match self.step_first(request)? {
             None => self.decide_and_make((context, controls), request, stamp, copies),
-            // Either all records of a request have room in the batch, or none is made.
+            // The batch has room for all records of the request, or none of them is added.
             Some(step) => self.transaction(|batch| {
                 batch.link(step, stamp)?;
                 batch.decide_and_make((context, controls), request, stamp, copies)
@@ -395,7 +397,7 @@ impl WriteBatch<'_> {
         }
     }
 
-    /// Applies a decided change.
+    /// Applies a decided change, if there is a record.
     pub(super) fn make(&mut self, record: Option<Record>, stamp: &Stamp) -> Result<(), OperationError> {
         let Some(mut record) = record else { return Ok(()) };
         self.check_has_effect(&record.change)?;
@@ -408,10 +410,10 @@ impl WriteBatch<'_> {
     }
 
     /// Applies a decided change of the entry `id`, and makes the requested pre-read and post-read copies (RFC 4527).
-    /// Returns the diagnostic text of a success, which says which copy is missing and why.
+    /// Returns the diagnostic text for success, which names missing copies with the reasons.
     ///
     /// # Errors
-    /// The control is critical and there is no copy. The change is not applied then.
+    /// A copy is missing and its control is critical. The change has then no effect.
     #[cold]
     #[inline(never)]
     fn make_with_copies(
@@ -472,8 +474,8 @@ impl WriteBatch<'_> {
         (self.catalog, self.settings, self.record_limit.left) = (catalog, settings, room_left);
     }
 
-    /// Refuses a new administrator's password if the settings of this node contain one, which takes precedence. In a
-    /// cluster the change is accepted, because other nodes may have no such setting.
+    /// Refuses a new administrator's password if the settings of this node contain a password, which would take
+    /// precedence. In a cluster the change is accepted, because other nodes may have no such setting.
     fn check_has_effect(&self, change: &Change) -> Result<(), OperationError> {
         let is_administrators = matches!(change, Change::Administrator { .. });
         if !is_administrators || self.is_node || self.settings.node.admin_password.is_none() {
@@ -484,8 +486,8 @@ impl WriteBatch<'_> {
         Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text))
     }
 
-    /// Executes a Password Policy State request of an administrator of passwords, and returns the response value.
-    /// Otherwise like [`execute`](WriteBatch::execute).
+    /// Executes a Password Policy State request of an administrator of passwords. Returns the response value. Otherwise
+    /// like [`execute`](WriteBatch::execute).
     ///
     /// # Errors
     /// The outcome of the request.
@@ -549,7 +551,7 @@ impl WriteBatch<'_> {
         Ok(self.make(record, stamp)?)
     }
 
-    /// Restores a deleted entry, and the entries below it that were deleted with it. Otherwise like
+    /// Restores a deleted entry, and the entries below it that the same delete removed. Otherwise like
     /// [`execute`](WriteBatch::execute).
     ///
     /// # Errors
@@ -591,7 +593,7 @@ impl WriteBatch<'_> {
         Ok(seconds)
     }
 
-    /// Records an event concerning the password of the entry `id`. Otherwise like [`execute`](WriteBatch::execute).
+    /// Records events of the password of the entry `id`. Otherwise like [`execute`](WriteBatch::execute).
     pub fn update_account(&mut self, id: EntryId, update: &AccountUpdate, stamp: &Stamp) -> Outcome {
         self.try_update_account(id, update, stamp).map_or_else(Outcome::from, |()| Outcome::success())
     }
@@ -657,11 +659,11 @@ impl WriteBatch<'_> {
         Ok(true)
     }
 
-    /// Applies these directory-wide settings, all of them or none, with one record. Returns the differences to the
-    /// settings in force; empty if there are none.
+    /// Applies directory-wide settings with one record. Returns the differences from the settings in force; empty if
+    /// there are none.
     ///
     /// # Errors
-    /// Problems in the settings, or reasons why the present data prevents them. Nothing changes then.
+    /// Problems in the settings, or reasons why the present data do not permit them. Nothing is then changed.
     pub fn change_settings(
         &mut self,
         requester: &str,
@@ -734,26 +736,26 @@ impl WriteBatch<'_> {
         });
     }
 
-    /// Returns the state with the operations of the batch so far.
+    /// Returns the state of the directory with the operations of the batch so far.
     pub fn state(&self) -> TreeState<'_> {
         TreeState::of_readers(&self.batch, &self.catalog, &self.settings)
     }
 
-    /// Makes the batch durable, with one sync, and visible.
+    /// Makes the batch durable with one sync, then visible.
     ///
     /// # Errors
-    /// Nothing of the batch is kept: every operation in it failed.
+    /// Every operation of the batch failed, and none of them has an effect.
     pub fn commit(mut self) -> Result<(), OperationError> {
         self.check_failure()?;
         self.trim_log()?;
-        // The catalog is published first, because a reader that sees the new rows needs their numbers. Unused numbers
-        // do no harm.
+        // Publish the catalog first, because a reader of the new rows needs their numbers. Numbers that are not used
+        // yet do no harm.
         let is_changed = !Arc::ptr_eq(&self.catalog, self.committed);
         if is_changed {
             self.directory.catalog.store(self.catalog.clone());
         }
         if let Err(error) = self.batch.commit() {
-            // Settings that were not committed must not stay visible.
+            // Settings that were not committed must not remain visible.
             self.directory.catalog.store(self.committed.clone());
             return Err(error.into());
         }
@@ -779,7 +781,7 @@ impl WriteBatch<'_> {
     }
 }
 
-/// Returns the outcome of a change with the no-op control, which would succeed.
+/// Returns the outcome of a change that would succeed, with the no-op control.
 fn no_operation_outcome() -> OperationError {
     OperationError::refused(ResultCode::NO_OPERATION, "the change would succeed; it was not made")
 }

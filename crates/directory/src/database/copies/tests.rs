@@ -31,14 +31,14 @@ fn sample() -> TestDirectory {
     directory
 }
 
-/// A response: the outcome, and the entry before and after the change.
+/// The response to a change: its outcome, and the entry before and after the change.
 struct CopiesResponse {
     outcome: Outcome,
     before: Option<Entry>,
     after: Option<Entry>,
 }
 
-/// Pre-read and post-read controls with these attributes, for the operations that allow them.
+/// Request for pre-read and post-read copies with these attributes. Each control is added if the operation allows it.
 struct CopiesRequest<'a> {
     before: Option<&'a [&'a str]>,
     after: Option<&'a [&'a str]>,
@@ -65,7 +65,7 @@ impl CopiesRequest<'_> {
         directory.snapshot.renew().unwrap();
         let entry = |oid| {
             let copy = copies.as_controls().find(oid)?;
-            // The response contains an entry without a message around it; `received` parses whole messages.
+            // The control value contains an entry without a message, but `received` parses whole messages.
             let mut message = Vec::new();
             let mut writer = ber::Writer::new(&mut message);
             let whole = writer.begin(ber::Tag::SEQUENCE);
@@ -107,11 +107,11 @@ fn copies_equal_what_a_search_returns_before_and_after_the_change() {
     assert_eq!(before, at_first);
     assert_eq!(after, directory.read(ADA));
     assert_ne!(before, after);
-    // A change without effect succeeds and returns copies.
+    // A change without effect succeeds and still returns copies.
     let (before, again) =
         with_changes(&[(Replace, "employeeNumber", &["8"])], |request| BOTH.copies(&mut directory, request));
     assert_eq!((&before, &again), (&after, &after));
-    // The copies have only the requested attributes.
+    // A copy has only the requested attributes.
     let few = CopiesRequest { before: Some(&["employeeNumber"]), after: Some(&["1.1"]), is_critical: false };
     let (before, after) =
         with_changes(&[(Replace, "employeeNumber", &["9"])], |request| few.copies(&mut directory, request));
@@ -163,7 +163,8 @@ fn copies_contain_what_access_rules_allow_at_their_time() {
         let names: Vec<_> = entry.attributes.keys().map(String::as_str).collect();
         assert_eq!(names, ["employeeNumber", "sn", "uid"]);
     }
-    // After this change the requester may not see the entry. There is no copy, and with a critical control no change.
+    // The change would hide the entry from the requester, so no post-read copy can be made. If the control is critical,
+    // the change is refused.
     let hide = &[(Replace, "description", &["hidden"][..])];
     let refused = with_changes(hide, |request| BOTH.run(&mut directory, request));
     assert_eq!(refused.outcome.code, ResultCode::INSUFFICIENT_ACCESS_RIGHTS, "{:?}", refused.outcome);
@@ -183,8 +184,8 @@ fn copies_contain_what_access_rules_allow_at_their_time() {
     );
 }
 
-/// Regression test: a post-read copy that was too large was left out, with success, even if the control was critical.
-/// The change must be rolled back.
+/// Regression test: a post-read copy that was too large was omitted with success, even if the control was critical. Now
+/// the change is rolled back.
 #[test]
 fn refuses_a_change_if_a_critical_copy_is_too_large() {
     let mut directory = sample();
@@ -219,7 +220,7 @@ fn refuses_a_change_if_a_critical_copy_is_too_large() {
     assert!(told.starts_with("done, without the copy of pre-read: "), "{told}");
 }
 
-/// Anything left over from a change that was rolled back would appear in later operations of the batch.
+/// The test compares later operations of the batch, in which any remainder of the rolled-back change would appear.
 #[test]
 fn a_change_that_is_rolled_back_leaves_no_trace_in_its_batch() {
     let (mut directory, mut other) = (sample(), sample());
@@ -232,7 +233,7 @@ fn a_change_that_is_rolled_back_leaves_no_trace_in_its_batch() {
         attributes.push("objectClass", ["inetOrgPerson"]);
         attributes.push("cn", ["New"]);
         attributes.push("sn", ["New"]);
-        // An attribute that no entry had before, so it is allocated a number.
+        // An attribute without a number, so that the change allocates one.
         attributes.push("carLicense;x-new", [description]);
         with(&Request::Add(AddRequest {
             entry: &format!("uid={uid},ou=people,{SUFFIX}"),

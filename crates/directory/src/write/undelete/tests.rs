@@ -239,7 +239,7 @@ fn others_need_a_rule_that_names_the_use() {
 }
 
 /// Regression test: the superior in a request was found without regard to access rules. A requester with
-/// `use of undelete` learned which hidden entries exist, and where a hidden referral leads.
+/// `use of undelete` learned which hidden entries exist, and the URLs of hidden referrals.
 #[test]
 fn a_hidden_superior_is_like_a_missing_one() {
     const OTHER: &str = "ou=other,dc=example,dc=com";
