@@ -1,5 +1,5 @@
-//! Questions about access: whether a requester has a right, and which rule decides, as `pando access explain` asks; and
-//! which rules are about a right, for all requesters.
+//! Questions about access. One kind asks whether a requester has a right and which rule decides, as `pando access
+//! explain` does. The other kind asks which rules cover a right, for all requesters.
 
 use std::net::IpAddr;
 
@@ -22,7 +22,8 @@ use crate::tree::{TreeState, damaged_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Answers a question from the administrator, or from a requester who has the right `explain` at the entry.
+/// Reports whether a requester has a right. Only the administrator, and requesters with the right `explain` at the
+/// entry, may ask.
 ///
 /// # Errors
 /// The outcome to send: insufficientAccessRights; noSuchObject for a missing entry; protocolError for an unknown right,
@@ -35,8 +36,8 @@ pub fn answer(
     try_answer(state, requester, question).map_err(Outcome::from)
 }
 
-/// Answers a question about all requesters, from the same requesters as [`answer`]. The administrator also receives the
-/// rules that cover only entries below the entry.
+/// Lists the rules that cover a right at an entry, for all requesters. Who may ask is as for [`answer`]. The
+/// administrator also receives the rules that cover only entries below that entry.
 ///
 /// # Errors
 /// As [`answer`].
@@ -60,7 +61,7 @@ pub struct RefusedRight<'a> {
 }
 
 /// Returns the rule that refuses a right, or reports that no rule allows it; `None` if rules do not decide the right.
-/// It checks no permission, so the caller must be allowed to see everything.
+/// Checks no permission: only callers that may see everything may use it.
 pub fn refusing_rule(
     state: TreeState<'_>,
     asker: &Requester,
@@ -117,7 +118,8 @@ fn try_list(
     access_list(state, &RulesInForce::of(state), asked, requester.is_administrator())
 }
 
-/// Returns the place and the right of a question, without the entry of the place. Checks that `requester` may ask.
+/// Parses a question and checks that `requester` may ask it. The entry and its superior are not yet set: [`at_place`]
+/// sets them.
 fn resolved<'q>(
     state: TreeState<'_>,
     requester: &Requester,
@@ -153,7 +155,7 @@ fn resolved<'q>(
     Ok((place, Asked { word, right, type_id, id, parent, dn: question.entry, link }))
 }
 
-/// Adds the entry of the place to a question.
+/// Sets the entry of a question, and its superior, to those of `place`.
 fn at_place<'q>(state: TreeState<'_>, place: &QuestionPlace, asked: Asked<'q>) -> Result<Asked<'q>> {
     match *place {
         QuestionPlace::Entry(id) => {
@@ -242,8 +244,8 @@ fn check_requester(
     }
 }
 
-/// Resolves an identity in a question from `requester`. If the requester may not see its entry, the identity is
-/// reported as unknown.
+/// Resolves an identity that a question names. If `requester`, who asks, may not see the entry of that identity, the
+/// identity is reported as unknown.
 ///
 /// # Errors
 /// As [`subject`].

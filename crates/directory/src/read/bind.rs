@@ -33,7 +33,7 @@ pub enum BindOutcome {
     Done(Outcome, Requester),
     /// [`bind_result`] decides the bind after the stored passwords are verified.
     Verify {
-        /// Verification with the stored forms of the password. There are none for a name that cannot bind.
+        /// Verification with the stored forms of the password. It has no stored forms if the name cannot bind.
         verification: Verification,
         /// The requester if the verification succeeds; anonymous if it cannot succeed.
         requester: Requester,
@@ -55,7 +55,8 @@ pub fn bind_unknown(snapshot: &Snapshot, password: &[u8]) -> BindOutcome {
     }
 }
 
-/// A client that omitted the password must not receive success (RFC 4513 section 5.1.2).
+/// Returns the error for a bind without a password, because such a client must not receive success (RFC 4513 section
+/// 5.1.2).
 fn without_password() -> OperationError {
     let diagnostic = "a name without a password proves nothing: send a password, or neither to be anonymous";
     OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, diagnostic)
@@ -73,7 +74,7 @@ pub fn bind(snapshot: &Snapshot, request: &BindRequest<'_>) -> BindOutcome {
 ///
 /// EXTERNAL (RFC 4513 section 5.2.3) authenticates the administrator, if the connection permits it, or the entry whose
 /// DN is the subject of the client certificate, `certificate_subject`. The credentials contain the requested
-/// authorization identity, which the caller evaluates: see [`authorized`](crate::identity::authorized).
+/// authorization identity. The caller evaluates it with [`authorized`](crate::identity::authorized).
 pub fn bind_without_password(
     snapshot: &Snapshot,
     request: &BindRequest<'_>,
@@ -127,7 +128,8 @@ fn bind_with_certificate(state: TreeState<'_>, subject: &str) -> Result<Requeste
     let refused = |text: String| Err(OperationError::refused(ResultCode::INVALID_CREDENTIALS, text));
     let dn = parse_dn(subject)?;
     let name = NormalName::of(&dn, &state.catalog.schema);
-    // Certificate authorities may issue a DN as short as cn=admin to several clients.
+    // A certificate never authenticates the administrator, because certificate authorities may issue a DN as short as
+    // cn=admin to several clients.
     if is_administrator(state, &name)? {
         return refused("a certificate cannot bind as the administrator".to_owned());
     }
@@ -142,8 +144,8 @@ fn bind_with_certificate(state: TreeState<'_>, subject: &str) -> Result<Requeste
     }
 }
 
-/// Returns the account state of an entry; `None` if no password policy governs it and no administrator has restricted
-/// its binds.
+/// Returns the account state of an entry. Returns `None` if no password policy governs the entry and no administrator
+/// has restricted its binds.
 ///
 /// # Errors
 /// The store failed.
@@ -256,7 +258,7 @@ fn try_bind(snapshot: &Snapshot, request: &BindRequest<'_>) -> Result<BindOutcom
     }
 }
 
-/// Returns a bind as the entry `id`, to be decided by verifying its password.
+/// Returns a bind as the entry `id` that the verification of its password decides.
 fn verified_by(
     state: TreeState<'_>,
     id: EntryId,
@@ -270,7 +272,7 @@ fn verified_by(
     Ok(to_verify(state, stored_passwords(state, id)?, Requester::User { id, dn: dn()? }, account))
 }
 
-/// Returns a bind to be decided by verifying one of the passwords `stored`. If there are none, it fails.
+/// Returns a bind that succeeds if the asserted password matches one of `stored`. Without stored passwords it fails.
 fn to_verify(
     state: TreeState<'_>,
     stored: Vec<Vec<u8>>,
@@ -391,7 +393,7 @@ mod tests {
         check("CN = Admin", &["{SSHA}admin"], Requester::Administrator { dn: "cn=admin".to_owned() });
         let ada = Requester::User { id: EntryId(2), dn: ADA.to_owned() };
         check("CN=Ada, dc=example,dc=com", &["{SSHA}one", "{SSHA}two"], ada);
-        // For names that cannot bind, the verification has no stored password and takes as long as any failure.
+        // For names that cannot bind, the verification has no stored password. It takes as long as any failure.
         for name in ["cn=bob,dc=example,dc=com", SUFFIX, "dc=elsewhere", "nonsense=x", "cn=subschema"] {
             check(name, &[], Requester::Anonymous);
         }

@@ -1,6 +1,6 @@
 //! Simple binds with names that are not DNs, under the rules of the setting `bind_names`.
 //!
-//! A name denotes the only entry that the rules find with it. If they find two entries, the name denotes none. Only
+//! A name denotes an entry if the rules find exactly that one entry. If they find several, the name denotes none. Only
 //! indexes are searched, so the cost of a name is a few rows, whether it exists or not. A name that is a DN is always
 //! used as a DN.
 
@@ -67,15 +67,15 @@ fn resolve(state: TreeState<'_>, name: &str, listener: ListenerName) -> Result<B
     }
 }
 
-/// Adds the entries that a rule finds with a value. If there are too many to compare, adds two, which make the name
-/// ambiguous.
+/// Adds to `found` the entries that a rule finds with a value. If more than `BIND_NAME_ENTRIES_MAX` entries have the
+/// value, adds only two, which make the name ambiguous.
 fn find(state: TreeState<'_>, rule: &BindNameRule, value: &str, found: &mut Vec<EntryId>) -> Result<()> {
     let schema = &*state.catalog.schema;
     let covering = Covering::of(state, &rule.covered)?;
     for type_id in &rule.types {
         let Some(base) = state.catalog.attribute_id(*type_id, "") else { continue };
         let (def, attribute_type) = (state.catalog.attribute(base), schema.type_by_id(*type_id));
-        // A type without an index matches nothing, because a name must not cost a scan of all entries.
+        // A type without an index matches nothing, because a bind must not cost a scan of all entries.
         if !def.index.answers(IndexPart::Values)
             || schema.validate_value(attribute_type, value.as_bytes()).is_err()
         {
@@ -85,7 +85,7 @@ fn find(state: TreeState<'_>, rule: &BindNameRule, value: &str, found: &mut Vec<
         let (mut ids, mut block) = (state.read.ids(INDEX, &index_key(base, &normal))?, Vec::new());
         ids.next_block(&mut block, BIND_NAME_ENTRIES_MAX + 1)?;
         if block.len() > BIND_NAME_ENTRIES_MAX {
-            // There are too many to compare, so the name is ambiguous.
+            // Checking each of so many entries would cost too much. Two of them make the name ambiguous.
             found.extend(block.into_iter().take(2).map(EntryId));
             return Ok(());
         }

@@ -1,8 +1,8 @@
 //! Compare (RFC 4511 section 4.10): tests whether an entry has a value.
 //!
 //! Subtypes and further options are included, as in a filter. For userPassword the asserted value is a plaintext
-//! password, which is verified with the stored forms and takes as long as a bind. [`crate::access`] states which
-//! requesters may do this. Superclasses count as values of objectClass.
+//! password, which is verified with the stored forms. This takes as long as a bind, and [`crate::access`] states which
+//! requesters may do it. Superclasses count as values of objectClass.
 
 use std::borrow::Cow;
 
@@ -35,11 +35,12 @@ use crate::tree::{TreeState, damaged_row, node};
 pub enum CompareOutcome {
     /// The compare is decided.
     Done(Outcome),
-    /// The result is compareTrue if the asserted password verifies, otherwise compareFalse.
+    /// The verification decides the compare. If the asserted password verifies, the result is compareTrue, otherwise
+    /// compareFalse.
     Verify {
         /// Verification with the stored forms of the password.
         verification: Verification,
-        /// The account state, if a password policy governs the entry: the compare then counts as an attempt.
+        /// The account state, if a password policy governs the entry. The compare then counts as an attempt.
         account: Option<Box<Account>>,
     },
 }
@@ -119,7 +120,7 @@ fn try_compare(
     let description = described(&state.catalog.schema, request.description)?;
     let type_id = description.type_id;
     rights.check_compare(state, target, type_id)?;
-    // A rule covers a secret only if it names the secret.
+    // The rules cover a secret only if one of them names it. For other secrets, `check_compare` alone decides.
     let at = at.filter(|_| Shown::AsRulesSay.includes(&state.catalog.secrets, type_id));
     if let Some(at) = &at
         && at.extent(COMPARE, Some(type_id)) == RightExtent::Nothing
@@ -143,7 +144,7 @@ fn try_compare(
             Matcher::new(rights.shown()).truth(&present, state, &candidate)? == Truth::True
         }
     };
-    // A rule about single values cannot cover an attribute that names entries.
+    // A rule about single values cannot cover links, so such a rule allows no comparison with members.
     let described = match allowed {
         None => describing(state, rights, target, &description)?,
         Some(_) => None,
@@ -171,7 +172,8 @@ fn try_compare(
     Ok(CompareOutcome::Done(compare_result(truth == Truth::True)))
 }
 
-/// Returns the entry as a dynamic group, if the attribute contains its members and the requester may use its URLs.
+/// Returns the dynamic group `target` if the attribute contains the group's members and the requester may use at least
+/// one of the group's URLs.
 #[inline]
 fn describing<'s>(
     state: TreeState<'s>,
@@ -193,7 +195,7 @@ fn describing<'s>(
     Ok(None)
 }
 
-/// Returns true if a dynamic group describes the asserted entry.
+/// Returns true if the asserted value names an entry that the dynamic group describes.
 #[cold]
 fn is_described(
     state: TreeState<'_>,
@@ -367,8 +369,8 @@ mod tests {
 
     const BOB: &str = "cn=bob,dc=example,dc=com";
 
-    /// Returns the identity that a bind as this entry establishes. Ids in the sample are counted from the suffix entry,
-    /// which is 1.
+    /// Returns the identity that a bind as this entry establishes. The suffix entry of the sample has the id 1, and the
+    /// ids of further entries follow.
     fn user(id: u64, dn: &str) -> Requester {
         Requester::User { id: crate::model::rows::EntryId(id), dn: dn.to_owned() }
     }

@@ -91,12 +91,13 @@ pub struct SupportedControl {
     /// The operations that support the control.
     contexts: &'static [ControlContext],
     /// Whether the control applies only to entries of the tree. A search of other entries, such as the root DSE, is
-    /// refused if the control is critical; otherwise it ignores the control.
+    /// refused if the control is critical. Otherwise the search ignores the control.
     is_of_tree: bool,
     read: ReadControl,
 }
 
-/// Decodes a control into the controls of the request. Returns a description of the fault if its value is malformed.
+/// Decodes a control into the controls of the request. If the value of the control is malformed, returns a description
+/// of the fault.
 type ReadControl = fn(&mut RequestControls, &Control<'_>) -> Result<(), &'static str>;
 
 const fn control(
@@ -242,9 +243,9 @@ pub fn fits(oid: &str, context: ControlContext) -> bool {
     SUPPORTED_CONTROLS.iter().any(|known| known.oid == oid && known.contexts.contains(&context))
 }
 
-/// Returns the value of the "what failed" response control for a request that was refused because of critical controls:
-/// the OIDs of the controls that are unknown or that the operation does not support (draft-masarati-ldap-whatfailed
-/// section 2.3). Returns `None` if the client did not ask for it, or if there are no such controls.
+/// Returns the value of the "what failed" response control (draft-masarati-ldap-whatfailed section 2.3). It lists the
+/// OIDs of the critical controls because of which the request was refused. Returns `None` if the client did not request
+/// this control, or if no critical control caused a refusal.
 #[cold]
 pub fn failed_controls(controls: &Controls<'_>, context: ControlContext) -> Option<Vec<u8>> {
     controls.find(oids::WHAT_FAILED)?;
@@ -263,7 +264,7 @@ pub fn failed_controls(controls: &Controls<'_>, context: ControlContext) -> Opti
     (!failed.is_empty()).then_some(value)
 }
 
-/// Returns an upper bound, in octets, for the copies of the entry that a change requests with its controls (RFC 4527).
+/// Returns the maximum size, in octets, of the copies of the entry that a change requests with controls (RFC 4527).
 pub fn copies_bytes_max(controls: &Controls<'_>) -> usize {
     let count =
         [oids::PRE_READ, oids::POST_READ].into_iter().filter(|oid| controls.find(oid).is_some()).count();
@@ -279,7 +280,7 @@ pub struct SeldomControls {
     pub copy_before: Option<EntryCopyOptions>,
     /// The response contains a copy of the entry after the change (RFC 4527).
     pub copy_after: Option<EntryCopyOptions>,
-    /// The results include attributes of the entries that they name.
+    /// The search dereferences attributes: each result includes attributes of the entries that its values name.
     pub dereference: Option<DereferenceOptions>,
     /// A delete also removes all subordinates of the entry.
     pub tree_delete: bool,
@@ -289,7 +290,7 @@ pub struct SeldomControls {
     pub relaxes_rules: bool,
     /// The change repeats a change on the server from which this server copies. No client can request it.
     pub follows_source: bool,
-    /// The request belongs to a transaction, which its value names (RFC 5805).
+    /// The request belongs to a transaction (RFC 5805).
     pub in_transaction: bool,
     /// A search returns no referrals (Active Directory).
     pub domain_scope: bool,
@@ -299,11 +300,11 @@ pub struct SeldomControls {
     pub needs_original: bool,
     /// The search counts its results and returns none.
     pub count: Option<CountKind>,
-    /// The search returns only attributes of this origin: stored or computed.
+    /// The search returns only attributes of one origin: stored or computed.
     pub origin: Option<AttributeOrigin>,
-    /// The results include the effective rights of a requester.
+    /// The results include the effective rights of one requester.
     pub effective_rights: Option<EffectiveRightsOptions>,
-    /// Results contain only values that match one of these filters (RFC 3876).
+    /// Results contain only values that match one of these filters (RFC 3876). Empty to return all values.
     pub matched_values: Vec<FilterBuf>,
     /// The search returns one page of its results (RFC 2696).
     pub page: Option<PageRequest>,
@@ -319,13 +320,13 @@ pub struct SeldomControls {
     pub needs_tree: Option<&'static str>,
 }
 
-/// The controls of a request, as the client sent them. [`RequestContext`](crate::access::RequestContext) has what the
-/// server itself knows about the request.
+/// The controls of a request, as the client sent them. [`RequestContext`](crate::access::RequestContext) has the facts
+/// about the request that do not come from its controls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestControls {
     /// Referral entries are treated as ordinary entries (RFC 3296 section 3).
     pub manage_dsa_it: bool,
-    /// A modify may add values that exist and delete values that do not (Active Directory).
+    /// A modify may add values that already exist and delete values that do not exist (Active Directory).
     pub permissive_modify: bool,
     /// The subentries control (RFC 3672 section 3), for searches below the base. `Some(true)` makes only subentries
     /// visible; `Some(false)` and `None` make all entries except subentries visible.
@@ -434,7 +435,7 @@ impl RequestControls {
         self.seldom.as_ref().is_some_and(|seldom| seldom.needs_original)
     }
 
-    /// Returns the control that makes a search count its results; `None` without one.
+    /// Returns which control makes the search count its results; `None` if the search returns them.
     pub(crate) fn count(&self) -> Option<CountKind> {
         self.seldom.as_ref()?.count
     }
@@ -571,8 +572,8 @@ mod tests {
         assert_eq!(read(&[(oids::PAGED_RESULTS, true, Some(&page.encode()))], Search), Ok(paged));
     }
 
-    /// This match fails to compile when a control context is added. Then add it to the list as well, on which the test
-    /// for leaks of hidden entries depends.
+    /// The match below fails to compile when a variant is added to `ControlContext`. Add the new variant to the list
+    /// too: the test for leaks of hidden entries depends on that list.
     #[test]
     fn every_operation_is_in_the_list() {
         for (place, context) in ControlContext::ALL.into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Deleted entries that the directory keeps: their list, and their form in search results.
+//! Deleted entries that the directory keeps: a list of them, and the entries that searches return for them.
 
 mod entry;
 
@@ -15,11 +15,12 @@ use crate::model::tombstone::{KIND_ENTRY, Tombstone, TombstonePlace, uuid_prefix
 use crate::tree::{TreeState, damaged_row};
 pub(crate) use entry::{Deleted, Links};
 
-/// Returns a part of the list of deleted entries, the newest first. It examines a bounded number of tombstones. The
-/// caller must have checked that the requester may use the operation.
+/// Returns a part of the list of deleted entries, newest first. Examines at most `TOMBSTONES_LISTED_MAX` tombstones.
+/// The caller must have checked that the requester may use the operation.
 ///
 /// # Errors
-/// protocolError if the list is to continue at a place that no answer has given; invalidDNSyntax; the store failed.
+/// protocolError if the place at which to continue is not one that an earlier answer returned; invalidDNSyntax; the
+/// store failed.
 pub fn list(state: TreeState<'_>, request: &DeletedRequest<'_>) -> Result<DeletedAnswer, OperationError> {
     let schema = &state.catalog.schema;
     let wanted = match request.name {

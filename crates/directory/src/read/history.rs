@@ -20,9 +20,9 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Attributes that the server sets with every change. Histories omit them.
 const STAMPS: [&str; 3] = ["modifyTimestamp", "modifiersName", "entryCSN"];
 
-/// Returns changes of an entry. It examines a bounded number of records, and the answer has a bounded size. It contains
-/// only values of attributes that the requester may read at present. The caller must have checked that the requester
-/// may use the operation.
+/// Returns changes of an entry. The number of records examined and the size of the answer are bounded. The answer
+/// contains only values of attributes that the requester may read at present. The caller must have checked that the
+/// requester may use the operation.
 ///
 /// # Errors
 /// noSuchObject for an entry that the requester may not see; invalidDNSyntax; the store failed.
@@ -181,8 +181,8 @@ impl<'s> Reading<'s> {
         Ok(all)
     }
 
-    /// Returns a value as octets. A link is returned as the present DN of its entry, or as `None` if the entry does not
-    /// exist or the requester may not see it.
+    /// Returns a value as octets. For a link, returns the present DN of the entry that it names, or `None` if that
+    /// entry does not exist or the requester may not see it.
     fn value(&self, value: &Value) -> Result<Option<Vec<u8>>> {
         match value {
             Value::Bytes(octets) => Ok(Some(octets.clone())),

@@ -2,8 +2,8 @@
 //! authorization (RFC 4370).
 //!
 //! `dn:` and a DN denote that entry. `u:` and a name, or a name alone, denote the only entry that has the name as a
-//! value of one of the attributes in the setting `identity_attributes`. If two entries have it, the name denotes none.
-//! Only indexes are searched, so the cost of a name is a few rows.
+//! value of one of the attributes in the setting `identity_attributes`. If several entries have that value, the name
+//! denotes none. Only indexes are searched, so the cost of a name is a few rows.
 
 use ber::{Reader, Tag};
 use ldap::oids::{PROXIED_AUTHORIZATION, PROXIED_AUTHORIZATION_V1};
@@ -25,7 +25,7 @@ use crate::tree::{Found, TreeState, damaged_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// A requester that an identity denotes, with what its authentication needs.
+/// The requester that an identity denotes, with the data that authentication of that requester needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identified {
     /// The requester after successful authentication.
@@ -62,8 +62,8 @@ pub fn identify_by(
     found().map_err(Outcome::from)
 }
 
-/// Returns a key that all spellings of a name share, whether the name denotes an entry or not: `u:Anna` and ` anna`
-/// have one key if user names are compared without regard to case and spaces.
+/// Returns a key that is equal for all spellings of a name. For example, `u:Anna` and ` anna` have the same key if user
+/// names are compared without regard to case and spaces. The name need not denote an entry.
 pub fn name_key(snapshot: &Snapshot, identity: &str) -> Vec<u8> {
     let state = snapshot.state();
     let schema = &*state.catalog.schema;
@@ -107,8 +107,8 @@ fn identified(state: TreeState<'_>, id: EntryId) -> Result<Identified> {
     Ok(Identified { requester, sasl_keys: accounts::sasl_keys(state, id)?, account })
 }
 
-/// Returns true if the requester is the entry with this DN or, if `as_group`, a member of the group with this DN in the
-/// sense of access rules. Returns false if this cannot be determined.
+/// Returns true if the requester is the entry with this DN. If `as_group`, returns true if the requester is a member of
+/// the group with this DN, in the sense of access rules. Returns false if this cannot be determined.
 pub fn is_named(snapshot: &Snapshot, requester: &Requester, dn: &str, as_group: bool) -> bool {
     let (state, Requester::User { id, .. }) = (snapshot.state(), requester) else { return false };
     let Ok(dn) = parse_dn(dn) else { return false };
@@ -119,7 +119,7 @@ pub fn is_named(snapshot: &Snapshot, requester: &Requester, dn: &str, as_group: 
     }
 }
 
-/// Returns true if one of these patterns from a setting describes the client of a request.
+/// Returns true if the client of a request matches one of `patterns`, which come from a setting.
 pub(crate) fn is_client_of(snapshot: &Snapshot, context: &RequestContext<'_>, patterns: &[String]) -> bool {
     let is_anonymous = matches!(context.requester, Requester::Anonymous);
     patterns.iter().filter_map(|text| ClientPattern::parse(text).ok()).any(|pattern| match pattern {
@@ -157,11 +157,11 @@ pub fn authorized(
     })
 }
 
-/// Returns the identity in the proxied authorization control, which need not exist; `None` without the control.
+/// Returns the identity in the proxied authorization control; `None` without the control. The identity need not exist.
 ///
 /// # Errors
-/// protocolError for a malformed value, and for a control that is not critical, because a server that does not support
-/// it would then run the request with the client's own identity.
+/// protocolError for a malformed value or a control that is not critical. RFC 4370 requires criticality, because a
+/// server that ignored the control would run the request with the client's own identity.
 pub fn proxied_identity(controls: &Controls<'_>) -> std::result::Result<Option<String>, Outcome> {
     let is_proxied =
         |control: &Control<'_>| [PROXIED_AUTHORIZATION, PROXIED_AUTHORIZATION_V1].contains(&control.oid);
@@ -192,7 +192,7 @@ pub fn proxied_requester(
     let Some(identity) = proxied_identity(controls)? else { return Ok(None) };
     let found = match identity.as_str() {
         "" | "dn:" => Some(Requester::Anonymous),
-        // RFC 4513 section 5.2.1.8 defines only these forms.
+        // RFC 4513 section 5.2.1.8 defines no other forms.
         known if known.starts_with("dn:") || known.starts_with("u:") => {
             identify(snapshot, known)?.map(|identified| identified.requester)
         }
@@ -235,8 +235,8 @@ fn proxy_dn(value: &[u8]) -> Option<&[u8]> {
     (sequence.is_empty() && reader.is_empty()).then_some(dn)
 }
 
-/// Returns the SCRAM iteration count of the default policy. Unknown names receive it too, so that they look like
-/// existing ones.
+/// Returns the SCRAM iteration count of the default policy. Unknown names receive the same count, so that it does not
+/// reveal which names exist.
 pub fn usual_scram_iterations(snapshot: &Snapshot) -> u32 {
     let policies = &snapshot.state().catalog.policies;
     let usual = policies.default.and_then(|id| policies.of(id));

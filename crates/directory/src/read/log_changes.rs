@@ -1,4 +1,4 @@
-//! The log for external readers: records in order, and the meaning of the attribute numbers in them.
+//! The log for external readers: its records in order, and descriptions of the attributes that records name by number.
 
 use crate::catalog::Secrecy;
 use crate::model::entry::EntryRow;
@@ -43,8 +43,8 @@ pub struct LoggedAttribute<'a> {
 }
 
 impl Snapshot {
-    /// Returns the records from the position `from` on, up to a total of `bytes_max` octets, but at least one if there
-    /// is one.
+    /// Returns the records from the position `from` on, with a total size of up to `bytes_max` octets. The first record
+    /// is returned even if it is larger.
     ///
     /// # Errors
     /// The store failed, or a record is damaged or of a later version.
@@ -78,8 +78,8 @@ impl Snapshot {
         catalog.schema.attribute_type(name_or_oid).map(|known| catalog.secrets.has(known.id))
     }
 
-    /// Returns a value of a record as text or octets. A link is returned as the present DN of its entry, or as the
-    /// entry's number if the entry does not exist.
+    /// Returns a value of a record as text or octets. For a link, returns the present DN of the entry that it names, or
+    /// the entry id if that entry does not exist.
     pub fn logged_value(&self, value: &Value) -> Vec<u8> {
         match value {
             Value::Bytes(bytes) => bytes.clone(),
@@ -91,7 +91,7 @@ impl Snapshot {
     }
 }
 
-/// Returns the values that a change replaces or removes without naming them, except secret values.
+/// Returns the old values that a change replaces or removes but does not contain itself. Secret values are omitted.
 pub(crate) fn old_values(
     state: TreeState<'_>,
     change: &Change,

@@ -1,5 +1,5 @@
-//! The extended operation on the requester's own credentials, if it changes nothing: it reports the credentials and the
-//! rules of the password policy. [`write::own_credentials`](crate::write::own_credentials) handles changes.
+//! The read form of the extended operation on the requester's own credentials: it reports the credentials and the rules
+//! of the password policy. [`write::own_credentials`](crate::write::own_credentials) handles changes.
 
 use ldap::ResultCode;
 
@@ -13,8 +13,9 @@ use crate::model::virtual_entries::READ_AUDIT;
 use crate::password::policy::Account;
 use crate::snapshot::Snapshot;
 
-/// Returns the value of the response. Each line is a key and its values, separated by tabs. Without a password policy
-/// for the requester, the lines report only what the requester may use. `now` is in microseconds since 1970.
+/// Returns the value of the response. Each line is a key and its values, separated by tabs. If no password policy
+/// applies to the requester, the lines report only the credentials that the requester may use. `now` is in microseconds
+/// since 1970.
 ///
 /// # Errors
 /// The requester has no entry and is not the administrator; the store failed.

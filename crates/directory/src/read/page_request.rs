@@ -7,7 +7,7 @@ use crate::model::limits::SORT_KEY_MAX;
 /// Size of a cookie without its seal, in octets.
 pub(super) const POSITION_SIZE: usize = 17;
 
-/// Size of the seal, in octets.
+/// Size of the seal of a cookie, in octets.
 pub(super) const SEAL_SIZE: usize = 16;
 
 /// A cookie for results that are not sorted.
@@ -20,7 +20,7 @@ const COOKIE_SIZE_MAX: usize = 1 << 10;
 
 const _: () = assert!(SORT_KEY_MAX + 64 < COOKIE_SIZE_MAX);
 
-/// The page that a request names: its size, and a cookie.
+/// The page that a search request names: its size, and the cookie that gives its start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageRequest {
     pub(super) size: u32,

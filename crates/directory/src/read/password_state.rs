@@ -1,4 +1,4 @@
-//! The Password Policy State extended operation, if it changes nothing: it reports the account state to administrators.
+//! The read form of the Password Policy State extended operation: it reports the account state to administrators.
 //! [`write::password_state`](crate::write::password_state) handles changes.
 
 use ldap::StateRequest;

@@ -5,8 +5,8 @@
 //! carries out every request itself. A refusal or a store failure during prefetch occurs again in the session, which
 //! reports it.
 //!
-//! Most requests need no other thread: the event loop itself makes a [dry run](look_ahead) over the pages that are in
-//! memory, which shows which page is missing first.
+//! Most requests need no other thread. The event loop itself makes a [dry run](look_ahead) over the pages that are in
+//! memory and finds out whether a page is missing.
 
 use std::hint::black_box;
 
@@ -25,9 +25,9 @@ use crate::tree::Found;
 /// Minimum size of a page of memory, in octets.
 const PAGE_SIZE: usize = 4 << 10;
 
-/// Reads the pages that a request needs. For a search it reads as much as the budget allows, for other requests the
-/// entry that they name. Returns the total size, in octets, of the results or rows that it read. Clears and overwrites
-/// `scratch`.
+/// Reads the pages that a request needs. For a search it reads as much as the budget allows. For any other request it
+/// reads the entry that the request names. Returns the total size of the results or rows that were read, in octets.
+/// Clears and overwrites `scratch`.
 pub fn read_ahead(
     snapshot: &Snapshot,
     requester: &Requester,
@@ -38,8 +38,8 @@ pub fn read_ahead(
     traverse(snapshot, requester, message, budget, scratch).octets
 }
 
-/// Does the same as [`read_ahead`] without waiting for the disk, and returns the pages that were not in memory. If none
-/// was absent, the request hardly waits. A request that exceeds the budget is reported as a traversal (`is_walk`).
+/// Does the same as [`read_ahead`] without waiting for the disk, and returns the pages that were not in memory. If it
+/// returns none, the request is unlikely to wait for the disk. If the budget ended the dry run, `is_walk` is set.
 pub fn look_ahead(
     snapshot: &Snapshot,
     requester: &Requester,
@@ -53,7 +53,7 @@ pub fn look_ahead(
     absent
 }
 
-/// Reads absent pages into memory and returns when they are there. The snapshot may be parked.
+/// Reads absent pages into memory and returns when all are in memory. The snapshot may be parked.
 ///
 /// # Errors
 /// The store failed.
@@ -61,7 +61,8 @@ pub fn bring_in(snapshot: &Snapshot, pages: &[PageNumber]) -> Result<(), StoreEr
     snapshot.state().read.bring_in(pages)
 }
 
-/// Records that pages were just read into memory for `snapshot`: [`look_ahead`] then assumes that they are there.
+/// Records that pages were just read into memory for `snapshot`, so that [`look_ahead`] assumes that they are in
+/// memory.
 pub fn has_brought_in(snapshot: &Snapshot, pages: &[PageNumber]) {
     snapshot.state().read.has_brought_in(pages);
 }
@@ -92,7 +93,8 @@ fn traverse(
         Request::Search(request) => {
             scratch.clear();
             let controls = RequestControls::read(&message.controls, ControlContext::Search);
-            // Another identity, or rules about the connection, may make a search read other pages.
+            // The dry run knows neither the proxied identity nor the connection. Both may change which pages the search
+            // reads.
             let controls = controls.ok().filter(|controls| !controls.proxied && !controls.listens());
             let Some(controls) = controls.filter(|_| !snapshot.asks_link()) else {
                 return Traversal::complete(0);
@@ -118,7 +120,7 @@ fn traverse(
     Traversal::complete(read_entry(snapshot, dn).unwrap_or(0))
 }
 
-/// Finds an entry and reads its row. If the entry does not exist, the rows next to its name are read.
+/// Finds an entry and reads its row. If no entry has that name, reads the rows next to it.
 fn read_entry(snapshot: &Snapshot, dn: &str) -> Result<usize, OperationError> {
     let state = snapshot.state();
     let name = NormalName::of(&parse_dn(dn)?, &state.catalog.schema);

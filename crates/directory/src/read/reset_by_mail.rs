@@ -2,8 +2,8 @@
 //!
 //! The password policy of the account must permit it (`pandoPwdResetByMail`). The administrator's entry and accounts
 //! that may read `cn=monitor` or the audit trail are excluded, because access to a mailbox is too weak a proof for
-//! them. Accounts without a password in this directory are excluded too: their password is elsewhere, or they sign in
-//! by other means.
+//! them. Accounts without a password in this directory are excluded too: another system stores their password, or they
+//! authenticate by other means.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -32,14 +32,15 @@ pub struct Recipient {
     pub dn: String,
     /// Mail address as stored in the entry.
     pub mail: String,
-    /// Fingerprint of the passwords and mail addresses, valid only in this process. When one of them changes, the link
-    /// becomes void.
+    /// Fingerprint of the account's passwords and mail addresses, valid only in this process. When a password or an
+    /// address changes, the fingerprint no longer matches and the link becomes void.
     pub fingerprint: u64,
 }
 
 /// Returns the account with this user name or mail address, if its password may be reset by mail at `now`, in
-/// microseconds since 1970. A user name is a value of an attribute in the setting `identity_attributes`. If the account
-/// has several addresses, the link is sent to the given address, or to the first one if a user name was given.
+/// microseconds since 1970. A user name is a value of an attribute in the setting `identity_attributes`. If `name` is
+/// one of several addresses of the account, the recipient is that address. If `name` is a user name, the recipient is
+/// the account's first address.
 ///
 /// # Errors
 /// The store failed.

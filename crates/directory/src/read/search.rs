@@ -1,8 +1,8 @@
 //! Search (RFC 4511 section 4.5): a state machine that owns its request and no snapshot.
 //!
-//! [`Search::start`] finds the base, prepares the filter and chooses a plan. [`Search::run`] runs one slice, as long as
-//! its budget lasts, on the current snapshot of the calling thread. So a long search never blocks a thread or pins a
-//! position of the store, and any thread may run its next slice.
+//! [`Search::start`] finds the base, prepares the filter and chooses a plan. [`Search::run`] runs one slice on the
+//! current snapshot of the calling thread, until the budget is used up. Thus a long search never blocks a thread or
+//! pins a position of the store, and any thread may run its next slice.
 //!
 //! Results come in ascending entry id unless the client requests another order. An entry that matches throughout is
 //! returned exactly once, an entry that changes during the search at most once, and each result is consistent in
@@ -10,7 +10,7 @@
 //! search resolves the names in the filter again and verifies the candidates found before. [`Search::split`] lets
 //! several threads scan the rest of a long search in parts, with the same guarantees.
 //!
-//! Each step is a separate type and does not refer back to earlier steps:
+//! Each step is a separate type that does not refer to earlier steps:
 //!
 //! 1. [`Search`] checks the request and lets `base` find the base entry
 //! 2. `outside` answers at once if the base is not in the tree: the root DSE, the schema, the monitor, the settings
@@ -135,7 +135,8 @@ pub struct Search {
 struct RequestedLimits {
     size: u32,
     time_seconds: u32,
-    /// Whether the node file sets a limit for this requester that replaces the directory's.
+    /// Whether the node file sets a size limit for this requester, which replaces the limit in the settings of the
+    /// directory.
     has_own_size: bool,
     has_own_time: bool,
 }
@@ -159,8 +160,8 @@ impl Search {
     /// Prepares a search.
     ///
     /// # Errors
-    /// The outcome to send, such as for a base that does not exist, that the requester may not read, or that is on
-    /// another server.
+    /// The outcome to send, for example if the base does not exist, is hidden from the requester, or is on another
+    /// server.
     pub fn start(
         snapshot: &Snapshot,
         context: &RequestContext<'_>,
@@ -170,11 +171,11 @@ impl Search {
     ) -> Result<Search, Outcome> {
         let rights = &snapshot.rights(context)?;
         if controls.explain && !rights.is_administrator() {
-            // The estimates in an explanation count all entries, even those that the requester may not read.
+            // The estimates in an explanation count all entries, including those that the requester may not read.
             return Err(denied("only the administrator may ask how a search is carried out").into());
         }
         let inputs = SearchInputs { snapshot, context, rights, id, request, controls };
-        // This refusal comes before the base is looked up, so that it reveals nothing.
+        // This comes before the lookup of the base, so that a refusal reveals nothing about the base.
         let count = Count::of(controls)?;
         let shows_deleted = inputs.shows_deleted()?;
         let paging = match controls.page() {
@@ -268,7 +269,7 @@ impl Search {
 
     /// Prepares to share the remaining candidates with other threads. Returns their scanner and the first id to
     /// examine. From then on, [`take`](Search::take) continues the search, not [`run`](Search::run). Returns `None` if
-    /// there is nothing to share, or not yet: then try again after another slice.
+    /// there is nothing to share at present: try again after the next slice.
     pub fn split(&mut self) -> Option<(PartScanner, u64)> {
         match &mut self.work {
             Work::Made(_) => None,
@@ -277,8 +278,8 @@ impl Search {
         }
     }
 
-    /// Returns the estimated number of candidates left to examine until the candidates or the size limit are exhausted;
-    /// `None` while it is unknown.
+    /// Returns the estimated number of candidates still to be examined, up to the last one or to the size limit.
+    /// Returns `None` while the number is unknown.
     pub fn candidates_left(&self) -> Option<u64> {
         match &self.work {
             Work::Made(_) => None,
@@ -287,8 +288,8 @@ impl Search {
         }
     }
 
-    /// Returns the number of candidates of a costly search: one that may examine many of them for few results, because
-    /// an index is missing or because it sorts. Returns `None` for other searches.
+    /// Returns the number of candidates of a costly search; `None` for other searches. A costly search may examine many
+    /// candidates for few results, because an index is missing or because the search sorts.
     pub fn costly_candidates(&self) -> Option<u64> {
         match &self.work {
             Work::Made(_) => None,
@@ -315,8 +316,8 @@ impl Search {
         }
     }
 
-    /// Calls `each` with the name of each attribute whose index supplies candidates; never if the schema has changed
-    /// since the start.
+    /// Calls `each` with the name of each attribute whose index supplies candidates. Does nothing if the schema has
+    /// changed since the start.
     pub fn each_index(&self, snapshot: &Snapshot, each: &mut dyn FnMut(&str)) {
         if let Work::Tree(search) = &self.work
             && search.scanner.knows_schema(snapshot)
@@ -326,9 +327,9 @@ impl Search {
         }
     }
 
-    /// Accepts the next piece of a search that was [`split`](Search::split), in ascending id, and appends its results
-    /// to `out`, within the limits. [`Step::Done`] means that the searchResDone is written as well, so that later
-    /// pieces are not needed.
+    /// Accepts the next piece of a search that was [`split`](Search::split), and appends the piece's results to `out`,
+    /// within the limits. The caller must pass pieces in ascending id. [`Step::Done`] means that the searchResDone is
+    /// written, so that later pieces are not needed.
     pub fn take(&mut self, snapshot: &Snapshot, piece: Piece, out: &mut Vec<u8>) -> Step {
         let Work::Tree(search) = &mut self.work else { return Step::Done };
         let start = out.len();
@@ -339,14 +340,14 @@ impl Search {
         self.end_slice(snapshot, outcome, out)
     }
 
-    /// Returns true while a large result is streamed. Then [`run`](Search::run) continues it, and pieces have to wait,
-    /// even if the search was split.
+    /// Returns true while a large result is streamed. Then [`run`](Search::run) continues the search even if it was
+    /// split, and pieces have to wait.
     pub fn is_streaming(&self) -> bool {
         matches!(&self.work, Work::Tree(search) if search.is_streaming())
     }
 
-    /// Returns true if the search has sent its first results and now sends changes until the client or the server ends
-    /// it.
+    /// Returns true if the search has sent its initial results and now sends changes until the client or the server
+    /// ends the search.
     pub fn is_listening(&self) -> bool {
         matches!(&self.work, Work::Tree(search) if search.is_listening())
     }
@@ -363,7 +364,7 @@ impl Search {
         }
     }
 
-    /// Accepts changes from the feed, which the search sends next.
+    /// Accepts changes from the feed. The next call of [`run`](Search::run) sends them.
     pub fn take_changes(&mut self, set: Arc<ChangeSet>) {
         if let Work::Tree(search) = &mut self.work {
             search.take_changes(set);
@@ -385,7 +386,7 @@ impl Search {
     }
 
     /// Returns the plan of the search and its counts so far. Returns `None` for a search outside the tree, such as of
-    /// the root DSE, which has no plan.
+    /// the root DSE, because it has no plan.
     ///
     /// # Errors
     /// The store failed.
@@ -499,8 +500,8 @@ impl SearchInputs<'_> {
         check_assertion(state, self.rights, self.controls, base)
     }
 
-    /// Returns the error for a refused search. If the requester may not see the base, it is the error for a missing
-    /// base, because any other would reveal that the base exists.
+    /// Returns the error for a refused search. If the requester may not see the base, returns the error for a missing
+    /// base, because any other error would reveal that the base exists.
     #[cold]
     #[inline(never)]
     fn refusal_at(&self, base: EntryId, error: OperationError) -> Result<OperationError, OperationError> {
@@ -525,8 +526,8 @@ impl Order {
 }
 
 impl Work {
-    /// Sorts the results and limits them to a part of the list. If that is impossible and the client requires it, the
-    /// search returns nothing.
+    /// Sorts the results, and limits them to the requested part of the list. If that is impossible and the control is
+    /// critical, the search returns nothing.
     fn arrange(&mut self, inputs: &SearchInputs<'_>, page: Option<&Paging>) -> Order {
         let (sort, window) = (inputs.controls.sort(), inputs.controls.window());
         let outcome = sort.map(|asked| match self {
@@ -566,7 +567,7 @@ impl Work {
         }
         match self {
             Work::Tree(search) if search.is_sorted() => search.turn_to_sorted(page.after.clone(), room),
-            // The results of the previous page were sorted, and those of this one cannot be.
+            // The previous page was sorted, but this one cannot be sorted, so the cookie is invalid.
             _ if page.after.is_some() && !page.is_abandoned() => return Err(paging::foreign()),
             Work::Made(results) => results.turn_to(page.from, room),
             Work::Tree(search) => search.turn_to(page.from, room, snapshot.state())?,

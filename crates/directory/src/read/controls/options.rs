@@ -20,12 +20,12 @@ pub struct EntryCopyOptions {
     pub selection: SelectionBuf,
 }
 
-/// Dereference request: attributes of the entries that results name (draft-masarati-ldap-deref).
+/// Dereference request: asks for attributes of the entries that values of results name (draft-masarati-ldap-deref).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DereferenceOptions {
     /// Whether the search must fail if the control cannot be honored.
     pub is_critical: bool,
-    /// Attributes that contain DNs, each with the attributes to return of the entries with these DNs.
+    /// Pairs of an attribute that contains DNs and the attributes to return from the entries with these DNs.
     pub specs: Vec<(String, Vec<String>)>,
 }
 
@@ -65,7 +65,7 @@ pub struct ListViewOptions {
 /// Target entry of a list view request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WindowTarget {
-    /// Offset of the entry in the list, and length of the list, as the client assumes them.
+    /// Offset of the target in the list, and the length of the list that the client assumes.
     Offset(u32, u32),
     /// The first entry whose sort key is this value or greater.
     Value(Vec<u8>),

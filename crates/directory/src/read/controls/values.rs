@@ -22,8 +22,8 @@ pub(super) fn read_account_usability(
     no_value(control)
 }
 
-/// Ignores the value, which only the audit trail records. It affects nothing else, and intermediaries may have appended
-/// to it, so a malformed value is no reason to refuse the request (draft-wahl-ldap-session sections 2.2 and 2.3).
+/// Ignores the value, which only the audit trail records. A malformed value is no reason to refuse the request, because
+/// intermediaries may have appended to it (draft-wahl-ldap-session sections 2.2 and 2.3).
 pub(super) fn read_session_tracking(_: &mut RequestControls, _: &Control<'_>) -> Result<(), &'static str> {
     Ok(())
 }
@@ -39,8 +39,7 @@ pub(super) fn read_proxied(
     if control.value.is_some() { Ok(()) } else { Err("takes an identity as its value") }
 }
 
-/// Checks only that the value is present and well-formed: the server has waited for the position before it decodes the
-/// controls.
+/// Checks only that the value is present and well-formed. The server has already waited for the position in it.
 pub(super) fn read_at_least(_: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
     match AtLeast::decode(control.value.unwrap_or_default()) {
         Some(_) => Ok(()),
@@ -111,8 +110,8 @@ pub(super) fn read_count(controls: &mut RequestControls, kind: CountKind) -> Res
     }
 }
 
-/// Reads the options of a search. A search from above the naming contexts always includes them, so the option for that
-/// has no effect.
+/// Reads the options of a search. The option to include all naming contexts below the base has no effect, because
+/// searches always include them.
 pub(super) fn read_search_options(
     controls: &mut RequestControls,
     control: &Control<'_>,
@@ -233,8 +232,8 @@ pub(super) fn read_flag(flag: &mut bool, control: &Control<'_>) -> Result<(), &'
     no_value(control)
 }
 
-/// Checks that the value is absent (as in RFC 3296 section 3 and RFC 3829 section 3). Some clients send an empty value
-/// instead.
+/// Checks that the value is absent (as in RFC 3296 section 3 and RFC 3829 section 3). An empty value is accepted,
+/// because some clients send one.
 pub(super) fn no_value(control: &Control<'_>) -> Result<(), &'static str> {
     if control.value.is_some_and(|value| !value.is_empty()) { Err("takes no value") } else { Ok(()) }
 }

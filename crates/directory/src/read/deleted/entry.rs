@@ -15,12 +15,12 @@ use crate::tree::{TreeState, damaged_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Values of a link attribute to resolve to names.
+/// Selects the values of a link attribute that are resolved to DNs.
 #[derive(Clone, Copy)]
 pub(crate) enum Links<'t> {
     None,
     All,
-    /// Values that may be one of these names.
+    /// Only values that may be equal to one of these DNs.
     Named(&'t [&'t Target]),
 }
 
@@ -28,8 +28,8 @@ pub(crate) enum Links<'t> {
 pub(crate) struct Deleted<'s> {
     /// Tombstone without the values.
     pub(crate) head: Tombstone,
-    /// DN of the entry. If the whole entry is shown and its superior exists, it is below the present DN of the
-    /// superior.
+    /// DN of the entry. If the whole entry is shown and its superior exists, this DN is below the superior's present
+    /// DN.
     pub(crate) former_dn: String,
     place: TombstonePlace,
     row: &'s [u8],
@@ -37,8 +37,8 @@ pub(crate) struct Deleted<'s> {
 }
 
 impl<'s> Deleted<'s> {
-    /// Reads a tombstone. Unless `is_whole`, the entry has no values and the DN that is stored, as in the list of
-    /// deleted entries.
+    /// Reads a tombstone. Unless `is_whole`, the entry has no values, and its DN is the one stored in the tombstone, as
+    /// in the list of deleted entries.
     pub(crate) fn of(
         state: TreeState<'s>,
         (place, row): (TombstonePlace, &'s [u8]),
@@ -58,8 +58,8 @@ impl<'s> Deleted<'s> {
         if self.is_whole { self.row.len().min(TOMBSTONE_RESULT_MAX) } else { self.former_dn.len() }
     }
 
-    /// Returns the entry for results. If its row has more than [`TOMBSTONE_RESULT_MAX`] octets, it has no values.
-    /// `wanted` selects values of link attributes, because each costs a lookup.
+    /// Returns the entry for results. If its row has more than [`TOMBSTONE_RESULT_MAX`] octets, the returned entry has
+    /// no values. `wanted` selects values of link attributes, because each of these values costs a lookup.
     pub(crate) fn entry<'t>(
         &self,
         state: TreeState<'_>,
@@ -95,8 +95,8 @@ impl<'s> Deleted<'s> {
                     }
                     Value::Link(target) => match links {
                         Links::Named(names) if names.iter().all(|name| name.entry != Some(*target)) => {
-                            // The value names none of these entries, so only the former name of a deleted entry can be
-                            // equal.
+                            // The value names none of the entries in the filter. Only the former DN of a deleted entry
+                            // can still be equal.
                             if others_are_deleted {
                                 texts.extend(self.deleted_target(state, *target)?);
                             }
@@ -110,8 +110,8 @@ impl<'s> Deleted<'s> {
         Ok(entry.with_operational())
     }
 
-    /// Returns the DN of an entry that a value names: its present DN, or the DN that it had when the same request
-    /// deleted it. Returns `None` if the entry was deleted otherwise.
+    /// Returns the present DN of the entry `id`, which a value names. If the request that deleted this entry also
+    /// deleted `id`, returns the DN that `id` had then. Otherwise returns `None`.
     fn target(&self, state: TreeState<'_>, id: EntryId) -> Result<Option<Vec<u8>>> {
         match state.dn(id)? {
             Some(dn) => Ok(Some(dn.into_bytes())),
@@ -119,7 +119,7 @@ impl<'s> Deleted<'s> {
         }
     }
 
-    /// Returns the DN that an entry had when the request that deleted this entry also deleted it.
+    /// Returns the DN that the entry `id` had when the request that deleted this entry deleted `id` too.
     fn deleted_target(&self, state: TreeState<'_>, id: EntryId) -> Result<Option<Vec<u8>>> {
         let place = TombstonePlace { position: self.place.position, id };
         let Some(row) = state.read.get(DELETED, &place.key())? else { return Ok(None) };
@@ -127,7 +127,7 @@ impl<'s> Deleted<'s> {
         Ok(Some(head.dn.into_bytes()))
     }
 
-    /// Returns true if the request that deleted this entry also deleted others that are kept.
+    /// Returns true if the request that deleted this entry also deleted other entries whose tombstones are kept.
     fn is_of_tree(&self, state: TreeState<'_>) -> Result<bool> {
         let prefix = delete_prefix(self.place.position);
         let mut rows = state.read.scan_below(DELETED, &prefix).take(2);

@@ -1,5 +1,5 @@
-//! Repeats an earlier search on the present entries, to compare the entries and values that it returns to a requester
-//! under two sets of access rules. Rehearsals use it; it sends nothing.
+//! Repeats an earlier search on the present entries for a rehearsal. It compares the entries and values that a
+//! requester would receive under two sets of access rules, and sends nothing.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ pub(crate) enum Shift {
     /// Values of this type are returned under only one set.
     Read(TypeId),
     /// The group is a value of memberOf under only one set, because of the right to this attribute of the group. The
-    /// difference is in the filter or in the returned attributes.
+    /// difference affects the filter if `in_filter`, otherwise the returned attributes.
     Group { group: EntryId, member: AttrId, in_filter: bool },
 }
 
@@ -131,9 +131,9 @@ impl SearchAgain {
         })
     }
 
-    /// Calls `each` with the entries that match the filter and are visible to the requester, the rights at each, and
-    /// the types that the search uses. Returns false if the limits ended the search before all candidates were
-    /// examined.
+    /// Calls `each` with every entry that matches the filter and is visible to the requester, with the requester's
+    /// rights at the entry and the types that the search uses. Returns false if the limits ended the search before all
+    /// candidates were examined.
     ///
     /// # Errors
     /// The store failed.
@@ -233,7 +233,7 @@ fn compare_at<'s>(
     for row in candidate.entry(state)?.attributes() {
         let type_id = state.catalog.attribute(row.id).description.type_id;
         let differs = old.extent(READ, Some(type_id)) != new.extent(READ, Some(type_id));
-        // The entry may have several attributes of the type, with different options.
+        // The entry may have several attributes of one type, with different options. The type is reported once.
         if differs && !told.contains(&type_id) && selection.decide(state.catalog, row.id) {
             told.push(type_id);
             each(Shift::Read(type_id))?;
@@ -253,8 +253,9 @@ fn compare_at<'s>(
     Ok(())
 }
 
-/// Compares the visibility of the links that lead onward from an entry and, if nested ones count, from the entries to
-/// which they lead. A difference at any of them may explain a different result of the filter.
+/// Calls `each` for each group that links from an entry lead to, if the requester may see the membership under only one
+/// set of rules. If `is_nested`, follows links from these groups too. A difference may explain a different result of
+/// the filter.
 fn compare_links(
     state: TreeState<'_>,
     (id, hops): (EntryId, &Hops),

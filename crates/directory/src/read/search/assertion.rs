@@ -1,6 +1,7 @@
 //! The assertion control (RFC 4528): a request is carried out only if a filter matches its entry. The filter is
-//! evaluated as part of the operation: for a change, by the writer on the state on which it decides; for a search or
-//! compare, on its snapshot. Items that the requester may not search are Undefined.
+//! evaluated as part of the operation. For a change, the writer evaluates it on the state on which it decides the
+//! change; for a search or compare, the snapshot of that operation is used. Items that the requester may not search are
+//! Undefined.
 
 use ldap::ResultCode;
 
@@ -49,8 +50,8 @@ fn check_of_entry(
     if truth == Truth::True { Ok(()) } else { Err(failed()) }
 }
 
-/// Refuses a request whose assertion does not match an entry outside the tree: an entry to be added, or a virtual
-/// entry.
+/// Refuses a request whose assertion does not match an entry that is not in the tree: an entry to be added, or a
+/// virtual entry.
 ///
 /// # Errors
 /// assertionFailed.
@@ -66,7 +67,7 @@ pub(crate) fn check_assertion_in_memory(
     if truth == Truth::True { Ok(()) } else { Err(failed()) }
 }
 
-/// Refuses a request with an assertion, because it has no entry.
+/// Refuses a request that has an assertion but no entry that could match it.
 ///
 /// # Errors
 /// assertionFailed.

@@ -1,6 +1,6 @@
 //! The attributes of one entry, encoded slice by slice in two passes: the first measures, the second writes.
 //!
-//! Both passes use one snapshot and the same rights, so that the sizes match the bytes.
+//! Both passes use the same snapshot and the same rights, so that the measured sizes match the written bytes.
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(super) struct AttributeStream {
     stored: Vec<StreamedAttribute>,
     /// The virtual attributes to send, as names and encoded values.
     made: Vec<(String, Vec<u8>)>,
-    /// Rights to single values, if the requester may read only some values of an attribute.
+    /// Rights to single values; set if the requester may read only some values of an attribute.
     view: Option<Arc<ByValue>>,
     types_only: bool,
     /// Index of the present attribute.
@@ -131,8 +131,8 @@ impl AttributeStream {
         Ok(AttributeStream { id: candidate.id, stored, made, view, types_only, at, walk, writes })
     }
 
-    /// Returns the memory that the stream uses, without itself, in bytes. It holds only the values of virtual
-    /// attributes; other values go directly from the store to the output.
+    /// Returns the memory that the stream uses, without itself, in bytes. Only the values of virtual attributes are in
+    /// memory; other values go directly from the store to the output.
     pub(super) fn heap_bytes(&self) -> usize {
         let made: usize = self.made.iter().map(|(name, values)| name.capacity() + values.capacity()).sum();
         let items = self.stored.iter().filter_map(|attribute| attribute.items.as_ref());
@@ -140,7 +140,7 @@ impl AttributeStream {
         self.stored.capacity() * size_of::<StreamedAttribute>() + made + items
     }
 
-    /// Continues as long as budget is left. Returns true when all attributes are done.
+    /// Continues the present pass as long as budget is left. Returns true when all attributes are done.
     pub(super) fn step(
         &mut self,
         (state, names): (TreeState<'_>, &mut NameCache),
@@ -188,7 +188,8 @@ impl AttributeStream {
         let (schema, type_id) =
             (&state.catalog.schema, state.catalog.attribute(attribute).description.type_id);
         let view = self.view.as_ref().filter(|view| view.is_for(READ, type_id));
-        // If only some values may be readable, the first pass must examine them to decide whether the name is returned.
+        // If the requester may read only some values, the first pass must examine the values to decide whether to
+        // return the name.
         if self.types_only && (view.is_none() || self.writes) {
             self.walk = Walk::Done;
             return Ok((0, 0));
@@ -203,7 +204,8 @@ impl AttributeStream {
         let mut each = |pieces: [&[u8]; 3]| {
             let len = pieces.iter().map(|piece| piece.len()).sum();
             seen += 1;
-            // Only DNs of links come in several pieces, and rules about values do not cover links.
+            // The value is one piece: only DNs of links come in several pieces, and rules about values do not cover
+            // links.
             let [value, ..] = pieces;
             let shows = view.is_none_or(|view| view.allows(READ, type_id, schema, value, &mut key))
                 && items.is_none_or(|items| {
@@ -268,8 +270,8 @@ impl AttributeStream {
 }
 
 impl Walk {
-    /// Calls `each` with values from this position on, each in three pieces, until `each` breaks. Returns the position
-    /// after the last one.
+    /// Calls `each` with the values from this position on until `each` breaks. Each value is passed as three pieces, to
+    /// be concatenated. Returns the position after the last one.
     pub(super) fn go_on(
         &self,
         state: TreeState<'_>,

@@ -1,5 +1,5 @@
-//! Lookup of the entry that an operation names. It follows aliases if requested (RFC 4511 section 4.5.1.3), and stops
-//! at referrals (RFC 3296 section 5).
+//! Lookup of the entry that an operation names. The lookup follows aliases if requested (RFC 4511 section 4.5.1.3) and
+//! stops at referrals (RFC 3296 section 5).
 
 use ldap::{DerefAliases, Dn, ResultCode, Scope, SearchRequest};
 
@@ -22,7 +22,7 @@ const ALIASED_OBJECT_NAME: &str = "2.5.4.1";
 /// Options of a lookup.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Finding<'f> {
-    /// Rights of the requester. Aliases and targets of aliases that they hide are treated as missing.
+    /// Rights of the requester. Aliases and their targets are treated as missing if the requester may not see them.
     pub(crate) rights: &'f EffectiveRights,
     /// Whether aliases are followed.
     pub(crate) follows_aliases: bool,
@@ -34,7 +34,7 @@ pub(crate) struct Finding<'f> {
 
 /// Reason why an alias cannot be followed.
 enum AliasFault {
-    /// No entry has the aliased name, or the alias has none.
+    /// No entry has the aliased name, or the alias has no `aliasedObjectName`.
     Nowhere,
     /// The alias leads back to an alias already followed, or through too many aliases.
     Loop,
@@ -48,12 +48,12 @@ pub(super) enum Base<'s> {
     Outside(Vec<Named<'s>>),
 }
 
-/// Finds the base of a search, even if the requester may not see it. The search then reports a hidden base as missing
-/// unless it finds an entry below it.
+/// Finds the base of a search, even if the requester may not see it. The search later reports a hidden base as missing,
+/// unless a visible entry below that base is a result.
 ///
 /// # Errors
-/// As [`find_entry`], but equal for missing and for hidden entries; insufficientAccessRights, which does not reveal
-/// whether the entry exists.
+/// As [`find_entry`], but the same for missing and for hidden entries. Also insufficientAccessRights, which does not
+/// reveal whether the entry exists.
 pub(super) fn find_base<'s>(inputs: &SearchInputs<'s>) -> Result<Base<'s>, OperationError> {
     inputs.rights.permitted(inputs.snapshot.state(), inputs.request.base_object, any_base(inputs))
 }
@@ -89,7 +89,7 @@ fn any_base<'s>(inputs: &SearchInputs<'s>) -> Result<Base<'s>, OperationError> {
     let has_aliases = state.catalog.class_set_flags().is_alias();
     if !(finding.follows_aliases && has_aliases) {
         snapshot.keep_entry(&dn, found.0)?;
-        // A search that returns only its base seldom has the same base again.
+        // Searches of scope baseObject are not cached, because they seldom repeat a base.
         if request.scope != Scope::BaseObject {
             snapshot.names().keep_base(request.base_object, found);
         }
@@ -141,9 +141,9 @@ impl Finding<'_> {
         }
     }
 
-    /// Returns true if a lookup ends with a referral at an entry with these flags, `below_count` RDNs above the name.
-    /// With ManageDsaIT the referral entry itself is an ordinary entry, but the entries below it are still on another
-    /// server (RFC 3296 sections 3 and 5.1).
+    /// Returns true if a lookup ends with a referral at an entry with these flags. The entry is `below_count` RDNs
+    /// above the requested name. With ManageDsaIT a referral entry is an ordinary entry, but the entries below it are
+    /// still on another server (RFC 3296 sections 3 and 5.1).
     fn refers(self, flags: NodeFlags, below_count: usize) -> bool {
         flags.is_referral() && (!self.manages || below_count > 0)
     }
@@ -198,7 +198,8 @@ fn find_on(
     }
 }
 
-/// Follows an alias to the name `aliased`, extended by `below`, and from there further aliases.
+/// Follows an alias to the name `aliased`, extended by the RDNs `below`. If that name leads to another alias, follows
+/// that alias too.
 fn follow(
     state: TreeState<'_>,
     aliased: Option<String>,

@@ -5,7 +5,7 @@
 pub struct Budget {
     /// Maximum number of candidates to examine, whether they match or not.
     pub entries_examined_max: u32,
-    /// Number of bytes to append; the slice ends with the result that reaches it.
+    /// Number of bytes to append. The slice ends after the result that reaches this number.
     pub out_bytes_max: usize,
 }
 

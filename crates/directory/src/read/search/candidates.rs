@@ -1,6 +1,7 @@
 //! The candidates of a search in ascending id, each once, from the source that the plan chose.
 //!
-//! [`Candidates`] lasts for one slice of a search, on one snapshot. The next slice opens another one after the last id.
+//! [`Candidates`] is used for one slice of a search, on one snapshot. The next slice opens new candidates that start
+//! after the last id.
 
 use std::ops::Bound;
 
@@ -31,7 +32,7 @@ const VALUES_BYTES: usize = 512;
 pub(super) enum ScanKind<'s> {
     /// Node rows, which are much smaller than entry rows.
     Nodes,
-    /// Entry rows, which the guard tests at once if there is one.
+    /// Entry rows. If the filter has a guard, the scan tests each row with it.
     Rows(Option<Guard<'s>>),
 }
 
@@ -50,13 +51,13 @@ pub(crate) struct RowScan<'s> {
     block: Vec<ScannedRow<'s>>,
     /// Number of rows of the block that were returned.
     taken: usize,
-    /// The next block, if there is a guard.
+    /// The next block, which is prefetched if there is a guard.
     coming: Vec<ScannedRow<'s>>,
-    /// Index of the attribute of the guard's first test in the previous row.
+    /// Index, in the previous row, of the attribute that the guard tests first. It is the first guess for the next row.
     place: Place,
     /// Tests of the guard other than the first.
     other_tests: Vec<OtherTest<'s>>,
-    /// Located attributes of the other tests, row by row: in the present block, and in the next one.
+    /// Located attributes of the other tests, row by row, in the present block.
     others: Vec<Option<Located<'s>>>,
     coming_others: Vec<Option<Located<'s>>>,
     /// Buffer for keys of values.
@@ -66,7 +67,7 @@ pub(crate) struct RowScan<'s> {
 struct ScannedRow<'s> {
     id: EntryId,
     bytes: &'s [u8],
-    /// Located attribute of the guard's first test.
+    /// Location, in this row, of the attribute that the guard tests first.
     looked: Option<Located<'s>>,
     is_refused: bool,
 }

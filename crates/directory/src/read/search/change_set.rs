@@ -1,12 +1,12 @@
 //! The entries that may differ between two snapshots, read from the log once for all listening searches.
 //!
 //! A record names the entries that it changes. Other entries change with them: entries that name a renamed or deleted
-//! entry, and entries below a renamed one. The change set has the ids of all of them by their superiors before and
-//! after the changes, so that a search finds relevant entries with its base. Each search evaluates these entries on
-//! both snapshots itself.
+//! entry, and entries below a renamed one. The change set groups the ids of all these entries by their superiors before
+//! and after the changes. Thus a search finds the entries relevant to it with the id of its base. Each search evaluates
+//! these entries on both snapshots itself.
 //!
-//! If a rename affects too many entries to report one by one, the change set has only the place of the renamed entry.
-//! Searches whose scope contains that place end; others continue.
+//! If a rename affects too many entries to report one by one, the change set contains only the renamed entry and its
+//! superiors. Searches whose scope contains that place end; others continue.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -44,9 +44,9 @@ pub struct ChangeSet {
     pub(crate) is_whole: bool,
     /// Whether the settings have changed in a way that affects what requesters may read.
     pub(crate) has_other_rules: bool,
-    /// Whether an alias may have been added.
+    /// Whether an alias may have been added since `before`.
     pub(crate) has_aliases: bool,
-    /// Effects of the records on sources of effective rights; `None` if any rights may have changed.
+    /// The sources of effective rights that the records affect; `None` if any rights may have changed.
     touches: Option<std::collections::HashSet<Touch, RandomState>>,
     /// Deleted entries.
     gone: HashSet<u64>,
@@ -95,7 +95,7 @@ impl ChangeSet {
         sources.are_touched_by(self.touches.as_ref())
     }
 
-    /// Returns true if an entry is reported after another one.
+    /// Returns true if the entry `id` is reported after the entry `other`.
     pub(crate) fn is_later(&self, id: u64, other: u64) -> bool {
         self.order_of(id) > self.order_of(other)
     }
@@ -104,7 +104,7 @@ impl ChangeSet {
         (self.depths.get(&id).copied().unwrap_or(0), id)
     }
 
-    /// Returns the changed entries and their superiors: the bases of searches that the set may affect.
+    /// Returns the changed entries and their superiors: the possible bases of searches that the set affects.
     pub(crate) fn places(&self) -> impl Iterator<Item = u64> + '_ {
         let containers = self.below.iter().flat_map(|below| below.keys().copied());
         containers.chain(self.changed.iter().copied())
@@ -115,8 +115,8 @@ impl ChangeSet {
         !self.is_whole || self.has_other_rules || !self.wide.is_empty()
     }
 
-    /// Returns the changed entry at index `place` among those that a search of this scope may have to report; `None`
-    /// after the last. They are in the order of reporting, except that the base is first.
+    /// Returns the changed entry at index `place` among the changed entries that a search of this scope may have to
+    /// report; `None` after the last. The base is first; the others are in the order of reporting.
     pub(crate) fn changed_in(&self, scope: &SearchScope, place: usize) -> Option<u64> {
         let Some(below) = &self.below else { return self.changed.get(place).copied() };
         let base = scope.base.0;
@@ -144,11 +144,12 @@ impl ChangeSet {
         Ok(superiors(before, row.parent)?.iter().any(|above| self.moved.contains(&above.0)))
     }
 
-    /// Returns true if a move into, out of or within the scope affects more entries than are reported one by one.
+    /// Returns true if a move into, out of or within the scope affects too many entries to report one by one.
     pub(crate) fn is_too_wide(&self, scope: &SearchScope) -> bool {
         let is_touched = |wide: &WideMove| match scope.kind {
             Scope::BaseObject => false,
-            // The moved entry itself is among the changed ones, so only a move of the base matters.
+            // The moved entry itself is reported as a changed entry. The entries below it are in scope only if it is
+            // the base.
             Scope::SingleLevel => wide.top == scope.base,
             Scope::WholeSubtree | Scope::Subordinate => {
                 wide.top == scope.base || wide.superiors.iter().any(|above| above.contains(&scope.base))
@@ -165,11 +166,11 @@ pub(crate) struct ChangeSetBuilder {
     /// Effects of records that have not been examined yet.
     work: Vec<Work>,
     changed: HashSet<u64>,
-    /// Number of entries traversed below moved entries, to find the entries that name them.
+    /// Number of entries traversed below moved entries. They are traversed to find the entries that name them.
     walked: usize,
     /// Whether the log was read to the end.
     is_read: bool,
-    /// Number of changed entries that are assigned to their superiors so far.
+    /// Number of changed entries already grouped by their superiors.
     placed: usize,
 }
 
@@ -178,13 +179,13 @@ enum Work {
     Gone(EntryId, String),
     /// An entry with this DN was added, or an entry that had this DN was renamed.
     Named(EntryId, String),
-    /// The entries below a container have new DNs. If `is_told`, each of them is reported.
+    /// The entries below a container have new DNs. If `is_told`, each of these entries is reported.
     Below { container: EntryId, depth: u32, is_told: bool },
 }
 
 impl ChangeSetBuilder {
-    /// Begins a change set. Without `has_places`, it is not arranged by superiors, and every search examines the whole
-    /// set.
+    /// Begins a change set. Unless `has_places`, the entries are not grouped by superiors, and every search examines
+    /// the whole set.
     pub(crate) fn begin(
         before: Arc<SharedSnapshot>,
         after: Arc<SharedSnapshot>,
@@ -196,7 +197,8 @@ impl ChangeSetBuilder {
             let schema = |snapshot: &Snapshot| snapshot.state().catalog.schema_version();
             let known = |snapshot: &Snapshot| snapshot.state().catalog.attributes().len();
             let is_whole = log_covers(next, after.state())? && schema(&before) == schema(&after);
-            // A rule may depend on an attribute that no entry had before.
+            // If the numbers of known attributes differ, any rights may have changed, because a rule may depend on a
+            // new attribute.
             let is_known = known(&before) == known(&after);
             (is_whole, !after.has_reading_rules_of(&before), is_known, next)
         };
@@ -263,7 +265,7 @@ impl ChangeSetBuilder {
         (Arc::clone(&self.set.before), Arc::clone(&self.set.after))
     }
 
-    /// Takes the change set, once it is complete.
+    /// Returns the complete change set and leaves an empty one.
     pub(crate) fn take_set(&mut self) -> ChangeSet {
         let (before, after) = self.snapshots();
         std::mem::replace(&mut self.set, ChangeSet::that_ends_all(before, after))
@@ -294,8 +296,8 @@ impl ChangeSetBuilder {
             (_, None) => {}
         }
         match record.change {
-            // Changes of settings are found by comparing the two snapshots. The entry of a naming context has a record
-            // of its own.
+            // These records need no work here. Changes of settings are found by comparing the two snapshots, and the
+            // entry of a new naming context has a record of its own.
             Change::Settings(_)
             | Change::Suffix { .. }
             | Change::Administrator { .. }
@@ -312,7 +314,7 @@ impl ChangeSetBuilder {
             }
             Change::Undelete(undelete) => {
                 for id in undelete.entries {
-                    // If the entry was deleted later, a later record reports that.
+                    // If the entry no longer exists, a later record reports its deletion.
                     if let (Some(row), Some(dn)) = (node(now.read, id)?, now.dn(id)?) {
                         self.set.has_aliases |= row.flags.is_alias();
                         self.work.push(Work::Named(id, dn));
@@ -333,8 +335,8 @@ impl ChangeSetBuilder {
         Ok(true)
     }
 
-    /// Adds the entries below an entry that was renamed or moved. An entry that has left them by another change has its
-    /// own record.
+    /// Adds the entries below `top`, which was renamed or moved. An entry that another change moved out of that subtree
+    /// has its own record.
     fn add_move(&mut self, top: EntryId, before: &Snapshot, after: &Snapshot) -> Result<()> {
         let now = after.state();
         let count = now.read.count(&subtree_counter(top))?;
@@ -364,8 +366,8 @@ impl ChangeSetBuilder {
                 self.changed.insert(id.0);
                 touch_text(told, &dn, &mut self.changed)
             }
-            // Other entries may have this DN as text. If an entry with the DN was added, their text becomes a link. If
-            // the entry was renamed or deleted, their text changes or is removed.
+            // Other entries may have values with this DN as text. If an entry with the DN was added, the text becomes a
+            // link. If the entry was renamed or deleted, the text changes or is removed.
             Work::Named(id, dn) => {
                 touch_sources(now, id, (&mut self.changed, FOLLOWED_ENTRIES_MAX))?;
                 self.changed.insert(id.0);
@@ -409,7 +411,7 @@ impl ChangeSetBuilder {
         Ok(())
     }
 
-    /// Assigns the next changed entry to its superiors before and after the changes.
+    /// Adds the next changed entry to the groups of its superiors before and after the changes.
     fn place(&mut self, before: &Snapshot, after: &Snapshot) -> Result<()> {
         let (Some(id), Some(below)) = (self.set.changed.get(self.placed), &mut self.set.below) else {
             return Ok(());
@@ -455,12 +457,12 @@ fn has_names(state: TreeState<'_>) -> Result<bool> {
     Ok(state.read.row_count(LINKED)? > 0 || has_text(state)?)
 }
 
-/// Returns true if any entry has a name as text that an entry could get.
+/// Returns true if any entry has a dangling link, stored as text, to a DN that an added entry could have.
 fn has_text(state: TreeState<'_>) -> Result<bool> {
     Ok(state.read.row_count(DANGLING)? > 0)
 }
 
-/// Adds the entries that have this DN as text.
+/// Adds the entries that have a value with this DN as text.
 fn touch_text(state: TreeState<'_>, dn: &str, touched: &mut HashSet<u64>) -> Result<()> {
     if !has_text(state)? {
         return Ok(());

@@ -1,8 +1,8 @@
 //! Searches that return the number of their results in place of the results (Search No-Op of OpenLDAP, Matching Entry
 //! Count of UnboundID).
 //!
-//! The search writes each result with only its name, and this module counts and drops it. Thus access rules and limits
-//! apply to the count as they do to results.
+//! The search writes each result as usual, but with only its name. This module counts the written results and drops
+//! them. Thus access rules and limits apply to the count in the same way as to results.
 
 use ldap::{Control, ControlsBuf, ResultCode, encode_entry_count, encode_search_no_op, oids};
 
@@ -24,7 +24,7 @@ impl Count {
     /// Returns an empty count if the controls request one; `None` if the search returns its results.
     ///
     /// # Errors
-    /// unwillingToPerform with controls that divide the results or request later changes.
+    /// unwillingToPerform if another control divides the results into parts or requests later changes.
     pub(super) fn of(controls: &RequestControls) -> Result<Option<Box<Count>>, OperationError> {
         let Some(kind) = controls.count() else { return Ok(None) };
         let has_parts = controls.page().is_some() || controls.window().is_some();
@@ -50,8 +50,8 @@ impl Count {
         out.truncate(start);
     }
 
-    /// Adds the response control. A search that fails has none, so that a search with a hidden base gets the same
-    /// response as one with a missing base.
+    /// Adds the response control. A search that fails receives no such control. Thus the responses for a hidden base
+    /// and for a missing base are equal.
     pub(super) fn put(&self, code: ResultCode, controls: &mut ControlsBuf) {
         if ![ResultCode::SUCCESS, ResultCode::SIZE_LIMIT_EXCEEDED, ResultCode::TIME_LIMIT_EXCEEDED]
             .contains(&code)
@@ -62,7 +62,7 @@ impl Count {
             CountKind::SearchNoOp => {
                 (oids::SEARCH_NO_OP, encode_search_no_op(code, self.entries, self.references))
             }
-            // A count that a limit ended early is not a count of the matching entries.
+            // After an early end, the count is not the number of matching entries.
             CountKind::MatchingEntries if code != ResultCode::SUCCESS => return,
             CountKind::MatchingEntries => (oids::ENTRY_COUNT_RESPONSE, encode_entry_count(self.entries)),
         };

@@ -2,10 +2,10 @@
 //! 3.1.1.3.4.1.14).
 //!
 //! After the entries of the tree, the search examines the tombstones in the order of the deletes. A deleted entry is in
-//! scope if it would be in scope without its delete. Its DN in results is its entryUUID followed by the DN that it
-//! would have. This DN is unique, and a search with it as the base finds the deleted entry. For the administrator a
-//! deleted entry has its values. Other requesters to whom a rule allows `undelete` receive only what the list of
-//! deleted entries contains, because access rules cover only entries in the tree.
+//! scope if it would be in scope without its delete. In results, its DN is its entryUUID followed by the DN that it
+//! would have without its delete. This DN is unique, and a search with this DN as the base finds the deleted entry. The
+//! administrator receives a deleted entry with its values. Other requesters with the right `undelete` receive only what
+//! the list of deleted entries contains, because access rules cover only entries in the tree.
 
 use std::borrow::Cow;
 use std::ops::Bound;
@@ -44,7 +44,7 @@ pub(super) struct DeletedSearch {
     subentries: Option<bool>,
     /// Key of the last tombstone examined, or a key before the first one.
     last: Box<[u8]>,
-    /// Whether this search has begun, because the search of the tree has ended.
+    /// Whether this search has begun. It begins when the search of the tree has ended.
     pub(super) has_begun: bool,
 }
 
@@ -52,8 +52,8 @@ impl SearchInputs<'_> {
     /// Returns true if the search returns deleted entries.
     ///
     /// # Errors
-    /// unavailableCriticalExtension if the control is critical and not allowed; unwillingToPerform with controls that
-    /// sort the results or request later changes.
+    /// unavailableCriticalExtension if the control is critical and the requester may not use it; unwillingToPerform
+    /// together with a control that sorts the results or requests later changes.
     pub(super) fn shows_deleted(&self) -> Result<bool> {
         let Some(is_critical) = self.controls.shows_deleted() else { return Ok(false) };
         let refused = |code, text: &str| Err(OperationError::refused(code, text));
@@ -115,7 +115,7 @@ fn uuid_in(rdn: &str) -> Option<[u8; 16]> {
 }
 
 impl DeletedSearch {
-    /// Begins the search of deleted entries below the base, at the place at which the previous page ended. Returns
+    /// Begins the search of deleted entries below the base, after the last deleted entry of the previous page. Returns
     /// `None` if the scope is only the base.
     pub(super) fn begin(
         inputs: &SearchInputs<'_>,
@@ -129,7 +129,7 @@ impl DeletedSearch {
         }
         let after = page.and_then(|page| page.after.as_deref());
         let before_all = TombstonePlace { position: 0, id: EntryId::ROOT }.key();
-        // The request may name the base by way of an alias, so the base's own DN is used.
+        // The DN in the request may be that of an alias, so the DN of the entry `base` is used.
         let name = if base == EntryId::ROOT { Some(String::new()) } else { state.dn(base)? };
         let name = name.ok_or_else(|| damaged_row("nodes", base))?;
         let base = NormalName::of(&parse_dn(&name)?, &state.catalog.schema);
@@ -152,8 +152,8 @@ impl DeletedSearch {
         size_of::<DeletedSearch>() + self.base.heap_bytes() + self.last.len()
     }
 
-    /// Runs one slice of the search of the tree or, after that has ended, of this search. Returns the result code after
-    /// the last slice.
+    /// Runs one slice of the search of the tree. After the search of the tree has ended, runs one slice of this search.
+    /// Returns the result code after the last slice.
     pub(super) fn run_after(
         &mut self,
         search: &mut TreeSearch,
@@ -169,8 +169,8 @@ impl DeletedSearch {
         Ok(code.filter(|_| !self.has_begun))
     }
 
-    /// Runs one slice, with the filter, the attributes and the limits of the search of the tree. Returns the result
-    /// code after the last slice.
+    /// Runs one slice of this search, with the filter, the attributes and the limits of the search of the tree. Returns
+    /// the result code after the last slice.
     fn run(
         &mut self,
         search: &mut TreeSearch,
@@ -218,8 +218,8 @@ impl DeletedSearch {
         Ok(Some(ResultCode::SUCCESS))
     }
 
-    /// Returns the entry if it is in scope and matches the filter. The terms that need no links are tested first, and
-    /// only links that the filter or the result needs are resolved.
+    /// Returns the entry if it is in scope and matches the filter. Terms that test no links are tested first. Only
+    /// links that the filter or the result needs are resolved.
     fn result(
         &self,
         snapshot: &Snapshot,
@@ -267,8 +267,8 @@ struct Terms<'a> {
     /// Terms that test links.
     linked: Vec<&'a Term>,
     plain: Vec<&'a Term>,
-    /// Link attributes that the terms test, each with the names with which they are compared; `None` if they are tested
-    /// otherwise.
+    /// Link attributes that the terms test, each with all DNs that its values are compared with. `None` in place of the
+    /// DNs if a term tests the attribute in another way.
     tested: Vec<(AttrId, Option<Vec<&'a Target>>)>,
 }
 
@@ -293,7 +293,7 @@ impl Terms<'_> {
         Terms { linked, plain, tested }
     }
 
-    /// Returns the values of a link attribute that the terms need.
+    /// Returns which values of a link attribute the terms need.
     fn links(&self, def: &AttributeDef) -> Links<'_> {
         match self.tested.iter().find(|(id, _)| *id == def.id) {
             None => Links::None,
@@ -304,7 +304,8 @@ impl Terms<'_> {
 }
 
 impl Work {
-    /// Prepares a later page that consists of deleted entries.
+    /// Prepares a page that contains only deleted entries, because an earlier page has returned the last entry of the
+    /// tree.
     pub(super) fn turn_to_deleted(&mut self, room: u32) {
         if let Work::Tree(search) = self {
             search.limit_to(room);

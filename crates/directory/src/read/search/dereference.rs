@@ -1,12 +1,12 @@
 //! The dereference control (draft-masarati-ldap-deref): returns attributes of the entries that a result names.
 //!
-//! A client that reads a group needs no further search for each member. The control returns what such a search would
-//! return: the names are values that the requester may read, each is resolved like a base, and the attributes of its
-//! entry are restricted like those of a result. Only the requested attributes are returned, not their subtypes (section
-//! 2.1).
+//! A client that reads a group needs no further search for each member, because the control returns what that search
+//! would return. Only values that the requester may read are dereferenced. Each value is resolved like the base of a
+//! search, and access rules restrict the attributes of its entry like those of a result. Only the requested attributes
+//! are returned, not their subtypes (section 2.1).
 //!
 //! A result with too much data (see [`Dereferencing::gather`]) is sent as a stream, including its control. A result is
-//! never sent without its control, because the client would conclude that it names no entries.
+//! never sent without its control, because the client would conclude that the result names no entries.
 
 mod names_walk;
 
@@ -44,10 +44,10 @@ pub(super) struct Dereferencing {
     rights: EffectiveRights,
 }
 
-/// An attribute that contains DNs, and the attributes to return of the entries with these DNs.
+/// An attribute that contains DNs, and the attributes to return from the entries with these DNs.
 #[derive(Debug)]
 struct Spec {
-    /// The description as the client wrote it.
+    /// The description of the attribute that contains DNs, as the client wrote it.
     attribute: String,
     description: AttributeDescription,
     /// Selects the attribute that contains the DNs.
@@ -123,7 +123,8 @@ impl Dereferencing {
     }
 
     /// Returns a copy that shares nothing with other searches, so that both passes of a stream give the same result on
-    /// one snapshot. Other searches may extend shared effective rights on a newer snapshot in between.
+    /// one snapshot. Otherwise another search could change shared effective rights between the passes, on a newer
+    /// snapshot.
     ///
     /// # Errors
     /// busy if access rules have begun or ceased to restrict the requester.
@@ -151,7 +152,7 @@ impl Dereferencing {
 
     /// Returns the value of the control for a result, and the number of entries looked up for it. The value is empty if
     /// the result names no entries. Returns `None` if there are more than [`DEREFERENCED_AT_ONCE_MAX`] names or
-    /// [`GATHERED_MAX`] octets. `selection` has the requester's rights at the entry.
+    /// [`GATHERED_MAX`] octets. `selection` holds the requester's rights at the entry of the result.
     pub(super) fn gather<'s>(
         &mut self,
         state: TreeState<'s>,

@@ -1,8 +1,8 @@
-//! The Get Effective Rights control: reports with each result the rights of a requester, in the format of 389 DS
-//! (`entryLevelRights`, `attributeLevelRights`) or, if a search requests `aclRights`, of OpenDJ.
+//! The Get Effective Rights control: reports with each result the rights of a requester. The format is that of 389 DS
+//! (`entryLevelRights`, `attributeLevelRights`) or, if a search requests `aclRights`, that of OpenDJ.
 //!
-//! Any requester may ask for its own rights. The administrator, and requesters to whom a rule grants `explain`, may ask
-//! for the rights of others. The report covers the attributes that the control names and the attributes of the entry's
+//! Any requester may ask for its own rights. Only the administrator and requesters with the right `explain` may ask for
+//! the rights of others. The report covers the attributes that the control names and the attributes of the entry's
 //! classes. It never depends on which attributes the entry has, because that would reveal values that the requester may
 //! not read.
 
@@ -34,7 +34,8 @@ pub(super) struct RightsReport {
     link: Option<ClientLink>,
     /// Effective rights to report.
     reported: EffectiveRights,
-    /// Effective rights of the requester of the search; `None` if it may ask for these rights at all entries.
+    /// Effective rights of the requester of the search; `None` if this requester may ask for the reported rights at all
+    /// entries.
     asker: Option<EffectiveRights>,
     /// Types that the control names.
     named: Vec<TypeId>,
@@ -140,7 +141,7 @@ impl RightsReport {
         }
     }
 
-    /// Returns the types to report, each once, those that the control names first.
+    /// Returns the types to report, without duplicates. The types that the control names come first.
     fn types(&self, state: TreeState<'_>, candidate: &Candidate<'_>) -> Vec<TypeId> {
         let mut types = Vec::new();
         let mut add = |type_id: TypeId| {
@@ -277,13 +278,13 @@ fn acl_rights(state: TreeState<'_>, shown: ReportedRights<'_>, types: &[TypeId])
 struct ReportedRights<'r> {
     /// Rights at the entry; `None` if everything is allowed.
     rights: Option<&'r EntryRights>,
-    /// Whether the entry is that of the requester whose rights are reported.
+    /// Whether the entry belongs to the requester whose rights are reported.
     is_own: bool,
 }
 
 impl ReportedRights<'_> {
     /// Returns whether values of a type may be searched, read, compared and written. For passwords of other entries,
-    /// the last one is the right to reset.
+    /// the last element is the right to reset them.
     fn of_type(self, state: TreeState<'_>, type_id: TypeId) -> [bool; 4] {
         let Some(rights) = self.rights else { return [true; 4] };
         let is_reset = !self.is_own && is_user_password(&state.catalog.schema, type_id);

@@ -41,7 +41,7 @@ impl Search {
         if let Some(count) = &self.count {
             count.put(outcome.code, &mut controls);
         }
-        // If the base is hidden from the requester, the response has no page, as at the start.
+        // If the base is hidden from the requester, the response has no page control, as if the base were missing.
         if let Some(paging) = self.paging.as_ref().filter(|_| outcome.code != ResultCode::NO_SUCH_OBJECT) {
             let estimate = self.estimate(snapshot);
             let (code, value) = paging.end(outcome.code, self.next(), self.entries_sent(), estimate);
@@ -93,7 +93,7 @@ impl Search {
         }
     }
 
-    /// Returns the step to report for a slice that is not the last.
+    /// Returns the step to report after a slice that is not the last.
     fn unfinished(&self) -> Step {
         match &self.work {
             Work::Tree(search) if search.waits() => Step::Waits,
@@ -101,7 +101,7 @@ impl Search {
         }
     }
 
-    /// Returns the start of the next page, at the first entry that did not fit into this one.
+    /// Returns the start of the next page.
     fn next(&self) -> NextPage<'_> {
         if let Some(deleted) = self.deleted.as_deref().filter(|deleted| deleted.has_begun) {
             return NextPage::Behind(deleted.last());
@@ -116,7 +116,7 @@ impl Search {
     }
 
     /// Builds the sort response control (RFC 2891). Returns `None` if the search returned no entries (section 2,
-    /// scenario 6), unless sorting is refused.
+    /// scenario 6), unless the search failed because it could not sort.
     fn sort_result(&self, code: ResultCode) -> Option<Vec<u8>> {
         let outcome = self.order.as_deref()?.outcome.as_ref()?;
         let is_told = match code {
@@ -170,12 +170,12 @@ impl Search {
         controls
     }
 
-    /// Returns the text for an exceeded size limit: its value, whether it is the client's or the server's, and a
-    /// remedy.
+    /// Returns the diagnostic message for an exceeded size limit. It states the limit, whether the client or the server
+    /// set it, and a remedy.
     fn size_limit_text(&self) -> String {
         let (asked, sent) = (self.asked.size, self.entries_sent());
         if self.paging.is_some() {
-            // This limit shortens each page but does not end the sequence of pages.
+            // In a paged search the server's limit only shortens pages, so the exceeded limit is that of the request.
             format!(
                 "the request's size limit of {asked} for all pages together is reached, and more entries match"
             )
@@ -190,7 +190,7 @@ impl Search {
         }
     }
 
-    /// Returns the reason for stopping with this code, and a remedy.
+    /// Returns the diagnostic message for stopping with this code: the reason and a remedy.
     fn stop_text(&self, code: ResultCode) -> String {
         if code == ResultCode::CANCELED {
             return "the client cancelled it, or closed its side of the connection".to_owned();
@@ -224,8 +224,8 @@ impl Search {
         self.stop_because(snapshot, out, code, &text);
     }
 
-    /// Ends the search with adminLimitExceeded, because it reached `limit`. Returns the diagnostic message: the limit,
-    /// and the indexes that would help.
+    /// Ends the search with adminLimitExceeded, because it reached `limit`. Returns the diagnostic message, which
+    /// states the limit and the missing indexes.
     pub fn refuse(self, snapshot: &Snapshot, out: &mut Vec<u8>, limit: &str) -> String {
         let text = match &self.work {
             Work::Tree(search) if search.scanner.knows_schema(snapshot) => {

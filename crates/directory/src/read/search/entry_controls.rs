@@ -1,5 +1,6 @@
-//! Response controls of each result: account usability, dereferenced entries, and reports of changes. They are appended
-//! to a message that is already written. A result too large for memory is sent as a stream, with the same controls.
+//! Response controls of each result: account usability, dereferenced entries, and reports of changes. The controls are
+//! appended to the message of the result when its other parts are already written. A result too large for memory is
+//! sent as a stream, with the same controls.
 
 use ldap::{Control, ControlsBuf, oids, response};
 
@@ -21,7 +22,8 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Response controls of each result.
 #[derive(Debug)]
 pub(super) struct EntryControls {
-    /// Time at which the bind would occur, in microseconds since 1970; set if the client requests account usability.
+    /// Time for which account usability is reported, in microseconds since 1970; `None` if the client does not request
+    /// it.
     usability_at: Option<i64>,
     pub(super) dereferencing: Option<Dereferencing>,
     /// Filters for returned values. They add no response control, but change how results are written.
@@ -36,7 +38,7 @@ impl EntryControls {
     /// Creates the controls that a request asks for. Returns `None` if there are none, as for most requests.
     ///
     /// # Errors
-    /// A control cannot be honored as requested.
+    /// A control that the search cannot honor.
     pub(super) fn of(inputs: &SearchInputs<'_>) -> Result<Option<Box<EntryControls>>> {
         let controls = inputs.controls;
         if controls.count().is_some() {
@@ -61,7 +63,7 @@ impl EntryControls {
         let dereferencing = self.dereferencing.as_ref().map(Dereferencing::copy);
         let matched = self.matched.clone();
         let persistent = self.persistent.clone();
-        // A poll is never scanned in parts.
+        // A copy scans a part of a search, and a search with synchronization is never scanned in parts.
         EntryControls { usability_at: self.usability_at, dereferencing, matched, sync: None, persistent }
     }
 
@@ -74,7 +76,7 @@ impl EntryControls {
             + self.sync.as_ref().map_or(0, Sync::heap_bytes)
     }
 
-    /// Updates what depends on the snapshot.
+    /// Resolves the DNs in the filters for returned values again, on a newer snapshot.
     pub(super) fn catch_up(&mut self, state: TreeState<'_>) -> Result<()> {
         self.matched.as_mut().map_or(Ok(()), |matched| matched.catch_up(state))
     }
@@ -86,8 +88,8 @@ impl EntryControls {
         }
     }
 
-    /// Builds the controls of a result, without the dereference control. `selection` has the requester's rights at the
-    /// entry.
+    /// Builds the controls of a result, without the dereference control. `selection` holds the requester's rights at
+    /// the entry.
     pub(super) fn of_result<'s>(
         &self,
         state: TreeState<'s>,
@@ -104,8 +106,8 @@ impl EntryControls {
         Ok(controls)
     }
 
-    /// Builds the controls that report the change of an entry. They are the only ones of an entry that is sent with
-    /// only its name.
+    /// Builds the controls that report the change of an entry. An entry that is sent with only its name has no other
+    /// controls.
     pub(super) fn of_name<'s>(&self, state: TreeState<'s>, candidate: &Candidate<'s>) -> Result<ControlsBuf> {
         let mut controls = ControlsBuf::new();
         self.push_changes(state, candidate, &mut controls)?;
@@ -136,16 +138,17 @@ impl EntryControls {
         self.sync.as_mut().map_or(Ok(true), |sync| sync.read_changes(state, records_max))
     }
 
-    /// Returns, once, the ids of the candidates that replace those of the plan; `None` if the plan's candidates are
-    /// used.
+    /// Returns the ids of the candidates that replace the candidates of the plan; `None` if the plan's candidates are
+    /// used. Returns the ids only once.
     #[cold]
     #[inline(never)]
     pub(super) fn take_listed(&mut self, state: TreeState<'_>) -> Result<Option<Vec<u64>>> {
         self.sync.as_mut().map_or(Ok(None), |sync| sync.take_listed(state))
     }
 
-    /// Like [`ResultWriter::put_entry`], but writes only the values that match, and adds the controls. Returns the cost
-    /// in candidates; `None`, with nothing appended, if the result is too large.
+    /// Like [`ResultWriter::put_entry`], but writes only the values that match the filters for returned values, and
+    /// adds the controls. Returns the cost in candidates. If the result is too large, returns `None` and appends
+    /// nothing.
     #[cold]
     #[inline(never)]
     pub(super) fn put_entry<'s>(
@@ -175,7 +178,7 @@ impl EntryControls {
     }
 
     /// Adds controls to the message of a result, which begins at `start` and ends `out`. Returns the number of entries
-    /// looked up for them; `None`, with nothing added, if there are too many for one slice.
+    /// looked up for the controls. If there are too many entries for one slice, returns `None` and adds nothing.
     fn put<'s>(
         &mut self,
         (out, start): (&mut Vec<u8>, usize),

@@ -1,7 +1,7 @@
 //! A copy of an entry before or after a change (RFC 4527).
 //!
-//! The copy is the result that a search for the entry would return to the requester. The writer builds it on the state
-//! on which it decides the change, so that no other change occurs in between.
+//! The copy is the result that a search for the entry would return to the requester. The writer builds the copy on the
+//! same state on which it decides the change, so that no other change occurs between the two.
 
 use ber::{Reader, Tag};
 use ldap::{MessageId, ResultCode};
@@ -22,7 +22,7 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Returns the SearchResultEntry of an entry of the tree; `None` if it is hidden.
 ///
 /// # Errors
-/// adminLimitExceeded if it has more than [`COPY_BYTES_MAX`] octets.
+/// adminLimitExceeded if the copy has more than [`COPY_BYTES_MAX`] octets.
 pub(crate) fn copy_of_entry(
     state: TreeState<'_>,
     context: &RequestContext<'_>,

@@ -1,5 +1,5 @@
-//! Explanation of a plan: the source of the candidates, the cost of each filter term alone, and missing indexes. It
-//! serves `pando explain`, the request control of that name, and refusals.
+//! Explanation of a plan: the source of the candidates, the cost of each filter term alone, and missing indexes. The
+//! command `pando explain`, the request control for explanations, and refusals use it.
 //!
 //! Terms are described by attribute and kind of test, never by the asserted value, because explanations end up in logs.
 
@@ -50,7 +50,7 @@ pub enum CandidateSource {
     Order,
 }
 
-/// A term of the filter.
+/// A term of the filter, with its cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExplainedTerm {
     /// Nesting depth in the filter.
@@ -66,13 +66,14 @@ pub struct ExplainedTerm {
 /// Time by step, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StepTimes {
-    /// From the request to the plan: lookup of the base, filter, estimates, short postings.
+    /// Time from the request to the plan: lookup of the base, preparation of the filter, estimates, and reading of
+    /// short postings.
     pub plan: u64,
-    /// Gathering of ids from ranges of keys.
+    /// Time for gathering ids from ranges of index keys.
     pub gather: u64,
-    /// Examination of candidates and encoding of results, the sum of all threads.
+    /// Time for examining candidates and encoding results, summed over all threads.
     pub examine: u64,
-    /// Number of slices of that work. Between slices, other clients are served.
+    /// Number of slices in which candidates were examined. Between slices, other clients are served.
     pub slices: u64,
     /// Number of these slices that scan threads ran.
     pub part_slices: u64,
@@ -117,7 +118,7 @@ impl fmt::Display for Explanation {
     }
 }
 
-/// Explains a plan. The caller adds the progress of the search.
+/// Explains a plan. The caller sets the fields for the progress of the search.
 pub(super) fn explain(state: TreeState<'_>, filter: &Term, plan: &Plan) -> Result<Explanation> {
     let entry_count = state.read.row_count(NODES)?;
     let mut explained =
@@ -188,7 +189,7 @@ impl Explained<'_> {
     fn item(&self, item: &Item) -> String {
         let schema = &self.planner.state.catalog.schema;
         let test = match &item.test {
-            // A plan never uses such a test.
+            // Not part of a filter that is explained: plans are made without access rules.
             Test::Visible(_) => "what shows",
             Test::Present => "presence",
             Test::Equal(..) => "equality",
@@ -206,7 +207,7 @@ impl Explained<'_> {
     }
 }
 
-/// Calls `each` once with each attribute whose terms supply candidates.
+/// Calls `each` once for each attribute whose terms supply candidates.
 pub(super) fn each_index(schema: &Schema, filter: &Term, plan: &Plan, each: &mut dyn FnMut(&str)) {
     if plan.is_by_place || plan.chosen_terms == 0 || matches!(plan.source(), Source::Scan) {
         return;
@@ -280,8 +281,7 @@ impl fmt::Display for MissingIndex {
     }
 }
 
-/// Returns the part of a refusal that helps the client and the operator: the missing indexes, with the settings that
-/// define them.
+/// Returns the remedy in the message of a refusal: the missing indexes, with the settings that define them.
 pub(super) fn remedy(catalog: &Catalog, filter: &Term) -> String {
     let missing = missing(catalog, filter);
     if missing.is_empty() {
@@ -313,7 +313,7 @@ fn add_missing(catalog: &Catalog, term: &Term, all: &mut Vec<MissingIndex>) {
                 }
             }
         }
-        // No index contains the entries that lack a value.
+        // Other terms lack no index. No index could narrow *not*, because none contains the entries that lack a value.
         _ => {}
     }
 }

@@ -1,10 +1,11 @@
-//! The feed of changes of an event loop, which reads the log once for all its listening searches.
+//! The feed of changes of an event loop. It reads the log once for all listening searches of the loop.
 //!
-//! Each listening search has a seat. While a search waits, it holds no snapshot; the feed holds the one that all
-//! waiting clients know. After commits the feed builds a [`ChangeSet`] of the later changes, slice by slice, and passes
-//! it to the searches whose base or effective rights it may affect. The others move to the newer snapshot without being
-//! woken. A search that has sent its changes waits again. If the feed has advanced in the meantime because the client
-//! reads slowly, the search builds its own change set from its snapshot to that of the feed.
+//! Each listening search has a seat, which is its registration in the feed. A waiting search holds no snapshot.
+//! Instead, the feed holds one snapshot, whose state the clients of all waiting searches have received. After commits
+//! the feed builds a [`ChangeSet`] of the later changes, slice by slice. It passes the change set to the searches whose
+//! base or effective rights the changes may affect. The other searches move to the newer snapshot without being woken.
+//! A search that has sent its changes waits again. If the feed has advanced in the meantime because the client reads
+//! slowly, the search builds its own change set from its snapshot to that of the feed.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +25,7 @@ use crate::snapshot::shared::SharedSnapshot;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Key of a search in the event loop: the slot of its connection, and its ticket in that connection.
+/// Key of a search in the event loop: the slot of its connection, and its number in that connection.
 pub type ListenerKey = (usize, u64);
 
 /// Feed of the searches of an event loop that listen for changes.
@@ -44,7 +45,7 @@ struct Shared {
 
 #[derive(Default)]
 struct Seats {
-    /// Snapshot that the clients of all waiting searches know; `None` while no seat is occupied.
+    /// Snapshot whose state the clients of all waiting searches have received; `None` while no seat is occupied.
     told: Option<Arc<SharedSnapshot>>,
     taken: HashMap<u64, Taken, RandomState>,
     by_base: HashMap<EntryId, HashSet<u64>, RandomState>,
@@ -61,11 +62,11 @@ struct Taken {
 }
 
 enum State {
-    /// The client is up to date: it knows position `told`, with these rights.
+    /// The client is up to date: it has received all changes up to position `told`, under these rights.
     Waits { told: u64, rights: EffectiveRights },
-    /// The client knows a later snapshot than the feed.
+    /// The client has received a later state than the snapshot of the feed.
     IsAhead,
-    /// The search sends its first results, from the snapshot at this position.
+    /// The search sends its initial results, from the snapshot at this position.
     Begins { since: u64 },
     /// The search sends the changes after this position.
     Tells { since: u64 },
@@ -81,7 +82,7 @@ pub(super) struct Seat {
 pub(super) enum NextStep {
     /// Waits for a change set, without holding a snapshot.
     Wait,
-    /// Holds its snapshot and waits until the feed has reached it.
+    /// Holds its snapshot and waits until the feed has reached that snapshot.
     WaitForFeed,
     /// Sends the changes up to this snapshot.
     CatchUp(Arc<SharedSnapshot>),
@@ -89,9 +90,9 @@ pub(super) enum NextStep {
 
 /// Result of [`Feed::advance`].
 pub enum Advance {
-    /// There is nothing new.
+    /// No search has anything to send.
     Nothing,
-    /// More records are left: call [`Feed::advance`] again.
+    /// The change set is not complete: call [`Feed::advance`] again.
     More,
     /// These searches have changes to send.
     Done(Vec<(ListenerKey, Woken)>),
@@ -107,14 +108,15 @@ pub enum Woken {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Seats> {
-        // After a panic, a seat may be in only some of the lists. The others treat it as absent.
+        // After a panic, a seat may be in only some of the fields of `Seats`. This is harmless, because a seat that is
+        // not in `taken` is ignored.
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Feed {
-    /// Returns true if a search has begun to listen since the last call of [`has_listeners`](Feed::has_listeners). Then
-    /// commits must notify the event loop.
+    /// Returns true if a search has begun to listen since the last call of [`has_listeners`](Feed::has_listeners). If
+    /// so, commits must notify the event loop.
     #[inline]
     pub fn has_new_listeners(&self) -> bool {
         self.shared.has_new_listeners.load(Ordering::Relaxed)
@@ -126,7 +128,7 @@ impl Feed {
         !self.shared.lock().taken.is_empty()
     }
 
-    /// Gives a seat to a search whose client knows the snapshot `told`, or is receiving it.
+    /// Gives a seat to a search whose client has received the state of the snapshot `told`, or is receiving it.
     pub(super) fn take_seat(
         &self,
         key: ListenerKey,
@@ -150,10 +152,10 @@ impl Feed {
         Ok(Seat { shared: Arc::clone(&self.shared), number })
     }
 
-    /// Reads the records committed since the last call, up to `current`, in about `budget` steps.
+    /// Reads the records committed since the last change set, up to `current`, in about `budget` steps.
     ///
     /// # Errors
-    /// The store failed, or a record is damaged. The searches end at the next call.
+    /// The store failed, or a record is damaged. The next call ends the searches.
     pub fn advance(&mut self, current: &Snapshot, budget: u32) -> Result<Advance> {
         let told = {
             let mut seats = self.shared.lock();
@@ -183,7 +185,7 @@ impl Feed {
             }
             Ok(true) => Ok(Advance::Done(self.hand_out(Arc::new(builder.take_set())))),
             Err(error) => {
-                // The feed would read the unreadable record again and again.
+                // Otherwise the feed would read the unreadable record again and again.
                 builder.give_up();
                 self.builder = Some(builder);
                 Err(error)
@@ -191,8 +193,8 @@ impl Feed {
         }
     }
 
-    /// Returns the searches to wake: the change set may affect them, or their cookie is too old. The other waiting
-    /// searches move to the newer snapshot.
+    /// Moves the feed to the newer snapshot, and returns the searches to wake. These are the waiting searches that the
+    /// change set may affect, those with a cookie that is too old, and those whose snapshot the feed has reached.
     fn hand_out(&mut self, set: Arc<ChangeSet>) -> Vec<(ListenerKey, Woken)> {
         let mut seats = self.shared.lock();
         let Seats { told, taken, by_base, alias_followers, .. } = &mut *seats;
@@ -235,8 +237,9 @@ impl Feed {
 
     /// Returns the searches to end because their clients read too slowly. These are the searches with unsent changes
     /// that are more than [`FOLLOWED_RECORDS_MAX`] records old. While more than [`SHARED_SNAPSHOTS_MAX`] snapshots are
-    /// held, also the slower half of the searches that send changes or their first results. While there are fewer, a
-    /// search that is slow to send its first results is not ended, because a poll could not resume it.
+    /// held, they also include the slower half of the searches that send changes or their initial results. Otherwise a
+    /// search that is slow to send its initial results is not ended, because its client has no cookie with which to
+    /// resume.
     pub fn laggards(&self, current: &Snapshot) -> Result<Vec<ListenerKey>> {
         let position = current.position()?;
         let is_crowded = current.directory().shared_snapshots() > SHARED_SNAPSHOTS_MAX;

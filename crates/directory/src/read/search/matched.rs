@@ -1,8 +1,8 @@
 //! The matched values control (RFC 3876): returns only readable values that match one of the control's filter items.
 //!
-//! If all items on an attribute test equality, each is one lookup, so that a member of a large group is found without a
-//! scan of the other members. An attribute without matching values is omitted, as in the examples of the RFC and in
-//! OpenLDAP; the wording of section 2 of the RFC would return it without values.
+//! If all items on an attribute test equality, each item costs one lookup. Thus a member of a large group is found
+//! without a scan of the other members. An attribute without matching values is omitted, as in the examples of the RFC
+//! and in OpenLDAP; the wording of section 2 of the RFC would return it without values.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -35,14 +35,14 @@ pub(super) struct MatchedValues {
     items: Vec<Arc<Term>>,
 }
 
-/// Values of an attribute to return, as far as they are known without a scan.
+/// Values of an attribute to return, or the items to scan for if the values are not known yet.
 pub(super) enum Passing {
     /// No values.
     None,
     All,
     /// These values, encoded.
     These(Vec<u8>),
-    /// The values that match one of these items.
+    /// The values that match one of these items. A scan must find them.
     Some(MatchedValues),
 }
 
@@ -88,8 +88,8 @@ impl MatchedValues {
         self.items.iter().any(|item| passes(item, schema, value, key))
     }
 
-    /// Returns the matching values of a stored attribute, as far as they are known without a scan. `view` decides which
-    /// values the requester may read.
+    /// Returns the matching values of a stored attribute if no scan is needed to find them, otherwise the items to scan
+    /// for. `view` decides which values the requester may read.
     pub(super) fn of_stored(
         &self,
         state: TreeState<'_>,
@@ -121,7 +121,7 @@ impl MatchedValues {
         Ok(Passing::These(values))
     }
 
-    /// Returns those of the encoded values of a virtual attribute that match.
+    /// Returns the matching values among the encoded values of a virtual attribute.
     pub(super) fn of_computed(&self, catalog: &Catalog, type_id: TypeId, values: &[u8]) -> Vec<u8> {
         let description = AttributeDescription::of(type_id);
         let Some(about) = self.about(catalog, &description) else { return Vec::new() };
@@ -135,7 +135,7 @@ impl MatchedValues {
         passing
     }
 
-    /// Returns a copy of an entry outside the tree that has only the values that match.
+    /// Returns a copy of an entry outside the tree that has only the matching values.
     pub(super) fn of_virtual(&self, catalog: &Catalog, entry: &VirtualEntry) -> VirtualEntry {
         let mut key = Vec::new();
         let mut left = VirtualEntry::new(entry.dn.clone());
@@ -148,8 +148,8 @@ impl MatchedValues {
         left
     }
 
-    /// Like [`ResultWriter::put_entry`], but writes only the values that match. Returns the cost in candidates; `None`,
-    /// with nothing appended, if there is too much to examine at once.
+    /// Like [`ResultWriter::put_entry`], but writes only the matching values. Returns the cost in candidates. If there
+    /// is too much to examine at once, returns `None` and appends nothing.
     pub(super) fn put_entry<'s>(
         &self,
         writer: &mut ResultWriter,
@@ -171,8 +171,8 @@ impl MatchedValues {
         Ok(Some(u32::try_from(looked_at / OCTETS_PER_CANDIDATE).unwrap_or(u32::MAX)))
     }
 
-    /// Appends the attributes. Returns the number of octets of values examined, counted once for each item; `None` if
-    /// there are too many.
+    /// Appends the attributes. Returns the number of octets of values examined, each value counted once for each item.
+    /// Returns `None` if that number is too large.
     fn put_attributes<'s>(
         &self,
         writer: &mut ResultWriter,
@@ -240,7 +240,7 @@ fn put_attribute(out: &mut Vec<u8>, name: &str, values: &[u8]) {
 fn is_about(item: &Term, catalog: &Catalog, description: &AttributeDescription) -> bool {
     let facts = catalog.type_facts(description.type_id);
     match item {
-        // A presence test of objectClass, which every entry has, is compiled to this constant.
+        // A presence test of objectClass is compiled to this constant, because every entry has objectClass.
         Term::Constant(truth) => *truth == Truth::True && facts.is_object_class,
         Term::Class(_) => facts.is_object_class,
         Term::StructuralClass(_) => {

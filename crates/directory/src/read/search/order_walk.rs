@@ -54,13 +54,14 @@ impl Walk {
         Ok(keys)
     }
 
-    /// Converts between a key of the order and a key of the results, which differ if the direction is reversed.
+    /// Converts a key of the sort order to a key of the results, or back. The two keys differ if the direction is
+    /// reversed.
     pub(super) fn turned(&self, key: &[u8]) -> Vec<u8> {
         key.iter().map(|octet| if self.is_reversed { !octet } else { *octet }).collect()
     }
 }
 
-/// Returns the sort orders all of whose rows are built.
+/// Returns the sort orders whose rows are all built.
 pub(super) fn complete<'s>(state: TreeState<'s>) -> impl Iterator<Item = (&'s SortOrder, &'s SortOrderRule)> {
     let orders = state.catalog.sort_orders.iter().filter(|order| order.row.phase == Phase::Complete);
     orders.filter_map(|order| Some((order, order.rule.as_ref()?)))

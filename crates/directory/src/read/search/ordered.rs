@@ -1,12 +1,14 @@
-//! Sorted results from a sort order: its rows are traversed, so that results need not be collected and sorted.
+//! Sorted results from a sort order: the search traverses the rows of the order and need not collect and sort results.
 //!
-//! An order can serve a search under three conditions. It has the requested sort keys, or exactly their reverse. It
-//! contains every entry that the search may find. The requester may read the sorted values at every entry that it may
-//! see, so that their order reveals nothing. The traversal examines the entries one after another, as any search does,
-//! until enough are found. It is chosen if it is likely to cost less than examining all candidates.
+//! An order can serve a search under three conditions. The order has the requested sort keys, or exactly their reverse.
+//! The order contains every entry that the search may find. The requester may read the sorted values at every entry
+//! that it may see, so that their order reveals nothing. The traversal examines the entries one after another, as any
+//! search does, until it has found enough. The order is chosen if its traversal is likely to cost less than examining
+//! all candidates.
 //!
-//! A part of a list also needs the number of results before it and in it. It comes from the order only if the entries
-//! of the order are exactly the results: filter and place are the same, and the requester may see all entries.
+//! A part of a list needs the numbers of results before it and in it. The order supplies these numbers only if its
+//! entries are exactly the results. That is so if the order has the filter and the place of the search, and the
+//! requester may see all its entries.
 
 use std::ops::Bound;
 
@@ -30,8 +32,8 @@ use crate::tree::TreeState;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Factor by which an entry of an order costs less to examine than a candidate, which is kept, sorted and examined
-/// again.
+/// Factor by which an entry of an order costs less to examine than a candidate of a search that sorts. Such a search
+/// keeps and sorts each match, and examines it again.
 const WALK_ADVANTAGE: u64 = 2;
 
 /// Facts about a search on which the choice of an order depends.
@@ -46,7 +48,8 @@ pub(super) struct OrderedSearch<'s> {
 }
 
 impl OrderedSearch<'_> {
-    /// Finds an order for the results, and the start in it. Returns `None` if the results must be sorted.
+    /// Finds an order for the results, and the start of the traversal in it. Returns `None` if the results must be
+    /// sorted.
     pub(super) fn walk(&self, sorting: &mut Sorting) -> Result<Option<Walk>> {
         let SearchScope { kind, aliased, extras, subentries, .. } = self.scope;
         if *kind == Scope::BaseObject
@@ -93,7 +96,7 @@ impl OrderedSearch<'_> {
         is_same.then_some(is_reversed)
     }
 
-    /// Returns the order if it contains all results and the positions of entries in it reveal nothing.
+    /// Returns the order if it contains all results and its sequence of entries reveals nothing to the requester.
     fn ready(&self, rule: &SortOrderRule) -> Result<Option<ReadyOrder>> {
         let (state, base) = (self.state, self.scope.base);
         let ready = ReadyOrder::of(state, rule)?;
@@ -106,7 +109,7 @@ impl OrderedSearch<'_> {
         Ok(serves.then_some(ready))
     }
 
-    /// Returns the traversal from the start of the results or of the page, if that costs less than sorting.
+    /// Returns the traversal from the start of the results or of the page, if the traversal costs less than sorting.
     fn beginning(&self, mut walk: Walk, sorting: &Sorting) -> Result<Option<Walk>> {
         let count = rows_of(walk.number).count(self.state.read)?;
         let candidates = self.plan.candidate_count;
@@ -177,8 +180,8 @@ impl OrderedSearch<'_> {
     }
 }
 
-/// Returns true if there are aliases or referrals. Whether they and the entries below them are results depends on the
-/// request.
+/// Returns true if the directory has aliases or referrals. Each request decides whether these entries, and the entries
+/// below referrals, are results.
 fn has_signposts(state: TreeState<'_>) -> Result<bool> {
     let is_signpost = |flags: NodeFlags| flags.is_alias() || flags.is_referral();
     if is_signpost(state.catalog.class_set_flags()) {

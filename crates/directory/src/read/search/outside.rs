@@ -1,7 +1,8 @@
 //! Searches outside the tree: the root DSE, the subschema subentry, `cn=monitor`, and for the administrator
 //! `cn=config`.
 //!
-//! A search from the root of the tree finds none of them. As in other servers, a client must name them as the base.
+//! A search from the root of the tree finds none of these entries. As in other servers, a client must name one of them
+//! as the base.
 
 use std::borrow::Cow;
 
@@ -64,7 +65,7 @@ pub(crate) fn entries<'s>(
             found.push((key, Cow::Owned(entry)));
         }
     }
-    // This puts superiors first, because they have shorter names.
+    // This order puts superiors first, because they have shorter names.
     found.sort_by_key(|(key, _)| key.len());
     if found.first().is_none_or(|(key, _)| *key != name.key) {
         let what = format!("there is no entry {}", Quoted(dn.text()));
@@ -140,7 +141,7 @@ impl Results {
         Ok(results)
     }
 
-    /// Limits the results to a page of up to `room` entries, without the first `from`.
+    /// Limits the results to a page of up to `room` entries, after the first `from` entries.
     pub(super) fn turn_to(&mut self, from: u64, room: u32) {
         self.passed_over = usize::try_from(from).unwrap_or(usize::MAX).min(self.ends.len());
         self.size_limit = room;

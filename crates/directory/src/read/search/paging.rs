@@ -1,7 +1,7 @@
 //! Paged searches (RFC 2696) without state on the server.
 //!
-//! Results come in ascending entry id unless they are sorted, so a page is a search that begins at an id and ends after
-//! some entries. The cookie contains the state for the next page:
+//! Results come in ascending entry id unless they are sorted, so a page is a search that begins at an entry id and ends
+//! when the page is full. The cookie contains the state for the next page:
 //!
 //! ```text
 //! offset  size  content
@@ -22,14 +22,14 @@
 //! ```
 //!
 //! Integers are big-endian. The key of the HMAC is the generation of the data directory, so a cookie is valid on any
-//! connection, more than once, and after a restart. It is refused with another request, from another requester, and
-//! after the data directory was created anew, because ids then denote other entries. A forged cookie would reveal only
-//! entries that its sender may find anyway. The seal ensures that a wrong cookie results in an error and not in wrong
-//! results.
+//! connection, more than once, and after a restart. A cookie is refused with another request and from another
+//! requester. It is also refused after the data directory was created anew, because entry ids then denote other
+//! entries. A forged cookie would reveal only entries that its sender may find anyway. The seal ensures that a wrong
+//! cookie results in an error and not in wrong results.
 //!
 //! An entry that matches throughout is on exactly one page, whatever is added, changed and deleted between pages. An
-//! entry that begins to match between pages is on at most one. For sorted results this holds as long as the sort key of
-//! the entry stays the same.
+//! entry that begins to match between pages is on at most one page. For sorted results this holds as long as the sort
+//! key of the entry stays the same.
 
 use hmac::{Hmac, Mac};
 use ldap::{PagedResults, ResultCode};
@@ -41,7 +41,7 @@ use crate::model::outcome::OperationError;
 use crate::read::page_request::{Cookie, CookieBytes, POSITION_SIZE, PageRequest, SEAL_SIZE};
 use crate::snapshot::page_key::PageKey;
 
-/// First octet of a cookie, if each page chooses its own plan. The next constant means that pages scan.
+/// First octet of a cookie, if each page chooses its own plan. `SCANNED` is the first octet if pages scan.
 const PLANNED: u8 = 1;
 const SCANNED: u8 = 2;
 /// First octet of the cookie of sorted results.
@@ -51,8 +51,8 @@ const SORTED: u8 = 3;
 const SORTED_HEAD_SIZE: usize = 9;
 
 impl PageKey {
-    /// Returns the HMAC state after the requester and the request. It excludes the page size and the time limit, which
-    /// may differ from page to page.
+    /// Returns the HMAC over the requester and the request, to be continued with the content of the cookie. The page
+    /// size and the time limit are not included, because they may differ from page to page.
     pub(super) fn seal(&self, inputs: &SearchInputs<'_>) -> Hmac<Sha256> {
         let SearchInputs { context, request, controls, .. } = *inputs;
         let mut seal = self.0.clone();
@@ -97,16 +97,16 @@ impl PageKey {
 
 /// Start of the next page.
 pub(super) enum NextPage<'a> {
-    /// At this entry id. The second field is whether the page scans.
+    /// The page starts at this entry id. The second field is true if the page scans.
     From(u64, bool),
-    /// After the result with this sort key.
+    /// The page starts after the result with this sort key.
     Behind(&'a [u8]),
 }
 
-/// The page that a search returns.
+/// The page that a search returns. Its fields come from the request and from the cookie.
 pub(super) struct Paging {
     seal: Hmac<Sha256>,
-    /// Maximum number of entries of the page; 0 ends the sequence.
+    /// Maximum number of entries of the page; 0 ends the sequence of pages.
     size: u32,
     /// Size limit of the request, which applies to all pages in total; 0 for none.
     size_limit: u32,
@@ -116,13 +116,13 @@ pub(super) struct Paging {
     pub(super) after: Option<Box<[u8]>>,
     /// Number of entries on previous pages.
     returned_before: u64,
-    /// Whether the cookie states that the page scans, so that it needs no plan.
+    /// Whether the page scans according to the cookie. It then needs no plan.
     pub(super) scans: bool,
 }
 
 impl Paging {
     /// # Errors
-    /// unwillingToPerform for a cookie that was not given for this request.
+    /// unwillingToPerform for a cookie that the server did not issue for this request.
     pub(super) fn begin(
         key: &PageKey,
         inputs: &SearchInputs<'_>,
@@ -150,13 +150,14 @@ impl Paging {
         self.from > 0
     }
 
-    /// Returns true if the client ends the sequence of pages (RFC 2696 section 3). The server has no state to drop.
+    /// Returns true if the client ends the sequence of pages (RFC 2696 section 3). The server keeps no state between
+    /// pages, so it has nothing to delete.
     pub(super) fn is_abandoned(&self) -> bool {
         self.size == 0
     }
 
-    /// Returns the maximum number of entries of the page: the requested number, limited to the rest of the request's
-    /// size limit.
+    /// Returns the maximum number of entries of the page. This is the requested number, reduced if the size limit of
+    /// the request leaves fewer.
     pub(super) fn room(&self) -> u32 {
         if self.size_limit == 0 {
             return self.size;
@@ -167,7 +168,7 @@ impl Paging {
     }
 
     /// Returns the result code of the page and the value of the response control, for a search that ends with `code`
-    /// after `returned` entries. If `code` is sizeLimitExceeded, the page is full, and the next one starts at `next`.
+    /// after `returned` entries. If `code` is sizeLimitExceeded, the page is full, and the next page starts at `next`.
     /// `estimate` is the estimated number of entries of all pages.
     pub(super) fn end(
         &self,

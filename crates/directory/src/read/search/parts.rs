@@ -32,7 +32,7 @@ pub struct Piece {
     pub(super) examined_count: u64,
     /// Number of candidates that are not results.
     pub(super) rejected_count: u64,
-    /// A result that follows the others and is too large for a piece.
+    /// A result that is too large for a piece. It follows the other results of the piece.
     pub(super) giant: Option<EntryId>,
     /// Elapsed microseconds, if the search is explained.
     pub(super) micros: u64,
@@ -40,7 +40,7 @@ pub struct Piece {
     pub(super) end: Result<PieceEnd, OperationError>,
 }
 
-/// One result of a piece.
+/// Place of one result in a piece.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
     pub(super) id: EntryId,
@@ -55,9 +55,9 @@ pub(super) struct Mark {
 pub enum PieceEnd {
     /// The budget was used up; the rest of the range starts at this id.
     Cut(u64),
-    /// The range is complete. No candidate after it has an id lower than this one.
+    /// The range is complete. No candidate after the range has an id lower than this one.
     Complete(u64),
-    /// The range is complete, and there are no candidates after it.
+    /// The range is complete, and no candidates follow it.
     Last,
     /// The search failed.
     Failed,
@@ -134,7 +134,7 @@ impl Piece {
     }
 }
 
-/// A piece only counts. [`Search::take`](super::Search::take) enforces the limits.
+/// A piece enforces no limits, it only counts. [`Search::take`](super::Search::take) enforces the limits.
 impl Sink for Piece {
     fn examined(&mut self) {
         self.examined_count += 1;

@@ -1,8 +1,8 @@
 //! A search under access rules: decides which candidates the requester may see, and which of their attributes.
 //!
-//! A filter item on an attribute that the requester may not search is Undefined (RFC 4511 section 4.5.1.7). An
-//! Undefined item never turns a non-match into a match. Therefore the whole filter selects candidates first, and each
-//! match is evaluated again with the part of the filter that the rights at that entry permit.
+//! A filter item on an attribute that the requester may not search is Undefined (RFC 4511 section 4.5.1.7). An item
+//! that becomes Undefined never turns a non-match into a match. Therefore the whole filter is evaluated first. Each
+//! match is evaluated again with the part of the filter that the requester's rights at that entry permit.
 
 use std::sync::Arc;
 
@@ -20,13 +20,14 @@ use crate::tree::TreeState;
 #[derive(Debug, Default)]
 pub(super) struct Permitted {
     walk: Walk,
-    /// Permitted part of the filter for each set of rights met so far; `None` if the whole filter is permitted.
+    /// Permitted part of the filter for each set of rights at the entries examined so far; `None` if the whole filter
+    /// is permitted.
     filters: Vec<(Arc<EntryRights>, Option<Term>)>,
 }
 
 impl Permitted {
-    /// Returns true if an entry that matches the filter is a result for this requester. Then the writer is prepared to
-    /// write its readable attributes.
+    /// Returns true if an entry that matches the filter is a result for this requester. In that case, prepares the
+    /// writer to write the entry's readable attributes.
     pub(super) fn admits<'s>(
         &mut self,
         state: TreeState<'s>,
@@ -56,8 +57,8 @@ impl Permitted {
         Ok(true)
     }
 
-    /// Returns true if the requester may see the entry, even if it does not match the filter. Then the writer is
-    /// prepared to write its readable attributes.
+    /// Returns true if the requester may see the entry, even if it does not match the filter. In that case, prepares
+    /// the writer to write the entry's readable attributes.
     pub(super) fn shows(
         &mut self,
         state: TreeState<'_>,
@@ -92,7 +93,7 @@ const FILTERS_MAX: usize = 16;
 pub(super) struct FilterTypes {
     /// The attribute types, including subtypes.
     pub(super) types: Vec<TypeId>,
-    /// Links that the filter follows from entry to entry, including links to groups for memberOf.
+    /// Links that the filter follows from one entry to another, including the links to groups for memberOf.
     pub(super) hops: Vec<Hops>,
 }
 

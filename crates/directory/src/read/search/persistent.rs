@@ -18,7 +18,7 @@ impl Persistent {
     /// Creates the persistent search of a request; `None` if the request does not ask for one.
     ///
     /// # Errors
-    /// The request combines it with an incompatible control.
+    /// The request combines persistent search with an incompatible control.
     pub(super) fn of(controls: &RequestControls) -> Result<Option<Persistent>, OperationError> {
         let Some(asked) = controls.persistent() else { return Ok(None) };
         let refused = |code, text: &str| Err(OperationError::refused(code, text));
@@ -40,8 +40,8 @@ impl Persistent {
         self.asked.wants(change)
     }
 
-    /// Returns the value of the entry change notification control; `None` for first results, and for clients that did
-    /// not ask for it.
+    /// Returns the value of the entry change notification control; `None` for an initial result, or if the client did
+    /// not request the control.
     pub(super) fn change_value(&self) -> Option<Vec<u8>> {
         let (change_type, previous_dn) = self.change.as_ref()?;
         let previous_dn = previous_dn.as_deref();

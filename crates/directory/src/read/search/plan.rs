@@ -1,10 +1,11 @@
-//! Choice of the source of candidates: the source with the fewest is best.
+//! Choice of the source of candidates: the source with the fewest candidates is best.
 //!
 //! Numbers of candidates are known exactly and cheaply: a posting has a length, and counters have the sizes of
-//! containers and subtrees. From an *and*, the planner chooses the narrowest term, and intersects it with others if
-//! both are long; the other terms are tested on each candidate. An *or* needs all its terms. A filter that no index
-//! narrows needs a scan of all entries. A plan affects the cost of a search, never its results: the candidates include
-//! every entry that matches, and the filter is evaluated on each candidate, except for terms that its source implies.
+//! containers and subtrees. From an *and*, the planner chooses the narrowest term. If that term has many candidates, it
+//! is intersected with other terms. The remaining terms are tested on each candidate. An *or* needs an index for each
+//! of its terms. A filter that no index narrows needs a scan of all entries. A plan affects the cost of a search, never
+//! its results. The candidates include every entry that matches, and the filter is evaluated on each candidate, except
+//! for terms that every candidate matches because of its source.
 
 mod ahead;
 mod chain_ids;
@@ -42,7 +43,8 @@ pub(super) type Result<T> = std::result::Result<T, OperationError>;
 /// Number of candidates at which the planner stops looking for a better source.
 pub(super) const FEW: u64 = 16;
 
-/// Maximum length of a posting that is read during planning, so that it need not be looked up again.
+/// Maximum length of a posting that is read during planning. A posting of this length or less need not be looked up
+/// again.
 const SHORT_POSTING: u64 = 64;
 
 /// Factor by which an entry costs less in a scan, which reads entries in storage order, than when read by itself.
@@ -51,7 +53,7 @@ const SCAN_ADVANTAGE: u64 = 2;
 /// Source of the candidates.
 #[derive(Debug)]
 pub(crate) enum Source {
-    /// The ids in `ids` (ascending) and in the postings.
+    /// The union of `ids`, which ascend, and of the postings.
     Indexed {
         /// Ids collected in advance.
         ids: Vec<u64>,
@@ -69,7 +71,7 @@ pub(crate) struct Posting {
     pub(crate) key: Vec<u8>,
 }
 
-/// Part of the filter that every candidate matches because of its source.
+/// Part of the filter that every candidate matches because of the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Implied {
     /// Nothing.
@@ -84,14 +86,14 @@ pub(crate) enum Implied {
 #[derive(Debug)]
 pub(crate) struct Plan {
     source: Source,
-    /// The source, once several threads scan its candidates: it then replaces `source`.
+    /// The source that replaces `source` when several threads scan the candidates.
     shared: Option<Arc<Source>>,
     /// Ids that are still to be gathered. Together with the postings of the source they are the candidates.
     pub(crate) gathering: Option<Box<Gathering>>,
     pub(crate) implied: Implied,
     /// Upper bound of the number of candidates, if it is known.
     pub(crate) candidate_count: u64,
-    /// Whether the scope and not the filter supplies the candidates.
+    /// Whether the scope, not the filter, supplies the candidates.
     pub(crate) is_by_place: bool,
     /// Terms of the top-level *and* that supply the candidates, one bit each.
     pub(crate) chosen_terms: u64,
@@ -102,9 +104,9 @@ pub(crate) struct Plan {
 pub(super) struct Narrowed {
     pub(super) ids: Vec<u64>,
     pub(super) postings: Vec<Posting>,
-    /// Ranges of index keys that are not read yet.
+    /// Ranges of index keys whose ids are not read yet.
     pub(super) ranges: Vec<KeyRange>,
-    /// Chains of links that are not followed to their ends yet.
+    /// Chains of links whose ids are not all read yet.
     pub(super) chains: Vec<ChainIds>,
     /// Upper bound of the number of candidates; an entry in two postings counts twice.
     pub(super) count: u64,
@@ -113,7 +115,7 @@ pub(super) struct Narrowed {
 }
 
 impl Plan {
-    /// Returns the plan that scans all entries, which serves any filter.
+    /// Returns the plan that scans all entries. It is valid for any filter.
     pub(crate) fn scan(entry_count: u64) -> Plan {
         Plan {
             source: Source::Scan,
@@ -171,7 +173,8 @@ impl Plan {
         Plan { is_by_place: true, ..plan }
     }
 
-    /// Returns a plan with these ids in this order. It can only be scanned as a whole, not from some id on.
+    /// Returns a plan with these ids in this order. Its candidates can only be examined from the first to the last, not
+    /// from some id on.
     pub(super) fn in_order(ids: Vec<u64>) -> Plan {
         let candidate_count = ids.len() as u64;
         Plan { source: Source::Indexed { ids, postings: Vec::new() }, ..Plan::scan(candidate_count) }
@@ -196,8 +199,8 @@ impl Plan {
             + self.gathering.as_ref().map_or(0, |gathering| size_of::<Gathering>() + gathering.heap_bytes())
     }
 
-    /// Returns a second plan for the same candidates, once they are gathered. The two share the ids, which may be a
-    /// million.
+    /// Returns a second plan for the same candidates, once they are gathered. Both plans share the ids, because there
+    /// may be a million.
     pub(crate) fn share(&mut self) -> Plan {
         let source = &mut self.source;
         let shared = self.shared.get_or_insert_with(|| Arc::new(std::mem::replace(source, Source::Scan)));
@@ -212,9 +215,9 @@ impl Plan {
         }
     }
 
-    /// Returns true if a page of `size` entries is cheaper by a scan than by gathering ids. Each page would gather them
-    /// again, whereas a scan continues after the previous page. At least one in `share_min` entries must be a
-    /// candidate, which limits the scan for a page.
+    /// Returns true if a page of `size` entries is cheaper by a scan than by gathering ids. Each page would gather the
+    /// ids again, whereas a scan continues after the previous page. At least one in `share_min` entries must be a
+    /// candidate, so that the scan for one page does not become too long.
     pub(crate) fn is_better_scanned(&self, size: u64, entry_count: u64, share_min: u64) -> bool {
         let entries_per_candidate = entry_count / self.candidate_count.max(1) + 1;
         self.gathering.is_some()
@@ -222,7 +225,7 @@ impl Plan {
             && size.saturating_mul(entries_per_candidate) < self.candidate_count
     }
 
-    /// Returns the candidates that are examined first, if they are known.
+    /// Returns the ids of the candidates that are examined first, if they are known.
     #[inline]
     pub(crate) fn first_few(&self) -> &[u64] {
         match &self.source {
@@ -249,7 +252,8 @@ impl Plan {
 pub(super) struct Planner<'a> {
     pub(super) state: TreeState<'a>,
     pub(super) entry_count: u64,
-    /// Whether the filter is that of a dynamic group, so that only stored members count.
+    /// Whether the filter comes from the URL of a dynamic group. In it, only stored members count as members of a
+    /// group.
     pub(super) is_of_member_url: bool,
 }
 
@@ -265,7 +269,8 @@ impl Planner<'_> {
         Ok((narrowed, if is_exact { Implied::All } else { Implied::Nothing }, u64::MAX))
     }
 
-    /// Finds the narrowest term of an *and*. Cheap lookups come first, and ranges are used only if they are narrower.
+    /// Finds the narrowest term of an *and*. Cheap lookups come first. Ranges are used only if they are narrower than
+    /// these.
     fn narrowest(&self, terms: &[Term], limit: u64) -> Result<Option<Best>> {
         let mut best: Option<Best> = None;
         for rank in 0..=LAST_RANK {
@@ -384,8 +389,8 @@ impl Planner<'_> {
         Ok(Some(ids))
     }
 
-    /// Returns candidates that include every entry that matches `term`; `None` if there are `limit` or more, or no
-    /// index narrows the term.
+    /// Returns candidates that include every entry that matches `term`. Returns `None` if there are `limit` or more
+    /// candidates, or if no index narrows the term.
     pub(super) fn narrow(&self, term: &Term, limit: u64) -> Result<Option<Narrowed>> {
         match term {
             Term::Constant(Truth::True) | Term::Not(_) => Ok(None),
@@ -446,7 +451,7 @@ impl Planner<'_> {
         match &item.test {
             Test::Equal(_, _) if has_links => self.narrow_links(item, limit),
             Test::Equal(rule, key) => self.narrow_equal(item, description, *rule, key, limit),
-            // A value too long for a key is indexed by its head, so bounds are cut to that length.
+            // A value too long for a key is indexed by its head, so a bound is cut to the length of the head.
             Test::AtLeast(rule, key) => {
                 let low = head(key);
                 let is_exact = key.len() <= WHOLE_HEAD && description.options.is_empty();
@@ -525,7 +530,7 @@ impl Planner<'_> {
         limit: u64,
     ) -> Result<Option<Narrowed>> {
         let Some(bases) = self.indexed_bases(item, Some(rule)) else { return Ok(None) };
-        // A posting contains the entries that have the value under any options.
+        // A posting contains the entries that have the value in an attribute with any options.
         let is_exact = description.options.is_empty() && key.len() <= INDEX_KEY_MAX;
         let mut all = Narrowed { is_exact, ..Narrowed::default() };
         for &base in bases.iter() {
@@ -535,7 +540,7 @@ impl Planner<'_> {
     }
 
     fn narrow_links(&self, item: &Item, limit: u64) -> Result<Option<Narrowed>> {
-        // Without a target, such as for a uniqueMember with a UID, the value is text that is not indexed.
+        // A value without a target, such as a uniqueMember with a UID, is stored as text and is not indexed.
         let Some(target) = &item.target else { return Ok(None) };
         if item.attributes.iter().any(|id| !self.state.catalog.attribute(*id).is_link) {
             return Ok(None);
@@ -574,7 +579,7 @@ impl Planner<'_> {
         Ok(all.within(limit))
     }
 
-    /// Adds the ids in a range of keys. A short range is read at once, a longer one is gathered later.
+    /// Adds the ids in a range of keys. A short range is read at once; the ids of a longer range are gathered later.
     pub(super) fn add_range(
         &self,
         all: &mut Narrowed,
@@ -586,13 +591,13 @@ impl Planner<'_> {
         }
         let range = range();
         let counted = range.count(self.state.read, limit.min(RANGE_COUNTED_MAX))?;
-        // Above the limit the number is a guess. Gathering stops when a scan becomes cheaper.
+        // If the range is too long to count, the number is a guess. Gathering stops as soon as a scan is cheaper.
         all.count += counted.unwrap_or_else(|| RANGE_COUNTED_MAX.max(self.entry_count / 4));
         all.ranges.push(range);
         Ok(())
     }
 
-    /// Reads the ids in a range if there are few. Returns false if there are more.
+    /// Reads the ids in a range if the range has few keys. Otherwise returns false.
     fn gather_short(&self, mut range: KeyRange, all: &mut Narrowed) -> Result<bool> {
         let before = all.ids.len();
         let ids = &mut all.ids;
@@ -619,8 +624,8 @@ impl Planner<'_> {
         })
     }
 
-    /// Returns the attributes that an item tests, with options removed. Returns `None` if one of them does not have the
-    /// required index.
+    /// Returns the attributes that an item tests, with options removed. Returns `None` if one of these attributes lacks
+    /// the required index.
     pub(super) fn bases(
         &self,
         item: &Item,
@@ -662,8 +667,8 @@ impl Planner<'_> {
         let (counter, limit) = match scope.kind {
             Scope::SingleLevel => (children_counter(scope.base), limit.min(COLLECTED_IDS_MAX as u64)),
             _ if !scope.aliased.is_empty() || scope.base == EntryId::ROOT => return Ok(None),
-            // A subtree is traversed at once, because between slices a branch could move to a place that was already
-            // passed.
+            // A subtree is traversed in one step. Between slices, a branch could move to a place that the traversal has
+            // already passed.
             _ => (subtree_counter(scope.base), limit.min(SUBTREE_WALKED_MAX)),
         };
         let count = self.state.read.count(&counter)? as u64 + scope.extras.len() as u64 + 1;
@@ -681,7 +686,7 @@ impl Planner<'_> {
         Ok(Some(Plan::ids(ids)))
     }
 
-    /// Adds the ids of an entry and of all entries below it, at once.
+    /// Adds the ids of an entry and of all entries below it, in one step.
     fn add_subtree(&self, base: EntryId, ids: &mut Vec<u64>) -> Result<()> {
         let mut walked = ids.len();
         ids.push(base.0);
@@ -693,7 +698,8 @@ impl Planner<'_> {
     }
 }
 
-/// Returns the rank in which terms of an *and* are tried: single lookups first, then sets of lookups, then ranges.
+/// Returns the rank of a term in an *and*. Terms are tried in the order of their ranks: single lookups first, then sets
+/// of lookups, then ranges.
 fn rank_of(term: &Term) -> u8 {
     match term {
         Term::Constant(_) => 0,
@@ -715,17 +721,17 @@ fn head(key: &[u8]) -> &[u8] {
     key.get(..WHOLE_HEAD).unwrap_or(key)
 }
 
-/// Converts a number of things in memory, which always fits into a `usize`.
+/// Converts a number of values in memory, which always fits into a `usize`.
 fn to_usize(count: u64) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)
 }
 
-/// Returns the bit for the term at this index; 0 from the index 64 on.
+/// Returns the bit for the term at index `place`; 0 if the index is 64 or greater.
 fn bit(place: usize) -> u64 {
     if place < 64 { 1 << place } else { 0 }
 }
 
-/// Returns the item of a term that tests an attribute without options, and not the values in DNs.
+/// Returns the item of a term, if it tests an attribute without options and does not test the values in DNs.
 fn single(term: &Term) -> Option<&Item> {
     let Term::Item(item) = term else { return None };
     let is_plain = matches!(&item.subject, Subject::Attribute(description) if description.options.is_empty());
@@ -737,7 +743,7 @@ struct Best {
     narrowed: Narrowed,
     /// Terms that supply the candidates, one bit each.
     places: u64,
-    /// Those of these terms that all candidates match.
+    /// The terms among `places` that all candidates match, one bit each.
     implied: u64,
 }
 

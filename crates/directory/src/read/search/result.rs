@@ -1,11 +1,11 @@
 //! Search results as bytes (RFC 4511 section 4.5.2), in one pass over the entry.
 //!
 //! Lengths precede the data but are known only afterwards. So the head is written with estimated lengths and corrected
-//! at the end. This moves the attributes only if a length needs a different number of octets than estimated. Rejected:
-//! a separate pass for the sizes, which needs more instructions.
+//! at the end. The attributes are moved only if a length needs a different number of octets than estimated. A separate
+//! pass for the sizes was rejected, because it needs more instructions.
 //!
-//! Inline values are stored in the form in which they are sent. Values that must be fetched or computed are gathered in
-//! a buffer, attribute by attribute, and copied from there. The size of the buffer is limited: see [`super::stream`].
+//! Inline values are stored in the form in which they are sent. Values that must be fetched or computed are first
+//! gathered in a buffer, one attribute at a time. The size of the buffer is limited: see [`super::stream`].
 
 use std::ops::ControlFlow;
 
@@ -40,7 +40,7 @@ pub(crate) struct ResultWriter {
     pub(crate) selection: Selection,
     /// The requester's view of groups for memberOf; `None` if no access rules restrict it.
     pub(super) groups: Option<GroupsOf>,
-    /// Report of effective rights with each result; `None` in most searches.
+    /// State of the control that reports effective rights with each result; `None` in most searches.
     pub(super) effective: Option<Box<RightsReport>>,
     /// Requested ranges of values; `None` in most searches.
     pub(super) ranges: Option<Box<ValueRanges>>,
@@ -53,7 +53,7 @@ pub(crate) struct ResultWriter {
 }
 
 impl ResultWriter {
-    /// Creates a writer. See the field for `groups`.
+    /// Creates a writer. For `groups`, see the field.
     #[inline(always)]
     pub(super) fn new(
         id: MessageId,
@@ -202,8 +202,8 @@ impl ResultWriter {
         Ok(true)
     }
 
-    /// Appends the attributes of the row. Returns the number of octets that were gathered for them; `None` if there are
-    /// too many. It is a separate function so that its loop stays in registers, whatever the rest of a result needs.
+    /// Appends the attributes of the row. Returns the number of octets of gathered values; `None` if there are too
+    /// many. This is a separate function so that the variables of its loop stay in registers.
     #[inline(never)]
     fn put_stored<'s>(
         &mut self,
@@ -261,8 +261,9 @@ impl ResultWriter {
         Ok(all)
     }
 
-    /// Appends the readable values of those attributes of which the requester may read only some. Returns false if
-    /// there are too many values to examine, counting `looked_at` octets of values examined before.
+    /// Appends the readable values of the attributes with values of which the requester may read only some. Returns
+    /// false if there are too many values to examine. The limit also counts `looked_at`, the octets of values examined
+    /// before.
     #[cold]
     fn put_readable(
         &mut self,
@@ -295,8 +296,8 @@ impl ResultWriter {
             }
             if !self.gathered.is_empty() {
                 let values: &[u8] = if self.types_only { &[] } else { &self.gathered };
-                // This call does not use the function of the loop above, which the compiler inlines there only while it
-                // has one call.
+                // This does not call the function that the loop in `put_stored` calls. The compiler inlines that
+                // function only as long as it has a single call.
                 put_attribute_header(out, &def.name, values.len());
                 out.extend_from_slice(values);
             }
@@ -366,7 +367,7 @@ pub(super) struct Head {
     pub(super) end: usize,
 }
 
-/// Appends the encoded values of an attribute that cannot be copied from the row. Stops when they exceed
+/// Appends the encoded values of an attribute that cannot be copied from the row. Stops when the values exceed
 /// [`GATHERED_MAX`].
 fn gather_values(
     state: TreeState<'_>,
@@ -401,8 +402,8 @@ fn gather_values(
 }
 
 /// Calls `each` with the DNs of the entries that a link attribute of an entry names, in order of their ids, from the id
-/// `from` on. Each DN is passed in three pieces: its RDN, a comma unless it is at the root, and the DN of its
-/// container. Breaks with the id at which `each` did.
+/// `from` on. Each DN is passed in three pieces: its RDN, a comma unless the entry is at the root, and the DN of the
+/// container. Breaks with the id at which `each` broke.
 pub(super) fn for_each_target(
     state: TreeState<'_>,
     names: &mut NameCache,

@@ -1,5 +1,6 @@
-//! Scanning of candidates: checks the scope, evaluates the filter, encodes the results. One loop serves a search on one
-//! thread as well as the parts of a search that several threads share. The [`Sink`] decides who enforces the limits.
+//! Scanning of candidates: checks the scope, evaluates the filter, encodes the results. The same loop serves a search
+//! on one thread and the parts of a search that several threads share. The [`Sink`] of the first enforces the limits;
+//! the [`Sink`] of a part only counts.
 
 use ldap::ControlsBuf;
 
@@ -50,8 +51,7 @@ pub(super) struct Scanner {
     matcher: Matcher,
     /// Whether a scan reads entry rows and not node rows.
     pub(super) by_rows: bool,
-    /// Indexes of the filter items whose attributes entries may have from a collective subentry, when the plan was
-    /// made.
+    /// Indexes of the filter items whose attributes may come from a collective subentry, as of the plan.
     collective_items: Vec<usize>,
     /// Buffer for keys of values.
     key: Vec<u8>,
@@ -78,13 +78,13 @@ pub(super) trait Sink {
     /// Records that a candidate is examined.
     fn examined(&mut self);
 
-    /// Records that the candidate is not a result. An error ends the search.
+    /// Records that an examined candidate is not a result. An error ends the search.
     fn rejected(&mut self, state: TreeState<'_>, filter: &Term) -> Result<(), OperationError>;
 
     /// Records a result. Returns false if there is no room for it, which ends the search.
     fn accepts(&mut self) -> bool;
 
-    /// Records that the result is written and its message ends at `end` of the output.
+    /// Records that the result is written. Its message ends at offset `end` of the output.
     fn written(&mut self, id: EntryId, end: usize);
 }
 
@@ -99,12 +99,12 @@ pub(super) enum Reached {
     End,
     /// The sink or the sorting had no room for the result with this id.
     Full(u64),
-    /// This result is too large for memory. Candidates after it were not examined.
+    /// The result with this id is too large for memory. Candidates after it were not examined.
     Giant(EntryId),
 }
 
 impl Scanner {
-    /// Inlined so that the large value is built in place.
+    /// Inlined, so that the large return value is built in its final place.
     #[inline(always)]
     pub(super) fn new(
         snapshot: &Snapshot,
@@ -142,7 +142,8 @@ impl Scanner {
         }
     }
 
-    /// Returns the memory that the scanner uses, without itself, in bytes. The constant part is computed only once.
+    /// Returns the memory that the scanner uses, without itself, in bytes. The part that does not change is computed
+    /// only once.
     pub(super) fn heap_bytes(&mut self) -> usize {
         let (filter, selection) = (&self.filter, &self.writer.selection);
         let made_of = *self.made_of_bytes.get_or_insert_with(|| filter.heap_bytes() + selection.heap_bytes());
@@ -187,13 +188,13 @@ impl Scanner {
         }
     }
 
-    /// Drops the plan, because from now on the search examines single entries.
+    /// Drops the plan. From now on the search examines single entries that its caller names.
     pub(super) fn looks_at_single_entries(&mut self) {
         self.plan = Plan::scan(0);
         self.is_part = true;
     }
 
-    /// Keeps the plan only as an estimate, because from now on the search examines given entries.
+    /// Keeps only the estimate of the plan. From now on the search examines entries that its caller names.
     pub(super) fn looks_at_given_entries(&mut self) {
         self.plan.gathering = None;
         self.is_part = true;
@@ -210,7 +211,8 @@ impl Scanner {
         self.scope.seen_in(snapshot.state())
     }
 
-    /// Examines the candidates with ids in `from..end`, and appends results to `out`. Call [`Scanner::catch_up`] first.
+    /// Examines the candidates with ids in `from..end`, and appends results to `out`. The caller must call
+    /// [`Scanner::catch_up`] first.
     pub(super) fn examine(
         &mut self,
         snapshot: &Snapshot,
@@ -229,7 +231,7 @@ impl Scanner {
         let scans_rows = self.by_rows && matches!(source, Source::Scan);
         let guard = if scans_rows { self.filter.guard() } else { None };
         let kind = if scans_rows { ScanKind::Rows(guard) } else { ScanKind::Nodes };
-        // If the guard is the whole filter, rows that pass it need no second test.
+        // If the guard tests the whole filter, rows that pass it need no second test.
         let asks_rows = guard.is_none_or(|guard| guard.is_part);
         let mut candidates = Candidates::open(state, source, from, kind)?;
         let mut next_id = from;
@@ -329,7 +331,7 @@ impl Scanner {
         self.entry_controls.as_ref().map_or(Ok(ControlsBuf::new()), |own| own.of_name(state, candidate))
     }
 
-    /// Builds the controls of a result that changes produce, without the dereference control.
+    /// Builds the controls of a result that is sent because of a change, without the dereference control.
     pub(super) fn controls_of_result<'s>(
         &self,
         state: TreeState<'s>,
@@ -362,7 +364,7 @@ impl Scanner {
         snapshot.state().catalog.schema_version() == self.schema_version
     }
 
-    /// Refuses to continue after a change of the schema. This is so rare that the client may retry.
+    /// Refuses to continue after a change of the schema. Such a change is so rare that the client can simply retry.
     ///
     /// # Errors
     /// busy.
@@ -374,7 +376,7 @@ impl Scanner {
         Err(OperationError::refused(ldap::ResultCode::BUSY, text))
     }
 
-    /// Returns true if an entry is a result. Call [`Scanner::catch_up`] first.
+    /// Returns true if an entry is a result. The caller must call [`Scanner::catch_up`] first.
     #[inline(never)]
     pub(super) fn passes<'s>(
         &mut self,
@@ -394,7 +396,7 @@ impl Scanner {
             )?)
     }
 
-    /// Updates what depends on the snapshot, if it has changed.
+    /// Adapts the scanner to the snapshot, if it differs from the snapshot of the last slice.
     #[inline]
     pub(super) fn catch_up(&mut self, snapshot: &Snapshot) -> Result<(), OperationError> {
         self.check_schema(snapshot)?;
@@ -417,14 +419,15 @@ impl Scanner {
         }
     }
 
-    /// Drops the rights at entries, which belong to another snapshot.
+    /// Drops the cached rights at entries, because they belong to another snapshot.
     fn forget_rights(&mut self) {
         if let Some(permitted) = &mut self.permitted {
             **permitted = Permitted::default();
         }
     }
 
-    /// Returns true if an entry stands for a part of the tree on another server.
+    /// Returns true if the search sends a continuation reference in place of this entry, because it leads to another
+    /// server.
     pub(super) fn is_reference(
         &mut self,
         snapshot: &Snapshot,
@@ -437,8 +440,8 @@ impl Scanner {
             && scope.contains(snapshot.state(), &mut snapshot.names(), id, row)?)
     }
 
-    /// Returns true if the requester may see the entry, even if it does not match the filter. Then prepares to write
-    /// its readable attributes.
+    /// Returns true if the requester may see the entry, even if it does not match the filter. In that case, prepares to
+    /// write the entry's readable attributes.
     pub(super) fn permits<'s>(
         &mut self,
         state: TreeState<'s>,
@@ -466,9 +469,9 @@ impl Scanner {
             self.filter.find_attributes(state.catalog, self.rights.shown())?;
         }
         let collective_items = self.filter.collective_items(state);
-        // The plan must be renewed in two cases. An index of the plan may have been dropped, and then no longer follows
-        // changes. Or a new subentry gives entries an attribute of the filter, and then neither indexes nor stored rows
-        // show which match.
+        // The plan must be renewed in two cases. First, an index that the plan uses may have been dropped, so that it
+        // no longer follows changes. Second, a new collective subentry may give entries an attribute of the filter.
+        // Then neither indexes nor stored rows show which entries match.
         if state.catalog.index_version() != self.index_version || collective_items != self.collective_items {
             self.index_version = state.catalog.index_version();
             self.by_rows = self.filter.is_decided_by_rows() && collective_items.is_empty();
@@ -511,7 +514,7 @@ fn is_permitted<'s>(
     }
 }
 
-/// Evaluates the filter on a candidate, except for the part that its source implies.
+/// Evaluates the filter on a candidate, except for the part that every candidate matches because of the source.
 #[inline]
 fn truth<'s>(
     matcher: &mut Matcher,

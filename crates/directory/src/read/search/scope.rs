@@ -1,6 +1,7 @@
 //! The entries that a search covers.
 //!
-//! To test an entry, its superiors are followed. All entries of one container share the result.
+//! The test of an entry follows its superiors up to the root of a subtree in scope. All entries of one container share
+//! the result.
 
 use ldap::{DerefAliases, ResultCode, Scope, SearchRequest};
 
@@ -46,7 +47,7 @@ pub(crate) struct SearchScope {
     pub(crate) aliased: Vec<EntryId>,
     /// Further single entries in scope: targets of aliases.
     pub(crate) extras: Vec<EntryId>,
-    /// Whether aliases below the base are followed. Then they are not results themselves.
+    /// Whether aliases below the base are followed. If so, the aliases themselves are not results.
     pub(crate) follows_aliases: bool,
     /// Whether there are aliases in scope.
     pub(crate) has_aliases: bool,
@@ -56,9 +57,9 @@ pub(crate) struct SearchScope {
     pub(crate) tells_referrals: bool,
     /// Value of the subentries control: see [`crate::read::controls::RequestControls::subentries`].
     pub(crate) subentries: Option<bool>,
-    /// Whether entries are read only with what is stored in them, without collective attributes.
+    /// Whether the search reads only the attributes stored in each entry, without collective attributes.
     pub(crate) is_of_stored: bool,
-    /// Last container tested, and whether the entries below it are in one of the subtrees.
+    /// Last container tested, and whether the entries below it are in a subtree in scope.
     pub(crate) last: Option<(EntryId, bool)>,
 }
 
@@ -91,8 +92,8 @@ impl SearchScope {
         if self.is_of_stored { state.as_stored() } else { state }
     }
 
-    /// Follows the aliases in scope, if requested. Returns the parts of the scope that are on other servers, for which
-    /// the search sends references. The first to send is last.
+    /// Follows the aliases in scope, if requested. Returns the parts of the scope that are on other servers. The search
+    /// sends a reference for each, the last one first.
     pub(super) fn prepare(
         &mut self,
         snapshot: &Snapshot,
@@ -150,7 +151,7 @@ impl SearchScope {
         id == self.base || self.aliased.contains(&id)
     }
 
-    /// Returns true if the entries below `container` are in one of the subtrees.
+    /// Returns true if the entries below `container` are in a subtree in scope.
     #[inline]
     fn is_inside(
         &mut self,
@@ -208,8 +209,9 @@ impl SearchScope {
     }
 
     /// Follows the aliases in scope (RFC 4511 section 4.5.1.3). In a subtree search, the target becomes the root of
-    /// another subtree, whose aliases are followed too. In a search one level below the base, it becomes a single entry
-    /// in scope. Aliases without a target are skipped. Returns the URLs of the aliases that lead to other servers.
+    /// another subtree, whose aliases are followed too. In a search one level below the base, the target becomes a
+    /// single entry in scope. Aliases without a target are skipped. Returns the URLs of the aliases that lead to other
+    /// servers.
     ///
     /// # Errors
     /// adminLimitExceeded for more than [`ALIASES_FOLLOWED_MAX`] aliases.
@@ -250,7 +252,7 @@ impl SearchScope {
         }
     }
 
-    /// Returns the referral entries in scope, for which the search sends continuation references (RFC 3296 section
+    /// Returns the referral entries in scope. The search sends a continuation reference for each (RFC 3296 section
     /// 5.4).
     ///
     /// # Errors

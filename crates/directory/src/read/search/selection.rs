@@ -1,8 +1,8 @@
 //! The attributes that a search returns (RFC 4511 section 4.5.1.8, RFC 3673 for `+`, RFC 4529 for `@class`).
 //!
 //! Names are resolved to attribute numbers once per search, not per entry, and not at all if all user attributes are
-//! requested. A name includes subtypes and further options, which are returned under their own names. A name unknown to
-//! the schema selects nothing.
+//! requested. A name also selects subtypes, and attributes with further options. These are returned under their own
+//! names. A name unknown to the schema selects nothing.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub(crate) struct Selection {
     /// Whether all operational attributes are selected (`+`).
     all_operational: bool,
     named: Vec<AttributeDescription>,
-    /// Whether `named` excludes subtypes and further options.
+    /// Whether `named` selects only exactly these attributes, without subtypes and further options.
     is_exact: bool,
     /// Names unknown to the schema, in lower case. Entries outside the tree can have such attributes.
     pub(super) unknown: Vec<String>,
@@ -44,7 +44,7 @@ pub(crate) struct Selection {
     low: LowNumbers,
     /// Attribute numbers from [`LOW_END`] on that `named` includes, ascending.
     high: Vec<AttrId>,
-    /// Number of attributes of the catalogue when `low` and `high` were computed.
+    /// Number of attributes of the catalog when `low` and `high` were computed.
     attribute_count: usize,
     /// Virtual attributes to compute, with their types.
     pub(crate) made: Vec<(VirtualAttribute, TypeId)>,
@@ -111,7 +111,7 @@ impl Selection {
         }
     }
 
-    /// Removes all attributes.
+    /// Removes all attributes from the selection.
     #[cold]
     #[inline(never)]
     pub(super) fn clear(&mut self) {
@@ -119,7 +119,7 @@ impl Selection {
         self.made.clear();
     }
 
-    /// Removes the attributes that do not have this origin.
+    /// Removes from the selection the attributes that do not have this origin.
     #[cold]
     #[inline(never)]
     pub(super) fn keep_origin(&mut self, origin: AttributeOrigin) {
@@ -137,7 +137,7 @@ impl Selection {
         match selector {
             "*" => self.all_user = true,
             "+" => self.all_operational = true,
-            // Selects no attributes; ignored among other names (RFC 4511 section 4.5.1.8).
+            // Alone it selects no attributes. Together with other names it is ignored (RFC 4511 section 4.5.1.8).
             "1.1" => {}
             _ => match selector.strip_prefix('@') {
                 Some(class) => self.add_class(class, schema),
@@ -179,13 +179,13 @@ impl Selection {
             + self.made.capacity() * size_of::<(VirtualAttribute, TypeId)>()
     }
 
-    /// Returns true if stored attributes may be selected. If not, entry rows need not be read.
+    /// Returns true if stored attributes may be selected. If it returns false, entry rows need not be read.
     pub(crate) fn selects_stored(&self) -> bool {
         self.all_user || self.all_operational || !self.named.is_empty()
     }
 
-    /// Estimates the size of the selected attributes in a result, in octets. Its encoded length usually has the right
-    /// number of octets.
+    /// Estimates the size of the selected attributes in a result, in octets. The estimate is close enough that its BER
+    /// length field usually has the right number of octets.
     pub(crate) fn guess_len(&self, row: &EntryRow<'_>) -> usize {
         if self.all_user { row.len() } else { self.named.len() * TYPICAL_ATTRIBUTE_LEN }
     }
@@ -199,8 +199,8 @@ impl Selection {
             && self.permits(def.description.type_id)
     }
 
-    /// Returns the numbers below [`LOW_END`] of the stored attributes that are selected and not too secret. The caller
-    /// must check each with [`permits`](Selection::permits).
+    /// Returns the numbers below [`LOW_END`] of the stored attributes that are selected and whose secrecy permits their
+    /// return. The caller must check each with [`permits`](Selection::permits).
     #[inline]
     pub(super) fn low_numbers(&mut self, catalog: &Catalog) -> LowNumbers {
         let returnable = catalog.returnable();
@@ -253,7 +253,7 @@ impl Selection {
         self.rights.as_ref()?.by_value()
     }
 
-    /// Returns true if all values of a type may be returned, in case they are selected.
+    /// Returns true if all values of a type may be returned when the type is selected.
     pub(super) fn may_return(&self, catalog: &Catalog, type_id: TypeId) -> bool {
         catalog.secrets.of_type(type_id) <= self.shown && self.permits(type_id)
     }

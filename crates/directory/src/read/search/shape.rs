@@ -13,7 +13,7 @@ use crate::snapshot::Snapshot;
 /// A filter without asserted values, and the indexes that it lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilterShape {
-    /// The filter in the form of RFC 4515, with `?` in place of each value. A long text is cut.
+    /// The filter in the form of RFC 4515, with `?` in place of each value. A long text is truncated.
     pub text: String,
     /// Indexes that would narrow the filter.
     pub missing: Vec<MissingIndex>,
@@ -60,7 +60,7 @@ fn put(catalog: &Catalog, term: &Term, text: &mut String) {
         Term::And(terms) => all("(&", terms),
         Term::Or(terms) => all("(|", terms),
         Term::Not(term) => all("(!", std::slice::from_ref(term)),
-        // The absolute true filter of RFC 4526; the next is the false one.
+        // The absolute true filter of RFC 4526. The next arm is the absolute false filter.
         Term::Constant(Truth::True) => text.push_str("(&)"),
         Term::Constant(Truth::False | Truth::Undefined) => text.push_str("(|)"),
         Term::Class(id) => drop(write!(text, "(objectClass={})", class(*id))),
@@ -84,7 +84,7 @@ fn put_item(catalog: &Catalog, item: &Item, text: &mut String) {
             let is_initial = pieces.next().is_some_and(|piece| piece.at_start);
             let is_final = assertion.pieces().last().is_some_and(|piece| piece.at_end);
             let inner = assertion.pieces().filter(|piece| !piece.at_start && !piece.at_end).count();
-            // The cost of the filter hardly depends on the number of inner parts.
+            // The shape omits the number of inner parts, because the cost of the filter hardly depends on it.
             match (is_initial, inner > 0, is_final) {
                 (true, false, false) => "=?*",
                 (true, true, false) => "=?*?*",

@@ -1,12 +1,12 @@
 //! Sorted results (RFC 2891).
 //!
-//! A match is not written at once. Its sort key is kept in a set whose size is limited to the number of results to
-//! return: a page, or the size limit. When all candidates are examined, the entries in the set are examined again in
-//! their order, because they may have changed, and then written. The server keeps no state between pages: a page has
-//! the first results after the last key of the previous page, which is in the cookie.
+//! A match is not written at once. Instead, its sort key is added to a set. The size of the set is limited to the
+//! number of results to return: the size of a page, or the size limit. When all candidates are examined, the entries in
+//! the set are examined again in sort order, because they may have changed, and then written. The server keeps no state
+//! between pages. The cookie contains the last key of a page, and the next page has the first results after that key.
 //!
-//! `index::sort_key` makes the keys. If a sort order of the settings has them, the results come from that order, and no
-//! keys are kept: see [`super::ordered`].
+//! `index::sort_key` makes the sort keys. If a sort order in the settings has the same keys, the results come from that
+//! order and no set is needed: see [`super::ordered`].
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -26,7 +26,7 @@ use crate::tree::TreeState;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Approximate memory for a kept key in addition to its octets, in bytes.
+/// Approximate memory for a key in the set, in addition to the octets of the key, in bytes.
 const KEPT_BYTES: usize = 48;
 
 /// Number of octets of values that cost as much as one candidate.
@@ -71,7 +71,7 @@ impl SortOutcome {
         SortOutcome::not(ResultCode::ADMIN_LIMIT_EXCEEDED, &text)
     }
 
-    /// Returns the outcome for a page that follows an unsorted page.
+    /// Returns the outcome for a page that cannot be sorted, because the previous page was not sorted.
     pub(super) fn as_before() -> SortOutcome {
         SortOutcome::not(ResultCode::ADMIN_LIMIT_EXCEEDED, "the pages before are not sorted")
     }
@@ -81,7 +81,7 @@ impl SortOutcome {
         SortOutcome::not(ResultCode::ADMIN_LIMIT_EXCEEDED, &text)
     }
 
-    /// Returns the error for a client that requires sorted results (section 2, scenario 3).
+    /// Returns the error for a client whose sort control is critical (section 2, scenario 3).
     pub(super) fn refusal(&self) -> OperationError {
         let text = format!("critical control server-side sorting: {}", self.text);
         OperationError::refused(ResultCode::UNAVAILABLE_CRITICAL_EXTENSION, text)
@@ -92,33 +92,34 @@ impl SortOutcome {
 pub(super) struct Sorting {
     pub(super) by: Vec<SortKey>,
     pub(super) is_critical: bool,
-    /// Number of attributes of the catalogue when the keys were resolved.
+    /// Number of attributes of the catalog when the keys were resolved.
     attribute_count: usize,
-    /// Keys of the first results.
+    /// Sort keys of the results to return: the lowest of those found so far.
     first: BTreeSet<Box<[u8]>>,
-    /// Memory of these keys in bytes.
+    /// Memory of the kept keys, in bytes.
     bytes: usize,
-    /// Maximum number of keys.
+    /// Maximum number of keys in `first`.
     pub(super) room: usize,
-    /// Key after which the results start, for a page that is not the first.
+    /// Key after which the results start; `None` on the first page.
     pub(super) after: Option<Box<[u8]>>,
-    /// Whether there were more results than room.
+    /// Whether more than `room` results were found.
     pub(super) is_cut: bool,
     /// Whether all candidates were examined, so that the results can be sent.
     pub(super) is_complete: bool,
     /// Reason why sorting was given up and the results are sent unsorted.
     pub(super) given_up: Option<SortOutcome>,
-    /// Number of results so far, and the maximum number that is sorted for the requester. Even a page of ten may
-    /// require sorting millions.
+    /// Number of results found so far. The next field is the maximum that is sorted for the requester, because even a
+    /// page of ten may require sorting millions.
     result_count: u64,
     results_max: u64,
     /// Part of the results to send; `None` for all.
     pub(super) window: Option<Box<Window>>,
     /// Results to send next.
     coming: VecDeque<Box<[u8]>>,
-    /// Key of the last result that was sent, or that no longer matched.
+    /// Key of the last result that was sent or was omitted because it no longer matched.
     pub(super) last: Option<Box<[u8]>>,
-    /// Traversal of the sort order that supplies the results; `None` if they are sorted.
+    /// Traversal of a sort order of the settings, if that order supplies the results; `None` if the search sorts them
+    /// itself.
     pub(super) walk: Option<Walk>,
     buffers: KeyBuffers,
 }
@@ -198,7 +199,7 @@ impl Sorting {
         self.bytes + buffers + places + self.by.capacity() * size_of::<SortKey>()
     }
 
-    /// Adds attributes that received their numbers after the search began.
+    /// Adds to the sort keys the attributes that received their numbers after the search began.
     pub(super) fn catch_up(&mut self, catalog: &Catalog, shown: Shown) {
         if catalog.attributes().len() != self.attribute_count {
             self.attribute_count = catalog.attributes().len();
@@ -206,8 +207,8 @@ impl Sorting {
         }
     }
 
-    /// Keeps the key of a result if it is among the first. Returns the cost in candidates; `None` if sorting is given
-    /// up.
+    /// Keeps the key of a result if the result may be among those to return. Returns the cost in candidates; `None` if
+    /// sorting is given up.
     pub(super) fn keep<'s>(
         &mut self,
         state: TreeState<'s>,
@@ -261,7 +262,7 @@ impl Sorting {
     /// Limits the results to a part of the list.
     ///
     /// # Errors
-    /// No list has such a part.
+    /// The requested part is invalid for any list.
     pub(super) fn show(
         &mut self,
         asked: &ListViewOptions,
@@ -275,7 +276,7 @@ impl Sorting {
         Ok(())
     }
 
-    /// Marks all candidates as examined. Then the results can be sent.
+    /// Records that all candidates are examined, so that the results can be sent.
     pub(super) fn complete(&mut self) {
         self.is_complete = true;
         if let Some(window) = &mut self.window {

@@ -2,8 +2,8 @@
 //!
 //! A message begins with its length, so the entry is traversed twice: once to measure, once to write. Both passes run
 //! in slices and on one snapshot, which is pinned until the client has received the entry. The value of the dereference
-//! control, with one item for each name in the entry, is treated in the same way. The store cannot reuse pages that a
-//! pinned snapshot needs, so the number of streams is limited ([`STREAMS_MAX`]).
+//! control is measured and written in the same way, because it has one item for each name in the entry. The number of
+//! streams is limited ([`STREAMS_MAX`]), because the store cannot reuse pages that a pinned snapshot needs.
 //!
 //! Between the first and the last byte of the message nothing else can be sent on the connection: see
 //! [`Search::is_mid_message`](super::Search::is_mid_message).
@@ -39,7 +39,7 @@ pub(super) struct EntryStream {
     attributes: AttributeStream,
     /// Controls of the message, except the dereference control.
     controls: ControlsBuf,
-    /// The dereference control, which follows the other controls.
+    /// The dereference control. It follows the other controls in the message.
     named: Option<Named>,
     stage: Stage,
     _pin: Pin,
@@ -60,7 +60,7 @@ enum Stage {
     WriteNamed,
 }
 
-/// Counts the open streams.
+/// Counts an open stream until it is dropped.
 struct Pin(Arc<Directory>);
 
 impl Pin {
@@ -93,8 +93,8 @@ impl EntryStream {
             + named
     }
 
-    /// Begins a stream of the present state of the entry `id`. Returns `None` if the entry is no longer a result; if it
-    /// need not be a result, if it is no longer visible.
+    /// Begins a stream of the present state of the entry `id`. Returns `None` if the entry is no longer a result. If it
+    /// need not be a result, returns `None` if it is no longer visible.
     pub(super) fn begin(
         snapshot: &Snapshot,
         scanner: &mut Scanner,
@@ -137,7 +137,7 @@ impl EntryStream {
     /// Continues as long as budget is left. Returns true when the message is complete.
     ///
     /// # Errors
-    /// adminLimitExceeded, before the message begins, if it would be longer than [`MESSAGE_BYTES_MAX`].
+    /// adminLimitExceeded if the message would be longer than [`MESSAGE_BYTES_MAX`]. Nothing of it has been sent then.
     pub(super) fn step(&mut self, writer: &ResultWriter, out: &mut Vec<u8>, room: &mut Room) -> Result<bool> {
         while room.is_left(out) {
             let state = self.snapshot.state();
@@ -177,7 +177,7 @@ impl EntryStream {
         let state = self.snapshot.state();
         let attributes_len = self.attributes.begin_writing(state);
         let mut controls_len = self.controls.as_controls().as_bytes().len();
-        // Like a result that fits into memory, an entry without names is sent without the control.
+        // An entry without names is sent without the control, as is a result that fits into memory.
         self.named = self.named.take().filter(|named| named.walk.value_len() > 0);
         if let Some(named) = &mut self.named {
             controls_len += control_len(oids::DEREFERENCE, named.walk.begin_writing());
@@ -205,8 +205,8 @@ impl EntryStream {
     }
 }
 
-/// Returns the error for a result that is too large for any message. It also ends the search if the control is not
-/// critical, because without the control the result would seem to name no entries.
+/// Returns the error for a result that is too large for any message. The search fails even if the dereference control
+/// is not critical. Sent without the control, the result would seem to name no entries.
 #[cold]
 fn too_long(has_control: bool) -> OperationError {
     let what = match has_control {

@@ -1,27 +1,27 @@
-//! Content synchronization (RFC 4533): reports the changes of a content since the client's last synchronization. It
-//! serves polls, and the refresh stage of a search that `follow` continues.
+//! Content synchronization (RFC 4533): reports the changes since the client's last synchronization. A *content* is the
+//! set of results of a search. This module serves polls, and the refresh stage of a search that `follow` continues.
 //!
-//! The state of a client is a position of the log, which its cookie names by CSN, as in OpenLDAP. Each entry row
-//! contains the position of its last change. So a poll is a search that sends the results that have changed since the
-//! cookie, and names the unchanged results in sets. The client deletes all entries that were neither sent nor named
-//! (section 3.3.2, a present phase). The server keeps no state for a client.
+//! The state of a client is a position of the log. The client's cookie names that position by CSN, as in OpenLDAP. Each
+//! entry row contains the position of its last change. So a poll is a search that sends the results that have changed
+//! since the cookie, and lists the entryUUIDs of the unchanged results in sets. The client deletes all entries that
+//! were neither sent nor listed (section 3.3.2, a present phase). The server keeps no state for a client.
 //!
-//! If the records since the cookie only add, modify, rename and delete entries, they list the entries that may differ.
-//! Then only these are examined, and those that are not results are named as deleted (a delete phase). The record of a
-//! delete contains the entryUUID, and the entries that named the deleted entry. A requester under access rules receives
-//! a present phase, because it must not learn of hidden entries.
+//! If the records since the cookie only add, modify, rename and delete entries, they give the list of the entries that
+//! may differ. Then only these entries are examined. Those among them that are not results are listed as deleted (a
+//! delete phase). The record of a delete contains the entryUUID, and the entries that named the deleted entry. A
+//! requester under access rules always receives a present phase, because a delete phase would list hidden entries.
 //!
-//! An entry also changes when an entry that it names, or one above it, is renamed. Its row does not show this, but the
-//! records since the cookie do. If an entry without subordinates was renamed, the entries that name it count as
-//! changed. All entries count as changed if an entry with subordinates was renamed, if settings were changed, or if
-//! there are too many records. The same applies after any change if the filter, or a filter of an access rule for the
-//! requester, tests virtual attributes that depend on other entries. Virtual attributes are not part of a content
-//! (section 3.2), except structuralObjectClass.
+//! An entry also changes when an entry that it names, or an entry above it, is renamed. The row of the entry does not
+//! show this, but the records since the cookie do. If an entry without subordinates was renamed, the entries that name
+//! it count as changed. All entries count as changed if an entry with subordinates was renamed, if settings were
+//! changed, or if there are too many records. The same applies after any change if the filter, or a filter of an access
+//! rule for the requester, tests virtual attributes that depend on other entries. Virtual attributes are not part of a
+//! content (section 3.2), except structuralObjectClass.
 //!
 //! Under access rules the content depends on the requester. Therefore the cookie also identifies the rules that
-//! applied, and all entries are sent if other rules apply. OpenLDAP's consumers build a cookie without this part. It is
-//! sufficient if no rule depends on groups, on filters for requesters, or on the client's connection, because then only
-//! a rename of the requester's entry can change the rules that apply.
+//! applied, and all entries are sent if other rules apply now. OpenLDAP's consumers build a cookie without this part.
+//! That cookie is sufficient if no rule depends on groups, on filters for requesters, or on the client's connection. In
+//! that case only a rename of the requester's entry can change the rules that apply.
 
 use data_encoding::HEXLOWER;
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
@@ -52,7 +52,7 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Number of ids read at a time.
 const BLOCK: usize = 512;
 
-/// A poll in progress.
+/// State of content synchronization in a search.
 #[derive(Debug)]
 pub(super) struct Sync {
     id: MessageId,
@@ -62,7 +62,8 @@ pub(super) struct Sync {
     unread: Option<(Position, Position)>,
     /// Entries that have changed although their rows do not show it.
     touched: HashSet<u64>,
-    /// Entries that may differ and have not been sent; `None` if the records do not list them.
+    /// Entries that may differ and have not been sent. `None` if the records do not give the list of all entries that
+    /// may differ.
     changed: Option<HashMap<u64, SyncUuid>>,
     /// Entries that were deleted.
     deleted: Vec<SyncUuid>,
@@ -72,12 +73,13 @@ pub(super) struct Sync {
     own: Option<EntryId>,
     /// Attribute number of entryUUID; `None` if no entry has it.
     uuid: Option<AttrId>,
-    /// Unchanged entries that have not been named yet.
+    /// Unchanged entries whose UUIDs have not been sent yet.
     present: SyncIdSet,
     cookie: String,
     /// The part of the cookie that identifies the content.
     seal: String,
-    /// State to send with the next entry, in the persist stage, in which no entry is omitted as unchanged.
+    /// State to send with the next entry in the persist stage, which omits no entry as unchanged; `None` in the refresh
+    /// stage.
     pub(super) next_state: Option<SyncState>,
 }
 
@@ -85,14 +87,14 @@ impl Sync {
     /// Creates the poll of a request; `None` if the request does not ask for one.
     ///
     /// # Errors
-    /// The request combines it with an incompatible option.
+    /// The request combines the synchronization control with an incompatible option.
     pub(super) fn of(inputs: &SearchInputs<'_>) -> Result<Option<Sync>> {
         let SearchInputs { snapshot, rights, id, request, controls, .. } = *inputs;
         let Some(asked) = controls.sync() else { return Ok(None) };
         check(request, controls)?;
         let state = snapshot.state();
         let seal = {
-            // Limits are not part of a content (section 3.5).
+            // The seal of the cookie excludes the limits, because they are not part of a content (section 3.5).
             let unlimited = SearchRequest { size_limit: 0, time_limit_seconds: 0, ..*request };
             let seal = snapshot.directory().page_key.seal(&SearchInputs { request: &unlimited, ..*inputs });
             let seal = seal.chain_update(b"content").chain_update(rights.identity()).finalize().into_bytes();
@@ -149,7 +151,7 @@ impl Sync {
             + self.cookie.capacity()
     }
 
-    /// Sets the cookie to the position of this state.
+    /// Sets the position that the next cookie names to that of `state`.
     pub(super) fn is_now_at(&mut self, state: TreeState<'_>) -> Result<()> {
         self.cookie = format!("csn={},data={}", last_csn(state.read)?, self.seal);
         Ok(())
@@ -181,7 +183,7 @@ impl Sync {
     pub(super) fn read_changes(&mut self, state: TreeState<'_>, records_max: u32) -> Result<bool> {
         let Some((next, until)) = self.unread else { return Ok(true) };
         let (end, mut is_wide) = (next.saturating_add(u64::from(records_max.max(1))), false);
-        // The log may have been trimmed since the poll began.
+        // If the log was trimmed since the poll began, all entries count as changed.
         is_wide |= state.read.first_position()?.is_none_or(|first| first > next);
         if !is_wide {
             for record in state.read.log_records(next) {
@@ -195,7 +197,7 @@ impl Sync {
             }
         }
         if is_wide || self.touched.len() > SYNC_TOUCHED_MAX {
-            // The client receives all entries.
+            // Position 0 is before all entries, so the client receives all of them.
             (self.since, self.touched, self.changed, self.unread) = (0, HashSet::new(), None, None);
             self.deleted = Vec::new();
         } else {
@@ -204,14 +206,14 @@ impl Sync {
         Ok(self.unread.is_none())
     }
 
-    /// Adds the entries that a change may affect to `changed`, or sets it to `None` if they are unknown.
+    /// Adds the entries that a change may affect to `changed`. If these entries are unknown, sets `changed` to `None`.
     fn list(&mut self, state: TreeState<'_>, change: &Change) -> Result<()> {
         let Some(changed) = &mut self.changed else { return Ok(()) };
         let id = match change {
             Change::Modify(modify) => modify.id,
             Change::ModifyDn(rename) => rename.id,
             Change::Add(add) => {
-                // Values that named no entry become links to the new entry.
+                // Dangling links to this name, stored as text, become links to the new entry.
                 touch_sources(state, add.id, (&mut self.touched, SYNC_TOUCHED_MAX))?;
                 add.id
             }
@@ -220,7 +222,7 @@ impl Sync {
                 if self.deleted.len() + trace.uuids.len() <= SYNC_DELETED_MAX =>
             {
                 self.deleted.extend(&trace.uuids);
-                // The values that named it became text or were removed.
+                // The values that named the deleted entry became text or were removed.
                 self.touched.extend(trace.named_by.iter().map(|id| id.0));
                 return Ok(());
             }
@@ -236,8 +238,8 @@ impl Sync {
         Ok(())
     }
 
-    /// Returns, once, the ids of the entries to examine in place of all candidates, ascending; `None` if the records do
-    /// not list them.
+    /// Returns the ids of the entries to examine in place of all candidates, ascending. Returns `None` if the records
+    /// do not list these entries, or if the ids were returned before.
     pub(super) fn take_listed(&mut self, state: TreeState<'_>) -> Result<Option<Vec<u64>>> {
         if self.is_listed || self.unread.is_some() {
             return Ok(None);
@@ -260,8 +262,8 @@ impl Sync {
         Ok(Some(ids))
     }
 
-    /// Returns true if the client has the present state of an entry. Then the entry is named, now or later, and not
-    /// sent.
+    /// Returns true if the client has the present state of an entry. In that case, does not send the entry and adds its
+    /// UUID to the next set of unchanged entries.
     pub(super) fn has<'s>(
         &mut self,
         state: TreeState<'s>,
@@ -282,8 +284,9 @@ impl Sync {
         Ok(true)
     }
 
-    /// Names the unchanged entries that have not been named yet and, in a delete phase, the deleted ones: entries that
-    /// may differ and were not sent.
+    /// Sends the UUIDs of the unchanged entries that have not been sent yet. In a delete phase, also sends the UUIDs of
+    /// the deleted entries. These include the entries that may differ and were not sent, because they are no longer
+    /// results.
     pub(super) fn name_present(&mut self, out: &mut Vec<u8>) {
         if self.is_listed {
             let mut gone = std::mem::take(&mut self.deleted);
@@ -327,7 +330,7 @@ impl Sync {
 fn check(request: &SearchRequest<'_>, controls: &RequestControls) -> Result<()> {
     let refused = |code, text: &str| Err(OperationError::refused(code, text));
     if matches!(request.deref_aliases, DerefAliases::InSearching | DerefAliases::Always) {
-        // Section 3.5.2 forbids it.
+        // Section 3.5.2 forbids following aliases below the base.
         let text = "aliases below the base are not followed where content is synchronized";
         return refused(ResultCode::PROTOCOL_ERROR, text);
     }
@@ -348,8 +351,8 @@ struct Known {
 }
 
 impl Known {
-    /// Parses a cookie of this server, or one that OpenLDAP's consumers build from its CSN. Returns `None` if the
-    /// cookie is malformed or belongs to another content.
+    /// Parses a cookie of this server, or a cookie that OpenLDAP's consumers build from the CSN of this server's
+    /// cookie. Returns `None` if the cookie is malformed or belongs to another content.
     fn parse(cookie: &[u8], seal: &str) -> Option<Known> {
         let text = std::str::from_utf8(cookie).ok()?;
         let field =
@@ -358,7 +361,7 @@ impl Known {
         if data.is_some_and(|data| data != seal) {
             return None;
         }
-        // A cookie with the CSNs of several servers is not accepted.
+        // A field with the CSNs of several servers does not parse, so that cookie is not accepted.
         Some(Known { csn: Csn::parse(field("csn")?)?, is_sealed: data.is_some() })
     }
 }
@@ -399,7 +402,8 @@ fn is_wide_change(
         // A change of the requester's own entry or its name may change the rules that apply to the requester.
         Change::Add(add) if Some(add.id) == own => Ok(true),
         Change::ModifyDn(rename) if Some(rename.id) == own => Ok(true),
-        // If a value becomes a link or text, or is removed, the row of its entry shows that.
+        // When a value becomes a link or text, or is removed, the row of its entry receives a new position. So these
+        // changes need no entry in `touched`.
         Change::Undelete(undelete) => Ok(own.is_some_and(|own| undelete.entries.contains(&own))),
         Change::Add(_)
         | Change::Delete(_)
@@ -422,7 +426,7 @@ pub(super) fn read_record(position: Position, bytes: &[u8]) -> Result<Record> {
         .ok_or_else(|| OperationError::Damaged(format!("the record at position {position} of the log")))
 }
 
-/// Adds the entries that name another entry, until there are more than `max`.
+/// Adds the entries that name the entry `target`, until there are more than the maximum.
 pub(super) fn touch_sources(
     state: TreeState<'_>,
     target: EntryId,
@@ -431,7 +435,8 @@ pub(super) fn touch_sources(
     touch_all(state, LINKED, (touched, max), |attribute| link_key(target, attribute))
 }
 
-/// Adds the ids that a map has under the key of each attribute that names entries, until there are more than `max`.
+/// Adds the ids that a map has under the keys that `key` gives for all attributes that name entries, until there are
+/// more than the maximum.
 pub(super) fn touch_all<K: AsRef<[u8]>>(
     state: TreeState<'_>,
     map: MapId,
@@ -448,8 +453,8 @@ pub(super) fn touch_all<K: AsRef<[u8]>>(
     Ok(())
 }
 
-/// Returns true if the results depend on other entries, because the filter or access rules test such virtual
-/// attributes.
+/// Returns true if the results depend on other entries, because the filter or the access rules test virtual attributes
+/// that depend on other entries.
 pub(super) fn goes_by_others(state: TreeState<'_>, rights: &EffectiveRights, filter: Filter<'_>) -> bool {
     let mut filters = rights.filters().chain([filter]);
     filters.any(|filter| tests_computed(&state.catalog.schema, filter))

@@ -89,7 +89,7 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// Returns the messages of the answer, or the refusal.
+    /// Returns the messages with which the search answers, or the refusal.
     fn answer(&self, directory: &TestDirectory, ignores_indexes: bool) -> Result<Vec<u8>, Outcome> {
         let mut search = self.try_start(directory, ignores_indexes)?;
         let mut out = Vec::new();

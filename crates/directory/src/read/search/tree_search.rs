@@ -43,15 +43,15 @@ pub(super) struct TreeSearch {
     pub(super) scanner: Scanner,
     /// Referrals in scope, which are sent before the results; the next one is last.
     referrals: Vec<Elsewhere>,
-    /// Id from which candidates are not examined yet. At the end of a full page: the id of the first result that did
-    /// not fit.
+    /// Id from which candidates are not examined yet. At the end of a full page, this is the id of the first result
+    /// that did not fit.
     pub(super) next_id: u64,
-    /// Whether a scan replaces the chosen plan, because it serves pages better.
+    /// Whether a scan replaces the chosen plan, because a scan costs less for pages.
     pub(super) scans_for_page: bool,
     /// Whether other threads scan the candidates in parts.
     is_split: bool,
-    /// The base as the client wrote it, if access rules restrict the requester. A hidden base is reported as missing
-    /// unless an entry below it is visible.
+    /// The base as the client wrote it; set if access rules restrict the requester and no entry below the base is known
+    /// to be visible. While it is set, a hidden base is reported as missing.
     base_text: Option<Box<str>>,
     /// A large result that is sent as a stream before the search continues.
     stream: Option<Box<EntryStream>>,
@@ -71,9 +71,9 @@ pub(super) struct TreeSearch {
 pub(super) struct Tally {
     /// Maximum number of entries to return; 0 for no limit.
     size_limit: u32,
-    /// Maximum number of candidates that may be rejected.
+    /// Maximum number of candidates that may be examined without being results.
     rejected_max: u64,
-    /// Whether access rules restrict the requester.
+    /// Whether access rules restrict the requester, so that refusals contain no numbers.
     is_bound: bool,
     pub(super) entries_sent: u64,
     /// Number of candidates examined.
@@ -82,8 +82,8 @@ pub(super) struct Tally {
     rejected_count: u64,
 }
 
-/// Returns the compiled filter, which may have been compiled before. For deleted entries, all its names have normal
-/// forms.
+/// Returns the compiled filter: `filter` if it was compiled ahead, otherwise that of the request. If the search returns
+/// deleted entries, all DNs in the filter have normal forms.
 fn prepared_filter(
     inputs: &SearchInputs<'_>,
     filter: Option<Result<Term, OperationError>>,
@@ -131,7 +131,7 @@ impl TreeSearch {
             }
             plan
         };
-        // These prefetches overlap with each other and with building the search.
+        // The processor fetches these rows while the search is being built.
         for candidate in plan.first_few() {
             state.read.prefetch(NODES, *candidate);
             if selection.selects_stored() {
@@ -142,7 +142,7 @@ impl TreeSearch {
         let is_based = rights.is_restricted() && base != EntryId::ROOT;
         let base_text = is_based.then(|| request.base_object.into());
         let own_rights = rights.clone();
-        // Built in place, because each move would copy about a kilobyte.
+        // The search is built in its box, because each move would copy about a kilobyte.
         let mut search = Box::write(
             Box::new_uninit(),
             TreeSearch {
@@ -182,8 +182,8 @@ impl TreeSearch {
         Ok(search)
     }
 
-    /// Prepares the report of rights, the controls of each result, and the sending of later changes, for the few
-    /// requests that ask for them.
+    /// Prepares what few requests ask for: the report of rights, the controls of each result, and the sending of later
+    /// changes.
     #[cold]
     #[inline(never)]
     fn add_controls(&mut self, inputs: &SearchInputs<'_>) -> Result<(), OperationError> {
@@ -239,24 +239,24 @@ impl TreeSearch {
             }
         }
         if self.scans_for_page {
-            // The limit on rejected candidates does not apply to the plan that the scan replaces, so it does not apply
-            // to the scan.
+            // A plan with an index has no limit on rejected candidates, so the scan that replaces it has none either.
             self.tally.rejected_max = u64::MAX;
         }
         Ok(())
     }
 
-    /// Marks the search as a page that is not the first: the first page has sent the references.
+    /// Prepares a page after the first. The first page has already sent the references and checked that the base is
+    /// visible.
     fn begins_later(&mut self) {
         self.referrals.clear();
         self.base_text = None;
     }
 
-    /// Returns an estimate of the number of results of the whole search, without examining the candidates; 0 if there
-    /// is none.
+    /// Returns an estimate of the number of results of the whole search; 0 if it cannot be estimated without examining
+    /// candidates.
     pub(super) fn estimate(&self, snapshot: &Snapshot) -> Result<u64, OperationError> {
         let Scanner { filter, plan, scope, rights, .. } = &self.scanner;
-        // The number would reveal entries that the requester may not see.
+        // An estimate would also count entries that the requester may not see.
         if rights.is_restricted() {
             return Ok(0);
         }
@@ -336,19 +336,19 @@ impl TreeSearch {
         self.follow.as_mut().map_or(Ok(()), |follow| follow.sit(feed, key, scope))
     }
 
-    /// Accepts changes, which the search sends next.
+    /// Accepts changes. The next slice sends them.
     pub(super) fn take_changes(&mut self, set: Arc<ChangeSet>) {
         if let Some(follow) = &mut self.follow {
             follow.take(set);
         }
     }
 
-    /// Returns true if the first results are sent and changes follow.
+    /// Returns true if the initial results are sent and changes follow.
     pub(super) fn is_listening(&self) -> bool {
         self.follow.as_ref().is_some_and(|follow| follow.has_begun())
     }
 
-    /// Lifts the limits on results, because all first results are sent.
+    /// Lifts the limits on results. They apply only to the initial results, which are all sent now.
     pub(super) fn has_sent_all(&mut self) {
         (self.tally.size_limit, self.base_text) = (0, None);
         self.scanner.looks_at_single_entries();
@@ -378,7 +378,7 @@ impl TreeSearch {
             return Ok(None);
         }
         if self.is_split {
-            // Other threads scan the remaining candidates.
+            // Other threads scan the remaining candidates, so there is nothing to do here.
             return Ok(None);
         }
         let state = snapshot.state();
@@ -443,7 +443,8 @@ impl TreeSearch {
         self.begin_stream_of(snapshot, id, true).map(|_| ())
     }
 
-    /// Begins a stream for an entry that need not be a result. Returns false if the entry is no longer visible.
+    /// Begins a stream for a visible entry, even if it is not a result. Returns false if the entry is no longer
+    /// visible.
     pub(super) fn begin_stream_of(
         &mut self,
         snapshot: &Snapshot,
@@ -463,8 +464,8 @@ impl TreeSearch {
         self.stream.as_ref().is_some_and(|stream| stream.is_begun())
     }
 
-    /// Returns the number of remaining candidates according to the plan, or fewer if the size limit will be reached
-    /// earlier at the present rate. Returns `None` while the number is unknown.
+    /// Returns the number of remaining candidates according to the plan. Returns fewer if, at the present rate of
+    /// results, the size limit will end the search earlier. Returns `None` while the number is unknown.
     pub(super) fn candidates_left(&self) -> Option<u64> {
         let is_ready = self.referrals.is_empty()
             && self.scanner.plan.gathering.is_none()
@@ -481,9 +482,9 @@ impl TreeSearch {
         })
     }
 
-    /// Returns the number of candidates according to the plan, if the search may examine many for few results or sorts
-    /// them; `None` for other searches. If a scan replaces the chosen plan because it serves pages better, the chosen
-    /// plan counts.
+    /// Returns the number of candidates according to the plan, if the search sorts or may examine many candidates for
+    /// few results. Returns `None` for other searches. If a scan replaces the chosen plan because a scan costs less for
+    /// pages, returns the number according to the chosen plan.
     pub(super) fn costly_candidates(&self) -> Option<u64> {
         let Scanner { filter, plan, .. } = &self.scanner;
         let sorts = self.is_sorted() && !self.examines_results_only();
@@ -491,7 +492,8 @@ impl TreeSearch {
         (is_costly && !self.is_listening()).then_some(plan.candidate_count)
     }
 
-    /// Prepares to share the remaining candidates with other threads. Returns their scanner and the first id for them.
+    /// Prepares to share the remaining candidates with other threads. Returns a scanner for the other threads, and the
+    /// id from which they continue.
     pub(super) fn split(&mut self) -> Option<(PartScanner, u64)> {
         self.candidates_left()?;
         self.is_split = true;
@@ -515,7 +517,7 @@ impl TreeSearch {
             limit => u64::from(limit).saturating_sub(tally.entries_sent),
         };
         let rejected_room = tally.rejected_max - tally.rejected_count;
-        // Number of results before the first rejected candidate beyond the limit.
+        // Number of results before the candidate whose rejection exceeds the limit.
         let affordable = piece.marks.partition_point(|mark| mark.rejected_before <= rejected_room);
         let count = affordable.min(usize::try_from(room).unwrap_or(usize::MAX));
         let (sent, unsent) = piece.marks.split_at(count);
@@ -562,8 +564,8 @@ impl TreeSearch {
         }
     }
 
-    /// Returns the error to report in place of `error`: noSuchObject while the search has found nothing below a base
-    /// that the requester may not see.
+    /// Returns the error to report in place of `error`: noSuchObject as long as the search has found nothing below a
+    /// base that the requester may not see.
     #[cold]
     pub(super) fn refusal(&self, state: TreeState<'_>, error: OperationError) -> OperationError {
         if matches!(error, OperationError::Refused { .. })
@@ -593,7 +595,7 @@ impl TreeSearch {
         let dn = state.dn(id)?.unwrap_or_default();
         let uris = crate::tree::referral::continuation(state, id, &dn, scope.kind)?;
         if !uris.is_empty() {
-            // An entry below the base is visible, so the base need not be hidden any more.
+            // The client now knows of an entry below the base, so the base need not be reported as missing any more.
             self.base_text = None;
             let controls = self.scanner.controls_of_name(state, &Candidate::new(id, row))?;
             encode_search_reference(out, self.scanner.writer.id, &uris, controls.as_controls());
@@ -626,7 +628,7 @@ impl Sink for Tally {
 }
 
 /// Refuses a search without a suitable index if it is known in advance that it would examine too many entries.
-/// Otherwise the scan refuses it when it reaches the limit.
+/// Otherwise the search is refused when it reaches the limit.
 fn check_cost(
     state: TreeState<'_>,
     rights: &EffectiveRights,
@@ -641,8 +643,8 @@ fn check_cost(
     Ok(())
 }
 
-/// Returns the refusal. `examined` is `None` if access rules restrict the requester, because the number would reveal
-/// hidden entries.
+/// Returns the refusal of a search that examines too many entries. `examined` is `None` if access rules restrict the
+/// requester, because that number would reveal hidden entries.
 fn unindexed(state: TreeState<'_>, filter: &Term, examined: Option<u64>, max: u64) -> OperationError {
     let help = explain::remedy(state.catalog, filter);
     let examined = examined.map_or("too many".to_owned(), |count| count.to_string());

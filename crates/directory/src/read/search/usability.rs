@@ -1,7 +1,7 @@
-//! The account usability control: whether the password of a result can be used to bind.
+//! The account usability control, which reports whether the password of a result can be used to bind.
 //!
-//! It reveals as much as pwdAccountLockedTime and similar attributes, so only requesters who may read these receive it.
-//! A search returns it only if the request has the control.
+//! The control reveals as much as pwdAccountLockedTime and similar attributes, so only requesters who may read these
+//! attributes receive it. A search returns the control only if the request contains it.
 
 use super::selection::Selection;
 use crate::accounts::{LOCKED_TIME, account_or_default, description};
@@ -10,8 +10,8 @@ use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
 use crate::tree::TreeState;
 
-/// Returns the value of the control if the entry has a password and the requester may read its state. `now` is in
-/// microseconds since 1970.
+/// Returns the value of the control if the entry has a password and the requester may read the account state. `now` is
+/// in microseconds since 1970.
 pub(super) fn value(
     state: TreeState<'_>,
     selection: &Selection,

@@ -40,7 +40,8 @@ struct ValueRange {
 }
 
 impl ValueRanges {
-    /// Removes the ranges from the names that the schema does not know, and returns them; `None` if there are none.
+    /// Removes the requested ranges from `selection.unknown`: they were added there because the schema has no type with
+    /// such a name. Returns the ranges; `None` if there are none.
     #[cold]
     pub(super) fn of(
         selection: &mut Selection,
@@ -180,7 +181,8 @@ impl Part {
         }
         let Some(row) = candidate.entry(state)?.attributes().find(|row| row.id == id) else { return Ok(()) };
         let def = state.catalog.attribute(id);
-        // Hidden values are not counted, so if some may be hidden, values are skipped one by one.
+        // Indexes count only readable values. If some values may be hidden, values before the range are tested and
+        // skipped one by one.
         let from = if view.is_none() { std::mem::take(&mut self.skipped) } else { 0 };
         for_each_value_from(state, candidate.id, &row, from, &mut |value| {
             if view.is_some_and(|view| !view.allows(READ, name.type_id, schema, value, &mut key)) {

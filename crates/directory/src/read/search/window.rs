@@ -2,8 +2,8 @@
 //!
 //! A sorted search keeps the keys of its results (see [`super::sorting`]). This module decides which keys are worth
 //! keeping and, when all results are known, which of them are sent. For the beginning and the end of a list, and for a
-//! typed prefix, no more keys are kept than are sent, however long the list is. For an offset, the keys up to it are
-//! kept, or all keys if it depends on the length of the list.
+//! typed prefix, it keeps only as many keys as are sent, however long the list is. For an offset, it keeps the keys up
+//! to the offset, or all keys if the offset depends on the length of the list.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -21,7 +21,8 @@ pub(super) struct Window {
     before: usize,
     after: usize,
     target: Target,
-    /// The last keys before the target, up to the requested number, and the number of all keys before the target.
+    /// The last keys before the target, up to the requested number. The next field is the number of all keys before the
+    /// target.
     lower: BTreeSet<Key>,
     lower_count: u64,
     /// Position of the target and length of the list, once known.
@@ -36,7 +37,7 @@ enum Target {
     Behind(Key),
     /// The entry at this offset.
     At(u64),
-    /// The entry at the same proportion of the list as this offset in a list of this length.
+    /// The entry whose offset in the list has the same proportion to its length as the first number to the second.
     Share(u64, u64),
 }
 
@@ -63,7 +64,7 @@ impl Window {
     /// Creates the window of a request. `key_of` returns the key of a value of the first sort key.
     ///
     /// # Errors
-    /// No list has such a part.
+    /// The requested part is invalid for any list.
     pub(super) fn of(
         asked: &ListViewOptions,
         key_of: impl FnOnce(&[u8]) -> Option<Key>,
@@ -101,7 +102,7 @@ impl Window {
         })
     }
 
-    /// Returns the maximum number of keys to keep elsewhere: keys that [`takes`](Window::takes) rejects.
+    /// Returns the maximum number of keys that the caller keeps: the keys that [`takes`](Window::takes) rejects.
     pub(super) fn room(&self) -> usize {
         match self.target {
             Target::First | Target::Behind(_) => self.after.saturating_add(1),
@@ -111,7 +112,7 @@ impl Window {
         }
     }
 
-    /// Returns true if a key precedes the target, so that the window keeps it.
+    /// Returns true if a key precedes the target. The caller then passes it to [`take`](Window::take).
     pub(super) fn takes(&self, key: &[u8]) -> bool {
         match &self.target {
             Target::Last => true,
@@ -120,8 +121,8 @@ impl Window {
         }
     }
 
-    /// Keeps a key that precedes the target, if it is among the last of these. Returns the length of the added key and
-    /// of the key that it displaced.
+    /// Keeps a key that precedes the target, if it is among the last of the keys before the target. Returns the length
+    /// of the added key, and the length of the key that it displaced.
     pub(super) fn take(&mut self, key: &[u8]) -> (Option<usize>, Option<usize>) {
         self.lower_count += 1;
         let room = self.before + usize::from(matches!(self.target, Target::Last));

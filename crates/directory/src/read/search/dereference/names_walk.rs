@@ -1,5 +1,5 @@
-//! Traversal of the names in one entry, which produces the items of the control's value: each name with the requested
-//! attributes of its entry.
+//! Traversal of the names in one entry, which produces the items of the value of the dereference control. Each item is
+//! a name with the requested attributes of the entry that it names.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -34,11 +34,11 @@ pub(in crate::read::search) struct NamesWalk {
     rights: Option<Arc<EntryRights>>,
     /// Index of the attribute whose names are read at present.
     spec: usize,
-    /// Source of the names of this attribute; `None` before the first.
+    /// Source of the names of this attribute; `None` before the first name is read.
     source: Option<Source>,
     /// Names already read, the next one last.
     names: Vec<Name>,
-    /// The named entry that is being written, if its attributes are too large for memory.
+    /// The named entry that is being processed, if its attributes are too large for memory.
     large: Option<LargeTarget>,
     /// Size of the items that are measured or written so far, in octets.
     size: usize,
@@ -46,7 +46,7 @@ pub(in crate::read::search) struct NamesWalk {
     measured: Option<usize>,
     writes: bool,
     access_walk: access::Walk,
-    /// Buffers for the name and the attributes of one entry.
+    /// Buffers for the name and the attributes of one named entry.
     name: Vec<u8>,
     attributes: Vec<u8>,
 }
@@ -72,7 +72,7 @@ enum Name {
 struct LargeTarget {
     name: Vec<u8>,
     attributes: AttributeStream,
-    /// Whether the entry is measured and writing its item has begun.
+    /// Whether the entry is measured and the head of its item is written.
     is_begun: bool,
 }
 
@@ -142,7 +142,7 @@ impl NamesWalk {
         source + names + large + self.name.capacity() + self.attributes.capacity()
     }
 
-    /// Continues as long as budget is left. Returns true when there are no more names.
+    /// Continues as long as budget is left. Returns true when all names are done.
     pub(in crate::read::search) fn step(
         &mut self,
         dereferencing: &mut Dereferencing,
@@ -166,7 +166,7 @@ impl NamesWalk {
             }
         }
         match self.measured {
-            // Otherwise the message would differ from the length in its header.
+            // If the sizes differ, the message would not have the length in its header.
             Some(measured) if measured != self.size => {
                 let written = self.size;
                 let text = format!("control dereference: {measured} octets were measured, {written} written");
@@ -176,7 +176,7 @@ impl NamesWalk {
         }
     }
 
-    /// Reads some names of an attribute. Returns false if there are no more.
+    /// Reads some names of an attribute. Returns false if no names are left.
     fn read_names(&mut self, spec: &mut Spec, view: &mut View<'_, '_>) -> Result<bool> {
         let mut source = match self.source.take() {
             Some(source) => source,
@@ -214,7 +214,8 @@ impl NamesWalk {
         let row = node(state.read, self.entry)?.ok_or_else(|| damaged_row("nodes", self.entry))?;
         let candidate = Candidate::new(self.entry, row);
         let entry = candidate.entry(state)?;
-        // While the values of an attribute become links, two attribute numbers have the description.
+        // While the values of an attribute are being converted to links, two attribute numbers have the same
+        // description.
         let numbers = catalog.stored_attributes_of_type(description.type_id).iter().copied();
         let is_it = |id: &AttrId| catalog.attribute(*id).description.options == description.options;
         if let Some(attribute) = numbers.filter(is_it).find(|id| entry.find(*id).is_some()) {
@@ -332,7 +333,7 @@ impl NamesWalk {
         Ok(())
     }
 
-    /// Continues with a large entry. Returns it if it is not finished.
+    /// Continues with a large entry. Returns the entry if it is not finished.
     fn put_large(
         &mut self,
         spec: &Spec,

@@ -1,5 +1,5 @@
-//! Filters that are compiled before the base of a search is looked up, so that index keys are prefetched in the
-//! meantime.
+//! Filters that are compiled before the base of a search is looked up, so that index keys are prefetched during the
+//! lookup.
 
 use ldap::Scope;
 
@@ -14,8 +14,8 @@ use crate::tree::TreeState;
 const KEYS_MAX: usize = 4;
 
 impl SearchInputs<'_> {
-    /// Compiles the filter and prefetches the index keys of its equality tests. Returns `None` for a search of only its
-    /// base, which uses no index.
+    /// Compiles the filter and prefetches the index keys of its equality tests. Returns `None` for a search of scope
+    /// baseObject, because it uses no index.
     #[inline]
     pub(in super::super) fn filter_ahead(&self) -> Option<Result<Term, OperationError>> {
         if self.request.scope == Scope::BaseObject {

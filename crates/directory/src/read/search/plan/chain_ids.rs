@@ -1,8 +1,8 @@
 //! Chains of links as sources of candidates: the entries from which chains lead to the asserted entry.
 //!
-//! Chains are followed back from the asserted entry, in slices. Most ends of links are users, from which no links lead
-//! further back, so only the few entries with such links are kept to be followed. An entry whose chain changes between
-//! slices may be missed.
+//! Chains are followed back from the asserted entry, in slices. Most entries reached are users, from which no links
+//! lead further back. Therefore only the few entries with links to follow are kept in memory. An entry whose chain
+//! changes between slices may be missed.
 
 use std::collections::HashSet;
 
@@ -14,17 +14,17 @@ use crate::filter::{Hops, Item, Test, holders_of_text};
 use crate::model::limits::CHAIN_PLANNED_MAX;
 use crate::model::rows::{AttrId, EntryId, link_key};
 
-/// Number of index keys that cost as much as one link, because each end of a link is looked up.
+/// Number of index keys that cost as much as one link, because the entry at the end of each link is looked up.
 const KEYS_PER_LINK: usize = 4;
 
 /// Ids of the entries from which a chain leads to one entry.
 #[derive(Debug)]
 pub(crate) struct ChainIds {
     hops: Hops,
-    /// Entries whose links are still to be followed back, the present one last.
+    /// Entries whose links are still to be followed back; the entry being read is last.
     open: Vec<u64>,
-    /// Attributes of the present entry that are still to be read, the present attribute last; and the first id not read
-    /// in it.
+    /// Attributes of the entry being read that are still to be read; the attribute being read is last. `from` is the
+    /// first id not yet read in that attribute.
     attributes: Vec<AttrId>,
     from: u64,
     /// All entries that are or were in `open`.
@@ -91,7 +91,7 @@ impl ChainIds {
         }
     }
 
-    /// Adds entries to be followed, and keeps the present one last.
+    /// Adds entries to be followed, and keeps the entry being read last.
     fn open_all(&mut self, read: &Read, ids: &[u64]) -> Result<()> {
         let present = if self.attributes.is_empty() { None } else { self.open.pop() };
         for id in ids {
@@ -103,7 +103,7 @@ impl ChainIds {
 }
 
 impl Planner<'_> {
-    /// Follows the chains of an item if they are short. If they are long, leaves the rest to be gathered.
+    /// Follows the chains of an item if they are short. If the chains are long, leaves the rest to be gathered later.
     pub(super) fn narrow_chain(&self, item: &Item, limit: u64) -> Result<Option<Narrowed>> {
         let key: &[u8] = if let Test::InChain(key) = &item.test { key } else { &[] };
         let read = self.state.read;

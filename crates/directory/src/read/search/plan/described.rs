@@ -10,8 +10,9 @@ use crate::model::limits::{COLLECTED_IDS_MAX, SUBTREE_WALKED_MAX};
 use crate::model::rows::{EntryId, children_counter, subtree_counter};
 
 impl Planner<'_> {
-    /// Adds the entries that dynamic groups describe to the stored members of the asserted group. The groups are the
-    /// asserted group and, if nested groups count, those that lead to it.
+    /// Adds to the stored members of the asserted group the entries that dynamic groups describe. These dynamic groups
+    /// are the asserted group itself and, if nested groups count, the groups that are its members directly or through
+    /// others.
     #[inline]
     pub(super) fn with_described(
         &self,
@@ -43,7 +44,7 @@ impl Planner<'_> {
                 if all.ids.len() > COLLECTED_IDS_MAX {
                     return Ok(None);
                 }
-                // A candidate need not be in the scope of the URL.
+                // Candidates may come from the filter of the URL alone and lie outside its scope.
                 all.is_exact = false;
             }
         }

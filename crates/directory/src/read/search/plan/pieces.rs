@@ -1,9 +1,9 @@
 //! Candidates from index keys that are parts of values: grams for inner substrings, and sounds for approximate matches.
-//! Also candidates for presence.
+//! It also supplies candidates for presence tests.
 //!
 //! A matching entry is listed under all keys that the filter requires. Therefore the shortest posting is read, and its
-//! ids are looked up in the others. Entries with values too long to be split are listed under a special key, which is
-//! always included.
+//! ids are looked up in the other postings. Entries with values too long to be split are listed under a special key.
+//! The ids under that key are always candidates.
 
 use schema::{MatchingRule, SubstringAssertion};
 

@@ -52,8 +52,8 @@ impl KeyRange {
         KeyRange { low: Bound::Included(index_key(base, low)), ..KeyRange::of_attribute(base) }
     }
 
-    /// Returns the keys of an indexed attribute up to `high`. If `high` `is_cut` short, keys that begin with it are
-    /// included, because their values may be lower.
+    /// Returns the keys of an indexed attribute up to `high`. If `is_cut`, `high` is only the beginning of a longer
+    /// value. Keys that begin with it are then included, because their values may be lower than that value.
     pub(crate) fn at_most(base: AttrId, high: &[u8], is_cut: bool) -> KeyRange {
         let key = index_key(base, high);
         let high = if is_cut { after_prefix(&key) } else { Bound::Included(key) };
@@ -91,9 +91,9 @@ impl KeyRange {
         Ok(Some(count))
     }
 
-    /// Appends the ids of up to `keys_max` keys, and advances the range past these. Returns the number of keys; fewer
-    /// than `keys_max` means that the range is exhausted. Stops when there are more than `ids_max` ids, after which the
-    /// range must not be used any more.
+    /// Appends the ids of up to `keys_max` keys, and advances the range past these. Returns the number of keys; a
+    /// number below `keys_max` means that the range is exhausted. Stops when there are more than `ids_max` ids. After
+    /// that the range must not be used any more.
     pub(crate) fn gather(
         &mut self,
         read: &Read,
@@ -129,7 +129,7 @@ impl KeyRange {
             let (key, id_count) = row?;
             match keys.first_id() {
                 Some(id) if id_count == 1 => ids.push(id),
-                // A single key may list most entries, so only as many ids as needed are read.
+                // A single key may list most entries, so reading stops when `ids_max` is exceeded.
                 _ => drop(read.ids(self.map, key)?.next_block(ids, ids_max + 1 - ids.len())?),
             }
             count += 1;
@@ -160,9 +160,9 @@ impl KeyRange {
 /// Ids being gathered from ranges and chains.
 #[derive(Debug)]
 pub(crate) struct Gathering {
-    /// Remaining ranges, the present one last.
+    /// Remaining ranges; the range being read is last.
     ranges: Vec<KeyRange>,
-    /// Remaining chains, the present one last.
+    /// Remaining chains; the chain being followed is last.
     chains: Vec<ChainIds>,
     ids: Vec<u64>,
     /// Number of ids above which a scan is cheaper.
@@ -181,8 +181,8 @@ pub(crate) enum Gathered {
 }
 
 impl Gathering {
-    /// Creates a gathering of the ids in ranges and chains, in addition to `ids`. It ends if there are more than
-    /// `ids_max`.
+    /// Creates a gathering of the ids in ranges and chains, in addition to `ids`. The gathering ends if there are more
+    /// than `ids_max` ids.
     pub(crate) fn new(
         (ranges, chains): (Vec<KeyRange>, Vec<ChainIds>),
         ids: Vec<u64>,

@@ -45,7 +45,7 @@ fn a_change_applies_if_the_assertion_is_true_of_the_entry() {
         assert_eq!(run(&mut directory, &modify, filter), ResultCode::ASSERTION_FAILED, "{filter}");
         assert_eq!(directory.read(ADA).unwrap().texts("employeeNumber"), ["7"]);
     }
-    // Test and set: the second change fails.
+    // The change sets a value that makes its own assertion false, so the same change fails the second time.
     assert_eq!(run(&mut directory, &modify, "(&(employeeNumber=7)(sn=love*))"), ResultCode::SUCCESS);
     assert_eq!(run(&mut directory, &modify, "(employeeNumber=7)"), ResultCode::ASSERTION_FAILED);
     let in_group = "(memberOf=cn=few,ou=groups,dc=example,dc=com)";
@@ -72,7 +72,7 @@ fn a_change_applies_if_the_assertion_is_true_of_the_entry() {
     rule.push(Replace, "pandoAccessRule", ["all: allow read to anyone"]);
     let rule = Request::Modify(ModifyRequest { object: "cn=config", changes: rule.as_changes() });
     assert_eq!(run(&mut directory, &rule, "(objectClass=*)"), ResultCode::ASSERTION_FAILED);
-    // For an add, the assertion sees the given entry with its name.
+    // For an add, the assertion is tested on the entry to be added, including the values of its RDN.
     let mut attributes = AttributesBuf::new();
     attributes.push("objectClass", ["inetOrgPerson"]);
     attributes.push("cn", ["B"]);

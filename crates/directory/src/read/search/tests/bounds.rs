@@ -1,5 +1,5 @@
-//! Behavior of each control at its bounds: a row for every supported control, and for each bound a request that exceeds
-//! it with the control critical. None of them is answered with success.
+//! Behavior of each control at its bounds: a row for every supported control. For each bound the row has a request that
+//! exceeds the bound and in which the control is critical. No such request is answered with success.
 //!
 //! A new control without a row here and in the table of docs/reference/protocol.md fails this test.
 
@@ -19,10 +19,11 @@ use crate::read::controls::{
 };
 use crate::testing::{SUFFIX, TestDirectory};
 
-/// A request that exceeds a bound, and its answer.
+/// Sends a request that exceeds a bound. Returns the result code of the answer.
 type Exceeds = fn(&mut TestDirectory) -> ResultCode;
 
-/// All controls, with the requests that exceed their bounds; none for those without bounds.
+/// All controls. Each has a list of requests that exceed its bounds, with the expected result codes. The list is empty
+/// for a control without bounds.
 const BOUNDS: &[(&str, &[(Exceeds, ResultCode)])] = &[
     (MANAGE_DSA_IT, &[]),
     (oids::ASSERTION, &[]),
@@ -38,11 +39,11 @@ const BOUNDS: &[(&str, &[(Exceeds, ResultCode)])] = &[
     ),
     (oids::NO_OPERATION, &[]),
     (oids::NO_OPERATION_UNBOUNDID, &[]),
-    // The session counts the changes: `tests/protocol/transactions.rs` of `pando`.
+    // The session limits the number of changes: `tests/protocol/transactions.rs` of `pando` tests that.
     (oids::TRANSACTION_SPECIFICATION, &[]),
     (oids::RELAX_RULES, &[]),
     (oids::DOMAIN_SCOPE, &[]),
-    // Its bounds: `deleted.rs`.
+    // `deleted.rs` tests the bounds of this control.
     (oids::SHOW_DELETED, &[]),
     (SUBENTRIES, &[]),
     (oids::SUBENTRIES_DRAFT, &[]),
@@ -97,7 +98,7 @@ const BOUNDS: &[(&str, &[(Exceeds, ResultCode)])] = &[
         ],
     ),
     (oids::POSITION, &[]),
-    // The server waits: `at least` ends with busy after 30 seconds.
+    // The server, not this crate, waits for the position. It answers busy after 30 seconds.
     (oids::AT_LEAST, &[]),
     (EXPLAIN, &[(explain_the_root_dse, ResultCode::UNAVAILABLE_CRITICAL_EXTENSION)]),
 ];
@@ -129,7 +130,7 @@ fn no_bound_of_a_critical_control_is_met_with_success() {
     }
 }
 
-/// Returns the names in the first column of the table of controls, of which a row may have several.
+/// Returns the names in the first column of the table of controls, which may contain several names.
 fn documented_controls() -> Vec<String> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/protocol.md");
     let page = std::fs::read_to_string(path).unwrap();
@@ -144,7 +145,7 @@ fn critical(oid: &str, value: Option<&[u8]>, context: ControlContext) -> Result<
     RequestControls::read(&controls.as_controls(), context).map_err(|outcome| outcome.code)
 }
 
-/// Returns the result of a search with critical controls, the first of which may be refused.
+/// Returns the result code of a search with critical controls. The search may refuse the first of these controls.
 fn search(
     directory: &TestDirectory,
     (base, filter): (&str, &str),
@@ -222,7 +223,7 @@ fn change_a_setting(directory: &mut TestDirectory) -> ResultCode {
     change(directory, &request, oids::POST_READ, ALL)
 }
 
-/// People whose names together exceed what a search may keep to sort.
+/// Adds people whose names together exceed the memory that a search may use to sort.
 fn add_long_names(directory: &mut TestDirectory) {
     let long = "x".repeat(400);
     for number in 0..SORT_BYTES_MAX / 400 + 20 {
@@ -296,7 +297,7 @@ fn dereference_much(directory: &mut TestDirectory) -> ResultCode {
     dereference(directory, "(cn=large)", SUFFIX)
 }
 
-/// A GetEffectiveRights control for the requester's own rights to so many attributes.
+/// Searches with a GetEffectiveRights control for the requester's own rights to `attribute_count` attributes.
 fn rights(directory: &mut TestDirectory, attribute_count: usize, base: &str) -> ResultCode {
     let mut value = Vec::new();
     let mut writer = ber::Writer::new(&mut value);

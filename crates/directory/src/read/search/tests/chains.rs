@@ -49,7 +49,8 @@ fn check(directory: &TestDirectory, cases: &[(&str, &str, &[&str])]) {
     }
 }
 
-/// staff has dev and ann, dev has web and bob, web has staff (a cycle), cid and a name without an entry.
+/// Groups and their members: staff has dev and ann; dev has web and bob; web has cid, a name without an entry, and
+/// staff, which makes a cycle.
 fn sample() -> TestDirectory {
     let mut directory = TestDirectory::with_suffix_entry();
     add_person(&mut directory, "ann", &[]);
@@ -77,13 +78,13 @@ fn chains_lead_to_the_asserted_entry_in_both_directions() {
             ("member", "cn=dev,dc=example,dc=com", &["cn=dev", "cn=staff", "cn=web"]),
             ("memberOf", "cn=dev,dc=example,dc=com", everyone),
             ("memberOf", "cn=staff,dc=example,dc=com", everyone),
-            // Both kinds of members count for memberOf, each alone for the stored attributes.
+            // memberOf counts both kinds of members. The stored attributes count only their own kind.
             ("memberOf", "cn=all,dc=example,dc=com", everyone),
             ("uniqueMember", "cn=web,dc=example,dc=com", &["cn=all"]),
             ("uniqueMember", "cn=cid,dc=example,dc=com", &[]),
             ("manager", "cn=ann,dc=example,dc=com", &["cn=bob", "cn=cid", "cn=dan"]),
             ("manager", "cn=cid,dc=example,dc=com", &["cn=dan"]),
-            // Names without an entry.
+            // Asserted names without an entry.
             ("manager", "cn=ghost,dc=example,dc=com", &["cn=cid", "cn=dan"]),
             ("member", "cn=ghost,dc=example,dc=com", &["cn=dev", "cn=staff", "cn=web"]),
             ("memberOf", "cn=ghost,dc=example,dc=com", &[]),
@@ -151,7 +152,7 @@ fn member_of_comes_with_all_user_attributes_for_chosen_clients() {
         (vec!["anonymous"], false),
         (vec!["cn=ann,dc=example,dc=com"], false),
         (vec!["CN=Cid, dc=example,dc=com"], true),
-        // cid is in web, which is in all.
+        // cid is a member of web, which is a member of all.
         (vec!["members of cn=all,dc=example,dc=com"], true),
         (vec!["members of cn=cid,dc=example,dc=com"], false),
         (vec!["members of cn=described,dc=example,dc=com"], true),
@@ -207,7 +208,7 @@ fn terms_are_combined() {
     }
 }
 
-/// Twenty members are more than the planner follows at once in tests: the rest is gathered.
+/// Twenty members are more than the planner follows at once in tests, so the remaining ids are gathered in slices.
 #[test]
 fn a_large_group_is_followed_in_slices() {
     let mut directory = TestDirectory::with_suffix_entry();
@@ -226,7 +227,8 @@ fn a_large_group_is_followed_in_slices() {
     assert_eq!(leaves(&found), expected);
 }
 
-/// A group with many members, and an asserted entry that many other groups name: neither end of the chain is cheap.
+/// A group with many members, and an asserted entry that many other groups name: following the chain from either end is
+/// costly.
 #[test]
 fn a_long_test_is_refused() {
     let mut directory = TestDirectory::with_suffix_entry();
@@ -245,7 +247,7 @@ fn a_long_test_is_refused() {
     let found = directory.search(&format!("cn=big,{SUFFIX}"), Scope::BaseObject, &filter, &["1.1"]);
     assert_eq!(found.code, ResultCode::ADMIN_LIMIT_EXCEEDED, "{}", found.diagnostic);
     assert!(found.diagnostic.contains("dnSuperiorMatch would read more than"), "{}", found.diagnostic);
-    // One short end is enough.
+    // It is enough if the chain is short from one end.
     for (base, filter, count) in [
         ("p0", format!("(memberOf:{IN_CHAIN}:=cn=big,{SUFFIX})"), 1),
         ("p0", format!("(memberOf:{IN_CHAIN}:=cn=g0,{SUFFIX})"), 0),
@@ -257,8 +259,8 @@ fn a_long_test_is_refused() {
     }
 }
 
-/// A filter has up to 4,096 items. Each of them was allowed the limit of an entry, so that the test of one entry took
-/// minutes on an event loop or, in an assertion, on the writer.
+/// Regression test: a filter has up to 4,096 items, and each item could use the whole limit for one entry. The test of
+/// one entry took minutes on an event loop or, in an assertion, on the writer.
 #[test]
 fn all_items_of_a_filter_share_the_limit_of_an_entry() {
     let mut directory = TestDirectory::with_suffix_entry();
@@ -297,7 +299,7 @@ fn random_changes_of_groups_are_those_of_a_plain_model() {
     let mut links: HashSet<(usize, usize)> = HashSet::new();
     for round in 0..100 {
         for _ in 0..100 {
-            // Few links, so that chains are long and cycles come and go.
+            // Only a few links exist at a time, so that chains are long and cycles appear and disappear.
             let (group, member) = (rng.usize(..GROUPS), rng.usize(..GROUPS));
             let is_there = links.contains(&(group, member));
             let (operation, dn) = match is_there {

@@ -85,7 +85,7 @@ fn results_have_the_values_of_the_subentry() {
         assert_eq!(names(&directory, ADA, &["1.1"], types_only), [""; 0]);
         assert_eq!(names(&directory, SUFFIX, &["*"], types_only), [""; 0], "above the subentry");
     }
-    // The subentry has what is stored in it.
+    // The subentry itself has only its stored attributes.
     assert_eq!(names(&directory, "cn=place,ou=people,dc=example,dc=com", &["*"], false), all);
     let directory = directory.reopen();
     assert_eq!(names(&directory, ADA, &["*"], false), all);
@@ -126,7 +126,7 @@ fn filters_and_compares_see_the_values() {
         (BOB, "c-TelephoneNumber", "1", ResultCode::COMPARE_TRUE),
         (ADA, "c-TelephoneNumber", "1", ResultCode::NO_SUCH_ATTRIBUTE),
         (SUFFIX, "c-l", "oslo", ResultCode::NO_SUCH_ATTRIBUTE),
-        // Only results of searches have it.
+        // Only results of searches have this attribute.
         (ADA, "collectiveAttributeSubentries", PEOPLE, ResultCode::NO_SUCH_ATTRIBUTE),
     ] {
         assert_eq!(compared(&directory, entry, description, value), code, "{entry} {description} {value}");
@@ -202,14 +202,14 @@ fn a_subtree_has_a_base_and_depths() {
     let all =
         |directory: &mut TestDirectory| [SUFFIX, PEOPLE, ADA].map(|dn| texts(directory, dn, "c-o").join(" "));
     assert_eq!(all(&mut directory), ["Example", "Example", "Example People"]);
-    // The base gets the name, and loses it.
+    // An entry receives the name of the base in the specification, and loses it again.
     ok(directory.modify_dn("ou=groups,dc=example,dc=com", "ou=none", true, None));
     let few = "cn=few,ou=none,dc=example,dc=com";
     assert_eq!(texts(&mut directory, few, "c-o"), ["Example", "None"]);
     ok(directory.modify_dn("ou=none,dc=example,dc=com", "ou=groups", true, None));
     assert_eq!(texts(&mut directory, "cn=few,ou=groups,dc=example,dc=com", "c-o"), ["Example"]);
 
-    // An inner area adds values to those of the outer area. A specific area has its own values alone.
+    // An inner area adds values to those of the outer area. A specific area has only its own values.
     add_subentry(&mut directory, "cn=inner,ou=people,dc=example,dc=com", "{}", &[("c-o", &["Inner"])]);
     ok(directory.modify(PEOPLE, &[(Add, "administrativeRole", &["collectiveAttributeInnerArea"])]));
     assert_eq!(all(&mut directory), ["Example", "Inner Example", "Inner Example People"]);
@@ -275,7 +275,7 @@ fn controls_see_the_values() {
     let controls = with(SeldomControls { matched_values, ..SeldomControls::default() });
     let question = Question { controls, ..Question::new(ADA, Scope::BaseObject, "(uid=*)") };
     assert_eq!(question.attributes(&["*"]).ask(&directory).entries[0].texts("c-l"), ["Bergen"]);
-    // Real attributes only.
+    // The control for real attributes only: collective attributes are not real.
     let controls = || {
         let origin = Some(AttributeOrigin::Stored);
         with(SeldomControls { origin, ..SeldomControls::default() })
@@ -284,7 +284,7 @@ fn controls_see_the_values() {
     assert_eq!(question.attributes(&["c-l"]).ask(&directory).entries[0].texts("c-l"), [""; 0]);
     let question = Question { controls: controls(), ..Question::everywhere("(l=oslo)") };
     assert_eq!(leaves(&question.ask(&directory)), [""; 0]);
-    // Sorted results, with an order that has no collective values.
+    // Results are sorted by collective values too, although the sort order in the settings contains only stored values.
     directory.change_settings(|settings| {
         settings.general.sort_orders = vec!["by-place: l".to_owned()];
     });
@@ -345,7 +345,7 @@ fn the_requester_needs_the_rights_at_the_entry() {
             "ada: deny read of c-l at 'uid=ada,ou=people,dc=example,dc=com' to anyone",
             "phone: deny read of c-TelephoneNumber to anyone",
             "values: deny read of c-o values matching '(c-o=secret*)' to anyone",
-            // A rule tests what is stored in an entry.
+            // A filter in a rule tests only stored attributes.
             "stored: deny browse matching '(&(cn=*)(uid=*)(|(l=oslo)(c-o=*)))' to anyone",
         ]
         .map(str::to_owned)
@@ -421,7 +421,8 @@ fn subentries_are_bounded() {
     assert_eq!(directory.directory.collective_subentries(), (COLLECTIVE_SUBENTRIES_MAX, Vec::new()));
 }
 
-/// Regression test: a search that ran tested the entries left by their stored rows or by an index.
+/// Regression test: when a subentry was added during a search, the search tested the remaining entries only by their
+/// stored rows or by an index.
 #[test]
 fn a_search_in_progress_sees_the_values_of_a_new_subentry() {
     let all = ["cn=Dora+sn=Lang", "ou=people", "uid=ada", "uid=bob", "uid=carl"];
@@ -429,12 +430,12 @@ fn a_search_in_progress_sees_the_values_of_a_new_subentry() {
     for (filter, has_index, expected) in [
         ("(l=oslo)", false, &all[..]),
         ("(l=oslo)", true, &after_ada),
-        // Entries have an attribute of the filter by an earlier subentry.
+        // Another attribute of the filter comes from a subentry that exists before the search.
         ("(&(l=oslo)(o=example))", true, &after_ada),
         ("(&(l=oslo)(objectClass=*))", true, &after_ada),
     ] {
         let mut directory = sample();
-        // More than a search collects by their place.
+        // More entries than a search takes from the scope instead of an index.
         for number in 0..30 {
             let dn = format!("cn=other {number},ou=groups,dc=example,dc=com");
             add(&mut directory, &dn, &[("objectClass", &["person"]), ("sn", &["x"])]);
@@ -491,7 +492,8 @@ fn only_a_change_of_a_subentry_reads_them_again() {
     ] {
         assert_eq!(renews(&change), expected, "{change:?}");
     }
-    // The description of a fault has the name of the subentry, and so those above it.
+    // The description of a fault contains the DN of the subentry. So it must be renewed when an entry above the
+    // subentry is renamed.
     let mut known = CollectiveSubentries::default();
     known.add_fault("subentry".to_owned());
     let mut catalog = state.catalog.clone();

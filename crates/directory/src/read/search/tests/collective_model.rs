@@ -16,7 +16,7 @@ const TYPES: [&str; 3] = ["c-l", "c-o", "c-ou"];
 const VALUES: [&str; 4] = ["Oslo", "oslo", "Rome", "Paris"];
 const ROLES: [&str; 3] = ["collectiveAttributeInnerArea", "collectiveAttributeSpecificArea", "2.5.23.1"];
 
-/// Names from the suffix entry down, without it.
+/// RDNs from below the suffix entry down to an entry.
 type Path = Vec<String>;
 
 struct Entry {
@@ -67,7 +67,7 @@ impl Subentry {
     fn covers(&self, entry: &Entry, all: &[Entry]) -> bool {
         let root = [&self.point[..], &self.base].concat();
         let Some(below) = entry.path.strip_prefix(&root[..]) else { return false };
-        // Every entry after the point, up to the entry itself, may end the area.
+        // Every entry below the administrative point, down to `entry` itself, may end the area.
         let is_end = |other: &Entry| {
             let is_between = entry.path.starts_with(&other.path) && other.path.len() > self.point.len();
             is_between && other.role.is_some_and(|role| role != ROLES[0])
@@ -106,7 +106,7 @@ impl Model {
         self.entries[place].path.clone()
     }
 
-    /// Returns a name relative to `root`, of an entry or of nothing.
+    /// Returns a name relative to `root`, which need not denote an entry.
     fn any_local(&mut self, root: &[String]) -> Path {
         let path = self.any_path();
         path.strip_prefix(root).map_or_else(|| vec!["ou=none".to_owned()], <[String]>::to_vec)
@@ -216,7 +216,7 @@ impl Model {
         self.subentries.push(subentry);
     }
 
-    /// Renames an entry, perhaps below another one, with all that is below it.
+    /// Renames or moves an entry with all entries below it.
     fn rename(&mut self, directory: &mut TestDirectory) {
         let (from, superior) = (self.any_path(), self.any_path());
         if from.is_empty() || superior.starts_with(&from) || superior.len() > 3 {
@@ -234,7 +234,7 @@ impl Model {
         self.subentries.iter_mut().for_each(|subentry| moved(&mut subentry.point));
     }
 
-    /// Returns the number of values that were found.
+    /// Compares all entries with the model. Returns the number of collective values found.
     fn check_entries(&self, directory: &TestDirectory) -> usize {
         let mut count = 0;
         for entry in &self.entries {

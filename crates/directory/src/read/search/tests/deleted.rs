@@ -19,7 +19,8 @@ fn showing<'a>(base: &'a str, scope: Scope, filter: &'a str) -> Question<'a> {
     Question { controls: show_deleted(true), ..Question::new(base, scope, filter).attributes(EVERYTHING) }
 }
 
-/// A directory that keeps deleted entries, with ten people and a group of them; the first three are deleted.
+/// Returns a directory that keeps deleted entries. It has ten people, and a group with the first and the last of them
+/// as members. The first three people are deleted.
 fn keeping() -> TestDirectory {
     let mut directory = TestDirectory::with_suffix_entry();
     directory.change_settings(|settings| settings.general.keep_deleted_seconds = 3_600);
@@ -40,7 +41,7 @@ fn person(number: u32) -> String {
     format!("cn=p{number},{PEOPLE}")
 }
 
-/// Returns the name of a deleted entry in results.
+/// Returns the DN that a deleted entry has in results.
 fn deleted_name(directory: &TestDirectory, dn: &str, present: &str) -> String {
     let uuid = uuid::Uuid::from_bytes(deleted_uuid(directory.snapshot.state(), dn));
     format!("entryUUID={uuid},{present}")
@@ -67,7 +68,7 @@ fn results_mix_live_and_deleted_entries() {
     let one =
         showing(SUFFIX, Scope::WholeSubtree, "(&(isDeleted=TRUE)(mail=p1@example.com))").ask(&directory);
     assert_eq!(one.dns(), &names[1..2]);
-    // The scopes, and the name of the deleted entry as base.
+    // All scopes, also with the DN of a deleted entry as the base.
     for (base, scope, count) in [
         (SUFFIX, Scope::SingleLevel, 0),
         (PEOPLE, Scope::SingleLevel, 3),
@@ -81,11 +82,12 @@ fn results_mix_live_and_deleted_entries() {
         let found = showing(base, scope, "(isDeleted=TRUE)").ask(&directory);
         assert_eq!((found.code, found.dns().len()), (ResultCode::SUCCESS, count), "{base} {scope:?}");
     }
-    // Without the control there is nothing.
+    // Without the control, no deleted entry is found.
     let plain = Question::everywhere("(|(isDeleted=*)(mail=p0@example.com))").ask(&directory);
     assert!(plain.dns().is_empty());
     assert_eq!(Question::new(&names[0], Scope::BaseObject, "(cn=*)").ask(&directory).code.0, 32);
-    // The name follows the superior; an entry that comes back is one again.
+    // The DN of a deleted entry follows a rename of the superior. An entry that is undeleted is no longer found as a
+    // deleted one.
     ok(directory.modify_dn(PEOPLE, "ou=staff", true, None));
     let moved = showing(SUFFIX, Scope::WholeSubtree, "(&(isDeleted=TRUE)(cn=p0))").ask(&directory);
     let now = deleted_name(&directory, &person(0), &format!("cn=p0,ou=staff,{SUFFIX}"));
@@ -107,7 +109,7 @@ fn values_that_name_entries_are_returned_by_name() {
     assert!(members.contains(&person(5)) && members.contains(&person(9)), "{members:?}");
     let by_member = format!("(member={})", person(9));
     assert_eq!(showing(SUFFIX, Scope::WholeSubtree, &by_member).ask(&directory).dns(), found.dns());
-    // Links are resolved for the filter or the result alone, too.
+    // Links are also resolved if only the filter or only the result needs them.
     let group = "(&(cn=team)(isDeleted=TRUE))";
     for (filter, attribute, count) in [(&by_member[..], "cn", 1), (group, "member", members.len())] {
         let one = showing(SUFFIX, Scope::WholeSubtree, filter).attributes(&[attribute]).ask(&directory);
@@ -117,18 +119,18 @@ fn values_that_name_entries_are_returned_by_name() {
         let others = showing(SUFFIX, Scope::WholeSubtree, &filter).ask(&directory);
         assert!(!others.dns().contains(&found.dns()[0]), "{filter}");
     }
-    // All entries below it have it as superior, by the name it had.
+    // All entries that were below the deleted entry have its former DN as lastKnownParent.
     let below = showing(SUFFIX, Scope::WholeSubtree, &format!("(lastKnownParent={PEOPLE})")).ask(&directory);
     assert_eq!(below.dns().len(), 11);
 }
 
 /// Regression test: the second search with the same spelling of a member's name found no deleted group, because a
-/// filter with a known name has no normal form.
+/// filter with a cached name had no normal form.
 #[test]
 fn deleted_groups_are_found_by_each_kind_of_member() {
     let mut directory = keeping();
     let team = format!("cn=team,{PEOPLE}");
-    // Of the members, one exists, and one was deleted before: the group has its name as text.
+    // One member exists. Another was deleted before the group, so the group has its name as text.
     let text = format!("cn=nobody,{PEOPLE}");
     ok(directory.modify(&team, &[(ChangeOperation::Add, "member", &[&text])]));
     ok(directory.delete(&team));
@@ -173,7 +175,7 @@ fn pages_go_on_from_live_to_deleted_entries() {
         assert!(pages.iter().all(|page| page.found.code == ResultCode::SUCCESS));
         let dns: Vec<&str> = pages.iter().flat_map(|page| page.found.dns()).collect();
         assert_eq!(dns, question.ask(&directory).dns(), "pages of {size}");
-        // The cookie is for the search with the control.
+        // The cookie is valid only for the search with the control.
         if let Some(cookie) = pages.first().map(|page| &page.cookie).filter(|cookie| !cookie.is_empty()) {
             let plain = Question { controls: RequestControls::default(), ..question };
             assert_eq!(
@@ -194,7 +196,7 @@ fn limits_count_deleted_entries_and_orders_are_refused() {
     question.controls.seldom.as_mut().unwrap().sort =
         Some(crate::read::controls::SortOptions { is_critical: false, keys: Vec::new() });
     assert_eq!(question.ask(&directory).code, ResultCode::UNWILLING_TO_PERFORM);
-    // Nothing is kept: the control is not available.
+    // If deleted entries are not kept, the control is not available.
     directory.change_settings(|settings| settings.general.keep_deleted_seconds = 0);
     let mut question = showing(SUFFIX, Scope::WholeSubtree, "(objectClass=person)");
     assert_eq!(question.ask(&directory).code, ResultCode::UNAVAILABLE_CRITICAL_EXTENSION);
@@ -231,7 +233,7 @@ fn a_slice_ends_after_some_octets_of_deleted_entries() {
         }
         count
     };
-    // One for the tree; 8 deleted entries of which 5 have over 1,000 octets.
+    // One slice for the tree, and two for the 8 deleted entries, 5 of which have more than 1,000 octets.
     assert_eq!(slices("(cn=other)"), 3);
     assert_eq!(slices("(isDeleted=TRUE)"), 3);
 }

@@ -23,7 +23,7 @@ fn dereference_of(is_critical: bool, specs: &[(&str, &[&str])]) -> RequestContro
     RequestControls { seldom, ..RequestControls::default() }
 }
 
-/// Returns the control of each result, by the name of the result: a line for each DN.
+/// Returns the values of the response controls by the DN of the result, with one line for each dereferenced DN.
 fn dereferenced(
     directory: &TestDirectory,
     filter: &str,
@@ -66,20 +66,21 @@ fn each_name_has_the_requested_attributes_of_its_entry() {
     let expected =
         of(ALL, &[format!("member {ADA}: givenName=Ada|Augusta uid=ada"), format!("member {BOB}: uid=bob")]);
     assert_eq!(dereferenced(&directory, "(cn=all)", member(&["uid", "givenName"])), expected);
-    // No subtypes or further options of the requested attributes, and no attributes unknown to the schema.
+    // Subtypes and further options of the requested attributes are not returned, nor are attributes unknown to the
+    // schema.
     let expected = of(ALL, &[format!("member {ADA}: cn;lang-fr=Ada de Lovelace"), format!("member {BOB}:")]);
     assert_eq!(dereferenced(&directory, "(cn=all)", member(&["name", "cn;lang-fr", "nonsense"])), expected);
     let nothing = of(ALL, &[format!("member {ADA}:"), format!("member {BOB}:")]);
     for wanted in [&[][..], &["nonsense"], &["*"], &["1.1"]] {
         assert_eq!(dereferenced(&directory, "(cn=all)", member(wanted)), nothing, "{wanted:?}");
     }
-    // A DN without an entry.
+    // A DN without an entry has no attributes.
     let expected = of(
         "cn=odd,ou=groups,dc=example,dc=com",
         &[format!("member {ALL}: cn=all"), "member cn=ghost,dc=example,dc=com:".to_owned()],
     );
     assert_eq!(dereferenced(&directory, "(cn=odd)", member(&["cn"])), expected);
-    // Entries that are named by virtual attributes, and virtual attributes of entries.
+    // Virtual attributes can name entries, and virtual attributes of these entries can be requested.
     let groups = dereferenced(
         &directory,
         "(uid=bob)",
@@ -131,13 +132,13 @@ fn it_returns_the_values_of_a_search_for_the_entry() {
         settings.general.access_rules = vec!["all: allow read of cn, uid to authenticated".to_owned()];
     });
     assert_eq!(dereferenced(&directory, "(cn=all)", controls()), BTreeMap::new());
-    // No requester reads passwords, with rules and without.
+    // Passwords are never returned, with or without rules.
     directory.change_settings(|settings| settings.general.access_rules = Vec::new());
     let line = format!("member {ADA}: cn=Ada Lovelace uid=ada");
     assert_eq!(dereferenced(&directory, "(cn=all)", controls())[ALL][0], line);
 }
 
-/// Adds a group, and its members if `with_entries` is set.
+/// Adds a group with these members.
 fn add_group(directory: &mut TestDirectory, name: &str, members: &[String]) -> String {
     let members: Vec<&str> = members.iter().map(String::as_str).collect();
     let dn = format!("cn={name},{SUFFIX}");
@@ -145,7 +146,7 @@ fn add_group(directory: &mut TestDirectory, name: &str, members: &[String]) -> S
     dn
 }
 
-/// Adds devices with a description each.
+/// Adds devices, each with the description.
 fn add_devices(directory: &mut TestDirectory, name: &str, count: usize, description: &str) -> Vec<String> {
     let dns: Vec<String> = (0..count).map(|number| format!("cn={name}{number},{SUFFIX}")).collect();
     for dn in &dns {
@@ -154,8 +155,8 @@ fn add_devices(directory: &mut TestDirectory, name: &str, count: usize, descript
     dns
 }
 
-/// Regression test: a result with many DNs, or with large entries, came without the control and with success, so that
-/// it seemed to name no entries. It is sent as a stream now.
+/// Regression test: a result with many DNs, or with large entries, was returned with success and without the control,
+/// so that it seemed to name no entries. Such a result is now sent as a stream.
 #[test]
 fn large_results_are_streamed() {
     let mut directory = sample();
@@ -164,7 +165,7 @@ fn large_results_are_streamed() {
     assert!(members.len() * long.len() > GATHERED_MAX);
     let few = add_group(&mut directory, "few-octets", &members[..3]);
     let many = add_group(&mut directory, "many-octets", &members);
-    // DNs with entries, and DNs without, which are stored as text.
+    // Some DNs have entries. The others have none and are stored as text.
     let mut names = add_devices(&mut directory, "n", DEREFERENCED_AT_ONCE_MAX, "short");
     names.extend((0..DEREFERENCED_AT_ONCE_MAX).map(|number| format!("cn=nobody{number},{SUFFIX}")));
     let some = add_group(&mut directory, "some-names", &names[1..DEREFERENCED_AT_ONCE_MAX]);
@@ -194,7 +195,7 @@ fn large_results_are_streamed() {
     assert_eq!(dereferenced.len(), 3 + 4);
 }
 
-/// A named entry may be as large as any result.
+/// A named entry may be as large as the largest result.
 #[test]
 fn named_entries_may_be_large_too() {
     let mut directory = with_large_group();
@@ -209,7 +210,7 @@ fn named_entries_may_be_large_too() {
     assert_eq!(nested.split('|').count(), GHOSTS + 3);
 }
 
-/// A stream is measured first. The second pass returns the same, whatever changes in between, and applies the
+/// A stream is measured and then written. Both passes see the same entries, whatever changes in between, and apply the
 /// requester's rights to each entry.
 #[test]
 fn a_stream_goes_by_rules_and_by_one_snapshot() {
@@ -250,7 +251,8 @@ fn a_stream_goes_by_rules_and_by_one_snapshot() {
     assert_eq!(lines_of(&out)[&group], expected);
 }
 
-/// No message can hold it: the search does not end with success, whether the control is critical or not.
+/// A result whose control exceeds the maximum message size makes the search fail, whether the control is critical or
+/// not.
 #[test]
 fn results_too_large_for_a_message_fail() {
     let mut directory = sample();

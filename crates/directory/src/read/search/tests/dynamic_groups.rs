@@ -22,7 +22,7 @@ fn add_described(directory: &mut TestDirectory, name: &str, urls: &[&str]) {
     add(directory, name, &[("objectClass", &["groupOfURLs"]), ("memberURL", urls)]);
 }
 
-/// tall describes ann and bob, few describes bob; staff has tall as a member, all has staff.
+/// The URL of tall describes ann and bob, that of few describes bob. staff has tall as a member, and all has staff.
 fn sample() -> TestDirectory {
     let mut directory = TestDirectory::with_suffix_entry();
     for (name, title) in [("ann", "tall"), ("bob", "tall"), ("cid", "small")] {
@@ -132,7 +132,7 @@ fn members_follow_changes_of_entries_and_of_groups() {
     assert_eq!(directory.directory.dynamic_groups(), (0, Vec::new()));
 }
 
-/// Regression test: a change of the schema without one of the settings dropped the policies of passwords.
+/// Regression test: a change of the schema that changed no setting dropped the password policies.
 #[test]
 fn groups_and_policies_stay_when_the_schema_changes() {
     let mut directory = sample();
@@ -161,7 +161,7 @@ fn a_url_that_tests_groups_considers_stored_members_only() {
            (isMemberOf=cn=all,dc=example,dc=com))",
         ],
     );
-    // Only stored chains lead to all: those of tall and staff.
+    // In the filter of a URL, only chains of stored members lead to all: those of tall and staff.
     check_found(&directory, &[("(memberOf=cn=circle@", &["cn=staff", "cn=tall"])]);
     assert_eq!(values(&mut directory, "staff", "memberOf"), ["all", "circle"]);
     assert_eq!(values(&mut directory, "ann", "isMemberOf"), ["tall", "staff", "all"]);
@@ -179,7 +179,7 @@ fn groups_beyond_the_limit_have_no_members() {
     let (count, notices) = directory.directory.dynamic_groups();
     assert_eq!((count, notices.len()), (DYNAMIC_GROUPS_MAX, 2), "{notices:?}");
     assert!(notices[0].starts_with("2 "), "{notices:?}");
-    // Room is used again.
+    // Deleting groups makes room for others.
     directory.delete(&format!("cn=tall,{SUFFIX}"));
     directory.delete(&format!("cn=few,{SUFFIX}"));
     assert_eq!(values(&mut directory, "ann", "memberOf").len(), DYNAMIC_GROUPS_MAX);
@@ -203,7 +203,7 @@ fn a_membership_reveals_no_more_than_a_search_by_the_url() {
             rules.map(|rule| rule.replace("to users", "to authenticated")).to_vec();
     });
     let visible = [
-        // The URLs are hidden, so nothing is described.
+        // If a requester may not see the URLs, the group describes no members for that requester.
         ("ann", &[] as &[&str], ResultCode::NO_SUCH_ATTRIBUTE),
         ("bob", &["tall"], ResultCode::COMPARE_TRUE),
         ("cid", &[], ResultCode::NO_SUCH_ATTRIBUTE),

@@ -10,8 +10,7 @@ use crate::testing::{SUFFIX, TestDirectory};
 
 const COUNT: u32 = 3_000;
 
-/// People below the suffix: a third of them in each of three places, a quarter with each of four titles, each with a
-/// number.
+/// People below the suffix entry. Each has one of three places, one of four titles, and a number, all in turn.
 fn crowd(settings: GeneralSettings) -> TestDirectory {
     let mut directory = TestDirectory::with_settings(settings);
     directory.add(SUFFIX, &[("objectClass", &["domain"]), ("dc", &["example"])]);
@@ -46,7 +45,7 @@ fn start(
     Search::start(&directory.snapshot, &directory.requester.context(), MessageId(7), &request, controls)
 }
 
-/// Runs a search to the end; its results must equal those of a scan.
+/// Runs a search to the end, and checks that its results equal those of a scan. Returns the explanation.
 fn explain(directory: &TestDirectory, filter: &str) -> Explanation {
     Question::everywhere(filter).ask(directory);
     let mut search = start(directory, filter, &RequestControls::default()).unwrap();
@@ -69,7 +68,7 @@ fn plans_go_by_what_is_indexed() {
     }
     directory.finish_indexes();
     use CandidateSource::{Indexes, Scan};
-    // Filter, source, maximum of entries examined, entries found.
+    // Columns: filter, source, maximum number of entries examined, number of entries found.
     for (filter, source, examined_max, found) in [
         ("(cn=person 0007)", Indexes, 1, 1),
         ("(cn=*son 123*)", Indexes, 20, 10),
@@ -89,7 +88,7 @@ fn plans_go_by_what_is_indexed() {
         ("(|(cn=person 0007)(cn=*0008))", Indexes, 20, 2),
         ("(&(title=baker)(!(l=paris)))", Indexes, 750, 500),
         ("(|(cn=person 0007)(employeeNumber=7))", Indexes, 1, 1),
-        // A poll for changed entries, by the indexes of every new directory.
+        // A poll for changed entries uses indexes that every new directory has.
         ("(|(createTimestamp>=20990101000000Z)(modifyTimestamp>=20990101000000Z))", Indexes, 0, 0),
         ("(!(l=paris))", Scan, COUNT + 1, 2_001),
         ("(objectClass=person)", Scan, COUNT + 1, COUNT),
@@ -120,7 +119,7 @@ fn sounds_match_with_and_without_an_index() {
             ("(sn~=Meyer Smith)", 0),
             ("(sn~=family7)", 60),
             ("(sn~=-)", 0),
-            // Numbers have no sound, and neither have values that are not directory strings.
+            // Numbers have no sound, nor have values of syntaxes other than directory string.
             ("(uidNumber~=12)", 1),
         ] {
             assert_eq!(count(&directory, filter), found, "{filter}, index: {indexed}");

@@ -1,5 +1,5 @@
 //! The feed of an event loop: several listening searches, with different bases, under random changes of a tree. After
-//! every step each copy equals its content, though most steps wake few searches.
+//! every step, each client's copy equals the results of its search, although most steps wake few searches.
 
 use ldap::{ChangeOperation, ChangeType, ResultCode, Scope};
 
@@ -12,10 +12,10 @@ use crate::model::limits::FOLLOWED_MOVED_MAX;
 use crate::read::search::{Advance, Feed, ListenerKey, Woken};
 use crate::testing::{SUFFIX, TestDirectory};
 
-/// A client that keeps a copy.
+/// A client that keeps a copy of the results.
 enum Client {
     Sync(Consumer),
-    /// With the test for results that the client applies.
+    /// A persistent search, with the filter test that the client itself applies to received entries.
     Persistent(Listener, Keeps),
 }
 
@@ -27,7 +27,8 @@ impl Client {
         }
     }
 
-    /// Receives pending changes, and starts again, with a seat, if the search ended. Returns how often it ended.
+    /// Receives pending changes. If the search has ended, starts it again and gives it a seat. Returns how often it
+    /// ended.
     fn receive(&mut self, directory: &mut TestDirectory, feed: &Feed, key: ListenerKey) -> usize {
         let mut ended = 0;
         let was_listening = self.search().is_some();
@@ -61,11 +62,11 @@ impl Client {
     }
 }
 
-/// Returns all searches to wake now.
+/// Advances the feed to the present snapshot. Returns the searches to wake.
 fn advance(feed: &mut Feed, directory: &TestDirectory) -> Vec<(ListenerKey, Woken)> {
     let mut woken = Vec::new();
     loop {
-        // In the smallest slices.
+        // The budget of 1 makes the slices as small as possible.
         match feed.advance(&directory.snapshot, 1).unwrap() {
             Advance::More => {}
             Advance::Nothing => return woken,
@@ -74,7 +75,7 @@ fn advance(feed: &mut Feed, directory: &TestDirectory) -> Vec<(ListenerKey, Woke
     }
 }
 
-/// Wakes the searches that have changes to send. Returns how many were woken, and how many ended.
+/// Wakes the searches that have changes to send. Returns the numbers of searches that were woken and that ended.
 fn feed_all(feed: &mut Feed, directory: &mut TestDirectory, clients: &mut [Client]) -> (usize, usize) {
     let woken = advance(feed, directory);
     let (count, mut ended) = (woken.len(), 0);
@@ -132,12 +133,12 @@ fn every_copy_is_the_content_after_each_step() {
         for round in 0..250 {
             let story = some_changes(&mut directory, &mut random, 1..4, change);
             steps += usize::from(!story.is_empty());
-            // Some clients read slowly and catch up later.
+            // Only some clients read now; the others catch up later.
             let (count, over) = feed_all(&mut feed, &mut directory, &mut clients);
             (woken, ended) = (woken + count, ended + over);
             for (slot, client) in clients.iter_mut().enumerate() {
                 if client.search().is_none() {
-                    // Its base may exist again.
+                    // The search ended because its base did not exist. The base may exist again.
                     client.receive(&mut directory, &feed, (slot, 0));
                 }
                 if client.search().is_some() {
@@ -181,7 +182,7 @@ fn a_rename_ends_nothing_elsewhere() {
         slots.sort_unstable();
         slots
     };
-    // Within one content: all entries below have new names, and so has the member of the group.
+    // A rename within one content: all entries below have new DNs, and the value of the group's member changes.
     assert_eq!(
         directory.modify_dn(&format!("ou=deep,{here}"), "ou=low", true, None).code,
         ResultCode::SUCCESS
@@ -198,7 +199,7 @@ fn a_rename_ends_nothing_elsewhere() {
     ];
     let mut found: Vec<_> =
         changes(&told).into_iter().map(|(kind, dn, old)| (kind, dn, old.map(str::to_owned))).collect();
-    // A superior before its subordinates.
+    // A superior is reported before its subordinates.
     let place = |dn: &str| found.iter().position(|(_, other, _)| *other == dn);
     assert!(place(&low) < place(&one), "{found:?}");
     found.sort_unstable_by_key(|(_, dn, _)| *dn);
@@ -290,7 +291,7 @@ fn waiting_searches_share_one_snapshot() {
         let bytes = client.search().unwrap().memory_bytes();
         assert!(bytes < 8_000, "{bytes}");
     }
-    // No search with its base elsewhere is woken, and their copies are right.
+    // No search whose base is elsewhere is woken, and the copies of all clients are right.
     person(&mut directory, &format!("cn=last,{SUFFIX}"));
     assert_eq!(feed_all(&mut feed, &mut directory, &mut clients), (150, 0));
     directory.change_settings(|settings| settings.general.size_limit = 7);
@@ -306,7 +307,8 @@ fn waiting_searches_share_one_snapshot() {
     assert_eq!(directory.snapshot.directory().shared_snapshots(), 0);
 }
 
-/// Clients that do not read pin snapshots, whose number is limited: the slowest of them end.
+/// Clients that do not read pin snapshots, whose number is limited. Above the limit, the searches of the slowest
+/// clients end.
 #[test]
 fn searches_of_clients_that_do_not_read_are_ended() {
     use crate::model::limits::SHARED_SNAPSHOTS_MAX;

@@ -27,7 +27,7 @@ fn items_of_stored_attributes() {
             ("(description=MATHEMATICIAN)", &["uid=ada"]),
             ("(description=many \\28all\\29 \\2a)", &["cn=Dora+sn=Lang"]),
             ("(telephoneNumber=+493012345)", &["uid=bob"]),
-            // Multi-valued RDNs give values like others.
+            // The values of a multi-valued RDN are found like other values.
             ("(&(cn=dora)(sn=lang))", &["cn=Dora+sn=Lang"]),
             // Substrings, with and without an initial part.
             ("(cn=ada*)", &["uid=ada"]),
@@ -101,9 +101,9 @@ fn subtypes_and_options_answer_to_their_supertypes() {
     );
 }
 
-/// Regression test: `(description;binary=*)` found all entries with a description. RFC 4522 section 3 calls the
-/// description of a type without a binary form unrecognized, so the item is Undefined. Options were ignored on virtual
-/// attributes.
+/// Regression test: `(description;binary=*)` found all entries with a description. By RFC 4522 section 3, `binary` on a
+/// type without a binary form makes the description unrecognized, so the item is Undefined. Also, options on virtual
+/// attributes were ignored.
 #[test]
 fn binary_needs_a_binary_form_and_computed_attributes_have_no_options() {
     check(
@@ -158,7 +158,8 @@ fn logic_has_three_values() {
             ("(|)", &[]),
             ("(!(|))", ALL),
             ("(!(&))", &[]),
-            // Undefined: an unknown type, an invalid value, a missing rule, a password.
+            // These items are Undefined: they have an unknown type, an invalid value, a missing rule, or test a
+            // password.
             ("(nonsense=x)", &[]),
             ("(!(nonsense=x))", &[]),
             ("(|(nonsense=x)(uid=ada))", &["uid=ada"]),
@@ -190,7 +191,7 @@ fn links_are_found_by_the_names_of_their_targets() {
             ("(manager=uid=ada,ou=people,dc=example,dc=com)", &["uid=bob"]),
             ("(manager=uid=nobody,ou=people,dc=example,dc=com)", &["uid=carl"]),
             ("(memberOf=cn=all,ou=groups,dc=example,dc=com)", &["uid=ada", "uid=bob"]),
-            // Members of all are in odd through it.
+            // Members of all are members of odd through all.
             ("(isMemberOf=CN=ODD,ou=groups,dc=example,dc=com)", &["cn=all", "uid=ada", "uid=bob"]),
             ("(memberOf=CN=ODD,ou=groups,dc=example,dc=com)", &["cn=all"]),
             ("(memberOf=cn=nobody,dc=example,dc=com)", &[]),
@@ -310,8 +311,8 @@ fn auth_passwords_match_by_their_password_for_the_administrator_only() {
     }
 }
 
-/// A scan refuses most rows by the values of a few attributes. The same filter in two negations, which say nothing of
-/// rows, has to find the same.
+/// A scan refuses most rows by the values of a few attributes. The same filter inside two negations, which disable
+/// these tests on rows, must find the same entries.
 #[test]
 fn rows_are_refused_only_if_no_part_of_an_or_is_true() {
     let mut rng = fastrand::Rng::with_seed(fastrand::u64(..));

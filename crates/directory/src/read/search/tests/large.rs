@@ -16,11 +16,12 @@ const GROUP: &str = "cn=large,ou=groups,dc=example,dc=com";
 /// Members of the large group that have no entries.
 pub(super) const GHOSTS: usize = 6_000;
 
-/// The sample with a group whose member values do not fit into one result, some links, most of them text.
+/// The sample with a group whose member values do not fit into one result. Some of these values are links; most are
+/// text.
 pub(super) fn with_large_group() -> TestDirectory {
     let mut directory = sample();
     let ghosts = (0..GHOSTS).map(|number| match number % 3 {
-        // The spelling of older clients, returned like the others.
+        // The spelling of older clients. These values are returned in the same form as the others.
         1 => format!("cn=\"ghost number {number:05}\"; ou=nowhere; dc=example; dc=com"),
         _ => format!("cn=ghost number {number:05},ou=nowhere,dc=example,dc=com"),
     });
@@ -56,7 +57,7 @@ fn a_large_entry_is_streamed_and_others_come_around_it() {
         largest = largest.max(out.len() - before);
         slices += 1;
         if search.is_mid_message() && slices % 10 == 0 {
-            // The length of the message holds, whatever changes meanwhile.
+            // The message has the length in its header, whatever changes during the stream.
             let changes = [(
                 ldap::ChangeOperation::Delete,
                 "member",
@@ -167,7 +168,7 @@ fn a_piece_leaves_a_large_entry_to_the_search() {
     assert!(out == whole);
 }
 
-/// Regression test: an entry that is sent as a stream came without the account usability control.
+/// Regression test: an entry that was sent as a stream lacked the account usability control.
 #[test]
 fn a_large_entry_has_its_controls() {
     let mut directory = with_large_group();

@@ -65,7 +65,7 @@ fn parts_of_a_list_are_what_is_there() {
                     let place = rng.u32(1..=count.max(1));
                     (offset(before, after, place, count.max(2)), place)
                 }
-                // The client assumes another length of the list.
+                // The client assumes a list length other than the real one.
                 1 => {
                     let of = rng.u32(2..500);
                     let place = rng.u32(1..=of);
@@ -139,7 +139,7 @@ fn targets_outside_the_list_are_errors() {
     let controls = by_sn(offset(0, 9, 1, 0));
     let root = Question { controls, ..Question::new("", ldap::Scope::BaseObject, "(objectClass=*)") };
     assert_eq!(root.ask(&directory).code, ResultCode::VIRTUAL_LIST_VIEW_ERROR);
-    // Sorting too many entries is refused, except to the administrator.
+    // Sorting too many entries is refused, except for the administrator.
     let general = GeneralSettings { unindexed_examined_max: 3, ..GeneralSettings::default() };
     directory.change_settings(|settings| settings.general = general);
     let requester =

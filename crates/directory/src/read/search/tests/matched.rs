@@ -33,7 +33,7 @@ fn one(directory: &TestDirectory, name: &str, attributes: &[&str], items: &[&str
 #[test]
 fn only_values_that_match_an_item_are_returned() {
     let mut directory = sample();
-    // The first example of the RFC.
+    // The first example of RFC 3876.
     let sean = [
         ("objectClass", &["inetOrgPerson"][..]),
         ("sn", &["Mullan"]),
@@ -48,7 +48,8 @@ fn only_values_that_match_an_item_are_returned() {
         assert_eq!(found.texts("mail"), ["sean.mullan@hotmail.com"]);
         assert_eq!(found.texts("telephoneNumber"), ["+ 781 442 0926", "555-9999"]);
     }
-    // The filter still selects the same entries, and results without attributes or with types only do not change.
+    // The control does not change which entries the filter selects. It does not change results without attributes or
+    // with types only.
     assert_eq!(ask(&directory, "(mail=*sun.com)", &["1.1"], &items).entries.len(), 1);
     let controls = passing(&items);
     let question =
@@ -69,7 +70,7 @@ fn only_values_that_match_an_item_are_returned() {
     let named = ada(&["name", "cn;lang-fr"], &["(name=*ada*)"]);
     assert_eq!(named.keys().collect::<Vec<_>>(), ["cn", "cn;lang-fr", "givenName"]);
     assert_eq!(ada(&["cn"], &["(cn;lang-fr=*)"]).keys().collect::<Vec<_>>(), ["cn;lang-fr"]);
-    // A class must be named, not inherited.
+    // An item on objectClass matches the stored value, not a superclass of it.
     assert_eq!(texts(&["objectClass"], &["(objectClass=inetOrgPerson)"], "objectClass"), ["inetOrgPerson"]);
     assert!(ada(&["objectClass"], &["(objectClass=person)"]).is_empty());
     assert!(!ada(&["objectClass"], &["(objectClass=*)"]).is_empty());
@@ -80,12 +81,12 @@ fn only_values_that_match_an_item_are_returned() {
     for items in [&["(nonsense=*)"][..], &["(sn=Lovelace*x)", "(uidNumber>=0)"], &["(userPassword=*)"]] {
         assert!(ada(&["sn", "cn"], items).is_empty(), "{items:?}");
     }
-    // By rule alone: all types that it applies to.
+    // An item with only a rule tests all types to which the rule applies.
     let by_rule = ada(&["*"], &["(:caseExactMatch:=Lovelace)"]);
     assert_eq!(by_rule.keys().collect::<Vec<_>>(), ["sn"]);
 }
 
-/// The second example of the RFC, and the root DSE.
+/// The second example of RFC 3876, and the root DSE.
 #[test]
 fn entries_outside_the_tree_have_values_too() {
     let directory = sample();
@@ -129,7 +130,7 @@ fn a_member_of_a_large_group_is_found_by_its_key() {
     assert_eq!(members(&[both[0], both[0], "(uniqueMember=*)"]), [bob], "once");
     assert!(members(&["(member=cn=nobody,dc=example,dc=com)"]).is_empty());
     assert!(members(&["(member=cn=all,ou=groups,dc=example,dc=com)"]).is_empty(), "an entry, and no member");
-    // All of them, and others that must be scanned: as a stream.
+    // If all values match, or if values must be scanned, the result is sent as a stream.
     let all = members(&["(member=*)"]);
     assert_eq!(all.len(), 6_003);
     let found = one(&directory, "large", &["*"], &["(member=*)", "(description=D)"]);
@@ -144,7 +145,7 @@ fn a_member_of_a_large_group_is_found_by_its_key() {
     assert_eq!(texts(&[&format!("(description={})", numbers[7])]).texts("description"), [numbers[7]]);
 }
 
-/// A value is returned exactly if a filter matches an entry with only this value.
+/// A value is returned if and only if a filter item matches an entry that has only this value.
 #[test]
 fn matched_values_agree_with_filters() {
     let directory = sample();

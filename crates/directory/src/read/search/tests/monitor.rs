@@ -56,7 +56,7 @@ fn attributes_unknown_to_the_schema_are_returned() {
     }
 }
 
-/// Regression test: every user could read the work of other clients.
+/// Regression test: every user could read what other clients were doing.
 #[test]
 fn the_administrator_reads_it_and_whom_a_setting_names() {
     let mut directory = directory();

@@ -1,4 +1,4 @@
-//! Results that come from sort orders: the same as by sorting, in pages and parts, whatever changes meanwhile.
+//! Results from sort orders equal sorted results, in pages and in parts of lists, whatever changes in between.
 
 use fastrand::Rng;
 use ldap::{ChangeOperation, ListViewResult, ResultCode, Scope};
@@ -61,13 +61,13 @@ fn add_person(directory: &mut TestDirectory, rng: &mut Rng, number: u32, parent:
     ok(directory.add(&format!("uid=p{number},{parent}"), &attributes));
 }
 
-/// Returns the DN of some entry below `ou=people` or `ou=others`.
+/// Returns the DN of a random entry below `ou=people` or `ou=others`.
 fn any(directory: &mut TestDirectory, rng: &mut Rng, filter: &str) -> Option<String> {
     let found = directory.search(SUFFIX, Scope::WholeSubtree, filter, &["1.1"]).entries;
     (!found.is_empty()).then(|| found[rng.usize(0..found.len())].dn.clone())
 }
 
-/// Changes the directory at random; the change may be refused.
+/// Makes a random change, which may be refused.
 fn change(directory: &mut TestDirectory, rng: &mut Rng, number: u32) {
     let person = any(directory, rng, "(uid=*)");
     let unit = any(directory, rng, "(ou=*)").unwrap_or_else(|| SUFFIX.to_owned());
@@ -84,7 +84,7 @@ fn change(directory: &mut TestDirectory, rng: &mut Rng, number: u32) {
         }
         7 => directory.delete(&person),
         8 => directory.modify_dn(&person, &format!("uid=p{number}"), true, Some(&unit)),
-        // A tree moves, or the base of an order gets another name, or comes back to its name.
+        // Moves a tree. The entry may be the base of an order, which thus loses or regains the name in the setting.
         9 => {
             let name = ["people", "others", "away"][rng.usize(0..3)];
             let units = directory.search(SUFFIX, Scope::WholeSubtree, "(ou=*)", &["1.1"]).entries;
@@ -109,7 +109,7 @@ fn change(directory: &mut TestDirectory, rng: &mut Rng, number: u32) {
     drop(outcome);
 }
 
-/// A sorted search, and whether its parts come from an order.
+/// A sorted search. One field states whether parts of its list come from a sort order.
 struct SortedView {
     base: &'static str,
     scope: Scope,
@@ -205,7 +205,7 @@ impl SortedView {
             let messages = sorted.answer(directory, false).unwrap();
             let by_order = crate::testing::received(&messages);
             let told = super::list_view::response(&messages);
-            // The same without orders: another filter that means the same.
+            // The same search without sort orders: an equivalent filter, from which no order can be chosen.
             let other = format!("(&{}(|(objectClass=*)(objectClass=person)(!(sn=nobody))))", self.filter);
             let other = Question { filter: &other, ..sorted };
             let messages = other.answer(directory, true).unwrap();
@@ -249,7 +249,7 @@ fn orders_give_what_sorting_gives_after_random_changes() {
             }
             match rng.u32(0..10) {
                 0 => directory = directory.reopen(),
-                // An order is lost, and comes again.
+                // A sort order is removed from the settings and, after a change of the directory, added again.
                 1 => {
                     let lost = rng.usize(0..ORDERS.len());
                     directory.change_settings(|settings| drop(settings.general.sort_orders.remove(lost)));
@@ -259,7 +259,7 @@ fn orders_give_what_sorting_gives_after_random_changes() {
                 }
                 _ => {}
             }
-            // While orders are being built, nothing comes from them.
+            // While orders are being built, no results come from them.
             let view = &VIEWS[rng.usize(0..VIEWS.len())];
             SortedView { is_exact: false, ..*view }.compare(&mut directory, &mut rng);
             directory.finish_indexes();
@@ -321,8 +321,8 @@ fn orders_reveal_nothing_that_rules_hide() {
     }
 }
 
-/// The first results of a large order are found without looking at the rest, also for users, whom limits hinder from
-/// sorting as many.
+/// The first results of a large order are found without examining the rest. This also holds for users, whose limits do
+/// not permit sorting that many entries.
 #[test]
 fn parts_and_pages_look_at_few_entries() {
     let mut directory = crowd(&[]);

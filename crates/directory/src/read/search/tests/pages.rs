@@ -1,5 +1,5 @@
-//! Paged searches: together the pages are the whole answer, whatever happens between them, and a cookie is valid for
-//! its own search only.
+//! Paged searches: the pages together equal the results of the unpaged search, whatever happens between them, and a
+//! cookie is valid only for its own search.
 
 use ldap::{DecodeLimits, DerefAliases, MessageId, PagedResults, ResponseMessage, ResultCode, Scope, oids};
 
@@ -25,7 +25,7 @@ pub(super) struct Page {
 }
 
 impl Question<'_> {
-    /// Asks for a page. A refusal has no control, and so no size and no cookie.
+    /// Asks for a page. A refusal has no response control, so the returned page has no size and no cookie.
     pub(super) fn page(
         &self,
         directory: &TestDirectory,
@@ -90,7 +90,7 @@ pub(super) fn user() -> Requester {
     Requester::User { id: EntryId(1), dn: SUFFIX.to_owned() }
 }
 
-/// `ou=0` to `ou=3`, and people below them in turn: `count` people, added in one batch.
+/// Returns a directory with `ou=0` to `ou=3` and `count` people, added in one batch, below each unit in turn.
 pub(super) fn crowd(settings: GeneralSettings, count: u32) -> TestDirectory {
     let mut directory = TestDirectory::with_settings(settings);
     add(&mut directory, SUFFIX, &[("objectClass", &["domain"]), ("dc", &["example"])]);
@@ -145,7 +145,7 @@ fn pages_together_are_the_whole_answer() {
                 let pages = question.pages(&mut directory, size, ignores_indexes);
                 let about = format!("{filter} {scope:?} {base:?} in pages of {size}");
                 assert_eq!(dns(&pages), whole.dns(), "{about}");
-                // Only the last page may be short, and it is empty only if nothing is found.
+                // Only the last page may have fewer entries. It is empty only if nothing is found.
                 let count = whole.entries.len();
                 assert_eq!(pages.len(), count.div_ceil(size as usize).max(1), "{about}");
                 let full = pages[..pages.len() - 1].iter();
@@ -206,7 +206,7 @@ fn a_cookie_is_good_for_the_request_and_the_identity_it_was_given_for() {
     other(|other| other.controls.manage_dsa_it = true, "ManageDsaIT");
     other(|other| other.controls.subentries = Some(false), "subentries");
     other(|other| other.controls.subentries = Some(true), "nothing but subentries");
-    // Cookies of another size, and with any bit changed, are refused.
+    // A cookie is refused if its length differs or any bit is changed.
     let longer = [first.cookie.as_slice(), &[0]].concat();
     for cookie in [first.cookie[1..].to_vec(), longer, vec![0], vec![7; 1 << 20]] {
         refused(&question.page(&directory, 2, &cookie, false), "size of the cookie");
@@ -219,7 +219,7 @@ fn a_cookie_is_good_for_the_request_and_the_identity_it_was_given_for() {
     let administrator = std::mem::replace(&mut directory.requester, user());
     check(&directory, &question, "another identity");
     directory.requester = administrator;
-    // A cookie is valid again, with another page size, and after a restart.
+    // A cookie may be used more than once, with another page size, and after a restart.
     assert_eq!(question.page(&directory, 2, &first.cookie, false), second);
     assert_eq!(question.page(&directory, 3, &first.cookie, false).found.entries.len(), 3);
     let directory = directory.reopen();
@@ -232,7 +232,7 @@ fn one_user_does_not_go_on_for_another() {
     directory.requester = user();
     let question = Question::everywhere("(objectClass=*)");
     let cookie = question.page(&directory, 2, b"", false).cookie;
-    // The identity is the entry, whatever its present name.
+    // The requester is identified by its entry, not by the present DN of the entry.
     directory.requester = Requester::User { id: EntryId(1), dn: "cn=renamed".to_owned() };
     assert_eq!(question.page(&directory, 2, &cookie, false).found.entries.len(), 2);
     directory.requester = Requester::User { id: EntryId(2), dn: SUFFIX.to_owned() };
@@ -345,7 +345,7 @@ fn a_page_scans_if_many_entries_match() {
     assert_eq!(source("(objectClass=*)", 5), Scan);
     assert_eq!(source("(objectClass=*)", 50), Place);
     assert_eq!(source("(cn=person 0001)", 5), Indexes);
-    // The limit of ten entries examined in vain does not count those that the scan skips.
+    // The scan that replaces the plan is not subject to the limit of ten examined entries that do not match.
     for filter in ["(objectClass=*)", "(cn=person 0*)"] {
         let pages = Question::new(&unit, Scope::SingleLevel, filter).pages(&mut directory, 5, false);
         assert_eq!(dns(&pages).len(), 100, "{filter}");
@@ -372,7 +372,7 @@ fn references_come_with_the_first_page() {
     assert_eq!(dns(&pages).len(), 10);
     let references: Vec<usize> = pages.iter().map(|page| page.found.references.len()).collect();
     assert_eq!(references, [1, 0, 0, 0]);
-    // With ManageDsaIT it is an ordinary entry.
+    // With ManageDsaIT, the referral is an ordinary entry.
     let question = Question { controls: manages, ..Question::everywhere("(objectClass=*)") };
     let pages = question.pages(&mut directory, 3, false);
     assert_eq!(dns(&pages).len(), 11);
@@ -436,7 +436,7 @@ fn an_entry_that_is_streamed_is_on_one_page() {
     }
 }
 
-/// Makes one change between pages to people from the twentieth on; those before stay unchanged.
+/// Makes one change, between pages, to a person from the twentieth on. Earlier people stay unchanged.
 fn change(directory: &mut TestDirectory, rng: &mut fastrand::Rng) {
     use ldap::ChangeOperation::Replace;
     let number = rng.usize(20..60);

@@ -1,4 +1,4 @@
-//! Long searches in parts: the same answers as on one thread, even while entries change.
+//! Long searches in parts: the results equal those of a search on one thread, even while entries change.
 
 use ldap::{FilterBuf, MessageId, PagedResults, ResultCode, Scope, SearchRequest, SelectionBuf};
 
@@ -10,7 +10,7 @@ use crate::read::page_request::PageRequest;
 use crate::read::search::{Budget, PartScanner, Piece, PieceEnd, Search, Step};
 use crate::testing::{Found, SUFFIX, TestDirectory, received};
 
-/// Filters that scan and filters that indexes narrow down.
+/// Some of the filters need a scan; indexes narrow the others.
 const FILTERS: [&str; 6] = [
     "(description=*keep*)",
     "(&(objectClass=person)(!(description=*drop*)))",
@@ -26,7 +26,7 @@ fn person(number: usize) -> String {
     format!("uid=p{number},{SUFFIX}")
 }
 
-/// People, every third deleted again so that ids have gaps; every fourth of the rest does not match.
+/// People. Every third is deleted again, so that ids have gaps. Every fourth of the others does not match.
 fn people(settings: GeneralSettings) -> TestDirectory {
     let mut directory = TestDirectory::with_settings(settings);
     add(&mut directory, SUFFIX, &[("objectClass", &["domain"]), ("dc", &["example"])]);
@@ -80,7 +80,8 @@ fn alone(directory: &TestDirectory, filter: &str, wanted: Wanted) -> (Vec<u8>, u
     (out, search.entries_examined())
 }
 
-/// Pieces computed in random order, as by threads of varying speed, each on the directory at that time.
+/// Computes pieces in random order, as threads of varying speed would. Each piece is computed on the snapshot at that
+/// time.
 struct Threads {
     rng: fastrand::Rng,
     scanners: Vec<PartScanner>,
@@ -121,7 +122,7 @@ impl Threads {
         self.done.push((from, piece));
     }
 
-    /// Returns the next piece in order, once it is there.
+    /// Returns the next piece in order of ids, if it is computed already.
     fn next(&mut self) -> Option<Piece> {
         let first_open = self.open.iter().map(|(from, _)| *from).min().unwrap_or(self.next_id);
         let place = (0..self.done.len()).min_by_key(|place| self.done[*place].0)?;
@@ -129,7 +130,7 @@ impl Threads {
     }
 }
 
-/// Runs a search in parts from the first candidate on, or after one slice on one thread; `change` is called between
+/// Runs a search in parts, either from the first candidate on or after one slice on one thread. Calls `change` between
 /// pieces.
 fn in_parts(
     directory: &mut TestDirectory,
@@ -172,7 +173,7 @@ fn in_parts(
 fn parts_give_the_bytes_of_the_whole() {
     let mut directory = people(GeneralSettings::default());
     for filter in FILTERS {
-        // For a page the cookie must be equal too, because it names the end of the page.
+        // For a page, the cookies must be equal too, because the cookie names the end of the page.
         let limits = [0, 1, 7, 30, 31, 40, 41].map(Wanted::Limit);
         for wanted in limits.into_iter().chain([1, 7, 30, 31, 40].map(Wanted::Page)) {
             let expected = alone(&directory, filter, wanted);
@@ -192,7 +193,7 @@ fn the_limit_on_candidates_ends_scans_at_the_same_entry() {
             GeneralSettings { unindexed_examined_max: max, size_limit: 0, ..GeneralSettings::default() };
         let mut directory = people(settings);
         directory.requester = Requester::User { id: crate::model::rows::EntryId(1), dn: SUFFIX.to_owned() };
-        // Neither names a missing index, so both are refused only during the search.
+        // Neither filter has a missing index that could be named, so both searches are refused only while they run.
         for filter in ["(|(employeeNumber<=0)(cn:dn:=keeper))", "(!(description=*keep*))"] {
             let expected = alone(&directory, filter, Wanted::Limit(0));
             for seed in 0..12 {
@@ -204,7 +205,8 @@ fn the_limit_on_candidates_ends_scans_at_the_same_entry() {
     }
 }
 
-/// Makes one change between pieces to people above a third; those below stay unchanged.
+/// Makes one change, between pieces, to a person in the upper two thirds. The people in the lowest third stay
+/// unchanged.
 fn change(directory: &mut TestDirectory, rng: &mut fastrand::Rng) {
     use ldap::ChangeOperation::Replace;
     let dn = person(rng.usize(PEOPLE / 3..PEOPLE));
@@ -246,7 +248,7 @@ fn lasting_matches_are_returned_exactly_once() {
             let mut all = uids(&found);
             let staying: Vec<String> = all.iter().filter(|uid| stays(uid)).cloned().collect();
             assert_eq!(staying, before, "{filter}, seed {seed}");
-            // A renamed entry has one id under two names; an id returned twice would mostly have the same name twice.
+            // All DNs differ. An entry that was returned twice without a rename in between would have one DN twice.
             let count = all.len();
             all.sort();
             all.dedup();

@@ -1,5 +1,5 @@
-//! Persistent search (draft-ietf-ldapext-psearch): each change is notified, and a client that applies the notifications
-//! keeps a correct copy.
+//! Persistent search (draft-ietf-ldapext-psearch): the client is notified of each change, and a client that applies the
+//! notifications keeps a correct copy.
 
 use std::collections::BTreeMap;
 
@@ -21,19 +21,19 @@ use crate::testing::{SUFFIX, TestDirectory};
 
 pub(super) type Attributes = BTreeMap<String, Vec<Vec<u8>>>;
 
-/// Test for results that the client applies.
+/// Test that the client applies to received entries: whether the entry still matches the filter.
 pub(super) type Keeps = fn(&str, &Attributes) -> bool;
 
-/// One entry that was received.
+/// An entry that the client received.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Notification {
-    /// `None` for first results.
+    /// `None` for an initial result.
     pub(super) change: Option<(ChangeType, Option<String>)>,
     dn: String,
     attributes: Attributes,
 }
 
-/// A client that listens.
+/// A client with a persistent search.
 pub(super) struct Listener {
     base: String,
     pub(super) scope: Scope,
@@ -42,7 +42,7 @@ pub(super) struct Listener {
     aliases: DerefAliases,
     asked: PersistentSearch,
     pub(super) search: Option<Search>,
-    /// By DN.
+    /// The client's copy of the results, by DN.
     copy: BTreeMap<String, Attributes>,
 }
 
@@ -71,7 +71,7 @@ impl Listener {
         }
     }
 
-    /// A listener for changes only.
+    /// Returns a listener for changes only, without initial results.
     fn of_changes(filter: &str, types: &[ChangeType]) -> Listener {
         let mut listener = Listener::new(SUFFIX, filter, &["*"]);
         listener.asked.changes_only = true;
@@ -118,7 +118,7 @@ impl Listener {
             }
         };
         if step == Step::Waits {
-            // Without changes nothing is sent.
+            // As long as nothing changes, nothing is sent.
             let mut silence = Vec::new();
             assert_eq!(search.run(&directory.snapshot, &mut silence, &BUDGET), Step::Waits);
             assert!(silence.is_empty());
@@ -310,7 +310,7 @@ fn each_change_is_sent_with_its_change_type() {
     for listener in [&mut all, &mut some] {
         assert_eq!(changes(&receive(listener, &mut directory)), [(Add, &*one, None)]);
     }
-    // It no longer matches, as the client sees; then it matches again.
+    // The entry no longer matches, which the client recognizes itself. Then it matches again.
     for name in ["unseen", "seen"] {
         modify(&mut directory, &one, name);
         let sent = receive(&mut some, &mut directory);
@@ -375,7 +375,7 @@ fn it_ends_with_its_base() {
     let renamed = format!("ou=y,{SUFFIX}");
     assert_eq!((changes(&sent), code), (vec![(ModifyDn, &*renamed, Some(&*base))], gone));
 
-    // All entries below it have new names too.
+    // All entries below the renamed entry have new DNs too.
     let (mut directory, mut listener) = listening();
     directory.modify_dn(&base, "ou=y", true, None);
     let (sent, code) = listener.receive(&mut directory);
@@ -399,14 +399,15 @@ fn large_entries_are_sent_too() {
     let (sent, _) = listener.receive(&mut directory);
     assert_eq!(changes(&sent), [(ChangeType::Modify, &*dn, None)]);
     assert_eq!(sent[0].attributes["member"].len(), members + 1);
-    // Its former state can no longer be streamed: only its name is sent.
+    // The former state of a deleted entry cannot be streamed, so only its DN is sent.
     directory.delete(&dn);
     let (sent, _) = listener.receive(&mut directory);
     assert_eq!(changes(&sent), [(ChangeType::Delete, &*dn, None)]);
     assert!(sent[0].attributes.is_empty());
 }
 
-/// Regression test: a large entry that no longer matched came with only its name, as if it had lost all its attributes.
+/// Regression test: a large entry that no longer matched was sent with only its DN, as if it had lost all its
+/// attributes.
 #[test]
 fn former_results_are_sent_as_a_whole() {
     let mut directory = with_large_group();
@@ -471,7 +472,7 @@ fn unsupported_persistent_searches_are_refused() {
     assert_eq!(code(&directory, &|_| ()), unwilling);
 }
 
-/// With changes only, no index is needed.
+/// A search for changes only needs no index.
 #[test]
 fn changes_alone_take_no_index() {
     let mut directory = with_rules(&["all: allow read to authenticated"]);
@@ -493,7 +494,8 @@ fn changes_alone_take_no_index() {
     as_requester(&mut directory, &requester, |directory| assert_eq!(listener.receive(directory).0.len(), 1));
 }
 
-/// Between two rounds names pass from one entry to another.
+/// Between two rounds, DNs pass from one entry to another. An entry that loses a DN is reported before the entry that
+/// receives it.
 #[test]
 fn swapped_names_are_free_when_they_are_sent() {
     type Story<'t> = (&'t [(&'t str, &'t str)], &'t [Change<'t>]);
@@ -514,15 +516,16 @@ fn swapped_names_are_free_when_they_are_sent() {
     };
     let (a, b, c) = (dn("a"), dn("b"), dn("c"));
     let stories: [Story<'_>; 4] = [
-        // An earlier entry takes the name of a later one: of a deleted one, of a renamed one.
+        // An entry takes the DN of an entry later in the change set, which was deleted in the first case and renamed in
+        // the second.
         (&[("b", ""), ("a", "b")], &[(Delete, &b, None), (ModifyDn, &b, Some(&a))]),
         (&[("b", "c"), ("a", "b")], &[(Delete, &b, None), (ModifyDn, &b, Some(&a)), (Add, &c, None)]),
-        // Both at once.
+        // A deletion and a rename in one round.
         (
             &[("b", "c"), ("a", "b"), ("c", "a")],
             &[(Delete, &b, None), (ModifyDn, &b, Some(&a)), (Add, &a, None)],
         ),
-        // And back.
+        // Two entries exchange their DNs and exchange them back.
         (&[("b", "c"), ("a", "b"), ("b", "a"), ("c", "b")], &[(Modify, &a, None), (Modify, &b, None)]),
     ];
     for (renames, expected) in stories {
@@ -539,7 +542,7 @@ fn swapped_names_are_free_when_they_are_sent() {
     }
 }
 
-/// Listening at a hidden base does not reveal that it exists.
+/// A persistent search with a hidden base does not reveal that the base exists.
 #[test]
 fn a_hidden_base_is_treated_as_missing_by_persistent_searches() {
     let mut directory = with_rules(&BY_NAME);

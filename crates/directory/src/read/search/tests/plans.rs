@@ -8,7 +8,7 @@ use crate::testing::{SUFFIX, TestDirectory};
 
 const COUNT: u32 = 300;
 
-/// `ou=even` and `ou=odd` with 150 people each, uid=0 to uid=299 in turn; a third of them are POSIX accounts.
+/// `ou=even` and `ou=odd` with 150 people each: uid=0 to uid=299 in turn. A third of the people are POSIX accounts.
 fn crowd() -> TestDirectory {
     let mut directory = TestDirectory::with_suffix_entry();
     for unit in ["even", "odd"] {
@@ -35,8 +35,8 @@ fn crowd() -> TestDirectory {
     directory
 }
 
-/// Searches everywhere, in `ou=odd` and one level below it; expects these people, and in `ou=odd` those with odd
-/// numbers.
+/// Searches the whole tree, the subtree of `ou=odd`, and one level below it. Expects the people for whom `expected`
+/// returns true; in `ou=odd`, only those with odd numbers.
 fn check(directory: &TestDirectory, filter: &str, expected: impl Fn(u32) -> bool) {
     let odd = format!("ou=odd,{SUFFIX}");
     let everywhere: Vec<u32> = (0..COUNT).filter(|number| expected(*number)).collect();

@@ -1,4 +1,5 @@
-//! Caches of a snapshot never change an answer: an old snapshot that has followed all changes answers like a new one.
+//! Caches of a snapshot never change an answer: a snapshot that was updated after each change answers as a new one
+//! does.
 
 use fastrand::Rng;
 use ldap::{ChangeOperation, ResultCode, Scope};

@@ -29,7 +29,7 @@ fn attributes_are_returned_as_requested() {
         &["name"],
         &["cn: Ada Lovelace", "cn;lang-fr: Ada de Lovelace", "givenName: Ada | Augusta", "sn: Lovelace"],
     );
-    // RFC 4522 section 3: without a binary form the description is unrecognized.
+    // By RFC 4522 section 3, `binary` on a type without a binary form makes the description unrecognized.
     check(&["cn;binary", "SN;BINARY", "name;binary", "entryDN;binary", "uid"], &["uid: ada"]);
     check(&["sn;binary"], &[]);
     check(&["@person;binary"], &[]);
@@ -115,9 +115,9 @@ fn links_are_returned_as_the_names_of_their_targets_then_text() {
     assert_eq!(members(&directory), ["member: cn=most,dc=example,dc=com | cn=ghost,dc=example,dc=com"]);
 }
 
-/// Regression test: DN values without an entry were returned as they were written: `uid=jsmith;o=example;c=us`, in
-/// quotes, with `OID.` before a number, with spaces. Clients can read the form of RFC 4514; values in that form stay as
-/// they were written.
+/// Regression test: DN values without an entry were returned in forms that clients cannot read:
+/// `uid=jsmith;o=example;c=us`, in quotes, with `OID.` before a number, with spaces. They are now returned in the form
+/// of RFC 4514. Values already in that form stay as they were written.
 #[test]
 fn names_without_an_entry_are_returned_in_the_form_of_rfc_4514() {
     let mut directory = sample();
@@ -144,7 +144,7 @@ fn names_without_an_entry_are_returned_in_the_form_of_rfc_4514() {
     let unique = ["cn=a;o=b#'0101'B", "cn=\"a;c\";o=b"];
     let other = "cn=unique,ou=groups,dc=example,dc=com";
     add(&mut directory, other, &[("objectClass", &["groupOfUniqueNames"]), ("uniqueMember", &unique)]);
-    // Values without links, one in each layout: in the entry, in rows of their own, as a table.
+    // DN values that are not links, in each storage layout: in the entry row, in rows of their own, as a table.
     let document = "cn=document,ou=groups,dc=example,dc=com";
     let long = format!("cn=\"{}\";o=x", "a, ".repeat(700));
     let many: Vec<String> = (0..200).map(|number| format!("cn={number:03};o=x")).collect();
@@ -184,7 +184,7 @@ fn names_without_an_entry_are_returned_in_the_form_of_rfc_4514() {
     assert_eq!(values(&directory, document, "associatedName"), [long.as_str(), "uid=x,o=y"]);
     let authors = values(&directory, document, "documentAuthor");
     assert_eq!((authors.len(), authors.iter().any(|name| name.contains(';'))), (200, false));
-    // The returned form can be found and deleted.
+    // A value can be found and deleted in the form in which it is returned.
     for name in &expected[1..] {
         let filter = format!("(member={})", name.replace('\\', "\\5c"));
         assert_eq!(leaves(&Question::everywhere(&filter).ask(&directory)), ["cn=legacy"], "{filter}");
@@ -195,8 +195,8 @@ fn names_without_an_entry_are_returned_in_the_form_of_rfc_4514() {
     assert_eq!(crate::maintenance::check::check(&directory.snapshot).unwrap(), Vec::<String>::new());
 }
 
-/// Without an equality rule two spellings of a DN are two values: one form would give a duplicate, which an import
-/// refuses.
+/// Without an equality rule, two spellings of a DN are two values. Returned in one form they would be duplicates, which
+/// an import refuses.
 #[test]
 fn names_without_an_equality_rule_are_returned_as_written() {
     let mut directory = sample();

@@ -64,7 +64,8 @@ const ATTRIBUTES: [&str; 12] = [
     "member",
 ];
 
-/// The sample, and people with the texts in several attributes: inline, options, values in rows of their own.
+/// Returns the sample with additional people. They have the texts in several attributes: inline, with options, and in
+/// rows of their own.
 fn directory(rng: &mut Rng) -> TestDirectory {
     let mut directory = sample();
     let long: Vec<String> =
@@ -111,7 +112,7 @@ fn escaped(text: &str) -> String {
     })
 }
 
-/// Returns a part of a text, in whole characters.
+/// Returns a random part of a text that consists of whole characters.
 fn piece(rng: &mut Rng) -> String {
     let characters: Vec<char> = rng.choice(&TEXTS).unwrap().chars().collect();
     let start = rng.usize(..characters.len());
@@ -187,6 +188,6 @@ fn rows_agree_with_the_evaluator() {
             }
         }
     }
-    // Enough cases of each for a meaningful test.
+    // The test is meaningful only if each case occurs often enough.
     assert!(passed > 10_000 && guarded > 10_000 && told > 50_000, "{passed} {guarded} {told}");
 }

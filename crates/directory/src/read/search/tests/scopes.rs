@@ -129,7 +129,7 @@ fn with_referrals() -> TestDirectory {
     directory
 }
 
-/// Adds with ManageDsaIT.
+/// Adds an entry with ManageDsaIT.
 fn add_managing(directory: &mut TestDirectory, dn: &str, attributes: super::Attributes<'_>) {
     let mut buffer = ldap::AttributesBuf::new();
     attributes.iter().for_each(|(name, values)| buffer.push(name, values.iter()));
@@ -199,7 +199,8 @@ fn searches_refer_to_what_other_servers_have() {
     assert_eq!((leaves(&found), found.references), (vec!["ou=people".to_owned()], Vec::new()));
 }
 
-/// Regression test: an alias in scope that leads to another server was skipped, with success, as if it had no target.
+/// Regression test: an alias in scope that leads to another server was skipped as if it had no target, and the search
+/// succeeded.
 #[test]
 fn searches_refer_to_where_aliases_lead() {
     let mut directory = with_referrals();
@@ -244,7 +245,8 @@ fn searches_refer_to_where_aliases_lead() {
     assert_eq!((found.dns(), found.references.len()), (vec![away], 0));
 }
 
-/// With ManageDsaIT, an alias to a name below a referral was once an alias problem, while that name was a referral.
+/// Regression test: with ManageDsaIT, an alias to a name below a referral resulted in aliasProblem, although that name
+/// itself results in a referral.
 #[test]
 fn an_alias_to_a_name_below_a_referral_is_as_that_name() {
     let mut directory = with_referrals();
@@ -281,7 +283,7 @@ fn anonymous_clients_see_the_root_dse_and_the_schema() {
     check("cn=monitor", Scope::BaseObject, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
     check("", Scope::WholeSubtree, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
     check(SUFFIX, Scope::BaseObject, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
-    // Not even the existence of such an entry is revealed.
+    // Anonymous clients receive the same code for an existing and for a missing entry.
     check("cn=nobody,dc=example,dc=com", Scope::BaseObject, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
     check("no dn", Scope::BaseObject, ResultCode::INVALID_DN_SYNTAX);
 }

@@ -1,5 +1,5 @@
 //! Types of the setting `secret_attributes`: no response depends on their values, except for the administrator and for
-//! requesters whose rule names them.
+//! requesters to whom a rule that names the type applies.
 
 use ldap::{CompareRequest, FilterBuf, ResultCode};
 
@@ -22,7 +22,7 @@ const ADA: &str = "uid=ada,dc=example,dc=com";
 const BOB: &str = "uid=bob,dc=example,dc=com";
 const HEADS: &str = "cn=heads,dc=example,dc=com";
 
-/// A directory in which ada and bob have these hashes; the entries between them have none.
+/// A directory in which ada and bob have these hashes; the entries between ada and bob have none.
 fn directory(rules: &[&str], hashes: [Option<&str>; 2]) -> TestDirectory {
     let mut directory = TestDirectory::with_suffix_entry();
     directory.change_settings(|settings| {
@@ -152,7 +152,7 @@ fn secrets_are_hidden_from_requesters_without_a_rule() {
         (&["all: allow read to authenticated", &mine], Some(BOB)),
         (&["all: allow read, write to authenticated", "no: deny read of ntHash to anyone"], Some(BOB)),
     ];
-    // Most of these reveal them to the administrator.
+    // Most of these answers reveal the hashes to the administrator.
     let of_administrator =
         [["AAAA", "BBBB"], ["BBBB", "AAAA"]].map(|hashes| answers(&mut directory(&[], hashes.map(Some))));
     let told =
@@ -205,7 +205,7 @@ fn a_rule_that_names_a_secret_gives_it() {
         other => panic!("{other:?}"),
     };
     assert_eq!(ask(&directory), ResultCode::COMPARE_TRUE);
-    // The same type is removed from the secrets, and added again.
+    // The type is removed from the secrets, and added again.
     directory.change_settings(|settings| settings.general.secret_attributes.clear());
     directory.requester = user(&directory, ADA);
     assert_eq!(found(&directory, "(uid=bob)", "ntHash"), ["BBBB"]);
@@ -214,7 +214,7 @@ fn a_rule_that_names_a_secret_gives_it() {
     assert_eq!(ask(&directory), ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
     directory.requester = Requester::Administrator { dn: "cn=admin".to_owned() };
     assert_eq!(found(&directory, "(uid=bob)", "ownHash"), ["BBBB"]);
-    // No rule grants the values by which the server verifies passwords.
+    // No rule can grant access to the values with which the server verifies passwords.
     let rule = "pw: allow read of userPassword, ntHash to authenticated".to_owned();
     directory.change_settings(|settings| settings.general.access_rules = vec![rule]);
     let set = (ldap::ChangeOperation::Replace, "userPassword", &["{SSHA}x"][..]);
@@ -224,7 +224,8 @@ fn a_rule_that_names_a_secret_gives_it() {
     assert_eq!(found(&directory, "(ntHash=aaaa)", "ntHash"), ["AAAA"]);
 }
 
-/// A DN shows its values, and rules with a secret in a filter would reveal it.
+/// Secrets are allowed neither in DNs, which are visible, nor in filters of rules, whose effects would reveal the
+/// values.
 #[test]
 fn secrets_name_nothing_and_are_in_no_filter_of_a_rule() {
     let mut directory = directory(&[], [Some("AAAA"), None]);

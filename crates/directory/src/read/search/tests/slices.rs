@@ -70,7 +70,7 @@ fn start(directory: &TestDirectory, filter: &str) -> Search {
 
 const ONE: Budget = Budget { entries_examined_max: 1, out_bytes_max: 1 << 20 };
 
-/// Runs one slice, then `change`, then the rest.
+/// Runs `slices` slices, then `change`, then the rest of the search.
 fn with_change(filter: &str, slices: usize, change: impl FnOnce(&mut TestDirectory)) -> Found {
     let mut directory = sample();
     let mut search = start(&directory, filter);
@@ -137,8 +137,8 @@ fn a_search_can_be_stopped() {
     assert_eq!((found.code, found.diagnostic.is_empty()), (ResultCode::BUSY, false));
 }
 
-/// Regression test: timeLimitExceeded came without a text, so it was unknown whether the client's limit or the server's
-/// had passed.
+/// Regression test: timeLimitExceeded had no diagnostic message, so the client did not know whether its own limit or
+/// the server's was exceeded.
 #[test]
 fn a_search_that_a_limit_stops_names_the_limit() {
     let settings = GeneralSettings { time_limit_seconds: 5, ..GeneralSettings::default() };

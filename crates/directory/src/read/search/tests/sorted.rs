@@ -1,4 +1,4 @@
-//! Sorted results (RFC 2891): in the order of the keys, in pages and as a whole, with every plan.
+//! Sorted results (RFC 2891): the results are in the order of the sort keys, in pages and as a whole, with every plan.
 
 use ldap::{DecodeLimits, FilterBuf, MessageId, ResponseMessage, ResultCode, SortResult, oids};
 
@@ -11,7 +11,8 @@ use crate::read::controls::{RequestControls, RequestedSortKey, SeldomControls, S
 use crate::read::search::{Budget, Search, Step};
 use crate::testing::{Found, SUFFIX, TestDirectory, received};
 
-/// Returns sort controls: descriptions, with the prefix `-` for descending order, and a rule after a colon.
+/// Returns controls with a sort request. Each key is a description with an optional prefix `-` for descending order,
+/// and an optional rule after a colon.
 pub(super) fn sort(keys: &[&str]) -> RequestControls {
     let keys = keys.iter().map(|key| {
         let (reverse, key) = key.strip_prefix('-').map_or((false, *key), |key| (true, key));
@@ -44,7 +45,7 @@ fn sort_result(messages: &[u8]) -> Option<(ResultCode, Option<String>)> {
     Some((result.code, result.attribute.map(str::to_owned)))
 }
 
-/// People with values of many kinds, some with several, some with none.
+/// Returns a directory of people with values of many kinds. Some people have several values, some have none.
 pub(super) fn mixed(rng: &mut fastrand::Rng, count: usize) -> TestDirectory {
     let mut directory = TestDirectory::with_suffix_entry();
     const WORDS: [&str; 8] = ["a", "B", "b c", "bc", "\u{e9}t\u{e9}", "A longer text", "z", "1"];
@@ -77,7 +78,8 @@ pub(super) fn mixed(rng: &mut fastrand::Rng, count: usize) -> TestDirectory {
     directory
 }
 
-/// Returns the least value by which an entry is sorted, as a comparable key: no value is greater than any.
+/// Returns the least value of an entry as a comparable key. The key of an entry without a value is greater than all
+/// others.
 pub(super) fn least(entry: &crate::testing::Entry, attribute: &str) -> (bool, i64, String) {
     let values = entry.texts(attribute).into_iter().map(|value| match value.parse() {
         Ok(number) if attribute.ends_with("Number") => (false, number, String::new()),
@@ -138,7 +140,7 @@ fn results_come_in_the_order_of_the_keys() {
                 assert_eq!(dns(&pages), whole, "{about} in pages of {size}");
                 let full = &pages[..pages.len() - 1];
                 assert!(full.iter().all(|page| page.found.entries.len() == size as usize), "{about}");
-                // The first ones of all.
+                // With a size limit, the search returns the first of all results.
                 let size_limit = rng.u32(1..20);
                 let limited = Question { size_limit, ..sorted(filter, keys) }.ask(&directory);
                 let count = whole.len().min(size_limit as usize);
@@ -189,7 +191,7 @@ fn unsortable_results_come_unsorted_or_are_refused() {
         (&["cn:integerOrderingMatch"], ResultCode::INAPPROPRIATE_MATCHING, Some("cn")),
         (&["cn:nonsense"], ResultCode::INAPPROPRIATE_MATCHING, Some("cn")),
         (&["cn:caseIgnoreSubstringsMatch"], ResultCode::INAPPROPRIATE_MATCHING, Some("cn")),
-        // Names have no order.
+        // DNs have no ordering rule.
         (&["manager"], ResultCode::INAPPROPRIATE_MATCHING, Some("manager")),
         (&["cn", "-2.5.4.3"], ResultCode::UNWILLING_TO_PERFORM, Some("2.5.4.3")),
         (&nine, ResultCode::UNWILLING_TO_PERFORM, None),
@@ -208,12 +210,12 @@ fn unsortable_results_come_unsorted_or_are_refused() {
         assert_eq!((found.code, found.entries.len()), (ResultCode::UNAVAILABLE_CRITICAL_EXTENSION, 0));
         assert!(found.diagnostic.contains("server-side sorting"), "{}", found.diagnostic);
     }
-    // Entries outside of the tree are few, and come as they are.
+    // Entries outside the tree are few, and are returned unsorted.
     let outside = Question { base: "cn=config", ..sorted("(objectClass=*)", &["cn"]) };
     let messages = outside.answer(&directory, false).unwrap();
     assert_eq!(sort_result(&messages), Some((ResultCode::UNWILLING_TO_PERFORM, None)));
     assert!(received(&messages).entries.len() > 5);
-    // There is no response without entries, and for a search that fails.
+    // A search without results, or one that fails, has no sort response.
     assert_eq!(sort_result(&sorted("(sn=nobody)", &["cn"]).answer(&directory, false).unwrap()), None);
     let nowhere = Question { base: "ou=nowhere,dc=example,dc=com", ..sorted(filter, &["cn"]) };
     assert_eq!(nowhere.ask(&directory).code, ResultCode::NO_SUCH_OBJECT);
@@ -332,7 +334,7 @@ fn an_entry_that_changes_before_it_is_sent_is_evaluated_again() {
         assert!(directory.modify_dn(bob, "uid=robert", false, None).code == ResultCode::SUCCESS);
     });
     assert_eq!(renamed.dns(), [dora, carl, "uid=robert,ou=people,dc=example,dc=com", ada]);
-    // A deleted result is not replaced by another one, but more results exist.
+    // No other entry takes the place of a deleted result, although more entries match.
     let cut = with_change(3, |directory| assert!(directory.delete(bob).code == ResultCode::SUCCESS));
     assert_eq!((cut.code, cut.dns()), (ResultCode::SIZE_LIMIT_EXCEEDED, vec![dora, carl]));
 }
@@ -354,15 +356,16 @@ fn sorting_holds_no_more_than_it_may() {
     let messages = question.answer(&directory, false).unwrap();
     assert_eq!(sort_result(&messages), Some((ResultCode::ADMIN_LIMIT_EXCEEDED, None)));
     assert_eq!(received(&messages).dns(), plain.dns());
-    // Pages of that size give the same.
+    // Pages of that size give the same result.
     let pages = question.pages(&mut directory, count as u32 - 1, false);
     assert_eq!(dns(&pages), plain.dns());
-    // In smaller pages it is not too much.
+    // Smaller pages need less memory, so they are sorted.
     let mut turned = plain.dns();
     turned.reverse();
     let pages: Vec<Page> = question.pages(&mut directory, 50, false);
     assert_eq!(dns(&pages), turned);
-    // The beginning of the list, its end and a typed prefix keep no more than is sent; an offset in the middle does.
+    // The beginning of the list, its end and a typed prefix keep only the keys that are sent. An offset in the middle
+    // keeps more.
     let typed = format!("{long} {:04}", count - 2);
     for (window, position) in
         [(offset(0, 2, 1, 0), 1), (offset(2, 0, 9, 9), count), (value(1, 1, &typed), count - 2)]
@@ -403,15 +406,15 @@ fn a_sort_obeys_the_limit_on_candidates() {
         let (found, plain) = (received(&messages), Question::everywhere(filter).ask_once(&directory, false));
         assert_eq!((found.code, found.entries.len()), (ResultCode::SIZE_LIMIT_EXCEEDED, 5), "{filter}");
         assert_eq!(found.dns() == plain.dns(), code != ResultCode::SUCCESS, "{filter}");
-        // Pages of any size give the same.
+        // Pages of any size give the same result.
         let page = question.page(&directory, 2, b"", false);
         assert_eq!(page.found.dns() == plain.dns()[..2], code != ResultCode::SUCCESS, "{filter}");
     }
 }
 
-/// Regression test: an entry with many values was sorted by the least of the first thousand, with success. Values in
-/// rows of their own are ordered, so the least is found at once; by another order the search is not sorted, and reports
-/// this.
+/// Regression test: an entry with many values was sorted by the least of its first thousand values, and the search
+/// reported success. If the rows of the values are in sort order, the least value is found at once. Otherwise the
+/// search is not sorted and reports this.
 #[test]
 fn an_entry_with_many_values_is_sorted_by_its_least_or_not_at_all() {
     let mut directory = TestDirectory::with_suffix_entry();
@@ -421,7 +424,7 @@ fn an_entry_with_many_values_is_sorted_by_its_least_or_not_at_all() {
     for (name, least, count) in entries {
         let mut values: Vec<String> = (0..count).map(|number| format!("{least} {number:05}")).collect();
         if name == "long" {
-            // Their rows are in the order of hashes.
+            // The rows of long values are ordered by hash, not by value.
             values = (0..count).map(|number| format!("7 {long}{number}")).collect();
         }
         let values: Vec<&str> = values.iter().map(String::as_str).collect();

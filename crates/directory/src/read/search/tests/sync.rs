@@ -1,5 +1,5 @@
-//! Content synchronization by polls (RFC 4533): whatever happens between two polls, the client's copy equals the
-//! content afterwards.
+//! Content synchronization by polls (RFC 4533): after a poll, the client's copy equals the content, whatever happened
+//! since the previous poll.
 
 use std::collections::BTreeMap;
 use std::ops::RangeBounds;
@@ -31,9 +31,9 @@ pub(super) struct Consumer {
     pub(super) cookie: Option<Vec<u8>>,
     /// The search that sends later changes, if it is running.
     pub(super) search: Option<Search>,
-    /// Named or sent in this refresh.
+    /// UUIDs of the entries that were listed or sent in this refresh.
     seen: Vec<SyncUuid>,
-    /// Whether it keeps only the part of a cookie that OpenLDAP's consumers keep.
+    /// Whether the client keeps only the CSN of a cookie, as OpenLDAP's consumers do.
     pub(super) keeps_csn_alone: bool,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Consumer {
 pub(super) struct Polled {
     pub(super) sent: usize,
     pub(super) present: usize,
-    /// Whether deleted entries were named, not the present ones.
+    /// Whether the poll listed deleted entries (a delete phase), not the unchanged ones.
     pub(super) listed: bool,
 }
 
@@ -78,7 +78,7 @@ impl Consumer {
         }
     }
 
-    /// The cookie for the next request.
+    /// Returns the cookie for the next request.
     fn cookie(&self) -> Option<Vec<u8>> {
         let cookie = self.cookie.clone()?;
         let csn = cookie.split(|octet| *octet == b',').next().unwrap_or_default().to_vec();
@@ -104,7 +104,7 @@ impl Consumer {
             match Search::start(&directory.snapshot, &directory.requester.context(), id, &request, &controls)
             {
                 Ok(search) => search,
-                // The base does not exist, so the content is empty.
+                // If the base does not exist, the content is empty.
                 Err(Outcome { code: ResultCode::NO_SUCH_OBJECT, .. }) => {
                     (self.copy, self.cookie) = (BTreeMap::new(), None);
                     return Polled::default();
@@ -119,7 +119,7 @@ impl Consumer {
         self.take(&out)
     }
 
-    /// Starts a persistent synchronization in a loop with this snapshot.
+    /// Starts a persistent synchronization, as an event loop with this snapshot does.
     pub(super) fn begin(&mut self, snapshot: &Snapshot, requester: &Requester) {
         self.seen.clear();
         let (request, controls) = (self.request(), controls(true, self.cookie()));
@@ -168,7 +168,7 @@ impl Consumer {
         };
         let polled = self.take(&out);
         if step == Step::Waits {
-            // Without changes nothing is sent.
+            // As long as nothing changes, nothing is sent.
             let mut silence = Vec::new();
             assert_eq!(search.run(&directory.snapshot, &mut silence, &budget), Step::Waits);
             assert!(silence.is_empty());
@@ -227,7 +227,7 @@ impl Consumer {
                     }
                 }
                 Response::SearchDone(result) if result.code == ResultCode::NO_SUCH_OBJECT => {
-                    // The base is hidden.
+                    // If the base is hidden, the content is empty.
                     (self.copy, self.cookie) = (BTreeMap::new(), None);
                     return polled;
                 }
@@ -236,7 +236,7 @@ impl Consumer {
                     polled.listed = done.refresh_deletes;
                     match result.code {
                         ResultCode::SUCCESS => self.refreshed(done.cookie, done.refresh_deletes),
-                        // The received entries are there; a poll must follow.
+                        // The client keeps the received entries, and must poll next.
                         ResultCode::E_SYNC_REFRESH_REQUIRED => self.cookie = done.cookie.map(<[u8]>::to_vec),
                         other => panic!("{other:?}"),
                     }
@@ -248,7 +248,8 @@ impl Consumer {
         polled
     }
 
-    /// Entries that were not named are removed, unless the deleted ones were.
+    /// Ends a refresh. In a present phase, removes from the copy the entries that were neither sent nor listed. In a
+    /// delete phase (`deletes`), the listed entries have already been removed.
     fn refreshed(&mut self, cookie: Option<&[u8]>, deletes: bool) {
         let seen = std::mem::take(&mut self.seen);
         if !deletes {
@@ -352,7 +353,7 @@ pub(super) fn change(directory: &mut TestDirectory, random: &mut fastrand::Rng) 
     (outcome.code == ResultCode::SUCCESS).then_some(what)
 }
 
-/// One unit in another; with integrity, values that name a deleted entry vanish.
+/// Returns a directory with one unit inside another. With `integrity`, values that name a deleted entry are removed.
 pub(super) fn two_units(integrity: bool) -> TestDirectory {
     let mut directory = TestDirectory::with_suffix_entry();
     for unit in ["ou=a", "ou=b,ou=a"] {
@@ -402,12 +403,13 @@ fn a_copy_equals_its_content_after_random_changes() {
         consumers.push(Consumer::new(SUFFIX, &format!("(memberOf=cn=g1,{SUFFIX})"), &["*"]));
         let (mut incremental, mut listed) = (0, 0);
         for round in 0..600 {
-            // Earlier builds omit the traces of deletes.
+            // Records of earlier versions lack the traces of deletes.
             directory.omits_delete_traces = random.bool();
             let story = some_changes(&mut directory, &mut random, 1..4, change);
             let consumer = random.choice(consumers.iter_mut()).unwrap();
             let mut others = fastrand::Rng::with_seed(random.u64(..));
-            // Changes during a poll may be in it or not; after another poll without changes, the copy is right.
+            // A poll may or may not include changes that happen during it. After another poll without changes, the copy
+            // is right.
             if round % 3 == 0 {
                 consumer.poll(&mut directory, |directory| drop(change(directory, &mut others)));
             }
@@ -456,7 +458,7 @@ fn a_poll_sends_what_is_new_and_names_the_rest() {
     let mut consumer = Consumer::new(SUFFIX, "(objectClass=person)", &["*"]);
     assert_eq!(consumer.poll(&mut directory, |_| ()), Polled { sent: 1_200, ..Polled::default() });
     assert_eq!(consumer.poll(&mut directory, |_| ()), Polled { listed: true, ..Polled::default() });
-    // Only changed entries are examined, and those that are no results any longer are named.
+    // Only changed entries are examined. Those that are no longer results are listed as deleted.
     let change = (ChangeOperation::Replace, "sn", &["first"][..]);
     directory.modify(&format!("cn=p7,{SUFFIX}"), &[change]);
     directory.add(&format!("cn=new,{SUFFIX}"), &person);
@@ -489,11 +491,11 @@ fn a_poll_sends_what_is_new_and_names_the_rest() {
         assert_eq!(polled.sent == 0, is_known, "{given:?}: {polled:?}");
         consumer.check(&mut directory, &given);
     }
-    // A cookie of another content is invalid.
+    // A cookie for a different content is invalid.
     let mut other = Consumer::new(SUFFIX, "(sn=other)", &["*"]);
     other.cookie.clone_from(&consumer.cookie);
     assert_eq!(other.poll(&mut directory, |_| ()), Polled { sent: 1, ..Polled::default() });
-    // Settings may change the content for any requester.
+    // A change of settings may change the content for any requester, so all entries are sent.
     directory.change_settings(|settings| settings.general.size_limit = 5_000);
     assert_eq!(consumer.poll(&mut directory, |_| ()).sent, 1_199);
 }
@@ -512,7 +514,7 @@ fn deleted_entries_are_named() {
     directory.add(&format!("cn=g,{SUFFIX}"), &[("objectClass", &["groupOfNames"][..]), ("member", &members)]);
     let mut consumer = Consumer::new(SUFFIX, "(objectClass=*)", &["*"]);
     consumer.poll(&mut directory, |_| ());
-    // The group loses a member, or has a name in its place: both are changes of it.
+    // With integrity the group loses the member, otherwise the link becomes text. Both are changes of the group.
     for dn in [format!("cn=p1,ou=u,{SUFFIX}"), format!("cn=p2,ou=u,{SUFFIX}")] {
         directory.delete(&dn);
         let listed = Polled { sent: 1, present: 0, listed: true };
@@ -521,7 +523,7 @@ fn deleted_entries_are_named() {
         directory.change_settings(|settings| settings.general.integrity_attributes.clear());
         consumer.poll(&mut directory, |_| ());
     }
-    // The same name and entryUUID again.
+    // An entry with the same DN and entryUUID is added again.
     let uuid = directory.read(&format!("cn=p3,ou=u,{SUFFIX}")).unwrap().texts("entryUUID").remove(0);
     directory.delete(&format!("cn=p3,ou=u,{SUFFIX}"));
     let mut attributes = AttributesBuf::new();
@@ -541,7 +543,7 @@ fn deleted_entries_are_named() {
     assert_eq!(consumer.copy.len(), 2);
 }
 
-/// A group too large for memory has the control too.
+/// A group too large for memory also has the Sync State control.
 #[test]
 fn a_large_entry_is_synchronized() {
     let mut directory = with_large_group();
@@ -550,7 +552,7 @@ fn a_large_entry_is_synchronized() {
     assert!(first.sent > 0 && first.present == 0);
     consumer.check(&mut directory, "the first poll");
     assert_eq!(consumer.poll(&mut directory, |_| ()), Polled { listed: true, ..Polled::default() });
-    // A later change of it has it too.
+    // So has the message for a later change of the group.
     assert!(consumer.receive(&mut directory).1);
     let large =
         consumer.copy.values().max_by_key(|(_, attributes)| attributes["member"].len()).unwrap().0.clone();
@@ -595,7 +597,7 @@ fn unsupported_synchronizations_are_refused() {
         "the root DSE"
     );
     assert_eq!(refusal(&|request, _| request.base_object = "cn=subschema"), unwilling);
-    // Both depend on other entries than the one that changes.
+    // The results of both depend on entries other than the one that changes.
     let persists = |_: &mut SearchRequest<'_>, controls: &mut RequestControls| {
         controls.seldom.as_mut().unwrap().sync = Some(SyncOptions { persists: true, cookie: None });
     };
@@ -621,7 +623,7 @@ fn unsupported_synchronizations_are_refused() {
         [start(false), start(true)]
     };
     assert_eq!(anonymous, [None, unwilling]);
-    // No record shows when rules with times have another result.
+    // The result of a rule with times changes without a record in the log.
     let under = |rule: &str| {
         let mut directory = TestDirectory::with_suffix_entry();
         let rules = vec![rule.to_owned(), "base: allow browse to authenticated".to_owned()];

@@ -1,5 +1,5 @@
-//! Content synchronization under access rules: the content is what the requester may see, whatever extends or reduces
-//! it.
+//! Content synchronization under access rules: the content is what the requester may see, whatever change extends or
+//! reduces it.
 
 use ldap::{ChangeOperation, ResultCode};
 
@@ -44,12 +44,12 @@ pub(super) fn with_rules(rules: &[&str]) -> TestDirectory {
     directory
 }
 
-/// The requester, which follows its entry through renames. If the entry is deleted, and now and then, it becomes the
-/// user of another entry with the name.
+/// The requester. It remains the user of its entry when the entry is renamed. If the entry is deleted, and occasionally
+/// otherwise, it becomes the user of another entry with the DN.
 #[derive(Default)]
 pub(super) struct ChangingRequester {
     pub(super) id: Option<EntryId>,
-    /// The newest entry that had the name.
+    /// The newest entry that had the DN `REQUESTER_DN`.
     newest: Option<EntryId>,
 }
 
@@ -75,8 +75,9 @@ struct Copying {
 }
 
 impl Copying {
-    /// A consumer that keeps only a CSN cannot distinguish requesters, and starts again with another one, except with
-    /// one that was added later or received the name later.
+    /// Changes the requester of the consumer. A consumer that keeps only a CSN cannot distinguish requesters, so it
+    /// normally starts again with an empty copy. It continues if the new requester's entry was added later or received
+    /// the DN later.
     fn is_now(&mut self, changing: &ChangingRequester) {
         let is_known = changing.id == self.changing.id || changing.id > self.changing.newest;
         if self.consumer.keeps_csn_alone && !is_known {
@@ -86,7 +87,7 @@ impl Copying {
     }
 }
 
-/// Runs a closure as a requester.
+/// Runs a closure with this requester as the requester of the directory.
 pub(super) fn as_requester<T>(
     directory: &mut TestDirectory,
     changing: &Requester,
@@ -131,7 +132,7 @@ pub(super) fn change_some(directory: &mut TestDirectory, random: &mut fastrand::
             let change = (operation, "member", &[REQUESTER_DN][..]);
             (format!("{operation:?} the asker of {group}"), directory.modify(&group, &[change]))
         }
-        // A replace that does not name the removed members.
+        // A replace that does not contain the removed members.
         3 => {
             let change = (ChangeOperation::Replace, "member", &["cn=nobody"][..]);
             (format!("empty {group}"), directory.modify(&group, &[change]))
@@ -148,7 +149,7 @@ pub(super) fn change_some(directory: &mut TestDirectory, random: &mut fastrand::
             (format!("{unit} is {text}"), directory.modify(&unit, &[change]))
         }
         6 => {
-            // Back home, from any place.
+            // Gives a person the original DN of the requester. The unit is added again, in case it was deleted.
             let unit = format!("ou=a,{SUFFIX}");
             directory.add(&unit, &[("objectClass", &["organizationalUnit"])]);
             let from = if random.bool() { SUFFIX.to_owned() } else { format!("ou=b,{unit}") };
@@ -197,7 +198,7 @@ fn a_listening_search_follows_what_the_requester_may_see() {
         let mut random = fastrand::Rng::with_seed(random_seed(20, number));
         let (mut consumers, mut changing) = (consumers(), ChangingRequester::default());
         let (mut heard, mut polls) = (0, 0);
-        // The bound requester, to whom the searches belong.
+        // The requester as of its last bind, to whom the searches belong.
         let mut bound: Option<EntryId> = None;
         for round in 0..2_000 {
             let story = some_changes(&mut directory, &mut random, 1..4, change_some);
@@ -254,7 +255,7 @@ fn rules_by_computed_attributes_send_all_entries_again() {
     assert!(whole > 10 && unchanged > 0, "{whole}, {unchanged}");
 }
 
-/// The snapshot of an event loop may be older than the one that the client receives.
+/// The snapshot of an event loop may be older than the snapshot that the search sends. The rules of the latter apply.
 #[test]
 fn rules_are_those_of_the_sent_snapshot() {
     let mut directory = with_rules(&BY_OTHERS);
@@ -290,7 +291,7 @@ pub(super) fn random_seed(own: u64, number: usize) -> u64 {
     4_533 + own + number as u64 + shift.unwrap_or(0) * 1_000
 }
 
-/// A person whom the requester sees by the rules of `BY_NAME`, with this attribute in addition.
+/// Adds a person whom the requester may see by the rules of `BY_NAME`, with an additional attribute.
 fn add_person(directory: &mut TestDirectory, dn: &str, more: (&str, &[&str])) {
     let classes = &["inetOrgPerson"][..];
     let outcome = directory.add(dn, &[("objectClass", classes), ("sn", &["s"]), more]);
@@ -325,12 +326,12 @@ fn single_changes_make_other_rules_hold() {
     };
     assert!(poll(&mut directory, &mut changing, 1).sent > 0 && receive(&mut directory, &mut changing));
 
-    // The attribute in the rule has no number before.
+    // Before this change, the attribute in the rule has no number.
     add_person(&mut directory, &format!("cn=p5,{SUFFIX}"), ("manager", &[&format!("cn=p1,{SUFFIX}")]));
     assert!(receive(&mut directory, &mut changing));
     assert_eq!(poll(&mut directory, &mut changing, 1).sent, 0, "it is hidden");
 
-    // Elsewhere the requester sees little; an entry that receives the name later sees more.
+    // Under its new DN the requester may see little. An entry that receives the old DN later may see more.
     directory.modify_dn(REQUESTER_DN, "cn=other", true, Some(SUFFIX));
     assert!(!receive(&mut directory, &mut changing), "the asker moved");
     let polled = poll(&mut directory, &mut changing, 1);

@@ -4,7 +4,8 @@ use ldap::{ResultCode, Scope};
 
 use crate::testing::{SUFFIX, TestDirectory};
 
-/// Members of the group, more than two answers hold (ten values each in tests), and one name without an entry.
+/// Number of members of the group, one of which is a name without an entry. Two answers of ten values each, the maximum
+/// in tests, do not hold them all.
 const MEMBERS: usize = 23;
 
 fn sample() -> TestDirectory {
@@ -26,7 +27,7 @@ fn group_dn() -> String {
     format!("cn=group,{SUFFIX}")
 }
 
-/// Returns the attributes of an answer, each with the first and the last value.
+/// Returns the attributes of a result: name, number of values, first value and last value.
 fn ask(directory: &mut TestDirectory, dn: &str, wanted: &[&str]) -> Vec<(String, usize, String, String)> {
     let found = directory.search(dn, Scope::BaseObject, "(objectClass=*)", wanted);
     assert_eq!(found.code, ResultCode::SUCCESS, "{}", found.diagnostic);
@@ -105,7 +106,7 @@ fn ranges_of_computed_attributes_are_returned() {
     );
 }
 
-/// A range never shows what the attribute does not.
+/// A range returns only values that the attribute itself would return.
 #[test]
 fn access_rules_cover_ranges() {
     let mut directory = sample();

@@ -1,21 +1,21 @@
 //! Sends changes of a content as they occur: the persist stage of content synchronization (RFC 4533 section 3.4), and
 //! persistent search (draft-ietf-ldapext-psearch-03).
 //!
-//! The search holds a snapshot of the directory that the client already knows, beginning with the one of its first
-//! results. After commits it takes a newer snapshot. A [`ChangeSet`] names the entries that may differ, and the search
-//! evaluates each of them on both snapshots. It reports an entry that matched and no longer matches as deleted, and
-//! sends an entry that matches now. Then the newer snapshot becomes the known one. In an event loop a [`Feed`] builds
-//! the change set for all searches and holds the snapshot while they wait. A search that is slower than the feed builds
-//! its own change set.
+//! The search holds the snapshot whose state the client has received, called the known snapshot. At first it is the
+//! snapshot of the initial results. After commits the search takes a newer snapshot. A [`ChangeSet`] names the entries
+//! that may differ between the two, and the search evaluates each of these entries on both snapshots. It reports an
+//! entry that matched and no longer matches as deleted, and sends an entry that matches now. Then the newer snapshot
+//! becomes the known snapshot. In an event loop, a [`Feed`] builds the change set for all searches and holds the known
+//! snapshot while they wait. A search that is slower than the feed builds its own change set.
 //!
-//! An entry that moved with its superior is sent under its new name. The search ends if more may have changed than a
-//! change set names: the client then polls, or searches again. It also ends if records change the access rules that
-//! apply to the requester, and if the base or an entry above it is renamed or deleted.
+//! An entry that moved with its superior is sent under its new DN. The search ends if more may have changed than a
+//! change set names. The client then polls or searches again. The search also ends if records change the access rules
+//! that apply to the requester, or if the base or an entry above it is renamed or deleted.
 //!
 //! A persistent search reports the change type of each entry. An entry that no longer matches but is still visible is
 //! sent in its present state. An entry that was deleted or hidden is sent in its last reported state. Clients identify
-//! entries by DN: if an entry takes the DN of another one that comes later in the change set, the search first reports
-//! the other one as deleted. If the base ends, the search ends.
+//! entries by DN: if an entry takes the DN of another entry that comes later in the change set, the search first
+//! reports that other entry as deleted.
 
 use std::sync::Arc;
 
@@ -45,17 +45,17 @@ type Result<T> = std::result::Result<T, OperationError>;
 
 /// State of a search that sends changes as they occur.
 pub(super) struct Follow {
-    /// Snapshot that the client knows, or is receiving as its first results; `None` while the search waits for its
-    /// feed, which then holds the snapshot.
+    /// Snapshot whose state the client has received, or is receiving as initial results. `None` while the search waits
+    /// for its feed, which then holds the snapshot.
     client_state: Option<Arc<SharedSnapshot>>,
-    /// Whether the first results have all been sent.
+    /// Whether the initial results have all been sent.
     has_begun: bool,
     round: Option<Box<Round>>,
     requester: Requester,
     link: Option<ClientLink>,
-    /// Effective rights on the snapshot that the client knows.
+    /// Effective rights of the requester on the known snapshot.
     rights: EffectiveRights,
-    /// Whether the client wants only changes, and no first results.
+    /// Whether the client wants only changes, no initial results.
     changes_only: bool,
     /// Whether the client is up to date and the search waits for another change.
     pub(super) waits: bool,
@@ -72,7 +72,7 @@ struct Round {
 }
 
 enum Changes {
-    /// The builder still reads the log.
+    /// The builder has not completed the change set.
     Sought(Box<ChangeSetBuilder>),
     Known(Arc<ChangeSet>),
 }
@@ -90,7 +90,8 @@ struct ChangeCursor {
 
 impl Follow {
     /// # Errors
-    /// Too many such searches are starting, or the server cannot follow the changes of this one.
+    /// unwillingToPerform if the server cannot follow the changes of this search. busy if too many snapshots are held,
+    /// or if the access rules have just changed.
     pub(super) fn begin(inputs: &SearchInputs<'_>, scope: &SearchScope) -> Result<Box<Follow>> {
         let SearchInputs { snapshot, context, rights, request, controls, .. } = *inputs;
         let (state, requester) = (snapshot.state(), context.requester);
@@ -110,7 +111,7 @@ impl Follow {
             return Err(OperationError::refused(ResultCode::BUSY, text));
         }
         let client_state = snapshot.shared()?;
-        // The snapshot of the requester may be older than the shared one.
+        // The snapshot of the request may be older than the shared snapshot.
         let (client_rights, has_same_rules) = {
             let client_state = client_state.lock();
             (client_state.rights(context)?, client_state.has_reading_rules_of(snapshot))
@@ -132,7 +133,8 @@ impl Follow {
         }))
     }
 
-    /// Updates the effective rights. Returns false if the rules that apply have changed.
+    /// Updates the effective rights to the snapshot `now`. Returns false if other access rules apply to the requester
+    /// there.
     fn renew_rights(&mut self, now: &Snapshot, scanner: &mut Scanner) -> Result<bool> {
         if let Some(own) = self.rights.own()
             && node(now.state().read, own)?.is_none()
@@ -164,17 +166,17 @@ impl Follow {
         self.waits = false;
     }
 
-    /// Returns the snapshot that the client knows.
+    /// Returns the known snapshot.
     pub(super) fn client_state(&self) -> Option<Arc<SharedSnapshot>> {
         self.client_state.clone()
     }
 
-    /// Returns the effective rights on the snapshot that the client knows.
+    /// Returns the requester's effective rights on the known snapshot.
     pub(super) fn rights(&self) -> &EffectiveRights {
         &self.rights
     }
 
-    /// Returns true if the first results have all been sent.
+    /// Returns true if the initial results have all been sent.
     pub(super) fn has_begun(&self) -> bool {
         self.has_begun
     }
@@ -198,7 +200,7 @@ impl Follow {
         let Some(client_state) = self.client_state() else { return Ok(None) };
         let client_state = client_state.lock();
         if self.changes_only {
-            // An error must not reveal a base that the requester may not see.
+            // This comes first, because other errors would reveal a base that the requester may not see.
             search.check_base(client_state.state())?;
         } else {
             match search.run_measured(&client_state, out, budget)? {
@@ -206,7 +208,7 @@ impl Follow {
                 other => return Ok(other),
             }
         }
-        // All first results are sent.
+        // All initial results are sent.
         self.has_begun = true;
         search.has_sent_all();
         if let Some(sync) = search.scanner.sync_mut() {
@@ -263,8 +265,8 @@ impl Follow {
         }
     }
 
-    /// Begins a round with the changes since the last one. Returns false if there are none, or if the feed will supply
-    /// them.
+    /// Begins a round with the changes since the last one. Returns false if there are no changes, or if the feed will
+    /// supply them.
     fn begin_round(&mut self, current: &Snapshot) -> Result<bool> {
         let Some(client_state) = &self.client_state else { return Ok(false) };
         let after = match &self.seat {
@@ -366,7 +368,7 @@ enum Reached {
 }
 
 impl Changes {
-    /// Returns the change set, whose builder has completed it.
+    /// Returns the change set, which must be complete.
     fn known(&mut self) -> Arc<ChangeSet> {
         match self {
             Changes::Known(set) => Arc::clone(set),
@@ -383,7 +385,8 @@ impl Round {
     fn memory_bytes(&mut self) -> usize {
         let changes = match &self.changes {
             Changes::Sought(builder) => builder.memory_bytes(),
-            // The feed accounts for the memory of its set; the builder has accounted for its own.
+            // A change set from the feed is counted in the memory of the feed; one of the search's own builder was
+            // counted with the builder.
             Changes::Known(_) => 0,
         };
         let cursor = self
@@ -403,7 +406,7 @@ fn too_much(search: &TreeSearch) -> Result<Option<ResultCode>> {
     Err(OperationError::refused(ResultCode::BUSY, text))
 }
 
-/// State of an entry on one of the two snapshots.
+/// State of an entry on one of the two snapshots, as far as the search reports it.
 enum Met<'s> {
     Nothing,
     /// A continuation reference, for which no deletion can be reported.
@@ -424,7 +427,8 @@ impl<'s> Met<'s> {
     }
 }
 
-/// Sends the change of an entry that is or was a result. Returns false if the change cannot be reported.
+/// Sends the change of an entry that is a result on one of the two snapshots. Returns false if the change cannot be
+/// reported.
 fn send_entry_change(
     search: &mut TreeSearch,
     (before, client_state): (&mut Scanner, &Snapshot),
@@ -432,14 +436,15 @@ fn send_entry_change(
     id: EntryId,
     out: &mut Vec<u8>,
 ) -> Result<bool> {
-    // A stream may have changed the snapshot of the scanner.
+    // A stream may have left the scanner on another snapshot.
     search.scanner.catch_up(now)?;
     let is = Met::of(&mut search.scanner, now, id)?;
     let was = if freed.contains(&id.0) { Met::Nothing } else { Met::of(before, client_state, id)? };
     let is_base = id == search.scanner.scope.base && !matches!(is, Met::Nothing);
     match (&was, &is) {
         (Met::Reference, _) | (_, Met::Reference) => return Ok(false),
-        // The requester could see the base and no longer can. If it never could, nothing is reported.
+        // The requester could see the base on the known snapshot and no longer can. If it never could, nothing is
+        // reported.
         _ if is_base
             && !search.scanner.rights.may_browse(now.state(), id)?
             && before.rights.may_browse(client_state.state(), id)? =>
@@ -457,7 +462,7 @@ fn send_entry_change(
     Ok(true)
 }
 
-/// Sends the change of an entry that is or was in the content (RFC 4533).
+/// Sends the change of an entry that is in the content (RFC 4533) on one of the two snapshots.
 fn send_content_change<'s>(
     search: &mut TreeSearch,
     (client_state, was): (&'s Snapshot, Met<'s>),
@@ -483,7 +488,7 @@ fn send_content_change<'s>(
     Ok(())
 }
 
-/// Sends the notification of a persistent search for an entry that is or was a result.
+/// Sends the notification of a persistent search for an entry that is a result on one of the two snapshots.
 fn send_notification<'s>(
     search: &mut TreeSearch,
     (before, client_state, was): (&mut Scanner, &'s Snapshot, Met<'s>),
@@ -504,7 +509,7 @@ fn send_notification<'s>(
         let (change, previous_dn) = match previous_dn {
             None => (ChangeType::Add, None),
             Some(previous) if previous == dn => (ChangeType::Modify, None),
-            // Access rules may have hidden the entry, so its previous DN is not revealed.
+            // The requester may not have seen the entry under its previous DN, so that DN is not revealed.
             Some(_) if !was_result && scanner.rights.is_restricted() => (ChangeType::Add, None),
             previous => (ChangeType::ModifyDn, previous),
         };
@@ -532,7 +537,7 @@ fn send_notification<'s>(
     Ok(())
 }
 
-/// Sends the last state of an entry as a deletion. Returns false if the client did not ask for deletions.
+/// Sends the last state of an entry as a deletion. Returns false if the client did not subscribe to deletions.
 fn send_deletion<'s>(
     before: &mut Scanner,
     client_state: &'s Snapshot,
@@ -548,7 +553,7 @@ fn send_deletion<'s>(
     Ok(true)
 }
 
-/// Appends an entry with its name and controls but without attributes.
+/// Appends a result with the DN and the controls of an entry but without attributes.
 fn put_name<'s>(
     scanner: &Scanner,
     state: TreeState<'s>,

@@ -1,4 +1,5 @@
-//! Sorted search: first keeps the keys of the results (see `sorting`), then examines the entries again and writes them.
+//! Sorted search. It first keeps the sort keys of the results (see `sorting`). Then it examines the entries again in
+//! sort order and writes them.
 
 use ldap::{ListViewResult, ResultCode};
 
@@ -78,7 +79,7 @@ impl TreeSearch {
         walk.is_some_and(|walk| walk.is_exact)
     }
 
-    /// Returns the list view response, once it is known.
+    /// Returns the list view response; `None` until all results are known.
     pub(in crate::read::search) fn window(&self) -> Option<ListViewResult> {
         self.sorting.as_ref()?.window.as_ref()?.result()
     }
@@ -93,7 +94,7 @@ impl TreeSearch {
         self.sorting.as_ref()?.given_up.as_ref()
     }
 
-    /// Returns the key of the last result, after which the next page begins.
+    /// Returns the sort key of the last result. The next page begins after it.
     pub(in crate::read::search) fn last_key(&self) -> Option<&[u8]> {
         self.sorting.as_ref().filter(|sorting| sorting.given_up.is_none())?.last.as_deref()
     }
@@ -118,7 +119,7 @@ impl TreeSearch {
         let Some(sorting) = &mut self.sorting else { return Ok(None) };
         match reached? {
             Reached::Budget(next_id) | Reached::RangeEnd(next_id) => self.next_id = next_id,
-            // No result is too large, because none is written yet.
+            // `Giant` does not occur, because no result is written in this phase.
             Reached::End | Reached::Giant(_) => sorting.complete(),
             Reached::Full(_) => {
                 sorting.clear();
@@ -161,7 +162,7 @@ impl TreeSearch {
             (self.tally.examined_count, self.tally.rejected_count) = counted;
         }
         let reached = reached?;
-        // A result that did not fit belongs to the next page.
+        // The last result examined did not fit. It belongs to the next page.
         let done = looked_at - u64::from(matches!(reached, Reached::Full(_)));
         sorting.done(usize::try_from(done).unwrap_or(usize::MAX));
         match reached {
