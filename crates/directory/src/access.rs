@@ -1,8 +1,8 @@
-//! Access control: the one place that every operation asks for permission.
+//! Access control: every operation checks its permissions here.
 //!
 //! [`EffectiveRights`] are the rights of one requester, computed once per operation. If the settings have access rules,
-//! these decide: see `rule_rights.rs`, and `docs/how-to/access-rules.md` for their meaning. Without access rules the
-//! rights are fixed, and each check costs a comparison:
+//! the rules decide. `rule_rights.rs` evaluates them, and `docs/how-to/access-rules.md` describes them. Without access
+//! rules the rights are fixed, and each check costs a comparison:
 //!
 //! | | administrator | authenticated user | anonymous |
 //! |---|---|---|---|
@@ -20,8 +20,8 @@
 //! Undefined (RFC 4511 section 4.5.1.7), so it reveals nothing. *Compare* on userPassword is an attempt to
 //! authenticate. It reveals as much as a bind with that name and password, and whether the entry has a password.
 //!
-//! A refusal never depends on whether the entry exists: a requester without the right to read the tree receives
-//! insufficientAccessRights for every name in it.
+//! A refusal never depends on whether the entry exists. A requester without the right to read the tree receives
+//! insufficientAccessRights for every name in the tree.
 //!
 //! [`Settings::anonymous_read`]: crate::settings::Settings::anonymous_read
 //! [`GeneralSettings::monitor_readers`]: crate::settings::GeneralSettings::monitor_readers
@@ -86,9 +86,9 @@ pub enum Requester {
         /// The configured DN.
         dn: String,
     },
-    /// The user of an entry that has a userPassword.
+    /// A user who has an entry in the tree.
     User {
-        /// The entry; the identity survives a rename.
+        /// The entry. It stays the requester's identity if it is renamed.
         id: EntryId,
         /// The DN of the entry at the time of the bind.
         dn: String,
@@ -113,7 +113,7 @@ impl Requester {
         }
     }
 
-    /// Returns true for the administrator, to whom no limit of the settings applies.
+    /// Returns true for the administrator. No limit of the settings applies to it.
     pub fn is_administrator(&self) -> bool {
         matches!(self, Requester::Administrator { .. })
     }

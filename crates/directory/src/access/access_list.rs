@@ -1,7 +1,7 @@
 //! List of the rules about a right at an entry and below it, with the requesters that they name.
 //!
-//! An explanation is about one requester, and names the rules that decide for it. The list is about all requesters, so
-//! it resolves no user and no group: it contains each rule that covers the entry, or entries below it.
+//! An explanation is about one requester and names the rules that decide for that requester. The list is about all
+//! requesters, so it resolves no users and no groups. It contains each rule that covers the entry, or entries below it.
 
 use schema::TypeId;
 
@@ -29,7 +29,7 @@ pub struct AccessList {
     pub what: String,
     /// The rules, in the order of the settings.
     pub rules: Vec<ListedRule>,
-    /// Facts other than rules that decide the right.
+    /// Facts that decide the right in addition to rules.
     pub notes: Vec<String>,
 }
 
@@ -38,7 +38,7 @@ pub struct AccessList {
 pub struct ListedRule {
     /// The rule, with its text.
     pub rule: DecidingRule,
-    /// Whether the rule covers the entry. Otherwise it covers only entries below it.
+    /// Whether the rule covers the entry. If false, the rule covers only entries below the entry.
     pub covers_entry: bool,
     /// Requesters that the rule names.
     pub requesters: Vec<ListedRequester>,
@@ -49,13 +49,13 @@ pub struct ListedRule {
 pub struct ListedRequester {
     /// The requesters.
     pub requester: RequesterSpec,
-    /// Number of a rule that denies the right at the entry to all of them; `None` if no single rule does.
+    /// Number of a rule that denies the right at the entry to all these requesters; `None` if no single rule does so.
     pub denied_by: Option<usize>,
 }
 
 impl AccessList {
-    /// Formats the list as lines of text. Each line is its kind, a tab, and fields separated by tabs. A line `who`
-    /// belongs to the rule before it.
+    /// Formats the list as lines of text. Each line has a word for its kind, a tab, and fields separated by tabs. A
+    /// line `who` belongs to the rule before that line.
     pub fn to_lines(&self) -> String {
         let mut lines = format!("list\t{}\n", self.what);
         for ListedRule { rule, covers_entry, requesters } in &self.rules {
@@ -88,7 +88,7 @@ fn kind_and_dn(requester: &RequesterSpec) -> (&'static str, &str) {
     }
 }
 
-/// Lists the rules about a right. With `with_below`, the list also has rules that cover only entries below.
+/// Lists the rules about a right. If `with_below`, the list also has rules that cover only entries below the entry.
 ///
 /// # Errors
 /// The store failed.
@@ -147,20 +147,22 @@ pub(crate) fn access_list(
     Ok(list)
 }
 
-/// Rights that decide a question.
+/// Rights that a question depends on, each with the attribute type or `None`.
 struct Decided {
     rights: Vec<(Rights, Option<TypeId>)>,
 }
 
 impl Decided {
     fn concerns(&self, rule: &Rule) -> bool {
-        // Without the right to browse, there is no other right.
+        // A requester without the right to browse an entry has no other right at it, so such a deny concerns every
+        // question.
         let hides = !rule.is_allow && rule.rights.has(BROWSE);
         hides || self.rights.iter().any(|(right, type_id)| is_about(rule, *right, *type_id))
     }
 }
 
-/// Returns the rights that decide a question, or `None` if no rule decides it, and notes about what else does.
+/// Returns the rights that a question depends on, or `None` if rules do not decide it. Also returns notes about other
+/// facts that decide the question.
 fn decided(state: TreeState<'_>, asked: Asked<'_>) -> (Option<Decided>, Vec<String>) {
     let schema = &*state.catalog.schema;
     let mut notes = Vec::new();
@@ -204,8 +206,8 @@ fn decided(state: TreeState<'_>, asked: Asked<'_>) -> (Option<Decided>, Vec<Stri
     (Some(Decided { rights }), notes)
 }
 
-/// Returns the requesters to whom a rule denies the right at the entry without a further condition, each with the
-/// number of the rule.
+/// Returns the requesters to whom a rule unconditionally denies the right at the entry, each with the number of that
+/// rule.
 fn denials(rules: &RulesInForce, list: &AccessList) -> Vec<(usize, RequesterSpec)> {
     let is_plain = |listed: &&ListedRule| {
         let rule = rules.rules.rules.get(listed.rule.number.wrapping_sub(1));
@@ -220,7 +222,7 @@ fn denials(rules: &RulesInForce, list: &AccessList) -> Vec<(usize, RequesterSpec
     all.collect()
 }
 
-/// Returns true if all requesters of `one` are known to be among those of `all`.
+/// Returns true if all requesters of `one` are known to be among the requesters of `all`.
 fn includes(all: &RequesterSpec, one: &RequesterSpec) -> bool {
     match all {
         RequesterSpec::Anyone => true,
@@ -229,7 +231,7 @@ fn includes(all: &RequesterSpec, one: &RequesterSpec) -> bool {
     }
 }
 
-/// Part of the entries below an entry.
+/// Extent to which the entries below an entry are covered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Below {
     Nothing,
@@ -237,7 +239,7 @@ enum Below {
     Everything,
 }
 
-/// Entries that a rule, or one of its places, covers.
+/// Entries that a rule, or one place in a rule, covers.
 #[derive(Clone, Copy, Debug)]
 struct Coverage {
     covers_entry: bool,
@@ -261,7 +263,7 @@ fn coverage(
     }
     if let Some(filter) = rule.filter.as_ref().filter(|_| all.covers_entry) {
         let truth = match asked.id {
-            // The filter of a rule cannot be evaluated on a new entry that is not known yet.
+            // The question is about a new entry with unknown attributes, so the filter of a rule cannot be evaluated.
             EntryId::ROOT => Truth::Undefined,
             id => {
                 let term = facts.ready(filter)?;

@@ -1,4 +1,4 @@
-//! Matches a requester against the requesters of an access rule, independently of the entry that is accessed.
+//! Decides whether an access rule applies to a requester. The entry that is accessed is not considered.
 
 use ldap::{FilterBuf, ResultCode};
 
@@ -18,7 +18,7 @@ use crate::tree::{TreeState, damaged_row, node};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Condition under which a rule applies to the requester.
+/// Condition, on the entry that is accessed, under which a rule applies to the requester.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Condition {
     Always,
@@ -49,7 +49,7 @@ impl<'s> AskerFacts<'s> {
         (self.own, self.sources)
     }
 
-    /// Compiles a filter of a rule for the present position of the log.
+    /// Compiles a filter of a rule for the present state of the directory.
     pub(super) fn ready(&mut self, filter: &FilterBuf) -> Result<Term> {
         let state = self.state;
         let compiler = Compiler { catalog: state.catalog, shown: Shown::Plain, known: None };
@@ -66,8 +66,8 @@ impl<'s> AskerFacts<'s> {
         self.sources.entry_of(self.state, name)
     }
 
-    /// Returns the condition under which a rule for the requesters `askers` applies to this requester; `None` if it
-    /// never does.
+    /// Returns the condition under which a rule for the requesters `askers` applies to this requester; `None` if the
+    /// rule never applies to this requester.
     pub(super) fn condition(&mut self, askers: &[RuleRequester]) -> Result<Option<Condition>> {
         let (mut is_own, mut names) = (false, Vec::new());
         for asker in askers {
@@ -83,7 +83,7 @@ impl<'s> AskerFacts<'s> {
         Ok((is_own || !names.is_empty()).then_some(Condition::AtEntry { is_own, names }))
     }
 
-    /// Returns true if this requester is among those that `asker` describes, whatever entry is accessed.
+    /// Returns true if `asker` describes this requester, whatever entry is accessed.
     fn is(&mut self, asker: &RuleRequester) -> Result<bool> {
         let Some(own) = self.own else {
             return Ok(matches!(asker, RuleRequester::Anyone | RuleRequester::Anonymous));
@@ -107,7 +107,7 @@ impl<'s> AskerFacts<'s> {
         })
     }
 
-    /// Returns true if an entry is a direct or nested member of a group, or described by its `memberURL`.
+    /// Returns true if an entry is a direct or nested member of a group, or matches a `memberURL` of the group.
     fn is_member(&mut self, own: EntryId, group: EntryId) -> Result<bool> {
         Ok(self.groups(own)?.binary_search(&group.0).is_ok() || self.is_described(own, group)?)
     }
@@ -141,7 +141,7 @@ impl<'s> AskerFacts<'s> {
         Ok(false)
     }
 
-    /// Returns true if a search by this URL finds the requester.
+    /// Returns true if a search with this URL would find the requester's entry.
     fn is_one_of(&mut self, own: EntryId, url: &MemberUrl) -> Result<bool> {
         let base = match url.base.depth() {
             0 => base_of(self.state, url)?,
@@ -174,7 +174,7 @@ impl<'s> AskerFacts<'s> {
         Ok(self.groups.insert(groups))
     }
 
-    /// Returns the dynamic groups that describe the requester. A change of such a group creates a new catalogue, which
+    /// Returns the dynamic groups that describe the requester. A change of a dynamic group creates a new catalog, which
     /// invalidates all cached rights.
     fn describing_groups(&mut self, own: EntryId) -> Result<Vec<u64>> {
         let state = self.state;
@@ -192,7 +192,8 @@ impl<'s> AskerFacts<'s> {
     }
 }
 
-/// Returns true if an entry is a member of a group, in the sense of access rules.
+/// Returns true if an entry is a member of a group, in the sense of access rules: directly, through other groups, or by
+/// a `memberURL`.
 ///
 /// # Errors
 /// The store failed, or the entry is in too many groups.

@@ -1,4 +1,4 @@
-//! Effective rights of a requester, from the fixed rights or from access rules.
+//! Effective rights of a requester, either fixed or determined by access rules.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub(crate) struct EffectiveRights {
     kind: Kind,
     /// Limits of a search; they do not apply to the administrator.
     limits: SearchLimits,
-    /// Rights under access rules; `None` if no rules restrict the requester, such as the administrator.
+    /// Rights under access rules; `None` if no rules restrict the requester, as for the administrator.
     pub(super) rules: Option<Arc<RuleRights>>,
 }
 
@@ -106,18 +106,20 @@ impl EffectiveRights {
 
 /// The requester, and the limits of its searches.
 impl EffectiveRights {
-    /// Returns true if the requester is the administrator, who may act as any identity, for one request or for a
-    /// connection after a SASL bind. This gains no right.
+    /// Returns true if the requester is the administrator. The administrator may act as any identity, which adds no
+    /// rights.
     pub(crate) fn is_administrator(&self) -> bool {
         self.kind == Kind::Administrator
     }
 
-    /// Returns true if access rules restrict the requester. Counts must then exclude entries that it may not see.
+    /// Returns true if access rules restrict the requester. If so, counts must exclude entries that the requester may
+    /// not see.
     pub(crate) fn is_restricted(&self) -> bool {
         self.rules.is_some()
     }
 
-    /// Returns the requester's entry; `None` if it has none or access rules do not restrict it.
+    /// Returns the requester's entry. Returns `None` if the requester has no entry or is not restricted by access
+    /// rules.
     pub(crate) fn own(&self) -> Option<EntryId> {
         self.rules.as_ref()?.own()
     }
@@ -132,7 +134,7 @@ impl EffectiveRights {
         self.limit_of(asked, self.limits.time_seconds)
     }
 
-    /// Returns the maximum number of entries that do not match and that a search may examine.
+    /// Returns the maximum number of entries that a search may examine without a match.
     pub(crate) fn examined_max(&self) -> u64 {
         match self.limits.examined {
             0 => u64::MAX,
@@ -171,8 +173,8 @@ impl EffectiveRights {
         }
     }
 
-    /// Checks that the requester may read `cn=monitor`, which describes the work of other clients. The refusal is the
-    /// same for every name at or below `cn=monitor`.
+    /// Checks that the requester may read `cn=monitor`, which reveals what other clients do. The refusal is the same
+    /// for every name at or below `cn=monitor`.
     ///
     /// # Errors
     /// insufficientAccessRights.
@@ -187,8 +189,8 @@ impl EffectiveRights {
         }
     }
 
-    /// Returns the secrecy of the attribute types that results may contain and filters may test, if the entry is
-    /// readable.
+    /// Returns which attribute types, by their secrecy, results may contain and filters may test. Rules may restrict
+    /// this further at each entry.
     pub(crate) fn shown(&self) -> Shown {
         match self.kind {
             Kind::Administrator => Shown::Secrets,
@@ -213,8 +215,8 @@ impl EffectiveRights {
         Some(GroupsOf { view, by })
     }
 
-    /// Checks that the requester may compare values of this type in the entry `target`, if it may read the entry. Call
-    /// it before reading the values, so that a refusal reveals nothing.
+    /// Checks that the requester may compare values of this type in the entry `target`, apart from access rules for
+    /// that entry. Call this before reading the values, so that a refusal reveals nothing.
     ///
     /// # Errors
     /// insufficientAccessRights.
@@ -246,7 +248,7 @@ impl EffectiveRights {
 /// Rights to change.
 impl EffectiveRights {
     /// Checks that the requester is not anonymous. Anonymous clients may not change anything, whatever the rules say.
-    /// Call it before looking for the entry.
+    /// Call this before the lookup of the entry.
     ///
     /// # Errors
     /// strongerAuthRequired, as in slapd, because it shows the client what to do.
@@ -260,8 +262,8 @@ impl EffectiveRights {
         }
     }
 
-    /// Checks that the requester is the administrator, or that access rules decide whether it may add, delete, rename
-    /// and move entries. Call it before looking for the entry.
+    /// Checks that the requester may possibly add, delete, rename and move entries: it is the administrator, or access
+    /// rules decide at each entry. Call this before the lookup of the entry.
     ///
     /// # Errors
     /// insufficientAccessRights; strongerAuthRequired for anonymous clients.
@@ -269,8 +271,8 @@ impl EffectiveRights {
         self.check_by_rules("add, delete, rename and move entries")
     }
 
-    /// Checks that the requester is the administrator, or that access rules decide whether it may read and set the
-    /// state of accounts. Call it before looking for the entry.
+    /// Checks that the requester may possibly read and set the state of accounts: it is the administrator, or access
+    /// rules decide at each entry. Call this before the lookup of the entry.
     ///
     /// # Errors
     /// insufficientAccessRights; strongerAuthRequired for anonymous clients.
@@ -278,8 +280,8 @@ impl EffectiveRights {
         self.check_by_rules("look after the passwords of others")
     }
 
-    /// Checks that the requester is the administrator, or that access rules decide about it. `what` names the operation
-    /// for the error.
+    /// Checks that the requester is the administrator or is restricted by access rules, which then decide. `what` names
+    /// the operation in the error.
     fn check_by_rules(&self, what: &str) -> Result<()> {
         self.check_bound()?;
         match self.is_administrator() || self.is_restricted() {
@@ -288,8 +290,8 @@ impl EffectiveRights {
         }
     }
 
-    /// Checks that the requester may modify these attribute types of the entry `target` under the fixed rights. All
-    /// users may change their own userPassword.
+    /// Checks that the requester may modify these attribute types of the entry `target` if its rights are fixed. Access
+    /// rules are checked elsewhere. All users may change their own userPassword.
     ///
     /// # Errors
     /// insufficientAccessRights; strongerAuthRequired for anonymous clients.
@@ -316,14 +318,14 @@ impl EffectiveRights {
         }
     }
 
-    /// Returns true if the requester may change the password of the entry `id`, at which it has the rights `at`: the
-    /// requester's own entry requires the right to write, others the right to reset.
+    /// Returns true if the requester may change the password of the entry `id`, given the requester's rights `at` at
+    /// this entry. Its own entry requires the right to write; other entries require the right to reset.
     pub(crate) fn may_change_password(&self, at: &EntryRights, id: EntryId, password: TypeId) -> bool {
         if self.own() == Some(id) { at.may_write(password) } else { at.may(RESET) }
     }
 }
 
-/// Rights at an entry. The functions return `None` if no rules restrict the requester.
+/// Rights at an entry. These functions return `None` in place of rights if no rules restrict the requester.
 impl EffectiveRights {
     /// Returns the rights at an entry of the tree. `walk` caches state from entry to entry.
     ///
@@ -389,8 +391,7 @@ impl EffectiveRights {
         }
     }
 
-    /// Returns at which entries at and below `base` the requester is known to be able to read all values of these
-    /// types.
+    /// Returns whether, in the subtree of `base`, the requester is known to be able to read all values of these types.
     ///
     /// # Errors
     /// The store failed.
@@ -401,8 +402,8 @@ impl EffectiveRights {
         }
     }
 
-    /// Returns true if the requester may use `explain` at some entry: the administrator may everywhere, others by
-    /// rules.
+    /// Returns true if the requester may have the right `explain` at some entry. The administrator has it everywhere;
+    /// other requesters need a rule.
     pub(crate) fn may_explain_some(&self) -> bool {
         self.is_administrator() || self.rules.as_ref().is_some_and(|rules| rules.may_explain_some())
     }
@@ -415,7 +416,7 @@ impl EffectiveRights {
         }
     }
 
-    /// Returns true if the requester may use the members in an attribute of a group in the way `by`.
+    /// Returns true if the requester may use the members in an attribute of a group for the purpose `by`.
     ///
     /// # Errors
     /// The store failed.
@@ -433,8 +434,8 @@ impl EffectiveRights {
         self.rules.as_ref().is_some_and(|rules| rules.asks_filters())
     }
 
-    /// Returns the error for an entry that is missing or hidden. It is the same for both, and its matched DN is the
-    /// nearest superior that the requester may see.
+    /// Returns the error for an entry that is missing or hidden. Missing and hidden entries have the same error. Its
+    /// matched DN is the nearest superior that the requester may see.
     ///
     /// # Errors
     /// The store failed.
@@ -460,10 +461,10 @@ impl EffectiveRights {
         Ok(OperationError::NoSuchObject { matched_dn, what })
     }
 
-    /// Returns the result of a lookup of `dn`. An error is replaced by one that the requester may receive.
+    /// Returns the result of a lookup of `dn`, but replaces an error that the requester must not receive.
     ///
     /// # Errors
-    /// Those of the lookup, without hidden names; the store failed.
+    /// The errors of the lookup, without DNs of hidden entries; the store failed.
     pub(crate) fn permitted<T>(&self, state: TreeState<'_>, dn: &str, found: Result<T>) -> Result<T> {
         match found {
             Err(error) if self.is_restricted() => Err(self.permitted_error(state, dn, error)?),
@@ -495,7 +496,8 @@ impl EffectiveRights {
             {
                 return Ok(error);
             }
-            // If the referral or alias is hidden, the name is reported as invalid.
+            // If the referral or alias is hidden, an invalid name below it is reported as invalid, as if the referral
+            // or alias did not exist.
             if let Some(failure) = NormalName::of(&parse_dn(dn)?, schema).failure {
                 return Ok(invalid_name(dn, &failure));
             }
@@ -506,7 +508,7 @@ impl EffectiveRights {
 
 /// Dependencies of the rights.
 impl EffectiveRights {
-    /// Returns the sources of the rights under rules. A change of one of them invalidates these rights.
+    /// Returns the sources of the rights under rules. A change of any source invalidates these rights.
     pub(crate) fn sources(&self) -> Option<&Sources> {
         self.rules.as_ref().map(|rules| rules.sources())
     }
@@ -522,7 +524,7 @@ impl EffectiveRights {
     }
 }
 
-/// Returns true if one of these DNs at present names the entry `id`.
+/// Returns true if one of these DNs is the present DN of the entry `id`.
 fn is_among(state: TreeState<'_>, id: EntryId, dns: &[String]) -> Result<bool> {
     for dn in dns {
         let name = NormalName::of(&parse_dn(dn)?, &state.catalog.schema);

@@ -14,7 +14,8 @@ use crate::model::access_rule::{
 /// Rights to a whole entry, not to single attributes.
 const OF_ENTRY: Rights = Rights(BROWSE.0 | ADD.0 | DELETE.0 | RENAME.0 | EXPLAIN.0 | PROXY.0 | RESET.0);
 
-/// Rights of the requester at an entry. A set contains the types for which the right covers all values.
+/// Rights of the requester at an entry. Each `TypeSet` contains the attribute types of which the right covers all
+/// values.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct EntryRights {
     entry: Rights,
@@ -24,7 +25,7 @@ pub(crate) struct EntryRights {
     write: TypeSet,
     join: TypeSet,
     leave: TypeSet,
-    /// Rights that depend on the value; `None` if no right does.
+    /// Rights to single values of attributes; `None` if no right depends on the value.
     by_value: Option<Arc<ByValue>>,
 }
 
@@ -32,8 +33,8 @@ pub(crate) struct EntryRights {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum RightExtent<'r> {
     Nothing,
-    /// The right covers the values that these rules allow and do not deny. If the first field is true, it also covers
-    /// values that no rule matches.
+    /// The right covers the values that these rules allow and do not deny. If the first field is true, the right also
+    /// covers values that none of the rules matches.
     Some(bool, Vec<&'r ValueRule>),
     All,
 }
@@ -45,8 +46,8 @@ impl From<bool> for RightExtent<'static> {
 }
 
 impl EntryRights {
-    /// Computes the rights that these rules give, each with its restriction to single values. `is_uniform` means that
-    /// the rights are the same at every entry.
+    /// Computes the rights that these rules grant. Each rule comes with its restriction to single values, if any.
+    /// `is_uniform` means that the rights are the same at every entry.
     pub(super) fn of(
         rules: &[(&Rule, Option<&Arc<ValueRule>>)],
         catalog: &Catalog,
@@ -137,17 +138,18 @@ impl EntryRights {
         self.write.contains(type_id)
     }
 
-    /// Returns the rights that depend on the value; `None` if no right does.
+    /// Returns the rights to single values of attributes; `None` if no right depends on the value.
     pub(crate) fn by_value(&self) -> Option<&Arc<ByValue>> {
         self.by_value.as_ref()
     }
 
-    /// Returns the rights that depend on the value, if this right to this type is one of them.
+    /// Returns the rights to single values, if they restrict this right to this type.
     pub(crate) fn over_values(&self, right: Rights, type_id: TypeId) -> Option<&Arc<ByValue>> {
         self.by_value.as_ref().filter(|by_value| by_value.is_for(right, type_id))
     }
 
-    /// Returns the extent of a right. A right that concerns no attribute is granted in whole or not at all.
+    /// Returns the extent of a right. A right to the whole entry, which concerns no attribute, is granted in whole or
+    /// not at all.
     pub(crate) fn extent(&self, right: Rights, type_id: Option<TypeId>) -> RightExtent<'_> {
         if let Some(type_id) = type_id
             && let Some(by_value) = self.over_values(right, type_id)

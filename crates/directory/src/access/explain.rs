@@ -1,7 +1,7 @@
 //! Explanation of a right: the rules that grant or refuse it, and what would grant it.
 //!
-//! The answer itself comes from [`EntryRights`], as it does for operations. This module determines the deciding rules
-//! anew, which is slow, and only on request.
+//! The answer itself comes from [`EntryRights`], as it does for operations. This module only determines the deciding
+//! rules, from all rules. That is slow and occurs only on request.
 
 use std::fmt;
 use std::sync::Arc;
@@ -42,16 +42,16 @@ pub struct AccessExplanation {
     pub rules: Vec<DecidingRule>,
     /// Reasons other than rules.
     pub notes: Vec<String>,
-    /// Alternatives that would grant the right. Empty if it is granted, or if no rule can grant it.
+    /// Alternatives, each of which would grant the right. Empty if the right is granted, or if no rule can grant it.
     pub needed: Vec<String>,
 }
 
-/// A rule that decides.
+/// A rule that decides a right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecidingRule {
     /// Number of the rule in the settings, from 1; 0 for a default rule, which applies if the settings have no rules.
     pub number: usize,
-    /// Whether it allows or denies.
+    /// Whether the rule allows. If false, it denies.
     pub is_allow: bool,
     /// Text of the rule.
     pub text: String,
@@ -84,7 +84,7 @@ impl AccessExplanation {
         }
     }
 
-    /// Formats the explanation as lines of text. Each line is its kind, a tab, and a value.
+    /// Formats the explanation as lines of text. Each line has a word for its kind, a tab, and a value.
     pub fn to_lines(&self) -> String {
         let mut lines = format!("{}\t{}\n", self.word(), self.verdict);
         for rule in &self.rules {
@@ -120,7 +120,7 @@ impl AccessExplanation {
     }
 }
 
-/// Rights that can be explained. Each has its word, the right, and whether it concerns an attribute.
+/// Rights that can be explained. Each has its word, the right, and whether the right concerns an attribute.
 pub(crate) const ASKED: [(&str, Rights, bool); 13] = [
     ("browse", BROWSE, false),
     ("compare", COMPARE, true),
@@ -157,7 +157,7 @@ pub(crate) struct Asked<'a> {
 pub(crate) struct RulesInForce {
     pub(crate) rules: Arc<AccessRules>,
     pub(crate) texts: Vec<String>,
-    /// Whether these are the default rules, which apply if the settings have none.
+    /// Whether these are the default rules, which apply if the settings have no rules.
     pub(crate) by_default: bool,
 }
 
@@ -204,13 +204,13 @@ pub(crate) enum QuestionPlace {
 }
 
 impl QuestionPlace {
-    /// Resolves a name to its place. `is_new` means that the question is about a new entry.
+    /// Resolves a name to its place. If `is_new`, the question is about an entry to be added with this name.
     ///
     /// # Errors
     /// The store failed.
     pub(crate) fn of(state: TreeState<'_>, name: &NormalName, is_new: bool) -> Result<QuestionPlace> {
         Ok(match state.find(name)? {
-            // The rules for a new entry depend on its place, even if an entry already has the name.
+            // Rules decide about a new entry by its superior, even if an entry already has the name.
             Found::Entry(id, _) if is_new => {
                 QuestionPlace::New { parent: state.node(id)?.ok_or_else(|| damaged_row("nodes", id))?.parent }
             }
@@ -295,8 +295,8 @@ pub(crate) fn explain_rights(
     Ok(explanation)
 }
 
-/// Returns the right that decides whether a password may be changed: write for the user's own entry, reset for others.
-/// Other rights are returned unchanged.
+/// Replaces the right to write a password by the right that decides about it: write for the user's own entry, reset for
+/// other entries. Returns other rights unchanged.
 pub(crate) fn right_over_password(
     schema: &Schema,
     is_own: bool,
@@ -370,7 +370,7 @@ fn name_of(subject: &Requester) -> &str {
     if *subject == Requester::Anonymous { "anonymous" } else { subject.dn() }
 }
 
-/// Sets the answer and its sentence.
+/// Sets the answer and the verdict that states it.
 fn say(
     explanation: &mut AccessExplanation,
     state: TreeState<'_>,
@@ -446,7 +446,8 @@ struct Deciding<'d> {
 }
 
 impl Deciding<'_> {
-    /// Returns the decision about a right that rules do not decide, with the reason; `None` if rules decide.
+    /// Returns the decision about a right that does not depend on rules, with the reason. Returns `None` if rules
+    /// decide.
     fn beside_rules(&self, subject: &Requester, asked: Asked<'_>) -> Result<Option<(bool, String)>> {
         let Asked { right, type_id, .. } = asked;
         let schema = &*self.state.catalog.schema;
@@ -488,7 +489,7 @@ impl Deciding<'_> {
     fn add(&self, explanation: &mut AccessExplanation, asked: Asked<'_>) -> Result<()> {
         let rules = &self.mine.rules().rules;
         let holding = self.mine.holding(self.state, asked.id, asked.parent)?;
-        // If a right covers all values or none, rules on single values have not decided it.
+        // Rules on single values decide only a right that covers some values.
         let is_partly = explanation.is_partly;
         let about = |place: &usize| {
             rules.get(*place).is_some_and(|rule| {
@@ -540,7 +541,7 @@ impl Deciding<'_> {
         Ok(())
     }
 
-    /// Adds the rules that grant the right at this entry, but to other requesters.
+    /// Adds the rules that grant the right at this entry to other requesters.
     fn add_others(
         &self,
         explanation: &mut AccessExplanation,

@@ -1,5 +1,5 @@
-//! Identity of a client that the layers below LDAP establish (TLS, the operating system), and the SASL mechanisms that
-//! a connection offers.
+//! External identity of a client, which TLS or the operating system establishes, and the SASL mechanisms that a
+//! connection offers.
 
 use crate::model::sasl_mechanisms::{GSS_SPNEGO, GSSAPI, MECHANISMS, OAUTHBEARER, PLAIN};
 use crate::model::settings::GeneralSettings;
@@ -7,7 +7,7 @@ use crate::model::settings::GeneralSettings;
 /// The SASL mechanism by which a client assumes its external identity (RFC 4422 appendix A).
 pub(crate) const EXTERNAL: &str = "EXTERNAL";
 
-/// Kinds of bind that a connection offers.
+/// Ways to bind that a connection offers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offered {
     /// Identity established by the layers below LDAP.
@@ -30,11 +30,11 @@ pub enum BindStrength {
     /// No authentication.
     #[default]
     Anonymous,
-    /// A password, or an equivalent token, that the server receives.
+    /// A password, or an equivalent token, that is sent to the server.
     Password,
-    /// A proof of a password, which cannot be replayed.
+    /// A proof of knowing a password. The proof cannot be replayed.
     Proof,
-    /// A certificate, or the operating system.
+    /// A certificate, or an identity that the operating system reports.
     Certificate,
 }
 
@@ -71,10 +71,10 @@ impl Offered {
 /// Identity of a client that the layers below LDAP establish (RFC 4513 section 5.2.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ExternalIdentity {
-    /// Connections of this kind never establish an identity: EXTERNAL is not offered.
+    /// Connections of this kind never establish an identity, so EXTERNAL is not offered.
     #[default]
     NotOffered,
-    /// The client could have presented an identity, such as a certificate, and did not.
+    /// The client could have presented an identity, such as a certificate, but did not do so.
     Unknown,
     /// The client presented an identity that has no entry.
     Stranger,
@@ -85,7 +85,7 @@ pub enum ExternalIdentity {
 }
 
 impl ExternalIdentity {
-    /// Returns EXTERNAL for the root DSE if a bind with it may succeed.
+    /// Returns EXTERNAL if a bind with this mechanism may succeed, so that the root DSE lists it.
     pub(crate) fn mechanism(self) -> Option<&'static str> {
         matches!(self, ExternalIdentity::Administrator | ExternalIdentity::Certificate).then_some(EXTERNAL)
     }

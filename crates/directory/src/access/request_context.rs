@@ -1,4 +1,4 @@
-//! The circumstances of a request: facts that the server knows and the client does not send.
+//! The circumstances of a request: facts about a request that the client does not send with it.
 
 use ldap::PositionToken;
 
@@ -12,9 +12,9 @@ use crate::model::client_link::ClientLink;
 pub struct RequestContext<'r> {
     /// Authorization identity.
     pub requester: &'r Requester,
-    /// Connection of the client, if access rules test it.
+    /// Connection of the client; `None` if no access rule tests it.
     pub link: Option<ClientLink>,
-    /// Binds that the connection offers, for requests that may read the root DSE.
+    /// Ways to bind that the connection offers. Set for requests that may read the root DSE.
     pub offered: Offered,
     /// Limits that replace those of the settings for this requester.
     pub limits: AskerLimits,

@@ -1,5 +1,5 @@
-//! Cache of the rights of requesters under access rules. A log record that touches a source of cached rights
-//! invalidates them.
+//! Cache of the rights of requesters under access rules. A log record that affects a source of cached rights
+//! invalidates these rights.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use crate::model::record::Record;
 use crate::model::rows::EntryId;
 use crate::tree::TreeState;
 
-/// Key of cached rights: the requester's entry (`None` for anonymous), and the bits of the rules that apply to the
-/// connection.
+/// Key of cached rights. The first field is the requester's entry, `None` for anonymous. The second has a bit for each
+/// rule that applies to the connection.
 type RightsKey = (Option<EntryId>, Vec<u64>);
 
 /// Cached rights of requesters under access rules.
@@ -30,13 +30,13 @@ pub(crate) struct RightsCache {
     position: u64,
     /// Sources that all cached rights depend on.
     names: HashSet<Touch, RandomState>,
-    /// Sources that only some cached rights depend on, with the keys of these.
+    /// Sources that only some cached rights depend on, with the keys of these rights.
     own: HashMap<Touch, HashSet<RightsKey, RandomState>, RandomState>,
 }
 
 impl RightsCache {
     /// Returns the effective rights of a requester while access rules are in force. `state` is the state of `view`. The
-    /// rights under the rules come from the cache if they are there.
+    /// rights under the rules are taken from the cache, or computed and cached.
     ///
     /// # Errors
     /// As [`EffectiveRights::of`].
@@ -62,7 +62,7 @@ impl RightsCache {
         Ok(rights)
     }
 
-    /// Caches rights that were computed from `view`, which is at the position of the other cached rights.
+    /// Caches rights that were computed from `view`, which must be at the position of the other cached rights.
     fn keep(&mut self, view: &View, key: RightsKey, rules: &Arc<RuleRights>) -> Result<(), StoreError> {
         let Sources { names, own } = rules.sources();
         if own.len() > RIGHTS_SOURCES_MAX {
@@ -100,8 +100,9 @@ impl RightsCache {
         followed.map(drop)
     }
 
-    /// Drops the rights that new records of the log invalidate. Returns false if all rights must be dropped: the new
-    /// records are too many or too large, are trimmed already, or may invalidate any rights.
+    /// Drops the rights that new records of the log invalidate. Returns false if all rights must be dropped. That is
+    /// the case if the new records are too many, too large or already trimmed, or if one of them may invalidate any
+    /// rights.
     fn read_log(&mut self, view: &View) -> Result<bool, StoreError> {
         let position = view.position()?;
         if position.checked_sub(self.position).is_none_or(|new| new > RECORDS_FOLLOWED_MAX) {
@@ -218,7 +219,7 @@ mod tests {
     #[test]
     fn unrelated_commits_keep_cached_rights_and_a_change_of_a_group_drops_them() {
         let mut directory = directory();
-        // The first entry with an attribute allocates the attribute's number, which invalidates all cached rights.
+        // The first use of an attribute allocates a number to the attribute, which invalidates all cached rights.
         directory.modify(USERS[2], &[(ChangeOperation::Replace, "description", &["first"])]);
         let (first, other) = (rights(&directory, USERS[0]), rights(&directory, USERS[1]));
         for number in 0..2_000 {
@@ -227,8 +228,8 @@ mod tests {
             assert_eq!(outcome.code, ResultCode::SUCCESS);
         }
         assert!(Arc::ptr_eq(&first, &rights(&directory, USERS[0])));
-        // The values of the requester's own entry are not a source: every bind may change them, to record the last
-        // login.
+        // The values of the requester's own entry are not a source: otherwise every bind that records the last login
+        // would invalidate the rights.
         directory.modify(USERS[0], &[(ChangeOperation::Replace, "description", &["x"])]);
         assert!(Arc::ptr_eq(&first, &rights(&directory, USERS[0])));
         directory.modify(GROUPS[0], &[(ChangeOperation::Add, "member", &[USERS[0]])]);
@@ -238,7 +239,7 @@ mod tests {
         directory.modify(GROUPS[0], &[(ChangeOperation::Delete, "member", &[USERS[0]])]);
         assert!(!Arc::ptr_eq(&second, &rights(&directory, USERS[0])));
         assert!(Arc::ptr_eq(&other, &rights(&directory, USERS[1])));
-        // A deleted entry that a rule names is a source: another entry may get its name.
+        // An entry that a rule names is a source: after its deletion, another entry may receive its DN.
         directory.delete(USERS[2]);
         assert!(!Arc::ptr_eq(&other, &rights(&directory, USERS[1])));
     }
@@ -307,7 +308,7 @@ mod tests {
         };
     }
 
-    /// Cached rights equal newly computed ones for every entry, whatever has changed.
+    /// Cached rights equal newly computed rights at every entry, whatever has changed.
     #[test]
     fn cached_rights_equal_recomputed_ones() {
         let mut directory = directory();

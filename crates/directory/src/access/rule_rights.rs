@@ -1,10 +1,11 @@
 //! Rights of a requester to entries and attributes under access rules.
 //!
-//! [`RuleRights`] are a part of the effective rights of one requester: rules for others are left out, and the names in
-//! the remaining ones are resolved to entries. The rights at an entry depend on its place, on whether it is the
-//! requester's own, and on whether it names the requester. The rules that apply at an entry are a set of bits, and the
-//! [`EntryRights`] are computed once for each such set. A right is granted if at least one rule allows it and no rule
-//! denies it. Everything else is denied. The administrator has no such rights, because no rule applies to it.
+//! [`RuleRights`] are a part of the effective rights of one requester: rules for other requesters are left out, and the
+//! names in the remaining rules are resolved to entries. The rights at an entry depend on its place, on whether it is
+//! the requester's own entry, and on whether it names the requester. The rules that apply at an entry are represented
+//! as a set of bits, and the [`EntryRights`] are computed once for each set. A right is granted if at least one rule
+//! allows it and no rule denies it. Everything else is denied. The administrator has no [`RuleRights`], because no rule
+//! applies to it.
 
 mod throughout;
 
@@ -31,7 +32,8 @@ use crate::model::usable::Uses;
 use crate::tree::{TreeState, damaged_row, node};
 pub(crate) use throughout::Readable;
 
-/// A hash map whose keys are ids and sets of rules, which clients cannot choose.
+/// Hash map with the fast hasher. It is safe here, because clients cannot choose the keys, which are ids and sets of
+/// rules.
 type HashMap<K, V> = std::collections::HashMap<K, V, RandomState>;
 
 type Result<T> = std::result::Result<T, OperationError>;
@@ -46,19 +48,21 @@ pub(crate) struct RuleRights {
     refused_uses: Uses,
     /// Whether the rights are the same at every entry.
     is_uniform: bool,
-    /// Special entries, ascending: their rights may differ from those of other entries in the same container. They are
-    /// the entries that rules name, the requester's own entry, and the entries that name the requester.
+    /// Special entries, ascending. The rights at a special entry may differ from the rights at other entries in the
+    /// same container. Special entries are the entries that rules name, the requester's own entry, and the entries that
+    /// name the requester.
     special: Vec<u64>,
-    /// Whether `special` is incomplete, because too many entries name the requester. Then the rights at each entry are
-    /// computed.
+    /// Whether `special` is incomplete, because too many entries name the requester. If so, every entry is treated as a
+    /// special entry.
     asks_entries: bool,
     /// Sources on which the rights depend.
     sources: Sources,
-    /// Rules with a filter on entries, as bits by their index in `mine`.
+    /// The rules with a filter on entries: one bit for each rule, by its index in `mine`.
     filtered: Vec<u64>,
-    /// Rights at the entries of a container, except special entries; `None` if a rule with a filter applies there.
+    /// Cached rights at the entries of a container, except special entries. `None` if a rule with a filter applies in
+    /// the container.
     below: Mutex<HashMap<EntryId, Option<Arc<EntryRights>>>>,
-    /// Computed rights, by the set of rules that apply.
+    /// Cached rights, by the set of rules that apply.
     known: Mutex<HashMap<Box<[u64]>, Arc<EntryRights>>>,
 }
 
@@ -95,7 +99,7 @@ impl Mine {
             Some(known) => known,
             None => subject.insert(Subject::of(state, id, newcomer)?),
         };
-        // The first entry with an attribute of the filter may be added after the filter was compiled.
+        // An attribute of the filter may have received its number after the filter was compiled.
         let renewed = (state.catalog.attributes().len() != self.attribute_count)
             .then(|| self.with_new_attributes(state, filter))
             .transpose()?;
@@ -116,8 +120,9 @@ impl Mine {
         Ok(filter)
     }
 
-    /// Returns true if the entry is at a place that the rule excludes. If its container is at such a place, the rule is
-    /// already excluded for the container, so this matters only for entries that the rule itself names.
+    /// Returns true if the entry is at a place that the rule excludes. It is needed only for entries that the rule
+    /// itself names. For other entries, [`note_inherited`](RuleRights::note_inherited) has already excluded the rule
+    /// for the whole container.
     fn leaves_out(&self, state: TreeState<'_>, id: EntryId, parent: EntryId) -> Result<bool> {
         for (reach, base) in &self.but {
             let is_out = match reach {
@@ -137,11 +142,11 @@ impl Mine {
 /// State that a traversal on one snapshot caches from entry to entry.
 #[derive(Debug, Default)]
 pub(crate) struct Walk {
-    /// Rules that apply below a container.
+    /// Rules that apply to the entries of a container, by their place.
     below: HashMap<EntryId, Box<[u64]>>,
     holding: Vec<u64>,
     last: Option<(Box<[u64]>, Arc<EntryRights>)>,
-    /// Container of the last entry, and the rights in it.
+    /// Container of the last entry, and the rights at the entries of that container.
     last_below: Option<(EntryId, Option<Arc<EntryRights>>)>,
 }
 
@@ -158,14 +163,14 @@ impl<'s, 'a> Subject<'s, 'a> {
     }
 }
 
-/// Information about a new entry.
+/// What is known about a new entry.
 #[derive(Clone, Copy)]
 pub(crate) enum Newcomer<'a> {
     /// Only the place of the entry is known.
     Unknown,
-    /// The existing entry that is moved to the place.
+    /// An existing entry is moved to the place.
     Moved(EntryId),
-    /// All attributes of the entry, as the request gives them.
+    /// The request contains all attributes of the entry.
     Given(&'a InMemory<'a>),
 }
 
@@ -195,7 +200,7 @@ impl RuleRights {
         };
         let mut asker = AskerFacts::new(state, own);
         let mut mine = Vec::new();
-        // A rule that names a missing entry is treated like one that names another place: otherwise the rights at other
+        // A rule for a place makes rights non-uniform even if no entry has that name. Otherwise the rights at other
         // entries would reveal whether the entry exists.
         let mut is_uniform = true;
         if !rules.is_broken {
@@ -206,7 +211,7 @@ impl RuleRights {
                 let Some(condition) = asker.condition(&rule.requesters)? else { continue };
                 let place = match &rule.place {
                     None => None,
-                    // The root of all names is above every entry.
+                    // The empty DN is above every entry, so such a rule applies everywhere.
                     Some((Reach::In | Reach::Below, name)) if name.depth() == 0 => None,
                     Some((reach, name)) => {
                         is_uniform = false;
@@ -268,9 +273,9 @@ impl RuleRights {
     }
 
     /// Returns octets that are equal if the same rules apply in the same way: the rules that may apply to the
-    /// requester, and the conditions under which they apply at an entry. While the octets are equal, the rights at an
-    /// entry change only with the entry itself, with its superiors, and with entries on which the
-    /// [`filters`](RuleRights::filters) depend.
+    /// requester, and the conditions under which they apply at an entry. As long as the octets stay equal, the rights
+    /// at an entry change only if the entry itself, one of its superiors, or an entry on which the
+    /// [`filters`](RuleRights::filters) depend changes.
     pub(super) fn identity(&self) -> Vec<u8> {
         let mut octets = Vec::new();
         octets.extend(self.own.map_or(0, |own| own.0).to_be_bytes());
@@ -337,7 +342,8 @@ impl RuleRights {
         }
         self.note_inherited(state, walk, parent)?;
         let is_filtered = walk.holding.iter().zip(&self.filtered).any(|(holds, asks)| holds & asks != 0);
-        // The id of the root stands for any entry that is not special: no condition on entries holds for it.
+        // The id of the root stands for any entry that is not special, because no condition on single entries holds for
+        // the root.
         let rights = match is_filtered {
             true => None,
             false => Some(self.at_special(state, walk, (EntryId::ROOT, parent), Newcomer::Unknown)?),
@@ -350,7 +356,7 @@ impl RuleRights {
         Ok(rights)
     }
 
-    /// Computes the rights at any entry by testing every rule.
+    /// Computes the rights at an entry, which may be special, by testing every rule.
     fn at_special(
         &self,
         state: TreeState<'_>,
@@ -394,7 +400,7 @@ impl RuleRights {
         parent: EntryId,
         newcomer: Newcomer<'_>,
     ) -> Result<Arc<EntryRights>> {
-        // The id of the root stands for the new entry: no condition on entries holds for it.
+        // The id of the root stands for the new entry, because no condition on single entries holds for the root.
         self.at_special(state, &mut Walk::default(), (EntryId::ROOT, parent), newcomer)
     }
 
@@ -417,12 +423,12 @@ impl RuleRights {
         self.own
     }
 
-    /// Returns true if one of these controls and extended operations is refused to the requester.
+    /// Returns true if the requester may not use at least one of these controls and extended operations.
     pub(super) fn may_not_use(&self, uses: Uses) -> bool {
         self.refused_uses.has(uses)
     }
 
-    /// Returns the sources. A change of one of them invalidates these rights.
+    /// Returns the sources of these rights. A change of any source invalidates the rights.
     pub(super) fn sources(&self) -> &Sources {
         &self.sources
     }
@@ -456,7 +462,7 @@ impl RuleRights {
         rules.into_iter().any(|rule| rule.is_allow && rule.rights.has(EXPLAIN))
     }
 
-    /// Sets in `walk` the rules that apply to the entries of a container by their place in the tree.
+    /// Determines which rules apply to the entries of a container by their place in the tree, and sets them in `walk`.
     fn note_inherited(&self, state: TreeState<'_>, walk: &mut Walk, parent: EntryId) -> Result<()> {
         walk.holding.clear();
         if let Some(known) = walk.below.get(&parent) {
@@ -503,7 +509,7 @@ impl RuleRights {
         Ok(false)
     }
 
-    /// Computes the rights of a set of rules.
+    /// Returns the rights that a set of rules grants, which are computed once for each set.
     fn rights(&self, state: TreeState<'_>, holding: &[u64]) -> Arc<EntryRights> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(rights) = known.get(holding) {
@@ -525,7 +531,7 @@ impl RuleRights {
 }
 
 impl Memberships for RuleRights {
-    /// Returns true if the requester may see the group and use its members in the way `by`.
+    /// Returns true if the requester may see the group and use its members for the purpose `by`.
     fn shows_member(
         &self,
         state: TreeState<'_>,
@@ -549,7 +555,7 @@ impl Memberships for RuleRights {
     }
 }
 
-/// Compiles the restriction of a rule to single values. Such a filter contains no names of entries.
+/// Compiles the restriction of a rule to single values. The filter contains no DNs to resolve.
 fn value_rule(state: TreeState<'_>, rule: &Rule, filter: &FilterBuf) -> ValueRule {
     let compiler = Compiler { catalog: state.catalog, shown: Shown::Plain, known: None };
     ValueRule {

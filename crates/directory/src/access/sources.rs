@@ -1,8 +1,8 @@
 //! Sources of effective rights, and the log records that invalidate them.
 //!
-//! Rules name entries and groups of requesters. A log record invalidates cached rights if it gives a name in a rule to
-//! another entry, if an entry begins to name the requester or one of its groups, or if it changes a group of the
-//! requester. All other records leave cached rights valid.
+//! Rules name entries and groups of requesters. A log record invalidates cached rights in three cases: a name in a rule
+//! now denotes another entry, an entry begins to name the requester or one of the requester's groups, or a group of the
+//! requester changes. All other records leave cached rights valid.
 
 use std::collections::HashSet;
 
@@ -21,25 +21,25 @@ pub(crate) enum Touch {
     Gone(EntryId),
     /// The entry was deleted, or its values have changed.
     Changed(EntryId),
-    /// An entry was added below this entry.
+    /// An entry was added directly below this entry.
     NewBelow(EntryId),
     /// Another entry may have begun to name this entry.
     Named(EntryId),
-    /// Any change.
+    /// Any change of any entry.
     Any,
 }
 
 /// Effects of records that invalidate effective rights. A change of the settings or of a DN always invalidates them.
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
-    /// Effects on the entries that rules name; equal for all requesters.
+    /// Effects on the entries that rules name. They are the same for all requesters.
     pub(crate) names: HashSet<Touch, RandomState>,
     /// Effects on the requester and its groups.
     pub(crate) own: HashSet<Touch, RandomState>,
 }
 
 impl Sources {
-    /// Resolves the name of an entry in a rule, and makes it a source.
+    /// Resolves the name of an entry in a rule, and adds the effects that could change the result.
     pub(super) fn entry_of(
         &mut self,
         state: TreeState<'_>,
@@ -54,14 +54,15 @@ impl Sources {
         Ok(found)
     }
 
-    /// Returns true if these effects may invalidate the rights; `None` means that any effect is possible.
+    /// Returns true if these effects may invalidate the rights; `None` stands for any effects.
     pub(crate) fn are_touched_by(&self, touched: Option<&HashSet<Touch, RandomState>>) -> bool {
         let Some(touched) = touched else { return true };
         let is_one = |touch: &Touch| self.names.contains(touch) || self.own.contains(touch);
         self.own.contains(&Touch::Any) || touched.iter().any(is_one)
     }
 
-    /// Adds the groups of the requester as sources: they may change, and may join other groups.
+    /// Adds the groups of the requester as sources, because the groups may change and may become members of other
+    /// groups.
     pub(super) fn add_groups(&mut self, own: EntryId, groups: &[u64]) {
         self.own.insert(Touch::Named(own));
         for group in groups.iter().copied().map(EntryId) {
@@ -70,7 +71,7 @@ impl Sources {
     }
 }
 
-/// Returns the effects of a record; `None` if it may invalidate any rights.
+/// Returns the effects of a record; `None` if the record may invalidate any rights.
 pub(crate) fn touches(record: &Record) -> Option<Vec<Touch>> {
     Some(match &record.change {
         Change::Add(add) => {

@@ -18,8 +18,8 @@ fn person(name: &str, unit: &str) -> String {
     format!("uid={name},{unit}")
 }
 
-/// Sample: anna in ou=people, bert and carl in ou=staff; anna is bert's manager; bert is in cn=inner, which is in
-/// cn=outer.
+/// Sample. anna is in ou=people; bert and carl are in ou=staff. anna is bert's manager. bert is a member of cn=inner,
+/// which is a member of cn=outer.
 fn sample() -> TestDirectory {
     let mut directory = TestDirectory::with_suffix_entry();
     for unit in [PEOPLE, STAFF, GROUPS] {
@@ -282,13 +282,14 @@ fn the_own_password_needs_write_and_those_of_others_reset() {
     set(&mut directory, &anna, &bert, "mail", no);
     set(&mut directory, &bert, &anna, "userPassword", no);
     set(&mut directory, &bert, &bert, "userPassword", yes);
-    // An application password is a separate credential: to set it requires the right to write.
+    // An application password is a separate credential, so setting it requires the right to write.
     set(&mut directory, &anna, &bert, "userPassword;x-app-mail", no);
     // The right to reset does not cover the user's own password.
     rule(&mut directory, &[see, "all: allow reset to anyone"]);
     set(&mut directory, &anna, &anna, "userPassword", no);
     set(&mut directory, &anna, &carl, "userPassword", yes);
-    // The right to write the passwords of others includes the right to reset them; a deny of either right refuses both.
+    // The right to write the passwords of others includes the right to reset them; a rule that denies either right
+    // refuses both.
     let writes = format!("desk: allow write of userPassword to user '{anna}'");
     rule(&mut directory, &[see, &writes]);
     set(&mut directory, &anna, &bert, "userPassword", yes);
@@ -302,7 +303,7 @@ fn the_own_password_needs_write_and_those_of_others_reset() {
     rule(&mut directory, &[see, &desk, &no_write]);
     set(&mut directory, &anna, &bert, "userPassword", no);
     set(&mut directory, &anna, &carl, "userPassword", yes);
-    // A deny of all attributes covers passwords; an allow does not.
+    // A rule that denies the right to all attributes covers passwords; a rule that allows it does not.
     rule(&mut directory, &[see, &desk, "no: deny write to authenticated"]);
     set(&mut directory, &anna, &carl, "userPassword", no);
     rule(&mut directory, &[see, &desk, "no: deny write but not of userPassword to authenticated"]);
@@ -417,7 +418,8 @@ fn requesters_read_only_entries_that_name_them() {
         ask_as(directory, "cn=admin");
         found.entries.len()
     };
-    // At first only bert names anna, and the rights list such entries; then more entries name her than the list holds.
+    // At first only bert names anna. The rights hold a list of the entries that name the requester. Later more entries
+    // name anna than the list can hold.
     assert_eq!(mails(&mut directory), 1);
     for number in 0..crate::limits::ENTRIES_NAMING_REQUESTER_MAX {
         let dn = format!("cn={number},{GROUPS}");

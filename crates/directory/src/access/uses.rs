@@ -1,6 +1,6 @@
 //! Permission to use controls and extended operations. If no rule names a control or operation, all requesters may use
-//! it, unless it is one that requires a rule. If an `allow` names it, only the requesters of that rule may use it. If a
-//! `deny` names it, the requesters of that rule may not.
+//! it. Some operations are an exception: no requester may use them without a rule. If an `allow` rule names it, only
+//! the requesters of that rule may use it. If a `deny` rule names it, the requesters of that rule may not use it.
 
 use super::asker::AskerFacts;
 use crate::catalog::access_rules::{AccessRules, Rule};
@@ -9,7 +9,7 @@ use crate::model::client_link::ClientLink;
 use crate::model::outcome::OperationError;
 use crate::model::usable::Uses;
 
-/// Effect on a requester of a rule about the use of controls and extended operations.
+/// Effect that a rule about controls and extended operations has on a requester.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Says {
     Allows,

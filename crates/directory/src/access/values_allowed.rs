@@ -1,4 +1,4 @@
-//! The permitted part of a filter: a test of an attribute that the requester may not use becomes Undefined (RFC 4511
+//! The permitted part of a filter: tests of attributes that the requester may not use become Undefined (RFC 4511
 //! section 4.5.1.7).
 
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(crate) fn type_of(item: &Item, schema: &Schema) -> Option<TypeId> {
     }
 }
 
-/// Values that the right to search or to compare covers.
+/// Values that a right, to search or to compare, covers at an entry.
 #[derive(Clone, Copy)]
 pub(crate) struct ValuesAllowed<'r> {
     pub(crate) rights: &'r EntryRights,
@@ -49,8 +49,8 @@ impl ValuesAllowed<'_> {
     }
 
     /// Returns true if the right covers all types to which the item's matching rule applies. Types that no entry has
-    /// count too: otherwise the result would reveal attributes of hidden entries. Secrets that no rule can grant do not
-    /// count.
+    /// count too, because otherwise the result would reveal which attributes hidden entries have. Secrets that no rule
+    /// can grant do not count.
     fn may_ask_any(self, item: &Item, catalog: &Catalog) -> bool {
         let (Some(rule), schema) = (item.test.rule(), &*catalog.schema) else { return false };
         let asked = |id: TypeId| Shown::AsRulesSay.includes(&catalog.secrets, id);
@@ -63,7 +63,8 @@ impl ValuesAllowed<'_> {
     /// Returns true if the right covers all tests of a filter.
     pub(crate) fn may_ask(self, term: &Term, catalog: &Catalog) -> bool {
         match term {
-            // objectClass is readable wherever the entry is visible, and structuralObjectClass reveals no more than it.
+            // objectClass is readable wherever the entry is visible, and structuralObjectClass reveals no more than
+            // objectClass.
             Term::Constant(_) | Term::Class(_) | Term::StructuralClass(_) => true,
             Term::And(terms) | Term::Or(terms) => terms.iter().all(|term| self.may_ask(term, catalog)),
             Term::Not(term) => self.may_ask(term, catalog),
@@ -96,11 +97,11 @@ impl ValuesAllowed<'_> {
                     let shown =
                         VisibleTest { test: item.test.clone(), view: Arc::clone(view), right: self.right };
                     let test = Test::Visible(Box::new(shown));
-                    // The values in the entry's DN are already tested by the item above, if they may be.
+                    // The item above tests the values in the entry's DN, if the right covers them.
                     let dn_attributes = false;
                     left.push(Term::Item(Item { attributes, test, dn_attributes, ..item.clone() }));
                 }
-                // The result of a forbidden test is unknown. Below a `not`, false would make the filter match.
+                // A forbidden test is Undefined, not False. Below a `not`, False would make the filter match.
                 left.push(Term::Constant(Truth::Undefined));
                 Term::Or(left)
             }
@@ -108,8 +109,8 @@ impl ValuesAllowed<'_> {
     }
 }
 
-/// Returns true if an item tests membership of groups, or links of other entries. Some of these may be hidden, so the
-/// index may list entries that do not match for this requester.
+/// Returns true if an item tests membership of groups, or links of other entries. Some groups or links may be hidden
+/// from the requester. The index may therefore list entries that do not match for this requester.
 pub(crate) fn is_membership(item: &Item) -> bool {
     matches!(item.subject, Subject::Virtual(attribute) if attribute.is_membership())
         || matches!(item.test, Test::InChain(_))

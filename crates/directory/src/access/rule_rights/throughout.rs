@@ -16,15 +16,14 @@ use crate::tree::TreeState;
 pub(crate) enum Readable {
     /// Unknown, because the rights differ from entry to entry.
     Somewhere,
-    /// At each entry that the requester may see.
+    /// At each entry that the requester may see. It may not see some entries.
     WhereSeen,
-    /// At each entry, all of which the requester may see.
+    /// At each entry. The requester may see all entries.
     Everywhere,
 }
 
 impl RuleRights {
-    /// Returns at which entries at and below `base` the requester is known to be able to read all values of these
-    /// types.
+    /// Returns whether, in the subtree of `base`, the requester is known to be able to read all values of these types.
     ///
     /// # Errors
     /// The store failed.

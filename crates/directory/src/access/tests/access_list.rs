@@ -20,7 +20,7 @@ fn question<'a>(right: &'a str, entry: &'a str, attribute: Option<&'a str>) -> A
     }
 }
 
-/// Returns the lines about rules and requesters without the texts of the rules, and the notes.
+/// Returns the lines about rules and requesters, without the texts of the rules. Also returns the notes.
 #[track_caller]
 fn listed(
     directory: &TestDirectory,
@@ -74,7 +74,7 @@ fn a_list_has_all_rules_about_a_right_and_what_they_cover() {
         "who user uid=guest,dc=example,dc=com ".to_owned(),
     ];
     assert_eq!((rules, notes.as_str()), (expected.to_vec(), ""));
-    // Outside of the place, the rule is not listed. A leaf has nothing below it.
+    // A rule is not listed for an entry outside its place, nor, as a rule for entries below, for a leaf.
     let of = |entry: &str, right: &str| {
         let rules = listed(&directory, right, entry, number).0;
         rules.into_iter().filter(|line| !line.starts_with("who")).collect::<Vec<_>>()

@@ -158,7 +158,7 @@ fn a_hidden_superior_gives_the_error_of_a_missing_one() {
         "cn=hidden alias,ou=people,dc=example,dc=com",
         "uid=ghost,ou=people,dc=example,dc=com",
     ] {
-        // Only a requester who may add entries at this place learns that the superior exists.
+        // Only a requester who may add entries below a superior learns that the superior exists.
         let (code, text) = same(superior, |of| {
             ask_as(of, "cn=admin");
             let hidden = "hidden: deny browse matching '(description=secret)' to authenticated";
@@ -221,7 +221,7 @@ fn aliases_identities_and_subordinates_do_not_reveal_hidden_entries() {
     let ghost = "dn:uid=ghost,ou=people,dc=example,dc=com";
     let (code, _) = same("the rights of a hidden user", |of| explained(of, ghost, "browse", PEOPLE));
     assert_eq!(code, ResultCode::NO_SUCH_OBJECT);
-    // A hidden alias is no reason to refuse a persistent search.
+    // A persistent search is not refused because of a hidden alias.
     let persistent = PersistentSearch { change_types: 15, changes_only: true, returns_entry_changes: false };
     let follow = with(SeldomControls { persistent: Some(persistent), ..SeldomControls::default() });
     for has_hidden in [true, false] {
@@ -235,8 +235,8 @@ fn aliases_identities_and_subordinates_do_not_reveal_hidden_entries() {
     }
 }
 
-/// A requester who may delete entries learns that subordinates exist, and one who may add entries learns that a name is
-/// taken. The DNs, the number and the spelling of hidden entries stay hidden.
+/// A requester who may delete entries learns that subordinates exist. A requester who may add entries learns that a
+/// name is taken. The DNs of hidden entries, their spelling and their number stay hidden.
 #[test]
 fn a_refused_change_does_not_describe_hidden_entries() {
     let mut of = directory(true);
@@ -258,7 +258,7 @@ fn a_refused_change_does_not_describe_hidden_entries() {
     let added = of.add(&format!("ou=SUB UNIT,{top}"), &[("objectClass", &["organizationalUnit"])]);
     assert_eq!(added.code, ResultCode::ENTRY_ALREADY_EXISTS);
     assert!(added.diagnostic.contains("SUB UNIT"), "{}", added.diagnostic);
-    // Hidden entries of another kind, and more of them, give the same answers.
+    // With more hidden entries, and of another kind, the answers stay the same.
     ask_as(&mut of, "cn=admin");
     ok(&mut of, |of| of.delete(&format!("ou=Sub Unit,{top}")));
     let referral: &[(&str, &[&str])] = &[

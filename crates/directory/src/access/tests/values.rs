@@ -10,7 +10,8 @@ use crate::testing::{Found, SUFFIX, TestDirectory};
 
 const NONE_ALLOWS: ResultCode = ResultCode::INSUFFICIENT_ACCESS_RIGHTS;
 
-/// Bert has three addresses, one of which all requesters see. No requester sees the addresses of carl.
+/// Returns a directory in which bert has three addresses, one of which all requesters see. No requester sees the
+/// addresses of carl.
 fn addresses(rules: &[&str]) -> TestDirectory {
     let mut directory = sample();
     let more = [(ChangeOperation::Add, "mail", &["bert@home.example", "B.Person@Example.com"][..])];
@@ -115,7 +116,8 @@ fn only_values_that_match_the_rule_may_be_written() {
         (Add, "homeDirectory", &["/home/bert"]),
     ];
     ok(&mut directory, |of| of.modify(&bert, &account));
-    // The same applies to values that the requester may not read: to name one reveals nothing.
+    // The same applies to values that the requester may not read. A replace that contains a hidden value reveals
+    // nothing.
     rule(
         &mut directory,
         &[
@@ -126,7 +128,7 @@ fn only_values_that_match_the_rule_may_be_written() {
     let mut code = |values: &[&str]| directory.modify(&bert, &[(Replace, "mail", values)]).code;
     assert_eq!(code(&["bert@home.example", "b@example.com"]), NONE_ALLOWS);
     assert_eq!(code(&["nobody@home.example", "b@example.com"]), NONE_ALLOWS);
-    // A replace is handled differently if it changes values that name entries, or more values than the server compares.
+    // The server handles a replace differently if it changes links, or more values than the server compares one by one.
     ask_as(&mut directory, "cn=admin");
     let many: Vec<String> = (0..1_001).map(|number| format!("{number}@example.com")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
