@@ -1,9 +1,10 @@
 //! Compiled filters: attribute names are resolved and assertion values normalized once per search, not once per entry.
 //!
-//! An item that cannot be evaluated becomes Undefined and is never an error (RFC 4511 section 4.5.1.7). Such an item
-//! has an unknown attribute type, a value that does not conform to the assertion syntax, a type without the matching
-//! rule that the item needs, or an attribute that the requester may not read. Tests of object classes become tests of
-//! the entry's class set, which the node row contains, so that most filters on `objectClass` read no entry row.
+//! An item that cannot be evaluated becomes Undefined and is never an error (RFC 4511 section 4.5.1.7). This applies to
+//! an item with an unknown attribute type, a value that does not conform to the assertion syntax, a type without the
+//! matching rule that the item needs, or an attribute that the requester may not read. Tests of object classes become
+//! tests of the entry's class set, which the node row contains, so that most filters on `objectClass` read no entry
+//! row.
 
 mod by_value;
 mod chain;
@@ -31,7 +32,7 @@ pub(crate) use matcher::described::{for_each_visible, has_visible_end, is_in_a_g
 pub(crate) use matcher::{Candidate, InMemory, Matcher};
 pub(crate) use memberships::{GroupsOf, MemberUse, Memberships};
 
-/// A value of three-valued logic. Their order makes *and* the minimum and *or* the maximum.
+/// A value of three-valued logic. With the order of the variants, *and* is the minimum and *or* is the maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Truth {
     False,
@@ -81,10 +82,10 @@ pub(crate) struct Item {
     pub(crate) test: Test,
     /// Whether the item also tests the values in the entry's DN (RFC 4511 section 4.5.1.7.7).
     pub(crate) dn_attributes: bool,
-    /// If the asserted value is a name: the name, and the entry with this name. If the target has no normal form, the
-    /// test has no key.
+    /// The asserted name and the entry that it denotes, if the asserted value is a name. If the target has no normal
+    /// form, the key of the test is empty.
     pub(crate) target: Option<Box<Target>>,
-    /// Numbers of the attributes that the subject includes. More are added when the catalogue allocates them.
+    /// Numbers of the attributes that the subject includes. More are added when the catalog allocates them.
     pub(crate) attributes: AttributeNumbers,
 }
 
@@ -98,7 +99,7 @@ pub(crate) enum Subject {
     Any,
 }
 
-/// Condition on a value. A key is a normal form under the rule before it.
+/// Condition on a value. A key is the normal form of the asserted value under the rule in the same variant.
 #[derive(Clone, Debug)]
 pub(crate) enum Test {
     Present,
@@ -111,7 +112,8 @@ pub(crate) enum Test {
     Sounds(Vec<String>),
     /// A chain of links leads to the entry with this name, in normal form.
     InChain(Vec<u8>),
-    /// The test considers only visible values, if some values of an attribute are hidden.
+    /// A test of the visible values only. It replaces a test if some values of the attribute are hidden from the
+    /// requester.
     Visible(Box<VisibleTest>),
 }
 
@@ -119,8 +121,8 @@ pub(crate) enum Test {
 pub(crate) struct Target {
     /// Asserted value as text.
     text: Box<str>,
-    /// Normal form of the name. `None` if the text is a cached DN of `entry` and the test concerns only links, which
-    /// identify the entry whatever its present name.
+    /// Normal form of the name. `None` if the text was found in the cache as a DN of `entry` and the test concerns only
+    /// links. Links identify the entry by its id, so no normal form is needed.
     pub(crate) name: Option<NormalName>,
     pub(crate) entry: Option<EntryId>,
 }
@@ -143,7 +145,8 @@ impl Test {
         }
     }
 
-    /// Returns true if the test compares times. From an end of a value it then compares only the time.
+    /// Returns true if the test compares times. If so, the test of a value's end (expiration) compares only the time in
+    /// it.
     fn is_of_times(&self) -> bool {
         self.rule().is_some_and(|rule| [END_EQUALITY, END_ORDERING].contains(&rule.oid()))
     }
@@ -165,7 +168,8 @@ impl Test {
         if let Test::Sounds(asserted) = self {
             return sounds_like(value, asserted);
         }
-        // To decide whether a value is visible requires its type, and to follow a chain requires other entries.
+        // Other tests cannot be decided here: visibility depends on the type of the value, and chains depend on other
+        // entries.
         let Some(rule) = self.rule() else { return matches!(self, Test::Present) };
         // Most values can be compared without computing their key.
         let told = match self {
@@ -199,7 +203,7 @@ pub(crate) struct Compiler<'a> {
     pub(crate) catalog: &'a Catalog,
     /// Secrecy of the attribute types that the requester may see.
     pub(crate) shown: Shown,
-    /// Cache of resolved DNs; `None` if the filter is not for entries of the tree.
+    /// Cache of resolved DNs; `None` if the filter is not evaluated on entries of the tree.
     pub(crate) known: Option<&'a dyn Names>,
 }
 
@@ -221,7 +225,7 @@ pub(crate) trait Names {
 const UNDEFINED: Term = Term::Constant(Truth::Undefined);
 
 impl Compiler<'_> {
-    /// Compiles a filter. The names of entries in it are not resolved: see [`Term::find_targets`].
+    /// Compiles a filter. DNs in the filter are not resolved yet: see [`Term::find_targets`].
     pub(crate) fn compile(&self, filter: Filter<'_>) -> Term {
         match filter.kind() {
             FilterKind::And(list) => {
@@ -272,7 +276,7 @@ impl Compiler<'_> {
         }
         let target = if facts.names_entries { Target::of(schema, value) } else { None };
         let key = match &target {
-            // If an entry can have the name, the key is the normal form of the name.
+            // The normal form of a valid DN is the key of the test.
             Some(Target { name: Some(name), .. }) if rule.oid() == DISTINGUISHED_NAME_MATCH => {
                 name.key.clone()
             }
@@ -298,7 +302,7 @@ impl Compiler<'_> {
     }
 
     /// Compiles an equality test of links with the DN of an entry, if this spelling of the DN is cached. The test needs
-    /// no normal form: a link attribute cannot have the name of an existing entry as text, because the text becomes a
+    /// no normal form, because a link attribute cannot have the DN of an existing entry as text. Such text becomes a
     /// link when the entry is added.
     fn known_link(
         &self,
@@ -323,7 +327,7 @@ impl Compiler<'_> {
     }
 
     /// Compiles an approximate match (RFC 4511 section 4.5.1.7.6). Text in a natural language is compared by sound, all
-    /// other values by equality. An index makes no difference.
+    /// other values by equality. The result does not depend on indexes.
     fn approximate(&self, assertion: &Assertion<'_>) -> Term {
         let Some(description) = self.readable(assertion.description) else { return UNDEFINED };
         let attribute_type = self.catalog.schema.type_by_id(description.type_id);
@@ -350,8 +354,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// Compiles a comparison with the times at which links end. Returns `None` for other attributes, and if the
-    /// asserted value is not a time.
+    /// Compiles a comparison with the times at which links end (expire). Returns `None` if the attribute does not
+    /// contain such ends or the asserted value is not a time.
     fn end(
         &self,
         description: &AttributeDescription,
@@ -384,13 +388,14 @@ impl Compiler<'_> {
     }
 
     fn present(&self, description: &str) -> Term {
-        // Every entry has objectClass, and most base searches test for it: this avoids the lookup.
+        // Every entry has objectClass. This shortcut avoids the lookup of the name, because most base searches test the
+        // presence of objectClass.
         if description.eq_ignore_ascii_case("objectClass") {
             return Term::Constant(Truth::True);
         }
         let Some(description) = self.readable(description) else { return UNDEFINED };
         if self.catalog.type_facts(description.type_id).is_object_class && description.options.is_empty() {
-            // The description is an OID or another name of objectClass.
+            // The description is an OID or another spelling of objectClass.
             return Term::Constant(Truth::True);
         }
         self.presence_of(description)
@@ -404,7 +409,7 @@ impl Compiler<'_> {
             None => None,
         };
         let Some(description) = extensible.description else {
-            // The decoder guarantees that at least one of the two is present.
+            // The decoder guarantees that the item has an attribute, a rule, or both.
             let Some(rule) = rule.filter(|rule| !rule.follows_chains()) else { return UNDEFINED };
             let Ok(assertion) = RuleAssertion::new(schema, rule, extensible.value) else { return UNDEFINED };
             let mut item = Item::new(Subject::Any, Test::Extensible(rule, Box::new(assertion)));
@@ -443,8 +448,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// Compiles a test of chains. Returns `None` if the attribute does not name entries, or the value is not the name
-    /// of an entry.
+    /// Compiles a test of chains. Returns `None` if the values of the attribute do not name entries, or if the asserted
+    /// value is not a valid name.
     fn in_chain(&self, description: AttributeDescription, extensible: &ExtensibleMatch<'_>) -> Option<Term> {
         let (schema, facts) = (&self.catalog.schema, self.catalog.type_facts(description.type_id));
         // The values in a DN are not links.
@@ -509,8 +514,8 @@ fn fold(mut terms: Vec<Term>, decisive: Truth, neutral: Truth, join: fn(Vec<Term
         0 => Term::Constant(neutral),
         1 => terms.remove(0),
         _ => {
-            // A long list occupies memory as long as the search lasts, so it is shrunk. For a short one the copy is not
-            // worthwhile.
+            // The list occupies memory as long as the search lasts, so a list with much unused capacity is shrunk.
+            // Otherwise the copy would cost more than it saves.
             if terms.capacity() - terms.len() > 16 {
                 terms.shrink_to_fit();
             }
@@ -519,14 +524,15 @@ fn fold(mut terms: Vec<Term>, decisive: Truth, neutral: Truth, join: fn(Vec<Term
     }
 }
 
-/// OID of the matching rule whose keys are the normal forms of names.
+/// OID of the matching rule whose keys are the normal forms of DNs.
 const DISTINGUISHED_NAME_MATCH: &str = "2.5.13.1";
 
-/// OIDs of generalizedTimeMatch and generalizedTimeOrderingMatch, with which filters compare the ends of values.
+/// OIDs of generalizedTimeMatch and generalizedTimeOrderingMatch, with which filters compare the ends (expiration
+/// times) of values.
 const END_EQUALITY: &str = "2.5.13.27";
 const END_ORDERING: &str = "2.5.13.28";
 
-/// Capacity for what the normal form adds to a short value.
+/// Extra capacity of a key, for the octets that normalization adds to a short value.
 const KEY_OVERHEAD: usize = 8;
 
 impl Item {
@@ -542,7 +548,7 @@ impl Target {
         Some(Target { text: text.into(), name: Some(name_in(schema, value)?), entry: None })
     }
 
-    /// Sets the entry with the name.
+    /// Looks up the name and sets the entry that it denotes.
     fn find(&mut self, names: &dyn Names) -> Result<(), OperationError> {
         let Some(name) = &self.name else { return Ok(()) };
         if let Some(id) = names.known(&self.text)? {
@@ -570,8 +576,8 @@ impl Term {
         Ok(term)
     }
 
-    /// Adds the normal forms of names that were found in the cache by their spelling, so that the filter can also be
-    /// evaluated on entries outside the tree.
+    /// Adds the missing normal forms of names. Names that were found in the cache by their spelling have none. The
+    /// filter can then also be evaluated on entries outside the tree.
     pub(crate) fn complete_names(&mut self, schema: &Schema) {
         let complete = &mut |item: &mut Item| {
             if let (Test::Equal(rule, key), Some(target)) = (&mut item.test, &mut item.target)
@@ -579,7 +585,7 @@ impl Term {
             {
                 target.name = name_in(schema, target.text.as_bytes());
                 key.clear();
-                // The name of an entry conforms to the syntax, so this cannot fail.
+                // The text is a DN of an entry and conforms to the syntax, so this cannot fail.
                 let _ = rule.normalize_assertion(schema, target.text.as_bytes(), key);
             }
             Ok(())
@@ -587,8 +593,8 @@ impl Term {
         let _: Result<(), OperationError> = self.for_each_item(complete);
     }
 
-    /// Resolves the names in the filter to entries. Call it once before use, on the snapshot for which the filter was
-    /// compiled.
+    /// Resolves the names in the filter to entries. Call it once before the filter is used, with the snapshot for which
+    /// the filter was compiled.
     pub(crate) fn find_targets(&mut self, names: &dyn Names) -> Result<(), OperationError> {
         self.for_each_item(&mut |item| item.target.as_mut().map_or(Ok(()), |target| target.find(names)))
     }
@@ -627,8 +633,8 @@ impl Term {
         names
     }
 
-    /// Returns true if the result for an entry may change when only other entries change: entries that its values name,
-    /// and groups.
+    /// Returns true if the result for an entry may change although only other entries change, such as entries that its
+    /// values name, or groups.
     pub(crate) fn asks_other_entries(&self, catalog: &Catalog) -> bool {
         let mut asks = false;
         self.visit(&mut |item| {
@@ -638,7 +644,7 @@ impl Term {
         asks
     }
 
-    /// Returns true if the filter tests an attribute that entries may have from a collective subentry. Then neither
+    /// Returns true if the filter tests an attribute that entries may have from a collective subentry. If so, neither
     /// indexes nor stored rows show which entries match.
     #[inline]
     pub(crate) fn asks_collective(&self, state: TreeState<'_>) -> bool {
@@ -649,8 +655,8 @@ impl Term {
         asks
     }
 
-    /// Returns the indexes of the items, counted through the filter, whose attributes entries may have from a
-    /// collective subentry.
+    /// Returns the indexes of the items whose attributes may come from a collective subentry. Items are counted through
+    /// the whole filter.
     #[inline]
     pub(crate) fn collective_items(&self, state: TreeState<'_>) -> Vec<usize> {
         let (mut places, mut place) = (Vec::new(), 0);
@@ -732,8 +738,8 @@ impl Item {
         subject + test + target + self.attributes.heap_bytes()
     }
 
-    /// Computes the normal form of a name that was found in the cache by its spelling, because the entry may have
-    /// another name now.
+    /// Computes the missing normal form of a name that was found in the cache by its spelling. It is needed because the
+    /// entry may have another name now.
     fn make_name(&mut self, schema: &Schema) {
         if let (Some(target), Test::Equal(rule, key)) = (&mut self.target, &mut self.test)
             && target.name.is_none()
@@ -742,7 +748,7 @@ impl Item {
             target.name = name_in(schema, text);
             target.entry = None;
             key.clear();
-            // The text was the name of an entry, so this cannot fail.
+            // The text was a DN of an entry and conforms to the syntax, so this cannot fail.
             let _ = rule.normalize_assertion(schema, text, key);
         }
     }
@@ -765,8 +771,8 @@ impl Item {
 }
 
 /// Returns true if approximate matches of the type compare sounds: its values are text in a natural language (the
-/// syntax Directory String, RFC 4517 section 3.3.6, with an equality rule). For all other types they compare for
-/// equality.
+/// syntax Directory String, RFC 4517 section 3.3.6, with an equality rule). For all other types, approximate matches
+/// test equality.
 pub(crate) fn matches_by_sound(schema: &Schema, attribute_type: &schema::AttributeType) -> bool {
     const DIRECTORY_STRING: &str = "1.3.6.1.4.1.1466.115.121.1.15";
     schema.syntax_by_id(attribute_type.syntax).oid == DIRECTORY_STRING && attribute_type.equality.is_some()

@@ -163,7 +163,7 @@ impl<'s, 'a> Subject<'s, 'a> {
     }
 }
 
-/// What is known about a new entry.
+/// Facts that are known about a new entry.
 #[derive(Clone, Copy)]
 pub(crate) enum Newcomer<'a> {
     /// Only the place of the entry is known.

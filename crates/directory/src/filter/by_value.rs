@@ -1,8 +1,8 @@
 //! Rights to read and write single values: access rules with filters for values.
 //!
 //! A hidden value is treated as absent: no result contains it, and no filter matches it. A rule depends only on the
-//! value itself, in any spelling (`catalog::rule_filter::value_filter`), so the decision about an asserted value
-//! reveals nothing about stored values.
+//! value itself, not on its spelling (`catalog::rule_filter::value_filter`). Therefore the decision about an asserted
+//! value reveals nothing about stored values.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(crate) struct ValueRule {
     pub(crate) is_allow: bool,
     pub(crate) rights: Rights,
     pub(crate) types: TypeSet,
-    /// Text of the filter, by which two rules are compared.
+    /// Text of the filter. Rules are equal if their texts are equal.
     pub(crate) text: String,
     pub(crate) filter: Term,
 }
@@ -44,20 +44,20 @@ impl ValueRule {
     }
 }
 
-/// Rights that depend on the value.
+/// Rights to single values of attributes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ByValue {
     rules: Vec<Arc<ValueRule>>,
-    /// For each right, the types to which it covers only some values.
+    /// For each right, the types of which the right covers only some values.
     some: OfRights,
-    /// For each right, the types in `some` of which it covers all values except those that a rule denies.
+    /// For each right, the types in `some` of which the right covers all values except those that a rule denies.
     open: OfRights,
 }
 
 impl ByValue {
-    /// Combines rules about single values with rules about whole attributes. For each right, the latter allow the types
-    /// in `allowed` and deny those in `denied`. Types for which a right now depends on the value are removed from
-    /// `allowed`. Returns `None` if no right depends on the value.
+    /// Combines rules about single values with rules about whole attributes. For each right, the rules about whole
+    /// attributes allow the types in `allowed` and deny the types in `denied`. Types for which a right depends on the
+    /// value are removed from `allowed`. Returns `None` if no right depends on the value.
     pub(crate) fn of(
         rules: Vec<Arc<ValueRule>>,
         allowed: [&mut TypeSet; OF_VALUES.len()],
@@ -148,17 +148,17 @@ fn of_value(filter: &Term, schema: &Schema, value: &[u8], key: &mut Vec<u8>) -> 
     }
 }
 
-/// A test that considers only visible values.
+/// A test that considers only the values that the requester may use.
 #[derive(Clone, Debug)]
 pub(crate) struct VisibleTest {
     pub(crate) test: super::Test,
     pub(crate) view: Arc<ByValue>,
-    /// The right that a value requires to be visible.
+    /// The right that a requester needs on a value for it to be visible.
     pub(crate) right: Rights,
 }
 
 impl VisibleTest {
-    /// Returns true if a value of a type is visible and passes the test.
+    /// Returns true if a value of this type is visible and passes the test.
     pub(super) fn passes(&self, type_id: TypeId, schema: &Schema, value: &[u8], key: &mut Vec<u8>) -> bool {
         self.test.passes(schema, value, key) && self.view.allows(self.right, type_id, schema, value, key)
     }

@@ -3,12 +3,13 @@
 //! group.
 //!
 //! Either end of a chain may be the cheaper one to follow: a user is in few groups, but a group may have a million
-//! members or be a member of few other groups. Therefore chains are followed from both ends at once, always from the
-//! one with fewer links to read, until the two meet or one is exhausted. No entry is followed twice, so cycles end. The
-//! entries found from the asserted entry serve all later candidates, and so do the results for groups between the ends.
+//! members or be a member of few other groups. Therefore chains are followed from both ends, always at the end with
+//! fewer links to read next, until the two ends meet or one end has no more links. The links of an entry are followed
+//! only once, so cycles end. Later candidates reuse the entries found from the asserted entry, and the results for
+//! groups between the ends.
 //!
-//! Under access rules, a link is followed only if the requester may see the entry with the value and may use the
-//! attribute there as the operation requires, as for memberOf.
+//! Under access rules, as for memberOf, a link is followed only if the requester may see the entry with the value and
+//! may use the attribute there as the operation requires.
 
 mod onward;
 
@@ -38,15 +39,15 @@ type Ids = HashSet<u64, RandomState>;
 /// Maximum number of filter items whose chains are cached.
 const CHAINS_MAX: usize = 16;
 
-/// Number of links that cost as much to read as one decision of access rules about a link.
+/// Number of links that cost as much to read as access rules cost for one link.
 const LINKS_PER_DECISION: u64 = 4;
 
 /// Links that a chain follows.
 #[derive(Clone, Debug)]
 pub(crate) struct Hops {
     pub(crate) attributes: AttributeNumbers,
-    /// Whether a step leads from an entry to the entries that name it, such as from a member to its groups, and not to
-    /// the entries that it names.
+    /// Whether a step leads from an entry to the entries that name it, such as from a member to its groups. If false, a
+    /// step leads to the entries that it names.
     pub(crate) to_holders: bool,
 }
 
@@ -64,7 +65,7 @@ impl Hops {
         Hops { attributes: member_attributes(catalog).collect(), to_holders: true }
     }
 
-    /// Returns the map with the links that lead from an entry toward the asserted one.
+    /// Returns the map with the links that lead from an entry toward the asserted entry.
     fn onward(&self) -> MapId {
         if self.to_holders { LINKED } else { LINKS }
     }
@@ -74,7 +75,7 @@ impl Hops {
         if self.to_holders { LINKS } else { LINKED }
     }
 
-    /// Returns the estimated number of links of an entry in one of these maps.
+    /// Returns the estimated number of links of an entry in the map `map`.
     pub(crate) fn count(&self, read: &Read, map: MapId, id: u64) -> Result<u64> {
         let mut count = 0;
         for attribute in self.attributes.iter() {
@@ -84,9 +85,9 @@ impl Hops {
     }
 }
 
-/// Calls `each` with the entries, and their attributes, that have the links leading onward from an entry. If
-/// `is_nested`, continues with the entries at the ends of these links. Some are omitted if there are more than
-/// [`CHAIN_LINKS_MAX`] links.
+/// Calls `each` for each link that leads onward from an entry, with the entry that has the value and its attribute. If
+/// `is_nested`, continues with the links from the entries at the ends of these links. After [`CHAIN_LINKS_MAX`] links,
+/// the rest is omitted.
 pub(crate) fn for_each_holder(
     state: TreeState<'_>,
     hops: &Hops,
@@ -122,12 +123,12 @@ pub(crate) struct Chains {
     all: Vec<Chain>,
     /// Number of links read since the last [`take_cost`](Chains::take_cost).
     links_read: u64,
-    /// The entry that was tested last, and the number of links read to decide about it, for all items.
+    /// The entry that was tested last, and the number of links read for it by all items of the filter.
     decided: Option<(EntryId, u64)>,
 }
 
 impl Chains {
-    /// Returns true if a chain of the item leads from an entry to the asserted one.
+    /// Returns true if a chain of the item leads from an entry to the asserted entry.
     pub(super) fn lead(
         &mut self,
         item: &Item,
@@ -148,17 +149,17 @@ impl Chains {
             }
         };
         let Some(chain) = self.all.get_mut(place) else { return Ok(false) };
-        // A filter has thousands of items, so the limit is that of the entry.
+        // A filter may have thousands of items, so all items share the limit for one entry.
         let max = CHAIN_LINKS_MAX.saturating_sub(before);
         let leads = chain.leads_from(id.0, max, &mut Links { state, asker, read: &mut self.links_read });
         self.decided = Some((id, before + (self.links_read - start)));
         leads
     }
 
-    /// Adds `count` links of an entry whose targets' names a test with the rule `rule` compares.
+    /// Counts `count` links of an entry as read, because a test with the rule `rule` compares the DNs of their targets.
     ///
     /// # Errors
-    /// adminLimitExceeded if the items of the filter compare too many.
+    /// adminLimitExceeded if the items of the filter read too many links for this entry.
     pub(super) fn compare_names(&mut self, id: EntryId, count: u64, rule: &str) -> Result<()> {
         let read = self.read_for(id) + count;
         self.links_read += count;
@@ -166,7 +167,7 @@ impl Chains {
         if read > CHAIN_LINKS_MAX { Err(too_long(rule)) } else { Ok(()) }
     }
 
-    /// Returns the number of links that were read to decide about an entry, if it is the one that was tested last.
+    /// Returns the number of links that were read to decide about an entry; 0 unless that entry was tested last.
     fn read_for(&self, id: EntryId) -> u64 {
         self.decided.filter(|(last, _)| *last == id).map_or(0, |(_, read)| read)
     }
@@ -197,10 +198,10 @@ struct Chain {
     name: Vec<u8>,
     /// Entries that are known to lead to the target.
     reached: Ids,
-    /// Entries that lead to the target and whose links back are not read yet, each with the number of these links,
-    /// fewest first.
+    /// Entries that lead to the target and whose links back are not read yet. Each has the number of its links, and the
+    /// entry with the fewest links is first.
     back: BinaryHeap<Reverse<(u64, u64)>>,
-    /// Cached results for other entries.
+    /// Cached results for other entries: whether they lead to the target.
     known: HashMap<u64, bool, RandomState>,
 }
 
@@ -217,7 +218,8 @@ impl Links<'_, '_> {
         self.asker.map_or(Ok(true), |asker| asker.shows(self.state, EntryId(holder), attribute))
     }
 
-    /// Returns the ends of the links `links` of an entry that the requester may follow. The links are already read.
+    /// Filters the links of an entry, which are already read. Returns the ends of those links that the requester may
+    /// follow.
     fn ends_of(
         &mut self,
         hops: &Hops,
@@ -238,7 +240,7 @@ impl Links<'_, '_> {
         Ok(all)
     }
 
-    /// Reads the links of an entry in a map. Returns the ends of those that the requester may follow.
+    /// Reads the links of an entry in a map. Returns the ends of the links that the requester may follow.
     fn ends(&mut self, hops: &Hops, map: MapId, id: u64) -> Result<Vec<u64>> {
         let (mut all, is_holder) = (Vec::new(), map == LINKS);
         for attribute in hops.attributes.iter() {
@@ -304,7 +306,7 @@ impl Chain {
             + (self.back.capacity() + self.known.capacity()) * pair
     }
 
-    /// Records that an entry leads to the target. Returns false if this was known.
+    /// Records that an entry leads to the target. Returns false if this was already known.
     fn reach(&mut self, id: u64, links: &mut Links<'_, '_>) -> Result<bool> {
         let is_new = self.reached.insert(id);
         if is_new && Some(EntryId(id)) != self.target {
@@ -320,7 +322,7 @@ impl Chain {
     /// Returns true if a chain leads from an entry to the target.
     ///
     /// # Errors
-    /// adminLimitExceeded if that takes more than `max` links; the store failed.
+    /// adminLimitExceeded if the answer requires reading more than `max` links; the store failed.
     fn leads_from(&mut self, id: u64, max: u64, links: &mut Links<'_, '_>) -> Result<bool> {
         if self.reached.contains(&id) {
             return Ok(true);
@@ -360,8 +362,8 @@ impl Chain {
         }
     }
 
-    /// Follows links back from one entry. Returns the index in `onward` of an entry that this reaches, so that the ends
-    /// meet.
+    /// Follows links back from one entry. If it reaches an entry of `onward`, the two ends have met: returns the index
+    /// of that entry.
     fn step_back(&mut self, onward: &Onward, links: &mut Links<'_, '_>) -> Result<Option<usize>> {
         let Some(Reverse((_, id))) = self.back.pop() else { return Ok(None) };
         let mut met = None;
@@ -373,7 +375,8 @@ impl Chain {
         Ok(met)
     }
 
-    /// Follows links onward from the entry at index `place`. Returns the index of an entry that leads to the target.
+    /// Follows links onward from the entry at index `place`. If it reaches an entry that leads to the target, returns
+    /// the index of that entry.
     fn step_on(
         &mut self,
         place: usize,
@@ -394,8 +397,8 @@ impl Chain {
         Ok(None)
     }
 
-    /// Adds an entry that a link leads to from the entry at index `before`. Returns true if it is known to lead to the
-    /// target.
+    /// Adds the entry at the end of a link from the entry at index `before`. Returns true if the added entry is known
+    /// to lead to the target.
     fn meet(
         &mut self,
         id: u64,
@@ -408,7 +411,7 @@ impl Chain {
         *links.read += 1;
         match self.known.get(&id) {
             Some(true) => return Ok(true),
-            // The entry is known not to lead to the target, so it is not followed.
+            // The entry is known not to lead to the target, so its links are not followed.
             Some(false) => return Ok(false),
             None if self.reached.contains(&id) => return Ok(true),
             None => {}
@@ -444,8 +447,8 @@ impl Chain {
         })
     }
 
-    /// Returns true if a link leads from an entry directly to the target. Unlike [`has_link`](Chain::has_link), it does
-    /// not need all links of the entry.
+    /// Returns true if a link leads from an entry directly to the target. Unlike [`has_link`](Chain::has_link), this
+    /// does not read all links of the entry.
     fn is_linked(&self, id: u64, links: &Links<'_, '_>) -> Result<bool> {
         let Some(target) = self.target else { return Ok(false) };
         let (holder, named) = if self.hops.to_holders { (target, id) } else { (EntryId(id), target.0) };
@@ -466,7 +469,7 @@ impl Chain {
         self.known.insert(id, leads);
     }
 
-    /// Records that the entries from the candidate to the one at index `place` lead to the target.
+    /// Records that all entries on the chain from the candidate to the entry at index `place` lead to the target.
     fn keep_path(&mut self, onward: &Onward, mut place: usize) {
         while let Some(Met { id, before, .. }) = onward.met.get(place) {
             self.keep(*id, true);
@@ -478,8 +481,8 @@ impl Chain {
     }
 }
 
-/// Returns the normal form of the asserted name. It is empty for an equality test of nested groups, because the
-/// asserted entry alone decides that test.
+/// Returns the normal form of the asserted name. For an equality test of nested groups the result is empty, because
+/// that test needs only the id of the asserted entry.
 fn asserted(item: &Item) -> &[u8] {
     match &item.test {
         Test::InChain(name) => name,
@@ -487,7 +490,8 @@ fn asserted(item: &Item) -> &[u8] {
     }
 }
 
-/// Returns the entries, and their attributes, that have the name as text because no entry has this name.
+/// Returns the entries that have the name as text, because no entry has this name. Each comes with the attribute that
+/// contains the value.
 pub(crate) fn holders_of_text(
     item: &Item,
     hops: &Hops,
@@ -501,7 +505,7 @@ pub(crate) fn holders_of_text(
         let dangling = dangling_key(*attribute, &name.key);
         state.read.ids(DANGLING, &dangling)?.next_block(&mut holders, usize::MAX)?;
         for holder in holders {
-            // The index shortens the key of a long name, so the value itself is compared.
+            // The key of a long name is shortened in the index, so the value itself must be compared.
             if state.read.get(VALUES, &value_key(EntryId(holder), *attribute, key))?.is_some() {
                 all.push((holder, *attribute));
             }

@@ -1,4 +1,4 @@
-//! The entries that a rule of the settings covers, at one position of the log.
+//! The entries that a rule of the settings covers, in one state of the directory.
 
 use super::{Candidate, Compiler, Matcher, Term, Truth};
 use crate::catalog::Shown;

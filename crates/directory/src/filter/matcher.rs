@@ -28,7 +28,7 @@ pub(crate) struct Candidate<'s> {
     pub(crate) id: EntryId,
     pub(crate) node: NodeRow<'s>,
     entry: Cell<Option<EntryRow<'s>>>,
-    /// The entry row merged with collective attributes; empty if the entry has none.
+    /// The entry row merged with collective attributes; an empty box if the entry has no collective attributes.
     merged: OnceCell<Box<[u8]>>,
 }
 
@@ -83,13 +83,15 @@ impl<'s> Candidate<'s> {
 
 /// Evaluates filters on entries, with reusable buffers.
 pub(crate) struct Matcher {
-    /// Visible secrecy, for items with a matching rule but no attribute that test values of the DN.
+    /// Secrecy of the types that may be tested. Needed for items that test values in the DN with a matching rule but no
+    /// attribute.
     shown: Shown,
-    /// The requester's view of groups; `None` if no access rule hides groups.
+    /// The requester's view of groups; `None` if no groups are hidden from the requester.
     asker: Option<GroupsOf>,
-    /// Whether the filter is that of a dynamic group, so that only stored members count.
+    /// Whether the filter comes from the URL of a dynamic group. In it, only stored members count as members of a
+    /// group.
     is_of_member_url: bool,
-    /// Chains of links followed so far; `None` before the first.
+    /// State of the chains of links that were followed; `None` before the first chain.
     chains: Option<Box<Chains>>,
     key: Vec<u8>,
 }
@@ -115,7 +117,7 @@ impl Matcher {
         Matcher { is_of_member_url: true, ..Matcher::under(Shown::Plain, asker) }
     }
 
-    /// Drops cached state when the snapshot changes.
+    /// Drops cached state. Call it when the snapshot changes.
     pub(crate) fn forget(&mut self) {
         self.chains = None;
     }
@@ -126,7 +128,8 @@ impl Matcher {
         self.chains.as_mut().map_or(0, |chains| chains.take_cost())
     }
 
-    /// Evaluates the filter on an entry. Until [`forget`](Matcher::forget), all calls must be for one snapshot.
+    /// Evaluates the filter on an entry. All calls between two calls of [`forget`](Matcher::forget) must use the same
+    /// snapshot.
     pub(crate) fn truth<'s>(
         &mut self,
         term: &Term,
@@ -208,7 +211,7 @@ impl Matcher {
         match (row.content, &item.test) {
             (_, Test::Visible(shown)) => self.visible_passes(shown, state, id, row),
             (_, Test::InChain(_)) => self.in_chain(item, state, id),
-            // A stored attribute has at least one value.
+            // Every stored attribute has at least one value.
             (_, Test::Present) => Ok(true),
             (Content::Inline(values), test) => {
                 for value in values.iter() {
@@ -233,7 +236,8 @@ impl Matcher {
                 {
                     return Ok(true);
                 }
-                // The name of an existing entry is stored as a link, never as text.
+                // Text values need a test only if the name has a normal form: the DN of an existing entry is stored as
+                // a link, never as text.
                 let may_be_text = item.target.as_ref().is_none_or(|target| target.name.is_some());
                 Ok(may_be_text && state.read.get(VALUES, &value_key(id, row.id, key))?.is_some())
             }
@@ -250,7 +254,8 @@ impl Matcher {
         }
     }
 
-    /// Counts the links of a row if the test compares their names by their places, because an entry may have millions.
+    /// Counts the links of a row as read if the test compares the places of their targets, because an entry may have
+    /// millions of links.
     fn compare_names(
         &mut self,
         test: &Test,
@@ -271,7 +276,7 @@ impl Matcher {
         self.chains.get_or_insert_default().lead(item, state, self.asker.as_ref(), id)
     }
 
-    /// Like `row_passes`, but considers only visible values.
+    /// Like `row_passes`, but considers only values that the requester may use.
     #[cold]
     fn visible_passes(
         &mut self,
@@ -355,7 +360,7 @@ impl Matcher {
         }
     }
 
-    /// Returns true if an end that is visible to the requester passes a test.
+    /// Returns true if the end (expiration time) of a visible link passes a test.
     #[cold]
     fn end_passes(
         &mut self,
@@ -375,7 +380,7 @@ impl Matcher {
         Ok(passes)
     }
 
-    /// Returns true if a chain of groups leads from an entry to the asserted one.
+    /// Returns true if a chain of groups leads from an entry to the asserted group.
     fn leads_to_group<'s>(
         &mut self,
         item: &Item,
@@ -413,7 +418,7 @@ impl Matcher {
         Ok(false)
     }
 
-    /// Returns true if a value in the entry's DN passes (`:dn:`).
+    /// Returns true if a value in the entry's DN passes the test of an item with `:dn:`.
     fn dn_passes(
         &mut self,
         item: &Item,
@@ -487,7 +492,7 @@ impl Matcher {
 }
 
 impl Term {
-    /// Returns true if, on an entry outside the tree, the term tests values of the attribute.
+    /// Returns true if the term tests values of the attribute when it is evaluated on an entry outside the tree.
     pub(crate) fn tests(&self, schema: &Schema, description: &AttributeDescription) -> bool {
         match self {
             Term::Constant(_) | Term::Class(_) | Term::StructuralClass(_) => false,
@@ -497,8 +502,8 @@ impl Term {
         }
     }
 
-    /// Appends the names with which the term compares values of the attribute, on an entry outside the tree. Returns
-    /// false if it also tests the values in another way.
+    /// Appends the names with which the term compares values of the attribute when it is evaluated on an entry outside
+    /// the tree. Returns false if the term also tests these values in another way.
     pub(crate) fn compared_names<'t>(
         &'t self,
         schema: &Schema,

@@ -1,4 +1,4 @@
-//! Visibility of groups, and of links of other entries, to a requester.
+//! Visibility of groups, and of links from other entries, to a requester.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use crate::model::outcome::OperationError;
 use crate::model::rows::{AttrId, EntryId};
 use crate::tree::TreeState;
 
-/// A requester's view of groups for memberOf, and the right to their members that this use requires.
+/// A requester's view of groups for memberOf, and the purpose for which the members of groups are used.
 #[derive(Clone, Debug)]
 pub(crate) struct GroupsOf {
     pub(crate) view: Arc<dyn Memberships>,
     pub(crate) by: MemberUse,
 }
 
-/// Use of a group's members, which determines the required right.
+/// Purpose for which a group's members are used. It determines the right that the requester needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum MemberUse {
     Compare,
@@ -24,7 +24,7 @@ pub(crate) enum MemberUse {
 
 /// Visibility of memberships to a requester.
 pub(crate) trait Memberships: std::fmt::Debug + Send + Sync {
-    /// Returns true if the requester may use the members in an attribute of a group in the way `by`.
+    /// Returns true if the requester may use the members in an attribute of a group for the purpose `by`.
     ///
     /// # Errors
     /// The store failed.

@@ -1,12 +1,13 @@
 //! Evaluation of a filter on the bytes of an entry row alone.
 //!
 //! A scan that needs values reads entry rows in storage order and tests them here first. It skips a row that fails,
-//! without reading the node row or verifying the checksum. It evaluates a row that passes or cannot be decided like any
-//! other candidate. Therefore a scan may skip a damaged row, but never returns one; `pando verify` finds damaged rows.
+//! without reading the node row or verifying the checksum. A row that passes, or that these tests cannot decide, is
+//! evaluated like any other candidate. Therefore a scan may skip a damaged row but never returns one. `pando verify`
+//! finds damaged rows.
 //!
-//! The [`Guard`] rejects most rows. It is one test of one attribute, or a few tests of which every result passes at
-//! least one. A scan locates these attributes in a block of rows and prefetches their values before it tests the first
-//! row.
+//! The [`Guard`] rejects most rows. It is one test of one attribute, or a few tests such that every result passes at
+//! least one of them. A scan locates these attributes in a block of rows and prefetches their values before it tests
+//! the first row.
 
 use schema::Schema;
 
@@ -17,20 +18,22 @@ use crate::model::rows::AttrId;
 /// Maximum number of tests of a guard.
 const GUARD_TESTS_MAX: usize = 8;
 
-/// A few tests of which every result passes at least one, each on an attribute with one number. Usually it is one test.
+/// A few tests, usually one, such that every result of the filter passes at least one of them. Each test concerns a
+/// single attribute number.
 #[derive(Clone, Copy)]
 pub(crate) struct Guard<'f> {
     attribute: AttrId,
     test: &'f Test,
     /// Items of the tests other than the first. Each item has one attribute number or none.
     others: &'f [Term],
-    /// Whether the filter has further terms, so that rows that pass must still be tested against the whole filter.
+    /// Whether the filter has further terms, so that rows that pass the guard must still be tested against the whole
+    /// filter.
     pub(crate) is_part: bool,
 }
 
 impl<'f> Guard<'f> {
-    /// Locates the attribute of the first test in a row; `None` if the row does not have it. `place` is its index in
-    /// the previous row.
+    /// Locates the attribute of the first test in a row; `None` if the row does not have the attribute. `place` is the
+    /// attribute's index in the previous row.
     #[inline(always)]
     pub(crate) fn look<'a>(&self, row: &'a [u8], place: &mut Place) -> Option<Located<'a>> {
         locate(self.attribute, row, place)
@@ -42,7 +45,7 @@ impl<'f> Guard<'f> {
         fails(self.test, schema, looked, key)
     }
 
-    /// Returns the other tests, except tests of attributes that no entry has.
+    /// Returns the tests after the first, except tests of attributes that no entry has.
     pub(crate) fn other_tests(&self) -> Vec<OtherTest<'f>> {
         let tests = self.others.iter().filter_map(|term| {
             let (attribute, test) = single(term)?;
@@ -51,8 +54,8 @@ impl<'f> Guard<'f> {
         tests.collect()
     }
 
-    /// Returns a guard of these items, if each has at most one attribute number. A guard that tests presence rejects
-    /// few rows.
+    /// Returns a guard of these items. Returns `None` if an entry row cannot decide an item, or if an item has more
+    /// than one attribute number.
     fn of_items(first: &'f Term, others: &'f [Term]) -> Option<Guard<'f>> {
         let is_single = others.len() < GUARD_TESTS_MAX && others.iter().all(|term| single(term).is_some());
         match single(first)? {
@@ -63,7 +66,7 @@ impl<'f> Guard<'f> {
         }
     }
 
-    /// Returns the rank of the guard: guards that are likely to reject the most rows have the lowest.
+    /// Returns the rank of the guard: the guard that is likely to reject the most rows has the lowest rank.
     fn rank(&self) -> u8 {
         match (self.test, self.others) {
             (Test::Present, []) => 2,
@@ -81,7 +84,7 @@ pub(crate) struct OtherTest<'f> {
     place: Place,
 }
 
-/// Locates the attributes of the other tests in a row.
+/// Locates in a row the attributes that the other tests need.
 #[inline]
 pub(crate) fn look_at_others<'a>(
     tests: &mut [OtherTest<'_>],
@@ -97,7 +100,7 @@ pub(crate) fn look_at_others<'a>(
     }
 }
 
-/// Returns true if an entry passes none of these tests. `looked` has the located attributes.
+/// Returns true if an entry passes none of these tests. `looked` has the located attribute of each test.
 #[inline]
 pub(crate) fn others_refuse(
     tests: &[OtherTest<'_>],
@@ -122,7 +125,8 @@ fn fails(test: &Test, schema: &Schema, looked: Option<Located<'_>>, key: &mut Ve
     looked.is_none_or(|located| test.content_passes(schema, located.content(), key) == Some(false))
 }
 
-/// Returns the attribute number and the test of an item that entry rows can decide, if the item has at most one number.
+/// Returns the attribute number and the test of an item, if an entry row can decide the item. The item must have at
+/// most one attribute number.
 #[inline]
 fn single(term: &Term) -> Option<(Option<AttrId>, &Test)> {
     match term {
@@ -149,7 +153,7 @@ impl Term {
         }
     }
 
-    /// Returns true if entry rows alone decide about most entries, so that it is worthwhile to test them first.
+    /// Returns true if entry rows alone decide about most entries, so that it pays to test rows first.
     pub(crate) fn is_decided_by_rows(&self) -> bool {
         match self {
             Term::Constant(_) | Term::Class(_) | Term::StructuralClass(_) => false,
@@ -213,7 +217,7 @@ impl Item {
 }
 
 impl Test {
-    /// Returns true if a value in this content passes; `None` if that depends on values outside the row.
+    /// Returns true if a value in this content passes the test; `None` if the result depends on values outside the row.
     #[inline]
     fn content_passes(&self, schema: &Schema, content: Content<'_>, key: &mut Vec<u8>) -> Option<bool> {
         let values = match (content, self) {

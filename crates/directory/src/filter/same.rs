@@ -3,21 +3,21 @@
 use super::{Item, Subject, Term, Test, Truth};
 
 impl Term {
-    /// Returns true if every entry that matches this filter is sure to match the other one, because the conditions of
-    /// the other are among those of this one. `None` matches every entry.
+    /// Returns true if every entry that matches this filter surely matches `other`, because this filter contains all
+    /// conditions of `other`. `None` stands for a filter that matches every entry.
     pub(crate) fn implies(&self, other: Option<&Term>) -> bool {
         let own = conditions(Some(self));
         conditions(other).iter().all(|wanted| own.iter().any(|term| is_same(term, wanted)))
     }
 
-    /// Returns true if every entry that matches the other filter is sure to match this one.
+    /// Returns true if every entry that matches `other` surely matches this filter.
     pub(crate) fn is_implied_by(&self, other: Option<&Term>) -> bool {
         let others = conditions(other);
         conditions(Some(self)).iter().all(|own| others.iter().any(|term| is_same(term, own)))
     }
 }
 
-/// Returns the conditions that an entry must meet, all of them.
+/// Returns the conditions of a filter. An entry must meet all of them.
 fn conditions(filter: Option<&Term>) -> &[Term] {
     match filter {
         None | Some(Term::Constant(Truth::True)) => &[],

@@ -36,8 +36,8 @@ pub fn answer(
     try_answer(state, requester, question).map_err(Outcome::from)
 }
 
-/// Lists the rules that cover a right at an entry, for all requesters. Who may ask is as for [`answer`]. The
-/// administrator also receives the rules that cover only entries below that entry.
+/// Lists the rules that cover a right at an entry, for all requesters. The same requesters may ask as for [`answer`].
+/// The administrator also receives the rules that cover only entries below that entry.
 ///
 /// # Errors
 /// As [`answer`].

@@ -1,4 +1,4 @@
-//! [`Onward`]: the entries that chains reach from a candidate.
+//! The entries that chains of links reach from a candidate.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -10,38 +10,40 @@ use store::{MapId, Read};
 use super::{Hops, Result};
 use crate::model::rows::{AttrId, EntryId, link_key};
 
-/// Maximum number of links of an entry that are kept when they are counted. Most entries are in few groups.
+/// Maximum number of links of an entry that are kept when they are counted. Most entries have fewer, because they are
+/// in few groups.
 const FEW_LINKS: u64 = 16;
 
-/// Number of entries from which a hash table finds them.
+/// Number of entries from which on they are found with a hash table.
 const MET_HASHED: usize = 16;
 
-/// Entries that chains reach from a candidate.
+/// Entries that chains of links reach from a candidate.
 #[derive(Default)]
 pub(super) struct Onward {
     /// The entries, starting with the candidate.
     pub(super) met: Vec<Met>,
-    /// Index of each entry in `met`; empty while there are few.
+    /// Index of each entry in `met`; empty while `met` has few entries.
     seen: HashMap<u64, usize, RandomState>,
-    /// Indexes of the entries whose links are not followed yet, each with the number of these links, fewest first.
+    /// Indexes of the entries whose links are not followed yet. Each has the number of its links, and the entry with
+    /// the fewest links is first.
     pub(super) open: BinaryHeap<Reverse<(u64, usize)>>,
-    /// Ends of the links that were read when they were counted, and the attribute of each.
+    /// Ends of the links that were kept when they were counted. The next field has the attribute of each.
     ends: Vec<u64>,
     attributes: Vec<AttrId>,
 }
 
-/// An entry that chains reach from a candidate.
+/// An entry that a chain of links reaches from a candidate.
 #[derive(Clone)]
 pub(super) struct Met {
     pub(super) id: u64,
-    /// Index of the entry before it on the chain. The candidate has its own index.
+    /// Index of the previous entry on the chain. For the candidate this is its own index.
     pub(super) before: usize,
     /// Range of its links in [`Onward::ends`]; `None` if they are not kept.
     pub(super) ends: Option<Range<usize>>,
 }
 
 impl Onward {
-    /// Returns the index of an entry; `None` if it is not among the entries.
+    /// Returns the index of an entry; `None` if the entry was not reached.
     pub(super) fn place(&self, id: u64) -> Option<usize> {
         if self.seen.is_empty() {
             return self.met.iter().position(|met| met.id == id);
@@ -49,7 +51,7 @@ impl Onward {
         self.seen.get(&id).copied()
     }
 
-    /// Adds an entry that is not among the entries yet.
+    /// Adds an entry that was not reached before. `before` is the index of the previous entry on the chain.
     pub(super) fn add(&mut self, id: u64, before: usize) {
         self.met.push(Met { id, before, ends: None });
         if self.met.len() == MET_HASHED {

@@ -1,7 +1,7 @@
 //! Membership in dynamic groups (decision 0180).
 //!
-//! A dynamic group describes an entry if a search with one of the group's URLs finds the entry. Under access rules the
-//! requester must be able to use the URL, and the search runs with the requester's rights. Thus a membership reveals
+//! A dynamic group describes an entry if a search with one of the group's URLs finds the entry. Under access rules, the
+//! requester must have the right to use the URL, and the search has the requester's rights. Thus a membership reveals
 //! nothing that the requester could not find with that search. Tests of memberOf inside a URL consider only stored
 //! members, so that no group depends on itself.
 
@@ -34,7 +34,8 @@ pub(crate) struct Described<'a> {
 }
 
 impl<'a> Described<'a> {
-    /// Prepares tests on one entry. `groups` is the requester's view of groups if access rules may hide some.
+    /// Prepares tests on one entry. `groups` is the requester's view of groups; `None` if no groups are hidden from the
+    /// requester.
     pub(crate) fn new(
         state: TreeState<'a>,
         (id, node): (EntryId, &NodeRow<'a>),
@@ -117,7 +118,7 @@ pub(crate) fn is_in_scope(
     }
 }
 
-/// Compiles the filter of a URL. It never tests secrets, whatever the rights of the requester.
+/// Compiles the filter of a URL. The filter never tests secrets, whatever the rights of the requester.
 ///
 /// # Errors
 /// The store failed.
@@ -128,8 +129,8 @@ pub(crate) fn compiled(state: TreeState<'_>, url: &MemberUrl) -> Result<Term> {
     Ok(term)
 }
 
-/// Returns the dynamic groups whose members are members of the group that an item asserts. These are that group itself
-/// and, if nested groups count, the groups from which a chain of stored members leads to it.
+/// Returns the dynamic groups whose members are members of the group that an item asserts. These are the asserted group
+/// itself and, if nested groups count, the groups from which a chain of stored members leads to it.
 ///
 /// # Errors
 /// The store failed, or the chain of a group is too long.
@@ -199,8 +200,8 @@ fn is_described(
     Ok(false)
 }
 
-/// Returns true if an entry is a direct member of a group that is visible to the requester. Dynamic groups count if
-/// `with_described`.
+/// Returns true if an entry is a direct member of a group that is visible to the requester. Membership in dynamic
+/// groups counts if `with_described`.
 pub(crate) fn is_in_a_group(
     state: TreeState<'_>,
     (id, node): (EntryId, &NodeRow<'_>),
@@ -222,9 +223,9 @@ pub(crate) fn is_in_a_group(
     Ok(is_stored || (with_described && is_described(state, (id, node), groups)?))
 }
 
-/// Calls `each` with the values of a virtual attribute of an entry that the requester may see, until `each` breaks.
-/// Without `groups`, no access rule hides any. The groups of an entry include the dynamic groups that describe it, and
-/// if nested groups count, the groups that contain these.
+/// Calls `each` with the values of a virtual attribute of an entry that the requester may see, until `each` breaks. If
+/// `groups` is `None`, nothing is hidden. The groups of an entry include the dynamic groups that describe the entry. If
+/// nested groups count, they also include the groups that contain these dynamic groups.
 pub(crate) fn for_each_visible(
     state: TreeState<'_>,
     attribute: VirtualAttribute,
@@ -245,7 +246,7 @@ pub(crate) fn for_each_visible(
     for_each_stored(state, attribute, groups, (id, &described), each)
 }
 
-/// Returns true if an entry has an end that the requester may see.
+/// Returns true if a link of an entry has an end (expiration time) that the requester may see.
 pub(crate) fn has_visible_end(
     state: TreeState<'_>,
     attribute: VirtualAttribute,
@@ -260,7 +261,7 @@ pub(crate) fn has_visible_end(
     Ok(has_any)
 }
 
-/// Calls `each` with the ends of the values of an entry that the requester may read.
+/// Calls `each` with the ends (expiration times) of those values of an entry that the requester may read.
 #[cold]
 #[inline(never)]
 fn for_each_end(
@@ -278,7 +279,8 @@ fn for_each_end(
     })
 }
 
-/// Calls `each` with the ends of the links to an entry. Links that the requester may not read are omitted.
+/// Calls `each` with the ends (expiration times) of the links to an entry. Links that the requester may not read are
+/// omitted.
 #[cold]
 #[inline(never)]
 fn for_each_membership_end(
@@ -296,7 +298,8 @@ fn for_each_membership_end(
     })
 }
 
-/// Calls `each` with the DNs of the subentries that give an entry collective attributes and that the requester may see.
+/// Calls `each` with the DNs of the subentries that give collective attributes to an entry. Subentries that the
+/// requester may not see are omitted.
 #[cold]
 #[inline(never)]
 fn for_each_giving(
@@ -332,7 +335,7 @@ fn shows_values(
     Ok(is_open && groups.map_or(Ok(true), |groups| groups.shows(state, source, attribute))?)
 }
 
-/// Like [`for_each_visible`] for groups. The caller passes the dynamic groups that describe the entry as `described`.
+/// Like [`for_each_visible`] for groups. `described` are the dynamic groups that describe the entry.
 pub(super) fn for_each_stored(
     state: TreeState<'_>,
     attribute: VirtualAttribute,
