@@ -1,8 +1,8 @@
 //! Cost of building a data file in bulk: appending, sorting, compacting.
 //!
 //! `cargo bench -p store --bench bulk`, on 2 cores of a Xeon under KVM, ext4, 2026-11-20, while compilers kept both
-//! cores busy (load 9). ns and MB/s are of processor time of the measuring thread; by the clock it took about twice as
-//! long.
+//! cores busy (load 9). Both ns and MB/s refer to the processor time of the measuring thread. The elapsed time was
+//! about twice as long.
 //!
 //! | operation, a million entries | ns a row | MB/s |
 //! |---|---|---|
@@ -37,8 +37,8 @@ const EQUAL: MapId = MapId::new(1);
 
 const ENTRY_COUNT: u64 = 1_000_000;
 const ENTRY_LEN: usize = 700;
-/// Number of distinct names: a hundred entries share each. An entry also has one unique value, and one class that all
-/// share.
+/// Number of distinct names, each shared by a hundred entries. Each entry also has one unique value, and all entries
+/// have the same class.
 const NAME_COUNT: u64 = ENTRY_COUNT / 100;
 const SORT_MEMORY_BYTES: usize = 64 << 20;
 const SEED: u64 = 1;
@@ -79,7 +79,7 @@ fn append_entries(bulk: &mut BulkStore) {
     });
 }
 
-/// An index row as in a directory: attribute, then normal value.
+/// Returns an index key as a directory builds it: the attribute, then the normal form of the value.
 fn index_key(attribute: u32, value: &str) -> Vec<u8> {
     [&attribute.to_be_bytes()[..], value.as_bytes()].concat()
 }
@@ -105,7 +105,7 @@ fn append_sets(bulk: &mut BulkStore) {
     });
 }
 
-/// Passes rows of five attributes of each entry to `take`, in the order of the entries.
+/// Calls `take` with the five index rows of each entry, in the order of the entries.
 fn index_rows(mut take: impl FnMut(&[u8], u64)) {
     let mut random = Rng::with_seed(SEED);
     for id in 0..ENTRY_COUNT {

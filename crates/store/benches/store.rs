@@ -24,11 +24,11 @@
 //! | the same, 128 a commit | 11,750 (18,904/s) |
 //! | the same, 1,024 a commit | 11,466 (24,379/s) |
 //!
-//! `ids of a unique key, then the entry` is 3,580 on another machine, busier still, on 2026-11-22, 934 there if both
-//! are cached, and 1,131 while checkpoints run: it was the first of these before cached rows outlived checkpoints.
+//! On another machine, with a higher load, on 2026-11-22, `ids of a unique key, then the entry` takes 3,580 ns. If both
+//! rows are cached it takes 934 ns, and 1,131 ns while checkpoints run.
 //!
-//! The last four are of 2026-11-22, with the redo log (load 7.5); written through to the data file it was 297,404
-//! (144/s), 50,062 (1,370/s), 38,238 (3,699/s) and 29,902 (8,320/s).
+//! The last four rows were measured on 2026-11-22 with the redo log (load 7.5). The same commits written through to the
+//! data file took 297,404 ns (144/s), 50,062 (1,370/s), 38,238 (3,699/s) and 29,902 (8,320/s).
 
 #![allow(clippy::unwrap_used, reason = "a bench that fails reports nothing")]
 
@@ -51,7 +51,7 @@ const GROUP_ENTRY_COUNT: u64 = 20_000;
 /// Number of ids in a set under one key.
 const LARGE_SET: u64 = 1_000_000;
 const SEED: u64 = 1;
-/// Memory for twice as many rows as there are.
+/// Memory limit of the row cache: room for twice as many rows as the store has.
 const KNOWN_BYTES: usize = 128 << 20;
 const READS: u32 = 1_000_000;
 const COMMIT_SECONDS: u64 = 2;
@@ -139,7 +139,7 @@ fn reads(view: &View) {
     });
 }
 
-/// Measures the same reads again, of cached rows.
+/// Repeats the reads with cached rows.
 fn known_reads(view: &mut View) {
     view.cache_rows(KNOWN_BYTES);
     // Twice, because the table evicts rows when it grows.
@@ -165,7 +165,7 @@ fn known_reads(view: &mut View) {
     });
 }
 
-/// Measures the same while entries change: a checkpoint of 2,000 changed entries precedes every 20,000 look-ups.
+/// Measures cached reads while entries change: before every 20,000 look-ups, a checkpoint writes 2,000 changed entries.
 fn cached_reads_during_checkpoints(store: &Store, view: &mut View, writer: &mut Writer) {
     const CHANGES: u32 = 2_000;
     const LOOK_UPS: u32 = 20_000;

@@ -2,8 +2,9 @@
 //!
 //! A batch collects its changes twice: in a separate overlay, so that its reads see them, and as a group for the redo
 //! log. Its commit appends the group with one sync and publishes the overlay. The data file is written later, by the
-//! checkpointer; see the module `pending`. There is no nesting: decide whether an operation is refused before writing
-//! its first row. A [`Savepoint`] is for the few conditions that can be checked only at the end of an operation.
+//! checkpointer; see the module `pending`. Batches cannot be nested: decide whether an operation is refused before
+//! writing its first row. A [`Savepoint`] is for the few conditions that can be checked only at the end of an
+//! operation.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -25,22 +26,22 @@ use crate::{MapId, Position, Read, Result, StoreError};
 /// opened again. After such a failure the system may have dropped pages that it could not write, and a second sync that
 /// succeeds proves nothing.
 pub struct Writer {
-    /// Parked between batches.
+    /// State that a batch reads and changes. Parked between batches.
     read: Read,
     pending: Arc<Pending>,
     group: Group,
     /// The last frame built; its allocation is reused.
     frame: Vec<u8>,
-    /// Whether the reserve was free when it was last checked. One system call per batch is enough, so the end of a
-    /// batch clears this.
+    /// Result of the last check whether the reserve is free. `None` before the first check of a batch, so that each
+    /// batch makes at most one system call.
     has_reserve: Option<bool>,
     shared: Arc<Shared>,
 }
 
-/// Maximum number of counters that a batch buffers. A batch that reaches it writes them.
+/// Maximum number of changed counters in the buffer of a batch. When the number is exceeded, all of them are written.
 const MOVED_COUNTS_MAX: usize = 4_096;
-/// Maximum number of rows that a batch buffers. A batch that reaches it writes them. A look-up compares them one by
-/// one.
+/// Maximum number of rows in the buffer of a batch. When the number is exceeded, all of them are written. Small,
+/// because a look-up compares its key with each buffered row.
 const BUFFERED_ROWS_MAX: usize = 16;
 
 impl Writer {
@@ -158,7 +159,7 @@ impl Batch<'_> {
         read.overlay = savepoint.overlay.map(Arc::new);
         (read.moved_counts, read.buffered_rows) = (savepoint.moved_counts, savepoint.buffered_rows);
         self.last = savepoint.last;
-        // A group that has become too large is already empty; then the commit writes only the overlay.
+        // If the group has become too large, it is already empty, and the commit uses only the overlay.
         if !self.is_large {
             group.truncate(savepoint.group_len);
         }
@@ -176,8 +177,8 @@ impl Batch<'_> {
         self.set_row(map, key, value)
     }
 
-    /// Sets the value of `key` and buffers the row until the commit, which writes it once. For the few rows that every
-    /// operation of a batch sets again. Until the commit, scans return the old value, and
+    /// Sets the value of `key` and buffers the row until the commit, which writes it once. Use it for the few rows that
+    /// every operation of a batch sets. Until the commit, scans return the old value, and
     /// [`row_count`](Read::row_count) does not count the change.
     ///
     /// # Errors
@@ -206,7 +207,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Writes the row of a key if it is buffered, before another kind of change to it.
+    /// Writes the row of `key` if it is buffered. Called before any other kind of change to the row.
     fn settle(&mut self, map: Map, key: &[u8]) -> Result<()> {
         let buffered_rows = &mut self.writer.read.buffered_rows;
         let Some(place) = buffered_rows.iter().position(|held| held.is(map, key)) else { return Ok(()) };
@@ -255,9 +256,8 @@ impl Batch<'_> {
         Ok(is_new)
     }
 
-    /// Adds an id that is certainly not under the key. This saves the look-up of [`insert_id`](Batch::insert_id). If
-    /// the id is there nevertheless, the count of the key is one too high until the next checkpoint; nothing else is
-    /// affected.
+    /// Adds an id that is not under the key yet, without the look-up of [`insert_id`](Batch::insert_id). If the id is
+    /// there nevertheless, the count of the key is one too high until the next checkpoint, and nothing else is wrong.
     ///
     /// # Errors
     /// The same as [`insert_id`](Batch::insert_id).
@@ -390,7 +390,7 @@ impl Batch<'_> {
         self.broken.clone().map_or(Ok(()), Err)
     }
 
-    /// Records the failure of a change, which breaks the batch.
+    /// Breaks the batch if `outcome`, the result of a change, is an error. Returns `outcome`.
     fn changed(&mut self, outcome: Result<bool>) -> Result<bool> {
         if let Err(error) = &outcome {
             self.broken = Some(error.clone());

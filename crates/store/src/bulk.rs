@@ -28,7 +28,8 @@ use crate::{OpenError, Options, Position, Result, StoreError, View, log};
 
 /// Bytes of rows after which a transaction is committed. Few enough that their pages stay in the processor's cache.
 const CUT_BYTES: usize = 8 << 20;
-/// The same with a limited speed: the most that other users of the disk have to wait for at a time.
+/// Bytes of rows after which a transaction is committed if the speed is limited. Each commit is then synced, and other
+/// users of the disk wait for that sync.
 const PACED_CUT_BYTES: usize = 1 << 20;
 /// Bytes that a row occupies on a page in addition to its key and value: its header and its offset in the page's table.
 const ROW_HEAD_LEN: usize = 10;
@@ -44,7 +45,7 @@ const ID_LEN: usize = size_of::<u64>();
 /// The data directory is locked as long as this value lives. Keys ascend within each map; rows of different maps may
 /// alternate. Dropping it before `finish` deletes the new file.
 pub struct BulkStore {
-    /// The current transaction, `None` after one has failed.
+    /// The current transaction. `None` after a transaction has failed.
     txn: Option<Txn>,
     env: Arc<Env>,
     /// Declared after `txn` and `env`, so that the file is closed before it is removed.
@@ -160,9 +161,9 @@ impl BulkStore {
         File::open(&self.new_file.path)
     }
 
-    /// Returns a view of the data to be replaced, for copying parts of it. It includes changes that a crash left in the
-    /// redo log. `None` if there is no old data. The directory remains locked until the view is dropped, even after
-    /// [`finish`](BulkStore::finish).
+    /// Returns a view of the data to be replaced, including changes that a crash left in the redo log. Use it to copy
+    /// parts of the old data. `None` if there is no old data. The directory remains locked until the view is dropped,
+    /// even after [`finish`](BulkStore::finish).
     ///
     /// # Errors
     /// The same as [`Store::open`](crate::Store::open); `Map` if the old data lacks one of the maps.
@@ -190,8 +191,8 @@ impl BulkStore {
         self.append_row(Map::users(self.maps, map).of_kind(MapKind::Plain)?, key, value)
     }
 
-    /// Removes a row of a plain map. Returns true if it existed. For a row that turns out to be wrong after others have
-    /// been appended; its space on the page is not reused.
+    /// Removes a row of a plain map. Returns true if it existed. Use it if a row turns out to be wrong after other rows
+    /// have been appended. The row's space on its page is not reused.
     ///
     /// # Errors
     /// `EmptyKey`, `KeyTooLong`, `WrongMapKind`, `DiskFull`, `Engine`.
@@ -293,8 +294,8 @@ impl BulkStore {
         drop(env);
         new_file.put_in_place(&room, &data_file)?;
         if let (Some(directory), Some(replaced)) = (data_file.parent(), replaced) {
-            // The new data file records the identity of the replaced one, so the next open removes the rest of its redo
-            // log.
+            // A failure does not matter: the new data file records the identity of the replaced one, so the next open
+            // removes the remaining segments of its redo log.
             let _ = redo::remove_replaced(directory, replaced);
         }
         Ok(())
@@ -325,7 +326,8 @@ impl BulkStore {
         self.broken.clone().map_or(Ok(()), Err)
     }
 
-    /// Handles the result of writing `row_len` bytes: commits the transaction once it is large. A failure is final.
+    /// Counts a row of `row_len` bytes whose write returned `written`, and commits the transaction once it is large.
+    /// After a failure, no more rows are accepted.
     fn written(&mut self, written: Result<(), Failure>, map: Map, row_len: usize) -> Result<()> {
         self.pending_bytes += row_len;
         let outcome = match written {

@@ -38,7 +38,7 @@ pub fn compact(
 ) -> Result<Compacted, OpenError> {
     let data_file = directory.join(layout::DATA_FILE);
     let size = || fs::metadata(&data_file).map(|facts| facts.len()).map_err(failed("read", &data_file));
-    // Fails here for a mistyped path, before the directory would be created.
+    // A mistyped path fails here, before `BulkStore::create` creates a directory.
     size()?;
     let mut bulk = BulkStore::create(directory, maps, options)?;
     let bytes_before = size()?;
@@ -50,7 +50,7 @@ pub fn compact(
     Ok(Compacted { bytes_before, bytes_after: size()? })
 }
 
-/// Refuses a store that has a map not in `maps`: its rows would be lost.
+/// Refuses a store with a map that is not in `maps`, because its rows would be lost.
 fn check_known(old: &Read, maps: &'static [MapSpec]) -> Result<(), OpenError> {
     let known = maps::all_names(maps);
     match old.map_names()?.into_iter().find(|name| !known.iter().any(|known| known.as_bytes() == name)) {

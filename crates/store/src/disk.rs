@@ -14,8 +14,8 @@ use crate::layout::{self, LOCK_FILE};
 use crate::lmdb::Failure;
 use crate::{OpenError, Result, StoreError};
 
-/// Upper limit of the map's size. Address space is cheap, but the processor provides only 128 TiB, and several stores
-/// may be open in one process.
+/// Upper limit of the map's size. The processor provides 128 TiB of address space, which several stores in one process
+/// may share.
 const MAP_BYTES_MAX: u64 = 16 << 40;
 const MAP_BYTES_MIN: u64 = 1 << 30;
 
@@ -186,10 +186,11 @@ fn sync_name_of(directory: &Path) -> io::Result<()> {
 
 /// A locked data directory. It is unlocked when this is dropped and when the process ends in any way.
 ///
-/// There are three locks, because files can be removed, renamed and linked while the server has them open: one on the
-/// directory itself, which can have no second name; one on the lock file, which contains the owner's process id and is
-/// the only lock of earlier releases; and one on the data file (see [`lock_data_file`]), which may have names in
-/// several directories.
+/// Three locks are needed, because files can be removed, renamed and linked while the server has them open:
+///
+/// - A lock on the directory itself, which can have no second name.
+/// - A lock on the lock file, which contains the owner's process id. It is the only lock of earlier releases.
+/// - A lock on the data file (see [`lock_data_file`]), which may have names in several directories.
 pub(crate) struct DirectoryLock {
     /// `None` if the file system cannot lock directories.
     _directory: Option<File>,
@@ -236,8 +237,9 @@ pub(crate) fn lock_directory(directory: &Path) -> Result<Option<File>, OpenError
     }
 }
 
-/// Locks the data file in `directory`: `exclusively` for a writer, else for reading it while no process writes. Readers
-/// that run at the same time as a writer use [`hold_data_file`] instead. The lock follows the file when it is renamed.
+/// Locks the data file in `directory`. A writer locks it `exclusively`. A reader that requires that no process writes
+/// takes a shared lock. A reader that runs at the same time as a writer uses [`hold_data_file`] instead. The lock
+/// follows the file when it is renamed.
 pub(crate) fn lock_data_file(directory: &Path, exclusively: bool) -> Result<File, OpenError> {
     let path = directory.join(layout::DATA_FILE);
     let file = OpenOptions::new().read(true).write(exclusively).open(&path).map_err(failed("open", &path))?;
@@ -270,16 +272,16 @@ fn write_owner(file: &File) -> io::Result<()> {
     file.set_len(text.len() as u64)
 }
 
-/// Returns the process id in the lock file. `None` if there is none, also while the owner is about to write it.
+/// Returns the process id in the lock file. `None` if the file contains none, or if the owner has not written it yet.
 pub(crate) fn owner(file: &mut File) -> Option<u32> {
     let mut text = String::new();
     file.take(16).read_to_string(&mut text).ok()?;
     text.strip_suffix('\n')?.parse().ok()
 }
 
-/// Opens and locks the data file of a directory. It cannot be replaced while the returned file is open. With
-/// `exclusive`, for replacing it, readers cannot open it either. Writers do not use this lock: the lock file excludes
-/// them. `None` if there is no data file.
+/// Opens and locks the data file of a directory, which cannot be replaced while the returned file is open. Set
+/// `exclusive` to replace the file: readers can then not open it either. Writers do not use this lock, because the lock
+/// file excludes them. `None` if there is no data file.
 pub(crate) fn hold_data_file(directory: &Path, exclusive: bool) -> Result<Option<File>, OpenError> {
     let path = directory.join(layout::DATA_FILE);
     let failed = |action| failed(action, &path);
@@ -299,7 +301,7 @@ pub(crate) fn hold_data_file(directory: &Path, exclusive: bool) -> Result<Option
             }
             Err(TryLockError::Error(source)) => return Err(failed("lock")(source)),
         }
-        // The file may have been replaced between opening and locking. Once locked, it cannot be.
+        // The file may have been replaced between opening and locking. A locked file cannot be replaced.
         match fs::metadata(&path) {
             Ok(facts) if identity(&facts) == identity(&file.metadata().map_err(failed("read"))?) => {
                 return Ok(Some(file));
@@ -314,9 +316,9 @@ fn identity(facts: &fs::Metadata) -> (u64, u64) {
     (facts.dev(), facts.ino())
 }
 
-/// The data files that this process has open through the engine. LMDB locks its table of readers with locks that belong
-/// to the process, and the system releases them when the process closes any descriptor of the file. So closing a second
-/// opening would release the locks of the first.
+/// The data files that this process has open through the engine. LMDB locks its table of readers with locks of the
+/// whole process, and the system releases them when the process closes any descriptor of that file. So if a process
+/// opened a file twice, closing it once would release the locks of both.
 static CLAIMED: Mutex<BTreeSet<(u64, u64)>> = Mutex::new(BTreeSet::new());
 
 /// The right to open a data file in this process.
@@ -327,7 +329,8 @@ impl Claim {
     pub(crate) fn on(data_file: &Path) -> io::Result<Option<Claim>> {
         let identity = identity(&fs::metadata(data_file)?);
         let inserted = CLAIMED.lock().unwrap_or_else(PoisonError::into_inner).insert(identity);
-        // Not `then_some`: it would always create a claim, and dropping that would release another owner's.
+        // `then_some` would create a `Claim` even if `inserted` is false, and dropping it would release the other
+        // owner's claim.
         Ok(inserted.then(|| Claim(identity)))
     }
 }

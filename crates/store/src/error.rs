@@ -1,7 +1,7 @@
 //! Errors of the store: [`OpenError`] when a store is opened (the operator's to fix), [`StoreError`] afterwards.
 //!
-//! The variants answer two questions: whose fault it is, and what the caller may do. `DiskFull` and `WritesStopped`
-//! refuse writes while reads continue. `Exhausted` is temporary: try again. `EmptyKey`, `KeyTooLong`, `ValueTooLong`,
+//! The variants show whose fault an error is and what the caller may do. `DiskFull` and `WritesStopped` refuse writes
+//! while reads continue. `Exhausted` is temporary: try again. `EmptyKey`, `KeyTooLong`, `ValueTooLong`,
 //! `WrongMapKind`, `OutOfOrder` and `CounterOverflow` are errors of the caller and leave the batch unchanged.
 //! `DamagedLog`, `DamagedRedo` and `DamagedRow` mean that the file differs from what was written to it. `Engine` is
 //! everything else that the engine reports.
@@ -39,7 +39,7 @@ pub enum OpenError {
         /// Defect of the file.
         reason: String,
     },
-    /// The redo log of a data file exists without it. It contains acknowledged changes.
+    /// The directory has a redo log but no data file. The log contains acknowledged changes.
     #[error(
         "{} has no data.mdb, but its redo log, which holds acknowledged changes: {}; put data.mdb back, or restore \
          a backup into another directory; only to begin with an empty directory, move these files away first",
@@ -306,7 +306,7 @@ pub enum RedoDamage {
     LastMissing {
         /// The first group that is missing.
         first: u64,
-        /// The last one known to be durable.
+        /// The last of the missing groups.
         last: u64,
     },
     /// The mark is missing although the data file requires one.
@@ -332,10 +332,10 @@ pub enum RedoDamage {
         /// The last one.
         last: u64,
     },
-    /// A group follows one with a higher number.
+    /// A group follows a group with a higher number.
     #[error("redo group {found} follows group {last}; expected {}", last + 1)]
     Order {
-        /// Number of that group.
+        /// The higher number, of the preceding group.
         last: u64,
         /// Number of the group that follows.
         found: u64,

@@ -129,8 +129,8 @@ mod tests {
         let (store, mut writer) = scratch.open();
         let mut expected: BTreeMap<Vec<u8>, Vec<u64>> = BTreeMap::new();
         let mut batch = writer.begin().unwrap();
-        // Existing keys before, among and after the keys to be inserted: one has a single id that is inserted again,
-        // one has many.
+        // Keys that exist before the insertion, below, among and above the inserted keys. One has a single id that is
+        // inserted again, another has many ids.
         for (key, ids) in [("a", 7..8), ("k00500", 3..4), ("k00501", 0..2_000), ("z", 1..3)] {
             for id in ids.clone() {
                 batch.insert_id(SETS, key.as_bytes(), id).unwrap();

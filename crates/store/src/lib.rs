@@ -21,8 +21,8 @@
 //! - A [`Batch`] sees its own writes. Its [`commit`](Batch::commit) returns when everything is on the disk, after one
 //!   sync; only then do views see it. Dropping it discards its changes. There are no nested batches, so decide whether
 //!   to refuse an operation before writing its rows.
-//! - Both dereference to [`Read`]. Results borrow from it, so the compiler ensures that no slice or cursor outlives a
-//!   write or a renewal.
+//! - [`View`] and [`Batch`] dereference to [`Read`]. Results borrow from it, so the compiler ensures that no slice or
+//!   cursor outlives a write or a renewal.
 //! - The log is part of the same batch: a record exists if and only if the rows written with it exist.
 //!
 //! Path of a change from its batch to the data file (see the modules of the same names):

@@ -13,12 +13,12 @@
 //! assumptions:
 //!
 //! - Pages of a committed state do not change during a reading transaction of that state, and the map never moves. So
-//!   slices may borrow from the transaction, and an offset in the file stays valid during it (`cached_rows`). A page
-//!   that no commit between two states freed is the same in both, so its offsets stay valid from one state to the next
+//!   slices may borrow from the transaction, and an offset in the file stays valid during it (`cached_rows`). If no
+//!   commit between two states freed a page, the page is the same in both, and so offsets in it are valid in both
 //!   (`moved`).
-//! - LMDB trusts the bytes of its file: its pages carry no checksum. That is why only one process writes the file and
-//!   why the rows that matter carry their own checksum one level up. The page reader checks every bound and trusts
-//!   nothing, but a look-up that it leaves to LMDB is as safe as LMDB.
+//! - LMDB trusts the bytes of its file, whose pages carry no checksum. So only one process writes the file, and log
+//!   records carry a checksum of their own. The page reader checks every bound and trusts nothing, but a look-up that
+//!   it leaves to LMDB is only as safe as LMDB.
 
 mod cursor;
 mod ffi;
@@ -53,7 +53,7 @@ type Result<T, E = Failure> = std::result::Result<T, E>;
 /// An open data file with its maps.
 pub(crate) struct Env {
     engine: Arc<Environment>,
-    /// Created when a transaction first caches rows.
+    /// Record of moved pages and keys, created when a transaction first caches rows.
     moved: OnceLock<Arc<Moved>>,
 }
 
@@ -106,8 +106,8 @@ pub(crate) struct Txn {
     reads_pages: bool,
     /// `Some` only in a reading transaction: a writing one may move the rows that it has read.
     row_cache: Option<RefCell<RowCache>>,
-    /// `Some` only in a writing transaction, from its beginning. Readers drop their cached rows after a commit that was
-    /// not recorded.
+    /// Record of moved pages and keys, to which the commit is added. `Some` only in a writing transaction that began
+    /// when the record existed. Readers drop their cached rows after a commit that was not recorded.
     moved: Option<Arc<Moved>>,
     /// Whether reads fail instead of waiting for the disk.
     must_not_wait: Cell<bool>,
@@ -203,8 +203,8 @@ impl Txn {
         Ok(value)
     }
 
-    /// Caches all rows of the leaf that contains this value. The descent to the leaf is most of the cost of a look-up,
-    /// and this way it need not be repeated for each row. So a server that has just started caches most of its rows
+    /// Caches all rows of the leaf that contains this value. Most of the cost of a look-up is the descent to the leaf,
+    /// and the other rows of the leaf then need no descent. So a server that has just started caches most of its rows
     /// after a few requests per hundred rows.
     #[inline(never)]
     fn cache_rows_ahead(&self, cache: &mut RowCache, map: usize, value: ValueLocation) {
@@ -216,7 +216,7 @@ impl Txn {
         }
     }
 
-    /// Does the same for a map of sets: caches the keys of the leaf that have exactly one id.
+    /// Caches all keys with exactly one id of the leaf that contains this value, in a map of sets.
     #[inline(never)]
     fn cache_ids_ahead(&self, cache: &mut RowCache, map: usize, value: ValueLocation) {
         for (key, id) in self.leaf_of(value).into_iter().flat_map(LeafRows::with_value) {
@@ -307,12 +307,14 @@ impl Txn {
         answer
     }
 
-    /// Prefetches the value of the row with the numeric key `key`, if its location is cached. Call it before a read.
+    /// Prefetches the value of the row with the numeric key `key`, if its location is cached. Call it some time before
+    /// the row is read.
     #[inline]
     pub(crate) fn prefetch(&self, map: usize, key: u64) {
         let Some(cache) = &self.row_cache else { return };
         let mut cache = cache.borrow_mut();
-        // The hint, stored with the id, avoids waiting for the slot of the row.
+        // The hint is stored with the id that was just found, so reading it avoids waiting for the memory of the row's
+        // slot.
         if cache.is_active()
             && let Some((offset, len)) = cache.hint(map, key).or_else(|| cache.row(map, key))
             && let Some(value) = self.bytes_at((offset, len.min(PREFETCHED_MAX)))
@@ -329,7 +331,7 @@ impl Txn {
         }
     }
 
-    /// Caches the one value of a key with the location of the last read.
+    /// Caches `id`, the bytes that a look-up of `key` returned from the data file. They are the only id of the key.
     pub(crate) fn cache_id(&self, map: usize, key: &NewKey, id: &[u8]) {
         let (Some(cache), Ok(number)) = (&self.row_cache, id.try_into().map(u64::from_be_bytes)) else {
             return;
@@ -413,16 +415,16 @@ impl Txn {
     }
 }
 
-/// Maximum number of bytes of a value that are prefetched. Covers the entry of a person, and is as many cache lines as
-/// a processor loads in parallel.
+/// Maximum number of bytes of a value that are prefetched. It covers the entry of a person, and a processor can load
+/// this many cache lines in parallel.
 const PREFETCHED_MAX: usize = 1_024;
 
-/// Records the pages that the commit `txn_id` moved. Call it after the commit, once the keys whose sets it changed are
-/// recorded.
+/// Records the pages that the commit `txn_id` moved. Call it after the commit, when the keys whose sets the commit
+/// changed are already recorded.
 fn record_moved(moved: &Moved, env: &Arc<Env>, txn_id: u64) -> Result<()> {
     let txn = Txn::begin(env, TxnKind::Read)?;
-    // A commit that changed nothing gets no number. A later commit may have changed the list of pages that this one
-    // freed.
+    // If the commit changed nothing, it has no number, and the newest state has a lower one. If the newest state is of
+    // a later commit, that commit may have changed the list of pages that this one freed.
     if txn.id() == txn_id {
         moved.note(txn_id, txn.engine.freed_pages(txn_id)?);
     }

@@ -1,9 +1,9 @@
 //! Frame around each record of the log.
 //!
-//! A record is a row of the map `store.log`; its key is its position. The engine's pages carry no checksum, but all
-//! other rows can be rebuilt from the log, so a damaged record must be refused and never applied. The checksum covers
-//! the position, so a record under the key of another is detected, too. Positions increase by one, so a missing record
-//! is detected.
+//! A record is a row of the map `store.log`; its key is its position. The engine's pages carry no checksum. All other
+//! rows can be rebuilt from the log, so a damaged record must be refused and never applied. The checksum covers the
+//! position, so a record with the key of another record is detected. Positions increase by one, so a missing record is
+//! detected.
 //!
 //! ```text
 //! offset  size

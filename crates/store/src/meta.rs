@@ -76,13 +76,13 @@ pub(crate) fn put_identity(txn: &mut Txn) -> Result<(), Failure> {
     txn.put(Map::META.index, IDENTITY_KEY, &identity, PutKind::Set).map(drop)
 }
 
-/// Records the identity of the data file that this one replaces: segments of that identity may be removed.
+/// Records the identity of the data file that this one replaces. Segments with that identity may be removed.
 pub(crate) fn put_replaced(txn: &mut Txn, replaced: Identity) -> Result<(), Failure> {
     txn.put(Map::META.index, REPLACED_KEY, &replaced, PutKind::Set).map(drop)
 }
 
-/// Records whether the redo log must have a mark from now on. A program that does not know marks must then not modify
-/// the log.
+/// Records whether the redo log must have a mark from now on. If so, also raises the file's format version, so that
+/// programs that do not know marks refuse the file.
 pub(crate) fn put_marked(txn: &mut Txn, is_marked: bool) -> Result<(), Failure> {
     if is_marked {
         txn.put(Map::META.index, FORMAT_KEY, &FORMAT_VERSION.to_be_bytes(), PutKind::Set)?;

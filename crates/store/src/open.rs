@@ -183,13 +183,14 @@ fn recover(
             Ok(()) => {
                 (overlay, checkpointed) = (None, last);
                 match redo.trim(last) {
-                    // The segments are released at a later open.
+                    // If the disk is full, a later open releases the segments.
                     Ok(()) | Err(StoreError::DiskFull { .. }) => {}
                     Err(error) => return Err(error.into()),
                 }
             }
             Err(failure) => match room.full(failure) {
-                // The pending changes can still be read, and the store accepts writes once there is room.
+                // The disk is full. The changes stay pending and can be read, and writes continue once the disk has
+                // room.
                 Some(_) if facts.has_maps_of(maps) => {}
                 Some(error) => return Err(error.into()),
                 None => return Err(StoreError::from(failure).into()),
@@ -203,7 +204,7 @@ fn recover(
     if redo.has_mark() && !facts.owner.is_marked {
         match env.write(|txn| meta::put_marked(txn, true)) {
             Ok(()) => {}
-            // The mark is not required then; nothing else depends on it.
+            // The disk is full. The data file then does not require the mark, and nothing else depends on this row.
             Err(failure) if room.full(failure).is_some() => {}
             Err(failure) => return Err(StoreError::from(failure).into()),
         }
@@ -223,8 +224,8 @@ pub(crate) struct DataDirectory<'a> {
 }
 
 impl DataDirectory<'_> {
-    /// Locks a directory, which is created if it is missing, and removes what a crash left in it. Checks the names of
-    /// the maps first.
+    /// Checks the names of the maps. Then creates the directory if it is missing, locks it, and removes the files that
+    /// a crash left in it.
     pub(crate) fn take<'a>(path: &'a Path, maps: &'static [MapSpec]) -> Result<DataDirectory<'a>, OpenError> {
         maps::check_names(maps)?;
         make_data_directory(path)?;
@@ -309,7 +310,7 @@ impl Opening<'_> {
         room: &Room,
         held: Arc<H>,
     ) -> Result<(Env, usize), OpenError> {
-        // An unfinished file may have any length.
+        // In this mode the file is unfinished and may have any length.
         if self.mode != Mode::Making {
             data_file::check_length(self.data_file)?;
         }
@@ -326,7 +327,7 @@ impl Opening<'_> {
                 mode: self.mode,
                 read_ahead: self.read_ahead,
             };
-            // A failed attempt drops its guard, so all attempts share one.
+            // A failed attempt drops its guard, so each attempt gets a clone of the same `held`.
             match Env::open(&env_options, Box::new(Arc::clone(&held))) {
                 Ok(env) => return Ok((env, env_options.map_bytes)),
                 Err(failure) if disk::is_out_of_memory(failure.code) => match disk::smaller_map(map_bytes) {
@@ -339,14 +340,14 @@ impl Opening<'_> {
     }
 }
 
-/// Treatment of maps that are not in the file.
+/// Treatment of declared maps that are not in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MissingMaps {
     Create,
     Refuse,
 }
 
-/// Checks the format and then opens the other maps.
+/// Opens the meta map, checks the format in it, and then opens the other maps.
 pub(crate) fn with_maps(
     env: Env,
     data_file: &Path,

@@ -2,15 +2,14 @@
 //! first.
 //!
 //! ```text
-//!   active    what was committed since the last checkpoint began, and in a batch what that has changed so far
-//!   frozen    what the checkpoint under way is writing to the data file
+//!   active    changes committed since the last checkpoint began; in a batch, also the batch's own changes
+//!   frozen    changes that the checkpoint in progress is writing to the data file
 //!   the data file, at any point of that checkpoint
 //! ```
 //!
-//! The newest layer that contains a row decides. A layer stores absolute state: the value of a row, or that it is
-//! deleted; of an id, whether it is present; of a key's set, the number of its ids. So it does not matter how much of
-//! the frozen layer is in the data file already, and a reader may use one snapshot of the data file during a whole
-//! checkpoint.
+//! The newest layer that contains a row decides. Layers store absolute state: the value of a row or its deletion, the
+//! presence of an id, and the number of ids of a key. So it does not matter how much of the frozen layer is in the data
+//! file already, and a reader may use one snapshot of the data file during a whole checkpoint.
 //!
 //! Layers are [`SnapshotMap`]s: a batch changes its own copy, which becomes visible with the commit and is dropped
 //! otherwise. Each layer has a bit filter, so most look-ups of rows that it does not contain touch a single cache line.
@@ -144,7 +143,7 @@ pub(crate) struct SetChange {
     pub(crate) ids: IdChanges,
 }
 
-/// Changed ids, each with whether it is present now.
+/// Changed ids of a key. The boolean is true if the id is present now.
 #[derive(Debug, Clone)]
 pub(crate) enum IdChanges {
     None,
@@ -162,7 +161,7 @@ impl IdChanges {
         }
     }
 
-    /// Sets whether an id is present. Returns true if the id had no change here before.
+    /// Records whether an id is present. Returns true if this layer had no change of the id before.
     fn set(&mut self, id: u64, present: bool) -> bool {
         let mut many = match std::mem::replace(self, IdChanges::None) {
             IdChanges::None => {
@@ -236,7 +235,7 @@ impl IdChangeCursor<'_> {
 pub(crate) struct MapLayer {
     pub(crate) rows: SnapshotMap<Key, RowChange>,
     pub(crate) sets: SnapshotMap<Key, SetChange>,
-    /// Number of rows or ids of the map in all layers and the data file. `None` if this layer changes none.
+    /// Number of rows or ids of the map in all layers and the data file. `None` if this layer does not change it.
     pub(crate) row_count: Option<u64>,
 }
 
@@ -392,7 +391,7 @@ impl Overlay {
     }
 }
 
-/// Cursor over the changes of all layers. If several layers change a key, the newest counts.
+/// Cursor over the changes of all layers. If several layers change a key, it returns the newest change.
 #[derive(Debug)]
 pub(crate) struct LayerCursor<'o, V> {
     /// Cursors of the layers, the newest first.
@@ -407,7 +406,7 @@ impl<'o, V> LayerCursor<'o, V> {
         Some(LayerCursor { layers, direction: Direction::Forward })
     }
 
-    /// Moves to the first change within `near` in a direction, which later moves use, too.
+    /// Moves to the first change within the bound `near` in a direction. Later moves go in the same direction.
     pub(crate) fn seek(&mut self, near: Bound<&[u8]>, direction: Direction) {
         self.direction = direction;
         for cursor in self.layers.iter_mut().flatten() {
@@ -455,7 +454,8 @@ struct Filter {
 }
 
 impl Filter {
-    /// 1 MiB: 12 bits for each of 700,000 keys. Two layers at their limit have so many if each key takes 96 bytes.
+    /// Size of the filter: 1 MiB, or 12 bits for each of 700,000 keys. The default limit of pending changes, 64 MiB, is
+    /// reached by that many keys at 96 bytes each.
     const WORDS: usize = 1 << 17;
 
     fn new() -> Filter {
@@ -476,7 +476,8 @@ impl Filter {
 
     fn add(&self, map: usize, key: &[u8]) {
         let (word, bits) = self.place(map, key);
-        // A reader gets the layer through a lock that the writer releases after this.
+        // `Relaxed` suffices: readers on other threads get the layer only by a later publication, which orders this
+        // write.
         word.fetch_or(bits, Relaxed);
     }
 

@@ -7,10 +7,11 @@
 //!                   --> redo log trimmed
 //! ```
 //!
-//! A reader takes the [`Published`] state without a lock, and only after a publication. That state is consistent with
-//! an earlier snapshot of the data file if the snapshot contains the transaction [`Published::base_txn`]: the frozen
-//! layer covers everything that the checkpoint in progress has written. While there is no frozen layer, only
-//! [`write_through`](Pending::write_through) writes to the data file, when there is no overlay at all.
+//! A reader takes the [`Published`] state without a lock, and only if there was a publication since its last visit. The
+//! state is consistent with an older snapshot of the data file if that snapshot contains the transaction
+//! [`Published::base_txn`]: the frozen layer covers everything that the checkpoint in progress has written. While there
+//! is no frozen layer, the data file is written only by [`write_through`](Pending::write_through), which requires that
+//! the overlay is empty.
 //!
 //! Batches wait when the limit of pending changes is reached. A checkpoint that finds the disk full, or too little
 //! memory to begin, is retried; until then pending changes stay readable and durable. Any other failure of a checkpoint
@@ -35,8 +36,8 @@ use crate::{Event, Observer, Options, Result, StoreError, meta};
 use checkpoint::Pace;
 use system::CooperativeYield;
 
-/// Divisor of the limit of pending bytes: a checkpoint begins at that part of the limit. The larger a checkpoint is,
-/// the more of its changes share a page.
+/// A checkpoint begins when the pending bytes reach their limit divided by this number. The larger a checkpoint is, the
+/// more of its changes share a page.
 const CHECKPOINT_PARTS: usize = 4;
 /// Delay from the first pending change to the checkpoint.
 const CHECKPOINT_AFTER: Duration = Duration::from_secs(2);
@@ -84,8 +85,9 @@ impl Published {
         (!self.overlay.is_empty()).then(|| Arc::clone(&self.overlay))
     }
 
-    /// Returns the version shown by a snapshot that was taken before this state and reads the engine's transaction
-    /// `txn_id`. A batch that is written through is visible a moment before it is published.
+    /// Returns the version of the state seen by a view with this overlay and a snapshot of the engine's transaction
+    /// `txn_id`. A batch that was written through can be in the snapshot before it is published; then the version is
+    /// one higher.
     pub(crate) fn version(&self, txn_id: u64) -> u64 {
         let is_ahead = self.overlay.frozen.is_none() && txn_id > self.base_txn;
         self.version + u64::from(is_ahead)
@@ -185,13 +187,13 @@ impl Pending {
         self.changed.wait_timeout(state, limit).unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Returns a number that changes whenever there is a newer state for views.
+    /// Returns a number that changes with each publication.
     #[inline]
     pub(crate) fn publication(&self) -> u64 {
         self.publication.load(Ordering::Acquire)
     }
 
-    /// Returns the state for a view. The view's snapshot of the data file must be older than this call.
+    /// Returns the newest published state. A view may call this only after it has taken its snapshot of the data file.
     pub(crate) fn published(&self) -> Guard<Arc<Published>> {
         self.published.load()
     }
@@ -265,15 +267,15 @@ impl Pending {
         state.sequence = sequence;
         if state.pending_since.is_none() {
             state.pending_since = Some(Instant::now());
-            // The checkpointer starts its timer.
+            // Wakes the checkpointer, which then starts its timer.
             self.changed.notify_all();
         }
         Ok(())
     }
 
-    /// Bypasses the redo log, for batches that are too large for it or when the disk is nearly full: checkpoints all
-    /// pending changes, then writes the batch as one transaction of the engine, which fails as a whole if there is no
-    /// room.
+    /// Writes a batch without the redo log. Used if the batch is too large for the log, or the disk is nearly full.
+    /// Checkpoints all pending changes, then writes the batch as one transaction of the engine, which fails as a whole
+    /// if the disk or the map has no room.
     pub(crate) fn write_through(&self, active: &Layer) -> Result<()> {
         self.lock().batch_open = false;
         self.checkpoint_all()?;
@@ -282,7 +284,8 @@ impl Pending {
         self.written_through()
     }
 
-    /// Publishes a new base transaction after one that wrote to the data file while nothing was pending.
+    /// Publishes the engine's last transaction as the base transaction, after it wrote to the data file while nothing
+    /// was pending.
     pub(crate) fn written_through(&self) -> Result<()> {
         let base_txn = self.env.facts()?.last_txn_id;
         let mut state = self.lock();
@@ -359,8 +362,8 @@ impl Pending {
 
     fn run(&self) {
         let _guard = StopsIfPanicking(self);
-        // Layers that are in the data file. They are dropped here, when no view uses them any more, and without the
-        // lock, because freeing a hundred thousand rows takes milliseconds.
+        // Layers that are already in the data file. Each is dropped by this thread once no view uses it. The lock is
+        // released for that, because freeing a hundred thousand rows takes milliseconds.
         let mut retired: Vec<Arc<Layer>> = Vec::new();
         let mut has_failed = false;
         let mut state = self.lock();
@@ -385,8 +388,8 @@ impl Pending {
             };
             let checkpointed = state.frozen_sequence;
             drop(state);
-            // Views must move to the transaction that contains the layer. If the engine does not return its number, no
-            // later layer could be published, so writes stop; readers still see the layer.
+            // Views must move to the transaction that wrote the layer. If the engine does not return its number, no
+            // later layer could be published. So writes stop, and readers still see the layer.
             let outcome = self.checkpoint(&frozen, checkpointed).and_then(|()| {
                 let facts = self.env.facts().map_err(|failure| self.stop_writes(failure))?;
                 Ok(facts.last_txn_id)
@@ -406,7 +409,7 @@ impl Pending {
                     if std::mem::take(&mut has_failed) {
                         self.notice(&Event::CheckpointRecovered);
                     }
-                    // If this fails, a segment is not reused yet.
+                    // If one of these fails, a segment is not reused yet.
                     for outcome in [self.redo.trim(checkpointed), self.redo.prepare_spare()] {
                         self.notice_segment(outcome);
                     }
@@ -510,7 +513,8 @@ impl Pending {
         if is_first {
             self.notice(&Event::WritesStopped { cause });
         }
-        // A thread that has checked before this and is about to wait holds the lock.
+        // A thread that has found writes not stopped, and is about to wait, holds the lock. Taking the lock here
+        // ensures that the thread receives the notification.
         drop(self.lock());
         self.changed.notify_all();
         StoreError::WritesStopped { cause: cause.clone() }
@@ -525,8 +529,8 @@ impl Pending {
         self.bytes_max / 2
     }
 
-    /// Returns true if a commit of so many bytes should be [written through](Pending::write_through), because there is
-    /// little room left on the disk or in the map. `has_reserve` is whether the reserve is free, if known.
+    /// Returns true if a commit of `group_bytes` bytes should be [written through](Pending::write_through), because the
+    /// disk or the map has little room left. `has_reserve` is whether the reserve is free, if known.
     pub(crate) fn prefers_write_through(
         &self,
         group_bytes: usize,

@@ -24,14 +24,14 @@ use std::ops::Bound;
 use crate::maps::{Direction, MapId};
 use crate::{Batch, Read, Result, StoreError};
 
-/// Number of levels of segments. Three suffice for a hundred million members before the highest level has more than a
-/// few hundred rows.
+/// Number of levels of segments. With three, the highest level has at most a few hundred rows for a hundred million
+/// members.
 const LEVELS: u8 = 3;
 
 /// Maximum number of children of a segment.
 const CHILDREN_MAX: u32 = if cfg!(test) { 6 } else { 256 };
 
-/// Number of children below which a segment is merged with a neighbor, if it has one.
+/// Number of children below which a segment is merged with a neighbor, if the two have the same parent.
 const CHILDREN_MIN: u32 = CHILDREN_MAX / 4;
 
 /// Maximum number of children of a merged segment, so that it is not split again at once.
@@ -74,7 +74,7 @@ impl Segment {
 }
 
 impl RankedKeys {
-    /// Returns the set below `prefix`. It must not be a prefix of another set's prefix, or the reverse.
+    /// Returns the set below `prefix`. Of the prefixes of two sets in a map, neither may be a prefix of the other.
     pub fn new(map: MapId, prefix: &[u8]) -> RankedKeys {
         RankedKeys { map, prefix: prefix.to_vec() }
     }
@@ -213,7 +213,8 @@ impl RankedKeys {
             };
             self.put(batch, level, &first, segment)?;
         }
-        // From the top: segments that become neighbors below one segment can be merged next.
+        // Merges from the highest level down: after a merge, segments of the lower level may have become neighbors
+        // below one parent, and can then be merged too.
         for level in (1..=LEVELS).rev() {
             self.merge_at(batch, level, member)?;
         }

@@ -1,4 +1,4 @@
-//! [`Read`]: all queries, of a [`View`](crate::View) and of a [`Batch`](crate::Batch) alike.
+//! [`Read`]: all queries of a [`View`](crate::View) and of a [`Batch`](crate::Batch).
 
 pub(crate) mod changes;
 pub(crate) mod ids;
@@ -24,8 +24,8 @@ pub struct Read {
     pub(crate) txn: Txn,
     pub(crate) maps: &'static [MapSpec],
     pub(crate) parked: bool,
-    /// Pending changes, which take precedence over the data file. `None` if there are none, so that they cost nothing
-    /// then.
+    /// Pending changes, which take precedence over the data file. `None` if nothing is pending, so that reads then skip
+    /// them.
     pub(crate) overlay: Option<Arc<Overlay>>,
     /// Counters that a batch has changed but not written yet. Empty in a view.
     pub(crate) moved_counts: BTreeMap<Vec<u8>, i64>,
@@ -199,7 +199,7 @@ impl Read {
         Ok(changed.max(self.log_end_in_file(Step::Last)?).unwrap_or(0))
     }
 
-    /// Returns the position of the oldest record that is still in the log, `None` if there is none.
+    /// Returns the position of the oldest record in the log, `None` if the log is empty.
     ///
     /// # Errors
     /// `DamagedRow`, `Parked`, `Engine`.
@@ -231,7 +231,7 @@ impl Read {
         row.map(|(key, _)| log::position_of(key)).transpose()
     }
 
-    /// Returns the position of the first pending record from `near` on in a direction.
+    /// Returns the first position that has a pending record, counting from `near` in a direction.
     fn changed_log_end(&self, near: Bound<&[u8]>, direction: Direction) -> Result<Option<Position>> {
         let changes = self.overlay.as_ref().and_then(|overlay| overlay.rows(Map::LOG.index));
         let Some(mut changes) = changes else { return Ok(None) };
@@ -239,9 +239,10 @@ impl Read {
         changes.item().map(|(key, _)| log::position_of(key.bytes())).transpose()
     }
 
-    /// Calls `look`, whose reads through this do not wait for the disk. A read of a page that is not in memory fails
-    /// with [`NotInMemory`](StoreError::NotInMemory), and the page is returned. Scans and sets of many ids fail as
-    /// well, because their pages are not known in advance. A page of unknown residency counts as resident.
+    /// Calls `look`. During the call, reads through this do not wait for the disk: if a page is not in memory, they
+    /// fail with [`NotInMemory`](StoreError::NotInMemory). Returns the result and the absent pages. Scans, and reads of
+    /// sets with many ids, fail in any case, because their pages are not known in advance. A page of unknown residency
+    /// counts as resident.
     pub fn without_waiting<T>(&self, look: impl FnOnce() -> T) -> (T, Absent) {
         self.txn.without_waiting(look)
     }
@@ -278,7 +279,7 @@ impl Read {
     pub(crate) fn value(&self, map: Map, key: &[u8]) -> Result<Option<&[u8]>> {
         map.check_key(key)?;
         if let Some(overlay) = &self.overlay {
-            // A batch always has an overlay.
+            // Buffered rows exist only in a batch, and a batch always has an overlay.
             let mut buffered_rows = self.buffered_rows.iter();
             if let Some(held) = buffered_rows.find(|held| held.is(map, key)) {
                 return Ok(Some(&held.value));

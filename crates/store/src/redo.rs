@@ -183,7 +183,7 @@ impl RedoLog {
             Some(marked) => Some(Mark::open(directory, identity, marked).map_err(failed)?),
             None => match Mark::create(directory, &room, identity).map_err(failed) {
                 Ok(mark) => Some(mark),
-                // The log continues without a mark.
+                // The disk is full. The log continues without a mark.
                 Err(StoreError::DiskFull { .. }) => None,
                 Err(error) => return Err(error),
             },
@@ -198,7 +198,7 @@ impl RedoLog {
         let written = chain.write_mark().map_err(failed);
         match written {
             Ok(()) => {}
-            // The old mark's requirements are met and remain so until the next mark.
+            // The requirements of the old mark are met, and remain so until the next mark is written.
             Err(StoreError::DiskFull { .. }) if marked.is_some() => {}
             Err(StoreError::DiskFull { .. }) => chain.mark = None,
             Err(error) => return Err(error),
@@ -235,16 +235,16 @@ impl RedoLog {
     /// the groups that it returns.
     ///
     /// # Errors
-    /// `Engine`, `DamagedRedo` and `RedoContradicted`, also if the log is trimmed during the call: the data file then
-    /// has a higher `checkpointed`.
+    /// `Engine`. `DamagedRedo` and `RedoContradicted`: the log is damaged, or it was trimmed during the call, and then
+    /// the data file has a higher `checkpointed`.
     pub(crate) fn read(directory: &Path, room: &Room, owner: &Owner) -> Result<Replay> {
         let failed = |error: io::Error| room.io_error("read the redo log", &error);
         let mut before = None;
         let survey = loop {
             match look(directory, room, owner, false) {
                 Ok((survey, _)) => break survey,
-                // While a group is being written, the reader may miss it and then see the next one. Real damage is
-                // found again by a second look.
+                // A reader may miss a group that is just being written and then see the next one. So only an error that
+                // is found twice in a row is real damage.
                 Err(error) if before.as_ref() != Some(&error) => before = Some(error),
                 Err(error) => return Err(error),
             }
@@ -342,7 +342,7 @@ impl RedoLog {
             }
             let length = chain.next_len(true).max(BLOCK_LEN as u64 + frame_len);
             drop(chain);
-            // Nothing of the group is written yet. But if a write or sync of a new file fails, the disk cannot be
+            // Nothing of the group is written yet. But after a failed write or sync of a new file, the disk cannot be
             // relied on.
             self.make_spare(length, frame_len).map_err(|error| match error {
                 StoreError::DiskFull { .. } | StoreError::Exhausted { .. } => error,
@@ -351,7 +351,7 @@ impl RedoLog {
         }
     }
 
-    /// Creates a segment, unless there is one by now with room for a frame of `frame_len` bytes.
+    /// Creates a segment, unless a spare with room for a frame of `frame_len` bytes exists by now.
     fn make_spare(&self, length: u64, frame_len: u64) -> Result<()> {
         let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         if self.chain().spares.iter().any(|spare| has_room(spare, frame_len)) {
@@ -494,7 +494,7 @@ impl Chain {
         true
     }
 
-    /// Returns the size of the next segment: the size of the active one, or twice that if it `grows`.
+    /// Returns the size of the next segment: the size of the active segment, or twice that size if `grows` is true.
     fn next_len(&self, grows: bool) -> u64 {
         let active_len = self.active.as_ref().map_or(0, |active| active.segment.length);
         let length = if grows { active_len.saturating_mul(2) } else { active_len };

@@ -1,12 +1,12 @@
 //! [`salvage`]: recovery of readable data from a directory whose redo log, or data file, is damaged.
 //!
 //! The data file is read as it is. The groups of the redo log that provably follow it without a gap are applied to it
-//! in memory. Readable groups after a gap are not applied; only the records in them are returned. Their rows are
-//! absolute, so a row contains its value and not what it depends on: an entry could appear without its superior, and a
-//! count without the rows that it counts.
+//! in memory. Readable groups after a gap are not applied; only the records in them are returned. A group's rows are
+//! absolute and may depend on rows of the missing groups: applied alone, an entry could appear without its superior,
+//! and a count without the rows that it counts.
 //!
 //! Nothing in the directory is changed, not even the process id in its lock file or the engine's table of readers. The
-//! lock excludes writers, so the file can be read without that table.
+//! lock excludes writers, so the data file can be read without the table of readers.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -89,8 +89,8 @@ impl Locks {
     }
 }
 
-/// Locks the lock file without changing the process id in it. `None` if no process can write the directory, so that no
-/// lock is needed.
+/// Locks the lock file without changing the process id in it. `None` if no process can write to the directory; a lock
+/// is then not needed.
 fn lock(directory: &Path) -> Result<Option<File>, OpenError> {
     let path = directory.join(LOCK_FILE);
     let opened = match File::open(&path) {
@@ -170,8 +170,8 @@ impl Salvage {
         self.read.is_ok() && self.findings.is_whole()
     }
 
-    /// Calls `each` with the records after the gap, or with all records of the redo log if there is no data file, in
-    /// the order of their groups. Also calls it for each group without records.
+    /// Calls `each` with the records of the redo log after the gap. If there is no data file, calls it with all
+    /// records. The records come in the order of their groups. Also calls it for each group without records.
     ///
     /// # Errors
     /// `Engine`: the log can no longer be read.

@@ -77,8 +77,8 @@ impl Shared {
             mode: Mode::Frozen,
             read_ahead: false,
         };
-        // This environment holds the first one, and with it the lock file, because a view of it may be the last handle
-        // on the store.
+        // The second environment holds the first one, and with it the lock file. A view of the second environment may
+        // be the last handle on the store.
         let mut env = Env::open(&options, Box::new(Arc::clone(&self.env)))?;
         env.open_maps(&[Map::META.spec], false)?;
         env.open_maps(&maps::other_maps(self.maps), false)?;
@@ -93,7 +93,7 @@ impl Drop for Shared {
     fn drop(&mut self) {
         let WrittenBy::Us(pending, checkpointer) = &mut self.written_by else { return };
         pending.close();
-        // A panic of that thread has been reported by stopping writes.
+        // If the checkpointer has panicked, it has reported that by stopping writes.
         let _ = checkpointer.take().map(JoinHandle::join);
         if pending.is_checkpointed() {
             // The next open removes segments that are checkpointed.

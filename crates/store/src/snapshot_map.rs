@@ -1,5 +1,5 @@
-//! [`SnapshotMap`]: a sorted map in memory that can be cloned at no cost. A clone is a snapshot: readers use theirs
-//! while one writer changes its own.
+//! [`SnapshotMap`]: a sorted map in memory that can be cloned at no cost. A clone is a snapshot: readers use their own
+//! clones while one writer changes its own.
 //!
 //! A copy-on-write B+ tree of reference-counted nodes. A clone shares all nodes. A change copies the shared nodes on
 //! its path and changes the others in place, so only the first change of a batch in each leaf copies that leaf. Items
@@ -28,7 +28,7 @@ pub(crate) struct SnapshotMap<K, V> {
 enum Node<K, V> {
     /// At least one item, in ascending order.
     Leaf(Vec<(K, V)>),
-    /// At least one child. The key of each is the lowest key below it; the key of the first is not used.
+    /// At least one child, each with the lowest key below it. The key of the first child is not used.
     Inner(Vec<(K, Arc<Node<K, V>>)>),
 }
 
@@ -98,7 +98,8 @@ impl<K: Ord + Clone, V: Clone> SnapshotMap<K, V> {
                 }
                 Node::Inner(children) => {
                     let mut at = child_of(children, &key);
-                    // Full children are divided on the way down, so the parent always has room.
+                    // Full nodes are divided on the way down, so the parent of a full child always has room for one
+                    // more.
                     if children[at].1.is_full() {
                         let (lowest, right) = Arc::make_mut(&mut children[at].1).divide(&key);
                         if key >= lowest {
@@ -123,7 +124,7 @@ impl<K, V> Node<K, V> {
         }
     }
 
-    /// Returns a key that is not above any key below this node. Only meaningful for the root and its first child.
+    /// Returns a key that is not above any key below this node. Call it only for the root or a first child.
     fn lowest(&self) -> &K {
         match self {
             Node::Leaf(items) => &items[0].0,
@@ -133,8 +134,8 @@ impl<K, V> Node<K, V> {
 }
 
 impl<K: Ord + Clone, V: Clone> Node<K, V> {
-    /// Keeps the lower half, and returns the upper half with its lowest key. If `key` is above all others, as with
-    /// ascending keys, the lower part remains nearly full.
+    /// Keeps the lower half, and returns the upper half with its lowest key. If `key` is above all keys of the node, as
+    /// it is when keys are added in ascending order, the lower part remains nearly full.
     fn divide(&mut self, key: &K) -> (K, Arc<Node<K, V>>) {
         fn cut<K: Ord, T>(rows: &mut Vec<(K, T)>, key: &K) -> Vec<(K, T)> {
             let is_after_all = rows.last().is_some_and(|(last, _)| key > last);
@@ -222,7 +223,7 @@ impl<'t, K: Ord, V> SnapshotMapCursor<'t, K, V> {
             Bound::Unbounded => false,
         };
         let mut node = self.root?;
-        // Node after the leaf found, in case the leaf has no item within the bound.
+        // Node after the leaf that was found, used if the leaf has no item within the bound.
         let mut following: Option<&'t Node<K, V>> = None;
         loop {
             match node {

@@ -4,13 +4,13 @@
 //! runs are merged. Each thread may fill its own sorter, and one merge reads all of them, so the threads share the work
 //! of sorting.
 //!
-//! Memory: while it is filled, a sorter uses `memory_bytes` and, after its first write, a write buffer of 1 MiB. While
-//! several sorters are merged, they use at most the sum of their limits: sorters that have written nothing hold their
-//! rows in memory, the others read their runs through buffers. Nearly twice that address space is reserved, which
-//! counts only if the system does not allow overcommit.
+//! Memory: while it is filled, a sorter uses `memory_bytes` and, after its first write, a write buffer of 1 MiB. A
+//! merge uses at most the sum of the limits of its sorters. Sorters that have written nothing keep their rows in
+//! memory; the runs of the others are read through buffers. A sorter reserves nearly twice that address space, which
+//! matters only if the system does not allow overcommit.
 //!
 //! Disk: about the bytes of the rows, less the common prefixes of adjacent keys. If there are more runs than 64 KiB
-//! buffers fit in memory, some runs are merged first, which takes their space a second time.
+//! buffers fit in memory, some runs are merged beforehand, which takes the space of these runs a second time.
 
 mod merge;
 mod row_buffer;
@@ -61,10 +61,10 @@ impl Sorter {
         }
     }
 
-    /// Adds a row. Key and value may be empty; each has less than 4 GiB.
+    /// Adds a row. Key and value may be empty, and each must be shorter than 4 GiB.
     ///
     /// # Errors
-    /// `DiskFull`, `Engine`. `ValueTooLong` for longer ones.
+    /// `DiskFull`, `Engine`. `ValueTooLong` for a key or value of 4 GiB or more.
     pub fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         if !self.buffer.has_room(key, value) {
             self.spill()?;

@@ -6,13 +6,13 @@
 //! has one.
 //!
 //! ```text
-//! 1 map      length (1)  name                 of which the rows after it are
+//! 1 map      length (1)  name                 map of the rows that follow
 //! 2 row      length of the key (2)  length of the value (4)  key  value
-//! 3 ids      length of the key (2)  how many (4)  key  ids (8 each)
+//! 3 ids      length of the key (2)  count (4)  key  ids (8 each)
 //! 4 counter  length of the key (2)  count (8, two's complement)  key
-//! 5 log      position of the first record after it (8)
+//! 5 log      position of the first record that follows (8)
 //! 6 record   length (4)  record
-//! 7 end      how many items there were before (8)
+//! 7 end      number of items before this one (8)
 //! ```
 
 use std::io::{self, Read, Write};

@@ -60,7 +60,7 @@ fn reads_agree_with_a_model_while_a_checkpoint_is_blocked() {
             }
             let before = (store.view().unwrap(), model.clone());
             drop(held);
-            // The view's snapshot may be older than the checkpoint.
+            // The view's snapshot of the data file may be older than the checkpoint.
             look(&view, &model, &mut random);
             change(&mut writer, &mut model, &mut random, 20);
             store.checkpoint().unwrap();

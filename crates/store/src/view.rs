@@ -14,9 +14,9 @@ use crate::{Read, Result};
 
 /// A [`Read`] at one durable position. Each reading thread has its own; it may change threads.
 ///
-/// Renew it once per loop pass, never per request. Renewing costs next to nothing while nothing has changed. The pages
-/// of a view's position cannot be reused, so an idle view makes the file grow during writes: call [`park`](View::park)
-/// before an unbounded wait.
+/// Renew a view once per pass of an event loop, never per request. Renewing costs next to nothing while nothing has
+/// changed. The pages of a view's position cannot be reused, so an idle view makes the file grow during writes: call
+/// [`park`](View::park) before an unbounded wait.
 ///
 /// After a failed commit views continue at the last durable position; see [`Writer`](crate::Writer).
 pub struct View {
@@ -46,8 +46,8 @@ impl View {
 
     /// Caches rows in up to `bytes_max` bytes of memory, which are allocated as needed: the ids of keys with a single
     /// id, 64 bytes each, and the locations of rows with numeric keys, 16 bytes each. Reading a cached row costs a
-    /// fraction of a look-up. A checkpoint evicts the rows that it changed, and the rows that shared their pages. For a
-    /// view that answers many requests.
+    /// fraction of a look-up. A checkpoint evicts the rows that it changed, and the rows that shared their pages. Call
+    /// it for a view that answers many requests.
     pub fn cache_rows(&mut self, bytes_max: usize) {
         self.cache_bytes_max = Some(bytes_max);
         self.read.txn.cache_rows(bytes_max);
@@ -81,8 +81,8 @@ impl View {
     fn follow(&mut self, pending: &Pending) -> Result<()> {
         loop {
             let published = pending.published();
-            // A snapshot from before the checkpoint in progress is as good as a newer one. With a newer one, every
-            // map's root would have to be looked up again.
+            // Keep the present snapshot if the state is consistent with it. A newer snapshot would show nothing more,
+            // and the root of every map would have to be looked up again.
             if !self.read.parked && self.read.txn.id() >= published.base_txn {
                 self.read.overlay = published.overlay();
                 self.publication = published.number;
@@ -91,16 +91,17 @@ impl View {
             }
             drop(published);
             self.move_snapshot()?;
-            // Reads the publication after the root of the data file, even on processors that reorder reads.
+            // Ensures that the next publication is read after the root of the data file, even on processors that
+            // reorder reads.
             fence(Ordering::SeqCst);
         }
     }
 
     /// Takes a new snapshot of the data file, and the redo groups that it does not contain.
     ///
-    /// The two are consistent if the data file's record of the log did not change between them. A log that was trimmed
-    /// in between may lack groups that the snapshot lacks. A log that continues after a batch written through contains
-    /// changes that require that batch in the snapshot.
+    /// The two are consistent if the data file's facts about the log did not change while they were read. If the log
+    /// was trimmed in between, it may lack groups that the snapshot lacks too. If a batch was written through in
+    /// between, later groups in the log depend on that batch, which the snapshot may lack.
     fn read_redo_log(&mut self, directory: &Path) -> Result<()> {
         loop {
             self.move_snapshot()?;

@@ -1,5 +1,5 @@
-//! A data file built in bulk: a store reads back the appended rows, the order is checked, and the old data is unchanged
-//! until the end.
+//! A data file built in bulk: a store reads back the appended rows, the order is checked, and the old data remains
+//! until the new file is finished.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -26,7 +26,7 @@ fn names(directory: &Path) -> Vec<String> {
     names
 }
 
-/// Rows of every size, and sets from one id to many pages of ids.
+/// Returns rows of every size, and sets with from one id to many pages of ids.
 fn model(random: &mut Rng) -> Model {
     let mut model = Model::default();
     for _ in 0..2_000 {
@@ -103,7 +103,7 @@ fn reads_back_appended_rows() {
         assert_eq!(names(scratch.path()), ["data.mdb", "lock"]);
         let (store, mut writer) = scratch.open();
         compare(&store.view().unwrap(), &model);
-        // The log continues from there.
+        // The log continues after the appended records.
         let mut batch = writer.begin().unwrap();
         assert_eq!(batch.append_record(b"next").unwrap(), model.position() + 1);
         batch.put(ROWS, b"new", b"row").unwrap();
@@ -165,7 +165,8 @@ fn a_row_can_be_removed_from_any_place() {
         bulk.append(ROWS, &key, &[5; 300]).unwrap();
         model.rows.insert(key.to_vec(), vec![5; 300]);
     }
-    // Whole pages; more than one transaction holds; and the last row, whose key may still not be used again.
+    // Removes whole pages, and more rows than one transaction holds. Also removes the last row, whose key may not be
+    // used again.
     for id in (0..40_000u64).filter(|id| id % 37 == 0 || (700..2_000).contains(id) || *id == 39_999) {
         assert!(bulk.remove(ROWS, &id.to_be_bytes()).unwrap());
         assert!(!bulk.remove(ROWS, &id.to_be_bytes()).unwrap());
@@ -228,7 +229,7 @@ fn refuses_rows_out_of_order_and_accepts_the_others() {
     compare(&scratch.open().0.view().unwrap(), &model);
 }
 
-/// A store with one row, closed.
+/// Creates a store with one row and closes it.
 fn with_old_data(scratch: &Scratch) {
     let (_store, mut writer) = scratch.open();
     let mut batch = writer.begin().unwrap();
@@ -309,7 +310,7 @@ fn a_full_disk_ends_a_build_and_leaves_the_old_data() {
     let mut bulk = BulkStore::create(scratch.path(), MAPS, &options).unwrap();
     let error = (0..100_000u64).find_map(|id| bulk.append(ROWS, &id.to_be_bytes(), &[1; 700]).err()).unwrap();
     assert!(is_full(&error), "{error:?}");
-    // From then on, every call returns this error.
+    // After the failure, every call returns this error.
     assert_eq!(bulk.append(ROWS, &[255], b"").unwrap_err(), error);
     assert_eq!(bulk.append_ids(SETS, b"k", &[1]).unwrap_err(), error);
     assert_eq!(bulk.finish().unwrap_err(), error);

@@ -86,10 +86,10 @@ fn child() {
     match (build_next(Path::new(&directory)), std::env::var(CHILD_ROLE).unwrap().as_str()) {
         (Ok(()), role @ ("build" | "build or fail")) => {
             println!("\nfinished");
-            // Further calls at which the power can fail after the end: opening writes the lock file.
+            // Adds calls after the end at which the power can fail. Each opening writes the lock file.
             for _ in 0..5 {
                 let opened = patiently(|| Store::open(Path::new(&directory), MAPS, &Options::default()));
-                // The sync that fails may be one of the opening.
+                // The failing sync may belong to the opening.
                 assert!(opened.is_ok() || role == "build or fail", "{:?}", opened.err());
             }
         }
@@ -158,7 +158,7 @@ fn a_power_cut_leaves_the_old_content_or_the_new() {
         let scratch = with_first_version();
         let mut there = 1;
         for life in 0..8 {
-            // Half of them are near the end, when the new file replaces the old one.
+            // Half of the cuts are near the end, when the new file replaces the old one.
             let calls = if random.bool() { 60 } else { 24 };
             let call = random.u64(1..calls);
             let output = run(&scratch, "build", |plan| plan.cut_at(call));
@@ -207,7 +207,7 @@ fn a_failed_sync_leaves_the_old_content_or_the_new() {
         let output = run(&scratch, "build or fail", |plan| plan.fail_at(FailKind::Sync, sync, EIO));
         assert!(output.status.success(), "sync {sync}: {}", String::from_utf8_lossy(&output.stderr));
         let now = check(&scratch);
-        // A refused build may have reached the last sync, that of the directory.
+        // A refused build may have reached its last sync, which is the directory's.
         assert!(now == there + 1 || (now == there && said(&output, "refused")), "sync {sync}: {now}");
         there = now;
     }

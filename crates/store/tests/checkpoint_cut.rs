@@ -1,6 +1,6 @@
-//! The power fails, the process is killed or the disk is full while batches are committed and checkpointed at the same
-//! time, and while a store with a redo log is opened and closed. Every acknowledged batch must be there, and the batch
-//! in progress completely or not at all.
+//! The power fails, the process is killed, or the disk is full. This happens while batches are committed and
+//! checkpointed at the same time, or while a store with a redo log is opened and closed. Every acknowledged batch must
+//! be there, and the batch in progress completely or not at all.
 //!
 //! The limit of pending changes is low here, so checkpoints begin all the time, and segments of the redo log are
 //! released and reused.
@@ -23,9 +23,9 @@ use trial::{
     write_on_a_full_disk,
 };
 
-/// Number of batches in a life. They fill about three segments of the redo log.
+/// Number of batches that one run of a process commits. They fill about three segments of the redo log.
 const BATCHES: u64 = 150;
-/// Number of batches of a life without checkpoints.
+/// Number of batches in a run without checkpoints.
 const PILED_UP: u64 = 15;
 /// File, next to the data directory, that contains the available room.
 const ROOM: &str = "room";
@@ -94,7 +94,7 @@ fn pile_up(task: &Task) {
     std::process::exit(0);
 }
 
-/// Returns the number of calls of a life without failures.
+/// Returns the number of calls of one run without failures.
 fn counted(trial: &Trial, role: &str) -> Counted {
     let count = trial.scratch.path().join("count");
     let output = trial.run(role, |plan| plan.count(&count));
@@ -176,7 +176,7 @@ fn the_power_goes_at_every_call_of_opening_and_closing_a_store_with_a_redo_log()
     assert_eq!(counting.check(), PILED_UP);
     for call in 1..=calls {
         let trial = template.copy();
-        // The second life opens the rest of it, and is killed.
+        // The second run opens the remaining redo log, and is killed.
         let output = trial.run("open", |plan| plan.cut_at(call));
         trial.after(&output, call);
         let output = trial.run("open", |plan| plan.kill_at(calls - call));
@@ -251,7 +251,7 @@ fn a_disk_without_room_refuses_batches_until_there_is_room() {
     for round in 0..8 {
         let trial = Trial::new(2);
         let room = trial.data().with_file_name(ROOM);
-        // The store cannot be created without room. The files of the maps and the first segment come first.
+        // Creating the store needs some room: the data file with its maps, and the first segment.
         let bytes = random.u64(100_000..grown);
         std::fs::write(&room, bytes.to_string()).unwrap();
         let output = trial.run("full disk", |plan| plan.room(&room));

@@ -62,7 +62,7 @@ fn a_store_shrinks_after_many_deletes_and_not_again() {
         batch.put(ROWS, key, &[3; 500]).unwrap();
     }
     batch.commit().unwrap();
-    // Otherwise one checkpoint may bring both batches to the data file, which then never contained the deleted rows.
+    // Without this, one checkpoint could write both batches, and the data file would never contain the deleted rows.
     store.checkpoint().unwrap();
     let mut batch = writer.begin().unwrap();
     for key in &keys[1_000..] {

@@ -1,5 +1,5 @@
-//! Faults that stop writes, and temporary ones: a lack of descriptors or memory before a group is written, and writes
-//! and syncs that fail.
+//! Faults that stop writes, such as failed writes and syncs, and temporary faults that do not: a lack of descriptors or
+//! memory before a group is written.
 //!
 //! The process under test is this binary again, with [`SCRIPT`] set to the name of a script. Faults occur while the
 //! file `on` exists.
@@ -33,7 +33,7 @@ const ENFILE: i32 = 23;
 const EMFILE: i32 = 24;
 const ENOSPC: i32 = 28;
 
-/// Records the events that it receives.
+/// Observer that records the events that it receives.
 #[derive(Debug, Default)]
 struct Ears {
     heard: Mutex<Vec<String>>,
@@ -104,8 +104,8 @@ impl Script {
         (0..10_000).find_map(|_| self.commit().err()).expect("a commit that fails")
     }
 
-    /// Checks that exactly the acknowledged rows exist: now and, unless the last group is in doubt, after another
-    /// opening.
+    /// Checks that exactly the acknowledged rows exist. If `reopens` is true, also checks this after opening the store
+    /// again.
     fn check(self, reopens: bool) {
         let Script { folder, store, writer, acknowledged, next, .. } = self;
         let check = |store: &Store| {
@@ -201,11 +201,13 @@ fn a_segment_that_cannot_be_opened_for_now_refuses_a_batch_and_no_more() {
     for errno in [EMFILE, ENFILE, ENOMEM] {
         run("passes", Fault::new(FaultCall::Open, errno).path("*/redo-*"));
     }
-    // If the error is a refusal and not a shortage, another attempt would fail in the same way.
+    // An error that is a refusal and not a shortage stops the writes, because another attempt would fail in the same
+    // way.
     run("stops", Fault::new(FaultCall::Open, EIO).path("*/redo-*"));
 }
 
-/// Another attempt would acknowledge pages that the kernel has dropped, or whose state is unknown.
+/// A second attempt would acknowledge pages that the kernel has dropped, or whose state is unknown. So any failed write
+/// or sync stops the writes.
 #[test]
 fn a_write_or_sync_of_a_group_that_fails_stops_the_writes_whatever_the_error() {
     for errno in [EIO, ENOMEM, EMFILE, ENFILE, EAGAIN] {
@@ -235,7 +237,7 @@ fn reports_a_failed_checkpoint_at_once() {
         [EIO, ENOMEM, EINTR].map(|errno| ("checkpoint stops", data_file(FaultCall::Sync, errno).times(1)));
     let write = ("checkpoint stops", data_file(FaultCall::Write, EIO).times(1));
     let full = ("checkpoint waits", data_file(FaultCall::Write, ENOSPC));
-    // Each run waits for a checkpoint, so they run at the same time.
+    // Each run waits for a checkpoint, so all of them run at the same time.
     std::thread::scope(|scope| {
         for (script, fault) in syncs.into_iter().chain([write, full]) {
             scope.spawn(move || run(script, fault));

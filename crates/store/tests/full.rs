@@ -58,7 +58,7 @@ fn a_full_map_rolls_the_batch_back_and_the_store_stays_usable() {
         assert!(view.get(ROWS, key).unwrap().is_some());
     }
     drop((store, writer, view));
-    // A larger map can open the same file.
+    // The same file can be opened with a larger map.
     let (_store, mut writer) = scratch.open();
     put(&mut writer, b"big", 2 << 20).unwrap();
 }

@@ -52,7 +52,7 @@ fn values_of_every_size_come_back() {
     }
 }
 
-/// Many small rows per page; a few large ones; rows with pages of their own; pages with gaps.
+/// Covers pages with many small rows, a few large rows, rows with pages of their own, and pages with gaps.
 #[test]
 fn scans_find_rows_of_every_size_in_their_order() {
     let scratch = Scratch::new();
@@ -103,8 +103,8 @@ fn scans_find_rows_of_every_size_in_their_order() {
     }
 }
 
-/// Keys with one id; with a few, which are stored with the key; and with so many that they have pages of their own.
-/// Each kind alone and mixed.
+/// Keys have one id, a few ids that are stored with the key, or so many ids that they have pages of their own. Each
+/// kind is tested alone and mixed with the others.
 #[test]
 fn keys_of_sets_are_found_whatever_ids_they_have() {
     let scratch = Scratch::new();
@@ -156,7 +156,8 @@ fn a_counter_of_zero_is_removed() {
     batch.commit().unwrap();
 }
 
-/// A batch buffers changed counters, and writes them when they are many. Reads must not notice.
+/// A batch buffers changed counters, and writes them when there are many. Reads must return the same values in both
+/// cases.
 #[test]
 fn many_counters_move_in_one_batch() {
     const COUNT: u32 = 10_000;
@@ -184,7 +185,7 @@ fn many_counters_move_in_one_batch() {
     assert_eq!(store.view().unwrap().counters().count(), 0);
 }
 
-/// A buffered row is read like any other, by its key and after the commit.
+/// A buffered row can be read by its key before the commit, and like any other row after it.
 #[test]
 fn rows_are_buffered_until_the_commit_or_another_change() {
     let scratch = Scratch::new();
@@ -192,7 +193,7 @@ fn rows_are_buffered_until_the_commit_or_another_change() {
     for round in 0..3u8 {
         let mut batch = writer.begin().unwrap();
         for number in 0..40u8 {
-            // More rows than are buffered at a time, some of them set twice.
+            // Sets more rows than a batch buffers, and some of them twice.
             let key = [number / 2 % 19 + 1];
             batch.put_buffered(ROWS, &key, &[round, number]).unwrap();
             assert_eq!(batch.get(ROWS, &key).unwrap(), Some(&[round, number][..]));
@@ -326,7 +327,7 @@ fn scans_of_nothing_and_of_many_pages() {
             batch.insert_id(SETS, key.as_bytes(), id).unwrap();
         }
     }
-    // First within the batch, then after the commit.
+    // Checked within the batch first, then after the commit.
     let expected: Vec<String> = (0..5_000).map(|number| format!("{number:05}")).collect();
     assert_eq!(keys(&batch, all, Direction::Forward), expected);
     batch.commit().unwrap();

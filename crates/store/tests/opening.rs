@@ -64,13 +64,13 @@ fn the_lock_survives_removal_of_its_file_and_renaming_of_the_directory() {
     is_in_use(store::compact(scratch.path(), MAPS, &Options::default()).err().unwrap());
     is_in_use(store::salvage(scratch.path(), MAPS).err().unwrap());
     is_in_use(store::move_data_file(scratch.path(), scratch.path(), MAPS).err().unwrap());
-    // The same for a lock file that was created again.
+    // A lock file that was created again is refused in the same way.
     fs::write(scratch.path().join("lock"), "").unwrap();
     is_in_use(open_error(&scratch, MAPS));
     let moved = scratch.path().with_extension("moved");
     fs::rename(scratch.path(), &moved).unwrap();
     is_in_use(Store::open(&moved, MAPS, &Options::default()).err().unwrap());
-    // Another directory in its place, with a link to the data file.
+    // Another directory takes the place of the first one, with a hard link to the data file.
     fs::create_dir(scratch.path()).unwrap();
     fs::hard_link(moved.join("data.mdb"), scratch.path().join("data.mdb")).unwrap();
     is_in_use(open_error(&scratch, MAPS));
@@ -270,7 +270,7 @@ fn a_data_file_cut_short_or_emptied_is_refused_and_left_alone() {
     drop((store, writer));
     let path = scratch.path().join("data.mdb");
     let whole = fs::read(&path).unwrap();
-    // The last pages may be free; the file is complete without them.
+    // Without its last pages the file may be complete, because they may be free.
     for length in [0, PAGE, whole.len() / 4, whole.len() / 2] {
         fs::write(&path, &whole[..length]).unwrap();
         let before = files(&scratch);

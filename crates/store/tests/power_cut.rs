@@ -76,8 +76,8 @@ fn acknowledged_batches_survive_a_power_cut_and_none_is_partial() {
         let trial = Trial::new(seed);
         let mut random = Rng::with_seed(seed);
         let mut there = 0;
-        // A store lives several times, and each life ends with a power cut. The first cut often happens while the store
-        // is created.
+        // A store is opened several times, and each time the power is cut in the end. The first cut often happens while
+        // the store is created.
         for life in 0..5 {
             let call = if life == 0 { random.u64(1..40) } else { random.u64(1..500) };
             let output = trial.run("write", |plan| plan.cut_at(call));
@@ -136,7 +136,7 @@ fn a_disk_full_in_mid_commit_refuses_that_batch_only() {
             // The write of the root may or may not have reached the disk.
             Some(acknowledged) => assert_whole(there, acknowledged, format_args!("write {write}")),
             None => {
-                // No commit was refused if the failure hit a write of the final checkpoint. Then the redo log contains
+                // If the failure hit a write of the final checkpoint, no commit was refused, and the redo log contains
                 // the changes.
                 refusals += said(&output, "refused ").unwrap();
                 assert_eq!(there, CHILD_BATCHES, "write {write}");

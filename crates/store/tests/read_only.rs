@@ -1,4 +1,5 @@
-//! A store that one process reads while another writes it, and the actions that they must not take against each other.
+//! A store that one process reads while another writes it, and the operations that each must refuse because of the
+//! other.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -156,7 +157,7 @@ fn a_reader_goes_on_when_the_writer_dies_and_meets_the_next() {
     let mut view = store.view().unwrap();
     writer.say(100_000);
     drop(writer);
-    // Batches that were not acknowledged may be there, each completely.
+    // Batches that were not acknowledged may be there, but only completely.
     view.renew().unwrap();
     let there = number(&view);
     assert!(there >= 5);
@@ -200,7 +201,7 @@ fn reuses_pages_pinned_by_a_dead_reader() {
         write_next(&mut writer);
         store.checkpoint().unwrap();
     }
-    // 400 checkpoints rewrite 10 pages each and some more: 20 MB if no page were reused.
+    // 400 checkpoints each rewrite 10 pages and some more. Without reuse of pages that is 20 MB.
     let used = store.facts().unwrap().used_bytes;
     assert!(used < 10 << 20, "{used}");
 }

@@ -183,7 +183,7 @@ fn write_number(writer: &mut Writer, number: u64) {
         batch.put(ROWS, &row.to_be_bytes(), &number.to_be_bytes()).unwrap();
     }
     if number.is_multiple_of(16) {
-        // Too large for the redo log.
+        // This value makes the batch too large for the redo log.
         batch.put(ROWS, b"large", &number.to_be_bytes().repeat(1_500)).unwrap();
     }
     batch.delete(SETS, b"number").unwrap();

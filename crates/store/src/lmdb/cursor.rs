@@ -10,7 +10,7 @@ use super::{Result, Txn};
 
 /// A position in a map. Returned slices borrow from the transaction, so they outlive the cursor.
 ///
-/// LMDB's cursor is at the row returned last, unless that row came from `leaf`: then its position is arbitrary.
+/// LMDB's cursor is at the row returned last. If that row came from `leaf`, the position of LMDB's cursor is arbitrary.
 pub(crate) struct Cursor<'t> {
     engine: ffi::Cursor<'t>,
     /// Map and state of a forward traversal that reads rows in place. `Some` only in a reading transaction.
@@ -73,7 +73,7 @@ impl<'t> Cursor<'t> {
         Some(row)
     }
 
-    /// Returns the next row if `leaf` is exhausted, and loads the rest of its page.
+    /// Returns the next row after `leaf` is exhausted, and loads the remaining rows of that row's page into `leaf`.
     #[inline(never)]
     fn step_to_leaf(&mut self) -> Result<Option<Row<'t>>> {
         if let Some(key) = self.at
@@ -164,7 +164,7 @@ impl<'t> Cursor<'t> {
         self.came_to(row)
     }
 
-    /// Moves to `key`, at its lowest value.
+    /// Moves to the lowest value of `key`.
     pub(crate) fn at_key(&mut self, key: &[u8]) -> Result<Option<Row<'t>>> {
         let row = self.engine.at_key(key);
         self.came_to(row)

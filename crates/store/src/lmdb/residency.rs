@@ -6,11 +6,11 @@
 //! so that another thread can [bring it in](Txn::bring_in). A scan, or a set of ids on many pages, cannot be checked
 //! before it is read and fails in the same way.
 //!
-//! A wrong answer costs waiting and nothing else: a page may be evicted between the check and the read. So the kernel
-//! is asked once for a page and its answer trusted for a while ([`TRUST`]); pages that are read all the time, such as
-//! the upper ones of each tree, cost one look-up in a table.
+//! A wrong answer only costs waiting, and a page may be evicted between the check and the read anyway. So the kernel's
+//! answer about a page is trusted for a while ([`TRUST`]). A page that is read all the time, such as the upper pages of
+//! each tree, costs one look-up in a table.
 //!
-//! A page of an unsupported layout ends the check and is left to LMDB.
+//! If a page has an unsupported layout, the check ends and LMDB reads the page.
 
 use std::cell::RefCell;
 use std::num::NonZeroU64;
@@ -31,7 +31,7 @@ pub struct PageNumber(u64);
 pub struct Absent {
     /// Pages to bring in before the next attempt.
     pub pages: Vec<PageNumber>,
-    /// Whether the read needs pages that are known only while it runs, so that only running it brings them in.
+    /// Whether some of the pages become known only during the read, so that only performing the read brings them in.
     pub is_walk: bool,
 }
 
@@ -66,8 +66,8 @@ impl Default for Residency {
     }
 }
 
-/// A page that was in memory, and the count of absent pages at that time. All zeroes means none: page 0 belongs to no
-/// tree.
+/// A page that was in memory, with the number of absent pages found until then. All zeroes means an unused place: page
+/// 0 belongs to no tree.
 #[derive(Clone, Copy, Default)]
 struct Sighting {
     page: u64,
@@ -78,7 +78,7 @@ impl Txn {
     /// Calls `read`, during which only pages in memory are read. Returns the absent pages that it needed; reads of them
     /// have failed.
     pub(crate) fn without_waiting<T>(&self, read: impl FnOnce() -> T) -> (T, Absent) {
-        /// Allows waiting again, also after a panic.
+        /// Allows waiting again when dropped, even by a panic.
         struct WaitGuard<'t>(&'t Txn);
         impl Drop for WaitGuard<'_> {
             fn drop(&mut self) {
@@ -155,7 +155,7 @@ impl Txn {
 const NOT_IN_MEMORY: Failure = Failure { operation: "look", code: Failure::NOT_IN_MEMORY };
 
 impl Residency {
-    /// Returns true if a page is in memory, as far as is known.
+    /// Returns true if a page is in memory according to the cached answers or the kernel.
     #[expect(
         clippy::indexing_slicing,
         clippy::cast_possible_truncation,

@@ -1,14 +1,14 @@
 //! Check that a data file is as long as its root requires, before the engine maps it.
 //!
-//! The engine trusts its file: reading past its end kills the process with a signal, and the engine writes into an
-//! empty file. So the length is compared with the length in the newest root. It may be smaller if the pages at the end
-//! are free, because a page that is allocated and freed by the same transaction is never written. Then each of these
-//! pages must be in the engine's list of free pages.
+//! The engine trusts its file: reading past the file's end kills the process with a signal, and the engine initializes
+//! an empty file. So the length is compared with the length in the newest root. The file may be shorter if the pages at
+//! the end are free, because a page that is allocated and freed by the same transaction is never written. Then each
+//! missing page must be in the engine's list of free pages.
 //!
 //! ```text
 //!   a root page   16 magic (4)   40 size of a page (4)   80 root of the free pages' tree (8)   136 last page (8)
 //!                 144 transaction (8)
-//!   that tree     key: a transaction (8); value: a count (8), then so many numbers of pages (8 each)
+//!   that tree     key: a transaction (8); value: a count (8), then that many page numbers (8 each)
 //! ```
 //!
 //! Numbers have the machine's byte order. The module `lmdb::page_reader::page` describes the layout of pages. A file
@@ -97,7 +97,7 @@ fn root_at(file: &File, offset: u64) -> io::Result<Option<Root>> {
     Ok((short(16) == Some(MAGIC)).then(root).flatten())
 }
 
-/// Returns true if all pages of the state that are not completely in the file are free.
+/// Returns true if every page of the newest state that is not completely in the file is free.
 fn all_free_after(file: &File, root: Root, length: u64) -> bool {
     let pages = FreePages { file, page_len: root.page_len, from: length / root.page_len };
     let missing = (root.last_page + 1).saturating_sub(pages.from);

@@ -1,8 +1,8 @@
 //! [`ReadOnlyStore`]: a store that is read while another process may write it.
 //!
-//! The engine has one table of readers for all processes, in `data.mdb-lock`, so a writer does not reuse the pages that
-//! are read here; when a reader's process dies, the writer frees its slot. A reader holds a shared lock on `data.mdb`
-//! itself, so the file is not replaced while it is read, and does not get another file's table of readers. Only
+//! The engine has one table of readers for all processes, in `data.mdb-lock`. So a writer does not reuse the pages that
+//! are read here. When a reader's process dies, the writer frees its slot. A reader holds a shared lock on `data.mdb`
+//! itself, so the file is not replaced while it is read, and the table of readers always belongs to it. Only
 //! [`BulkStore`](crate::BulkStore) takes that lock exclusively.
 //!
 //! Changes that are not in the data file yet are in the writer's memory and in the redo log. So a view of this store
@@ -22,7 +22,7 @@ use crate::shared::{Shared, WrittenBy};
 use crate::{OpenError, Options, Result, Store, View};
 
 /// A store open for reading only, whether or not another process has it open for writing. To be cloned freely. A
-/// process may open a directory only once, either as this or as a [`Store`].
+/// process can open a directory only once, as a `ReadOnlyStore` or as a [`Store`].
 #[derive(Clone)]
 pub struct ReadOnlyStore {
     shared: Arc<Shared>,
@@ -63,8 +63,8 @@ impl Store {
 
 impl ReadOnlyStore {
     /// Returns a new view at the newest durable position. Its [`renew`](View::renew) moves it to the writer's newest
-    /// commit. Until then, the writer cannot reuse the pages of the view's state, and the data file grows instead. Each
-    /// call reads the redo log, whose size is bounded.
+    /// commit. Until the view is renewed, the writer cannot reuse the pages of the view's state, and the data file
+    /// grows instead. Both calls read the redo log, whose size is bounded.
     ///
     /// # Errors
     /// `TooManyViews`, `DamagedRedo`, `Engine`.

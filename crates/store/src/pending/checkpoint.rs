@@ -2,9 +2,9 @@
 //!
 //! A layer contains only the newest change of each row, and rows of one page are next to each other. So a page is
 //! written once for all its changes since the previous checkpoint, and not once per commit. The rows are written in
-//! slices, each an ordinary durable transaction, so that few pages are in memory at once and no transaction occupies
-//! the disk or a core for long. The last slice records in `store.meta` how far the redo log is checkpointed. If a
-//! checkpoint ends before that, replaying the log sets its rows again.
+//! slices, each an ordinary durable transaction. So few pages are in memory at once, and no transaction occupies the
+//! disk or a core for long. The last slice records in `store.meta` how far the redo log is checkpointed. If a
+//! checkpoint ends before that, replaying the log writes its rows again.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use crate::snapshot_map::SnapshotMap;
 
 type Result<T> = crate::Result<T, Failure>;
 
-/// Rows after which a slice ends. Each may change another page, so a commit writes up to about 16 MiB, and a sync of
-/// the redo log waits for that long at the disk. Smaller slices cost more: each commit has two syncs, for which the
-/// system scans all cached pages of the file.
+/// Rows after which a slice ends. Each row may change a different page. So a commit writes up to about 16 MiB, and a
+/// sync of the redo log waits until the disk has written them. Smaller slices cost more in total: each commit has two
+/// syncs, for which the system scans all cached pages of the file.
 const SLICE_ROWS: usize = 4 << 10;
 /// Bytes of rows after which a slice ends.
 const SLICE_BYTES: usize = 8 << 20;
-/// Rows after which the checkpointer may yield: some tens of microseconds of work.
+/// Number of rows between two opportunities to yield: some tens of microseconds of work.
 const YIELD_ROWS: usize = 16;
 
 /// Pace of a checkpoint.
@@ -36,7 +36,7 @@ pub(crate) trait Pace {
     fn rest(&mut self);
 }
 
-/// Writes at full speed, without pauses.
+/// Full speed, without pauses.
 impl Pace for () {
     fn maybe_yield(&mut self) {}
 
@@ -64,8 +64,8 @@ pub(crate) fn write_through(env: &Arc<Env>, layer: &Layer) -> Result<()> {
     slices.commit()
 }
 
-/// Counts a change of the data file that is not in the redo log, as part of its transaction. The count reveals an older
-/// data file next to the same redo log.
+/// Counts, in the data file, a transaction that bypasses the redo log. The count reveals an older data file next to the
+/// same redo log.
 pub(crate) fn count_write_through(txn: &mut Txn) -> Result<()> {
     let before = txn.get(Map::META.index, THROUGH_KEY)?.and_then(|bytes| bytes.try_into().ok());
     let count = before.map_or(0, u64::from_be_bytes) + 1;
@@ -77,7 +77,7 @@ struct Slices<'f> {
     env: &'f Arc<Env>,
     /// The current transaction, begun at the first write.
     txn: Option<Txn>,
-    /// `None` for a single slice, written at full speed.
+    /// `None` for a single slice, which is written at full speed.
     pace: Option<&'f mut dyn Pace>,
     /// Rows and bytes of the current slice.
     rows: usize,
@@ -182,8 +182,8 @@ impl Slices<'_> {
     }
 }
 
-/// Appends a row after all others, which fills pages and does not split them. Sets the row if an unfinished checkpoint
-/// has already written it.
+/// Appends a row after all others, which fills pages and does not split them. If an unfinished checkpoint has already
+/// written the row, sets it.
 fn append(txn: &mut Txn, map: usize, key: &[u8], value: &[u8]) -> Result<()> {
     match txn.put(map, key, value, PutKind::Append) {
         Err(Failure { code: Failure::KEY_EXISTS, .. }) => txn.put(map, key, value, PutKind::Set).map(drop),

@@ -1,7 +1,7 @@
 //! Changes of the overlay of a [`Read`], made by a [`Batch`](crate::Batch) and by replaying the redo log.
 //!
-//! Each change reads the present state, in the overlay or else the data file, because the counts of rows and ids that
-//! it stores are absolute. So the size of a set takes constant time to query, no matter how much of the set is still
+//! Each change reads the present state, from the overlay or else from the data file, because a layer stores the total
+//! counts of rows and ids. So querying the size of a set takes constant time, no matter how many of its ids are
 //! pending.
 
 use std::sync::Arc;
@@ -51,8 +51,8 @@ impl Read {
         Ok(true)
     }
 
-    /// Adds an id without a look-up in the data file, which must not have it under the key. Returns true if that is a
-    /// change.
+    /// Adds an id without a look-up in the data file. The key must not have the id in the data file. Returns true if
+    /// the id was added.
     pub(crate) fn add_new_id(&mut self, map: Map, key: &[u8], id: u64) -> Result<bool> {
         let changes = self.overlay.as_ref().and_then(|overlay| overlay.set(map.index, key));
         if changes.and_then(|changes| changes.get(id)) == Some(true) {
@@ -75,8 +75,8 @@ impl Read {
         Ok(())
     }
 
-    /// Returns whether a key has an id, and the number of its ids. `wanted` is whether the key is to have the id. If
-    /// that is so already, the count may be wrong, because the caller does not need it.
+    /// Returns whether a key has an id, and the number of the key's ids. If the answer about the id equals `wanted`,
+    /// the caller changes nothing and the number may be wrong.
     fn id_and_count(&self, map: Map, key: &[u8], id: u64, wanted: bool) -> Result<(bool, u64)> {
         let id_bytes = id.to_be_bytes();
         let changes = self.overlay.as_ref().and_then(|overlay| overlay.set(map.index, key));
@@ -99,7 +99,7 @@ impl Read {
                 return Ok((cursor.has_value(key, &id_bytes)?, changes.count()));
             }
             if !wanted {
-                // An id that is to be removed usually exists, and then the cursor is at its key.
+                // An id that is to be removed usually exists, and then the cursor is at its key already.
                 return Ok(match cursor.has_value(key, &id_bytes)? {
                     true => (true, cursor.value_count()?),
                     false => (false, 0),

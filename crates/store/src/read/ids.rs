@@ -65,7 +65,7 @@ impl<'r> IdCursor<'r> {
         }
     }
 
-    /// Returns the exact number of ids of the key, at constant cost, wherever the cursor is.
+    /// Returns the exact number of ids of the key, at constant cost. Does not depend on the cursor's position.
     pub fn estimate(&self) -> u64 {
         self.count
     }
@@ -95,7 +95,7 @@ impl<'r> Merge<'r> {
         self.settle(file)
     }
 
-    /// Returns the lowest change ahead. If two layers change one id, the newest counts.
+    /// Returns the lowest change ahead. If two layers change the id, returns the change of the newest one.
     fn change(&self) -> Option<(u64, bool)> {
         let changes = self.layers.iter().flatten().filter_map(IdChangeCursor::item);
         changes.reduce(|best, change| if change.0 < best.0 { change } else { best })
@@ -114,7 +114,7 @@ impl<'r> Merge<'r> {
         }
     }
 
-    /// Moves past the next id, which is `id`.
+    /// Moves past `id`, which is the next id.
     fn pass(&mut self, file: &mut FileIds<'_>, id: u64) -> Result<()> {
         for layer in self.layers.iter_mut().flatten() {
             if layer.item().is_some_and(|(changed, _)| changed == id) {
@@ -323,7 +323,7 @@ fn id_at(page: &[IdBytes], index: usize) -> Option<u64> {
     page.get(index).map(|id| u64::from_be_bytes(*id))
 }
 
-/// Returns the index of the first id of `page` that is at least `at_least`. Fast if that is close to `near`, as it
+/// Returns the index of the first id of `page` that is at least `at_least`. Fast if the index is close to `near`, as it
 /// often is in forward seeks.
 fn first_at_least(page: &[IdBytes], near: usize, at_least: u64) -> usize {
     let below = |index| id_at(page, index).is_some_and(|there| there < at_least);

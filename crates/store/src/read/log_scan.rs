@@ -27,7 +27,7 @@ impl<'r> LogScan<'r> {
         let damaged = |damage| StoreError::DamagedLog { position, damage };
         let missing = match self.expected {
             Some(expected) => position != expected,
-            // The log may begin after `from`, but then this must be its first record.
+            // The log may begin after `from`. In that case, this must be the log's first record.
             None => position != self.from && self.read.first_position()? != Some(position),
         };
         if missing {

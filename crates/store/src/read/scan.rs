@@ -10,8 +10,8 @@ use crate::maps::{Direction, KeyRange, Map, MapKind};
 use crate::overlay::{IdChanges, Key, LayerCursor, Overlay, RowChange, SetChange};
 use crate::{Result, StoreError};
 
-/// Traversal of the data file for both kinds of scan. The cursor finds the near bound once; each key is compared with
-/// the far bound.
+/// Traversal of the data file for both kinds of scan. The cursor is placed at the near bound once; each key is compared
+/// with the far bound.
 struct Walk<'r> {
     cursor: Cursor<'r>,
     direction: Direction,
@@ -91,7 +91,7 @@ impl<'r> Walk<'r> {
     }
 }
 
-/// Traversal of the data file merged with pending changes. If a key is in both, the change counts.
+/// Traversal of the data file merged with pending changes. If a key is in both, the pending change is used.
 struct Merge<'r, V> {
     walk: Walk<'r>,
     /// Row of the data file at the cursor, if not returned yet.
@@ -138,7 +138,7 @@ impl<'r, V> Merge<'r, V> {
     }
 }
 
-/// Traversal of a scan. It may have failed to begin; an error ends it, and nothing follows its end.
+/// Traversal of a scan. If it could not begin, the first step returns the error. An error ends the traversal.
 struct Steps<'r, V> {
     read: &'r Read,
     state: StepState<'r, V>,
@@ -173,7 +173,8 @@ impl<'r, V> Steps<'r, V> {
         Steps { read, state }
     }
 
-    /// Returns the next row, converted to the scan's item by `of_file`, or by `of_change`, which skips deleted rows.
+    /// Returns the next row as the scan's item. `of_file` converts a row of the data file. `of_change` converts a
+    /// pending change, and skips a deleted row.
     #[inline]
     fn next<T>(
         &mut self,
@@ -194,7 +195,7 @@ impl<'r, V> Steps<'r, V> {
         self.next_merged(of_file, of_change)
     }
 
-    /// Does the same as [`next`](Steps::next) if there are pending changes or the end is passed.
+    /// Does the same as [`next`](Steps::next). Called if there are pending changes, or after the end.
     #[inline(never)]
     fn next_merged<T>(
         &mut self,

@@ -48,8 +48,8 @@ pub(crate) const VERSION: u32 = 1;
 /// Identity of a data file, unique among all that ever existed.
 pub(crate) type Identity = [u8; 16];
 
-/// Life of a segment file, to which its frames belong. A reused file gets another number, so its old frames do not
-/// belong to the new life.
+/// Period of use of a segment file, to which its frames belong. A reused file gets another number, so its old frames do
+/// not belong to the new life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Life {
     pub(crate) identity: Identity,
@@ -60,7 +60,7 @@ pub(crate) struct Life {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Header {
     Of(Life),
-    /// Complete, but in an unknown version.
+    /// A complete header in an unknown version.
     Version(u32),
 }
 
@@ -140,9 +140,9 @@ fn identified_crc(life: &Life, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&life.identity), bytes)
 }
 
-/// Returns the first complete frame of `life` at or after `from`, the start of a block. The segment has `length` bytes;
-/// `read` fills a buffer from an offset on. `torn` receives the sequence of each earlier valid head or tail without a
-/// complete frame. Memory: one chunk, whatever the bytes contain.
+/// Returns the first complete frame of `life` at or after `from`, the start of a block. The segment has `length` bytes.
+/// `read` fills a buffer from an offset on. `torn` is called with the sequence of each valid head or tail before that
+/// frame that belongs to no complete frame. Memory: one chunk, whatever the bytes contain.
 pub(crate) fn next_frame(
     life: &Life,
     from: u64,

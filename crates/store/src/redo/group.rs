@@ -22,9 +22,9 @@ pub(crate) enum Change<'a> {
     Put { map: u16, key: &'a [u8], value: &'a [u8] },
     /// Removes a key with its value or with all its ids.
     Delete { map: u16, key: &'a [u8] },
-    /// Adds an id to those of a key.
+    /// Adds an id to the set of a key.
     InsertId { map: u16, key: &'a [u8], id: u64 },
-    /// Removes an id from those of a key.
+    /// Removes an id from the set of a key.
     RemoveId { map: u16, key: &'a [u8], id: u64 },
 }
 
@@ -42,7 +42,7 @@ const CHANGE_HEAD_LEN: usize = 5;
 #[derive(Debug)]
 pub(crate) struct Group {
     buffer: Vec<u8>,
-    /// End of the payload; the bytes after it pad the last block.
+    /// End of the payload. The bytes after the end pad the last block.
     end: usize,
 }
 
@@ -82,8 +82,8 @@ impl Group {
             Change::InsertId { map, key, .. } => (INSERT_ID, map, key),
             Change::RemoveId { map, key, .. } => (REMOVE_ID, map, key),
         };
-        // Appended at once: otherwise each change would need many small appends, and every row of an operation is a
-        // change.
+        // The change is appended in few steps. Many small appends would cost too much, because every row of an
+        // operation is a change.
         let mut head = [0; CHANGE_HEAD_LEN + 8];
         head[0] = kind;
         head[1..3].copy_from_slice(&map.to_be_bytes());

@@ -32,7 +32,7 @@ const SLOT_LEN: usize = BLOCK_LEN;
 const HEAD_LEN: usize = 48;
 const LISTED_LEN: usize = 24;
 const CRC_LEN: usize = 4;
-/// Number of segments that fit into a slot. If there are more, the newest are named.
+/// Number of segments that fit into a slot. If there are more segments, the mark lists the newest.
 const SEGMENTS_MAX: usize = (SLOT_LEN - HEAD_LEN - CRC_LEN) / LISTED_LEN;
 
 /// A segment that must exist.
@@ -85,8 +85,8 @@ impl Mark {
         Ok(Mark { file, identity, count: marked.count })
     }
 
-    /// Creates the file, or empties it, for a data file that does not require it yet. The file and its name are durable
-    /// on return.
+    /// Creates the file of the mark, or empties an existing one, for a data file that does not require a mark yet. The
+    /// file and its name are durable on return.
     pub(crate) fn create(directory: &Path, room: &Room, identity: Identity) -> io::Result<Mark> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
@@ -97,8 +97,8 @@ impl Mark {
         Ok(Mark { file, identity, count: 0 })
     }
 
-    /// Overwrites the older slot. Durable on return. After an error, a reader may find either mark, and the next one is
-    /// written to the same slot.
+    /// Overwrites the older slot. Durable on return. After an error, a reader may find either the old or the new mark,
+    /// and the next mark is written to the same slot.
     pub(crate) fn write(&mut self, last: u64, segments: &[Listed]) -> io::Result<()> {
         let count = self.count + 1;
         let newest = segments.last_chunk::<SEGMENTS_MAX>().map_or(segments, |last| &last[..]);
@@ -195,7 +195,7 @@ impl Listed {
             Some(Header::Of(life)) if life.identity == identity => {
                 Some(RedoDamage::Misnamed { number: life.number })
             }
-            // Reported when the contents of the segment are read.
+            // An unknown version is reported when the contents of the segment are read.
             Some(Header::Version(_)) => None,
             Some(Header::Of(_)) | None => Some(RedoDamage::Header),
         })

@@ -1,13 +1,13 @@
 //! Reads the log from end to end: checks that it is complete, then returns its groups in order.
 //!
-//! The sequence numbers alone prove that the log is complete. An area without a complete frame was left by a power cut
-//! or a full disk and belongs to a group that was never acknowledged, provided that the next frame, wherever it is, has
-//! the next number. If that frame has a higher number, the group in between was acknowledged and is lost: the log is
-//! damaged. Checkpointed groups may be missing.
+//! The sequence numbers alone prove that the log is complete. An area without a complete frame may be left by a power
+//! cut or a full disk. It belongs to a group that was never acknowledged, provided that the next frame, wherever it is,
+//! has the next number. If that frame has a higher number, the group in between was acknowledged and is lost: the log
+//! is damaged. Checkpointed groups may be missing.
 //!
-//! A valid head or tail proves the same without its payload, because a group is written only when the previous one is
-//! durable. So only the group after the last complete one may be torn. If the number of a torn group was given to
-//! another group after a crash, the torn group proves no more than that group.
+//! A valid head or tail proves the same even if its payload is damaged, because a group is written only when the
+//! previous one is durable. So only the group after the last complete one may be torn. After a crash, another group may
+//! get the number of a torn group; the torn group then proves no more than the other group does.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -34,13 +34,13 @@ pub(crate) struct Surveyed {
 
 /// Contents of a log.
 pub(crate) struct Survey {
-    /// In the order of their numbers.
+    /// Segments in the order of their numbers.
     pub(crate) segments: Vec<Surveyed>,
     /// Segments that were being created or reused when the process ended.
     pub(crate) unfinished: Vec<PathBuf>,
     /// Segments of other data, with its identity.
     pub(crate) foreign: Vec<(PathBuf, Identity)>,
-    /// The highest number in a name.
+    /// The highest number in the name of a segment.
     pub(crate) highest_number: u64,
     /// Sequence of the last group; `checkpointed` if that is higher.
     pub(crate) last: u64,
@@ -123,7 +123,7 @@ impl Survey {
         while let Some(found) = frame_in(&surveyed.segment, surveyed.end, &mut note).map_err(&failed)? {
             self.check_order(&surveyed, &found)?;
             surveyed.end = found.end();
-            // A group that occurs twice was copied at a restart; both are equal.
+            // A group that occurs twice was copied at a restart, and the copies are equal.
             if surveyed.last.max(self.last_found()) != Some(found.sequence)
                 && found.sequence > self.checkpointed
             {
@@ -150,7 +150,7 @@ impl Survey {
         if found.sequence.saturating_sub(1) > self.last {
             let damage = RedoDamage::Missing { first: self.last + 1, last: found.sequence - 1 };
             return Err(match &self.after_last {
-                // Nothing is missing in this segment before the frame, so the gap is at the end of the previous
+                // In this segment nothing is missing before the frame, so the gap is at the end of the previous
                 // segment.
                 Some((path, offset)) if found.offset == FIRST_FRAME_AT || surveyed.last.is_some() => {
                     damaged(path, *offset, damage)
@@ -166,9 +166,9 @@ impl Survey {
         self.segments.iter().rev().find_map(|surveyed| surveyed.last)
     }
 
-    /// Adds a segment whose header has another number than its name. A segment that was about to be reused contains
-    /// only checkpointed groups; one with groups that are nowhere else was renamed. Torn groups do not count: a skipped
-    /// segment may have such a group, and another group may have its number.
+    /// Adds a segment whose header and name have different numbers. If it was about to be reused, it contains only
+    /// checkpointed groups. If it contains groups that exist nowhere else, it was renamed. Torn groups do not count: a
+    /// skipped segment may have a torn group whose number was given to another group.
     fn add_misnamed(&mut self, segment: &Segment, life: Life, room: &Room) -> Result<()> {
         let named = Segment { life, ..segment.clone() };
         let mut from = FIRST_FRAME_AT;
@@ -190,8 +190,8 @@ impl Survey {
         }
     }
 
-    /// Adds a file whose header and name disagree. If it has frames with the number in its name, it has been a segment;
-    /// otherwise it was about to become one.
+    /// Adds a file whose header and name disagree. If it contains frames with the number in its name, it was in use as
+    /// that segment. Otherwise it was about to become one.
     fn add_unfinished(&mut self, segment: Segment, room: &Room) -> Result<()> {
         let (mut from, mut highest) = (FIRST_FRAME_AT, 0);
         loop {

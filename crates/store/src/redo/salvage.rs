@@ -10,11 +10,11 @@
 //! A group is *whole* if its checksums are correct and it has the next number, which proves that nothing is missing
 //! before it. All groups after the first gap are *detached*: they can be read but not applied, because rows are
 //! absolute and do not record what they depend on. A valid head or tail without its payload proves that the groups
-//! before it were durable; the highest such group is *in doubt*, because the power may have failed while it was being
-//! written.
+//! before it were durable. The highest of these groups is *in doubt*, because the power may have failed while it was
+//! being written.
 //!
-//! Salvage does not detect deliberate changes. Unreadable bytes count as zeroes. Frames contain their segment's number
-//! and the identity, and take precedence over a header.
+//! Salvage does not detect deliberate changes. Unreadable bytes count as zeroes. Each frame contains the number and the
+//! identity of its segment. If they contradict the segment's header, the frame is believed.
 
 #![expect(
     clippy::indexing_slicing,
@@ -83,7 +83,7 @@ pub enum TroubleKind {
     /// The group's checksum is correct, but its bytes are not valid changes.
     #[error("group {0} contains an invalid change")]
     NotAChange(u64),
-    /// A group follows one with a higher number, and differs from the other group with its number.
+    /// A group follows a group with a higher number, and differs from an earlier group with its own number.
     #[error("redo group {found} follows group {last}; expected {}", last + 1)]
     Order {
         /// Number of the preceding group.
@@ -94,7 +94,7 @@ pub enum TroubleKind {
 }
 
 impl TroubleKind {
-    /// Returns true if the damage may hide groups that are not counted as missing.
+    /// Returns true if this damage may hide groups, which are then not counted as missing.
     fn hides_groups(&self) -> bool {
         matches!(
             self,
@@ -185,7 +185,7 @@ impl Findings {
                         .clone()
                         .any(|header| matches!(header, Header::Of(life) if Some(life.number) == number))
                 };
-                // Other findings are ignored, because the contents of those segments were read.
+                // Other contradictions do not matter, because the contents of the segments concerned were read.
                 let is_lost = |damage: &RedoDamage| {
                     matches!(damage, RedoDamage::SegmentMissing { .. } | RedoDamage::SegmentShort { .. })
                 };
@@ -345,7 +345,8 @@ impl Findings {
     fn sort_out(&mut self, scanned: Scanned, checkpointed: Option<u64>) {
         let mut last = checkpointed.unwrap_or(0);
         let mut gap = checkpointed.is_none();
-        // Checksums by number, which distinguish a group that was written twice from a different one.
+        // Offset and checksum of each group by number. They distinguish a group that was written twice from a different
+        // group.
         let mut known: BTreeMap<u64, (u64, u32)> = BTreeMap::new();
         let (mut detached, mut broken) = (Vec::new(), BTreeSet::new());
         for (place, is_changes) in scanned.groups {
@@ -381,8 +382,8 @@ impl Findings {
         self.detached.append(&mut detached);
     }
 
-    /// Finds the numbers of missing groups. `last` is the number of the last whole group; `None` if the first number is
-    /// unknown.
+    /// Finds the numbers of missing groups. `last` is the number of the last whole group. `None` if it is not known
+    /// where the numbers begin.
     fn count_missing(
         &mut self,
         detached: &[GroupLocation],
@@ -418,7 +419,7 @@ impl Findings {
             in_doubt = in_doubt.max(Some(*sequence).filter(|sequence| *sequence >= next));
         }
         if let Some(in_doubt) = in_doubt {
-            // A group is written only after the earlier groups are durable.
+            // A group is written only after all earlier groups are durable.
             self.miss(next, in_doubt);
             self.in_doubt = Some(in_doubt);
         }
@@ -431,7 +432,7 @@ impl Findings {
         }
     }
 
-    /// Returns true if there is any segment.
+    /// Returns true if the directory has any segment.
     pub(crate) fn has_segments(&self) -> bool {
         !self.segments.is_empty() || !self.troubles.is_empty()
     }

@@ -45,8 +45,8 @@ impl Segment {
         Ok(Segment { path, file: Arc::new(file), life, length })
     }
 
-    /// Reuses the file as a segment of another number, durable with its name. Its old frames do not belong to the new
-    /// life, so they are not erased. After an error the file is gone.
+    /// Reuses the file as a segment with another number. The file and its name are durable on return. Old frames do not
+    /// belong to the new life, so they are not erased. After an error the file no longer exists.
     ///
     /// The power may fail between any two steps, and the steps may reach the disk in another order. As long as name and
     /// header disagree, the file is not a segment, and the next open removes it.
@@ -82,8 +82,7 @@ impl Segment {
     }
 }
 
-/// Writes every block, the header's last. So a file that a killed process left either has all its blocks or has no
-/// header.
+/// Writes every block, with the header's block last. So if a process is killed meanwhile, the file has no header.
 fn fill(file: &File, life: &Life, length: u64) -> io::Result<()> {
     let zeroes = vec![0; usize::try_from(length).unwrap_or(usize::MAX).min(ZEROES_LEN)];
     let mut offset = BLOCK_LEN as u64;

@@ -1,5 +1,5 @@
-//! Segments of other data. They are removed if the data file has replaced that data. Otherwise they are set aside,
-//! because they may be the only copy of acknowledged changes.
+//! Segments of other data. If the data file has replaced that data, the segments are removed. Otherwise they are set
+//! aside, because they may be the only copy of acknowledged changes.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -35,8 +35,8 @@ pub(crate) fn set_aside(directory: &Path, room: &Room, files: &[PathBuf]) -> io:
     Ok(moved)
 }
 
-/// Returns a free name for `file` in `aside`, with a number appended if the name is taken. The lock on the data
-/// directory excludes other processes.
+/// Returns a free name for `file` in `aside`: if the file's own name is taken, a number is appended. The lock on the
+/// data directory excludes other processes.
 fn free_name(aside: &Path, file: &Path) -> io::Result<PathBuf> {
     let name = file.file_name().unwrap_or_default().to_os_string();
     let mut target = aside.join(&name);

@@ -1,5 +1,5 @@
-//! The log compared with plain lists of groups, with flipped, torn and removed bytes. [`power_cut`] runs it in
-//! processes whose power is cut.
+//! The log compared with plain lists of groups, after bytes were flipped, torn or removed. [`power_cut`] runs the log
+//! in processes whose power is cut.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -32,7 +32,7 @@ const BLOCK: u64 = BLOCK_LEN as u64;
 const LEN_MIN: u64 = 32 << 10;
 const LEN_MAX: u64 = 128 << 10;
 
-/// A directory of its own, removed afterwards.
+/// Directory of one test, removed afterwards.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -154,7 +154,7 @@ fn changes_come_back_as_they_were_pushed() {
         let read: Vec<_> = group.changes().map(|change| change.unwrap()).collect();
         assert_eq!(read, CHANGES);
         assert_eq!(group.byte_count(), group.payload().len());
-        // Framing must not prevent further use of the group.
+        // After framing, the group must still be usable.
         assert_eq!(group.framed(&Life { identity: IDENTITY, number: 1 }, 1).len() as u64, group.frame_len());
         group.clear();
         assert!(group.is_empty());
@@ -241,7 +241,7 @@ fn replay_returns_groups_in_order_without_checkpointed_ones() {
         assert_eq!(log.last_sequence(), 4);
         assert_eq!(groups_of(replay).unwrap(), model[checkpointed as usize..]);
     }
-    // More groups are checkpointed than the log contains: the log is older than the data.
+    // The data file has more checkpointed groups than the log contains: the log is older than the data.
     let (log, replay) = scratch.open(9);
     assert_eq!((log.last_sequence(), replay.group_count()), (9, 0));
     log.append(10, &mut group(10, 10)).unwrap();

@@ -14,7 +14,7 @@ use crate::Result;
 
 /// Sorted rows.
 pub(crate) enum Rows {
-    /// Rows in memory, and the number of rows read. The current row is the last of these.
+    /// Rows in memory, and the number of rows read so far. The current row is the last one read.
     Memory(RowBuffer, usize),
     File(RunReader),
 }

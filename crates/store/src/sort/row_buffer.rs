@@ -1,9 +1,9 @@
 //! [`RowBuffer`]: the rows of a [`Sorter`](crate::Sorter) that are in memory, and their sorting.
 //!
-//! Rows are stored in the order of arrival; an index of 16 bytes per row is sorted. Sorting seldom reads the rows
-//! themselves: each index row contains the next seven bytes of its row and their number, packed into one integer that
-//! compares like the bytes. If these are equal in several rows, only those rows are sorted again, by the following
-//! seven bytes. So a long common prefix, as in the keys of an index, costs one pass over it and no comparison of bytes.
+//! Rows are stored in the order of arrival; an index with 16 bytes per row is sorted. Sorting seldom reads the rows
+//! themselves. Each index row contains the next seven bytes of its row and the number of these bytes, packed into one
+//! integer that compares like the bytes. Rows for which this integer is equal are sorted again by the following seven
+//! bytes. So a long common prefix, as in the keys of an index, costs one pass and no comparison of bytes.
 //!
 //! ```text
 //!   rows    | value length (4) | key | value | value length (4) | key | value | ...
@@ -25,10 +25,11 @@ const VALUE_LEN_LEN: usize = size_of::<u32>();
 const MEMORY_BYTES_MAX: usize = u32::MAX as usize;
 /// Maximum number of rows with equal heads that are compared byte by byte.
 const FEW: usize = 12;
-/// Bytes of a key or value that are sorted seven at a time. Bytes beyond that are compared.
+/// Number of bytes of a key or value up to which rows are sorted seven bytes at a time. Further bytes are compared one
+/// by one.
 const DEPTH_MAX: usize = 20 * HEAD_LEN;
 const HEAD_LEN: usize = 7;
-/// Value in place of the number of bytes in a head: more bytes follow.
+/// Stands for the number of bytes in a head if more bytes follow.
 const MORE: u8 = 8;
 
 #[derive(Debug, Clone, Copy)]
@@ -42,11 +43,10 @@ struct IndexRow {
 pub(crate) struct RowBuffer {
     rows: Vec<u8>,
     index: Vec<IndexRow>,
-    /// Number of sorted rows: all or none, unless rows were added after a sort.
+    /// Number of rows at the beginning that are sorted. Rows added after a sort are not counted.
     sorted_count: usize,
     memory_bytes: usize,
-    /// Maximum bytes that `rows` and `index` have held so far, which is the memory that the system has really
-    /// allocated.
+    /// Maximum number of bytes that `rows` and `index` have held so far. The system has allocated memory for that many.
     rows_touched: usize,
     index_touched: usize,
 }
@@ -92,7 +92,8 @@ impl RowBuffer {
         if self.sorted_count == self.index.len() {
             return;
         }
-        // The previous sort left heads of later bytes of the rows.
+        // Since the previous sort, the heads of the sorted rows may contain later bytes. They are reset to the first
+        // bytes.
         for row in &mut self.index[..self.sorted_count] {
             row.head = head_of(row.key(&self.rows));
         }
@@ -105,7 +106,7 @@ impl RowBuffer {
         self.index.get(place).map(|row| (row.key(&self.rows), row.value(&self.rows)))
     }
 
-    /// Removes all rows. Frees memory if rows of other lengths could otherwise exceed the limit.
+    /// Removes all rows. Frees the memory if the next rows, with another ratio of lengths, could exceed the limit.
     pub(crate) fn clear(&mut self) {
         self.rows_touched = self.rows_touched.max(self.rows.len());
         self.index_touched = self.index_touched.max(self.index.len() * size_of::<IndexRow>());
@@ -173,7 +174,7 @@ impl IndexRow {
     }
 }
 
-/// Sorts rows that are equal before `depth` of `part`, from their heads there on.
+/// Sorts rows whose bytes before `depth` of `part` are equal. Uses the heads from there on.
 fn sort_by_heads(index: &mut [IndexRow], rows: &[u8], part: Part, depth: usize) {
     index.sort_unstable_by_key(|row| row.head);
     for group in index.chunk_by_mut(|one, next| one.head == next.head) {
@@ -184,7 +185,7 @@ fn sort_by_heads(index: &mut [IndexRow], rows: &[u8], part: Part, depth: usize) 
         let (next_part, next_depth) = match (ended, part) {
             (false, _) => (part, depth + HEAD_LEN),
             (true, Part::Key) => (Part::Value, 0),
-            // The rows are equal as a whole.
+            // The rows are equal in key and value.
             (true, Part::Value) => continue,
         };
         if group.len() <= FEW || next_depth > DEPTH_MAX {
@@ -198,7 +199,7 @@ fn sort_by_heads(index: &mut [IndexRow], rows: &[u8], part: Part, depth: usize) 
     }
 }
 
-/// Compares rows that are equal before `depth` of `part`.
+/// Compares two rows whose bytes before `depth` of `part` are equal.
 fn compare(one: IndexRow, other: IndexRow, rows: &[u8], part: Part, depth: usize) -> Ordering {
     let by_part = one.part(rows, part)[depth..].cmp(&other.part(rows, part)[depth..]);
     match part {

@@ -30,8 +30,8 @@ use crate::{Result, layout};
 const WRITE_LEN: usize = 1 << 20;
 /// Maximum length of a row's head: three varints of up to five bytes.
 const ROW_HEAD_LEN_MAX: usize = 15;
-/// Maximum number of names that are tried. A name is taken only if a crash left its file, or for the moment between
-/// creating and unlinking it.
+/// Maximum number of names that are tried. A name is taken if a crash left a file with it, or for the moment between
+/// creating and unlinking a file.
 const NAMES_MAX: u32 = 100_000;
 
 /// A file of runs.
@@ -85,7 +85,7 @@ pub fn temporary_file(directory: &Path) -> io::Result<File> {
 pub(crate) struct RunWriter {
     file: Arc<SortFile>,
     start: u64,
-    /// Offset in the file at which `buffer` will begin.
+    /// Offset in the file of the first byte of `buffer`.
     position: u64,
     buffer: Vec<u8>,
     last_key: Vec<u8>,
@@ -135,7 +135,7 @@ pub(crate) struct RunReader {
     run: Run,
     /// Range of the run that has not been read into the buffer yet.
     unread: Range<u64>,
-    /// Allocated to its final length; it grows only for a row that is longer.
+    /// Allocated with its final length. It grows only if a row is longer.
     buffer: Vec<u8>,
     /// Range of `buffer` that was read from the file and not returned yet.
     filled: Range<usize>,

@@ -20,8 +20,8 @@ use group::{Change, Group};
 
 const LIFE: Life = Life { identity: *b"identity of data", number: 7 };
 
-/// Reading never panics and finds only groups within the bytes. Groups that it finds encode to the same bytes. Bytes
-/// written as groups are found as they were written, with any other bytes after them.
+/// Reading never panics, and finds only groups within the bytes. A group that it finds encodes to the same bytes.
+/// Groups that were written are found as they were written, whatever other bytes follow them.
 pub(crate) fn redo(bytes: &[u8]) {
     let changes = changes(bytes);
     let _ = frame::parse_header(bytes);

@@ -20,15 +20,16 @@ const PAGES_MAX: usize = 8;
 /// Maximum number of keys on the pages that are looked up.
 const KEYS_MAX: usize = 16;
 
-/// Maximum number of leaves of a traversal, and of pages of a value: pages that refer to each other have no end.
+/// Maximum number of leaves in a traversal, and of pages in a value. A limit is needed because pages may refer to each
+/// other in a cycle.
 const STEPS_MAX: usize = 100;
 
-/// No bytes make the page reader panic, and everything that it returns lies in the image.
+/// Whatever the bytes are, the page reader does not panic, and everything that it returns lies in the image.
 pub(crate) fn pages(bytes: &[u8]) {
     let mut image = bytes[..bytes.len().min(PAGES_MAX * PAGE_LEN)].to_vec();
     image.resize(image.len().next_multiple_of(PAGE_LEN), 0);
     check(&image);
-    // A page with a wrong number ends every look-up, so pages get their right numbers.
+    // A page with a wrong number would end every look-up, so each page gets its right number.
     for (number, page) in image.chunks_exact_mut(PAGE_LEN).enumerate() {
         page[..8].copy_from_slice(&(number as u64).to_ne_bytes());
     }
@@ -71,7 +72,7 @@ fn check_number(page: &[u8], key: &[u8]) {
     assert_eq!(key_of(row_with(page, number)), key_of(row_with(page, key)));
 }
 
-/// Asks about each page on the path whether it is in memory, and about none below an absent one.
+/// Checks that a look-up tests the residency of each page on the path, and of no page below an absent one.
 fn check_residency(tree: MapTree<&[u8]>, key: &[u8]) {
     let root = tree.root..tree.root + 1;
     assert_eq!(tree.first_absent(key, |_| false), Some(root));

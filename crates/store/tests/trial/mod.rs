@@ -1,5 +1,5 @@
-//! A store in a process whose disk fails: its committed batches, identified by seed and number, and the check of the
-//! state afterwards.
+//! A store in a process whose disk fails. A seed and a number identify each batch that the process commits, so the
+//! state can be checked afterwards.
 //!
 //! The process under test is the test binary again, running the test `child` in a given role.
 
@@ -69,7 +69,8 @@ pub(crate) fn write_on(store: &Store, mut writer: Writer, seed: u64, batches: u6
 }
 
 /// Commits up to the batch `last`. Continues after batches refused because of a full disk, unless the disk's content is
-/// in doubt. A refused batch must leave no trace. `make_room` may free space for the next one.
+/// in doubt. A refused batch must leave no trace. `make_room` is called after a refusal and may free space for the next
+/// batch.
 pub(crate) fn write_on_a_full_disk(
     store: &Store,
     mut writer: Writer,
@@ -154,14 +155,13 @@ impl Trial {
         command.output().unwrap()
     }
 
-    /// If the power of a process was cut, discards a random part of its unsynced data. Returns true if anything is
-    /// lost.
+    /// If the power was cut, discards a random part of the unsynced data. Returns true if any data is lost.
     pub(crate) fn after(&self, output: &Output, chance: u64) -> bool {
         match output.status.code() {
             Some(powercut::EXIT_STATUS) => {
                 discard_unsynced(&self.journal(), chance).unwrap().discarded_sectors > 0
             }
-            // It ended by itself, or was killed.
+            // The process ended by itself, or was killed.
             Some(0) | None => false,
             Some(_) => panic!("{}", String::from_utf8_lossy(&output.stderr)),
         }
@@ -173,7 +173,7 @@ impl Trial {
         let (store, mut writer) = patiently(|| Store::open(&self.data(), MAPS, &Options::default())).unwrap();
         let number = last_batch(&store);
         compare(&store.view().unwrap(), &model_after(self.seed, number));
-        // It can also be written to.
+        // The store also accepts writes.
         let mut batch = writer.begin().unwrap();
         fill(&mut batch, self.seed, number + 1).unwrap();
         compare(&batch, &model_after(self.seed, number + 1));

@@ -69,9 +69,9 @@ impl Transaction {
         Ok(pages * self.environment.page_bytes as u64)
     }
 
-    /// Adds values to the set of a key. With `new_key`, the key is above all others, so that pages are filled and not
-    /// split. `values` is a concatenation of values of `value_len` bytes in ascending order, all above those in the
-    /// set. Returns [`Failure::KEY_EXISTS`] if one is not.
+    /// Adds values to the set of a key. If `new_key` is true, the key must be above all others of the map, and pages
+    /// are filled instead of split. `values` is a concatenation of values of `value_len` bytes in ascending order, all
+    /// above the values in the set. Returns [`Failure::KEY_EXISTS`] if a value is out of order.
     pub(crate) fn append_values(
         &mut self,
         map: usize,
@@ -112,7 +112,7 @@ impl<'t> Cursor<'t> {
         self.row(operation, EMPTY)
     }
 
-    /// Moves to `key`, at its lowest value.
+    /// Moves to the lowest value of `key`.
     pub(crate) fn at_key(&mut self, key: &[u8]) -> Result<Option<Row<'t>>> {
         self.row(sys::MDB_SET_KEY, value_of(key))
     }
@@ -159,7 +159,7 @@ impl<'t> Cursor<'t> {
         Ok(found.then(|| unsafe { (bytes_of(key), bytes_of(value)) }))
     }
 
-    /// Runs an operation that needs no key and, if it succeeds, sets the value or leaves it unchanged.
+    /// Runs an operation that needs no key. If it succeeds, it sets the value or leaves it unchanged.
     fn values(&mut self, operation: sys::MDB_cursor_op) -> Result<Option<&'t [u8]>> {
         let mut value = EMPTY;
         let found = self.go(operation, &mut { EMPTY }, &mut value)?;

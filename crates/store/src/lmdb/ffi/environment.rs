@@ -66,7 +66,8 @@ pub(crate) struct Environment {
     pub(crate) mode: Mode,
     /// Start address of the mapped data file, once it is known.
     pub(super) start: OnceLock<usize>,
-    /// Dropped after the environment is closed: `Drop::drop` closes it, and fields are dropped after that.
+    /// Guards that are dropped after the environment is closed: `Drop::drop` closes it, and fields are dropped after
+    /// that.
     _held: Box<dyn Any + Send + Sync>,
 }
 
@@ -122,8 +123,8 @@ impl Environment {
         Ok(env)
     }
 
-    /// Opens further maps, and creates missing ones if `create` is set. Returns the first that exists with another
-    /// kind.
+    /// Opens further maps, and creates missing ones if `create` is set. Returns the name of the first map that exists
+    /// with a different kind.
     pub(crate) fn open_maps(&mut self, maps: &[MapSpec], create: bool) -> Result<Option<&'static str>> {
         let begin_flags = if create { 0 } else { sys::MDB_RDONLY };
         let mut txn = ptr::null_mut();

@@ -12,9 +12,9 @@ use super::{EMPTY, Environment, Failure, Result, bytes_of, check, found, value_o
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TxnKind {
     Read,
-    /// One at a time: beginning a second one waits for the first. LMDB's writer mutex belongs to the thread that took
-    /// it, so a writing transaction must end on the thread that began it; breaking that rule can block the writer for
-    /// ever, but does not break memory safety.
+    /// Reads and writes. Only one exists at a time: beginning a second one waits for the end of the first. LMDB's
+    /// writer mutex belongs to the thread that took it, so a writing transaction must end on the thread that began it.
+    /// Breaking that rule can block the writer for ever, but does not break memory safety.
     Write,
 }
 
@@ -33,7 +33,7 @@ pub(crate) enum PutKind {
 pub(crate) struct Transaction {
     pub(super) raw: NonNull<sys::MDB_txn>,
     ended: bool,
-    /// Whether the transaction has a state to read. False while it is reset.
+    /// Whether the transaction has a state to read. False after [`reset`](Transaction::reset).
     pub(super) stands: bool,
     pub(super) kind: TxnKind,
     pub(super) environment: Arc<Environment>,

@@ -1,8 +1,8 @@
-//! Moving from row to row with LMDB's cursor takes a call each, which costs as much as the rest of a scan's work on a
-//! row.
+//! [`LeafRows`]: the rows of a leaf, read without LMDB's cursor. The cursor takes one call per row, which costs as much
+//! as the rest of a scan's work on a row.
 //!
-//! A row with flags has its value elsewhere or, in a map of sets, has several values: LMDB reads it. In a map of sets,
-//! a row without flags has one value.
+//! LMDB reads a row that has flags: its value is on other pages or, in a map of sets, is a tree of several values. In a
+//! map of sets, a row without flags has one value.
 
 use super::page::{LEAF, LIST, Node, ROW_HEAD, number, row_count};
 
@@ -35,7 +35,7 @@ impl<'t> LeafRows<'t> {
         }
     }
 
-    /// Returns all rows of a page; `last` is the key of the row before them.
+    /// Returns all rows of a page. `last` is the key of the row before the page.
     pub(crate) fn all(page: &'t [u8], last: Option<&'t [u8]>) -> LeafRows<'t> {
         LeafRows { page, next: 0, count: row_count(page, LEAF).unwrap_or(0), last }
     }
@@ -57,7 +57,7 @@ impl<'t> LeafRows<'t> {
         self.count == 0
     }
 
-    /// Returns the page if all its rows were returned, or if there are none after the given row.
+    /// Returns the page if all its rows were returned, or if [`after`](LeafRows::after) found no rows after its key.
     pub(crate) fn finished_page(&self) -> Option<&'t [u8]> {
         (self.count > 0 && self.next >= self.count).then_some(self.page)
     }

@@ -1,4 +1,4 @@
-//! [`LeafWalk`]: traversal of a map's leaves in their order, by the branches above them.
+//! [`LeafWalk`]: traversal of a map's leaves in their order, which it takes from the branches above them.
 //!
 //! LMDB's cursor takes one call per leaf and waits for each leaf's memory, because the leaves of a tree that was
 //! changed are scattered over the file. But the branch above contains the numbers of all its leaves, so the processor
@@ -15,11 +15,12 @@ use super::page::{
 /// to find the attribute that it tests. Pages with smaller rows have more rows, so fewer lines of each suffice.
 const ROW_LINES: usize = 4;
 
-/// Number of leaves between the current one and the one whose rows are prefetched. A scan reads rows in blocks, and a
-/// block spans a few leaves.
+/// Distance from the current leaf to the leaf whose rows are prefetched. A scan reads rows in blocks, and a block spans
+/// a few leaves.
 const LEAVES_AHEAD: usize = 3;
 
-/// Number of leaves whose heads are prefetched at a time, and how many leaves in advance.
+/// Heads of leaves are prefetched in groups of this number. A group is prefetched when at most this number of leaves
+/// ahead is left.
 const HEADS_AHEAD: usize = 8;
 
 /// Maximum number of rows prefetched at the end of the current leaf.
@@ -55,7 +56,8 @@ impl<'t, P: Pages<'t>> LeafWalk<'t, P> {
     /// Moves to the next leaf. Returns `Some(false)` if the current one is the last. Returns `None`, which ends the
     /// traversal, if a page has an unsupported layout.
     pub(crate) fn advance(&mut self) -> Option<bool> {
-        // The current leaf may have had fewer rows than the one being prefetched.
+        // Prefetches the remaining rows, in case the current leaf had fewer rows than the leaf that is being
+        // prefetched.
         (0..REST_MAX).for_each(|_| self.ahead.fetch_row());
         self.ahead = RowsAhead::NONE;
         while let Some((branch, place)) = self.branches.last_mut() {
@@ -86,8 +88,8 @@ impl<'t, P: Pages<'t>> LeafWalk<'t, P> {
         self.pages.page(page)
     }
 
-    /// Prefetches the heads of the next leaves. Address translation takes most of the time, and the processor does
-    /// several at once.
+    /// Prefetches the heads of the next leaves. Most of the time is for address translations, of which the processor
+    /// does several in parallel.
     fn fetch_heads(&mut self) {
         let Some(&(branch, place)) = self.branches.last() else { return };
         if self.heads_fetched > place + HEADS_AHEAD {

@@ -59,9 +59,9 @@ impl<'t, P: Pages<'t>> MapTree<P> {
         None
     }
 
-    /// Returns the first pages for which `has` returns false, of those that a look-up of `key` reads: the path to the
-    /// row, and then either the value's own pages or the path to the lowest value of a set. Does not ask about pages
-    /// below an absent one.
+    /// Checks the pages that a look-up of `key` reads, and returns the first ones for which `has` returns false. These
+    /// pages are the path to the row, and then either the value's own pages or the path to the lowest value of a set.
+    /// Does not check pages below an absent one.
     pub(crate) fn first_absent(self, key: &[u8], mut has: impl FnMut(u64) -> bool) -> Option<Range<u64>> {
         let (mut number, mut key) = (self.root, key);
         for _ in 0..DEPTH_MAX {

@@ -34,7 +34,7 @@ impl<'t> Pages<'t> for &'t [u8] {
     }
 }
 
-/// Offsets in a page: of the flags, of the end of the list of row offsets, and of the start of that list.
+/// Offsets in a page of: the flags; the field with the end of the list of row offsets; the start of that list.
 pub(crate) const FLAGS: usize = 10;
 pub(crate) const LIST_END: usize = 12;
 pub(crate) const LIST: usize = 16;
@@ -43,7 +43,8 @@ pub(crate) const LIST: usize = 16;
 pub(crate) const BRANCH: usize = 1;
 pub(crate) const LEAF: usize = 2;
 
-/// Flags of the first page of a value with pages of its own. The value begins at the offset of other pages' list.
+/// Flags of the first page of a value with pages of its own. The value begins where other pages have the list of row
+/// offsets.
 const OVERFLOW: usize = 4;
 
 /// Number of bytes before the key of a row.
@@ -152,8 +153,8 @@ impl Key for u64 {
     }
 }
 
-/// Returns the first place for which `is_so` returns true, or the end; `places` are sorted so that it stays true after
-/// that.
+/// Returns the first place for which `is_so` returns true, or the end. `is_so` must return true for all places after
+/// that one.
 fn first_that(places: Range<usize>, is_so: impl Fn(usize) -> Option<bool>) -> Option<usize> {
     let Range { start: mut low, end: mut high } = places;
     while low < high {

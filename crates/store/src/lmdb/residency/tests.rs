@@ -7,10 +7,10 @@ use crate::{Direction, StoreError, View};
 
 const KEYS: u32 = 3_000;
 
-/// Number of look-ups of a value while its pages are brought in: more than it has pages.
+/// Number of look-ups of a value while its pages are brought in. It exceeds the number of the value's pages.
 const ROUNDS: usize = 200;
 
-/// Returns a long or short key, in an order other than that of the numbers.
+/// Returns a long or a short key. The keys do not sort in the order of their numbers.
 fn key(number: u32) -> Vec<u8> {
     let mut key = number.reverse_bits().to_be_bytes().to_vec();
     key.extend(std::iter::repeat_n(b'k', number as usize % 61));
@@ -26,7 +26,7 @@ fn value(number: u32) -> Vec<u8> {
     vec![number as u8; length as usize]
 }
 
-/// The ids fit in the leaf, on a page of their own, or on many pages.
+/// Returns the number of ids of a key: few enough for the leaf, for one separate page, or enough for many pages.
 fn id_count(number: u32) -> u64 {
     match number % 500 {
         3 => 5_000,

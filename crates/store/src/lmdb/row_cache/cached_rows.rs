@@ -1,17 +1,18 @@
 //! Tables of rows that were read before, so that reading them again costs a table look-up instead of a tree descent.
 //!
 //! There are two tables, for the two steps of a search by an indexed value. [`CachedIds`] maps a key to its single id;
-//! key and id are in one cache line. [`CachedRows`] maps numeric keys to the locations of their rows: a committed page
-//! does not change during a reading transaction, so the offset in the file is enough, 16 bytes a row whatever its size.
-//! A look-up in the trees of a million entries touches about ten uncached lines of memory, in these tables one and two.
+//! key and id are in one cache line. [`CachedRows`] maps numeric keys to the locations of their rows. A committed page
+//! does not change during a reading transaction, so the offset in the file is enough: a slot takes 16 bytes, whatever
+//! the size of the row. A look-up in the trees of a million entries touches about ten uncached lines of memory. In the
+//! tables it touches one for an id and two for a row.
 //!
 //! Both are caches: their contents change no result. Keys are compared in full; keys with the same slot, by accident or
 //! by intent, only evict each other. The tables belong to a transaction. When it moves to another state, it retains the
 //! rows that no commit in between has moved, according to [`Moved`]; if that is unknown, it drops all rows. Caching
 //! then begins again after [`PATIENCE`] look-ups, so a transaction that often drops its rows does not pay for caching.
 //!
-//! A slot has a *stamp*: the state in which it was last known to be valid. It is valid in that state; in a later one it
-//! is checked once whether its row has moved since.
+//! A slot has a *stamp*: the number of the state in which it was last known to be valid. In a later state, the first
+//! use of the slot checks whether its row has moved since.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -28,7 +29,7 @@ use super::packed::ValueLocation;
 use super::packed::{pack, unpack};
 use super::table::{Growing, SLOTS_PER_KEY, Table};
 
-/// Number of look-ups after all rows were evicted before caching begins.
+/// Number of look-ups that must pass before caching begins again after all rows were evicted.
 pub(crate) const PATIENCE: u32 = 4096;
 
 /// Load, in eighths, at which a table grows. A table of rows that serves a single map grows when it is half full.
@@ -46,8 +47,8 @@ pub(crate) struct RowCache {
     moment: Moment,
     /// Look-ups since all rows were evicted, up to [`PATIENCE`].
     lookups: u32,
-    /// Whether the cache is active: false while the transaction is reset (pages may change) or commits are not
-    /// recorded.
+    /// Whether the cache is active. False while the transaction is reset, because pages may change then, and while
+    /// commits are not recorded.
     stands: bool,
     /// Committed state that is read and whose commits were not recorded at the last [`resume`](RowCache::resume).
     awaited: Option<u64>,
@@ -58,7 +59,7 @@ pub(crate) struct RowCache {
 struct Moment {
     /// Stamp of the state that is read; 0 if no row is cached for it.
     stamp: u32,
-    /// Lowest stamp of the slots that were not evicted. Above 0 unless `stamp` is 0.
+    /// Lowest stamp of slots that were not evicted. Above 0, except if `stamp` is 0.
     floor: u32,
 }
 
@@ -110,7 +111,8 @@ impl RowCache {
             Some(moved) => match moved.knows(self.txn_id, txn_id) {
                 Some(is_recorded) => (moved.stamp(txn_id), is_recorded),
                 None => {
-                    // The commits are not recorded yet. The cached rows belong to the previous state until they are.
+                    // The commits up to this state are not recorded yet. Until they are, the cached rows belong to the
+                    // previous state.
                     self.stands = false;
                     self.awaited = Some(txn_id);
                     return;
@@ -138,9 +140,9 @@ impl RowCache {
         false
     }
 
-    /// Activates the cache if the commits of the state that is read have been recorded since
-    /// [`resume`](RowCache::resume). Without this, a reader that was faster than the record would do without the cache
-    /// until the next commit.
+    /// Activates the cache if the commits up to the current state have been recorded since
+    /// [`resume`](RowCache::resume). Otherwise a reader that moved to a state before its commit was recorded would have
+    /// no cache until the next commit.
     #[cold]
     fn resume_awaited(&mut self) -> bool {
         if let Some(txn_id) = self.awaited {
@@ -149,17 +151,17 @@ impl RowCache {
         self.stands
     }
 
-    /// Returns the id under `key`. If it is not cached, returns the key in the form in which it can be; `None` if it
-    /// cannot be cached.
+    /// Returns the id under `key`. If it is not cached, returns the key in the form required for caching it, or `None`
+    /// if the key cannot be cached.
     #[inline]
     pub(crate) fn id(&mut self, map: usize, key: &[u8]) -> Option<Result<u64, NewKey>> {
         let RowCache { ids, moved, moment, .. } = self;
         ids.find(*moment, moved.as_deref(), map, key)
     }
 
-    /// Caches the one id under a key. Returns true if adjacent keys should be cached too, see
-    /// [`cache_id_ahead`](RowCache::cache_id_ahead). Returns false if it evicts another key: keys that evict each other
-    /// are missed again and again, and would cache all their neighbours each time.
+    /// Caches the one id under a key. Returns true if adjacent keys should be cached too; see
+    /// [`cache_id_ahead`](RowCache::cache_id_ahead). Returns false if the key evicted another one. Keys that evict each
+    /// other are missed again and again, and each miss would cache all their neighbours.
     pub(crate) fn cache_id(&mut self, key: &NewKey, id: u64) -> bool {
         self.ids.remember(self.moment, key, id) && !self.ids.places.is_full(IDS_EIGHTHS)
     }
@@ -202,7 +204,7 @@ impl RowCache {
         }
     }
 
-    /// Returns the earlier location of the row whose id was found last. The row may have moved since.
+    /// Returns the location that the row of the id found last had at some earlier time. The row may have moved since.
     #[inline]
     pub(crate) fn hint(&mut self, map: usize, id: u64) -> Option<ValueLocation> {
         let hint = *self.ids.hint(map, id)?;
@@ -231,7 +233,7 @@ impl RowCache {
         self.lookups = PATIENCE;
     }
 
-    /// Drops the previous tables, so that later look-ups do not change the cache.
+    /// Drops the previous tables, so that later look-ups do not change which rows are cached.
     #[cfg(test)]
     pub(crate) fn settle(&mut self) {
         self.ids.places.forget_before();
@@ -271,7 +273,7 @@ fn is_short(place: &[u64; 8]) -> bool {
     place[2].to_ne_bytes()[0] <= SHORT_KEY_MAX
 }
 
-/// A key that is not cached, in the form in which it can be.
+/// A key that is not cached, in the form required for caching it.
 pub(crate) struct NewKey {
     hash: u64,
     words: KeyWords,
@@ -305,7 +307,7 @@ impl CachedIds {
         Some(id)
     }
 
-    /// Returns the word for the location of a row of the id that was found last.
+    /// Returns the hint of the id found last: the word for the location of the id's row in `map`.
     #[inline(always)]
     fn hint(&mut self, map: usize, id: u64) -> Option<&mut u64> {
         let (number, last) = self.last;
@@ -333,7 +335,7 @@ impl CachedIds {
         table.place(number ^ free).copy_from_slice(&line(moment, key, id));
     }
 
-    /// Returns true if the key took a free slot.
+    /// Caches the id of a key. Returns true if the key took a free slot.
     fn remember(&mut self, moment: Moment, key: &NewKey, id: u64) -> bool {
         self.places.grow_if_full(IDS_EIGHTHS);
         let (table, number) = (&mut self.places.table, (key.hash >> 32) as usize);
@@ -418,7 +420,7 @@ impl CachedRows {
         Some(place)
     }
 
-    /// Returns true if the row took a free slot.
+    /// Caches the location of a row. Returns true if the row took a free slot.
     fn remember(&mut self, moment: Moment, map: usize, key: u64, value: ValueLocation) -> bool {
         self.places.grow_if_full(ROWS_EIGHTHS);
         self.put(moment, (map, key), value, |_| true)
@@ -481,7 +483,7 @@ fn rest(table: &Table<2>, map: usize, key: u64) -> Option<u64> {
     Some(rest * MAPS_MAX as u64 + map as u64)
 }
 
-/// Returns the slot number. Rows of the same number in two maps, as an entry has, are in adjacent slots.
+/// Returns the slot number. An entry has rows with the same number in two maps; their slots are adjacent.
 #[inline]
 fn place_number(map: usize, key: u64) -> usize {
     (key as usize) << 1 | (map & 1)

@@ -1,14 +1,15 @@
-//! [`Moved`]: record of the pages and keys that commits have moved, so that the other cached rows of a reading
-//! transaction stay valid.
+//! [`Moved`]: record of the pages and keys that commits have moved. Cached rows of a reading transaction that were not
+//! moved stay valid.
 //!
 //! A commit copies each page that it changes, and records in LMDB's map of free pages which pages it freed. A page that
 //! no commit has freed is unchanged, and so is every row in it. In addition, the writer records here each key whose set
 //! of ids it changes, before the commit. For each page and key, a table stores the stamp of the last commit that moved
-//! it. The tables are smaller than the number of pages and keys: all that share a slot count as moved together. A
-//! cached row is valid if nothing in its slot has moved since the row was last known to be valid.
+//! it. A table has fewer slots than there are pages or keys, so all that share a slot count as moved together. A cached
+//! row is valid if nothing in its slot has moved since the row was last known to be valid.
 //!
-//! This requires that every commit has recorded what it moved. All commits after `since` and up to `until` have done
-//! so. A transaction from before `since` drops all its cached rows; one after `until` uses none until it moves again.
+//! This requires that every commit has recorded what it moved, which holds for all commits after `since` and up to
+//! `until`. A transaction whose state is older than `since` drops all its cached rows. A transaction whose state is
+//! newer than `until` uses none of them until `until` reaches its state.
 
 #![expect(
     clippy::indexing_slicing,
@@ -69,7 +70,7 @@ impl Moved {
     /// Returns true if all commits after `from` and up to `to` are recorded; `None` while the last of them may still be
     /// recorded. The caller must be reading the state of `to` already.
     pub(crate) fn knows(&self, from: u64, to: u64) -> Option<bool> {
-        // In the reverse order of the stores in `note`.
+        // Loads happen in the reverse order of the stores in `note`.
         let is_taken_down = to <= self.until.load(Ordering::Acquire);
         is_taken_down.then(|| self.since.load(Ordering::Acquire) <= from)
     }
@@ -185,8 +186,8 @@ mod tests {
             }
         };
         (0..ROW_COUNT).for_each(ask_for);
-        // The tables grew during the look-ups. Rows of the previous table are still cached; rows of the tables before
-        // it are not.
+        // The tables grew during the look-ups. Rows of the table before the last growth are still cached; rows of older
+        // tables are not.
         for known in [cached_rows(txn, tree).len(), cached_keys(txn, tree)] {
             assert!(known as u64 > ROW_COUNT / 2, "{known}");
         }
@@ -270,13 +271,13 @@ mod tests {
         silent.put(tree.rows, &3u64.to_be_bytes(), &[2; 50], PutKind::Set).unwrap();
         silent.commit().unwrap();
         move_on(&mut txn);
-        // The cache waits: the commit may be recorded yet.
+        // The cache waits, because the commit may still be recorded.
         assert_eq!((cached_rows(&txn, &tree).len(), cached_keys(&txn, &tree)), (0, 0));
         assert_eq!(txn.get(tree.rows, &3u64.to_be_bytes()).unwrap(), Some(&[2; 50][..]));
         tree.put(1_000, 200);
         move_on(&mut txn);
         txn.skip_patience();
-        // A later commit is recorded, so this one never will be, and all rows are dropped.
+        // The later commit is recorded, so the silent one never will be, and all rows are dropped.
         assert_eq!((cached_rows(&txn, &tree).len(), cached_keys(&txn, &tree)), (0, 0));
         ask_all(&txn, &tree);
         tree.put(1_000, 100);
@@ -297,7 +298,7 @@ mod tests {
         move_on(&mut txn);
         assert_eq!(cached_rows(&txn, &tree).len(), 0);
         record_moved(&moved, &tree.env, id).unwrap();
-        // Without another commit, the reader never moves on again.
+        // Without another commit, the reader does not use its cache again.
         let known = cached_rows(&txn, &tree);
         assert!(!known.contains(&3) && known.contains(&1_000));
     }

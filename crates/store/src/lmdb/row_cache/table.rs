@@ -17,10 +17,10 @@ const PLACES_MIN: usize = 1 << 10;
 /// Size in bytes from which a table is allocated by a separate thread.
 const LARGE: usize = 4 << 20;
 
-/// Niceness of that thread: it must not delay the threads that serve clients.
+/// Niceness of the thread that allocates a table. High, so that it does not delay threads that serve clients.
 const NICENESS: i32 = 19;
 
-/// Look-ups after growing, per slot of the smaller table, until the smaller table is dropped.
+/// Number of look-ups, per slot of the smaller table, after which the smaller table is dropped.
 const LOOKS_PER_PLACE: usize = 2;
 
 /// Slots of `WORDS` words each; their number is a power of two. The low half of the first word is the stamp. Initially
@@ -30,7 +30,7 @@ pub(crate) struct Table<const WORDS: usize> {
     /// Index of the first word that begins a cache line, so that no slot spans two of them.
     start: usize,
     place_count: usize,
-    /// Number of slots taken since all rows were evicted.
+    /// Number of slots taken since all rows were last evicted.
     pub(crate) taken: usize,
 }
 
@@ -139,7 +139,7 @@ impl<const WORDS: usize> Growing<WORDS> {
             Some(coming) => match coming.try_recv() {
                 Ok(table) => table,
                 Err(TryRecvError::Empty) => return,
-                // The thread ended without a table, perhaps for lack of memory. The smaller table stays in use.
+                // The thread ended without a table, perhaps for lack of memory. The present table stays in use.
                 Err(TryRecvError::Disconnected) => {
                     self.coming = None;
                     self.place_count_max = self.table.place_count;
@@ -180,7 +180,7 @@ impl<const WORDS: usize> Growing<WORDS> {
 fn allocate_in_background<const WORDS: usize>(place_count: usize) -> Option<Receiver<Table<WORDS>>> {
     let (sender, receiver) = sync_channel(1);
     let make = move || {
-        // If the system refuses, threads that serve clients are delayed more often by this one.
+        // If the system refuses, this thread delays threads that serve clients more often.
         let _ = system::set_thread_niceness(NICENESS);
         let mut table = Table::new(place_count);
         table.take_memory();
@@ -194,7 +194,7 @@ fn allocate_in_background<const WORDS: usize>(place_count: usize) -> Option<Rece
 mod tests {
     use super::*;
 
-    /// Takes a slot in the way that caching does.
+    /// Takes a slot in the same way as caching a row.
     fn take(growing: &mut Growing<2>, number: usize) {
         growing.grow_if_full(4);
         let was = std::mem::replace(growing.table.place(number), [1, number as u64]);

@@ -1,4 +1,4 @@
-//! A view that caches rows returns the same results as one that does not, whatever is committed between reads and
+//! A view that caches rows returns the same results as a view without a cache, whatever is committed between reads and
 //! however small its table is.
 
 use fastrand::Rng;
@@ -37,7 +37,7 @@ fn cached_count(view: &View, mut keys: impl Iterator<Item = u64>) -> usize {
     keys.by_ref().filter(|key| view.txn.knows_row(map, *key)).count()
 }
 
-/// Sends the same queries to both views and returns how many rows the second has cached then.
+/// Sends the same queries to both views. Returns the number of rows that the second view has cached after them.
 fn compare(plain: &View, remembering: &View, random: &mut Rng) -> usize {
     for _ in 0..PATIENCE {
         remembering.get(ROWS, b"patience").unwrap();
@@ -94,7 +94,7 @@ fn cached_rows_are_the_rows_of_the_view() {
     }
 }
 
-/// A server that has just started looks up each row once: the first row of a leaf caches the others.
+/// A server that has just started need not look up each row: the first look-up in a leaf caches all rows of the leaf.
 #[test]
 fn caches_the_rows_of_a_leaf_together() {
     const ROW_COUNT: u64 = 2_000;
@@ -140,8 +140,8 @@ fn caches_the_rows_of_a_leaf_together() {
     }
 }
 
-/// Many pages, some of which each checkpoint moves. The cached rows of the other pages must be right, and freed pages
-/// are reused with other rows.
+/// The store has many pages, and each checkpoint moves some of them and reuses freed pages for other rows. Cached rows
+/// on the other pages must be right.
 #[test]
 fn cached_rows_that_checkpoints_have_not_moved_stay_valid() {
     const ROW_COUNT: u64 = 6_000;
@@ -186,7 +186,7 @@ fn cached_rows_that_checkpoints_have_not_moved_stay_valid() {
         // Rows that no checkpoint has moved are still cached, long before `PATIENCE` look-ups have passed.
         let cached_count = cached_count(&remembering, 0..ROW_COUNT);
         assert!(cached_count as u64 > ROW_COUNT / 2, "{cached_count} rows are cached in round {round}");
-        // The writer reads the same as the views.
+        // The writer's batch returns the same rows as the views.
         let batch = writer.begin().unwrap();
         for number in (0..ROW_COUNT).step_by(7) {
             let key = number.to_be_bytes();

@@ -89,7 +89,7 @@ fn the_tail_of_the_last_group_shows_that_the_one_before_was_durable() {
         assert!(scratch.try_open(0).is_err());
         assert!(scratch.read(2).unwrap().is_empty(), "checkpointed groups need not be intact");
     });
-    // A payload that leaves room for head and tail in one block.
+    // The payload is so short that head and tail are in one block.
     with_bytes(&file, BLOCK, &damage_of(100), || {
         let missing = RedoDamage::Missing { first: 1, last: 1 };
         assert_eq!(damage(scratch.read(0)), (path.clone(), BLOCK, missing));
@@ -180,7 +180,7 @@ fn reports_what_the_mark_requires_and_the_log_lacks() {
         with_bytes(&writable(&path), 3, b"X", || assert_eq!(only(0), (path.clone(), RedoDamage::Header)));
         assert_eq!(look(0).unwrap(), model);
     }
-    // If several are missing, all are named.
+    // If several segments are missing, the error names all of them.
     let aside = [1, 2].map(|number| (scratch.segment(number), fs::read(scratch.segment(number)).unwrap()));
     aside.iter().for_each(|(path, _)| fs::remove_file(path).unwrap());
     assert_eq!(findings(0).len(), 2);
@@ -195,7 +195,7 @@ fn reports_what_the_mark_requires_and_the_log_lacks() {
         assert_eq!(only(0), (mark.clone(), RedoDamage::Mark));
     }
     fs::write(&mark, &bytes).unwrap();
-    // The last groups that are known to be durable, erased completely.
+    // The last groups that are known to be durable are erased completely.
     let (log, _) = RedoLog::open_with(&scratch.0, room(&scratch.0), &marked(0), LEN_MIN..=LEN_MAX).unwrap();
     let last = log.last_sequence();
     log.trim(0).unwrap();
@@ -272,7 +272,8 @@ fn a_torn_last_group_is_ignored_and_overwritten() {
             assert_eq!(scratch.read(0).unwrap(), model[..2], "{whole_len} bytes of it");
         });
     }
-    // The first of the two blocks is lost. The next write leaves the second one after it for a while.
+    // The group's first block is lost. The next group is written in its place, and the old second block remains after
+    // that group for a while.
     file.write_all_at(&[0; BLOCK_LEN], offset).unwrap();
     let (log, replay) = scratch.open(0);
     assert_eq!(replay.group_count(), 2);
@@ -291,7 +292,7 @@ fn ignores_bytes_that_look_like_a_frame_in_a_torn_group() {
     let life = Life { identity: *b"a guess, no more", number: 1 };
     let fake = fake.framed(&life, 9).to_vec();
     let (log, _) = scratch.open(0);
-    // At the start of a block.
+    // The fake frame begins at the start of a block.
     let mut value = vec![0; BLOCK_LEN - HEAD_LEN - 10];
     value.extend_from_slice(&fake);
     let mut group = Group::new();

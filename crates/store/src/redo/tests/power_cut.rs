@@ -1,9 +1,10 @@
-//! The power fails, the process is killed, the disk fails or is full at each call in turn, while groups are appended,
-//! segments are created, reused and released, and while the log is opened. The process under test is this binary again,
-//! running [`child`].
+//! At each call in turn the power fails, the process is killed, or the disk fails or is full. Meanwhile groups are
+//! appended, segments are created, reused and released, and the log is opened. The process under test is this binary
+//! again, running [`child`].
 //!
 //! The content of a group follows from its sequence and the number of the attempt, so nothing has to be stored for the
-//! comparison. The checkpointed sequence is in a file that is not watched, as if it were in the data file.
+//! comparison. The checkpointed sequence is in a separate file, as it would be in the data file. Calls on that file
+//! never fail.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -22,12 +23,12 @@ const CHILD_DIRECTORY: &str = "STORE_REDO_DIRECTORY";
 const CHILD_ROLE: &str = "STORE_REDO_ROLE";
 const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
-/// Number of groups in a child's life. They fill several segments.
+/// Number of groups that one run of a child appends. They fill several segments.
 const GROUPS: u64 = 20;
-/// Maximum number of attempts to write a group. Later attempts are smaller.
+/// Maximum number of attempts to write a group. Each attempt writes a smaller group than the one before.
 const ATTEMPTS: u64 = 5;
 
-/// Returns the group of a sequence. A later attempt, after the disk was full, is a different and smaller group.
+/// Returns the content of a group. After the disk was full, the next attempt gets a different and smaller group.
 fn group(sequence: u64, attempt: u64) -> Group {
     let mut random = Rng::with_seed(sequence * 1_000 + attempt);
     let value_len = match random.u32(0..10) {
@@ -58,7 +59,7 @@ fn open(directory: &Path) -> Result<(RedoLog, Groups)> {
 
 fn open_in(directory: &Path, room: Room) -> Result<(RedoLog, Groups)> {
     let lengths = LEN_MIN..=LEN_MAX;
-    // The data file requires a mark once it was opened with one.
+    // Once the data file was opened with a mark, it requires one.
     let marked_file = checkpointed_file(directory).with_extension("marked");
     let is_marked = marked_file.exists();
     let owner = Owner { is_marked, ..owner(checkpointed(directory)) };
@@ -78,7 +79,7 @@ fn child() {
         "write" => write(&open(directory).unwrap().0, directory),
         "fail" => write_on_a_failing_disk(directory),
         "full" => write_on_a_full_disk(directory),
-        // With less than the reserve free, a write that fails for another reason is treated as a short write.
+        // While less than the reserve is free, a failed write counts as a short write, whatever its error.
         "cut short" => {
             let opened = File::open(directory).unwrap();
             write_until_refused(directory, Room::new(opened, directory, u64::MAX));
@@ -111,7 +112,7 @@ fn append(log: &RedoLog) -> Result<()> {
 }
 
 fn checkpoint(log: &RedoLog, directory: &Path, sequence: u64) -> Result<()> {
-    // One write and a rename, so that the file is always complete.
+    // Written completely under another name and then renamed, so that the file is always complete.
     let new = checkpointed_file(directory).with_extension("new");
     fs::write(&new, sequence.to_string()).unwrap();
     fs::rename(&new, checkpointed_file(directory)).unwrap();
@@ -134,7 +135,7 @@ fn write(log: &RedoLog, directory: &Path) {
 fn write_on_a_failing_disk(directory: &Path) {
     for _ in 0..2 {
         let Ok((log, groups)) = open(directory) else { continue };
-        // Groups found at an open count as acknowledged.
+        // Groups that are found when the log is opened count as acknowledged.
         if let Some((sequence, payload)) = groups.last() {
             println!("acknowledged {sequence} {}", attempt_of(*sequence, payload).unwrap());
         }
@@ -234,13 +235,14 @@ impl Trial {
             Some(powercut::EXIT_STATUS) => {
                 discard_unsynced(&self.file("journal"), seed).unwrap().discarded_sectors > 0
             }
-            // It ended by itself, or was killed.
+            // The process ended by itself, or was killed.
             Some(0) | None => false,
             Some(_) => panic!("{}", String::from_utf8_lossy(&output.stderr)),
         }
     }
 
-    /// Opens the log and checks it: every acknowledged group is there, perhaps the next one, too, and no refused one.
+    /// Opens the log and checks it. Every acknowledged group must be there, and no refused one. The group after the
+    /// last acknowledged one may be there.
     fn check(&mut self, context: &str) {
         let (log, groups) = open(&self.data).unwrap_or_else(|error| panic!("{context}: {error}"));
         let checkpointed = checkpointed(&self.data);
@@ -259,7 +261,7 @@ impl Trial {
             let acknowledged = *self.acknowledged.entry(sequence).or_insert(attempt);
             assert_eq!(attempt, acknowledged, "{context}: group {sequence}");
         }
-        // It can be written to, even with a group as large as the lost one.
+        // The log accepts groups, even one as large as the lost group.
         for _ in 0..2 {
             append(&log).unwrap();
             self.acknowledged.insert(log.last_sequence(), 0);
@@ -267,7 +269,8 @@ impl Trial {
     }
 }
 
-/// Returns the number of calls of a process in a life without failures, on a log of `lives_before` earlier lives.
+/// Returns the number of file calls of one run of a child without failures, on a log that `lives_before` earlier runs
+/// have written.
 fn calls_in_life(role: &str, lives_before: u64) -> u64 {
     let mut trial = Trial::new();
     for _ in 0..lives_before {
@@ -286,7 +289,7 @@ fn the_power_goes_at_every_call() {
     for call in 1..=first.max(second) {
         let mut trial = Trial::new();
         for life in 0..2 {
-            // The second life opens an existing log and reuses segments.
+            // The second run opens an existing log and reuses segments.
             let output = trial.run("write", |plan| plan.cut_at(call));
             losses += u64::from(trial.after(&output, call * 10 + life));
             trial.check(&format!("call {call}, life {life}"));
@@ -311,7 +314,7 @@ fn a_failed_sync_stops_the_log_and_what_is_acknowledged_after_a_restart_stays() 
     let mut random = Rng::with_seed(17);
     for sync in 1..60 {
         let mut trial = Trial::new();
-        // The power fails some calls later, when the log has been opened again and written to.
+        // The power fails some calls later, after the log has been opened again and written to.
         let call = 3 * sync + random.u64(1..40);
         let output = trial.run("fail", |plan| plan.fail_at(FailKind::Sync, sync, EIO).cut_at(call));
         trial.after(&output, sync);
@@ -319,8 +322,8 @@ fn a_failed_sync_stops_the_log_and_what_is_acknowledged_after_a_restart_stays() 
     }
 }
 
-/// The last group may not be durable until opening has written it again. If a mark required it before that, a power cut
-/// between the two would leave a log that is refused although it is intact.
+/// After a failed sync, the last group may not be durable until opening has written it again. If the mark required the
+/// group before that, a power cut between the two writes would leave an intact log that is refused.
 #[test]
 fn a_power_cut_in_the_opening_after_a_failed_sync_leaves_a_log_that_opens() {
     for sync in (4..30).step_by(5) {
@@ -381,7 +384,7 @@ fn a_log_without_room_for_another_segment_goes_on_when_there_is_room() {
         let output = trial.run("full", |plan| plan.room(&limit));
         trial.after(&output, 0);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        // If the log is opened without any room, all acknowledged groups are there, too.
+        // Even if the log is opened while the disk is full, all acknowledged groups are there.
         fs::write(&limit, "0").unwrap();
         let output = trial.run("full", |plan| plan.room(&limit));
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

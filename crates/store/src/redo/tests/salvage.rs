@@ -59,7 +59,7 @@ fn places(scratch: &Scratch, number: u64) -> Vec<(u64, u64)> {
     places
 }
 
-/// The newest segment leaves no trace in those before it: only the mark reveals it.
+/// If the newest segment is missing, the segments before it show no trace of it, and only the mark reveals it.
 #[test]
 fn reports_groups_that_the_mark_requires_and_no_segment_has() {
     let scratch = Scratch::new();
@@ -166,7 +166,7 @@ fn a_missing_segment_is_a_gap() {
         assert_eq!((&findings.missing, findings.in_doubt), (&vec![*first..=*last], None));
         fs::rename(&aside, scratch.segment(number)).unwrap();
 
-        // Its groups are also found under another file name.
+        // The groups are also found under another file name.
         let elsewhere = scratch.segment(number + 1_000);
         fs::rename(scratch.segment(number), &elsewhere).unwrap();
         let findings = scratch.findings(0);
@@ -209,7 +209,7 @@ fn frames_replace_a_damaged_header_but_not_a_foreign_one() {
     let mut version = b"pandoRDO\x00\x00\x00\x09identity of data\x00\x00\x00\x00\x00\x00\x00\x01".to_vec();
     version.extend_from_slice(&crc32c::crc32c(&version).to_le_bytes());
     let version = look(&version);
-    // The contents are unknown.
+    // The contents of a segment in an unknown version are unknown.
     assert_eq!((kinds(&version), version.is_whole()), (vec![TroubleKind::Version(9)], false));
 }
 
@@ -251,7 +251,7 @@ fn returns_every_group_without_a_data_file() {
     assert_eq!(detached(&scratch, &findings), model);
     assert!(whole(&scratch, &findings).is_empty() && !findings.is_whole());
     assert!(findings.missing.is_empty() && findings.troubles.is_empty());
-    // Intact frames replace a damaged header.
+    // If a header is damaged, the intact frames identify the segment.
     writable(&scratch.segment(1)).write_all_at(b"x", 0).unwrap();
     let findings = Findings::without_data(&scratch.0, &room(&scratch.0)).unwrap();
     assert_eq!(detached(&scratch, &findings), model);
@@ -260,8 +260,8 @@ fn returns_every_group_without_a_data_file() {
     assert_eq!(findings.missing.len(), 1);
 }
 
-/// After random damage, groups reported as whole are those written, from the first group on, and opening the log
-/// returns no more than these.
+/// After random damage, the whole groups equal the first ones that were written, and opening the log returns no more
+/// groups than these.
 #[test]
 fn random_damage_never_changes_the_whole_groups() {
     let mut random = Rng::with_seed(0x5a1f);

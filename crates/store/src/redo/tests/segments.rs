@@ -1,4 +1,4 @@
-//! Segments: their sizes, reuse and removal, and those that are missing, of other data or of another version.
+//! Segments: sizes, reuse and removal, and segments that are missing, belong to other data, or have another version.
 
 use super::*;
 
@@ -38,7 +38,8 @@ fn a_reused_segment_does_not_contain_its_old_groups() {
     }
     log.trim(log.last_sequence()).unwrap();
     assert_eq!(scratch.segment_count(), 1, "smaller segments are not reused");
-    // From now on all segments have one size. They are filled in turn, and all groups except the last are trimmed.
+    // From here on all segments have the same size. They are filled in turn, and all groups except the last are
+    // trimmed.
     model.drain(..model.len() - 1);
     let mut inodes = BTreeMap::new();
     let mut reused = 0;

@@ -43,7 +43,7 @@ fn rows_after_a_key() {
     let (rows, last) = rest(&page, found(&page, b"aone"));
     assert_eq!(rows, [(&b"bb"[..], &b""[..]), (&b"c"[..], &b"three"[..])]);
     assert_eq!(last, Some(&b"c"[..]));
-    // The row that LMDB returned may have an unsupported layout; the rows after it need not.
+    // The row that LMDB returned may have an unsupported layout even if the rows after it have a supported one.
     assert_eq!(rest(&page, found(&page, b"cthree")), (vec![], None));
     assert_eq!(rest(&page, found(&page, b"dbig")).0, [(&b"e"[..], &b"four"[..])]);
     assert_eq!(rest(&page, found(&page, b"efour")), (vec![], None));

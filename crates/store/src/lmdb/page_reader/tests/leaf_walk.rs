@@ -9,8 +9,8 @@ use crate::scratch::{ROWS, SETS, Scratch};
 
 const ROW_COUNT: u64 = 1_500;
 
-/// Builds trees of three levels. Leaves have few or many rows, some were moved; some rows have pages of their own, some
-/// keys have several values.
+/// Builds trees of three levels. Some leaves have few rows and others many, and some leaves were moved. Some rows have
+/// pages of their own, and some keys have several values.
 fn filled() -> Scratch {
     let scratch = Scratch::new();
     let (store, mut writer) = scratch.open();
@@ -92,8 +92,8 @@ fn a_traversal_can_change_direction_anywhere() {
     }
 }
 
-/// Returns the leaves of a map in an image of the data file, by page number; ends with `None` at the last one that was
-/// reached.
+/// Returns the leaves of a map in an image of the data file, by page number. If the traversal reaches the last leaf,
+/// `None` follows.
 fn leaves(image: &[u8], root: u64, key: &[u8]) -> Vec<Option<usize>> {
     let tree = MapTree { pages: image, root };
     let Some(mut walk) = LeafWalk::to_key(tree, key) else { return vec![None] };
@@ -135,8 +135,8 @@ fn an_unsupported_page_ends_a_traversal() {
         image[page_of(page)][at].fill(byte);
         leaves(&image, root, &[])
     };
-    // A wrong page number; neither branch nor leaf; a list beyond the end of the page; row offsets and page numbers
-    // beyond the end.
+    // Cases: a wrong page number; a page that is neither branch nor leaf; a list beyond the end of the page; row
+    // offsets and page numbers beyond the end.
     for (at, byte) in
         [(0..8, 0), (FLAGS..FLAGS + 2, 0x22), (LIST_END..LIST_END + 2, 0xff), (LIST..PAGE_LEN, 0xff)]
     {
