@@ -43,7 +43,7 @@ impl<'a> EffectiveRightsRequest<'a> {
 /// First octet of a SEQUENCE. No authorization identity begins with it.
 const SEQUENCE_OCTET: u8 = 0x30;
 
-/// Requester of an [`AccessQuestion`] about all requesters. It is no authorization identity.
+/// Requester of an [`AccessQuestion`] about all requesters. Not a valid authorization identity.
 pub const ALL_REQUESTERS: &str = "*";
 
 /// Question to a server: does this requester have this right, and which rule decides?

@@ -1,7 +1,7 @@
 //! Attributes, values, changes and selectors on the wire (RFC 4511 sections 4.1.7, 4.5.1.8, 4.6 and 4.7).
 //!
-//! Each has two types: a borrowed one, which is the validated content of a SEQUENCE or SET and is read by iterators,
-//! and a `Buf`, which owns the same bytes and is filled by a client.
+//! Each has two types. The borrowed one is the validated content of a SEQUENCE or SET, which iterators read. The `Buf`
+//! type owns the same bytes, and a client fills it.
 
 use std::fmt;
 

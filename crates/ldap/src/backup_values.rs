@@ -11,7 +11,8 @@ pub struct BackupRequest<'a> {
     pub entry: &'a str,
     /// The requested time, in microseconds since 1970-01-01T00:00:00Z. Changes made at exactly this time are included.
     pub micros: u64,
-    /// Whether to return the entries below it too, and the entries outside the subtree that name one of them.
+    /// Whether to return the whole subtree of the entry. The answer then also has the entries outside the subtree that
+    /// name an entry in it.
     pub is_tree: bool,
 }
 
@@ -20,13 +21,13 @@ pub struct BackupRequest<'a> {
 pub struct BackupAnswer {
     /// Position in the log of the last change up to the requested time.
     pub position: u64,
-    /// Time of that change, in microseconds since 1970-01-01T00:00:00Z.
+    /// Time of the change at `position`, in microseconds since 1970-01-01T00:00:00Z.
     pub micros: u64,
     /// The entry, or the subtree with superiors first, as LDIF with all stored attributes; empty if the entry did not
     /// exist.
     pub ldif: Vec<u8>,
-    /// For a subtree: the entries outside it that named one of its entries, as LDIF with only their entryUUID and these
-    /// names.
+    /// For a subtree: the entries outside it that named an entry in it. LDIF with only their entryUUID and the values
+    /// that name those entries.
     pub referrers: Vec<u8>,
 }
 

@@ -10,8 +10,8 @@ use crate::{DecodeLimits, Limit};
 /// A control of a request or a response. `Debug` does not show the value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Control<'a> {
-    /// OID of the control; see [`oids`](crate::oids). The form is not checked, because an unknown name is an unknown
-    /// control.
+    /// OID of the control; see [`oids`](crate::oids). Its syntax is not checked: any text that is not a known OID names
+    /// an unknown control.
     pub oid: &'a str,
     /// Whether the operation must fail if the server does not support the control. Has no meaning on a response.
     pub critical: bool,

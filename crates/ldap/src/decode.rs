@@ -149,7 +149,7 @@ pub(crate) fn string<'a>(reader: &mut Reader<'a>) -> Result<&'a str, DecodeError
     text(reader.octet_string()?)
 }
 
-/// Returns octets as text that were checked when the message was decoded. The check is repeated, at a cost of a few
+/// Returns octets as text. They were checked when the message was decoded. The check is repeated, at a cost of a few
 /// nanoseconds, because omitting it would need unsafe code.
 #[inline]
 pub(crate) fn checked_text(content: &[u8]) -> &str {

@@ -17,7 +17,7 @@ pub struct DeletedRequest<'a> {
 /// LDAPDN }`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeletedEntry {
-    /// Its entryUUID.
+    /// entryUUID of the entry.
     pub uuid: [u8; 16],
     /// Time of the delete in microseconds since 1970-01-01T00:00:00Z.
     pub micros: u64,
@@ -40,7 +40,7 @@ pub struct DeletedAnswer {
 /// (SIZE(16)), superior [0] LDAPDN OPTIONAL }`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UndeleteRequest<'a> {
-    /// Its entryUUID.
+    /// entryUUID of the deleted entry.
     pub uuid: [u8; 16],
     /// DN of the new superior; `None` for the former one.
     pub superior: Option<&'a str>,
@@ -49,9 +49,9 @@ pub struct UndeleteRequest<'a> {
 /// Answer: `SEQUENCE { name LDAPDN, entries INTEGER }`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UndeleteAnswer {
-    /// DN of the entry.
+    /// DN of the restored entry.
     pub dn: String,
-    /// Number of restored entries, this one included.
+    /// Number of restored entries: this one and the entries below it.
     pub entries: u64,
 }
 

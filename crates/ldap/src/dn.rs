@@ -26,8 +26,8 @@ pub struct Dn<'a> {
 pub struct Ava<'a> {
     /// The attribute's name or OID as written, without the `OID.` prefix of RFC 1779.
     pub attribute: &'a str,
-    /// The value with escapes decoded. A value that begins with `#` is BER: of a string type, this is its content; of
-    /// any other type, this is the whole encoding.
+    /// The value with escapes decoded. If the text of the value begins with `#`, it is BER in hexadecimal digits: this
+    /// is then the content of a string type, or the whole encoding of any other type.
     pub value: Cow<'a, [u8]>,
     /// Offset of the AVA in the text of the DN.
     start: usize,
@@ -203,8 +203,8 @@ impl<'d, 'a> Rdn<'d, 'a> {
 pub fn is_plain_dn_text(text: &[u8]) -> bool {
     let mut octets = text.iter().copied();
     let mut in_attribute = true;
-    // The preceding octet; `=` only at the beginning of a value. A space is not allowed at the beginning or end of a
-    // value.
+    // The preceding octet. A `=` within a value is recorded as another character, so that `=` means the beginning of a
+    // value. A space is not allowed at the beginning or end of a value.
     let mut before = b',';
     while let Some(octet) = octets.next() {
         before = match octet {
@@ -375,7 +375,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Continues at the first escape that [`plain_value`](Self::plain_value) found.
+    /// Parses a value without quotes that began at `start`, from its first escape on.
     fn escaped_value(&mut self, start: usize) -> Result<(Cow<'a, [u8]>, usize), DnError> {
         let before = self.slice(start, self.position).as_bytes();
         let mut value = Vec::with_capacity(before.len() + 32);

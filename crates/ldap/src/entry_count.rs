@@ -27,7 +27,8 @@ pub fn decode_search_no_op(value: &[u8]) -> Option<(ResultCode, u64, u64)> {
     (reader.is_empty() && fields.is_empty()).then_some((code, entries, references))
 }
 
-/// Encodes the value of the Matching Entry Count response: the number of entries, each of which was examined.
+/// Encodes the value of the Matching Entry Count response for an exact count: the server has examined each of the
+/// `entries`.
 pub fn encode_entry_count(entries: u64) -> Vec<u8> {
     sequence(|writer| {
         let mut number = Vec::new();

@@ -188,7 +188,7 @@ impl<'a> Filter<'a> {
 
     /// Reads the next element, which must be a validated filter.
     pub(crate) fn read(reader: &mut Reader<'a>) -> Filter<'a> {
-        // Never the default for a validated filter; no filter has this tag.
+        // A validated filter can be read, so the default is never used. No filter has the tag 0.
         let (tag, content) = reader.any().unwrap_or((Tag(0), &[]));
         Filter { tag, content }
     }

@@ -9,8 +9,8 @@
 //! `Copy`, and needs no allocation, whatever its size. Encoding computes the sizes first, so it appends each octet once
 //! to one `Vec<u8>`.
 //!
-//! Out of scope: sockets, the schema (a DN here is a series of names and values that may not exist, and two spellings
-//! of a name are two names), and the meaning of operations.
+//! Out of scope: sockets, the schema, and the meaning of operations. A DN here is a series of names and values that are
+//! not looked up, and two spellings of a name are two names.
 #![forbid(unsafe_code)]
 // All of this crate processes octets of peers: no cast may lose bits, no index may panic.
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]

@@ -44,7 +44,7 @@ const _: () = assert!(MESSAGE_SIZE_MAX <= ber::CONTENT_LEN_MAX);
 pub struct DecodeLimits {
     /// Maximum size of a message in octets, header included.
     pub message_size_max: usize,
-    /// Maximum nesting depth of a filter. Values above [`FILTER_DEPTH_CEILING`] count as that.
+    /// Maximum nesting depth of a filter. Values above [`FILTER_DEPTH_CEILING`] have the effect of that limit.
     pub filter_depth_max: usize,
     /// Maximum number of items, operators and substrings in a filter.
     pub filter_terms_max: usize,

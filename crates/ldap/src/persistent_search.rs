@@ -7,13 +7,13 @@ use crate::control::{sequence, text};
 /// Type of a change to an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeType {
-    /// It was added.
+    /// The entry was added.
     Add = 1,
-    /// It was deleted.
+    /// The entry was deleted.
     Delete = 2,
-    /// It was modified.
+    /// The entry was modified.
     Modify = 4,
-    /// It was renamed, or moved.
+    /// The entry was renamed or moved.
     ModifyDn = 8,
 }
 

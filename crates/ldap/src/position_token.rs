@@ -6,8 +6,8 @@ use ber::{Reader, Tag, Writer};
 /// Maximum wait that a client can request (maxInt of RFC 4511 section 4.1.1).
 const WAIT_MAX: u32 = i32::MAX as u32;
 
-/// A position in the log of a generation. Its value is 24 octets, the generation and the position, and opaque to
-/// clients.
+/// A position in the log of a generation. It is encoded as 24 octets, the generation and then the position. Clients
+/// must not interpret them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PositionToken {
     /// Generation of the data: positions of different generations cannot be compared.

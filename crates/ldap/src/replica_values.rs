@@ -35,7 +35,7 @@ pub struct LogRequest<'a> {
     pub generation: [u8; 16],
     /// Position of the replica's last record.
     pub position: u64,
-    /// Digest of that record; empty if the replica requests no check of it.
+    /// Digest of the record at `position`; empty if the supplier need not check it.
     pub digest: &'a [u8],
     /// Lineage of the replica's data; opaque here.
     pub lineage: &'a [u8],
@@ -45,7 +45,7 @@ pub struct LogRequest<'a> {
     pub bytes_max: u32,
     /// Name of the replica in the supplier's metrics.
     pub name: &'a str,
-    /// Digests of the replica's rows at a comparison mark, opaque here; empty if there are none.
+    /// Digests of the replica's rows for a comparison, opaque here; empty if there are none.
     pub comparison: &'a [u8],
 }
 
@@ -58,7 +58,7 @@ pub struct LogAnswer<'a> {
     pub lineage: &'a [u8],
     /// Records, or the reason why there are none.
     pub part: LogPart<'a>,
-    /// Mark and result of a comparison, opaque here; empty if there are none.
+    /// Mark of a comparison or its result, opaque here; empty if there is neither.
     pub comparison: &'a [u8],
 }
 

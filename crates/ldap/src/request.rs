@@ -70,8 +70,8 @@ pub struct BindRequest<'a> {
 /// The AuthenticationChoice of a bind. `Debug` does not show passwords and credentials.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Authentication<'a> {
-    /// Password in clear text. An empty one means an anonymous bind or, with a name, the unauthenticated bind of RFC
-    /// 4513 section 5.1.2.
+    /// Password in clear text. An empty password means an anonymous bind if the name is empty, and otherwise the
+    /// unauthenticated bind of RFC 4513 section 5.1.2.
     Simple(&'a [u8]),
     /// SASL mechanism and credentials. Absent and empty credentials differ (RFC 4513 section 5.2.1.2).
     Sasl {
@@ -121,13 +121,13 @@ pub enum Scope {
 /// Conditions under which a search follows aliases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DerefAliases {
-    /// Never.
+    /// Aliases are not followed.
     Never,
-    /// Below the base, not to find it.
+    /// Aliases below the base are followed, but not in the name of the base.
     InSearching,
-    /// To find the base, not below it.
+    /// Aliases in the name of the base are followed, but not below the base.
     FindingBase,
-    /// To find the base, and below it.
+    /// All aliases are followed.
     Always,
 }
 
@@ -145,7 +145,7 @@ pub struct ModifyRequest<'a> {
 pub struct AddRequest<'a> {
     /// The new entry's DN, unparsed.
     pub entry: &'a str,
-    /// Its attributes; each has at least one value.
+    /// Attributes of the new entry; each has at least one value.
     pub attributes: Attributes<'a>,
 }
 

@@ -288,9 +288,9 @@ pub fn put_search_entry_header(out: &mut Vec<u8>, id: MessageId, entry: SearchEn
     put_header(out, Tag::OCTET_STRING, entry.dn_len);
 }
 
-/// Corrects the lengths of a search entry that begins at `start` and ends `out`, without controls, after the caller
-/// guessed the length of the attributes. Moves the octets after the header only if the correct lengths take a different
-/// number of octets.
+/// Corrects the lengths of a search entry without controls that begins at `start` and extends to the end of `out`. Call
+/// it if the length of the attributes was only guessed when the header was written. Moves the octets after the header
+/// only if the correct lengths take a different number of octets.
 pub fn correct_search_entry(
     out: &mut Vec<u8>,
     start: usize,
@@ -342,7 +342,8 @@ pub fn correct_search_entry(
     out.splice(start..end, head);
 }
 
-/// Adds controls to the message that begins at `start` and ends `out`. The message must have none.
+/// Adds controls to the message that begins at `start` and extends to the end of `out`. The message must have no
+/// controls.
 pub fn add_controls(out: &mut Vec<u8>, start: usize, controls: Controls<'_>) {
     let message = out.get(start..).unwrap_or_default();
     let Ok(content) = ber::Reader::new(message).element(Tag::SEQUENCE) else { return };
@@ -400,7 +401,7 @@ impl AttributeFrame {
         let frame = &*self.encoded;
         let content_len = frame.len() + values.len() - 2;
         if content_len < 0x80 {
-            // The usual case: both lengths take one octet, as those of the frame do.
+            // The usual case: both lengths take one octet, as in the encoded frame.
             let ([.., content_len], [.., values_len]) =
                 (content_len.to_be_bytes(), values.len().to_be_bytes());
             let start = out.len();
@@ -478,7 +479,7 @@ pub(crate) fn put_envelope(
     put_header(out, tag, content_len);
 }
 
-/// The same if both lengths take one octet, as in results that contain only a DN.
+/// Does the same as [`put_envelope`] if both lengths take one octet, as in results that contain only a DN.
 #[inline]
 fn put_short_envelope(out: &mut Vec<u8>, id: MessageId, tag: Tag, message_len: usize, content_len: usize) {
     let (sequence, integer) = (Tag::SEQUENCE.0, Tag::INTEGER.0);

@@ -43,8 +43,8 @@ pub enum SettingsRequest<'a> {
     Rehearse {
         /// The settings file.
         text: &'a str,
-        /// Authorization identities, of which an empty one is anonymous. If the list is empty, the server chooses a
-        /// sample.
+        /// Authorization identities of the requesters; an empty one means anonymous. If the list is empty, the server
+        /// chooses a sample.
         requesters: Vec<&'a str>,
     },
 }
@@ -132,7 +132,8 @@ impl SettingsInForce {
 pub struct RehearsalAnswer {
     /// Authorization identities of all requesters.
     pub requesters: Vec<String>,
-    /// Number of requesters that were examined, from the first on. The client repeats the request for the others.
+    /// Number of requesters that were examined, from the first on. The client repeats the request for the remaining
+    /// ones.
     pub done: u64,
     /// Number of entries.
     pub entries: u64,

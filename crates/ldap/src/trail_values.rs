@@ -31,7 +31,7 @@ pub enum TrailPiece<'a> {
     Block(u64, u64, &'a [u8]),
     /// Description of damage.
     Damage(&'a str),
-    /// Position of a last write that is incomplete, because of a crash or because it is still in progress.
+    /// Position of the last write, which is incomplete because of a crash or because it is still in progress.
     Torn(&'a str),
 }
 

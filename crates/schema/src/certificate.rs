@@ -198,7 +198,8 @@ pub(crate) fn write_serial_text(text: &str, out: &mut Vec<u8>) -> Result<(), Fau
     Ok(())
 }
 
-/// Converts decimal to the two's complement octets of DER. The number of digits is limited: see [`SERIAL_SIZE_MAX`].
+/// Converts a decimal number to the two's complement octets of DER. The number of digits is limited: see
+/// [`SERIAL_SIZE_MAX`].
 pub(crate) fn write_decimal_serial(text: &str, out: &mut Vec<u8>) -> Result<(), Fault> {
     let (negative, digits) = integer::parse(text.as_bytes())?;
     if digits.len() > SERIAL_SIZE_MAX * 2 {
@@ -253,8 +254,8 @@ pub(crate) fn name_of_der(
 
 pub(crate) const BAD_OID: Fault = Fault::Expected { offset: 0, what: "an object identifier in the issuer" };
 
-/// Returns the characters of an ASN.1 string as UTF-8 (RFC 4518 section 2.1); other types are returned as their content
-/// octets.
+/// Returns the characters of an ASN.1 string as UTF-8 (RFC 4518 section 2.1). The result for another type is its
+/// content octets.
 fn utf8_of_der(tag: Tag, content: &[u8]) -> Vec<u8> {
     const TELETEX: Tag = Tag(0x14);
     const UNIVERSAL: Tag = Tag(0x1c);

@@ -18,8 +18,8 @@ pub struct TypeChange {
 /// refuses such a change while values exist. New types, other names and descriptions, and a change from single-valued
 /// to multi-valued have no effect on stored data.
 ///
-/// One case is not detected. A name or OID in a value (of `member` or `objectClass`) that was not defined has a key
-/// made from its text, and gets another key once it is defined.
+/// One case is not detected. A value (of `member` or `objectClass`) may contain a name or OID that the old schema does
+/// not define. Its key is made from the text, and is a different one once the name is defined.
 pub fn changed_types(old: &Schema, new: &Schema) -> Vec<TypeChange> {
     let change = |before: &AttributeType| {
         let what = match new.attribute_type(&before.oid) {

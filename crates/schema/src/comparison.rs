@@ -26,7 +26,7 @@ pub struct Correction {
 #[derive(Debug)]
 pub struct Comparison {
     schema: Arc<Schema>,
-    /// Secrecy without the setting `secret_attributes`.
+    /// Secrecy of attribute types. The setting `secret_attributes` is not known here and has no effect.
     secrets: Secrets,
 }
 
@@ -50,13 +50,13 @@ impl Comparison {
         }
     }
 
-    /// Returns true if single values of an attribute can be deleted.
+    /// Returns true if an attribute has an equality rule, so that single values can be deleted.
     pub fn has_equality(&self, name: &str) -> bool {
         let known = self.schema.parse_description(name);
         known.is_ok_and(|known| self.schema.type_by_id(known.type_id).equality.is_some())
     }
 
-    /// Returns a form of a value that is equal for values that the equality rule treats as equal.
+    /// Returns a key of a value. Values that the equality rule treats as equal have equal keys.
     pub fn normal(&self, name: &str, value: &[u8]) -> Vec<u8> {
         let known = self.schema.parse_description(name).ok();
         let rule = known.and_then(|known| self.schema.type_by_id(known.type_id).equality);
@@ -160,7 +160,7 @@ impl Comparison {
         }
     }
 
-    /// Returns a form of a DN that is equal for all spellings of it.
+    /// Returns a key that is equal for all spellings of a DN.
     pub fn dn_key(&self, dn: &str) -> Vec<u8> {
         let mut key = Vec::new();
         match Dn::parse(dn) {

@@ -78,7 +78,8 @@ const OBJECT_CLASS: &[(&str, Shape)] = &[
     MUST,
     MAY,
 ];
-/// RFC 2307 and some files give syntaxes names. The grammar of RFC 4512 does not allow it, so the name is not written.
+/// Terms of a syntax definition. RFC 2307 and some files give syntaxes names, which the grammar of RFC 4512 does not
+/// allow. So a name is read and not written.
 const SYNTAX: &[(&str, Shape)] = &[DESC, NAME];
 const MATCHING_RULE: &[(&str, Shape)] = &[NAME, DESC, OBSOLETE, ("SYNTAX", Shape::Syntax)];
 const MATCHING_RULE_USE: &[(&str, Shape)] = &[NAME, DESC, OBSOLETE, ("APPLIES", Shape::Oids)];
@@ -126,7 +127,7 @@ const RENUMBERED: [(&str, &str, &str); 1] =
 /// Extension of attribute types whose values are links to entries.
 pub(crate) const X_LINK: &str = "X-LINK";
 
-/// Canonical names by other names in lower case.
+/// Canonical names by alternative names, which are in lower case.
 pub(crate) type Aliases = HashMap<String, String>;
 
 /// OID macros by name.
@@ -157,7 +158,7 @@ impl Definition {
         Parser { text, offset: 0, macros }.definition(kind).map(Definition::renumbered)
     }
 
-    /// Replaces an OID that belongs to a shipped type.
+    /// Replaces the OID if the definition is one of [`RENUMBERED`].
     fn renumbered(mut self) -> Definition {
         let names = self.many("NAME");
         let is_this = |oid: &str, name: &str| {
@@ -170,8 +171,8 @@ impl Definition {
         self
     }
 
-    /// If the definition of another server has the OID of a shipped type and was given a new one, returns the original
-    /// OID.
+    /// Returns the original OID if this definition was renumbered, because another server gives it the OID of a shipped
+    /// type.
     pub(crate) fn replaced_oid(&self) -> Option<&'static str> {
         RENUMBERED.iter().find(|(.., own)| self.oid == *own).map(|(oid, ..)| *oid)
     }
@@ -219,7 +220,7 @@ impl Definition {
             && self.kind.terms().iter().all(|(term, _)| repeated(term))
     }
 
-    /// Replaces alternative names of superiors and attribute types by the canonical ones.
+    /// Replaces alternative names of superiors and attribute types by their canonical names.
     pub(crate) fn with_canonical_names(&self, superiors: &Aliases, types: &Aliases) -> Cow<'_, Definition> {
         if superiors.is_empty() && types.is_empty() {
             return Cow::Borrowed(self);
@@ -358,7 +359,7 @@ impl<'a> Parser<'a> {
             Shape::Numbers => self.numbers()?,
             Shape::Word => vec![self.word("a word")?],
         };
-        // `MUST ( )`, which other software writes, means nothing.
+        // Other software writes `MUST ( )`, which has no meaning and is ignored.
         if shape == Shape::Flag || !values.is_empty() {
             definition.terms.push((keyword, values));
         }
@@ -405,7 +406,8 @@ impl<'a> Parser<'a> {
         Err(Mistake { offset: start, kind: SchemaErrorKind::BadOid(oid) })
     }
 
-    /// Expands `macro:suffix`, and also `macro` alone if only an OID is allowed here.
+    /// Expands `macro:suffix`. If `alone` is true, only an OID is allowed here, and `macro` without a suffix is
+    /// expanded too.
     fn expand(&self, word: &str, start: usize, alone: bool) -> Parsed<String> {
         let find = |name: &str| self.macros.get(&name.to_ascii_lowercase());
         match word.split_once(':') {

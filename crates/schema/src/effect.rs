@@ -1,10 +1,10 @@
-//! Parts of definitions that load but have no effect: extensions that another server supports. Files with them must
-//! load, so they are reported rather than refused.
+//! Parts of definitions that load but have no effect: extensions that another server supports. Files with such
+//! extensions must load, so they are reported rather than refused.
 
 use crate::definition::{Kind, X_LINK};
 use crate::schema_file::Located;
 
-/// Descriptive extensions: the origin of a definition, the transfer of its values.
+/// Extensions that only describe a definition, such as its origin or the transfer of its values.
 const DESCRIPTIVE: [&str; 9] = [
     "X-ORIGIN",
     "X-SOURCE",
@@ -24,7 +24,7 @@ pub struct WithoutEffect {
     pub file: String,
     /// The line on which the definition begins, counting from 1.
     pub line: usize,
-    /// A sentence that describes it.
+    /// A sentence that describes the part.
     pub text: String,
 }
 

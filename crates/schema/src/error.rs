@@ -1,4 +1,4 @@
-//! Errors, with one type for each of: schema text, descriptions, names, values.
+//! Errors in schema text, in attribute descriptions, in names and in values. Each has a separate type.
 
 use ldap::Excerpt;
 use std::fmt;
@@ -229,7 +229,7 @@ pub enum SchemaErrorKind {
         text = Excerpt(.0)
     )]
     BadUsage(String),
-    /// The text after a syntax is not a length in braces, or the text is not a rule id.
+    /// A text that should be the length of a syntax or the id of a structure rule is not a number.
     #[error("{text:?} is not a number", text = Excerpt(.0))]
     BadNumber(String),
     /// An OID macro used before its `objectidentifier` line.
@@ -272,7 +272,7 @@ pub enum SchemaErrorKind {
     UnknownAttribute {
         /// Term that contains it.
         term: &'static str,
-        /// As written.
+        /// The attribute type as written.
         name: String,
     },
     /// An object class that is not defined.
@@ -280,7 +280,7 @@ pub enum SchemaErrorKind {
     UnknownClass {
         /// Term that contains it.
         term: &'static str,
-        /// As written.
+        /// The object class as written.
         name: String,
     },
     /// A name form that is not defined.
@@ -294,7 +294,7 @@ pub enum SchemaErrorKind {
     UnknownRule {
         /// Term that contains it.
         term: &'static str,
-        /// As written.
+        /// The matching rule as written.
         name: String,
     },
     /// A matching rule that cannot be used in this term.
@@ -302,7 +302,7 @@ pub enum SchemaErrorKind {
     WrongRule {
         /// Term that contains it.
         term: &'static str,
-        /// Its name.
+        /// Name of the rule.
         name: &'static str,
     },
     /// A definition that is its own superior.
@@ -324,7 +324,7 @@ pub enum SchemaErrorKind {
         kind: &'static str,
         /// The superclass.
         superior: String,
-        /// Its kind.
+        /// Kind of the superclass.
         superior_kind: &'static str,
     },
     /// A content rule or name form for a class that is not structural.
@@ -344,7 +344,7 @@ pub enum SchemaErrorKind {
     /// An attribute type both precluded and required, or both required and allowed for naming.
     #[error("attribute type {name} is in {one} and in {other}")]
     ContradictoryAttribute {
-        /// Its name.
+        /// Name of the attribute type.
         name: String,
         /// One term.
         one: &'static str,

@@ -1,4 +1,4 @@
-//! Normal forms, by which values become keys. Several matching rules share each form.
+//! Normal forms, which define how values become keys. Matching rules may share a form.
 
 use crate::Fault;
 use crate::prepare::{Preparation, Spaces};
@@ -32,7 +32,7 @@ pub(crate) enum Form {
     Octets,
     /// Generalized Time; see [`crate::time`].
     Time,
-    /// UTC Time; keys as [`Form::Time`].
+    /// UTC Time. The key is that of the same time as [`Form::Time`].
     UtcTime,
     /// `06` and the BER content of the OID, or `0c` and the text of an unknown descriptor in lower case.
     ObjectIdentifier,
@@ -45,9 +45,9 @@ pub(crate) enum Form {
     Uuid,
     /// See [`crate::time::csn_key`].
     Csn,
-    /// The OID at the start of a definition, as [`Form::ObjectIdentifier`].
+    /// The OID at the start of a definition, in the form [`Form::ObjectIdentifier`].
     OidFirst,
-    /// The number at the start of a definition, as [`Form::Integer`].
+    /// The number at the start of a definition, in the form [`Form::Integer`].
     IntegerFirst,
     /// The string at the start of a value in parentheses, or a bare value, prepared ignoring case.
     TextFirst,
@@ -77,7 +77,7 @@ pub(crate) enum Form {
 pub(crate) const IGNORE_CASE: Preparation = Preparation { fold: true, spaces: Spaces::Collapse };
 
 impl Form {
-    /// Returns the form without the properties that do not affect keys.
+    /// Returns the form without properties that have no effect on keys.
     pub(crate) fn key_kind(self) -> Form {
         match self {
             Form::Text(preparation, _) => Form::Text(preparation, Alphabet::Unicode),

@@ -1,7 +1,7 @@
 //! Keys of values and of assertions, for each [`Form`].
 //!
-//! Names contain values and values may be names, so [`crate::name_key`] calls [`MatchingRule::key_at`] again; `depth`
-//! bounds the recursion.
+//! Names contain values and values may be names, so [`crate::name_key`] calls [`MatchingRule::key_at`] recursively;
+//! `depth` bounds the recursion.
 
 use crate::form::{Alphabet, Form, IGNORE_CASE, check_alphabet};
 use crate::syntax_text::{
@@ -24,7 +24,7 @@ impl MatchingRule {
         self.key_at(schema, value, 0, out)
     }
 
-    /// Does the same as [`Self::normalize`] inside `depth` distinguished names.
+    /// Does the same as [`Self::normalize`] for a value that is inside `depth` distinguished names.
     pub(crate) fn key_at(
         self,
         schema: &Schema,
@@ -39,12 +39,12 @@ impl MatchingRule {
         })
     }
 
-    /// Appends the key of an assertion value to `out`: the same as [`Self::normalize`] except for rules whose assertion
-    /// has another syntax than the value (`objectIdentifierFirstComponentMatch`, `certificateExactMatch`) or
-    /// whose assertion must be known to the schema (`objectIdentifierMatch`).
+    /// Appends the key of an assertion value to `out`. The key differs from that of [`Self::normalize`] for two kinds
+    /// of rules: if the assertion has another syntax than the value (`objectIdentifierFirstComponentMatch`,
+    /// `certificateExactMatch`), and if the schema must define what the assertion names (`objectIdentifierMatch`).
     ///
     /// # Errors
-    /// As [`Self::normalize`]; the filter item is then Undefined.
+    /// Those of [`Self::normalize`]; the filter item is then Undefined.
     pub fn normalize_assertion(
         self,
         schema: &Schema,

@@ -54,7 +54,7 @@ fn first_rdn_len(key: &[u8]) -> Option<usize> {
             TEXT_TYPE => rest.iter().position(|octet| *octet == b'=')? + 1,
             oid_len => usize::from(oid_len) + 1,
         };
-        // Values have no such octets, but the OID of a type may.
+        // The value contains no octets that end it, but the OID of the type may contain them.
         let value = rest.get(type_len..)?;
         let end = value.iter().position(|octet| matches!(*octet, AVA_SEPARATOR | RDN_END))?;
         rest = value.get(end + 1..)?;
@@ -64,16 +64,16 @@ fn first_rdn_len(key: &[u8]) -> Option<usize> {
     }
 }
 
-/// Treatment of types and values without a normal form.
+/// Treatment of types that the schema does not define, and of values without a normal form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Strictness {
-    /// They are errors: the name is that of an entry.
+    /// An error: the name is that of an entry.
     Entry,
-    /// They are compared by their octets: the name is a value.
+    /// Compared by their octets: the name is in a value.
     Value,
 }
 
-/// Appends the key of a DN that is a value inside `depth` names.
+/// Appends the key of a DN that is a value and is inside `depth` other names.
 pub(crate) fn value_key(schema: &Schema, text: &str, depth: u32, out: &mut Vec<u8>) -> Result<(), Fault> {
     if depth >= NAME_DEPTH_MAX {
         return Err(Fault::OutOfRange { what: "the nesting of names" });
@@ -122,7 +122,7 @@ pub(crate) fn rdn_key(
     Ok(())
 }
 
-/// Appends the RDN with these AVA keys.
+/// Appends the key of an RDN with these AVAs, given by their keys.
 pub(crate) fn write_rdn(mut ava_keys: Vec<Vec<u8>>, out: &mut Vec<u8>) {
     ava_keys.sort_unstable();
     for (index, key) in ava_keys.iter().enumerate() {
@@ -169,7 +169,7 @@ fn strict_ava_key(
     Ok(attribute_type.id)
 }
 
-/// Appends the key of any AVA. Returns the type if it is known.
+/// Appends the key of an AVA, whether or not the schema defines its type. Returns the type if it is known.
 pub(crate) fn lenient_ava_key(
     schema: &Schema,
     attribute: &str,
@@ -194,7 +194,8 @@ pub(crate) fn lenient_ava_key(
     known.map(|attribute_type| attribute_type.id)
 }
 
-/// Escapes the octets that delimit keys in everything appended from `start` on. Text never contains them.
+/// Escapes the octets that delimit keys in everything appended from `start` on. The keys of text values contain no such
+/// octets.
 fn escape_from(start: usize, out: &mut Vec<u8>) {
     if out.iter().skip(start).all(|&byte| byte > ESCAPE) {
         return;
@@ -222,7 +223,7 @@ impl Schema {
     /// Appends the key of an entry's DN, **root first**: a prefix of the keys of all DNs below it, and of no others.
     ///
     /// # Errors
-    /// As [`Self::normalize_rdn`].
+    /// The errors of [`Self::normalize_rdn`].
     pub fn normalize_dn(&self, dn: &Dn<'_>, out: &mut Vec<u8>) -> Result<(), NameError> {
         restoring(out, |out| dn_key(self, dn, Strictness::Entry, 0, out))
     }

@@ -35,7 +35,7 @@ impl NameTable {
         loop {
             let entry = (*self.slots.get(slot)? as usize).checked_sub(1)?;
             let (text, index) = self.entries.get(entry)?;
-            // Most clients use the schema's spelling.
+            // Tested first, because most clients use the schema's spelling.
             if **text == *name || text.eq_ignore_ascii_case(name) {
                 return Some(*index);
             }
@@ -65,7 +65,7 @@ impl NameTable {
     }
 }
 
-/// Case-insensitive multiplicative hash. Deliberate collisions gain nothing, because only the schema's own names are
+/// Case-insensitive multiplicative hash. An attacker cannot cause collisions, because only the schema's own names are
 /// stored.
 #[expect(clippy::cast_possible_truncation, reason = "the low bits choose a slot")]
 fn hash(bytes: &[u8]) -> usize {

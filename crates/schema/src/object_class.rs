@@ -55,13 +55,13 @@ pub struct ObjectClassDef {
     pub all_must: Vec<TypeId>,
     /// Allowed attributes, including inherited ones and without those in `all_must`, ascending, without duplicates.
     pub all_may: Vec<TypeId>,
-    /// Whether the class is auxiliary but can also replace the structural class of an entry that has none
-    /// (`X-PANDO-STANDALONE 'TRUE'`). So both an entry that is only a posixGroup (RFC 2307), and one that is a
-    /// groupOfNames and a posixGroup (draft-howard-rfc2307bis), are accepted; see `files/nis.schema`.
+    /// Whether the class is auxiliary but can also be the only class of an entry without a structural class
+    /// (`X-PANDO-STANDALONE 'TRUE'`). So an entry may be only a posixGroup (RFC 2307), or a groupOfNames and a
+    /// posixGroup (draft-howard-rfc2307bis); see `files/nis.schema`.
     pub standalone: bool,
     /// The definition in RFC 4512 notation, as the subschema entry publishes it.
     pub definition: String,
-    /// BER content of the OID; empty if it has none.
+    /// BER content of the OID; empty if the OID has no such form.
     pub(crate) oid_key: Box<[u8]>,
 }
 

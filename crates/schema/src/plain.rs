@@ -11,8 +11,8 @@ use memchr::{memchr, memchr2};
 use crate::form::{Alphabet, Form};
 use crate::prepare::{Preparation, Spaces, is_plain, is_printable};
 
-/// Maximum length of a substring that is found by its rarest byte. A comparison at every candidate position costs its
-/// length, and both the substring and the values may be hostile.
+/// Maximum length of a substring that is found by its rarest byte. That search may compare the whole substring at every
+/// position, and both the substring and the values may be hostile.
 const SHORT_LEN_MAX: usize = 32;
 
 /// Characters from the most to the least frequent in names and sentences; all others are rarer.
@@ -34,16 +34,16 @@ static RARITY: [u8; 256] = {
 /// Search for the substrings of an assertion in printable ASCII.
 #[derive(Debug, Clone)]
 pub(crate) struct PlainMatching {
-    /// Whether spaces in a value must be compared as in its key, because a substring contains spaces or is bound to an
-    /// end.
+    /// Whether spaces in a value must be compared as in its key. True if a substring contains spaces or is bound to an
+    /// end of the value.
     looks_at_spaces: bool,
     fold: bool,
     /// If spaces matter, a word of the substrings that must be in the value whatever its spaces are.
     word: Option<Box<Needle>>,
 }
 
-/// Bytes to find in values. Both may be hostile, so the search takes linear time. Long needles have a searcher. For
-/// short ones, the search finds the rarest byte and compares the others.
+/// Bytes to find in values. Both may be hostile, so the search takes linear time. A long text has a searcher. For a
+/// short text, the search finds its rarest byte and then compares the others.
 #[derive(Debug, Clone)]
 pub(crate) struct Needle {
     text: Box<[u8]>,
@@ -51,8 +51,9 @@ pub(crate) struct Needle {
     long: Option<Box<Finder<'static>>>,
 }
 
-/// A character of a substring, for a quick rejection. The key of an ASCII value can only contain it if the value does,
-/// in either case. So values without it need no further test, and the search for one character is cheap.
+/// A character of a substring, for a quick rejection. The key of an ASCII value contains the character only if the
+/// value contains it, in either case. So values without it need no further test, and the search for one character is
+/// cheap.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sign {
     byte: u8,
@@ -87,11 +88,11 @@ impl Sign {
                 for block in value.as_chunks().0 {
                     self.add(block, &mut against);
                 }
-                // Some bytes are examined twice, which is cheaper than examining the rest one by one.
+                // Examines some bytes a second time, which is cheaper than examining the remaining ones one by one.
                 self.add(last, &mut against);
             }
             None => {
-                // A sign is never zero.
+                // A sign is never a zero byte, so the padding does not match.
                 let mut block = [0; BLOCK];
                 if let Some(place) = block.get_mut(..value.len()) {
                     place.copy_from_slice(value);
@@ -155,7 +156,7 @@ impl PlainMatching {
         }
         let is_bound = initial.is_some() || last.is_some();
         let looks_at_spaces = is_bound || pieces().any(|piece| piece.contains(&b' '));
-        // If all substrings are bound to the ends, comparing these decides sooner.
+        // If all substrings are bound to the ends, comparing the ends decides sooner than searching a word.
         let word = if looks_at_spaces && !any.is_empty() {
             let words = pieces().flat_map(|piece| piece.split(|byte| *byte == b' '));
             let words = words.filter(|word| !word.is_empty());
@@ -167,7 +168,8 @@ impl PlainMatching {
         Some(PlainMatching { looks_at_spaces, fold: preparation.fold, word })
     }
 
-    /// Returns true if a value has the substrings in order, without overlap; `None` if its key must be computed.
+    /// Returns true if a value contains the substrings in order, without overlap; `None` if the value's key must be
+    /// computed.
     pub(crate) fn matches(
         &self,
         initial: &[u8],
@@ -219,7 +221,7 @@ impl PlainMatching {
 
 impl Needle {
     pub(crate) fn new(text: &[u8]) -> Needle {
-        // Only searched in short texts.
+        // Used only if the text is short.
         let short = text.get(..SHORT_LEN_MAX).unwrap_or(text);
         let rarest = (0..).zip(short).max_by_key(|(_, byte)| rarity(**byte)).map_or(0, |(place, _)| place);
         let is_long = text.len() > SHORT_LEN_MAX;
@@ -332,7 +334,7 @@ mod tests {
                     assert_eq!(found, assertion.matches(&key), "{rule:?} {text:?} {value:?}");
                     told += 1;
                 }
-                // For rules that remove spaces, the only shortcut is a sign. Substrings bound to an end have none.
+                // If the rule removes spaces, a sign is the only shortcut. Substrings bound to an end have no sign.
                 let has_sign = text.starts_with('*') && text.ends_with('*');
                 let has_shortcut = has_sign || rule.name() != "telephoneNumberSubstringsMatch";
                 assert_eq!(told > 100, has_shortcut, "{rule:?} {text:?}: {told}");
@@ -356,7 +358,7 @@ mod tests {
                     text[place] = odd;
                     assert!(!sign.is_surely_missing(&text), "{odd} at {place} of {len}");
                 }
-                // Characters that differ in one bit.
+                // Other characters that differ from the sign in one bit.
                 for other in [b'{', b'x', b'z' & !0x40, b':'] {
                     text[place] = other;
                     assert!(sign.is_surely_missing(&text), "{other} at {place} of {len}");

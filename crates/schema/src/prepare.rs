@@ -37,7 +37,7 @@ pub(crate) struct Preparation {
     pub(crate) spaces: Spaces,
 }
 
-/// Spaces at the ends of a prepared string before they were dropped.
+/// Spaces that were removed from the ends of a prepared string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Edges {
     /// Space at the beginning.
@@ -123,8 +123,8 @@ pub(crate) fn is_printable(bytes: &[u8]) -> bool {
     let is_odd = |byte: &u8| byte.wrapping_sub(b' ') > b'~' - b' ';
     odd & 0x8080_8080_8080_8080 == 0
         && match bytes.last_chunk::<8>() {
-            // The last eight bytes, some of them for the second time, which is cheaper than examining the rest one by
-            // one.
+            // Examines the last eight bytes. Some of them were examined before, but that is cheaper than examining the
+            // remaining ones one by one.
             Some(last) if !rest.is_empty() => oddity(u64::from_ne_bytes(*last)) & 0x8080_8080_8080_8080 == 0,
             _ => !rest.iter().any(is_odd),
         }
@@ -141,7 +141,7 @@ fn oddity(word: u64) -> u64 {
 /// Returns true if ASCII text is one word: not empty, without spaces and control characters.
 #[inline]
 fn is_word(bytes: &[u8]) -> bool {
-    // As in `oddity`, but a space counts as odd too.
+    // The same test as in `oddity`, except that a space counts as odd too.
     let odd = |word: &[u8; 8]| {
         let word = u64::from_ne_bytes(*word);
         word | word.wrapping_sub(0x2121_2121_2121_2121) | word.wrapping_add(0x0101_0101_0101_0101)
@@ -190,7 +190,7 @@ fn prohibited(character: char) -> bool {
             || tables::change_display_properties_or_deprecated(character))
 }
 
-/// Writer of characters that holds back spaces until more characters follow.
+/// Writer of characters that delays spaces until it knows that more characters follow.
 struct Sink<'a> {
     out: &'a mut Vec<u8>,
     start: usize,
@@ -411,8 +411,8 @@ mod tests {
         }
     }
 
-    /// Plain ASCII, ASCII word by word, and decoded text are prepared by different code, which must produce the same
-    /// keys.
+    /// Plain ASCII, ASCII word by word, and decoded text are prepared by three different functions, which must produce
+    /// the same keys.
     #[test]
     fn shortcuts_change_nothing() {
         const ALPHABET: [u8; 6] = [b'a', b'B', b'-', b' ', b'\t', 0];

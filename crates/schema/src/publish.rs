@@ -56,8 +56,8 @@ impl Schema {
         Some(format!("( {} NAME '{}' APPLIES {list} )", rule.oid(), rule.name()))
     }
 
-    /// Returns true if an extensible filter may apply `rule` to values of this type (RFC 4512 section 4.1.4): the rule
-    /// is one of the type's own, or is defined for values of its syntax (RFC 4517 section 4.1).
+    /// Returns true if an extensible filter may apply `rule` to values of this type (RFC 4512 section 4.1.4). This is
+    /// so if the type has the rule, or if the rule is defined for values of the type's syntax (RFC 4517 section 4.1).
     pub fn rule_applies(&self, rule: MatchingRule, attribute_type: &AttributeType) -> bool {
         let own = [attribute_type.equality, attribute_type.ordering, attribute_type.substring];
         let check = self.syntax_by_id(attribute_type.syntax).check;
@@ -108,8 +108,8 @@ fn suits(form: Form, check: Check) -> bool {
         Form::CertificateList | Form::CertificateListParts => check == Check::CertificateList,
         Form::CertificatePair | Form::CertificatePairParts => check == Check::CertificatePair,
         Form::AuthPassword => check == Check::AuthPassword,
-        // They have no value syntax of their own, or one that accepts any octets, so they apply only if a type names
-        // the rule.
+        // Rules of these forms have no value syntax of their own, or a syntax that accepts any octets. So they apply
+        // only to types that name them.
         Form::TextFirst | Form::Algorithm => false,
     }
 }

@@ -22,8 +22,8 @@ impl std::fmt::Debug for MatchingRule {
 }
 
 impl MatchingRule {
-    /// Returns true if keys of values depend on definitions of the schema, because values contain names of types or
-    /// classes.
+    /// Returns true if keys of values depend on definitions of the schema. This is so if values contain names of types
+    /// or classes.
     pub fn reads_definitions(self) -> bool {
         matches!(
             self.form(),
@@ -86,8 +86,8 @@ impl MatchingRule {
         self.info().rule_use
     }
 
-    /// Returns true for LDAP_MATCHING_RULE_TRANSITIVE_EVAL ([MS-ADTS] section 3.1.1.3.4.4.3): values lead from entry to
-    /// entry, so values alone do not decide.
+    /// Returns true for LDAP_MATCHING_RULE_TRANSITIVE_EVAL ([MS-ADTS] section 3.1.1.3.4.4.3). It follows values from
+    /// entry to entry, so the values of one entry are not enough to evaluate it.
     pub fn follows_chains(self) -> bool {
         self.comparison() == Comparison::Chain
     }

@@ -6,7 +6,7 @@ use crate::name_key::is_related;
 use crate::rule_table::{Comparison, Relation, RuleUse};
 use crate::{Fault, MatchingRule, Schema, SubstringAssertion, ValueError, integer, time};
 
-/// An assertion of any rule, prepared for evaluation on many values, as an extensible filter item needs it.
+/// An assertion of a rule, prepared for evaluation on many values.
 #[derive(Debug, Clone)]
 pub struct RuleAssertion(Prepared);
 
@@ -83,8 +83,8 @@ impl RuleAssertion {
         }))
     }
 
-    /// Returns the password of an authPasswordMatch (RFC 3112 section 2.3). A caller that can hash must verify it;
-    /// [`Self::matches`] never matches.
+    /// Returns the password of an authPasswordMatch assertion (RFC 3112 section 2.3). The caller must verify it,
+    /// because this crate cannot hash: [`Self::matches`] returns false.
     pub fn password(&self) -> Option<&[u8]> {
         match &self.0 {
             Prepared::Password(password) => Some(password),

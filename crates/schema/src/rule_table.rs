@@ -19,10 +19,10 @@ pub enum RuleUse {
     Extensible,
 }
 
-/// Comparison by an extensible filter, if it is not equality of keys.
+/// Comparison by an extensible filter, if it differs from the use of the rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Comparison {
-    /// As the use of the rule defines.
+    /// The comparison that the use of the rule defines.
     ByUse,
     /// All bits of the assertion are set in the value.
     AllBits,
@@ -32,7 +32,7 @@ pub(crate) enum Comparison {
     Word,
     /// The assertion is the replica id of the value.
     CsnReplica,
-    /// The assertion is a password, the value a hash of one.
+    /// The assertion is a password, and the value is a hash of a password.
     Password,
     /// The assertion names parts of a certificate or revocation list.
     Parts,
@@ -42,16 +42,16 @@ pub(crate) enum Comparison {
     Related(Relation),
 }
 
-/// Relation of a name to an asserted one.
+/// Relation of a name to the name in the assertion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Relation {
-    /// The same name, or one below it.
+    /// The same name, or a name below it.
     Subtree,
-    /// One RDN below.
+    /// A name one RDN below.
     OneLevel,
-    /// Below, but not the same.
+    /// A name below, but not the same name.
     Subordinate,
-    /// Above, but not the same.
+    /// A name above, but not the same name.
     Superior,
 }
 

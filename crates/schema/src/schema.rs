@@ -170,7 +170,7 @@ impl Schema {
         &self.structure.structure_rules
     }
 
-    /// Returns true if there is any name form. Without one, there is no structure rule either.
+    /// Returns true if the schema has any name form. Without name forms, it has no structure rules either.
     #[inline]
     pub fn has_name_forms(&self) -> bool {
         !self.structure.name_forms.is_empty()

@@ -25,7 +25,7 @@ pub(crate) struct Located {
     pub(crate) definition: Definition,
     pub(crate) file: String,
     pub(crate) line: usize,
-    /// Whether it is a shipped definition, which others do not replace.
+    /// Whether the definition is shipped. Other definitions do not replace a shipped one.
     pub(crate) shipped: bool,
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn read(file: &str, text: &str, macros: &mut Macros) -> Read {
     read
 }
 
-/// A definition of one kind, for finding it in texts.
+/// A parsed definition, used to find its copies in schema texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DefinitionRef {
     kind: Kind,
@@ -146,10 +146,10 @@ impl DefinitionSet {
         self.keys.insert((kind, oid))
     }
 
-    /// Returns a reference to the definition that an assertion value names by OID or name, or to a definition with
-    /// this OID if there is none (objectIdentifierFirstComponentMatch, RFC 4517 section 4.2.26; a structure rule is
-    /// named by its number, section 4.2.14). Returns `None` if the value is neither, or the attribute has no
-    /// definitions.
+    /// Returns a reference to the definition that an assertion value names by OID or name
+    /// (objectIdentifierFirstComponentMatch, RFC 4517 section 4.2.26; a structure rule is named by its number, section
+    /// 4.2.14). If no definition matches, returns a reference with the value as its OID. Returns `None` if the value
+    /// can be neither an OID nor a name, or the attribute has no definitions.
     pub fn named(&self, attribute: &str, value: &str) -> Option<DefinitionRef> {
         let (kind, word) = (kind_of(attribute)?, value.trim_ascii());
         let is_of_word =
@@ -197,8 +197,8 @@ impl DefinitionSet {
     }
 }
 
-/// Removes definitions from texts, which are read in order, selected by their OIDs and names. Their lines become empty,
-/// so that the numbers of other lines do not change.
+/// Removes the definitions for which `is_left_out` returns true for their OID or a name. The texts are read in order.
+/// Removed lines become empty, so that the numbers of other lines do not change.
 pub fn leave_out<'t>(texts: impl Iterator<Item = &'t mut String>, is_left_out: &dyn Fn(&str) -> bool) {
     let mut macros = Macros::new();
     for text in texts {
@@ -234,7 +234,7 @@ struct Statement {
 
 fn statements(text: &str) -> Vec<Statement> {
     let mut statements: Vec<Statement> = Vec::new();
-    // Whether the last line is a comment, which lines that begin with white space continue.
+    // Whether the last line is a comment. Lines that begin with white space continue it.
     let mut is_comment = false;
     for (index, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
         let line = line.trim_end_matches('\r');

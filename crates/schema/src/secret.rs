@@ -44,8 +44,8 @@ pub enum Secrecy {
 pub struct Secrets(Arc<[Secrecy]>);
 
 impl Secrets {
-    /// Computes the secrecy of a schema's types under the setting `secret_attributes`. Names that the schema does not
-    /// define have no effect until it does.
+    /// Computes the secrecy of a schema's types under the setting `secret_attributes`. Names in the setting that the
+    /// schema does not define have no effect until it defines them.
     pub fn of(schema: &Schema, listed: &[String]) -> Secrets {
         let mut all = vec![Secrecy::Open; schema.attribute_types().len()];
         let listed = listed.iter().map(|name| (name.as_str(), Secrecy::Guarded));

@@ -1,9 +1,9 @@
 //! Phonetic codes of words, which approximate matching compares (RFC 4511 section 4.5.1.7.6 leaves it to the server).
 //!
-//! A word is a run of letters and digits. A word of the letters a to z (after accents are removed) has a Soundex code,
-//! as the US National Archives define it for census records: its first letter and three digits for the consonants after
-//! it; vowels separate equal digits, h and w do not. The code of any other word (with a digit, or of another script) is
-//! the word in lower case, so it matches only itself, in any case.
+//! A word is a run of letters and digits. A word that has only the letters a to z (after accents are removed) has a
+//! Soundex code, as the US National Archives define it for census records: its first letter, and three digits for the
+//! consonants after it. Vowels separate equal digits, h and w do not. The code of any other word (with a digit, or of
+//! another script) is the word in lower case, so it matches only itself, in any case.
 //!
 //! Soundex was chosen because it is short and widely known. It was made for English names. More precise rules differ
 //! between languages, and the results of an approximate search are usually reviewed by a person.

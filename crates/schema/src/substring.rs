@@ -2,9 +2,10 @@
 //!
 //! RFC 4518 section 2.6.1 prepares a value with one space at each end and two for every inner space. A space at the end
 //! of a substring is prepared as one space. So `foo *` matches `foo` as well as `foo bar` (not `foobar`), and `*o *`
-//! and `* b*` both match `foo bar`, even in combination. Keys have one inner space and none at the ends. This gives the
-//! same result, unless a substring begins or ends with a space at an end that is not bound. So substrings are normally
-//! searched in the key; in that exceptional case the key is expanded to the RFC's form first.
+//! and `* b*` both match `foo bar`, even in combination. Keys have one inner space and none at the ends. Matching
+//! against keys gives the same result, unless a substring begins or ends with a space that is not at an end of the
+//! value. So substrings are normally searched in the key. In the exceptional case, the key is expanded to the RFC's
+//! form first.
 
 use crate::form::{Form, IGNORE_CASE};
 use crate::plain::{Needle, PlainMatching, Sign};
@@ -13,14 +14,15 @@ use crate::{Fault, MatchingRule, ValueError};
 
 /// The substrings of a filter item, prepared once and evaluated on the keys of many values.
 ///
-/// A request of thirty kilobytes can have two thousand of these, so each text is stored once, and rare parts are boxed.
+/// A request of thirty kilobytes can have two thousand such assertions, so each text is stored once, and rare parts are
+/// boxed.
 #[derive(Debug, Clone)]
 pub struct SubstringAssertion {
     initial: Option<Box<[u8]>>,
     any: Box<[Needle]>,
     last: Option<Box<[u8]>>,
-    /// Substrings in the form of keys, if the substrings above are in the RFC's form, to which values must then be
-    /// expanded; `None` if the substrings above are in the form of keys.
+    /// The substrings in the form of keys, if the fields above have them in the RFC's form, to which values must then
+    /// be expanded. `None` if the fields above have the form of keys already.
     in_keys: Option<Box<[KeyPiece]>>,
     /// Signs. Most values without the substrings lack at least one of them.
     signs: [Option<Sign>; 2],
@@ -80,7 +82,7 @@ impl SubstringAssertion {
             || any.iter().any(|piece| piece.edges.leading || piece.edges.trailing || piece.is_space())
             || last.iter().any(|piece| piece.edges.leading || piece.is_space());
         let expanded = loose_space && rule.form() != Form::Octets;
-        // If a substring is bound to an end, the first comparison decides as much.
+        // If a substring is bound to an end of the value, the first comparison rejects as much as signs do.
         let is_bound = initial.is_some() || last.is_some();
         let texts = any.iter().chain(&initial).chain(&last).map(|piece| &*piece.text);
         let signs = if is_bound { [None; 2] } else { Sign::of(rule.form(), texts) };
@@ -187,9 +189,9 @@ impl SubstringAssertion {
         self.in_keys.is_none() && self.initial.is_some() && self.any.is_empty() && self.last.is_none()
     }
 
-    /// Returns bytes that the key of every matching value contains, in the order of the substrings; they may overlap.
-    /// They are necessary for a match, but not sufficient: [`matches`](Self::matches) also checks the order and the
-    /// spaces at the ends of substrings.
+    /// Returns bytes that the key of every matching value contains, in the order of the substrings. They may overlap.
+    /// The bytes are necessary for a match, but not sufficient: [`matches`](Self::matches) also checks the order and
+    /// the spaces at the ends of substrings.
     pub fn pieces(&self) -> impl Iterator<Item = SubstringPiece<'_>> + Clone {
         let in_keys = self.in_keys.as_deref().unwrap_or_default().iter();
         let expanded = in_keys.map(|piece| (&*piece.text, piece.place));
@@ -235,7 +237,7 @@ impl Piece {
         Ok(Piece { text, edges })
     }
 
-    /// Clears the spaces at the ends for rules that remove all spaces.
+    /// Clears the spaces at the ends if the rule removes all spaces.
     fn without_insignificant(edges: Edges, preparation: Preparation) -> Edges {
         if preparation.spaces == Spaces::Collapse { edges } else { Edges::default() }
     }

@@ -1,8 +1,8 @@
 //! Syntaxes: the table of the supported syntaxes, with the check of each.
 //!
-//! RFC 4517 section 3.3 in full; the certificate syntaxes of RFC 4523; those of RFC 2307, 3112, 4530 and
-//! draft-chu-ldap-csn; and the remaining syntaxes of RFC 2252, which old schema files use. No document specifies these,
-//! so they accept any octets.
+//! Supported are all syntaxes of RFC 4517 section 3.3, the certificate syntaxes of RFC 4523, and those of RFC 2307, RFC
+//! 3112, RFC 4530 and draft-chu-ldap-csn. The remaining syntaxes of RFC 2252 are in the table because old schema files
+//! use them. No document specifies them, so they accept any octets.
 
 /// Index of a syntax in one [`Schema`](crate::Schema).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -17,7 +17,7 @@ pub struct Syntax {
     pub description: String,
     /// Whether values are only transferred with the `binary` option (RFC 4522).
     pub binary_transfer: bool,
-    /// Whether values are readable text; others are better shown in base64.
+    /// Whether values are readable text. Clients should show other values in base64.
     pub human_readable: bool,
     /// The definition in RFC 4512 notation.
     pub definition: String,

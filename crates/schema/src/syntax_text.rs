@@ -4,7 +4,7 @@ use ldap::Dn;
 
 use crate::{Fault, oid};
 
-/// Refuses the first octet that is not allowed. `base` is the offset of `value` in the whole value.
+/// Returns the fault of the first octet that is not allowed. `base` is the offset of `value` in the whole value.
 pub(crate) fn only(value: &[u8], base: usize, allowed: impl Fn(u8) -> bool) -> Result<(), Fault> {
     match value.iter().enumerate().find(|&(_, &byte)| !allowed(byte)) {
         None => Ok(()),
@@ -32,7 +32,7 @@ fn is_printable(byte: u8) -> bool {
 }
 
 pub(crate) fn directory_string(value: &[u8]) -> Result<(), Fault> {
-    // Most values are ASCII, which is faster to test than UTF-8.
+    // Tested first, because most values are ASCII, which is faster to test than UTF-8.
     match value {
         [] => Err(Fault::Empty),
         ascii if ascii.is_ascii() => Ok(()),
@@ -151,7 +151,7 @@ pub(crate) fn substring_assertion(value: &[u8]) -> Result<(), Fault> {
     escapes(value, &["2A", "5C"])
 }
 
-/// Checks that every backslash begins one of these hexadecimal escapes.
+/// Checks that every backslash begins one of the escapes in `known`.
 fn escapes(value: &[u8], known: &[&str]) -> Result<(), Fault> {
     for (offset, _) in value.iter().enumerate().filter(|&(_, &byte)| byte == b'\\') {
         let code = value.get(offset + 1..offset + 3).unwrap_or_default();

@@ -139,8 +139,8 @@ pub(crate) fn generalized_key(value: &[u8], out: &mut Vec<u8>) -> Result<(), Fau
     Ok(())
 }
 
-/// Returns the key of a time in the form that servers write, `YYYYMMDDHHMMSSZ`; `None` for any other text, valid or
-/// not. Scans compare many such times.
+/// Returns the key of a time in the form that servers write, `YYYYMMDDHHMMSSZ`. `None` for any other text, whether or
+/// not it is a valid time. Used because scans compare many times in this form.
 fn usual_key(value: &[u8]) -> Option<[u8; 7]> {
     let (digits, [b'Z']) = value.split_first_chunk::<14>()? else { return None };
     if !digits.iter().all(u8::is_ascii_digit) {
@@ -182,8 +182,8 @@ pub(crate) fn check_utc(value: &[u8]) -> Result<(), Fault> {
     utc(value).map(drop)
 }
 
-/// Appends the key of a UTC Time, which is that of the same Generalized Time. Years 50 to 99 are in the twentieth
-/// century (RFC 5280 section 4.1.2.5.1); a time without zone is UTC.
+/// Appends the key of a UTC Time, which equals the key of that time as a Generalized Time. Years 50 to 99 are in the
+/// twentieth century (RFC 5280 section 4.1.2.5.1). A time without zone is UTC.
 pub(crate) fn utc_key(value: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
     utc(value)?.write(out);
     Ok(())
@@ -283,7 +283,7 @@ fn days_from_date(year: i64, month: u8, day: u8) -> i64 {
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + (153 * shifted + 2) / 5 + i64::from(day) - 1
 }
 
-/// Converts a part of a date or time, which is always below 100.
+/// Converts a part of a date or time to an octet. The part is always below 100.
 fn small(number: impl TryInto<u8>) -> u8 {
     number.try_into().unwrap_or(u8::MAX)
 }
@@ -395,7 +395,7 @@ mod tests {
         }
     }
 
-    /// Times in the usual form have separate code, which must produce the same keys.
+    /// Times in the usual form are parsed by separate code, which must produce the same keys.
     #[test]
     fn the_usual_form_has_the_key_of_any_other() {
         let mut usual = 0;

@@ -4,7 +4,7 @@ use crate::oid;
 
 pub(crate) const TEXT_TYPE: u8 = 0xfe;
 
-/// Appends the key of a type, by its OID if it has one, otherwise by its text.
+/// Appends the key of a type: its OID if it has one, otherwise its text.
 pub(crate) fn write_type(name_or_oid: &str, out: &mut Vec<u8>) {
     let start = out.len();
     out.push(TEXT_TYPE);

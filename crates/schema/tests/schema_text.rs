@@ -328,14 +328,14 @@ fn all_mistakes_are_reported_at_once() {
     builder.add_text("b.schema", "\nattributetype ( 1.2.3.5 NAME 'ee' EQUALITY noMatch SUP name )");
     let errors = builder.build().unwrap_err();
     let lines: Vec<_> = errors.all().iter().map(|error| (error.file.as_str(), error.line)).collect();
-    // Names whose definition has a mistake are not reported.
+    // Names are not reported as unknown if their definition has a mistake.
     assert_eq!(
         lines,
         [("a.schema", 1), ("a.schema", 2), ("a.schema", 3), ("a.schema", 3), ("b.schema", 2)],
         "{errors}"
     );
     assert_eq!(errors.to_string().lines().count(), 5);
-    // A macro of a text with a mistake is known to later texts.
+    // Texts after a text with a mistake can use its macros.
     let mut builder = SchemaBuilder::shipped();
     builder.add_text("a.schema", "objectidentifier acme 1.2.3\nattributetype ( x )");
     builder.add_text("b.schema", "attributetype ( acme:1 SUP name )");
@@ -368,7 +368,7 @@ fn whole_schema_of_389_ds_loads() {
     // The reader accepts a published definition.
     let published = format!("attributeTypes: {}\n", own.definition);
     assert_eq!(with("again", &published).attribute_type("mailAlternateAddress").unwrap().oid, own.oid);
-    // With another name, the OID is still taken.
+    // If the definition has another name, its OID still counts as taken.
     let other = text.replace("'mailAlternateAddress'", "'mailAlternateAddress' 'another'");
     assert!(SchemaBuilder::shipped().add_text("a", &other).build().is_err());
 }
@@ -382,7 +382,7 @@ fn definitions_are_left_out_by_name_or_oid() {
     assert_eq!(text, "objectidentifier acme 1.2.3\n# kept\n\n\n\n\n");
 }
 
-/// The files that are loaded by name load without other files, each alone and all of them.
+/// The files that are loaded by name need no other file of that kind: each loads alone, and all load together.
 #[test]
 fn named_files_load() {
     let mut all = SchemaBuilder::shipped();
@@ -485,8 +485,8 @@ fn shipped_definitions_stay_and_the_difference_is_reported() {
     assert_eq!(schema.attribute_types().len(), Schema::shipped().attribute_types().len());
 }
 
-/// Rules of all three kinds: every mistake is reported, but none that is only a consequence of another, and copies are
-/// dropped.
+/// Mistakes in rules of all three kinds: every mistake is reported, except mere consequences of another mistake. Copies
+/// are dropped.
 #[test]
 fn mistakes_of_rules_are_reported_at_once() {
     let text = "ditcontentrule ( 2.5.6.6 AUX ( missing $ device ) MUST nothing )\n\

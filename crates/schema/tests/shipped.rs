@@ -86,7 +86,7 @@ fn inheritance_is_resolved() {
     }
     assert!(!schema.is_subtype(name.id, schema.attribute_type("cn").unwrap().id));
     assert_eq!(schema.attribute_type("cn").unwrap().equality, name.equality);
-    // The country code keeps its own syntax and takes the rules of `name`.
+    // The country code keeps its own syntax and inherits the rules of `name`.
     let country = schema.attribute_type("c").unwrap();
     assert_eq!(schema.syntax_by_id(country.syntax).description, "Country String");
     assert!(country.ordering_shares_key() == country.ordering.is_some() && country.substring_shares_key());

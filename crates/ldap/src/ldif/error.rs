@@ -22,9 +22,9 @@ pub enum LdifErrorKind {
     UnknownVersion,
     /// A continuation line without a preceding line.
     StrayContinuation,
-    /// No attribute description before the colon, or one with an invalid character.
+    /// A line without a colon.
     MissingColon,
-    /// No attribute description before the colon, or a character that none has.
+    /// No attribute description before the colon, or a character that is not allowed in one.
     BadDescription,
     /// A value after `::` that is not base64.
     BadBase64,

@@ -1,9 +1,9 @@
 //! Definitions whose OID or name is already defined: they are equal in meaning, different, or contradictory.
 //!
-//! A shipped definition is never replaced, because the server relies on it, and the difference is reported. Two
-//! definitions contradict each other if values or entries that follow one cannot follow the other, such as a DN and a
-//! number, or two classes of one name with different attributes. Differences in descriptions, extensions and length
-//! bounds, and rules that the copy omits, do not count.
+//! A shipped definition is never replaced, because the server relies on it; the difference is reported. Two definitions
+//! contradict each other if values or entries that follow one cannot follow the other. Examples are a DN and a number,
+//! or two classes with one name and different attributes. Differences in descriptions, extensions and length bounds,
+//! and rules that the copy omits, do not count.
 
 use super::Mistakes;
 use super::classes::kind_of;
@@ -19,9 +19,9 @@ use crate::{AttributeType, ClassId, MatchingRule, ObjectClassDef, SchemaErrorKin
 /// Maximum number of attributes in the description of a difference.
 const LISTED_MAX: usize = 12;
 
-/// OIDs of other servers' classes that have the name of a shipped class and are seldom used. They count as a difference
-/// rather than a contradiction: their entries are refused one by one, so the whole file need not be refused. The one
-/// here is dynamicGroup of 389 DS.
+/// OIDs of classes of other servers that have the name of a shipped class and are seldom used. Such a class counts as a
+/// difference and not as a contradiction: its entries are refused one by one, so the whole file need not be refused.
+/// The only one is dynamicGroup of 389 DS.
 const OTHER_CLASSES: [&str; 1] = ["2.16.840.1.113730.3.2.326"];
 
 /// Descriptions of the differences of a copy.
@@ -46,7 +46,7 @@ impl Difference {
         difference
     }
 
-    /// Adds a difference: the property `what` is `own`, and `other` in the copy.
+    /// Adds a difference: the property `what` is `own` in the original and `other` in the copy.
     fn not(&mut self, what: &str, own: &str, other: &str) {
         if own != other {
             self.parts.push(format!("{what}{own}, not {other}"));
@@ -118,7 +118,7 @@ impl Difference {
             if of_own.oid != of_other.oid {
                 self.not("SYNTAX ", &of_own.description, &of_other.description);
             }
-            // A type with another OID is not meant to be the same, and each value is checked.
+            // A type with another OID is not meant to be the same type, and each of its values is checked.
             let is_text = own.oid != other.oid && family(of_other.check) == Family::Text;
             self.is_contradiction = !is_text && contradict(of_own.check, of_other.check);
         }
@@ -267,7 +267,8 @@ fn family(check: Check) -> Family {
     }
 }
 
-/// Returns true if values of two syntaxes are of different kinds. Old files declare any syntax as octets.
+/// Returns true if values of two syntaxes are of different kinds. A syntax of octets contradicts no other, because old
+/// files declare any value as octets.
 fn contradict(own: Check, other: Check) -> bool {
     let (own, other) = (family(own), family(other));
     own != other && own != Family::Bytes && other != Family::Bytes

@@ -1,5 +1,5 @@
-//! Attribute types whose values become links to entries: those with `X-LINK 'TRUE'` in their definition or in a copy of
-//! a shipped definition.
+//! Attribute types whose values become links to entries. These have `X-LINK 'TRUE'` in their definition, or in a copy
+//! of a shipped definition.
 
 use super::syntaxes::Syntaxes;
 use super::table::{Copy, Table};
@@ -11,12 +11,12 @@ use crate::{AttributeType, AttributeUsage, SchemaError, SchemaErrorKind};
 const DN_SYNTAX: &str = "1.3.6.1.4.1.1466.115.121.1.12";
 const DN_MATCH: &str = "2.5.13.1";
 
-/// Shipped files with attributes whose names the server itself reads as text.
+/// Shipped files with attributes that the server itself reads as text, although they contain names.
 const READ_BY_SERVER: [&str; 4] =
     ["system.schema", "pando.schema", "passwordpolicy.schema", "dynamicgroup.schema"];
 
-/// Marks the types that become links. Returns the extensions that cannot be followed. These leave a type unchanged, so
-/// that definitions that other programs accepted still load.
+/// Marks the types that become links. Returns the extensions that cannot be followed. Such an extension leaves its type
+/// unchanged, so that a definition that another program accepted still loads.
 pub(super) fn mark_links(
     table: &Table<'_>,
     types: &mut [Option<AttributeType>],

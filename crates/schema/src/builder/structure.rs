@@ -43,7 +43,7 @@ impl Structure {
             structure.name_forms.extend(form);
         }
         let located = without_copies(structure_rules);
-        // A superior rule may be defined later.
+        // All rule numbers are collected first, because a superior rule may be defined later.
         let known = located.iter().filter_map(|located| number(&located.definition.oid).ok());
         let known: HashSet<u32> = known.collect();
         for located in &located {
@@ -239,8 +239,8 @@ fn types_of(
     found
 }
 
-/// Refuses attributes that content rules do not regulate: the server maintains operational attributes, and collective
-/// ones are in subentries.
+/// Refuses attributes that content rules do not regulate. The server maintains operational attributes, and collective
+/// attributes are in subentries.
 fn check_content(known: &AttributeType) -> Result<()> {
     match known.is_operational() || known.collective {
         true => Err(SchemaErrorKind::NotOfEntries(known.name().to_owned())),

@@ -1,4 +1,4 @@
-//! Syntaxes: the built-in ones, and those that texts define as aliases of them.
+//! Syntaxes: the built-in ones, and the aliases of them that texts define.
 
 use super::Mistakes;
 use crate::SchemaErrorKind;
@@ -32,8 +32,9 @@ impl Syntaxes {
         self.list.push(syntax);
     }
 
-    /// Adds a definition. It may repeat a built-in syntax. A new syntax names the known syntax that it equals with
-    /// X-SUBST. One without X-SUBST is reported, and is an error in types that use it.
+    /// Adds a definition, which may repeat a built-in syntax. A new syntax uses X-SUBST to name the known syntax that
+    /// it equals. Without X-SUBST, a syntax with one of [`LIMITS`] equals Directory String; any other is reported, and
+    /// types that use it are refused.
     pub(super) fn add(
         &mut self,
         located: &Located,
@@ -45,7 +46,7 @@ impl Syntaxes {
             return;
         }
         let original = definition.extension("X-SUBST").and_then(|values| values.first()).map(String::as_str);
-        // Syntaxes of OpenDJ that restrict the allowed texts.
+        // OpenDJ restricts the texts allowed in these syntaxes.
         let is_limited = || LIMITS.iter().any(|limit| definition.extension(limit).is_some());
         let Some(original) = original.or_else(|| is_limited().then_some(DIRECTORY_STRING)) else {
             let text = "the syntax is not known here; X-SUBST can name a known one";

@@ -9,7 +9,7 @@ use crate::{SchemaError, SchemaErrorKind};
 /// Position of the first definition of each OID of an attribute type or object class.
 pub(super) type Oids = std::collections::HashMap<String, String>;
 
-/// A definition whose OID or name an earlier definition has.
+/// A definition with the OID or name of an earlier definition.
 pub(super) struct Copy<'a> {
     pub(super) located: &'a Located,
     /// Index of the earlier definition.
@@ -19,7 +19,7 @@ pub(super) struct Copy<'a> {
 /// Definitions of one kind, without duplicates. The index of a definition is its id.
 pub(super) struct Table<'a> {
     pub(super) list: Vec<&'a Located>,
-    /// Names and OIDs, those of copies included.
+    /// Names and OIDs of all definitions, including copies.
     pub(super) names: NameTable,
     pub(super) copies: Vec<Copy<'a>>,
     /// Names that only copies have, in lower case, with the canonical names under which the definitions are published.
@@ -43,7 +43,7 @@ impl<'a> Table<'a> {
                 mistakes.add(located.error(kind));
             }
         }
-        // Additional names of existing definitions. Names in the definitions themselves take precedence.
+        // Adds the names that only copies have. Names in the definitions themselves take precedence.
         for Copy { located, of } in &table.copies {
             let definition = &located.definition;
             for name in definition.many("NAME").iter().chain([&definition.oid]) {
@@ -104,7 +104,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Replaces a shipped class by one with the same attributes, of which more are optional.
+    /// Replaces a shipped class by a class with the same attributes, of which some required ones may be optional.
     fn replace(&mut self, of: usize, located: &'a Located) -> Result<(), SchemaErrorKind> {
         let Some(original) = self.list.get_mut(of) else { return Ok(()) };
         let (old, new) = (&original.definition, &located.definition);

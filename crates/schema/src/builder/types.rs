@@ -101,7 +101,7 @@ pub(super) fn resolve_type(
     Ok(attribute_type)
 }
 
-/// Returns a harmless fault, as files of other servers have.
+/// Returns a description of a harmless fault. Files of other servers contain such faults.
 fn irregular(attribute_type: &AttributeType, superior: Option<&AttributeType>) -> Option<String> {
     // RFC 4512 section 4.1.2.
     if attribute_type.no_user_modification && !attribute_type.is_operational() {

@@ -2,8 +2,8 @@
 //! certificateMatch, certificatePairMatch, certificateListMatch. The rules are only used in extensible filters. An
 //! assertion lists some parts, and a value matches if it agrees in all of them.
 //!
-//! Assertions are evaluated on the key of a value, which contains the keys of its names, which need the schema, and its
-//! DER.
+//! Assertions are evaluated on the key of a value. The key contains the keys of the names in the value, which can only
+//! be computed with the schema, and the value's DER.
 //!
 //! | key | octets |
 //! |---|---|
@@ -121,7 +121,7 @@ pub(crate) enum ComponentAssertion {
     Attribute(Vec<attribute::Part>),
 }
 
-/// Bytes of memory of one part of an assertion, with a name in it.
+/// Assumed bytes of memory of one part of an assertion, which may contain a name.
 const PART_BYTES: usize = 128;
 
 /// One part of an assertion.
@@ -141,7 +141,7 @@ pub(crate) enum Part {
     PrivateKeyValidAt(Vec<u8>),
     /// Content of the OID.
     KeyAlgorithm(Vec<u8>),
-    /// Bits that must all be set if the extension is present, the first one highest.
+    /// Bits that must all be set if the extension is present. The first bit is the highest.
     KeyUsage(u16),
     /// Number of the choice in GeneralName.
     AltName(u8),
@@ -149,10 +149,10 @@ pub(crate) enum Part {
     OtherName(Vec<u8>),
     /// Contents of OIDs, one of which must be present.
     Policies(Vec<Vec<u8>>),
-    /// Limits of the CRL number: length and shortest form of a number that is not negative.
+    /// Length and shortest form of a number that is not negative, a limit of the CRL number.
     MinNumber(Vec<u8>),
     MaxNumber(Vec<u8>),
-    /// Bits of which one must be set if the extension has any.
+    /// Bits of which at least one must be set if the extension has any bits.
     Reasons(u16),
 }
 
@@ -392,7 +392,7 @@ fn list_agrees(parts: &[Part], key: &[u8]) -> Option<bool> {
     for part in parts {
         let agrees = match part {
             Part::Issuer(asserted) => issuer == asserted,
-            // At or after this update, and before the next one, which must be present.
+            // The time must be at or after this update, and before the next update, which must be present.
             Part::ValidAt(asserted) => {
                 this_update <= *asserted && next_update.as_ref().is_some_and(|next| asserted < next)
             }
@@ -470,7 +470,7 @@ fn extension_agrees(part: &Part, extensions: Extensions<'_>) -> Option<bool> {
                 _ => false,
             }
         }
-        // Parts of the other kind of value, which this assertion cannot contain.
+        // This assertion cannot contain parts of the other kind of value.
         Part::Serial(_) | Part::Issuer(_) | Part::Subject(_) | Part::ValidAt(_) | Part::KeyAlgorithm(_) => {
             false
         }

@@ -54,8 +54,8 @@ pub(crate) fn value(bytes: &[u8]) {
     let mut asserted = vec![7];
     assert!(rule.normalize_assertion(&schema, value, &mut asserted).is_ok() || asserted == [7]);
     if let Ok(assertion) = SubstringAssertion::new(rule, Some(value), [], None) {
-        // A value begins with itself. The substrings of a list are unescaped single lines, so for lists this may not
-        // hold.
+        // A value should begin with itself. For lists this may not hold, because the substrings of a list are unescaped
+        // single lines.
         let comparable =
             keyed && !(rule.name().contains("List") && value.iter().any(|byte| b"$\\".contains(byte)));
         assert!(!comparable || assertion.matches(&key[1..]), "{rule:?} {value:?}");

@@ -2,7 +2,7 @@
 //!
 //! `testdata/rfc_definitions.tsv` has the definitions of RFCs and drafts, one per line. `tools/rfc_schema.py` extracts
 //! them from the texts, and checks that the table is current. The lists here contain the intended differences, and the
-//! definitions without a text, each with its reason; a reason that is not needed fails too.
+//! definitions without a text, each with its reason. A listed reason that no longer applies fails the test too.
 
 mod meant;
 
