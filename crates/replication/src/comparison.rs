@@ -1,17 +1,18 @@
-//! Comparison of replicas with their supplier without a shared log, one slice at a time. Nodes of a cluster compare
-//! slices in the same way.
+//! Comparison of replicas with their supplier, which share no log. One comparison covers one slice of the data. Nodes
+//! of a cluster compare slices in the same way.
 //!
-//! The supplier sets a [`Mark`]: a slice of the rows, and its newest position. No replica has a record beyond that
-//! position yet, so each can stop at the position and read the slice in that state. Replicas receive the mark with
-//! records, and send their digests with a later request for records. The supplier computes its own digests once for all
-//! of them.
+//! The supplier sets a [`Mark`]: a slice of the rows, and the position of its newest record. No replica has a record
+//! beyond that position yet, so each can stop there and read the slice in that state. Replicas receive the mark
+//! together with records. Each sends its digests with a later request for records. The supplier computes its own
+//! digests once for all replicas.
 //!
 //! Encodings (integers are big-endian, and a length (4) precedes each text):
 //!
 //! - report: position (8), beginning and end of the slice, number of parts (4), and for each part its name and digest
 //!   (32);
-//! - notice: flags (1), then what they announce. Flag 1 is for a mark: position (8), beginning and end. Flag 2 is for a
-//!   verdict (1): 0 pending, 1 unknown, 2 compared, with the number (4) and names of the parts that differ.
+//! - notice: flags (1), then the items whose flags are set. Flag 1 is for a mark: position (8), beginning and end of
+//!   the slice. Flag 2 is for a verdict (1): 0 pending, 1 unknown, 2 compared, with the number (4) and names of the
+//!   parts that differ.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -27,7 +28,7 @@ const HAS_VERDICT: u8 = 2;
 /// Slice that supplier and replicas compare at one position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// Position of the last record that the data contains.
+    /// Position of the last record in the data that is compared.
     pub position: u64,
     /// The slice.
     pub slice: Slice,
@@ -47,25 +48,25 @@ pub struct Report {
 pub enum Verdict {
     /// The supplier has not computed its digests yet. The replica must send the report again.
     Pending,
-    /// The supplier no longer has the mark.
+    /// The supplier has dropped the mark of the report.
     Unknown,
-    /// Parts that differ; empty if the slices are equal.
+    /// The slices were compared. Names of the parts that differ; empty if the slices are equal.
     Compared(BTreeSet<String>),
 }
 
 /// Information about comparisons in an answer to a replica.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notice {
-    /// The current mark, if the replica has not passed it.
+    /// The newest mark, if the replica has no record beyond its position.
     pub mark: Option<Mark>,
     /// Answer to the report in the request.
     pub verdict: Option<Verdict>,
 }
 
-/// The latest marks of a supplier.
+/// The latest marks of a supplier, and the supplier's digests at them.
 #[derive(Debug, Default)]
 pub struct Marks {
-    /// Point at which the next slice begins. Empty: the next slice begins a round.
+    /// Point at which the next slice begins. Empty if the next slice begins a round.
     next: Vec<u8>,
     set: VecDeque<(Mark, Option<Parts>)>,
 }
@@ -73,9 +74,10 @@ pub struct Marks {
 /// Results of the comparisons of a replica.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
-    /// Slices that differ, each with the parts that differ.
+    /// Slices in which the replica differs, each with the parts that differ.
     differing: Vec<(Slice, BTreeSet<String>)>,
-    /// End of the contiguous equal slices since the beginning of a round.
+    /// End of the adjacent slices that were equal, counted from the beginning of a round. `None` if the last slice
+    /// differed or did not continue the previous one.
     equal_up_to: Option<Vec<u8>>,
     comparisons: u64,
     rounds: u64,
@@ -175,7 +177,7 @@ impl Marks {
         &self.next
     }
 
-    /// Sets the mark of the next slice. The caller must not have served records beyond its position.
+    /// Sets the mark of the next slice. No replica may have received records beyond the mark's position.
     pub fn set(&mut self, mark: Mark) {
         self.next.clone_from(&mark.slice.to);
         self.set.push_back((mark, None));
@@ -191,12 +193,12 @@ impl Marks {
         }
     }
 
-    /// Returns the current mark for a replica that has the records up to this position.
+    /// Returns the newest mark, if a replica that has the records up to `position` can still stop at it.
     pub fn for_replica(&self, position: u64) -> Option<&Mark> {
         self.set.back().map(|(mark, _)| mark).filter(|mark| position <= mark.position)
     }
 
-    /// Compares the digests of a replica with those of the supplier.
+    /// Returns the verdict on a replica's report, by comparison with the supplier's digests.
     pub fn judge(&self, report: &Report) -> Verdict {
         match self.set.iter().find(|(mark, _)| *mark == report.mark) {
             None => Verdict::Unknown,
@@ -210,15 +212,16 @@ impl Marks {
 fn differing(own: &Parts, theirs: &Parts) -> BTreeSet<String> {
     let both = [NodeId(1), NodeId(2)];
     let reported = BTreeMap::from([(both[0], own.clone()), (both[1], theirs.clone())]);
-    // There is no majority among two servers, so every difference is disputed.
+    // Two servers have no majority, so every difference is disputed.
     digest::compare(&BTreeSet::from(both), &reported).disputed
 }
 
 impl Findings {
-    /// Records the result for a slice. Returns true if a part differs that was equal before.
+    /// Records that a slice was compared and that `parts` differ in it. Returns true if a part differs that did not
+    /// differ in any slice before.
     ///
-    /// A difference is removed when its slice is compared and equal, or when all slices of one round are equal. The
-    /// second rule is needed because the bounds of slices move as rows are added.
+    /// A difference is removed when a slice that contains its slice is equal, or when all slices of a round are equal.
+    /// The second rule is needed because the bounds of slices move as rows are added.
     pub fn take(&mut self, slice: Slice, parts: BTreeSet<String>) -> bool {
         self.comparisons += 1;
         let is_new = {
@@ -251,7 +254,7 @@ impl Findings {
         self.comparisons
     }
 
-    /// Returns how often all of the data was compared and found equal.
+    /// Returns the number of rounds in which all data was compared and equal.
     pub fn rounds(&self) -> u64 {
         self.rounds
     }
@@ -289,11 +292,11 @@ mod tests {
                 let notice = Notice { mark, verdict: verdict.clone() };
                 let bytes = notice.encode();
                 assert_eq!(Notice::decode(&bytes), Some(notice));
-                // An empty encoding is an empty notice; any other truncated one is invalid.
+                // An empty encoding is an empty notice. A notice that is truncated to at least one byte is invalid.
                 assert!((1..bytes.len()).all(|end| Notice::decode(&bytes[..end]).is_none()));
             }
         }
-        // A slice that ends before it begins, and an unknown flag.
+        // Invalid: a slice that ends before it begins, and an unknown flag.
         let backwards = Mark { position: 7, slice: slice(b"e2", b"e1") };
         assert_eq!(Notice::decode(&Notice { mark: Some(backwards), verdict: None }.encode()), None);
         assert_eq!(Notice::decode(&[4]), None);
@@ -332,12 +335,12 @@ mod tests {
         assert!(found.take(slice(b"e5", b""), names(&["o=a"])));
         assert!(!found.take(slice(b"e5", b""), names(&["o=a"])), "it is known");
         assert_eq!((found.rounds(), found.parts()), (0, BTreeSet::from(["o=a"])));
-        // First another slice is equal, then the same one.
+        // First a different slice is equal, then one that contains the slice with the difference.
         found.take(slice(b"", b"e6"), none());
         assert_eq!(found.parts().len(), 1);
         found.take(slice(b"e4", b""), none());
         assert_eq!((found.rounds(), found.parts().len()), (0, 0));
-        // A round whose slices have other bounds.
+        // Slices with other bounds, which do not form a round.
         assert!(found.take(slice(b"e2", b"e5"), names(&["o=b"])));
         for (from, to) in [(&b"e3"[..], &b""[..]), (b"", b"e3"), (b"e4", b""), (b"", b"e3")] {
             found.take(slice(from, to), none());

@@ -1,5 +1,5 @@
-//! Comparison of nodes' data: digests at agreed positions, and detection of the nodes that are wrong. Nodes that
-//! applied the same records must have the same data.
+//! Comparison of nodes' data, to detect nodes whose data is wrong. Nodes that applied the same records must have the
+//! same data, so they compare digests of it at agreed positions.
 //!
 //! Digests cover the data that the log determines: entries, links, schema, settings. They do not cover index rows,
 //! which each node builds at its own pace.
@@ -29,7 +29,7 @@ impl RollingDigest {
         self.combine(key, value, u64::wrapping_sub);
     }
 
-    /// Encodes the digest as in messages.
+    /// Encodes the digest in the form used in messages.
     pub fn to_bytes(self) -> [u8; 32] {
         let mut bytes = [0; 32];
         let lanes = bytes.chunks_exact_mut(8).zip(self.0);
@@ -120,9 +120,9 @@ impl Comparison {
         self.0.get(&mark).is_some_and(|reported| registered.iter().all(|node| reported.contains_key(node)))
     }
 
-    /// Compares the digests reported for a barrier. If reports are missing and may still arrive (`is_over` is false), a
-    /// dispute is not certain yet, and the result contains only nodes that differ from a majority. Returns `None` if
-    /// nothing is known.
+    /// Compares the digests reported for a barrier. `is_over` is true if no more reports are expected. While reports
+    /// are missing and may still arrive, a dispute is not certain, so the result contains only nodes that differ from a
+    /// majority. Returns `None` if there is no result yet.
     pub fn found(&self, mark: u64, registered: &BTreeSet<NodeId>, is_over: bool) -> Option<Divergence> {
         let reported = self.0.get(&mark)?;
         let found = compare(registered, reported);
@@ -135,7 +135,7 @@ impl Comparison {
 }
 
 /// Compares the digests that nodes reported for one position. A majority is more than half of all registered nodes,
-/// whether or not they have reported. Reports of other nodes are ignored.
+/// whether or not they have reported. Reports of unregistered nodes are ignored.
 pub fn compare(registered: &BTreeSet<NodeId>, reported: &BTreeMap<NodeId, Parts>) -> Divergence {
     let reported: Vec<(NodeId, &Parts)> = reported
         .iter()
@@ -191,8 +191,8 @@ mod tests {
         (1..=count).map(NodeId).collect()
     }
 
-    /// Checks the comparison of one part; `reported` has the digests of nodes 1, 2, ..., or 0 for a node without the
-    /// part.
+    /// Checks the comparison of one part. `reported` has the digests of nodes 1, 2, and so on; 0 means that the node
+    /// does not have the part.
     fn check(count: u32, reported: &[u64], wrong: &[u32], is_disputed: bool) {
         let parts = |digest: u64| {
             let other = ("same".to_owned(), RollingDigest([1; 4]));

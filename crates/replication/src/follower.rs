@@ -31,14 +31,14 @@ pub use resume::Reseed;
 pub struct Follower {
     keys: KeyRing,
     cursor: Cursor,
-    /// Offset of the next message to read: after the cursor and after the messages ignored since.
+    /// Offset of the next message to read. Messages since the cursor were ignored.
     next_offset: u64,
     window: Window,
     members: Members,
     rotation: Rotation,
     round: Round,
     stopped: Option<Alarm>,
-    /// Defect that a test gives this follower.
+    /// Defect that a test gives this follower, to verify that the checks detect it.
     #[cfg(test)]
     pub(crate) defect: Option<crate::simulation::Defect>,
 }
@@ -50,7 +50,7 @@ pub enum Verdict<'m> {
     Apply(Accepted<'m>),
     /// A node becomes the writer.
     NewEpoch(NewEpoch),
-    /// A node announced something about itself, or another node announced that it has left.
+    /// A node announced something about itself, or announced that another node has left.
     Member(MemberUpdate),
     /// Digest barrier: all nodes compute digests of their data at this message.
     Mark(Mark),
@@ -65,19 +65,19 @@ pub enum Verdict<'m> {
     },
     /// The rotation of the cluster's key advanced by one step.
     Key(KeyUpdate),
-    /// The key of this number is in force after this message, and this node does not have it. The message is not
-    /// judged yet: [`Follower::step`] must receive it again after [`Follower::set_keys`] has added the key.
+    /// The key with this number is in force after the previous message, and this node does not have it. The message is
+    /// not judged yet: [`Follower::step`] must receive it again after [`Follower::set_keys`] has added the key.
     NeedsKey(u32),
     /// The log continues with a new generation: the node must stop, and begin again from a snapshot of this
     /// generation.
     NewGeneration(GenerationId),
     /// The message has no effect. This happens in normal operation.
     Ignored(Ignored),
-    /// The message has no effect, and an administrator must look at it.
+    /// The message has no effect, and an administrator must find the cause.
     Alarm(Alarm),
     /// The message at this offset was judged before.
     Seen,
-    /// Messages are missing: read again from `expected`. If the log has none there, it has lost messages.
+    /// Messages are missing: read again from `expected`. If the log has no message there, it has lost messages.
     Missing {
         /// Offset of the first missing message.
         expected: u64,
@@ -116,7 +116,7 @@ pub struct NewEpoch {
     pub rows: Vec<RowChange>,
 }
 
-/// Digest barrier: all nodes compare the data that follows from the messages before it.
+/// Digest barrier: nodes compare the data that results from all messages before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// Offset of the message.
@@ -162,11 +162,11 @@ pub enum Rotated {
     InForce(u32),
 }
 
-/// Reason why a message has no effect in normal operation.
+/// Reason why a message has no effect, if this happens in normal operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Ignored {
-    /// The message belongs to another generation, or begins one that does not follow the generation in force.
+    /// The message belongs to another generation, or begins a generation that does not follow the present one.
     #[error("another generation")]
     OtherGeneration,
     /// Another writer was elected before the message reached the log.
@@ -175,20 +175,20 @@ pub enum Ignored {
     /// The group is in the log twice.
     #[error("a group that is there already")]
     Repeated,
-    /// The node, or the writer of the epoch, no longer belongs to the cluster.
+    /// The node that sent the message, or the writer of the epoch, no longer belongs to the cluster.
     #[error("a node that does not belong to the cluster any longer")]
     FormerMember,
-    /// The message was sent before the key changed, and arrived after that.
+    /// The message was sent before the key changed and arrived after the change.
     #[error("a message under another key than the one in force")]
     OtherKey,
     /// The message is about a key that is not offered, or that too few nodes have stored.
     #[error("a key that is not offered, or that few nodes have")]
     NotOffered,
-    /// The slice was compared already: the message is in the log twice, or another node's barrier for the slice
+    /// The slice was compared already. The message is in the log twice, or another node's barrier for the slice
     /// precedes it.
     #[error("a mark of a slice that is compared already")]
     ComparedAlready,
-    /// A newer claim of the same node came first.
+    /// The log has a newer claim of the same node before this one.
     #[error("a claim older than another of its node")]
     OlderClaim,
 }
@@ -197,16 +197,16 @@ pub enum Ignored {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Alarm {
-    /// A program without the cluster's key writes the topic.
+    /// The message has no valid tag: a program without the cluster's key writes to the topic.
     #[error("a message that is not authentic")]
     NotAuthentic,
     /// The message is sealed with an older key of the cluster. Its writer may be a node that left.
     #[error("a message under key {0}, which is not in force: its writer may have left the cluster")]
     OtherKey(u32),
-    /// A newer build writes the log.
+    /// The message has a newer version: a newer build writes to the log.
     #[error("a message of version {0}, which this build does not know")]
     NewerVersion(u8),
-    /// All other nodes support a feature level that this build does not.
+    /// All other nodes support a feature level that this build does not support.
     #[error("feature level {0}, and this build of Pando knows levels up to {LEVEL_MAX}: update it")]
     NewerLevel(u64),
     /// The message has a valid tag and cannot be decoded. No correct build writes it.
@@ -223,7 +223,7 @@ pub enum Alarm {
     /// The epoch's claim was not accepted by this node.
     #[error("a group of the unknown epoch {0}")]
     UnknownEpoch(u64),
-    /// The writer's or claimant's history differs from this node's history.
+    /// The history of the writer or claimant differs from this node's history.
     #[error("another history up to position {position}")]
     OtherHistory {
         /// Position of the last record that this node accepted.
@@ -240,7 +240,7 @@ pub enum Alarm {
         /// Offset of the next message by this node's reading.
         expected: u64,
     },
-    /// A record's operation was applied before, or its id is too old to determine that.
+    /// An operation of the group was applied before, or its id is too old to know that.
     #[error("a record of an operation that is in the log already")]
     RepeatedOperation,
     /// The cluster has the maximum number of nodes.
@@ -249,9 +249,9 @@ pub enum Alarm {
 }
 
 impl Alarm {
-    /// Returns true if the node must stop reading: its own state may be wrong, or it cannot determine the message's
-    /// effect. The node reads again from its last commit. If the verdict is the same, it needs a snapshot of another
-    /// node or a newer build. It must not claim an epoch.
+    /// Returns true if the node must stop reading, because its own state may be wrong or it cannot determine the effect
+    /// of the message. The node reads again from its last commit. If the verdict is the same then, the node needs a
+    /// snapshot of another node or a newer build. It must not claim an epoch in the meantime.
     pub fn stops(self) -> bool {
         use Alarm::{Gap, NewerLevel, NewerVersion, OtherHistory, UnknownEpoch, WentBack};
         let is_newer = matches!(self, NewerVersion(_) | NewerLevel(_));
@@ -261,8 +261,8 @@ impl Alarm {
 
 impl Follower {
     /// Returns a follower for data that is the first snapshot of `generation`, and the rows for the first commit of
-    /// that data. The message that begins the generation has tag `tag` and is at `offset` of `topic`; `key` is the key
-    /// in force.
+    /// that data. The message that begins the generation is at `offset` of `topic` and has the tag `tag`; `key` is the
+    /// number of the key in force.
     pub fn seed(
         (keys, key): (KeyRing, u32),
         topic: [u8; 16],
@@ -288,8 +288,8 @@ impl Follower {
         (follower, vec![RowChange::cursor(&cursor)])
     }
 
-    /// Returns all rows for data that is the first snapshot of the next generation, `generation`. Retains the members
-    /// of the cluster and its feature level.
+    /// Returns all rows of the state for data that is the first snapshot of `generation`, the next generation. The
+    /// members of the cluster and its feature level remain.
     pub fn succeed(
         &self,
         id: GenerationId,
@@ -303,8 +303,8 @@ impl Follower {
         rows
     }
 
-    /// Returns a follower that continues after its last commit, or after the last commit of the node whose snapshot it
-    /// received. `rows` are all rows of its state.
+    /// Returns a follower that continues after its last commit. If the node received another node's snapshot, it
+    /// continues after the last commit in the snapshot. `rows` are all rows of that state.
     ///
     /// # Errors
     /// The rows are not a valid state of a node.
@@ -375,14 +375,14 @@ impl Follower {
     }
 
     fn judge<'m>(&mut self, offset: u64, bytes: &'m [u8]) -> Verdict<'m> {
-        // At each offset, all nodes use the same key, whatever other keys they have.
+        // All nodes judge a message by the key in force at its offset, whatever other keys they have.
         let message = match Message::decode(bytes, &self.keys, self.judged_key(bytes)) {
             Ok(message) => message,
             Err(MessageError::NotAuthentic) => return self.judge_other_key(bytes),
             Err(MessageError::NewerVersion(version)) => return Verdict::Alarm(Alarm::NewerVersion(version)),
             Err(MessageError::Malformed) => return Verdict::Alarm(Alarm::Malformed),
         };
-        // Below that level, some nodes run builds that cannot read the message.
+        // At a lower level than that of the message, some nodes run builds that cannot read it.
         if Message::level(bytes) > self.level() {
             return Verdict::Alarm(Alarm::Malformed);
         }
@@ -402,7 +402,7 @@ impl Follower {
             Body::Mark(node) | Body::Digests(Digests { node, .. }) if self.members.has_left(node) => {
                 Verdict::Ignored(Ignored::FormerMember)
             }
-            // Old barriers are not part of the state, so a node that reads one again may accept it again.
+            // The state does not contain earlier barriers, so a node that reads a barrier again may accept it again.
             Body::Mark(_) => Verdict::Mark(Mark { offset, slice: Slice::default(), rows: Vec::new() }),
             Body::SliceMark(mark) => self.slice_mark(offset, message.tag, &mark),
             Body::Digests(digests) => {
@@ -489,8 +489,8 @@ impl Follower {
         Verdict::Apply(Accepted { offset, epoch, number, first_position, records, is_sealed, rows })
     }
 
-    /// Returns the epoch in force if the group is the next one of that epoch; otherwise returns the verdict on the
-    /// group.
+    /// Returns the epoch in force if the group is the next one of that epoch. Otherwise returns the verdict on the
+    /// group as an error.
     fn check_fence<'m>(&self, group: &Group<'m>) -> Result<Epoch, Verdict<'m>> {
         let unknown = Verdict::Alarm(Alarm::UnknownEpoch(group.epoch));
         let Some(epoch) = self.cursor.epoch else { return Err(unknown) };
@@ -576,17 +576,17 @@ impl Follower {
         message::encode_member(&self.keys, self.cursor.key, &self.cursor.generation, &member)
     }
 
-    /// Returns whether an operation was applied.
+    /// Returns whether the operation with this id was applied.
     pub fn operation(&self, operation: &OperationId) -> Known {
         self.window.operation(operation)
     }
 
-    /// Stops reading the log and keeps `alarm` as the reason.
+    /// Stops reading the log because of `alarm`.
     pub(crate) fn stop(&mut self, alarm: Alarm) {
         self.stopped.get_or_insert(alarm);
     }
 
-    /// Returns the alarm that stopped reading, if one did: see [`Alarm::stops`].
+    /// Returns the alarm that stopped reading. `None` if the follower has not stopped. See [`Alarm::stops`].
     pub fn stopped(&self) -> Option<Alarm> {
         self.stopped
     }

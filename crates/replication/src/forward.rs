@@ -1,13 +1,13 @@
-//! Messages between the writer and other nodes: requests of clients that are connected to another node, many in a
-//! frame, and the writer's answers.
+//! Messages between the writer and the other nodes: requests of the other nodes' clients, and the writer's answers. A
+//! frame contains many of them.
 //!
 //! A request names the requester and how it authenticated, never its rights. The writer finds the entry, checks that it
 //! exists and is not locked, and evaluates the access rules. The certificate of the connection identifies the sending
 //! node.
 //!
-//! The transport sends the length of a frame before the frame. A frame begins with its version (1 byte, 1) and holds a
-//! list of requests or of answers. A *list* is a count (4 bytes) and that many items, a *text* or *bytes* a length (4
-//! bytes) and that many bytes, an *option* a byte 0, or 1 and the item.
+//! The transport sends the length of a frame before the frame. A frame begins with its version (1 byte, 1) and contains
+//! a list of requests or of answers. A *list* is a count (4 bytes) and that many items. A *text* or *bytes* is a length
+//! (4 bytes) and that many bytes. An *option* is a byte 0, or a byte 1 and the item.
 //!
 //! ```text
 //! a request   operation id (4, 8, 8) | epoch (8) | connection: incarnation, number (8, 8) | position (8)
@@ -59,11 +59,11 @@ pub const LIST_ITEMS_MAX: usize = 4096;
 pub struct Request {
     /// Id that the forwarding node gave the operation. A retry has the same id.
     pub operation: OperationId,
-    /// Epoch of the writer that may decide this copy. Writers of other epochs refuse it.
+    /// Epoch of the writer that may decide this copy of the request. Writers of other epochs refuse it.
     pub epoch: u64,
     /// Connection on which the request is sent.
     pub link: Link,
-    /// Position that the client has seen. The writer decides the request on a state of at least this position.
+    /// Highest position that the client has seen. The writer decides the request on a state of at least this position.
     pub position: u64,
     /// Requester of the operation.
     pub requester: ForwardedRequester,
@@ -73,20 +73,20 @@ pub struct Request {
     pub strength: u32,
     /// Address of the client; `None` for the local socket.
     pub network: Option<IpAddr>,
-    /// Name of the listener that accepted the client's connection; `None` if no rule of the forwarding node refers to
-    /// it.
+    /// Name of the listener that accepted the client's connection; `None` if no access rule on the forwarding node
+    /// refers to it.
     pub listener: Option<String>,
     /// Requested work.
     pub work: Work,
 }
 
-/// Connection of a node to the writer. Links are ordered by their creation. Answers are valid only on the newest
-/// link.
+/// Connection of a node to the writer. Links of a node are ordered by their creation, and only answers on the newest
+/// link are valid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Link {
     /// Number of the start of the node's process.
     pub incarnation: u64,
-    /// Number of the connection within that incarnation, whichever writer it goes to.
+    /// Number of the connection in that incarnation. Connections to all writers are counted together.
     pub number: u64,
 }
 
@@ -95,16 +95,16 @@ pub struct Link {
 pub enum ForwardedRequester {
     /// An anonymous client.
     Anonymous,
-    /// The administrator, who needs no entry.
+    /// The administrator, who needs no entry in the directory.
     Administrator {
         /// Configured DN of the administrator.
         dn: String,
     },
-    /// The user with an entry.
+    /// A user with an entry.
     Entry {
         /// Entry id, the same on all nodes.
         id: u64,
-        /// Its DN at the time of the bind.
+        /// DN of the entry at the time of the bind.
         dn: String,
     },
 }
@@ -153,7 +153,7 @@ pub struct TransactionChange {
 /// A value, and the value computed from it.
 pub type Pair = (Vec<u8>, Vec<u8>);
 
-/// Results of slow computations that do not depend on the state, performed before a request is decided.
+/// Results of slow computations that do not depend on the directory's state. They are made before a request is decided.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Prepared {
     /// Clear passwords with their stored forms.
@@ -179,11 +179,11 @@ pub struct AccountUpdate {
     pub success: Option<i64>,
     /// Whether a success resets the earlier failures.
     pub clears_failures: bool,
-    /// Time at which an expired password was used with a grace login.
+    /// Time of a grace login: a bind with an expired password.
     pub grace: Option<i64>,
-    /// The stored form that a successful bind verified, and a stronger one of the same password.
+    /// The stored form that a successful bind verified, and a stronger stored form of the same password.
     pub rehashed: Option<Pair>,
-    /// The stored form that a successful bind verified, and keys for SASL of the same password.
+    /// The stored form that a successful bind verified, and SASL keys of the same password.
     pub keys: Option<(Vec<u8>, Vec<String>)>,
     /// Last used step of a time-based code.
     pub totp_step: Option<i64>,
@@ -203,7 +203,7 @@ pub struct Answer {
 /// Result of a request.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Reply {
-    /// The request was decided, and the state on which it was decided is accepted.
+    /// The request was decided on a state that is now accepted by the log.
     Decided {
         /// Position of the first state that contains the result. The forwarding node answers its client after it has
         /// applied that position.
@@ -211,12 +211,12 @@ pub enum Reply {
         /// Result that the client receives.
         result: LdapResult,
     },
-    /// The operation was applied before; its result is success.
+    /// The operation was applied before. The client receives success.
     Applied {
         /// Position of its record.
         position: u64,
     },
-    /// The operation's id is too old to determine whether it was applied. The client receives `unavailable`.
+    /// The operation's id is too old to know whether it was applied. The client receives `unavailable`.
     TooOld,
     /// The request was not decided: this node is not the writer of that epoch, has not reached the position, or knows a
     /// newer connection of the sender. The sender must send it again to the present writer.

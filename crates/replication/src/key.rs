@@ -35,8 +35,8 @@ pub struct Fingerprint(pub [u8; Fingerprint::SIZE]);
 impl Fingerprint {
     pub(crate) const SIZE: usize = 32;
 
-    /// Returns the number of the key, which messages under the key contain. The first key of a cluster has
-    /// [`FIRST_KEY`] instead.
+    /// Returns the number by which messages name the key. The first key of a cluster has the number [`FIRST_KEY`]
+    /// instead.
     pub fn number(&self) -> u32 {
         let number = self.0.first_chunk().copied().map_or(0, u32::from_be_bytes);
         number.max(FIRST_KEY + 1)
@@ -123,8 +123,8 @@ impl KeyRing {
         self.keys.extend(other.keys.clone());
     }
 
-    /// Appends the tag under the key `id` to `message`. The ring must contain that key; a follower without the key in
-    /// force does not continue.
+    /// Appends the tag under the key `id` to `message`. The ring must contain that key. A follower that lacks the key
+    /// in force stops, so it never calls this without it.
     pub fn seal(&self, id: u32, message: &mut Vec<u8>) -> Tag {
         let key = self.keys.get(&id).unwrap_or(&self.first);
         let tag = Tag(key.derive(&[message]));

@@ -6,7 +6,7 @@ pub const MESSAGE_BYTES_MAX: usize = 64 << 20;
 /// Maximum number of records in a group.
 pub const GROUP_RECORDS_MAX: usize = 1 << 16;
 
-/// Maximum number of nodes whose operation ids and claims are stored.
+/// Maximum number of nodes for which operation ids and claims are stored.
 pub const NODES_MAX: usize = 256;
 
 /// Maximum number of nodes that ever announced themselves, including those that have left.
@@ -59,5 +59,5 @@ pub const COMPARISONS_KEPT: usize = 4;
 pub const DIFFERENCES_MAX: usize = 16;
 
 /// Number of applied operation ids stored per node. A node has fewer outstanding requests than this, so the id of a
-/// retry is always known. The crate's own tests use a small number, so that ids are dropped.
+/// retry is always stored. In tests of this crate the number is small, so that ids are dropped.
 pub const IDS_PER_NODE: usize = if cfg!(test) { 4 } else { 1024 };

@@ -1,4 +1,4 @@
-//! Lineage of a replicated directory: which server was the writer from which position on.
+//! Lineage of a replicated directory: the servers that were its writers, each from a certain position on.
 //!
 //! A directory that is replicated without a shared log has one writer. A promotion makes another server the writer and
 //! begins an *epoch* at the next position. Random bytes identify the epoch. The list of epochs is the lineage of the
@@ -22,15 +22,16 @@ const EPOCH_BYTES: usize = 16 + 8;
 pub struct WriterEpoch {
     /// Random name.
     pub id: [u8; 16],
-    /// Position of its first record.
+    /// Position of the first record of the epoch.
     pub from: u64,
 }
 
-/// Epochs of the data, the oldest first. Positions before the first epoch belong to the server that created the data.
+/// Epochs of the data, the oldest first. Records before the first epoch were written by the server that created the
+/// data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lineage(Vec<WriterEpoch>);
 
-/// Relation of a consumer to its supplier.
+/// Relation of a consumer's data to the data of its supplier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relation {
     /// The consumer's records equal the supplier's up to the consumer's position.
@@ -82,8 +83,8 @@ impl Lineage {
         &self.0
     }
 
-    /// Judges a consumer that has applied the records up to `consumer_position`. This lineage and `position` belong to
-    /// the supplier.
+    /// Returns the relation of a consumer that has applied the records up to `consumer_position`. This lineage and
+    /// `position` belong to its supplier.
     pub fn judge(&self, position: u64, consumer: &Lineage, consumer_position: u64) -> Relation {
         let common = self.common(consumer);
         match (self.0.get(common), consumer.0.get(common)) {
@@ -102,13 +103,12 @@ impl Lineage {
         self.0.iter().zip(&other.0).take_while(|(own, other)| own == other).count()
     }
 
-    /// Returns true if this lineage has an epoch that `other` lacks, so that the other server does not know of a
-    /// promotion.
+    /// Returns true if this lineage has an epoch that `other` lacks: the other server does not know of a promotion.
     pub fn has_further_epoch(&self, other: &Lineage) -> bool {
         self.common(other) < self.0.len()
     }
 
-    /// Returns the last epoch if this lineage extends `other`, so that the other server does not know of a promotion.
+    /// Returns the last epoch, if this lineage extends `other`: the other server does not know of a promotion.
     pub fn later_epoch(&self, other: &Lineage) -> Option<&WriterEpoch> {
         let continues = self.common(other) == other.0.len() && self.0.len() > other.0.len();
         self.0.last().filter(|_| continues)
@@ -184,11 +184,11 @@ mod tests {
         check(&[], 10, &[], 0, Relation::Continues);
         check(&[], 10, &[], 10, Relation::Continues);
         check(&[], 10, &[], 11, diverged(11));
-        // The supplier was promoted at position 8. A consumer up to that position may follow it; one beyond it has
-        // records of the old writer.
+        // The supplier was promoted at position 8. A consumer with records up to that position may follow it. A
+        // consumer with later records has records of the old writer.
         check(&[(1, 9)], 20, &[], 8, Relation::Continues);
         check(&[(1, 9)], 20, &[], 9, diverged(9));
-        // In the reverse direction, the supplier is an old writer and is replaced, whatever its position is.
+        // In the reverse direction, the supplier is a replaced writer, whatever its position is.
         check(&[], 5, &[(1, 9)], 20, Relation::SupplierReplaced);
         check(&[], 50, &[(1, 9)], 8, Relation::SupplierReplaced);
         // Two promotions of copies of the same data.

@@ -2,10 +2,10 @@
 //!
 //! The election is not part of this protocol: a consumer group of the log performs it. It only selects the node that
 //! should claim; the log alone gives the right to write. When a node reads back its own claim, it has applied
-//! everything before it and becomes the writer. It then decides a batch, appends its group, and holds the batch until
-//! the outcome is known. [`GroupOutcome::Accepted`] means that it has read the group back: it commits and answers.
-//! [`GroupOutcome::Dropped`] means that the group can no longer be accepted: it rolls back and decides the requests
-//! anew. One group is in flight at a time.
+//! everything before it and becomes the writer. It then decides a batch, appends the group of the batch, and holds the
+//! batch until the outcome is known. [`GroupOutcome::Accepted`] means that the node has read the group back: it commits
+//! the batch and answers the clients. [`GroupOutcome::Dropped`] means that the group can no longer be accepted: the
+//! node rolls the batch back and decides its requests anew. One group is in flight at a time.
 //!
 //! If the outcome of a group is unknown, the writer is in doubt: it appends nothing more in that epoch. Its next claim
 //! settles the question: either the group precedes the claim in the log, or it belongs to an older epoch and has no
@@ -33,7 +33,8 @@ pub struct Member {
     attempt: u64,
     role: Role,
     proposed: Option<ProposedGroup>,
-    /// Tag of the key rotation in flight. Until the node reads it back, it appends nothing else in the epoch.
+    /// Tag of the node's key rotation in flight. The node appends nothing else in the epoch until it has read the
+    /// rotation back.
     rotating: Option<Tag>,
     /// Number of groups sealed in this incarnation.
     proposals: u64,
@@ -68,7 +69,7 @@ struct ProposedGroup {
     epoch: u64,
 }
 
-/// Verdict, with its outcome for the batch that this node proposed.
+/// Verdict on a message, and its effect on the batch that this node proposed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step<'m> {
     /// The verdict, the same on every node.
@@ -84,10 +85,10 @@ pub enum GroupOutcome {
     /// applying the records again, and then sends all answers that depend on it.
     Accepted,
     /// The group never becomes part of the log. The caller rolls the batch back before it applies anything else, and
-    /// sends none of its answers: the present writer decides the requests anew.
+    /// sends none of its answers. The present writer decides the requests anew.
     Dropped,
-    /// The node has stopped reading and cannot determine the outcome. The caller rolls the batch back; the next writer
-    /// knows the outcome by the operation ids.
+    /// The node has stopped reading and cannot determine the outcome. The caller rolls the batch back. The next writer
+    /// recognizes by the operation ids what was applied.
     Unknown,
 }
 
@@ -113,7 +114,7 @@ pub enum CannotPropose {
     /// The node is not the writer, or a group is in flight.
     #[error("the node may not decide now")]
     NotNow,
-    /// The group has no record. The answers can be sent without a group.
+    /// The batch has no record. Its answers can be sent without a group.
     #[error("the group is empty")]
     Empty,
     /// The group cannot be sealed.
@@ -266,8 +267,8 @@ impl Member {
         }
     }
 
-    /// Gives up writing because another node was elected. A proposed batch is held, because its group may be in the
-    /// log.
+    /// Gives up writing because another node was elected. A proposed batch remains held, because its group may be in
+    /// the log.
     pub fn resign(&mut self) {
         self.rotating = None;
         self.role = match (self.role, self.proposed) {
@@ -285,7 +286,8 @@ impl Member {
         let outcome = match &verdict {
             Verdict::Apply(_) => self.settle(|tag| match Tag::of_message(bytes) == Some(tag) {
                 true => GroupOutcome::Accepted,
-                // The proposed group names another predecessor.
+                // The accepted group is another one. The proposed group does not name it as its predecessor, so it
+                // cannot be accepted any more.
                 false => GroupOutcome::Dropped,
             }),
             Verdict::NewEpoch(_) | Verdict::NewGeneration(_) => self.settle(|_| GroupOutcome::Dropped),
@@ -295,7 +297,7 @@ impl Member {
             }
             Verdict::NeedsKey(_) => self.settle(|_| GroupOutcome::Unknown),
             Verdict::Alarm(alarm) if alarm.stops() => self.settle(|_| GroupOutcome::Unknown),
-            // After it left, no group of this node is accepted.
+            // After a node has left, none of its groups is accepted.
             Verdict::Member(member)
                 if member.node == self.node && member.announcement == Announcement::Left =>
             {
@@ -330,7 +332,7 @@ impl Member {
                     Role::Claiming { attempt } if is_own && new.attempt == attempt => {
                         Role::Leading { epoch: new.epoch.offset }
                     }
-                    // The log may still contain the node's own claim further on.
+                    // This is another claim. The node's own claim may still follow in the log.
                     Role::Claiming { attempt } => Role::Claiming { attempt },
                     _ => Role::Following,
                 }
@@ -348,7 +350,7 @@ impl Member {
             }
             Verdict::Alarm(alarm) if alarm.stops() => Role::Following,
             _ => match (self.role, outcome) {
-                // The node's own group was not accepted, so its state differs from the log in an unknown way.
+                // The log did not accept the node's own group, so its state may differ from the log in an unknown way.
                 (Role::Leading { .. } | Role::Doubtful { .. }, Some(GroupOutcome::Dropped)) => {
                     Role::Following
                 }

@@ -1,5 +1,5 @@
-//! Members of the cluster, and the progress that each has announced. Messages of the log determine this state, so every
-//! node has the same.
+//! Members of the cluster, and the progress that each has announced. Messages of the log determine this state, so it is
+//! the same on every node.
 
 use std::collections::BTreeMap;
 
@@ -54,14 +54,15 @@ impl Members {
         self.nodes.iter().map(|(node, row)| (*node, *row))
     }
 
-    /// Applies an announcement. Offsets never decrease, so late or repeated announcements have no effect.
+    /// Applies an announcement. Announced offsets never decrease, so a late or repeated announcement of an offset has
+    /// no effect.
     pub(crate) fn take(&mut self, member: &Member, rows: &mut Vec<RowChange>) {
         let row = self.nodes.entry(member.node).or_default();
         match member.announcement {
             Announcement::Durable(offset) => row.durable = row.durable.max(Some(offset)),
             Announcement::Snapshot(offset) => row.snapshot = row.snapshot.max(Some(offset)),
             Announcement::Left => *row = MemberRow { has_left: true, ..MemberRow::default() },
-            // The level falls if the node runs an older build again.
+            // A node's level may decrease, because the node may run an older build again.
             Announcement::Level(level) => row.level = level,
         }
         rows.push(RowChange::member(member.node, row));

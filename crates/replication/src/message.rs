@@ -8,8 +8,8 @@
 //! ```text
 //! version, 1 (1) | kind (1) | number of the key (4) | generation (16) | body | tag (32)
 //!
-//!  1 generation    the one that it follows (16), zero for none; position of its snapshot (8). The frame names the
-//!                  new one
+//!   1 generation    the generation that it follows (16), zero for none; position of its snapshot (8). The head of the
+//!                   message names the new generation
 //!  2 claim         node (4); incarnation (8): number of this start of the node's process, increasing, from 1; attempt
 //!                  (8): number of the claim in the incarnation, from 1; position that the claimant had read up to (8);
 //!                  tag of the last group or generation that it had accepted (32)
@@ -82,7 +82,7 @@ pub type GenerationId = [u8; 16];
 /// Message whose tag is valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message<'m> {
-    /// Generation that the message belongs to. For [`Body::Generation`], the one that begins.
+    /// Generation that the message belongs to. For [`Body::Generation`], the generation that begins.
     pub generation: GenerationId,
     /// Content of the message.
     pub body: Body<'m>,
@@ -115,8 +115,8 @@ pub enum Body<'m> {
     Rotation(KeyRotation),
 }
 
-/// Beginning of a generation: data that no records produced, such as an import. Every node takes a snapshot of it and
-/// continues after this message.
+/// Beginning of a generation, whose data was not produced by records, such as an import. Every node takes a snapshot of
+/// that data and continues after this message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Generation {
     /// Generation that ends; zero if this is the first message of the topic. If two messages follow the same
@@ -131,9 +131,9 @@ pub struct Generation {
 pub struct Claim {
     /// Claimant.
     pub node: NodeId,
-    /// Number of the start of its process.
+    /// Number of the start of the claimant's process.
     pub incarnation: u64,
-    /// Number of the claim within the incarnation, from 1. A claim has no effect after a later one of the same node.
+    /// Number of the claim within the incarnation, from 1. A claim has no effect after a later claim of the same node.
     pub attempt: u64,
     /// Position that the claimant had read up to when it encoded the claim.
     pub position: u64,
@@ -141,8 +141,8 @@ pub struct Claim {
     pub previous: Tag,
 }
 
-/// Announcement of a node about itself, or about a node that has left. Announcements need no writer, and their order
-/// does not matter.
+/// Announcement of a node about itself, or about another node that has left. Announcements need no writer, and their
+/// order does not matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
     /// Node that the announcement is about.
@@ -173,7 +173,7 @@ pub struct Group<'m> {
     pub number: u64,
     /// Position of the first record.
     pub first_position: u64,
-    /// Tag of the group or generation before it, in any epoch.
+    /// Tag of the previous group or generation, in any epoch.
     pub previous: Tag,
     /// Whether the records are encrypted.
     pub is_sealed: bool,
@@ -410,8 +410,8 @@ pub(crate) struct GroupHead {
     pub(crate) count: u32,
 }
 
-/// Encodes a group whose records [`put_record`] encoded. Seals it if a proposal is given. Returns `None` if it cannot
-/// be encoded.
+/// Encodes a group. `records` were encoded by [`put_record`]. Seals the group if a proposal is given. Returns `None` if
+/// it cannot be encoded.
 pub(crate) fn encode_group(
     keys: &KeyRing,
     group: &GroupHead,
@@ -501,7 +501,7 @@ mod tests {
         assert_ne!(sealed[sealed.len() - 60..], other[other.len() - 60..], "no two encryptions are equal");
     }
 
-    /// AES-GCM rejects altered bytes of a sealed group or of its head, even if their author has the key of the MAC.
+    /// AES-GCM rejects altered bytes of a sealed group or of its head, even if the attacker has the key of the MAC.
     #[test]
     fn rejects_a_sealed_group_with_any_altered_byte() {
         let bytes = group_of(Some(Proposal { node: NodeId(3), incarnation: 2, number: 1 }));
@@ -605,7 +605,7 @@ mod tests {
         assert_eq!(Message::decode(&group(), &both, 2), Err(MessageError::NotAuthentic));
     }
 
-    /// Messages with a valid tag from other builds or from a faulty one.
+    /// Such messages can come from another build or from a faulty one.
     #[test]
     fn rejects_malformed_messages_with_a_valid_tag() {
         fn check(change: impl Fn(&mut Vec<u8>), expected: MessageError) {

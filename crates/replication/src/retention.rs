@@ -1,5 +1,5 @@
-//! Rules for deleting messages of the log. Kafka deletes nothing by itself: the topic's retention is -1, which is
-//! checked at every start. The node that is the writer requests a deletion when these rules permit it.
+//! Rules for deleting messages of the log. Kafka itself deletes nothing, because the topic's retention is -1, which is
+//! checked at every start. The writer requests a deletion when these rules permit it.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::operation::NodeId;
 /// Number of machines that must have a verified snapshot before anything is deleted, so that one machine may be lost.
 pub const SNAPSHOT_MACHINES_MIN: usize = 2;
 
-/// Snapshot from which a node can begin.
+/// Snapshot from which a node can start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     /// Machine that stores the snapshot.
@@ -26,10 +26,11 @@ pub enum Kept {
     /// No node is registered, so the readers of the log are unknown.
     #[error("no node is registered")]
     NoNodes,
-    /// A registered node has never announced its offset. If the node is lost, an administrator must unregister it.
+    /// A registered node has never announced its offset. If the node no longer exists, an administrator must unregister
+    /// it.
     #[error("{0} has never announced how far it has read")]
     Unheard(NodeId),
-    /// Too few machines have a snapshot. A node that loses its disk might find no snapshot to begin from.
+    /// Too few machines have a verified snapshot. A node that loses its disk might find no snapshot to start from.
     #[error("{machines} machines have a verified snapshot, {SNAPSHOT_MACHINES_MIN} must")]
     TooFewSnapshots {
         /// Number of machines with a verified snapshot.

@@ -1,8 +1,9 @@
 //! Rotation to the next key of the cluster. Its state follows from messages of the log, so every node has the same
 //! state.
 //!
-//! A node offers a new key; the others fetch it and announce that they have it; when most have it, the writer puts it
-//! in force. If a node leaves before that, it may have the offered key, so the offer ends and another key is due.
+//! A node offers a new key. Other nodes fetch the key and announce that they have it. When most nodes have it, the
+//! writer puts it in force. If a node leaves before that, it may have the offered key, so the offer ends and another
+//! key is due.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ use crate::rows::{Offered, RowChange};
 /// State of the change to the next key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rotation {
-    /// Whether a new key is due, because a node that has the key in force has left.
+    /// Whether a new key is due, because a node that has the present key has left.
     pub(crate) is_due: bool,
     pub(crate) offered: Option<Offered>,
     /// Nodes that have the offered key, with their addresses.

@@ -1,8 +1,8 @@
 //! Comparison of all data, one slice at a time, in rounds.
 //!
-//! A digest barrier names the slice that nodes compare there. The next barrier names the next slice, until the last
-//! slice ends a round. The log determines the progress of a round: a barrier is accepted only if it continues the
-//! previous one. So no rows are left out if barriers arrive late, twice or from two nodes at once.
+//! A digest barrier names the slice that nodes compare at the barrier. The next barrier names the next slice, until the
+//! last slice ends a round. The log determines the progress of a round: a barrier is accepted only if its slice
+//! continues the previous one. So every row is compared even if barriers arrive late, twice or from two nodes at once.
 //!
 //! This module does not depend on the form of rows. A point lies between two rows; points are byte strings, ordered
 //! like the rows.
@@ -34,8 +34,8 @@ pub struct PlannedSlice {
 pub struct SliceMark {
     /// Node that set the barrier.
     pub node: NodeId,
-    /// Number of the round in the generation, from 1. It is 0 for a slice that is compared again because nodes
-    /// differed in it; such a barrier does not advance the round.
+    /// Number of the round in the generation, from 1. It is 0 for a slice that is compared again because nodes differed
+    /// in it. A barrier with 0 does not advance the round.
     pub round: u64,
     /// Time at which the node set the barrier, in seconds since 1970.
     pub at: u64,
@@ -48,13 +48,14 @@ pub struct SliceMark {
 pub struct Round {
     /// Number of completed rounds.
     pub ended: u64,
-    /// Time of the barrier of the last slice of the last completed round, in seconds since 1970; 0 if there is none.
+    /// Time at which the barrier for the last slice of the last completed round was set, in seconds since 1970; 0 if no
+    /// round is complete.
     pub ended_at: u64,
-    /// Cost of that round on each node, in bytes.
+    /// Cost of the last completed round on each node, in bytes.
     pub ended_bytes: u64,
     /// Point at which the next slice begins. Empty if the next slice begins a round.
     pub next: Vec<u8>,
-    /// Time of the first barrier of the present round, in seconds since 1970.
+    /// Time at which the first barrier of the present round was set, in seconds since 1970.
     pub began_at: u64,
     /// Cost of the slices of the present round so far, in bytes.
     pub bytes: u64,
@@ -88,7 +89,7 @@ impl SliceMark {
 }
 
 impl Round {
-    /// Returns the barrier for the planned slice, or `None` if that is not the next slice.
+    /// Returns the barrier for the planned slice, or `None` if that slice is not the next one.
     pub(crate) fn mark(&self, node: NodeId, planned: PlannedSlice, at: u64) -> Option<SliceMark> {
         let round = self.ended.saturating_add(1);
         (planned.slice.from == self.next).then_some(SliceMark { node, round, at, planned })

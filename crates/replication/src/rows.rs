@@ -1,5 +1,4 @@
-//! Rows with the state of the protocol: keys and values that are committed together with the records that changed the
-//! state.
+//! Rows with the state of the protocol. They are committed together with the records that changed the state.
 //!
 //! | key | value |
 //! |---|---|
@@ -57,13 +56,13 @@ pub struct MemberRow {
 /// New key that a node offers to the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offered {
-    /// Offset of the message that offers it.
+    /// Offset of the message with the offer.
     pub offset: u64,
     /// Node that made the key.
     pub node: NodeId,
     /// Fingerprint of the key.
     pub fingerprint: Fingerprint,
-    /// Address of that node.
+    /// Address of the node that made the key.
     pub address: String,
 }
 
@@ -78,7 +77,7 @@ pub struct Cursor {
     pub key: u32,
     /// Offset of the last accepted message.
     pub offset: u64,
-    /// Tag of that message. When the node starts, the log must have a message with this tag at that offset.
+    /// Tag of the last accepted message. When the node starts, the log must have a message with this tag at `offset`.
     pub message: Tag,
     /// Epoch in force; `None` before the first one.
     pub epoch: Option<Epoch>,
@@ -91,7 +90,7 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// Finds the cursor among the rows of a node. Returns `None` if there is none.
+    /// Returns the cursor in the rows of a node. `None` if they contain no cursor.
     pub fn of_rows<K: AsRef<[u8]>, V: AsRef<[u8]>>(rows: &[(K, V)]) -> Option<Cursor> {
         rows.iter().find_map(|(key, value)| match Row::decode(key.as_ref(), value.as_ref()) {
             Some(Row::Cursor(cursor)) => Some(cursor),
@@ -113,7 +112,7 @@ pub struct Epoch {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StateError {
-    /// There is no cursor: the node was never seeded.
+    /// The rows contain no cursor: the node's state was never created.
     #[error("the data directory has no place in a shared log")]
     NoCursor,
     /// The key in force is not in the node's key ring.
@@ -135,9 +134,9 @@ pub enum StateError {
 /// State of a node in addition to its operation ids.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NodeRow {
-    /// Incarnation and attempt of its last claim.
+    /// Incarnation and attempt of the node's last claim.
     pub(crate) claim: (u64, u64),
-    /// Incarnation and sequence of the floor. Ids up to it are no longer known.
+    /// Incarnation and sequence of the floor. Operation ids up to the floor are no longer known.
     pub(crate) floor: (u64, u64),
 }
 

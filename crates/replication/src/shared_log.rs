@@ -3,7 +3,7 @@
 /// Log whose offsets have no gaps but need not begin at 0: one partition of a topic without transactions and without
 /// compaction.
 ///
-/// Calls return at once. Their results are returned as events; messages are returned in the order of the log.
+/// Calls return at once. Their results are returned as events. Messages are returned in the order of the log.
 pub trait SharedLog {
     /// Starts appending. One [`LogEvent::Appended`] or [`LogEvent::Failed`] with this ticket follows.
     fn append(&mut self, ticket: u64, message: Vec<u8>);
@@ -20,21 +20,21 @@ pub trait SharedLog {
 pub enum LogEvent {
     /// A message was read.
     Message {
-        /// Its offset.
+        /// Offset of the message.
         offset: u64,
         /// The whole message.
         bytes: Vec<u8>,
     },
     /// A message is durably in the log.
     Appended {
-        /// Ticket of the call.
+        /// Ticket of the call of `append`.
         ticket: u64,
-        /// Its offset.
+        /// Offset of the message.
         offset: u64,
     },
     /// Appending a message failed; it may still be in the log.
     Failed {
-        /// Ticket of the call.
+        /// Ticket of the call of `append`.
         ticket: u64,
         /// Kind of the failure.
         error: AppendError,

@@ -7,8 +7,8 @@
 //! [`check`]s every answer that a client received against the log. The check reads the log with a second, simple
 //! implementation of the protocol's rules.
 //!
-//! A run is a function of its seed. `PANDO_TEST_SEED=N` begins with run N; only that run is made unless
-//! `PANDO_TEST_SEEDS=M` requests M of them. `./dev simulate` sets both.
+//! A run is a function of its seed. `PANDO_TEST_SEED=N` makes only run N, or M runs from N on if `PANDO_TEST_SEEDS=M`
+//! is set too. `./dev simulate` sets both.
 
 mod check;
 mod client;
@@ -25,7 +25,7 @@ use world::World;
 pub(crate) enum Defect {
     /// The writer answers after it has appended a group, without reading it back.
     AnswerBeforeAccept,
-    /// Nodes check neither the epoch of a group nor the rest of its fence.
+    /// Nodes do not check the epoch of a group or its place in the epoch.
     NoEpochCheck,
     /// Nodes accept a group although an earlier one is missing.
     MissingGroupAccepted,
@@ -33,19 +33,19 @@ pub(crate) enum Defect {
     RetryWithoutId,
     /// A snapshot lacks the applied operation ids.
     WindowLostInSnapshot,
-    /// The writer decides any copy of a request.
+    /// The writer decides any copy of a request, not only the last one.
     AnyCopyDecided,
     /// A read does not wait for the position that its client has seen.
     StaleRead,
     /// Records and rows are committed separately.
     RowsCommittedLate,
-    /// Nodes accept a message under any key that they have, not only under the one in force.
+    /// Nodes accept a message under any key that they have, not only under the key in force.
     OldKeyAccepted,
     /// One node compares all its data at a barrier that names a slice.
     SliceIgnored,
     /// A node that restarts has lost the progress of the round of comparisons.
     RoundForgotten,
-    /// A node without the new key continues after a rotation, reading the messages that it can.
+    /// A node that lacks the new key after a rotation continues with the messages that it can read.
     RotationIgnored,
 }
 
@@ -77,14 +77,14 @@ fn every_seed_holds() {
         }
     }
     println!("{sum:?}");
-    // A fault that never occurred was not tested.
+    // A kind of fault that never occurred was not tested.
     if sum.runs >= 2_000 {
         assert!(sum.all().iter().all(|(_, count)| *count > 0), "{sum:?}");
     }
 }
 
-/// A faulty log loses messages. Acknowledged changes may be lost then, but nodes that continue are equal, and a writer
-/// detects the loss by the offset that its message gets.
+/// A faulty log loses messages. Acknowledged changes may be lost then. But all nodes that continue are equal, and a
+/// writer detects the loss if its message gets an offset that was used before.
 #[test]
 fn a_log_that_loses_messages_causes_no_silent_difference() {
     let mut sum = world::Figures::default();
@@ -98,8 +98,8 @@ fn a_log_that_loses_messages_causes_no_silent_difference() {
     assert!(sum.runs < 500 || sum.went_back() > 0);
 }
 
-/// A value of a node is altered while no faults occur. The present round or the next one detects it, in whichever slice
-/// it is. If there is a majority, the result names the node and the part.
+/// A value on one node is altered while no faults occur. The present round or the next one detects it, whichever slice
+/// contains the value. If there is a majority, the result names the node and the part.
 #[test]
 fn finds_an_altered_value_within_one_round() {
     let (mut in_the_first, mut in_others) = (0, 0);
@@ -118,7 +118,7 @@ fn finds_an_altered_value_within_one_round() {
     assert!(in_the_first + in_others < 100 || (in_the_first > 0 && in_others > 0));
 }
 
-/// Number of seeds in which a defect must be found. Far below the number of seeds that must hold.
+/// Number of seeds in which a defect must be found. Far below the number of seeds that are run without a defect.
 const DEFECT_SEEDS: u64 = 100;
 
 fn finds(defect: Defect) {

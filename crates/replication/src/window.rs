@@ -1,5 +1,5 @@
-//! Applied operations: the highest ids of each node, and a floor below which ids are not known. The accepted groups
-//! determine this state, so every node has the same.
+//! Applied operations: the highest operation ids of each node, and a floor. Ids below the floor are not stored. The
+//! accepted groups determine this state, so it is the same on every node.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,12 +13,12 @@ use crate::rows::{NodeRow, RowChange};
 pub enum Known {
     /// No accepted group has a record of the operation.
     New,
-    /// A record of the operation is in the log. A retry is answered and not applied again.
+    /// A record of the operation is in the log. The writer answers a retry and does not apply it again.
     Applied {
         /// Position of the record.
         position: u64,
     },
-    /// The id is below the floor. The operation is refused as unavailable and never applied.
+    /// The id is not above the floor. The operation is refused as unavailable and never applied.
     TooOld,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Window {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Node {
     row: NodeRow,
-    /// Positions by incarnation and sequence: exactly the applied ids above the floor.
+    /// Positions of the operations, by incarnation and sequence. Contains exactly the applied ids above the floor.
     applied: BTreeMap<(u64, u64), u64>,
 }
 
@@ -60,7 +60,7 @@ impl Window {
     }
 
     /// Returns true if the operation of every record is new, and no two records of the group have the same operation.
-    /// If `may_have_transactions` is true, consecutive records may have the same operation.
+    /// If `may_have_transactions` is true, adjacent records may have the same operation.
     pub(crate) fn are_new(&self, records: &Records<'_>, may_have_transactions: bool) -> bool {
         let mut ids: Vec<OperationId> = records.iter().map(|record| record.operation).collect();
         if may_have_transactions {
@@ -71,15 +71,15 @@ impl Window {
         are_distinct && ids.iter().all(|operation| self.operation(operation) == Known::New)
     }
 
-    /// Returns true if the nodes of the records are known, or there is room for new ones.
+    /// Returns true if ids of the records' nodes are stored already, or there is room for the new nodes.
     pub(crate) fn has_room(&self, records: &Records<'_>) -> bool {
         let ids = records.iter().map(|record| record.operation.node);
         let unknown: BTreeSet<NodeId> = ids.filter(|node| !self.knows(*node)).collect();
         self.nodes.len() + unknown.len() <= NODES_MAX
     }
 
-    /// Adds the records of an accepted group, the first of them at `position`. The position of a transaction is that of
-    /// its last record.
+    /// Adds the records of an accepted group. The first record has `position`. A transaction gets the position of its
+    /// last record.
     pub(crate) fn apply(&mut self, records: &Records<'_>, mut position: u64, rows: &mut Vec<RowChange>) {
         for record in records.iter() {
             let operation = record.operation;
@@ -98,7 +98,8 @@ impl Window {
         }
     }
 
-    /// Returns true if the claim is newer than the last one of its node, and the node is known or there is room for it.
+    /// Returns true if the claim is newer than its node's last claim. The first claim of a node requires room for the
+    /// node.
     pub(crate) fn takes_claim(&self, claim: &Claim) -> bool {
         match self.nodes.get(&claim.node) {
             Some(node) => (claim.incarnation, claim.attempt) > node.row.claim,

@@ -1,4 +1,4 @@
-//! Keys of the cluster: the key in force, the offered one, and messages under other keys.
+//! Keys of the cluster: the key in force, the offered key, and the treatment of messages under other keys.
 
 use super::{Alarm, Follower, Ignored, KeyUpdate, Rotated, Verdict};
 use crate::key::{Fingerprint, KeyRing, Tag};
@@ -9,8 +9,9 @@ use crate::rows::Offered;
 use crate::rows::{Cursor, RowChange};
 
 impl Follower {
-    /// Judges a message that is not under the key in force. Such a message is never applied. A group under an older key
-    /// that is otherwise acceptable raises an alarm: its writer may be a node that has left the cluster.
+    /// Judges a message that is not under the key in force. Such a message is never applied. If it is a group under an
+    /// older key and would otherwise be accepted, it raises an alarm: its writer may be a node that has left the
+    /// cluster.
     pub(super) fn judge_other_key<'m>(&self, bytes: &'m [u8]) -> Verdict<'m> {
         let Some(named) = Message::key(bytes).filter(|key| *key != self.cursor.key) else {
             return Verdict::Alarm(Alarm::NotAuthentic);
@@ -28,11 +29,11 @@ impl Follower {
             }
             Body::Generation(_) => Verdict::Alarm(Alarm::OtherKey(named)),
             Body::Group(group) => match self.check_fence(&group) {
-                // For example a group that arrived late.
+                // For example, the group arrived late.
                 Err(Verdict::Ignored(reason)) => Verdict::Ignored(reason),
                 _ => Verdict::Alarm(Alarm::OtherKey(named)),
             },
-            // Sent before the key changed. The nodes send these announcements again.
+            // The message was sent before the key changed. Nodes repeat such announcements.
             _ => Verdict::Ignored(Ignored::OtherKey),
         }
     }
@@ -121,7 +122,7 @@ impl Follower {
         &self.keys
     }
 
-    /// Replaces the key ring by one with further keys.
+    /// Replaces the key ring. The new ring must also contain the keys of the present one.
     pub fn set_keys(&mut self, keys: KeyRing) {
         self.keys = keys;
     }
@@ -154,12 +155,12 @@ impl Follower {
         self.rotation.holders.keys().filter(|node| self.members.is_present(**node)).count()
     }
 
-    /// Returns true if more than half of the nodes have the key, so that it survives the loss of any one node.
+    /// Returns true if more than half of the nodes have the offered key, so that it survives the loss of one node.
     pub fn most_have_key(&self) -> bool {
         self.registered_holders() * 2 > self.registered().len()
     }
 
-    /// Returns true if all nodes have the key.
+    /// Returns true if all nodes have the offered key.
     pub fn all_have_key(&self) -> bool {
         self.registered_holders() == self.registered().len()
     }

@@ -30,7 +30,7 @@ impl Follower {
         &self.round
     }
 
-    /// Returns true if barriers name slices. Until all nodes support that, a barrier covers all data.
+    /// Returns true if barriers name slices. Until all nodes support slices, a barrier covers all data.
     pub fn compares_slices(&self) -> bool {
         self.level() >= SLICES_LEVEL
     }

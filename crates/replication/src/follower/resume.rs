@@ -3,12 +3,12 @@
 use super::Follower;
 use crate::key::Tag;
 
-/// Reason why a node cannot continue after its last commit. It must start over from a snapshot of another node; it
-/// never skips or resets anything by itself.
+/// Reason why a node cannot continue after its last commit. The node must start over from a snapshot of another node.
+/// It never skips or resets anything by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Reseed {
-    /// The topic was recreated, or is a different one.
+    /// The topic was created again, or is a different topic.
     #[error("the topic is not the one that this data came from")]
     OtherTopic,
     /// The log begins after the last accepted message, so later messages may have been deleted.
@@ -19,7 +19,7 @@ pub enum Reseed {
         /// First offset of the log.
         start: u64,
     },
-    /// The log ends before the last accepted message: it lost messages, or this data is newer than the log.
+    /// The log ends before the last accepted message: the log lost messages, or this data is newer than the log.
     #[error("the log ends at offset {end}, before offset {offset} of the last accepted message")]
     Shorter {
         /// Offset of the last accepted message.
@@ -27,7 +27,7 @@ pub enum Reseed {
         /// Offset that the next message will get.
         end: u64,
     },
-    /// The log has a different message at the offset of the last accepted one.
+    /// The log has a different message at the offset of the last accepted message.
     #[error("the message at offset {offset} is not the last one that this node accepted")]
     OtherMessage {
         /// Offset of the last accepted message.
@@ -36,8 +36,8 @@ pub enum Reseed {
 }
 
 impl Follower {
-    /// Compares the last commit with the log: its topic, its first offset, its next offset, and the message at
-    /// [`Cursor::offset`](crate::Cursor::offset), if there is one.
+    /// Checks that a node can continue after its last commit, by the topic of the log, its first offset, its next
+    /// offset, and its message at [`Cursor::offset`](crate::Cursor::offset), if there is one.
     ///
     /// # Errors
     /// This data does not come from that log, or the log is incomplete.

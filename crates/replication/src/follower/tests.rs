@@ -26,7 +26,7 @@ impl Fixture {
         fixture
     }
 
-    /// Returns a topic in the epoch 1 of node 1.
+    /// Returns a topic in epoch 1, with node 1 as the writer.
     fn led() -> Fixture {
         let mut fixture = Fixture::new();
         let claim = fixture.follower.claim_of(NodeId(1), 1, 1);
@@ -174,8 +174,8 @@ fn an_operation_is_applied_once() {
     assert_eq!(fixture.push(group), "apply 103..103");
 }
 
-/// The records of a transaction have one operation, which counts as applied with the last of them. Until all nodes
-/// support that, all ignore a group with such records.
+/// The records of a transaction have one operation, which has the position of the last record. Until all nodes support
+/// transactions, all nodes ignore a group with several records of one operation.
 #[test]
 fn records_of_a_transaction_follow_each_other() {
     let (mut fixture, ..) = with_two_nodes();
@@ -202,7 +202,7 @@ fn records_of_a_transaction_follow_each_other() {
 #[test]
 fn ids_below_the_window_are_too_old() {
     let mut fixture = Fixture::led();
-    // In mixed order, and without number 3.
+    // The operations are not in the order of their ids, and number 3 is missing.
     let last = IDS_PER_NODE as u64 + 4;
     for sequence in [2, 1, 4].into_iter().chain(5..=last) {
         let group = fixture.group(&[sequence], |_| ());
@@ -310,7 +310,7 @@ fn a_node_that_left_cannot_write_or_return() {
     let group = fixture.group(&[1], |_| ());
     assert_eq!(fixture.push(group), "apply 101..101", "announcements of nodes do not end an epoch");
 
-    // The writer leaves. Groups that it appended before are accepted, later ones are not.
+    // The writer leaves. Groups that it appended before leaving are accepted, later ones are not.
     let late = fixture.group(&[2], |_| ());
     let leaving = announcement(&fixture, 1, Announcement::Left);
     assert_eq!(fixture.push(leaving.clone()), "node 1: Left");
@@ -324,7 +324,7 @@ fn a_node_that_left_cannot_write_or_return() {
     let group = fixture.group(&[2], |_| ());
     assert_eq!(fixture.push(group), "apply 102..102");
 
-    // Members are part of the state.
+    // A follower that is loaded from the rows has the same members.
     let again = fixture.reload();
     assert!(again.has_left(NodeId(1)) && !again.has_left(NodeId(2)));
     assert_eq!(again.members().collect::<Vec<_>>(), fixture.follower.members().collect::<Vec<_>>());
@@ -342,7 +342,7 @@ fn a_level_takes_effect_once_all_nodes_support_it_and_stops_others() {
         ((2, Announcement::Durable(1)), 1),
         ((1, Announcement::Level(LEVEL_MAX)), 1),
         ((2, Announcement::Level(2)), 2),
-        // An older build does not lower the level, nor does a new node.
+        // Neither an older build nor a new node lowers the level in force.
         ((2, Announcement::Level(1)), 2),
         ((3, Announcement::Durable(1)), 2),
         // Nodes that have left are not counted.
@@ -390,8 +390,8 @@ fn mark_of(fixture: &Fixture, node: u32, slice: (&[u8], &[u8])) -> Vec<u8> {
         .expect("it is the next slice")
 }
 
-/// Every slice is compared once although two nodes set barriers for the same slice, a barrier is in the log twice,
-/// and a node restarts from its rows in the middle of a round.
+/// Every slice of a round is compared once. This holds although two nodes set barriers for the same slice, a barrier is
+/// in the log twice, and a node restarts from its rows in the middle of the round.
 #[test]
 fn the_log_alone_determines_the_slices_of_a_round() {
     let (mut fixture, ..) = with_two_nodes();
@@ -442,7 +442,7 @@ fn announcements_determine_the_deletable_part_of_the_log() {
     assert_eq!(announce(2, Announcement::Durable(39)), Ok(30));
     // A late announcement does not lower the offset.
     assert_eq!(announce(2, Announcement::Durable(1)), Ok(30));
-    // Messages are not retained for a node that has left, and its snapshots do not count.
+    // No messages are retained for a node that has left, and its snapshots do not count.
     assert_eq!(announce(3, Announcement::Durable(5)), Ok(5));
     assert_eq!(announce(3, Announcement::Left), Ok(30));
     assert_eq!(announce(1, Announcement::Left), Err(Kept::TooFewSnapshots { machines: 1 }));
@@ -518,7 +518,7 @@ fn a_key_that_most_nodes_have_replaces_the_previous_one() {
         assert_eq!((follower.cursor().key, follower.offered()), (number, None));
     }
 
-    // A group under the old key raises an alarm; messages sent before the rotation do not.
+    // A group under the old key raises an alarm. Other messages that were sent before the rotation do not.
     assert_eq!(fixture.push(late), "Alarm(OtherKey(1))");
     assert_eq!(fixture.push(rotation(1)), "Ignored(OtherKey)");
     let claim =
@@ -563,7 +563,7 @@ fn ignores_messages_of_a_level_before_it_is_in_force() {
     assert_eq!(fixture.push(offered), "Alarm(Malformed)");
     let seal = message::Proposal { node: NodeId(1), incarnation: 1, number: 1 };
     let sealed = |fixture: &Fixture| fixture.follower.group_of(1, 1, Some(seal), &record_bytes()).unwrap().0;
-    // A correct writer does not seal yet.
+    // A correct writer does not seal groups yet.
     assert_eq!(Message::level(&sealed(&fixture)), 1);
     let (mut fixture, ..) = with_two_nodes();
     let group = sealed(&fixture);

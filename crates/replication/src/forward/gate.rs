@@ -16,7 +16,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Records that a node sent a frame on this connection.
+    /// Records the connection on which a node has sent a frame.
     pub fn see(&mut self, from: NodeId, link: Link) {
         let newest = self.newest.entry(from).or_default();
         *newest = link.max(*newest);

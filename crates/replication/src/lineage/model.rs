@@ -1,20 +1,21 @@
 //! A model of servers that follow each other without a shared log. In random order they write, receive records, are
-//! promoted with and without their supplier, restart, and are restored from backups. Suppliers are chosen at random, so
-//! chains and cycles occur. The model is true to `server/src/workers/{replica,log_reader}`: a consumer requests records
-//! with its position and lineage, and on a new connection also with its last record.
+//! promoted with or without their supplier, restart, and are restored from backups. Suppliers are chosen at random, so
+//! chains and cycles occur. The model behaves like `server/src/workers/{replica,log_reader}`: a consumer requests
+//! records with its position and lineage, and on a new connection also with a digest of its last record.
 
 use super::{Lineage, Relation};
 
 const SERVERS: usize = 5;
 const STEPS: u32 = 300;
 
-/// Records are unique numbers. In the real log, position and time make a record unique.
+/// A server. Its records are unique numbers; in the real log, position and time make a record unique.
 #[derive(Clone, Default)]
 struct Server {
     records: Vec<u32>,
     lineage: Lineage,
     role: Role,
-    /// The server that this one follows, and whether its last record was compared on the present connection.
+    /// The server that this server follows, and whether the two have compared the last record on the present
+    /// connection.
     supplier: Option<(usize, bool)>,
     backup: Option<(Vec<u32>, Lineage, Role)>,
 }
@@ -24,7 +25,7 @@ enum Role {
     #[default]
     Replica,
     Writer,
-    /// Another server began the epoch with this name, so this one makes no changes.
+    /// Another server began the epoch with this name, so this server makes no changes.
     Replaced([u8; 16]),
 }
 
@@ -52,14 +53,14 @@ impl Server {
         self.records.len() as u64
     }
 
-    /// Returns the length of the common prefix of two servers' records.
+    /// Returns the length of the common prefix of the records of both servers.
     fn agrees(&self, other: &Server) -> u64 {
         self.records.iter().zip(&other.records).take_while(|(own, other)| own == other).count() as u64
     }
 }
 
 impl Model {
-    /// Ends a server's process, and with it the connections of its replicas.
+    /// Ends a server's process, which also ends its replicas' connections to it.
     fn restart(&mut self, server: usize) {
         for (number, one) in self.servers.iter_mut().enumerate() {
             if let Some((supplier, is_compared)) = &mut one.supplier
@@ -91,7 +92,7 @@ impl Model {
                 self.counts.replaced += 1;
             }
             Relation::Diverged { since } => {
-                // A writer that was restored from a backup reuses positions of an epoch.
+                // A writer that was restored from a backup reuses positions of the epoch for other records.
                 let agree = theirs.agrees(&consumer);
                 let is_known = self.is_restored || since <= agree + 1;
                 assert!(is_known, "step {}: {since}, but they agree up to {agree}", self.step);
@@ -115,8 +116,8 @@ impl Model {
         }
     }
 
-    /// Promotes a replica after the writer at the end of its chain was stopped. The replica first receives the writer's
-    /// remaining records.
+    /// Promotes a replica after the writer at the end of its chain of suppliers was stopped. The replica first receives
+    /// the writer's remaining records.
     fn promote_planned(&mut self, number: usize) {
         let epoch = self.rng.u128(..).to_be_bytes();
         let (mut writer, mut chain) = (number, vec![number]);
@@ -133,7 +134,8 @@ impl Model {
         self.servers[writer].role = Role::Replaced(epoch);
         let last = self.servers[writer].records.clone();
         chain.iter().rev().for_each(|server| self.ask(*server, usize::MAX));
-        // A server of the chain cannot continue. So the promotion fails, and the administrator promotes by force.
+        // A server of the chain could not continue, so the promotion fails. The administrator must then promote by
+        // force.
         if self.servers[number].records != last {
             return;
         }
@@ -186,7 +188,7 @@ impl Model {
 }
 
 /// A consumer that continues always has a prefix of its supplier's records, even after restores from backups. A planned
-/// promotion loses nothing. A replaced supplier stops.
+/// promotion loses no records. A replaced supplier stops writing.
 #[test]
 fn a_continuing_consumer_has_a_prefix_of_its_suppliers_records() {
     let seed = std::env::var("PANDO_TEST_SEED").ok().and_then(|seed| seed.parse().ok());

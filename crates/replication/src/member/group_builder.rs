@@ -57,8 +57,8 @@ impl GroupBuilder {
         self.fits_all(1, record_size(length))
     }
 
-    /// Does the same as [`fits`](GroupBuilder::fits) for `count` records that take `length` bytes in total, including
-    /// the head of each: see [`record_size`].
+    /// Checks whether `count` records fit that take `length` bytes in total, including the head of each: see
+    /// [`record_size`].
     pub fn fits_all(&self, count: usize, length: usize) -> Fit {
         let (size, max) = (GROUP_SIZE_MIN + length, self.message_bytes_max);
         if size > max {

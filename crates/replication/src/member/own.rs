@@ -8,8 +8,8 @@ use crate::key::Tag;
 /// Number of own messages that are stored. One group and one claim are in flight at a time.
 const KEPT: usize = 16;
 
-/// The last own messages, each with the offsets at which the node read it. There are several if the log has the message
-/// twice.
+/// The last own messages, each with the offsets at which the node read it. A message that is in the log twice has two
+/// offsets.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Own(VecDeque<(Tag, Vec<u64>)>);
 
@@ -29,8 +29,8 @@ impl Own {
         }
     }
 
-    /// Returns true if the message with this tag can be at `offset`, which this node has already read: it read the
-    /// message there, or no longer remembers the offsets of this tag.
+    /// Returns true if the message with this tag can be at `offset`, an offset that this node has already read. This is
+    /// so if the node read the message there, or no longer stores the offsets of this tag.
     pub(super) fn may_stand(&self, tag: Tag, offset: u64) -> bool {
         match self.0.iter().find(|(own, _)| *own == tag) {
             Some((_, offsets)) => offsets.contains(&offset) || offsets.len() == KEPT,

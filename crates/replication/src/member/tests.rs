@@ -30,7 +30,7 @@ impl Cluster {
         cluster
     }
 
-    /// Appends a message, which all nodes read. Returns its outcome for the batch of node 0.
+    /// Appends a message, and lets all nodes read it. Returns the outcome for the batch of node 0.
     fn append(&mut self, message: Vec<u8>) -> Option<GroupOutcome> {
         let offset = self.log.len() as u64;
         self.log.push(message);
@@ -82,7 +82,7 @@ fn another_claim_before_the_group_drops_the_batch() {
 
 #[test]
 fn a_claim_determines_the_outcome_of_a_group() {
-    // The group is in the log before the claim, or after it.
+    // The group reaches the log before the claim, or after it.
     for lands in [true, false] {
         let mut cluster = Cluster::led();
         let group = cluster.propose(0, 1);
@@ -110,7 +110,7 @@ fn a_group_in_doubt_may_precede_any_claim() {
     let group = cluster.propose(0, 1);
     cluster.members[0].group_failed(AppendError::Unknown);
     assert_eq!(cluster.append(group), Some(GroupOutcome::Accepted));
-    // The epoch is over for this node in both cases.
+    // In both cases the epoch has ended for this node.
     assert_eq!(cluster.role(), Role::Following);
 }
 
@@ -169,7 +169,7 @@ fn drops_an_own_group_that_is_not_accepted() {
     let mut cluster = Cluster::led();
     let group = cluster.propose(0, 1);
     assert_eq!(cluster.append(group), Some(GroupOutcome::Accepted));
-    // The same operation again, by a fault of the caller.
+    // The caller proposes the same operation again, which is a fault.
     let group = cluster.propose(0, 1);
     assert_eq!(cluster.append(group), Some(GroupOutcome::Dropped));
     assert_eq!(cluster.role(), Role::Following);
@@ -191,8 +191,8 @@ fn a_stopped_node_does_not_know_the_outcome() {
 #[test]
 fn an_acknowledgement_below_what_was_read_stops_the_node() {
     let tag = |message: &[u8]| Tag::of_message(message).unwrap();
-    // An acknowledgement that comes late, or for a message that is in the log twice. The node has read the message at
-    // that offset.
+    // An acknowledgement may come late, or for a message that is in the log twice. The node has read the message at the
+    // acknowledged offset.
     let mut cluster = Cluster::led();
     let group = cluster.propose(0, 1);
     assert_eq!(cluster.append(group.clone()), Some(GroupOutcome::Accepted));
@@ -200,7 +200,7 @@ fn an_acknowledgement_below_what_was_read_stops_the_node() {
     for offset in [2, 3, 9] {
         assert_eq!(cluster.members[0].acknowledged(tag(&group), offset), Ok(()), "{offset}");
     }
-    // An offset at which the node read another message.
+    // The acknowledged offset is one at which the node read another message.
     for (offset, message) in [(1, group), (3, cluster.propose(0, 2))] {
         let mut member = cluster.members[0].clone();
         let alarm = member.acknowledged(tag(&message), offset).unwrap_err();

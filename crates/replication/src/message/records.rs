@@ -1,9 +1,9 @@
 //! Records of a group, plain or sealed: encrypted with AES-256-GCM (NIST SP 800-38D), so that brokers and their backups
 //! cannot reveal the content of entries.
 //!
-//! A sealed group contains its node, incarnation and proposal number. No two groups have the same three, even if the
-//! log loses messages, so no two are encrypted with the same key and nonce: the key is derived from node and
-//! incarnation, and the proposal number is the nonce.
+//! A sealed group contains the number of its node, its incarnation and its proposal number. No two groups have the same
+//! three numbers, even if the log loses messages. So no two groups are encrypted with the same key and nonce: the key
+//! is derived from node and incarnation, and the proposal number is the nonce.
 
 use std::borrow::Cow;
 
@@ -29,7 +29,7 @@ pub const fn record_size(length: usize) -> usize {
 /// One record in a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'m> {
-    /// Operation whose effect the record is.
+    /// Operation that the record belongs to.
     pub operation: OperationId,
     /// The record.
     pub bytes: &'m [u8],
@@ -114,8 +114,8 @@ impl Proposal {
         Nonce::assume_unique_for_key(nonce)
     }
 
-    /// Encrypts `records` and appends them to `out`, whose present content is authenticated with them. Returns `None`
-    /// if they are too long.
+    /// Encrypts `records` and appends them to `out`. The present content of `out` is authenticated together with them.
+    /// Returns `None` if the records are too long.
     pub(super) fn seal(
         &self,
         cluster: &ClusterKey,

@@ -1,6 +1,6 @@
-//! Check of clients' answers and nodes' data against the log.
+//! Check of the clients' answers and the nodes' data against the log.
 //!
-//! A second implementation of the rules reads the log. It is as simple as possible, without window, chain or rows.
+//! The check reads the log with a second implementation of the protocol's rules, which is as simple as possible.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -45,8 +45,8 @@ pub(super) fn check(world: &World) -> Result<Checked, Violation> {
             return violation(format!("the disk of node {} has {:?}", node.id, node.disk.values));
         }
     }
-    // All disks have the same rows, including operation ids, unless the simulated defect is the loss of these ids.
-    // Other checks must find its harm.
+    // All disks have the same rows, including operation ids. The exception is a run with the defect that loses these
+    // ids: other checks must find the harm that it causes.
     if world.defect != Some(Defect::WindowLostInSnapshot)
         && let Some(pair) = world.nodes.windows(2).find(|pair| pair[0].disk.rows != pair[1].disk.rows)
     {
@@ -66,7 +66,7 @@ pub(super) fn check(world: &World) -> Result<Checked, Violation> {
     Ok(Checked { records: model.effects.len() as u64, epochs: model.epochs })
 }
 
-/// Checks a run whose log lost messages: nodes that have not noticed the loss have the same data.
+/// Checks a run whose log lost messages: all nodes that have not noticed the loss have the same data.
 pub(super) fn check_equal_or_stopped(world: &World) -> Result<(), Violation> {
     let end = world.log.len() as u64;
     let all = world.nodes.iter().filter_map(|node| node.process.as_ref());
@@ -147,7 +147,7 @@ impl Model {
         for (offset, bytes) in (0u64..).zip(&world.log) {
             let message = match Message::decode(bytes, &keys, members.key) {
                 Ok(message) => message,
-                // Under another key: late, or forged.
+                // The message is under another key: it arrived late, or it is forged.
                 Err(MessageError::NotAuthentic) if members.has_rotated => continue,
                 Err(error) => return violation(error.to_string()),
             };
@@ -223,7 +223,7 @@ impl Model {
                     Action::Delete(_) => value.is_none(),
                     _ => false,
                 };
-                // If the client sent the request to more than one node, another copy may be applied.
+                // If the client sent the request to more than one node, another copy of it may be applied.
                 is_right && (fact.repeated || !self.effects.iter().any(is_its))
             }
             Response::Shown { position, value } => position <= end && self.value(key, position) == value,

@@ -8,11 +8,11 @@ use crate::operation::{NodeId, OperationId};
 pub(super) enum Response {
     /// The change was made, with this value.
     Done { position: u64, value: Option<u32> },
-    /// The change had been made before.
+    /// The change was made when an earlier copy of the request was decided.
     Applied { position: u64 },
     /// The change was refused.
     Refused { position: u64 },
-    /// The present value: the answer to a read, or to a change without effect.
+    /// The present value: the answer to a read, or to a change that had no effect.
     Shown { position: u64, value: Option<u32> },
     /// The outcome is unknown.
     Unavailable,
@@ -30,14 +30,15 @@ impl Response {
     }
 }
 
-/// Response to a request, with the request's circumstances.
+/// Response to a request, and the circumstances of the request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fact {
     pub(super) ask: Ask,
     pub(super) response: Response,
     /// Position that the client had seen when it sent the request.
     pub(super) token: u64,
-    /// Whether the client sent the request more than once, so that the refusal of one copy does not cover the others.
+    /// Whether the client sent the request more than once. The refusal of one copy then says nothing about the other
+    /// copies.
     pub(super) repeated: bool,
 }
 
@@ -45,7 +46,7 @@ pub(super) struct Fact {
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) id: u32,
-    /// Whether the client assigns its own operation ids, and retries with them at any node.
+    /// Whether the client assigns operation ids itself, and retries an operation at any node.
     pub(super) is_smart: bool,
     /// Position up to which the client has seen the directory.
     pub(super) token: u64,
@@ -70,7 +71,7 @@ impl Client {
         }
     }
 
-    /// Chooses the next action, either on a key shared by all clients or on one of the client's own.
+    /// Chooses the next action: on a key shared by all clients, or on a key of this client alone.
     pub(super) fn choose(&mut self, rng: &mut fastrand::Rng) -> Ask {
         self.number += 1;
         let key = if rng.bool() { rng.u32(..3) } else { 100 + self.id };

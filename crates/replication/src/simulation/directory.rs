@@ -1,5 +1,5 @@
 //! Toy directory: numbers under keys. Its operations can be refused, need no record, or depend on present values. So it
-//! becomes visible if an operation is decided on a wrong state or twice.
+//! becomes visible if an operation is decided twice or on a wrong state.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ pub(super) enum Action {
     Delete(u32),
     /// Increments the present value.
     Increment(u32),
-    /// Needs no record; the answer is the present value.
+    /// Needs no record. The answer is the present value.
     Touch(u32),
     /// Reads a value, at any node.
     Read(u32),
@@ -29,7 +29,7 @@ impl Action {
     }
 }
 
-/// Action of a client, identified by `client` and `number`, whatever operation ids it gets.
+/// Action of a client. `client` and `number` identify it, whatever operation ids it gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ask {
     pub(super) client: u32,

@@ -1,15 +1,15 @@
-//! A node's connection to the log. The world transports its messages.
+//! A node's connection to the log. The world transports the messages in both directions.
 
 use std::collections::VecDeque;
 
 use crate::shared_log::{LogEvent, SharedLog};
 
-/// Client of the log in a node's process.
+/// Client of the log in the process of a node.
 #[derive(Debug, Default)]
 pub(super) struct LogEnd {
     /// Events for the node.
     pub(super) events: VecDeque<LogEvent>,
-    /// Messages that the world is to append.
+    /// Messages for the log, which the world takes and appends.
     pub(super) appends: Vec<(u64, Vec<u8>)>,
     /// Offset of the next message to read.
     pub(super) from: u64,

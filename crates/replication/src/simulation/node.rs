@@ -20,13 +20,13 @@ use crate::round::{PlannedSlice, Slice};
 use crate::rows::RowChange;
 use crate::shared_log::{LogEvent, SharedLog};
 
-/// Small, so that batches are split.
+/// Maximum size of a message. Small, so that batches are split.
 const MESSAGE_BYTES_MAX: usize = 320;
 const CLAIM_TIMEOUT: u64 = 60_000;
 const RESEND_TIMEOUT: u64 = 80_000;
 const RESEND_DELAY: u64 = 10_000;
 const REFUSED: u32 = 53;
-/// Small, so that a round has several slices.
+/// Maximum number of rows in a slice. Small, so that a round has several slices.
 const SLICE_ROWS_MAX: usize = 2;
 
 /// State that survives a crash.
@@ -91,7 +91,8 @@ struct Pending {
     ask: Ask,
     token: u64,
     is_sent: bool,
-    /// Response, once it has arrived. The client receives it when this node's state contains its position.
+    /// Response, once it has arrived. The client receives it when the state of this node contains the response's
+    /// position.
     reply: Option<Response>,
 }
 
@@ -113,7 +114,7 @@ pub(super) struct Process {
     pub(super) is_elected: bool,
     claimed_at: u64,
     proposed: Option<ProposedBatch>,
-    /// The proposed group, so that it can be judged before the log delivers it.
+    /// The proposed group by its ticket, so that the node can judge it when the append succeeds, before it reads it.
     appended: BTreeMap<u64, Vec<u8>>,
     inbox: VecDeque<(u32, Request)>,
     gate: Gate,
@@ -129,13 +130,13 @@ pub(super) struct Process {
     /// Whether the log may lose messages.
     pub(super) may_stop: bool,
     comparison: Comparison,
-    /// Whether the node waits for the digests of all nodes, or of a majority, before it judges any.
+    /// Whether a dispute counts only after all nodes have reported their digests.
     pub(super) waits_for_all: bool,
     late_rows: Vec<RowChange>,
     pub(super) counted: Counted,
 }
 
-/// Counters of a process, for the figures.
+/// Counters of events in a process.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counted {
     pub(super) dropped: u64,
@@ -149,20 +150,20 @@ pub(super) struct Counted {
     pub(super) missing: u64,
     /// Comparisons of digests.
     pub(super) compared: u64,
-    /// Barriers for slices, and rounds of more than one slice.
+    /// Number of barriers for slices, and of rounds with more than one slice.
     pub(super) slices: u64,
     pub(super) rounds: u64,
-    /// Messages under a key that is not in force, and keys that were put in force.
+    /// Number of messages under a key that is not in force, and of keys that were put in force.
     pub(super) old_keys: u64,
     pub(super) rotations: u64,
-    /// Rotations to a key that the node lacked.
+    /// Number of rotations to a key that the node lacked.
     pub(super) lacked: u64,
     pub(super) sealed: u64,
-    /// Losses of the log that the node noticed.
+    /// Number of times that the node noticed a loss of messages in the log.
     pub(super) went_back: u64,
 }
 
-/// Returns the part of a row, by the lowest bit of the key.
+/// Returns the name of the part to which a row belongs, by the lowest bit of its key.
 pub(super) fn part_of(key: u32) -> String {
     (key % 2).to_string()
 }
@@ -269,7 +270,7 @@ impl Process {
                 }
                 Reply::Applied { position } => Response::Applied { position },
                 Reply::TooOld => Response::Unavailable,
-                // An immediate retry would get the same answer.
+                // The request is sent again later: an immediate retry would get the same answer.
                 Reply::NotWriter => {
                     self.resend_at = self.resend_at.min(now + RESEND_DELAY);
                     continue;
@@ -293,7 +294,7 @@ impl Process {
                     self.message(now + disk_delay, offset, &bytes, sent)?
                 }
                 LogEvent::Appended { ticket, offset } => {
-                    // Twice if the log has the message twice.
+                    // The log may have the message twice, and then the append is acknowledged twice.
                     let Some(bytes) = self.appended.get(&ticket).cloned() else { continue };
                     let tag = Tag::of_message(&bytes).expect("a message");
                     if let Err(alarm) = self.member.acknowledged(tag, offset) {
@@ -301,7 +302,7 @@ impl Process {
                         self.stop(alarm, offset)?;
                         continue;
                     }
-                    // No other message is in between, so judge the group at once.
+                    // No other message precedes the group, so the node judges it at once.
                     if offset == self.member.follower().next_offset() {
                         self.message(now + disk_delay, offset, &bytes, sent)?;
                     }
@@ -437,7 +438,7 @@ impl Process {
         }
     }
 
-    /// Stops reading, which is correct only if the log lost messages.
+    /// Stops reading because of `alarm`, which is correct only if the log lost messages.
     fn stop(&mut self, alarm: Alarm, offset: u64) -> Result<(), Violation> {
         self.drop_proposed();
         match self.may_stop && alarm.stops() {
@@ -533,7 +534,7 @@ impl Process {
                 }
             }
             if requests.iter().any(|(_, other): &(u32, Request)| other.operation == operation) {
-                // Another copy of the request is in this batch.
+                // Another copy of this request is already in the batch, so this copy waits for the next one.
                 self.inbox.push_front((from, request));
                 break;
             }
@@ -555,7 +556,8 @@ impl Process {
                     (0, None, Some(bytes))
                 }
                 Decision::Refused => (REFUSED, None, None),
-                // An effect without a change is encoded as the present value; the policy error marks it as "no change".
+                // A decision that changes nothing is encoded as the present value. A policy error in the result marks
+                // it as "no change".
                 Decision::Nothing(shown) => {
                     let Ask { client, number, .. } = ask;
                     let shown = Effect { client, number, key, old: shown, new: shown };

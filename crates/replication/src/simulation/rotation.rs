@@ -1,4 +1,4 @@
-//! A node's part in rotations of the cluster's key, as in a server, and an attacker with an old key.
+//! A node's part in rotations of the cluster's key, as a server performs it, and an attacker with an old key.
 
 use super::Violation;
 use super::directory::Effect;
@@ -24,9 +24,9 @@ pub(super) struct Keys {
     pub(super) seals: bool,
     /// Number of the key in force that this node lacks.
     pub(super) needed: Option<u32>,
-    /// Key that this node has created. It sends the key to no other node before it has read its offer back.
+    /// Key that this node has created. The node gives it to no other node before it has read its own offer back.
     created: Option<(u32, ClusterKey)>,
-    /// Ticket of its rotation message.
+    /// Ticket of the append of this node's rotation message.
     pub(super) rotation: Option<u64>,
     offered_since: u64,
     /// Time at which the offer was last sent.
@@ -38,7 +38,7 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// The rotation advanced by one step, so messages of the new step need not wait.
+    /// Ends waiting, because the rotation advanced by one step: messages of the new step may be sent at once.
     pub(super) fn settle(&mut self, what: &Rotated) {
         match what {
             Rotated::Offered(_) => {
@@ -68,7 +68,8 @@ impl Process {
         let waited = now.saturating_sub(self.keys.offered_since);
         let follower = self.member.follower();
         let lacks = follower.lacks_offered();
-        // The node that created the key may have lost it in a crash.
+        // If the writer has lacked the offered key for long, it offers a new one: the creator may have lost its key in
+        // a crash.
         let wants = follower.key_is_due() || (lacks && waited > 3 * PATIENCE);
         if is_leading && wants && is_due(&mut self.keys.offered_at, now) {
             self.offer(sent);
@@ -153,7 +154,7 @@ impl Process {
     /// Judges a group under a key that is not in force. A correct node never writes such a group.
     pub(super) fn other_key(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Violation> {
         self.counted.old_keys += 1;
-        // A log that loses messages may lose a rotation.
+        // A log that loses messages may lose a rotation, and then groups under the old key are correct.
         match self.may_stop || bytes.windows(4).any(|window| window == FORGER.to_be_bytes()) {
             true => Ok(()),
             false => Err(Violation(format!("{}: a group under an old key at {offset}", self.member.node()))),
@@ -162,7 +163,7 @@ impl Process {
 }
 
 impl World {
-    /// An attacker with all keys but the last appends a group that would otherwise be accepted.
+    /// Forges a group: an attacker with all keys except the last one appends a group that would otherwise be accepted.
     pub(super) fn forge(&mut self) {
         let mut all = self.keys.clone();
         self.nodes.iter().for_each(|node| all.extend(&node.keys));

@@ -1,4 +1,4 @@
-//! Network between nodes, log and clients, and its faults.
+//! The network between nodes, log and clients, and the faults of a run.
 
 mod marks;
 
@@ -43,24 +43,25 @@ pub(super) struct World {
     /// Whether groups are sealed.
     seals: bool,
     pub(super) log: Vec<Vec<u8>>,
-    /// A node stores a key before any message mentions the key.
+    /// Fetches that wait for messages.
     waiting: Vec<(usize, u64, u64, usize)>,
     pub(super) nodes: Vec<Node>,
     pub(super) clients: Vec<Client>,
     /// Time until which a node can reach neither the log nor other nodes.
     cut_until: Vec<u64>,
     incarnation: u64,
-    /// Whether faults occur now.
+    /// Whether faults occur at present.
     trouble: bool,
     /// Probabilities of faults in this run, in 256ths.
     odds: Odds,
     pub(super) defect: Option<Defect>,
-    /// Time at which the log once loses its last messages, as if it elected a leader that lacked them.
+    /// Time at which the log loses its last messages, once, as if it had elected a leader that lacked them.
     loses_at: Option<u64>,
     figures: Figures,
 }
 
-/// Probabilities of faults, drawn anew for each run. So some runs have many faults of one kind and none of another.
+/// Probabilities of faults, drawn anew for each run. So some runs have many faults of one kind and none of another
+/// kind.
 struct Odds {
     lost: u8,
     repeated: u8,
@@ -197,7 +198,7 @@ enum Event {
     Restart {
         node: usize,
     },
-    /// A node sets a barrier for a slice while no faults occur.
+    /// A node sets a barrier for a slice. Occurs only while there are no faults.
     Mark,
     Mischief,
 }
@@ -288,7 +289,7 @@ impl World {
         world
     }
 
-    /// Returns a world whose log loses messages.
+    /// Returns a world in which the log loses messages.
     pub(super) fn losing(seed: u64) -> World {
         let mut world = World::new(seed, None);
         world.loses_at = Some(world.rng.u64(TROUBLE / 10..TROUBLE));
@@ -348,7 +349,7 @@ impl World {
         self.trouble && self.rng.u8(..) < odds
     }
 
-    /// Sends to or from the log. The event may arrive late, twice, or not at all.
+    /// Sends a message to or from the log. The event may arrive late, twice, or not at all.
     fn send(&mut self, is_cut: bool, event: impl Fn() -> Event) {
         if self.chance(self.odds.repeated) {
             self.send_once(is_cut, event());
@@ -356,7 +357,7 @@ impl World {
         self.send_once(is_cut, event());
     }
 
-    /// Sends on a connection. The event may arrive late, after later ones, or not at all, but not twice.
+    /// Sends a message on a connection. The event may arrive late, after later events, or not at all, but not twice.
     fn send_once(&mut self, is_cut: bool, event: Event) {
         if is_cut || self.chance(self.odds.lost) {
             return;
@@ -373,7 +374,7 @@ impl World {
     }
 
     fn handle(&mut self, event: Event) -> Result<(), Violation> {
-        // Events of a paused node wait until it continues.
+        // Events of a paused node are delivered when it continues.
         if let Some(node) = event.node()
             && self.nodes[node].paused_until > self.now
         {
@@ -426,8 +427,8 @@ impl World {
         Ok(())
     }
 
-    /// Delivers something to the process of a node and gives it a turn. Does nothing if the node has no process, or one
-    /// of another incarnation than `incarnation`.
+    /// Calls `give` on the process of a node and then gives the process a turn. Does nothing if the node has no process
+    /// with the incarnation `incarnation`.
     fn give(
         &mut self,
         node: usize,
@@ -473,7 +474,7 @@ impl World {
         let Some(process) = process else { return Ok(()) };
         let (mut sent, incarnation) = (Vec::new(), process.incarnation);
         process.turn(self.now, disk, disk_delay, &mut sent)?;
-        // A key is stored before any message mentions it.
+        // A node stores a key before any message mentions the key.
         keys.extend(process.member.follower().keys());
         let is_cut = self.is_cut(node);
         for sent in sent {
@@ -521,7 +522,7 @@ impl World {
     /// Handles a fetch at the log.
     fn fetch(&mut self, node: usize, incarnation: u64, fetch: u64, from: usize) {
         if from > self.log.len() && self.loses_at.is_some() {
-            // Kafka reports that the offset does not exist, and the node stops.
+            // The offset does not exist. Kafka reports this as an error, and the node stops.
             self.nodes[node].process = None;
             return;
         }
@@ -565,7 +566,8 @@ impl World {
         if !is_waiting {
             return;
         }
-        // A client without its own operation id cannot retry: it does not know the outcome.
+        // Without an operation id of its own, a client does not retry, because it does not know the outcome of the
+        // request.
         if client_state.is_smart && attempt < 20 {
             client_state.attempt += 1;
             self.ask(client);
@@ -575,7 +577,7 @@ impl World {
         }
     }
 
-    /// Notifies a random node that it is elected, and the other nodes, perhaps late, that they are not.
+    /// Elects a random node. Notifies it, and notifies the other nodes, perhaps late, that they are not elected.
     fn elect(&mut self) {
         let alive = self.nodes.iter().filter(|node| node.process.is_some()).map(|node| node.id as usize);
         let alive: Vec<usize> = alive.collect();
@@ -626,7 +628,7 @@ impl World {
             0 => (own, Announcement::Durable(offset)),
             1 => (own, Announcement::Snapshot(offset)),
             2 => (own, Announcement::Level(self.rng.u64(1..=3))),
-            // A node that never existed.
+            // A node that never existed leaves.
             _ => (NodeId(99), Announcement::Left),
         };
         let message = match kind {
@@ -643,11 +645,11 @@ impl World {
         self.figures.crashes += 1;
         self.nodes[node].paused_until = 0;
         if loses_disk {
-            // The snapshot of another node, from its disk.
+            // The node receives the snapshot of another node, from the disk of that node.
             let others: Vec<usize> = (0..self.nodes.len()).filter(|other| *other != node).collect();
             let giver = others[self.rng.usize(..others.len())];
             let mut disk = self.nodes[giver].disk.clone();
-            // Keys are copied together with data.
+            // The keys are copied together with the data.
             let keys = self.nodes[giver].keys.clone();
             self.nodes[node].keys.extend(&keys);
             if self.defect == Some(Defect::WindowLostInSnapshot) {
@@ -690,7 +692,7 @@ impl World {
             self.restart(node);
         }
         self.schedule(TICK, Event::Mark);
-        // Scheduled after the remaining events of earlier elections.
+        // Scheduled late enough that it comes after the remaining events of earlier elections.
         self.schedule(600_000, Event::Elect);
     }
 }

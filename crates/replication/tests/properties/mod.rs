@@ -52,7 +52,7 @@ fn comparisons(bytes: &[u8]) {
     }
 }
 
-/// The first byte of each row is the length of its key.
+/// Splits the bytes into rows: the first byte of each row is the length of its key.
 fn rows(bytes: &[u8]) {
     let keys = KeyRing::new(1, ClusterKey::new(&[1; 32]));
     if let Some((length, rest)) = bytes.split_first()

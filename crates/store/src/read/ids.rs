@@ -148,7 +148,7 @@ impl<'r> Merge<'r> {
 /// The ids under a key in the data file.
 struct FileIds<'r> {
     read: &'r Read,
-    /// `None` if the page contains all ids.
+    /// Further pages of the set. `None` if `page` contains all ids.
     pages: Option<Pages<'r>>,
     page: Page<'r>,
     /// Number of ids of `page` that the cursor has passed.

@@ -382,8 +382,8 @@ impl Findings {
         self.detached.append(&mut detached);
     }
 
-    /// Finds the numbers of missing groups. `last` is the number of the last whole group. `None` if it is not known
-    /// where the numbers begin.
+    /// Finds the numbers of missing groups. `last` is the number of the last whole group. `None` if the first
+    /// number of the log is not known.
     fn count_missing(
         &mut self,
         detached: &[GroupLocation],

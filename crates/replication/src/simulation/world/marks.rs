@@ -5,7 +5,7 @@ use crate::message::Announcement;
 use crate::simulation::Violation;
 use crate::simulation::node::{Node, part_of};
 
-/// Time between two barriers, time of the last one, and time of the alteration.
+/// Times: between two barriers, of the last barrier, and of the alteration.
 const MARK_INTERVAL: u64 = 60_000;
 const LAST_MARK: u64 = QUIET - 300_000;
 const PLANTED_AT: u64 = 5_000_000;
@@ -21,8 +21,8 @@ pub(in crate::simulation) struct Planted {
 }
 
 impl World {
-    /// Alters a value of a node when all is quiet. Returns the findings of the nodes and the number of rounds until
-    /// then; `None` if there is no value to alter.
+    /// Alters a value on one node after the faults have ended. Returns what the nodes find, and the number of rounds
+    /// until then. `None` if the node has no value.
     pub(in crate::simulation) fn plant(mut self) -> Result<Option<Planted>, Violation> {
         while self.now < PLANTED_AT {
             self.step()?;
@@ -61,7 +61,8 @@ impl World {
         Ok(Some(Planted { found, expected, rounds: ended - before.ended, is_first_slice }))
     }
 
-    /// All nodes announce themselves, so that their data counts, and some node sets the barrier for the next slice.
+    /// All nodes announce themselves, so that their data counts. Then a random node sets the barrier for the next
+    /// slice.
     pub(super) fn mark_in_peace(&mut self) {
         (0..self.nodes.len()).for_each(|node| self.register(node));
         let node = self.rng.usize(..self.nodes.len());
@@ -76,7 +77,8 @@ impl World {
         }
     }
 
-    /// Announces the node unless it is registered. Repeats announcements that were sent under a key no longer in force.
+    /// Sends the announcements of the node unless it is registered. Repeats those that were sent under a key that is no
+    /// longer in force.
     fn register(&mut self, node: usize) {
         let Some(process) = &self.nodes[node].process else { return };
         let (follower, incarnation) = (process.member.follower(), process.incarnation);

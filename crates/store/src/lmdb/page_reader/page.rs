@@ -43,8 +43,8 @@ pub(crate) const LIST: usize = 16;
 pub(crate) const BRANCH: usize = 1;
 pub(crate) const LEAF: usize = 2;
 
-/// Flags of the first page of a value with pages of its own. The value begins where other pages have the list of row
-/// offsets.
+/// Flags of the first page of a value with pages of its own. The value begins at the offset at which other pages have
+/// the list of row offsets.
 const OVERFLOW: usize = 4;
 
 /// Number of bytes before the key of a row.
