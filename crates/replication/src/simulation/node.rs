@@ -556,8 +556,7 @@ impl Process {
                     (0, None, Some(bytes))
                 }
                 Decision::Refused => (REFUSED, None, None),
-                // A decision that changes nothing is encoded as the present value. A policy error in the result marks
-                // it as "no change".
+                // The present value is encoded like an effect. The policy error marks it as "no change".
                 Decision::Nothing(shown) => {
                     let Ask { client, number, .. } = ask;
                     let shown = Effect { client, number, key, old: shown, new: shown };
