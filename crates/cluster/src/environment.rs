@@ -1,6 +1,6 @@
-//! Interfaces of a node to the outside: time and events, the shared log, other nodes.
+//! Interfaces of a node to its environment: time and events, the shared log, and other nodes.
 //!
-//! A call never waits, except [`Runtime::next_event`]. Results arrive as [`NodeEvent`]s.
+//! No call waits, except [`Runtime::next_event`]. Results arrive as [`NodeEvent`]s.
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender};
@@ -36,20 +36,20 @@ pub(crate) trait Runtime: Send {
     fn spawn(&mut self, name: &str, work: Work) -> io::Result<()>;
 }
 
-/// The shared log, as one node uses it.
+/// The shared log, as a node uses it.
 pub(crate) trait Log: Send {
-    /// Fetches the message at `offset`, after `delay`. [`NodeEvent::LogPlace`] with `number` follows: once for each
-    /// failed attempt, and once with the message.
+    /// Fetches the message at `offset`, after `delay`. [`NodeEvent::LogPlace`] with `number` follows for each failed
+    /// attempt, and finally with the message.
     fn find(&mut self, number: u64, offset: u64, delay: Duration) -> io::Result<()>;
 
     /// Fetches the claim of an epoch. [`NodeEvent::WriterAddress`] follows.
     fn find_address(&mut self, epoch: u64) -> io::Result<()>;
 
-    /// Reads from offset `next` on, as reader number `reading`. Also joins the election and accepts appends, unless the
-    /// log is open already.
+    /// Reads from offset `next` on, as the reader with number `reading`. If the log is not open yet, also joins the
+    /// election and accepts appends.
     fn open(&mut self, reading: u64, next: u64) -> Result<(), LogError>;
 
-    /// Returns true after [`open`](Log::open), until [`close`](Log::close).
+    /// Returns true between [`open`](Log::open) and [`close`](Log::close).
     fn is_open(&self) -> bool;
 
     /// Stops reading and leaves the election. Appends in flight may still succeed.
@@ -65,7 +65,7 @@ pub(crate) trait Log: Send {
     fn delete_before(&mut self, offset: u64) -> io::Result<()>;
 }
 
-/// Other nodes, as one node reaches them.
+/// Access of a node to other nodes.
 pub(crate) trait Peers: Send {
     /// Sends a frame of requests to the writer. One [`NodeEvent::Answers`] with `number` follows.
     fn send(&mut self, number: u64, to: NodeId, address: &str, requests: Vec<Request>);
@@ -73,7 +73,7 @@ pub(crate) trait Peers: Send {
     /// Abandons the frames that were sent, because another node is the writer now.
     fn forget(&mut self);
 
-    /// Fetches the key of this number from the first of `sources` that has it. [`NodeEvent::Keys`] follows.
+    /// Fetches the key with this number from the first of `sources` that has it. [`NodeEvent::Keys`] follows.
     fn fetch_keys(&mut self, sources: Vec<(NodeId, String)>, number: u32) -> io::Result<()>;
 }
 

@@ -22,9 +22,9 @@ pub(crate) enum NodeEvent {
     Answers(u64, Result<Vec<Answer>, String>),
     /// Event of the log, with the number of its reader. Messages of earlier readers are ignored.
     Log(u64, kafka_log::Event),
-    /// Message of the log at which this node stopped reading, with the number of the search for it.
+    /// Result of looking for the node's last committed message in the log, with the number of the search.
     LogPlace(u64, Result<LogPlace, String>),
-    /// Offset of a snapshot that this node made on its own.
+    /// Offset of a snapshot that this node made by itself.
     SnapshotMade(Result<u64, String>),
     /// First offset of the log after a deletion.
     Trimmed(Result<u64, String>),
@@ -44,7 +44,7 @@ pub(crate) struct Frame {
     pub(crate) reply: SyncSender<Vec<Answer>>,
 }
 
-/// Message at an offset of the log, and the ends of the log.
+/// Message at an offset of the log, and the offsets of the log's first and next message.
 #[derive(Debug)]
 pub(crate) struct LogPlace {
     /// `None` if the log has no message at that offset.

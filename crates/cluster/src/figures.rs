@@ -33,7 +33,7 @@ pub enum Activity {
 }
 
 impl Activity {
-    /// Returns the word for the activity in metrics.
+    /// Returns the word that stands for the activity in metrics.
     pub fn word(self) -> &'static str {
         match self {
             Activity::Connecting => "connecting",
@@ -47,24 +47,24 @@ impl Activity {
     }
 }
 
-/// See [`Figures`].
+/// State of a node; see [`Figures`].
 #[derive(Debug, Clone, Default)]
 pub struct NodeState {
     /// This node's number.
     pub node: u32,
     /// Address at which other nodes reach it.
     pub address: String,
-    /// Generation of the data. Positions are valid only within it.
+    /// Generation of the data. Positions of different generations cannot be compared.
     pub generation: [u8; 16],
     /// Present activity.
     pub activity: Activity,
     /// The activity as text for people, with the cause if the node has stopped or waits.
     pub role: String,
-    /// The present writer.
+    /// The node that is the writer at present.
     pub writer: Option<NodeId>,
     /// Epoch of the writer.
     pub epoch: u64,
-    /// Time at which this node learned of the epoch, in seconds since 1970.
+    /// Time at which this node received the claim of the epoch, in seconds since 1970.
     pub epoch_since: u64,
     /// Offset of the next message to read.
     pub next_offset: u64,
@@ -72,14 +72,14 @@ pub struct NodeState {
     pub end_offset: u64,
     /// Offset of the log's first message, as last reported.
     pub start_offset: u64,
-    /// Approximate bytes of the log on each broker, and their growth in a day.
+    /// Approximate bytes of the log on each broker.
     pub log_bytes: u64,
-    /// See `log_bytes`.
+    /// Growth of the log on each broker in bytes a day; `None` if it cannot be estimated yet.
     pub log_bytes_per_day: Option<u64>,
     /// Approximate bytes of the log that may be deleted.
     pub deletable_bytes: u64,
-    /// Last snapshot that this node made by itself: the offset of its last message, and its time in seconds since 1970;
-    /// or the reason why it failed.
+    /// Last snapshot that this node made by itself: the offset of its last message, and its time in seconds since 1970.
+    /// If the snapshot failed, the reason.
     pub snapshot: Option<Result<(u64, u64), String>>,
     /// Time of the node's last deletion from the log, in seconds since 1970, or the reason why it failed.
     pub trimmed: Option<Result<u64, String>>,
@@ -93,9 +93,10 @@ pub struct NodeState {
     pub unreachable: Option<String>,
     /// Reason why changes are refused: nodes differ, and no majority of them agrees.
     pub disputed: Option<String>,
-    /// The last change that the log or the writer did not take, unless a later one was taken.
+    /// Time and reason of the last change that the log or the writer did not accept. `None` if a later change was
+    /// accepted.
     pub failed_change: Option<(Instant, String)>,
-    /// Changes that wait on this node.
+    /// Number of changes that wait on this node.
     pub waiting: u64,
     /// Number of applied groups that other nodes decided.
     pub groups_followed: u64,
@@ -105,21 +106,21 @@ pub struct NodeState {
     pub groups_dropped: u64,
     /// Number of changes of this node's clients that other nodes decided.
     pub forwarded: u64,
-    /// Last digest barrier at which this node computed digests, and the digest of all its data.
+    /// Offset of the last digest barrier at which this node computed digests, and one digest of all its data.
     pub digest: Option<(u64, String)>,
     /// Progress of the round of comparisons.
     pub round: Round,
     /// Feature level in force.
     pub level: u64,
-    /// Number of the key in force, and of the offered one.
+    /// Number of the key in force.
     pub key: u32,
-    /// See `key`.
+    /// Number of the offered key.
     pub key_offered: Option<u32>,
     /// Whether this node seals the groups that it writes.
     pub seals: bool,
     /// Number of sealed groups that this node has read.
     pub groups_sealed: u64,
-    /// Number of messages that an administrator must look at.
+    /// Number of messages that require an administrator's attention.
     pub alarms: u64,
 }
 
@@ -154,14 +155,15 @@ impl Figures {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns a description of the node's state if it has stopped.
+    /// Returns the reason why the node has stopped; `None` if it has not.
     pub fn stopped(&self) -> Option<String> {
         let state = self.lock();
         (state.activity == Activity::Stopped).then(|| state.role.clone())
     }
 
-    /// Returns the reason to route changes to another node, if there is one. A failed change is a reason for a limited
-    /// time: without changes, nothing shows that the next one would be made.
+    /// Returns the reason why changes should be routed to another node; `None` if there is no reason. A failed change
+    /// is a reason for a limited time only: without further changes, nothing would show that the node accepts changes
+    /// again.
     pub fn refusal(&self, now: Instant) -> Option<String> {
         let state = self.lock();
         if let Some(reason) = &state.unreachable {

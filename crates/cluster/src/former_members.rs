@@ -14,7 +14,7 @@ impl FormerMembers {
         self.0.read().unwrap_or_else(PoisonError::into_inner).contains(&node)
     }
 
-    /// Replaces the set by the one in a follower's state.
+    /// Replaces the set by the nodes that have left according to the follower's state.
     pub(crate) fn set(&self, follower: &Follower) {
         let former = follower.members().filter(|(_, row)| row.has_left).map(|(node, _)| node).collect();
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = former;

@@ -28,14 +28,14 @@ impl Growth {
         self.last_millis = self.last_millis.max(millis);
     }
 
-    /// Returns the estimated bytes of `messages` messages on each broker.
+    /// Returns the estimated size in bytes of `messages` messages on each broker.
     pub(crate) fn bytes_of(&self, messages: u64) -> u64 {
         let bytes = u128::from(self.bytes) * u128::from(messages) / u128::from(self.messages.max(1));
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
-    /// Returns the estimated growth in bytes a day, since the first message that was read. `None` before the second
-    /// message.
+    /// Returns the estimated growth in bytes a day since the first message that was read. `None` until a second message
+    /// was read.
     pub(crate) fn bytes_per_day(&self, now_millis: u64) -> Option<u64> {
         let passed = now_millis.max(self.last_millis).saturating_sub(self.first_millis);
         if self.messages < 2 || passed == 0 {
@@ -60,7 +60,7 @@ mod tests {
         growth.read(&message(61_000, 300 - 73));
         assert_eq!(growth.bytes_of(10), 2_000);
         assert_eq!(growth.bytes_per_day(61_000), Some(400 * 24 * 60));
-        // Two hours without a message count, too.
+        // Two hours without a message count as well.
         assert_eq!(growth.bytes_per_day(1_000 + 7_200_000), Some(400 * 12));
     }
 }

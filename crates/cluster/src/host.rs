@@ -1,4 +1,5 @@
-//! The server around a node. It passes changes of clients to the node, executes them for it, and sends the answers.
+//! The server that contains a node. It passes changes of clients to the node, executes changes for it, and sends the
+//! answers.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,13 +12,12 @@ use ldap::ResultCode;
 use replication::OperationId;
 use replication::forward::Prepared;
 
-/// Result of a change. For an extended operation, `value` is the value of the response; for other operations, it is the
-/// encoded controls of the response.
+/// Result of a change.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// Result of the operation.
     pub outcome: Outcome,
-    /// Value or controls of the response.
+    /// Value of the response, for an extended operation. For other operations, the encoded controls of the response.
     pub value: Option<Vec<u8>>,
     /// Position of the record, if the change made one on this node.
     pub position: Option<u64>,
@@ -36,9 +36,11 @@ impl From<Outcome> for Answer {
 /// Times of a change on its way through the cluster.
 #[derive(Clone, Copy, Debug)]
 pub enum ChangeTimes {
-    /// This node decided the change: the begin and the end of the decision, and when the log had it.
+    /// This node decided the change. The times are the begin and the end of the decision, and the time at which the log
+    /// had the change.
     Decided([Instant; 3]),
-    /// The writer decided it: when this node sent it, when it had the answer, and when its data had the change.
+    /// The writer decided the change. The times are when this node sent the change, when it received the answer, and
+    /// when its data contained the change.
     Forwarded(OperationId, [Instant; 3]),
 }
 
@@ -53,7 +55,7 @@ pub struct DecidedForOther<'d> {
     pub code: ResultCode,
     /// Time at which the request arrived.
     pub since: Instant,
-    /// As in [`ChangeTimes::Decided`].
+    /// Times of the decision, as in [`ChangeTimes::Decided`].
     pub times: [Instant; 3],
 }
 
@@ -67,7 +69,7 @@ pub struct LocalChange {
     pub work: LocalWork,
     /// Clear passwords of the change with their stored forms.
     pub passwords: Prepared,
-    /// Origin for the audit trail, if records are to contain it.
+    /// Origin of the change for the audit trail. `None` if records do not contain it.
     pub origin: Option<Box<Origin>>,
     /// Whether the record contains the values that the change replaces.
     pub keeps_old_values: bool,
@@ -91,7 +93,7 @@ pub struct TransactionChange {
     pub message: Vec<u8>,
     /// Clear passwords of the change with their stored forms.
     pub passwords: Prepared,
-    /// Origin for the audit trail, if the record is to contain it.
+    /// Origin of the change for the audit trail. `None` if the record does not contain it.
     pub origin: Option<Box<Origin>>,
 }
 
@@ -101,13 +103,13 @@ pub struct MessageContext<'c> {
     pub passwords: Prepared,
     /// Connection that the change came from.
     pub link: Option<ClientLink>,
-    /// Origin for the audit trail, if the record is to contain it.
+    /// Origin of the change for the audit trail. `None` if the record does not contain it.
     pub origin: Option<&'c Origin>,
     /// Whether the record contains the values that the change replaces.
     pub keeps_old_values: bool,
 }
 
-/// The server around a node. All calls come from the node's thread.
+/// The server that contains a node. All calls come from the node's thread.
 pub trait Host: Send {
     /// Executes the change of an LDAP message in a batch.
     fn execute(
@@ -131,23 +133,23 @@ pub trait Host: Send {
     /// Records an update of the password state of an entry in a batch.
     fn update_account(&mut self, batch: &mut WriteBatch<'_>, id: EntryId, update: &AccountUpdate) -> Outcome;
 
-    /// Returns the updates of password state that no request has recorded. Called once, after the last client has left.
+    /// Returns the updates of password state that are not recorded yet. Called once, after the last client has left.
     fn unrecorded_accounts(&mut self) -> Vec<(EntryId, AccountUpdate)>;
 
-    /// Reports a change that another node forwarded, when it is answered.
+    /// Reports that a change that another node forwarded is answered.
     fn decided_for_other(&mut self, change: &DecidedForOther<'_>);
 
-    /// Reports a commit: readers renew their snapshots.
+    /// Reports a commit. Readers then renew their snapshots.
     fn committed(&mut self);
 
-    /// Reports that this node has applied everything that was in the log at `at`.
+    /// Reports that this node has applied all messages that were in the log at the time `at`.
     fn is_complete_as_of(&mut self, at: Instant);
 
     /// Returns how long the node may wait for events before it runs a slice of index work. `None` if there is no such
     /// work.
     fn maintenance_patience(&self, writer: &Writer) -> Option<Duration>;
 
-    /// Returns true if a slice of index work is due although changes wait. Called after every batch.
+    /// Returns true if a slice of index work is due even though changes wait. Called after every batch.
     fn is_maintenance_due(&mut self, writer: &Writer) -> bool;
 
     /// Runs a slice of index work.

@@ -2,8 +2,9 @@
 //! authority, and the keys of the log's messages.
 //!
 //! The first node creates the authority and stores its key. It *invites* further nodes. An invitation is one file with
-//! everything that a node needs. It is a secret: its holder can become that node. A node whose invitation contains the
-//! authority's key may invite nodes, too. Nodes with that key also renew certificates, which are valid for ten years.
+//! everything that a node needs. It is a secret, because its holder can become that node. If the invitation contains
+//! the authority's key, the new node may invite nodes too. Nodes with that key also renew certificates, which are valid
+//! for ten years.
 
 pub mod keys;
 
@@ -33,7 +34,7 @@ const IDENTITY_FILE: &str = "identity.toml";
 const AUTHORITY_KEY_FILE: &str = "authority-key.pem";
 const NEXT_NODE_FILE: &str = "next-node";
 const INCARNATION_FILE: &str = "incarnation";
-/// File with the reason why the data of the node must not be served.
+/// File whose existence means that the data of the node must not be served. It contains the reason.
 const DIVERGED_FILE: &str = "diverged";
 
 /// Reason why a node's folder cannot be used.
@@ -48,7 +49,7 @@ fn failed<E: std::fmt::Display>(path: &Path) -> impl Fn(E) -> IdentityError {
     move |error| IdentityError { path: path.to_owned(), what: error.to_string() }
 }
 
-/// Content of an identity file, and of an invitation: all that makes a node a member of its cluster.
+/// Content of an identity file, and of an invitation: everything that makes a node a member of its cluster.
 #[derive(Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Papers {
@@ -64,7 +65,8 @@ struct Papers {
     authority: String,
     certificate: String,
     certificate_key: String,
-    /// Key of the authority, in invitations of nodes that may invite. A node stores it in a separate file.
+    /// Key of the authority. Present only in the invitations of nodes that may invite. A node stores it in a separate
+    /// file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     authority_key: Option<String>,
 }
@@ -75,14 +77,14 @@ struct Papers {
 struct Renewal {
     cluster: String,
     node: u32,
-    /// Certificate of the authority, in PEM. It is issued anew for the same key, so it also verifies earlier
+    /// Certificate of the authority, in PEM. It is a new certificate for the same key, so it also verifies earlier
     /// certificates.
     authority: String,
     certificate: String,
     certificate_key: String,
 }
 
-/// Number of node numbers that each node may assign.
+/// Number of node numbers that one node may assign.
 const NUMBERS_OF_A_NODE: u32 = 1_000;
 
 /// Returns the first number that a node may assign, or `None` if it may assign none.
@@ -148,7 +150,7 @@ impl Identity {
     pub fn invited(folder: &Path, invitation: &Path) -> Result<Identity, IdentityError> {
         let text = fs::read_to_string(invitation).map_err(failed(invitation))?;
         let papers: Papers = toml::from_str(&text).map_err(failed(invitation))?;
-        // The identity must be usable before it is written.
+        // The identity is checked before it is written.
         let identity = Identity { folder: folder.to_owned(), papers };
         identity.server_config().and(identity.keys().map(drop)).map_err(failed(invitation))?;
         Ok(identity)
@@ -183,8 +185,8 @@ impl Identity {
         Ok(Identity { folder: folder.to_owned(), papers })
     }
 
-    /// Returns an invitation for one more node, which may itself invite others if `may_invite`, and the number of that
-    /// node. Nodes assign numbers without coordination: the first node from 2 on, node N from 1000 N + 1 on.
+    /// Returns an invitation for one more node, and the number of that node. The node may invite others if `may_invite`
+    /// is true. Nodes assign numbers without coordination: the first node from 2 on, node N from 1000 N + 1 on.
     ///
     /// # Errors
     /// This node does not have the key of the authority, has no more numbers, or cannot write the folder.
@@ -200,7 +202,7 @@ impl Identity {
         {
             return Err(failed(&next_file)("this node has no more numbers to give: let another node invite"));
         }
-        // Written first, so that no number is assigned twice.
+        // The next number is written first, so that no number is assigned twice.
         write_private(&self.folder, NEXT_NODE_FILE, (node + 1).to_string().as_bytes())
             .map_err(failed(&next_file))?;
         let made = authority_params().and_then(|params| certificate(node, &Issuer::new(params, key)));
@@ -221,7 +223,7 @@ impl Identity {
         Ok((KeyPair::from_pem(&key).map_err(failed(&file))?, file))
     }
 
-    /// Returns a new certificate for an existing node: the content of a file for
+    /// Returns a new certificate for an existing node, as the content of a file for
     /// [`take_renewal`](Identity::take_renewal) on that node. It contains the private key of the certificate, so it is
     /// a secret like an invitation. It contains no key of the log.
     ///
@@ -245,7 +247,8 @@ impl Identity {
     /// Installs a renewed certificate, which takes effect at the next start of the node.
     ///
     /// # Errors
-    /// The certificate is for another node or cluster, or not usable; the node continues with its present one.
+    /// The certificate is for another node or cluster, or cannot be used. The node then continues with its present
+    /// certificate.
     pub fn take_renewal(&self, text: &str) -> Result<(), IdentityError> {
         let refused = failed(&self.folder);
         let renewal: Renewal = toml::from_str(text).map_err(failed(&self.folder))?;
@@ -259,7 +262,7 @@ impl Identity {
         let papers = Papers { authority, certificate, certificate_key, ..self.papers.clone() };
         let renewed = Identity { folder: self.folder.clone(), papers };
         renewed.server_config()?;
-        // Other nodes verify it with the authority's certificate that they have.
+        // Other nodes verify the new certificate with the authority's certificate that they have.
         let (chain, _) = renewed.chain()?;
         let signed = webpki_accepts(&self.roots()?, chain.first());
         signed
@@ -285,7 +288,7 @@ impl Identity {
                 tracing::warn!(%error, "{} is not removed", file.display());
             }
         }
-        // A folder that contains anything else is not removed.
+        // Fails, and has no effect, if the folder contains anything else.
         let _ = fs::remove_dir(&self.folder);
     }
 
@@ -299,7 +302,8 @@ impl Identity {
         &self.papers.cluster
     }
 
-    /// Returns a number that is greater than at every earlier start, even if this folder is an older copy.
+    /// Returns a number that is greater than at every earlier start, even if this folder is an older copy of the node's
+    /// folder.
     ///
     /// # Errors
     /// The folder cannot be written.
@@ -316,7 +320,7 @@ impl Identity {
         fs::read_to_string(self.folder.join(DIVERGED_FILE)).ok()
     }
 
-    /// Records the reason why the data must not be served, or, with `None`, that the data was replaced.
+    /// Records the reason why the data must not be served. `None` records that the data was replaced.
     pub fn set_diverged(&self, cause: Option<&str>) -> Result<(), IdentityError> {
         let file = self.folder.join(DIVERGED_FILE);
         let noted = match cause {
@@ -329,7 +333,7 @@ impl Identity {
         noted.map_err(failed(&file))
     }
 
-    /// Returns the TLS settings of the listener: clients need a certificate of the cluster's authority.
+    /// Returns the TLS settings of the listener. It accepts only clients with a certificate of the cluster's authority.
     ///
     /// # Errors
     /// A certificate or key is damaged.
@@ -379,7 +383,7 @@ impl Identity {
     }
 }
 
-/// Returns true if the roots verify a certificate at the present time.
+/// Checks that the roots verify a certificate at the present time. Returns the reason if they do not.
 fn webpki_accepts(roots: &RootCertStore, certificate: Option<&CertificateDer<'_>>) -> Result<(), String> {
     let verifier = WebPkiClientVerifier::builder_with_provider(
         Arc::new(roots.clone()),
@@ -401,7 +405,7 @@ pub(crate) fn server_name(node: NodeId) -> Option<ServerName<'static>> {
     ServerName::try_from(name_of(node.0)).ok()
 }
 
-/// Returns the node of a certificate.
+/// Returns the node that a certificate names.
 pub(crate) fn node_of(certificate: &CertificateDer<'_>) -> Option<NodeId> {
     let subject = schema::certificate_facts(certificate).ok()?.subject;
     let number = subject.split_once('=')?.1.strip_prefix("node-")?.strip_suffix(".pando-cluster")?;
@@ -463,7 +467,7 @@ mod tests {
         folder
     }
 
-    /// Accepts an invitation by node `by` and returns the identity of the new node.
+    /// Accepts an invitation by the node `by`, and returns the identity of the new node.
     fn invited(by: &Identity, may_invite: bool, name: &str) -> Identity {
         let (text, _) = by.invite(may_invite).unwrap();
         let (folder, file) = (folder(name), folder(&format!("{name}.invitation")));
@@ -474,7 +478,7 @@ mod tests {
         identity
     }
 
-    /// Regression: only the first node could invite, so a cluster that had lost it could not grow.
+    /// Regression: only the first node could invite others, so a cluster that had lost it could not grow.
     #[test]
     fn inviting_nodes_assign_different_numbers() {
         let first = Identity::create(&folder("first")).unwrap();
@@ -487,7 +491,7 @@ mod tests {
         for identity in [&third, &further[1]] {
             assert!(identity.invite(false).err().unwrap().to_string().contains("--may-invite"));
         }
-        // Numbers run out and are not assigned twice.
+        // When the numbers have run out, none is assigned twice.
         write_private(&second.folder, NEXT_NODE_FILE, b"2999").unwrap();
         assert!(second.invite(false).err().unwrap().to_string().contains("no more numbers"));
         let refused = last.invite(true).err().unwrap().to_string();
@@ -514,7 +518,7 @@ mod tests {
         let read = Identity::open(&second.folder).unwrap();
         assert!(read.papers.certificate != before.0 && read.certificate_end().unwrap() >= before.1);
         assert_eq!((&read.papers.key, read.node()), (&second.papers.key, second.node()));
-        // Nodes with only the authority's earlier certificate accept it.
+        // Nodes that have only the authority's earlier certificate accept the renewed one.
         let (chain, _) = read.chain().unwrap();
         assert_eq!(webpki_accepts(&first.roots().unwrap(), chain.first()), Ok(()));
         for identity in [first, second, stranger] {

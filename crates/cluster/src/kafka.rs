@@ -16,13 +16,13 @@ use crate::tasks::Tasks;
 
 /// The shared log of a node. Its events go to the node's channel.
 ///
-/// Dropping it closes the [`Budget`], so that a reader that waits for room ends, and waits for all threads that have a
-/// client of Kafka.
+/// Dropping it closes the [`Budget`], so that a reader that waits for room ends. Then it waits for all threads that
+/// have a client of Kafka.
 pub(crate) struct KafkaLog {
     settings: Settings,
     sender: Sender<NodeEvent>,
     tasks: Tasks,
-    /// Limit on the messages of the present reader that are not applied yet.
+    /// Limit on the messages that the present reader has read and the node has not applied yet.
     budget: Arc<Budget>,
     clients: Option<Clients>,
 }

@@ -1,28 +1,29 @@
-//! All limits of a node. The settings of administrators ([`NodeSettings`](crate::NodeSettings)) have their defaults
-//! here.
+//! All limits of a node, including the defaults of the settings of administrators
+//! ([`NodeSettings`](crate::NodeSettings)).
 
 use std::time::Duration;
 
-/// Default time that a change may wait for the log or for the node that decides it. After that its client is refused.
+/// Default time that a change may wait for the log or for the node that decides it. After that time the change is
+/// refused.
 pub const CHANGE_PATIENCE: Duration = Duration::from_secs(15);
 
 /// Delay between attempts of a node to claim, to reach the writer, or to reach Kafka.
 pub const RETRY: Duration = Duration::from_millis(250);
 
-/// Time for which a node is not ready for changes after the log or the writer did not take one.
+/// Time for which a node reports that it is not ready for changes, after the log or the writer did not accept a change.
 pub const FAILURE_NOTED: Duration = Duration::from_secs(5);
 
-/// Delay before a node that failed twice in a row to commit messages of the log begins again.
+/// Delay before a node reads again, if it has failed twice in a row to commit messages of the log.
 pub const START_OVER: Duration = Duration::from_secs(5);
 
-/// Maximum number of changes in one batch, and in one frame between nodes. Below the number of operation ids remembered
-/// per node.
+/// Maximum number of changes in one batch, and in one frame between nodes. Below the number of operation ids that are
+/// stored per node.
 pub const BATCH_WRITES_MAX: usize = 512;
 
 /// Bytes of changes after which a batch or frame accepts no more.
 pub const BATCH_BYTES_MAX: usize = 16 << 20;
 
-/// Bytes of messages after which a node commits. The last message may exceed it.
+/// Bytes of messages after which a node commits. The last message may exceed the limit.
 pub const FOLLOW_BYTES_MAX: usize = 4 << 20;
 
 /// Maximum bytes of messages that were read and not applied yet. A single message may be larger.
@@ -34,7 +35,7 @@ pub const CONNECTIONS_MAX: usize = 64;
 /// Maximum number of frames from other nodes that wait for their answers: one for each connection.
 pub const FRAMES_MAX: usize = CONNECTIONS_MAX;
 
-/// Time limit of a frame between nodes.
+/// Time limit for a frame between nodes and its answers.
 pub const FRAME_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Rate at which a node copies its data, in bytes of rows a second. Limited because clients and other nodes use the
@@ -62,7 +63,7 @@ pub const ANNOUNCEMENT_INTERVAL: Duration = Duration::from_secs(60);
 /// Default interval between the snapshots that a node makes by itself.
 pub const SNAPSHOT_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Delay after a snapshot that failed.
+/// Delay after a failed snapshot before the next attempt.
 pub const SNAPSHOT_RETRY: Duration = Duration::from_secs(600);
 
 /// Delay between two attempts of the writer to delete from the log.
@@ -80,7 +81,7 @@ pub const KEY_RETRY: Duration = Duration::from_secs(2);
 /// Validity of the certificates of a cluster, in days.
 pub const CERTIFICATE_DAYS: i64 = 3_650;
 
-/// Days before the end of its certificate at which a node warns.
+/// Number of days before the end of its certificate from which on a node warns.
 pub const CERTIFICATE_WARNING_DAYS: i64 = 90;
 
 /// Milliseconds without a heartbeat after which a writer loses the election. Kafka's brokers accept no lower value by

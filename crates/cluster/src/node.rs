@@ -4,8 +4,8 @@
 //! All its inputs are events of one channel. It guarantees:
 //!
 //! - This node commits only what the log has accepted, and answers only what it has committed.
-//! - A decided batch is committed when the node reads its group back. If it reads a message that excludes the group, it
-//!   drops the batch, and the new writer decides its changes again.
+//! - A decided batch is committed when the node reads its group back. If the node reads a message that excludes the
+//!   group, it drops the batch, and the new writer decides the changes of the batch again.
 //! - A change has the same id wherever it is forwarded, so it is made once no matter how often it is sent.
 
 mod announcements;
@@ -42,13 +42,13 @@ use keys::Keys;
 use requests::{Decided, RemoteFrame, Sent};
 use snapshots::{Schedule, Snapshots};
 
-/// Maximum wait for an event. Waiting changes expire and claims become due as time passes.
+/// Maximum wait for an event. The thread must check regularly whether changes expire and claims are due.
 const TICK: Duration = Duration::from_millis(100);
 
 /// Number of last appended messages whose tags are stored.
 const APPENDED_KEPT: usize = 16;
 
-/// Parts of a node.
+/// Configuration of a node, and its interfaces.
 pub(crate) struct Parts {
     /// Time limit of a claim in flight.
     pub(super) claim_patience: Duration,
@@ -58,7 +58,7 @@ pub(crate) struct Parts {
     /// Address at which other nodes reach this one.
     pub(super) address: String,
     pub(super) group_bytes_max: usize,
-    /// At most the limit of the protocol.
+    /// Maximum number of records in a group; at most the limit of the protocol.
     pub(super) group_records_max: usize,
     pub(super) directory: Arc<Directory>,
     pub(super) host: Box<dyn Host>,
@@ -71,7 +71,8 @@ pub(crate) struct Parts {
     pub(super) former_members: Arc<FormerMembers>,
     /// Folder and interval of the snapshots that this node makes by itself.
     pub(super) snapshots: Option<Schedule>,
-    /// Interval of comparisons between nodes, and the maximum bytes of rows of each.
+    /// Interval of comparisons between nodes; `None` disables them. The next field is the maximum bytes of rows in
+    /// each.
     pub(super) digest_interval: Option<Duration>,
     pub(super) digest_bytes_max: u64,
 }
@@ -79,16 +80,16 @@ pub(crate) struct Parts {
 /// The node's thread.
 pub(crate) struct Node {
     parts: Parts,
-    /// `None` until the position in the log is verified.
+    /// State in the protocol. `None` until the node has found its position in the log.
     member: Option<Member>,
     /// Reason why the node has stopped following the log; it does not resume.
     stopped: Option<String>,
-    /// State from which to continue, and the number of the search for its message in the log.
+    /// Number of the search for the node's last committed message in the log, and the state from which to continue.
     finding: Option<(u64, Follower)>,
     finds: u64,
     /// Number of the present reader. Messages of other readers are ignored.
     reading: u64,
-    /// Events that were taken from the channel before they could be handled.
+    /// Events that were taken from the channel while they could not be handled.
     ahead: VecDeque<NodeEvent>,
     is_elected: bool,
     /// Ticket and start of the claim in flight.
@@ -99,11 +100,11 @@ pub(crate) struct Node {
     group: Option<(usize, Vec<u8>)>,
     /// Tags of the last appended messages, by ticket.
     appended: VecDeque<(usize, Tag)>,
-    /// Offset up to which the log had been read at the last request for its end.
+    /// Offset of the next message to read at the time of the last answer about the log's end.
     read_at_last_end: u64,
-    /// Last known end of the log, and the time of the request for it.
+    /// Last known end of the log, and the time of the query.
     end_heard: Option<(u64, Instant)>,
-    /// Address of the writer, from its claim.
+    /// Address of the writer, taken from the writer's claim.
     writer_address: Option<String>,
     ids: Ids,
     waiting: VecDeque<Operation>,
@@ -111,7 +112,7 @@ pub(crate) struct Node {
     send_after: Instant,
     frames: HashMap<u64, RemoteFrame>,
     gate: Gate,
-    /// Number of the last frame, sent or received.
+    /// Number given to the last frame that was sent or received.
     numbers: u64,
     decided: Vec<Decided>,
     /// Time at which the clients of this node stopped sending changes.
@@ -121,14 +122,14 @@ pub(crate) struct Node {
     holes: u32,
     /// Whether the node has started over since its last commit.
     has_started_over: bool,
-    /// Delay after which the node checks whether the full disk has room again, to take part again.
+    /// Set while the disk is full. After the disk has room again, the node waits for this delay and takes part again.
     waits_for_room: Option<Duration>,
     growth: Growth,
     announced: Announced,
     digests: Digests,
     keys: Keys,
     snapshots: Snapshots,
-    /// Rows of messages that were read while a batch was open. They are part of the next commit.
+    /// Rows of messages that were read while a batch was open. The next commit contains them.
     kept: Vec<RowChange>,
 }
 
@@ -175,7 +176,7 @@ impl Node {
         }
     }
 
-    /// Runs until the queue of changes is closed and empty. `end` ends the server and receives the cause.
+    /// Runs until the queue of changes is closed and empty. Calls `end` with the cause if the server must end.
     pub(super) fn run(mut self, mut writer: Writer, end: &dyn Fn(&str)) {
         self.find_place(Duration::ZERO);
         loop {
@@ -217,7 +218,7 @@ impl Node {
         }
         self.set_role(Activity::Stopped, "stopped");
         let Parts { runtime, log, .. } = self.parts;
-        // The events are dropped first, so that a thread that is sending one ends.
+        // The events are dropped first: a thread that waits to send one then ends.
         drop(runtime);
         drop(log);
     }
@@ -230,7 +231,7 @@ impl Node {
         self.parts.runtime.now_micros() / 1_000_000
     }
 
-    /// Returns milliseconds since 1970, as messages of the log have them.
+    /// Returns milliseconds since 1970, as in messages of the log.
     fn now_millis(&self) -> i64 {
         i64::try_from(self.parts.runtime.now_micros() / 1_000).unwrap_or(i64::MAX)
     }
@@ -239,7 +240,7 @@ impl Node {
         self.now().saturating_duration_since(since)
     }
 
-    /// Runs a slice of index work. The next search must see an index that it completes.
+    /// Runs a slice of index work. If the slice completes an index, the next search must see it.
     fn run_maintenance(&mut self, writer: &mut Writer) {
         self.parts.host.run_maintenance(writer);
         self.parts.host.committed();
@@ -262,8 +263,8 @@ impl Node {
         self.ahead.pop_front().or_else(|| self.parts.runtime.next_event(patience))
     }
 
-    /// Handles an event that does not depend on an open batch. [`Node::follow`] handles messages of the log, or
-    /// [`Node::lead`] while a batch is open.
+    /// Handles an event for which it does not matter whether a batch is open. Messages of the log are handled by
+    /// [`Node::follow`], or by [`Node::lead`] while a batch is open.
     fn take(&mut self, event: NodeEvent) {
         match event {
             NodeEvent::LogPlace(number, found) => self.found_place(number, found),
@@ -308,8 +309,8 @@ impl Node {
         }
     }
 
-    /// Returns the node's own group as a message of the log before the reader delivers it, if no other message precedes
-    /// it.
+    /// Returns the node's own group as a message of the log, without waiting for the reader to deliver it. Returns
+    /// `None` if another message precedes it.
     fn own_group(&self, event: &Event) -> Option<Message> {
         let Event::Appended { ticket, offset } = event else { return None };
         let (own, bytes) = self.group.as_ref()?;
@@ -322,8 +323,8 @@ impl Node {
         })
     }
 
-    /// Handles results of the election, of appends and of queries for the log's end. Returns the outcome of an open
-    /// batch if the event determines it.
+    /// Handles results of the election, of appends and of queries for the log's end. If the event determines the
+    /// outcome of an open batch, returns that outcome.
     fn log_outcome(&mut self, event: Event) -> Option<GroupOutcome> {
         match event {
             Event::Elected(is_elected) => {
@@ -374,8 +375,8 @@ impl Node {
         self.appended.extend(Tag::of_message(message).map(|tag| (ticket, tag)));
     }
 
-    /// Checks the offset that the log reports for a message of this node: the node must not have read another message
-    /// there.
+    /// Checks the offset that the log reports for a message of this node. If the node has read another message there,
+    /// the log has lost messages.
     fn check_acknowledged(&mut self, ticket: usize, offset: u64) {
         let found = self.appended.iter().find(|(own, _)| *own == ticket);
         let (Some((_, tag)), Some(member)) = (found.copied(), &mut self.member) else { return };
@@ -407,7 +408,8 @@ impl Node {
                 return;
             }
         };
-        // Events arrive in order, so all messages read before the last answer were in the log before this request.
+        // Events arrive in order. So all messages that had been read at the last answer were in the log before this
+        // query.
         let read = std::mem::replace(&mut self.read_at_last_end, next);
         if end < read
             && let Some(member) = &mut self.member
@@ -491,7 +493,7 @@ impl Node {
 
     fn found_place(&mut self, number: u64, found: Result<LogPlace, String>) {
         if self.finding.as_ref().is_none_or(|(current, _)| *current != number) {
-            // The answer belongs to an outdated search.
+            // The result belongs to an earlier search.
             return;
         }
         let place = match found {
@@ -509,7 +511,8 @@ impl Node {
         };
         let Some((_, follower)) = self.finding.take() else { return };
         self.parts.former_members.set(&follower);
-        // Kafka gives clients no identity of a topic, so the generation and the message itself identify it.
+        // Kafka gives clients no identity of a topic. So the topic is assumed to be the right one; the generation and
+        // the message itself identify it.
         let topic = follower.cursor().topic;
         let bytes = place.message.as_ref().map(|message| &*message.bytes);
         if let Err(reseed) = follower.check_start(topic, place.start, place.end, bytes) {
@@ -528,7 +531,7 @@ impl Node {
         }
         self.see_keys(&follower);
         if self.has_started_over {
-            // Claims of the earlier incarnation may have been appended.
+            // Claims of the earlier incarnation may still reach the log, so the node needs a new incarnation.
             match self.parts.identity.next_incarnation(self.parts.runtime.now_micros()) {
                 Ok(incarnation) => self.ids.incarnation = incarnation,
                 Err(error) => {
@@ -562,11 +565,12 @@ impl Node {
         }
     }
 
-    /// Starts over from the last commit of this node, because a message of the log could not be committed, or there is
-    /// no room for more.
+    /// Starts over from the last commit of this node. Called if a message of the log could not be committed, or the
+    /// disk is full.
     fn start_over(&mut self, error: &OperationError) {
         self.claim_after = self.now() + RETRY;
-        // Messages of the present reader are no longer valid. A node that cannot commit should not be the writer.
+        // Messages of the present reader are no longer valid. The node also leaves the election, because a node that
+        // cannot commit should not be the writer.
         self.close_log();
         let delay = if self.has_started_over { START_OVER } else { RETRY };
         self.has_started_over = true;
@@ -588,18 +592,18 @@ impl Node {
         }
     }
 
-    /// Stops applying the log; the node does not resume. Reading continues.
+    /// Stops applying the log for good. The node still answers reads.
     fn stop(&mut self, cause: &str) {
         if self.stopped.is_none() {
             tracing::error!("this node follows its cluster no longer: {cause}");
             self.stopped = Some(cause.to_owned());
-            // Another node must be elected.
+            // Leaves the election, so that another node becomes the writer.
             self.close_log();
             self.set_role(Activity::Stopped, &format!("stopped: {cause}"));
         }
     }
 
-    /// Records that a message of the reader was handled.
+    /// Records that a message of the reader was handled, so that the reader may read more.
     fn release(&mut self, message: &Message) {
         self.parts.log.release(message.bytes.len());
     }

@@ -36,7 +36,7 @@ pub struct Cluster {
     figures: Arc<Figures>,
 }
 
-/// Passes changes of this node's clients to the node's thread.
+/// Sender of changes of this node's clients to the node's thread.
 #[derive(Clone)]
 pub struct Changes(Sender<NodeEvent>);
 
@@ -46,7 +46,7 @@ impl Changes {
         self.0.send(NodeEvent::Local(changes)).is_ok()
     }
 
-    /// Reports that no more changes follow. The node ends after the changes it has received.
+    /// Reports that no more changes follow. The node ends after it has answered the changes received before.
     pub fn close(&self) {
         let _ = self.0.send(NodeEvent::Closed);
     }
@@ -96,7 +96,7 @@ impl Cluster {
     /// Opens a node. It accepts connections of other nodes but does not run yet.
     ///
     /// # Errors
-    /// See [`ClusterError`]. If Kafka cannot be reached, the node opens nevertheless and answers reads.
+    /// See [`ClusterError`]. If Kafka cannot be reached, the node opens without an error and answers reads.
     pub fn open(
         settings: &NodeSettings,
         data: &Path,
@@ -174,12 +174,12 @@ impl Cluster {
         Arc::clone(&self.figures)
     }
 
-    /// Returns the sender for changes of this node's clients.
+    /// Returns a sender for changes of this node's clients.
     pub fn changes(&self) -> Changes {
         Changes(self.sender.clone())
     }
 
-    /// Runs on this thread until [`Changes::close`] was called and all changes before it are answered. Calls `end` with
+    /// Runs on this thread until [`Changes::close`] was called and all earlier changes are answered. Calls `end` with
     /// the cause if the node's data must not be served any longer.
     pub fn run(self, writer: Writer, end: &dyn Fn(&str)) {
         // The listener is dropped at the end of this function, after the node.
@@ -189,7 +189,7 @@ impl Cluster {
     }
 }
 
-/// Warns of the end of the node's certificate, after which other nodes refuse it.
+/// Warns if the end of the node's certificate is near. Other nodes refuse the certificate after its end.
 fn warn_of_certificate(identity: &Identity, now_seconds: i64) {
     const DAY: i64 = 86_400;
     let Some(end) = identity.certificate_end() else { return };

@@ -1,4 +1,4 @@
-//! Change on its path through the cluster, in this node and in frames between nodes.
+//! A change on its path through the cluster: in this node, and in frames between nodes.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,16 +19,16 @@ pub(crate) struct Operation {
     pub(super) requester: Arc<Requester>,
     pub(super) change: Change,
     pub(super) passwords: Prepared,
-    /// Connection of the client. With it: the origin, if records are to contain it, and whether records contain the
-    /// values that they replace. Origins are known only for changes of this node's clients.
+    /// Connection of the client, for access rules. The next field has the origin, if records are to contain it, and
+    /// whether records contain the values that the change replaces. Only changes of this node's clients have an origin.
     pub(super) link: Option<ClientLink>,
     pub(super) audited: (Option<Box<directory::origin::Origin>>, bool),
     pub(super) origin: Waiter,
     pub(super) since: Instant,
-    /// Whether the change may have been made: it is in a group of unknown outcome, or was sent to a writer that has not
-    /// answered.
+    /// Whether the change may have been made already. True if it was in a group of unknown outcome, or was sent to a
+    /// writer that has not answered.
     pub(super) is_doubtful: bool,
-    /// The last decision of the change, or the last exchange with the writer about it.
+    /// Times of the last decision of the change, or of the last exchange with the writer about it.
     pub(super) progress: Option<Progress>,
 }
 
@@ -42,11 +42,11 @@ pub(crate) struct Progress {
 
 /// Work of a change.
 pub(crate) enum Change {
-    /// The change of this LDAP message.
+    /// The change requested by this LDAP message.
     Message(Vec<u8>),
     /// Changes that are made together or not at all.
     Transaction(Vec<TransactionChange>),
-    /// A record of events of an entry's password.
+    /// Events of an entry's password to record.
     Account(EntryId, AccountUpdate),
 }
 
@@ -54,10 +54,10 @@ pub(crate) enum Change {
 pub(crate) enum Waiter {
     /// A client of this node.
     Local(Box<dyn FnOnce(Answer) + Send>),
-    /// A client of another node: the number of the frame, the index of the request in it, and the request without its
-    /// work, which identifies the copy.
+    /// A client of another node: the number of the frame, the index of the request in the frame, and the request
+    /// without its work. The request identifies which copy of the change this is.
     Remote { frame: u64, place: usize, copy: Box<forward::Request> },
-    /// No recipient any longer.
+    /// No recipient: the client was answered already, or the change is this node's own.
     Nobody,
 }
 
@@ -80,8 +80,8 @@ impl Change {
 }
 
 impl Operation {
-    /// Returns the request for the writer of `epoch`. `position` is the newest position that the client may have seen.
-    /// The connection is filled in later.
+    /// Returns the request to the writer of `epoch`. `position` is the newest position that the client may have seen.
+    /// The connection is filled in when the request is sent.
     pub(super) fn request(&self, epoch: u64, position: u64) -> forward::Request {
         let requester = forwarding::forwarded_requester(&self.requester);
         let work = match &self.change {
@@ -174,8 +174,8 @@ pub(super) fn answer_of(result: LdapResult) -> Answer {
     Answer { value, ..Answer::from(outcome) }
 }
 
-/// Returns success for a change that is already in the log. Only the node that made it has copies of the entry (RFC
-/// 4527) and values of extended operations.
+/// Returns the answer to a change that is already in the log: success. Copies of the entry (RFC 4527) and values of
+/// extended operations are missing, because only the node that made the change has them.
 pub(super) fn applied() -> Answer {
     let text = "made; the node that made it ended before it answered, so nothing else comes with this answer";
     Outcome { diagnostic: text.to_owned(), ..Outcome::success() }.into()

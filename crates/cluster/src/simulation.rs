@@ -5,11 +5,11 @@
 //! the world, which advances the clock. So a run is a function of its seed, apart from certificates and the
 //! checkpointer of the store, whose results no node depends on.
 //!
-//! The simulation in `replication` covers the protocol with thousands of seeds and finds planted defects. This one has
-//! few seeds and covers the rest: batches that are open while the log decides, commits, retries, expiry, and the node's
-//! handling of keys and digests.
+//! The simulation in `replication` covers the protocol with thousands of seeds and finds planted defects. This
+//! simulation has few seeds and covers the rest: batches that are open while the log decides, commits, retries, expiry,
+//! and the node's handling of keys and digests.
 //!
-//! `PANDO_TEST_SEED=N` begins with run N; `PANDO_TEST_SEEDS=M` requests M runs.
+//! `PANDO_TEST_SEED=N` makes the first run use seed N. `PANDO_TEST_SEEDS=M` requests M runs.
 
 mod data;
 mod runtime;
@@ -45,8 +45,8 @@ fn every_seed_of_real_nodes_holds() {
     }
 }
 
-/// Regression test: a transaction was decided for ever if the heads of its records alone exceeded a message. Its first
-/// record was compared with an empty group, into which it fits.
+/// Regression test: a transaction was decided again and again if the heads of its records alone exceeded a message.
+/// Only its first record was compared with the room in an empty group, into which that record fits.
 #[test]
 fn a_transaction_that_no_group_can_hold_is_refused() {
     for (group_bytes_max, group_records_max) in [(23_000, 1 << 16), (1 << 20, 100)] {

@@ -1,5 +1,5 @@
-//! Unfinished generation: a folder with its data and the message that begins it. It exists from before the message is
-//! appended until the node has installed the data.
+//! Unfinished generation: a folder with its data and the message that begins it. The folder is created before the
+//! message is appended, and removed when the node has installed the data.
 
 use std::path::Path;
 
@@ -7,10 +7,11 @@ use crate::error::ClusterError;
 
 /// Folder of an unfinished generation, in the data directory.
 pub const STAGE: &str = "generation.new";
-/// File in that folder with the message that begins the generation.
+/// File in the stage folder with the message that begins the generation.
 pub const MESSAGE_FILE: &str = "message";
 
-/// Refuses a data directory with an unfinished generation, because the other nodes may have stopped for it.
+/// Refuses a data directory with an unfinished generation, because the other nodes may have stopped to wait for that
+/// generation.
 ///
 /// # Errors
 /// There is an unfinished generation.

@@ -13,8 +13,8 @@ pub(crate) struct Tasks {
 }
 
 impl Tasks {
-    /// Runs `work` on a new thread. `work` must check its argument, which becomes true when the node ends, and check it
-    /// again after each unpark.
+    /// Runs `work` on a new thread. The argument of `work` becomes true when the node ends. `work` must check it, and
+    /// check it again after each unpark.
     pub(crate) fn run(
         &mut self,
         name: &str,
@@ -29,8 +29,8 @@ impl Tasks {
 }
 
 impl Drop for Tasks {
-    /// Waits for all threads. If a process ends while a thread has a client of Kafka, OpenSSL is unloaded while that
-    /// client uses it, and the process crashes.
+    /// Waits for all threads. If the process ended while a thread has a client of Kafka, OpenSSL would be unloaded
+    /// while the client uses it, and the process would crash.
     fn drop(&mut self) {
         self.is_ending.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {

@@ -1,5 +1,5 @@
-//! Communication between nodes: frames over mutual TLS. A node sends the writer frames of requests, one at a time, and
-//! receives a frame of answers for each. So a frame carries many waiting changes.
+//! Communication between nodes: frames over mutual TLS. A node sends frames of requests to the writer, one at a time,
+//! and receives one frame of answers for each. So one frame carries all changes that are waiting.
 
 pub mod keys;
 pub mod snapshot;
@@ -65,7 +65,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         self.is_stopping.store(true, Ordering::Relaxed);
-        // A connection to itself wakes the listener's thread, which waits for one.
+        // The listener's thread waits for a connection. This connection wakes it, so that it can end.
         let mut own = self.address;
         if own.ip().is_unspecified() {
             own.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
@@ -135,7 +135,7 @@ fn serve(socket: TcpStream, services: &Services) -> io::Result<()> {
     }
     loop {
         let frame = read_frame(&mut stream, &|| true)?;
-        // The node may have opened the connection before it left.
+        // The node may have left after it opened the connection.
         if former_members.contains(node) {
             return Err(is_revoked());
         }
@@ -200,7 +200,7 @@ impl Peers for TlsPeers {
 /// Frames that this node sends to the writer, one at a time.
 pub(crate) struct Forwarder {
     frames: Sender<Outgoing>,
-    /// Number of the newest frame whose answers are still wanted.
+    /// Number of the newest frame whose answers are still wanted; 0 if none is.
     wanted: Arc<AtomicU64>,
 }
 
@@ -238,8 +238,8 @@ impl Forwarder {
     }
 }
 
-/// Connection to a writer. Of a request that was sent more than once, only the copy on the newest connection is valid,
-/// so a failed connection is never used again.
+/// Connection to a writer. If a request was sent more than once, only the copy on the newest connection is valid. So a
+/// failed connection is never used again.
 struct Connection {
     node: NodeId,
     address: String,
@@ -280,7 +280,8 @@ fn ask(
     is_wanted: &dyn Fn() -> bool,
 ) -> io::Result<Vec<Answer>> {
     if let Some(connection) = open {
-        // The writer may have been restarted; an idle connection detects that only when it is used.
+        // The writer may have been restarted. An idle connection detects that only when it is used, so a failure is
+        // followed by one attempt on a new connection.
         if let Ok(answers) = exchange(connection, frame, is_wanted) {
             return Ok(answers);
         }
@@ -331,7 +332,7 @@ pub(super) fn write_frame(stream: &mut impl Write, bytes: &[u8]) -> io::Result<(
     stream.flush()
 }
 
-/// Reads a frame. If the stream has a read timeout, continues while the frame `is_wanted`, for at most
+/// Reads a frame. If the stream has a read timeout, waits as long as `is_wanted` returns true, for at most
 /// [`FRAME_PATIENCE`]. The buffer grows with the bytes that arrive, and is not allocated from the announced length.
 pub(super) fn read_frame(stream: &mut impl Read, is_wanted: &dyn Fn() -> bool) -> io::Result<Vec<u8>> {
     let begun = Instant::now();
@@ -449,7 +450,7 @@ mod tests {
         };
         let listener =
             Listener::start("127.0.0.1:0", services(config, Arc::clone(&former_members), sender)).unwrap();
-        // Takes the role of the node's thread: answers every frame that arrives.
+        // This thread takes the role of the node's thread: it answers every frame that arrives.
         let answering = std::thread::spawn(move || {
             let mut count = 0;
             while let Ok(NodeEvent::Frame(frame)) = events.recv() {
@@ -474,7 +475,7 @@ mod tests {
         assert_eq!(take(second.client_config().unwrap()).unwrap().len(), 2);
         assert!(take(foreign.client_config().unwrap()).is_err());
 
-        // With the certificate of another node, of another cluster, and without one.
+        // Refused: the certificate of another node, a certificate of another cluster, and no certificate.
         assert!(ask(second.client_config().unwrap(), listener.address(), 1).is_err());
         assert!(ask(foreign.client_config().unwrap(), listener.address(), 2).is_err());
         let nobody = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
@@ -484,13 +485,13 @@ mod tests {
             .with_no_client_auth();
         assert!(ask(Arc::new(nobody), listener.address(), 2).is_err());
 
-        // A node sends nothing to a peer that is not the node it looks for.
+        // A node sends nothing to a peer that is not the node to which it wants to connect.
         let (sender, _events) = channel();
         let config = second.server_config().unwrap();
         let impostor = Listener::start("127.0.0.1:0", services(config, Arc::default(), sender)).unwrap();
         assert!(ask(second.client_config().unwrap(), impostor.address(), 2).is_err());
 
-        // After the node has left, its connection is useless, and it gets no new one.
+        // After a node has left, its connection is useless, and it cannot open a new one.
         let (sender, events) = channel();
         let forwarder = Forwarder::start(second.client_config().unwrap(), 1, sender).unwrap();
         let send = |number| {

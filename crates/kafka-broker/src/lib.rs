@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 pub use security::Security;
 
-/// Folder below the repository's root where `need_kafka` puts the jars of the version in tools/needs.sh.
+/// Folder below the repository's root in which `need_kafka` puts the jars of the version in tools/needs.sh.
 const JARS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.dev/kafka/lib");
 
 /// Identity of the cluster: any 16 octets in base64.
@@ -26,7 +26,8 @@ const CLUSTER_ID: &str = "cGFuZG8tdGVzdC1rYWZrYQ";
 /// Time limit of a broker's start.
 const DEADLINE: Duration = Duration::from_secs(90);
 
-/// Maximum number of attempts with other ports if another process takes one first.
+/// Maximum number of attempts to start. Each attempt chooses other ports, because another process may take a port
+/// first.
 const ATTEMPTS: usize = 5;
 
 /// Brokers that form one cluster. They are killed when this is dropped.
@@ -37,15 +38,15 @@ pub struct Brokers {
     running: Vec<Option<Child>>,
 }
 
-/// Environment of brokers for tests of faults.
+/// Environment of brokers in tests of faults.
 pub trait Surroundings {
-    /// Places a proxy before a port of the broker at this index. Returns the port where others reach it.
+    /// Places a proxy before a port of the broker at this index. Returns the port at which others reach the proxy.
     ///
     /// # Errors
     /// The proxy cannot be started.
     fn before(&self, index: usize, port: u16) -> io::Result<u16>;
 
-    /// Prepares the data folder of a broker. It exists and is empty.
+    /// Prepares the data folder of a broker, which exists and is empty.
     ///
     /// # Errors
     /// The folder cannot be prepared.
@@ -56,7 +57,8 @@ pub trait Surroundings {
 pub(crate) struct Ports {
     pub(crate) clients: u16,
     pub(crate) controller: u16,
-    /// Advertised ports of the listeners for clients and for the controller, which differ if there is a proxy.
+    /// Ports that the listeners for clients and for the controller advertise. They differ from the real ports if there
+    /// is a proxy.
     pub(crate) told_clients: u16,
     pub(crate) told_controller: u16,
     /// Ports of the listener with TLS and of the listener with TLS and SASL, if the broker has them.
@@ -73,8 +75,8 @@ impl Brokers {
         Brokers::start_with(count, folder, None, None)
     }
 
-    /// Like [`start`](Brokers::start), in an environment that may place proxies before the brokers and prepare their
-    /// disks.
+    /// Does the same as [`start`](Brokers::start), in an environment that may place proxies before the brokers and
+    /// prepare their disks.
     ///
     /// # Errors
     /// Those of [`start`](Brokers::start).
@@ -82,8 +84,8 @@ impl Brokers {
         Brokers::start_with(count, folder, None, Some(around))
     }
 
-    /// Like [`start`](Brokers::start), with two additional listeners: one that requires certificates, and one with
-    /// SASL.
+    /// Does the same as [`start`](Brokers::start), with two additional listeners: one that requires certificates, and
+    /// one with SASL.
     ///
     /// # Errors
     /// Those of [`start`](Brokers::start).
@@ -131,7 +133,7 @@ impl Brokers {
     fn start_all(&mut self) -> io::Result<()> {
         let all = 0..self.ports.len();
         all.clone().try_for_each(|index| self.format(index))?;
-        // All brokers are started before any is awaited, because one controller alone is no quorum.
+        // All brokers are started before any is awaited, because one controller alone has no quorum.
         let waits: Vec<_> = all.map(|index| self.spawn(index)).collect::<io::Result<_>>()?;
         waits.into_iter().try_for_each(wait_until_started)
     }

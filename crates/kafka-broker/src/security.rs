@@ -11,7 +11,7 @@ use crate::Ports;
 const USER: &str = "pando";
 const PASSWORD: &str = "kafka-secret";
 
-/// PEM files that clients of these two listeners need.
+/// PEM files that clients of the listeners with TLS need.
 #[derive(Clone, Debug)]
 pub struct Security {
     /// Certificate of the authority.
@@ -32,7 +32,7 @@ impl Security {
         USER
     }
 
-    /// Returns the password of that user.
+    /// Returns the password of the user.
     pub fn password(&self) -> &'static str {
         PASSWORD
     }
@@ -72,8 +72,8 @@ impl Security {
         ["--add-scram".to_owned(), format!("SCRAM-SHA-512=[name={USER},password={PASSWORD}]")]
     }
 
-    /// Returns what to append to `listeners`, to `advertised.listeners` and to the map of protocols, and further
-    /// properties.
+    /// Returns the text to append to `listeners`, to `advertised.listeners` and to the map of protocols, and then
+    /// further properties.
     pub(crate) fn listeners(&self, ports: &Ports) -> (String, String, String, String) {
         let listeners = format!(",SSL://127.0.0.1:{},SASL_SSL://127.0.0.1:{}", ports.tls, ports.sasl);
         let module = "org.apache.kafka.common.security";

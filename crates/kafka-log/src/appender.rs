@@ -9,7 +9,7 @@ use replication::AppendError;
 use crate::settings::Settings;
 use crate::{Event, LogError, Sink, failed};
 
-/// Appends messages, each on all required brokers, and reports the results.
+/// Appends messages, and reports the result of each. An appended message is on all required brokers.
 pub struct Appender {
     producer: ThreadedProducer<Deliveries>,
     topic: String,
@@ -42,7 +42,7 @@ impl Appender {
         let record =
             BaseRecord::with_opaque_to(&self.topic, Box::new(ticket)).partition(0).key(key).payload(bytes);
         if let Err((error, _)) = self.producer.send(record) {
-            // The message never left this process.
+            // The message certainly never left this process.
             let (error, reason) = (AppendError::NotAppended, error.to_string());
             (self.sink)(Event::Failed { ticket, error, reason });
         }
@@ -68,7 +68,7 @@ impl ProducerContext for Deliveries {
         (self.0)(match result {
             Ok(message) => match u64::try_from(message.offset()) {
                 Ok(offset) => Event::Appended { ticket, offset },
-                // This never occurs with `acks=all`. If it did, the reader would deliver the message.
+                // This never occurs with `acks=all`. If it did, the reader would still deliver the message.
                 Err(_) => Event::Failed {
                     ticket,
                     error: AppendError::Unknown,
@@ -80,8 +80,8 @@ impl ProducerContext for Deliveries {
     }
 }
 
-/// Returns whether the message may be in the log after an error. It may unless the opposite is certain: a message that
-/// timed out may be in the log already, or arrive later.
+/// Returns whether the message may be in the log although Kafka reported this error. It may be, unless the error proves
+/// the opposite: a message that timed out may be in the log already, or arrive later.
 fn known(error: &KafkaError) -> AppendError {
     use RDKafkaErrorCode::{
         InvalidMessage, InvalidMessageSize, InvalidRecord, MessageSizeTooLarge, QueueFull,

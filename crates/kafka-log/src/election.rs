@@ -1,4 +1,4 @@
-//! Election of the writer: a consumer group in which one member at a time has the log's one partition.
+//! Election of the writer: a consumer group in which one member at a time has the only partition of the log.
 //!
 //! The election only selects the node that should append a claim. Two nodes may consider themselves elected at the same
 //! time; only the log decides which of them may write.
@@ -68,7 +68,7 @@ impl Drop for Election {
 fn stand(consumer: &BaseConsumer<Candidate>, topic: &str, is_stopping: &AtomicBool, sink: &Sink) {
     let mut asked: Option<Instant> = None;
     while !is_stopping.load(Ordering::Relaxed) {
-        // The partition is paused, so polls return only events of the group and errors.
+        // The partition is paused, so a poll returns only events of the group and errors.
         if let Some(Err(error)) = consumer.poll(POLL) {
             tracing::warn!(%error, "electing the writer");
         }

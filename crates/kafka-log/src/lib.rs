@@ -1,9 +1,9 @@
 //! The log that the nodes of a cluster share: one partition of an Apache Kafka topic.
 //!
 //! A node has three Kafka clients, each with its own threads. The [`Reader`] reads every message from an offset on. The
-//! [`Appender`] appends messages. The [`Election`] reports whether this node should be the writer: the member of a
-//! consumer group that has the partition. They report [`Event`]s through one callback. This crate does not interpret
-//! messages; the crate `replication` does.
+//! [`Appender`] appends messages. The [`Election`] reports whether this node should be the writer: it should if it is
+//! the member of a consumer group that has the partition. All three report [`Event`]s through one callback. This crate
+//! does not interpret messages; the crate `replication` does.
 
 mod appender;
 mod election;
@@ -48,7 +48,8 @@ pub enum Event {
     },
     /// Whether this node is elected now.
     Elected(bool),
-    /// Offsets of the log's first message and of the next one, at intervals; or the reason why they are unknown.
+    /// Answer to a query that is repeated at intervals: the offsets of the log's first message and of the next one, or
+    /// the reason why they are unknown.
     Ends {
         /// Time of the query.
         asked: Instant,

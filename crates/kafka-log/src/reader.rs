@@ -42,11 +42,11 @@ impl Reader {
 
 impl Drop for Reader {
     /// Waits for the thread, which still has a client of Kafka. If the process ended while that client runs, OpenSSL
-    /// would be shut down while the client uses it, and the process would crash.
+    /// would be shut down during its use, and the process would crash.
     fn drop(&mut self) {
         self.is_stopping.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread has no effect here.
+            // A panic of the reader's thread has no effect here.
             let _ = thread.join();
         }
     }
@@ -76,7 +76,8 @@ pub fn fetch(
     fetch_unless(settings, offset, patience, &AtomicBool::new(false))
 }
 
-/// Like [`fetch`], for threads that may be stopped: it returns at most about a second after `is_ending` is set.
+/// Does the same as [`fetch`], for threads that may be stopped: it returns at most about a second after `is_ending` is
+/// set.
 ///
 /// # Errors
 /// Those of [`fetch`], or `is_ending` was set.
@@ -120,7 +121,7 @@ pub fn fetch_unless(
 fn consumer_at(settings: &Settings, offset: u64) -> Result<BaseConsumer<Quiet>, LogError> {
     let mut config = settings.client();
     config
-        // Librdkafka requires a name; nothing is stored under it.
+        // Librdkafka requires the name of a group. Nothing is stored under it.
         .set("group.id", format!("{}-reader", settings.group))
         .set("enable.auto.commit", "false")
         .set("enable.auto.offset.store", "false")
@@ -152,7 +153,7 @@ fn is_timeout(error: &KafkaError) -> bool {
     error.rdkafka_error_code() == Some(RDKafkaErrorCode::OperationTimedOut)
 }
 
-/// Returns true if no message can follow this error: the log does not have the offset any longer.
+/// Returns true if no message can follow this error, because the log no longer has the offset.
 fn is_loss(error: &KafkaError) -> bool {
     matches!(
         error.rdkafka_error_code(),
@@ -160,7 +161,7 @@ fn is_loss(error: &KafkaError) -> bool {
     )
 }
 
-/// Context of clients, which logs through `tracing` like the rest of the program.
+/// Context of Kafka clients that logs through `tracing`, like the rest of the program.
 pub(crate) struct Quiet;
 
 impl ClientContext for Quiet {

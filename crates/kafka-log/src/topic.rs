@@ -18,10 +18,10 @@ use crate::{LogError, failed};
 /// Time limit of a call.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Time limit of each of several calls in a row.
+/// Time limit of each call if several calls are made in a row.
 const ONE_CALL: Duration = Duration::from_secs(2);
 
-/// Maximum number of polls for errors of a client's connections.
+/// Maximum number of polls that look for errors of a client's connections.
 const SAID_POLLS: usize = 20;
 
 /// Settings of a topic.
@@ -44,7 +44,7 @@ pub struct TopicFacts {
 }
 
 impl TopicFacts {
-    /// Returns the reasons why the topic is unsuitable as a log; none if it is suitable.
+    /// Returns the reasons why the topic is unsuitable as a log. Empty if it is suitable.
     pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         if self.partitions != 1 {
@@ -66,7 +66,7 @@ impl TopicFacts {
     }
 }
 
-/// Last error of a client's connections. The failed call itself reports no cause.
+/// Context that stores the last error of a client's connections, because a failed call itself reports no cause.
 #[derive(Clone, Default)]
 struct Said(Arc<Mutex<Option<Failure>>>);
 
@@ -99,7 +99,7 @@ impl ClientContext for Said {
 
 impl ConsumerContext for Said {}
 
-/// Queries the topic until there is an answer, or an error that a retry cannot fix.
+/// Queries the topic until there is an answer, or an error that persists on a retry.
 fn metadata(consumer: &BaseConsumer<Said>, topic: &str) -> Result<Metadata, KafkaError> {
     let begun = Instant::now();
     loop {

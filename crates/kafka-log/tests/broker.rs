@@ -51,7 +51,7 @@ fn next_election(events: &Receiver<Event>) -> bool {
     next(events, |event| if let Event::Elected(elected) = event { Some(elected) } else { None })
 }
 
-/// Connects with TLS and certificates, and with TLS and a password; a client without the required credentials gets an
+/// Connects with TLS and certificates, and with TLS and a password. A client without the required credentials gets an
 /// error that names them.
 fn connections_are_protected(brokers: &Brokers, settings: &Settings) {
     let security = brokers.security().unwrap();
@@ -100,7 +100,7 @@ fn a_topic_is_a_log() {
         properties: Vec::new(),
     };
 
-    // A topic with suitable settings.
+    // A topic is created with suitable settings.
     assert!(matches!(topic_facts(&settings), Err(LogError::NoTopic(_))));
     create_topic(&settings, 1).unwrap();
     let facts = topic_facts(&settings).unwrap();
@@ -163,7 +163,7 @@ fn a_topic_is_a_log() {
     });
     assert_eq!(error, replication::AppendError::NotAppended);
 
-    // One of two candidates is elected, stays elected when the other comes, and is replaced when it leaves.
+    // One of two candidates is elected. It stays elected when the other one joins, and is replaced when it leaves.
     let (sink, first_said) = events();
     let first = Election::start(&settings, sink).unwrap();
     assert!(next_election(&first_said));

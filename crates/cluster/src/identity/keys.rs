@@ -2,8 +2,8 @@
 //! keys are in a separate file.
 //!
 //! A node sends to other nodes only keys that it has *seen* in the log, offered or in force. It may receive a key
-//! before that, with a copy of data or by hand. It does not send such a key, because the log may report first that the
-//! requesting node has left.
+//! before it has seen it, with a copy of data or by hand. It does not send such a key yet: the log may contain, before
+//! the key, the message that the requesting node has left.
 
 use std::collections::BTreeMap;
 use std::{fs, io};
@@ -44,7 +44,7 @@ fn numbered((number, text): (&String, &String)) -> Option<NumberedKey> {
     is_right(&key).then_some(key)
 }
 
-/// Returns true if the number is the one derived from the key.
+/// Returns true if the key has the number that is derived from it.
 fn is_right((number, secret): &NumberedKey) -> bool {
     ClusterKey::new(secret).fingerprint().number() == *number
 }
@@ -145,8 +145,8 @@ impl Identity {
         Ok(ClusterKey::new(&secret).fingerprint())
     }
 
-    /// Moves the key that this node created to the ordinary keys if it has this fingerprint. Call it once the log has
-    /// the key's offer. Returns true if it was moved.
+    /// If the key that this node created has this fingerprint, moves it to the ordinary keys and returns true. Call it
+    /// once the log has the offer of the key.
     ///
     /// # Errors
     /// The folder cannot be read or written.
@@ -166,7 +166,7 @@ impl Identity {
         self.folder.join(WANTED_FILE).exists()
     }
 
-    /// Requests a new key from the process that serves this node, or withdraws the request.
+    /// Asks the process that serves this node for a new key, or withdraws the request.
     ///
     /// # Errors
     /// The folder cannot be written.
@@ -197,7 +197,7 @@ mod tests {
         let given = |identity: &Identity| identity.given_keys().unwrap().len();
         assert_eq!(given(&identity), 1);
 
-        // The node's own key is stored separately; an earlier one is not mistaken for it.
+        // The node's own key is stored separately. An earlier own key must not be mistaken for it.
         let old = identity.make_next_key().unwrap();
         let made = identity.make_next_key().unwrap();
         assert!(!identity.keep_next_key(&old).unwrap() && !identity.keys().unwrap().has(made.number()));
@@ -205,7 +205,7 @@ mod tests {
         assert!(!identity.keep_next_key(&made).unwrap(), "once");
         assert_eq!(given(&identity), 2);
 
-        // A key that is received early, and bytes that are not a key.
+        // Takes a key that is received early, and bytes that are not a key.
         let other = ClusterKey::new(&[3; 32]).fingerprint().number();
         identity.take_keys(&[(other, [3; 32]), (77, [3; 32])]).unwrap();
         let ring = identity.keys().unwrap();

@@ -31,8 +31,8 @@ impl Announced {
 }
 
 impl Node {
-    /// Announces the offset up to which this node has committed: at the start, which registers the node, and then at
-    /// intervals if it has applied further groups.
+    /// Announces the offset up to which this node has committed. The first announcement, at the start, registers the
+    /// node. Further ones follow at intervals if the node has applied more groups.
     pub(super) fn announce_if_due(&mut self) {
         let Some(member) = self.member.as_ref().filter(|_| self.parts.log.is_open()) else { return };
         let is_due = match self.announced.last {
@@ -43,7 +43,7 @@ impl Node {
             return;
         }
         self.announced = Announced { last: Some(self.now()), is_new: false };
-        // Everything that the thread has read at this point is committed.
+        // The thread commits everything that it reads, so the cursor is durable at this point.
         let follower = member.follower();
         let message =
             follower.announcement_of(self.ids.node, Announcement::Durable(follower.cursor().offset));
@@ -57,7 +57,7 @@ impl Node {
         }
     }
 
-    /// Stores the reason, so that a restarted process knows that the data must not be served.
+    /// Stores the reason, so that the data is not served after a restart either.
     pub(super) fn note_diverged(&self, cause: &str) {
         if let Err(error) = self.parts.identity.set_diverged(Some(cause)) {
             tracing::error!(%error, "a restart does not know that this node must not be served");

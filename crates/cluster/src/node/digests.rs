@@ -1,13 +1,13 @@
-//! Comparison of this node's data with that of the other nodes: at digest barriers of the log each node computes
+//! Comparison of this node's data with that of the other nodes. At digest barriers of the log each node computes
 //! digests of its data, by part, and announces them.
 //!
 //! A barrier lies between two messages, so correct nodes have equal data there. The digests are computed from the
-//! stored rows, on a separate thread: changes are not slowed down, and lost or corrupted rows on the disk are detected,
-//! too.
+//! stored rows, on a separate thread. So changes are not slowed down, and rows that the disk lost or corrupted are
+//! detected.
 //!
 //! A barrier names a slice of the rows. The node that sets the barrier plans the slice first: it reads its own rows
-//! from the end of the last slice until they reach the maximum bytes of a slice. So the cost of a barrier is bounded on
-//! every node, however large the data is. The thread has the lowest priority and reads no faster than
+//! from the end of the last slice until they reach the maximum bytes of a slice. So a barrier costs every node a
+//! bounded amount of work, however large the data is. The thread has the lowest priority and reads no faster than
 //! [`DIGEST_BYTES_PER_SECOND`](forwarding::row_digests::DIGEST_BYTES_PER_SECOND).
 
 use std::collections::{BTreeMap, VecDeque};
@@ -34,21 +34,21 @@ const DISPUTES_MAX: usize = 16;
 #[derive(Default)]
 pub(crate) struct Digests {
     comparison: Comparison,
-    /// Barriers with missing reports, with the times at which this node read them.
+    /// Barriers for which reports are missing, with the times at which this node read the barriers.
     open: BTreeMap<u64, Instant>,
-    /// Slices of the last digest barriers, as many as there are stored comparisons.
+    /// Slices of the last digest barriers. As many are stored as comparisons.
     slices: BTreeMap<u64, Slice>,
     is_summing: bool,
-    /// Newest digest barrier read while digests of another one are computed, with its slice and data.
+    /// Newest digest barrier that was read while digests of an earlier one are computed, with its slice and data.
     waiting: Option<(u64, Slice, Snapshot)>,
     is_planning: bool,
     /// Dropping this ends the threads that read rows.
     alive: Arc<()>,
     /// Time at which this node last set or read a digest barrier.
     marked: Option<Instant>,
-    /// Last result of a comparison, and its digest barrier.
+    /// Result of the last comparison, and the offset of its digest barrier.
     found: Option<(u64, Divergence)>,
-    /// Slices in which nodes differ without a majority that agrees, with a description of each. While there is one,
+    /// Slices in which nodes differ while no majority agrees, with a description of each. While there is such a slice,
     /// changes are refused.
     disputed: VecDeque<(Slice, String)>,
     /// Description of this node's difference from a majority. The node stops serving.
@@ -56,8 +56,8 @@ pub(crate) struct Digests {
 }
 
 impl Node {
-    /// Sets a barrier. Does so once at the start, when the node has read the whole log. The writer then sets one at
-    /// each interval if all nodes have reported on the last one.
+    /// Sets a barrier if one is due. A node sets its first barrier when it has read the whole log. The writer then sets
+    /// one at each interval, if all nodes have reported on the previous one.
     pub(super) fn set_barrier_if_due(&mut self) {
         let interval = self.parts.digest_interval;
         let member = self.member.as_ref().filter(|_| self.parts.log.is_open());
@@ -90,7 +90,7 @@ impl Node {
         }
     }
 
-    /// Sets the barrier for a planned slice, unless another node has set one since.
+    /// Sets the barrier for a planned slice, unless another node has set a barrier in the meantime.
     pub(super) fn slice_planned(&mut self, planned: Result<PlannedSlice, String>) {
         self.digests.is_planning = false;
         let Some(member) = self.member.as_ref().filter(|_| self.parts.log.is_open()) else { return };
@@ -105,8 +105,8 @@ impl Node {
         }
     }
 
-    /// Computes this node's digests at a barrier, after any computation in progress. The data contains all messages
-    /// before the barrier and none after it.
+    /// Computes this node's digests at a barrier. If a computation is in progress, this one follows it. The data
+    /// contains all messages before the barrier and none after it.
     pub(super) fn sum_up(&mut self, mark: u64, slice: Slice) {
         let now = self.now();
         self.digests.marked = Some(now);
@@ -151,7 +151,7 @@ impl Node {
         }
     }
 
-    /// Takes the digests of a node at a digest barrier.
+    /// Receives the digests of a node at a digest barrier.
     pub(super) fn take_digests(&mut self, node: replication::NodeId, mark: u64, parts: Parts) {
         self.digests.comparison.report(node, mark, parts);
         self.compare(mark, false);
@@ -184,18 +184,18 @@ impl Node {
         self.digests.found = Some((mark, found));
     }
 
-    /// Records that nodes differ in the slice of a barrier, and no majority agrees.
+    /// Records that nodes differ in the slice of a barrier and no majority agrees.
     fn dispute(&mut self, mark: u64, text: String) {
         let Some(slice) = self.digests.slices.get(&mark).cloned() else { return };
         let disputed = &mut self.digests.disputed;
         disputed.retain(|(of, _)| !slice.covers(of));
-        // One disputed slice is enough to refuse changes; the next round finds those that were dropped.
+        // One disputed slice is enough to refuse changes. The next round finds the dropped ones again.
         disputed.truncate(DISPUTES_MAX - 1);
         disputed.push_back((slice, text));
     }
 
-    /// Ends disputes about the slice of a digest barrier at which no nodes differ. Another disputed slice is compared
-    /// again.
+    /// Handles a digest barrier at which no nodes differ: ends the disputes about its slice. If another slice is
+    /// disputed, has that slice compared again.
     fn settle(&mut self, mark: u64) {
         let Some(slice) = self.digests.slices.get(&mark).cloned() else { return };
         self.digests.disputed.retain(|(of, _)| !slice.covers(of));
@@ -259,7 +259,7 @@ fn in_background(runtime: &mut dyn Runtime, work: impl FnOnce() + Send + 'static
     runtime.spawn("pando-digest", Box::new(work)).map_err(|error| error.to_string())
 }
 
-/// Returns one digest of all parts, for people who compare nodes.
+/// Returns one digest of all parts, for administrators who compare nodes.
 fn sum_of(parts: &Parts) -> String {
     let mut all = RollingDigest::default();
     parts.iter().for_each(|(name, digest)| all.add(name.as_bytes(), &digest.to_bytes()));

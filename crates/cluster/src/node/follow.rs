@@ -21,14 +21,14 @@ pub(crate) struct Gathered {
 }
 
 impl Gathered {
-    /// Returns rows without records.
+    /// Returns gathered rows without records.
     pub(super) fn of_rows(rows: Vec<RowChange>) -> Gathered {
         Gathered { rows, ..Gathered::default() }
     }
 }
 
 impl Node {
-    /// Applies a message of the log, and the messages after it that have already arrived, in one commit.
+    /// Applies a message of the log in one commit. Includes the messages after it that have already arrived.
     pub(super) fn follow(&mut self, writer: &mut Writer, message: Message) {
         let mut gathered = Gathered::default();
         self.gather(&message, &mut gathered);
@@ -48,13 +48,13 @@ impl Node {
             }
         }
         self.commit(writer, &gathered);
-        // Skipped if the changes before the barrier could not be committed.
+        // Skipped if the changes before the barrier could not be committed; then there is no member.
         if let Some((mark, slice)) = gathered.mark.take().filter(|_| self.member.is_some()) {
             self.sum_up(mark, slice);
         }
     }
 
-    /// Judges a message while no batch is open.
+    /// Judges a message while no batch is open, and collects the result.
     fn gather(&mut self, message: &Message, gathered: &mut Gathered) {
         let Some(member) = &mut self.member else { return self.release(message) };
         let step = member.step(message.offset, &message.bytes);
@@ -114,7 +114,7 @@ impl Node {
         if node == self.ids.node {
             self.claim = None;
         } else {
-            // If two nodes both believe that they are elected, they must not keep displacing each other.
+            // If two nodes both believe that they are elected, they must not displace each other again and again.
             self.claim_after = self.now() + RETRY;
         }
         self.parts.peers.forget();
@@ -139,7 +139,7 @@ impl Node {
         }
         let rows: Vec<_> = gathered.rows.iter().map(|row| (&*row.key, row.value.as_deref())).collect();
         let records = gathered.records.iter().map(Vec::as_slice);
-        // Without records, any existing position is valid.
+        // Without records, the position is not used.
         match writer.apply_group(gathered.first_position.unwrap_or(1), records, &rows) {
             Ok(()) => {
                 self.has_started_over = false;

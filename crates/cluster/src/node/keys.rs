@@ -1,10 +1,10 @@
 //! This node's part in a rotation of the cluster's key.
 //!
-//! A node creates a key if an administrator requests one; the writer also does so after a node has left. The node
-//! announces the key in the log. Every other node fetches the key over mutual TLS from a node that has it, and
-//! announces that it has the key. The writer puts the key in force when all nodes have it, or when most have it and a
-//! time limit has passed. All state is in the log, so after a crash at any step the other nodes, or the next start, can
-//! continue.
+//! A node creates a key if an administrator requests one, and the writer does so after a node has left. The node that
+//! created the key offers it in the log. Every other node fetches the key over mutual TLS from a node that has it, and
+//! announces in the log that it has the key. The writer puts the key in force when all nodes have it, or when most have
+//! it and a time limit has passed. All state is in the log, so after a crash at any step the other nodes, or the same
+//! node after its restart, can continue.
 
 use std::time::{Duration, Instant};
 
@@ -24,8 +24,8 @@ pub(crate) struct Keys {
     pub(super) needed: Option<u32>,
     /// Number of the offered key, and the time at which this node read the offer.
     offered: Option<(u32, Instant)>,
-    /// Times at which this node last offered a key, announced that it has one, checked whether an administrator
-    /// requests one, and fetched one.
+    /// Times of this node's last actions. `made`: it offered a key. `said`: it announced that it has the offered key.
+    /// `looked`: it checked whether an administrator requests a key. `asked`: it fetched a key.
     made: Option<Instant>,
     said: Option<Instant>,
     looked: Option<Instant>,
@@ -65,7 +65,7 @@ impl Node {
         self.rotate_if_due();
     }
 
-    /// Adds the key that this node has created to its keys, once it has read the offer back.
+    /// Adds the key that this node created to its keys, once the node has read its own offer back.
     fn keep_own_key(&mut self) {
         let Some(member) = &self.member else { return };
         let Some(offered) = member.follower().offered().map(|offered| offered.fingerprint) else { return };
@@ -84,7 +84,7 @@ impl Node {
         }
     }
 
-    /// Offers a new key if an administrator asks for one. The writer also offers one if it is due, or if the offered
+    /// Offers a new key if an administrator requests one. The writer also offers a key if one is due, or if the offered
     /// key is lost.
     fn offer_if_due(&mut self) {
         let now = self.now();
@@ -128,7 +128,7 @@ impl Node {
         }
     }
 
-    /// As the writer, puts the offered key in force.
+    /// Puts the offered key in force if this node is the writer.
     fn rotate_if_due(&mut self) {
         let now = self.now();
         let (Some(member), Some((_, since))) = (&mut self.member, self.keys.offered) else { return };
@@ -184,7 +184,7 @@ impl Node {
             |number: u32| self.member.as_ref().is_some_and(|member| member.follower().keys().has(number));
         if self.keys.needed.is_some_and(has) {
             self.keys.needed = None;
-            // Reading continues after the node's last commit.
+            // The node has the key in force now. It reads again after its last commit.
             self.find_place(Duration::ZERO);
         }
     }
@@ -202,7 +202,7 @@ impl Node {
         self.close_log();
     }
 
-    /// Records that the keys in the log's state may be given to other nodes.
+    /// Records which keys the log contains, because only these may be given to other nodes.
     pub(super) fn see_keys(&mut self, follower: &Follower) {
         let offered = follower.offered().map(|offered| offered.fingerprint.number());
         for number in offered.into_iter().chain([follower.cursor().key]) {
@@ -229,7 +229,7 @@ impl Node {
                     "key {number} of the cluster is in force: messages under another count no longer"
                 );
                 (self.keys.made, self.keys.rotation, self.claim) = (None, None, None);
-                // Announcements in flight were made under the old key.
+                // Announcements in flight were made under the old key and have no effect, so the node repeats them.
                 self.announced = super::Announced::default();
                 if let Err(error) = self.parts.identity.want_key(false) {
                     tracing::error!(%error, "a new key is made again");

@@ -23,11 +23,11 @@ use crate::operation::{Change, Operation, Progress, Waiter, applied, unavailable
 
 /// Outcome of an open batch.
 enum Fate {
-    /// The log has the group: commit it with these rows.
+    /// The log has the group. The batch is committed with these rows.
     Accepted(Vec<RowChange>),
-    /// The log will never accept the group; the node has read these messages instead.
+    /// The log will never accept the group. The node has read these messages instead.
     Dropped(Gathered),
-    /// The group is certainly not in the log; the text is the reason.
+    /// The group is certainly not in the log. The text is the reason.
     Refused(String),
     /// The node has stopped.
     Unknown,
@@ -41,7 +41,8 @@ impl Node {
             Err(error) => return self.refuse_batch(error),
         };
         if let Some(full) = batch.disk_full() {
-            // Other nodes may have room, so one of them must become the writer. Waiting changes are sent to it.
+            // Other nodes may have room, so one of them must become the writer. The waiting changes are then sent to
+            // it.
             tracing::error!(error = %full, "this node cannot write for the cluster any longer");
             let full = OperationError::from(full.clone());
             drop(batch);
@@ -57,7 +58,8 @@ impl Node {
             return decided.into_iter().for_each(|(operation, _)| self.answer(operation, failed(&error)));
         }
         if group.record_count() == 0 {
-            // There is nothing to append. The answers were decided on a state that is accepted and visible.
+            // The batch has no records to append. The answers were decided on a state that is accepted and visible, so
+            // they can be sent.
             drop(batch);
             return decided.into_iter().for_each(|(operation, answer)| self.answer(operation, answer));
         }
@@ -80,7 +82,8 @@ impl Node {
                 match batch.put_log_rows(&rows).and_then(|()| batch.commit()) {
                     Ok(()) => self.committed_group(decided),
                     Err(error) => {
-                        // The log has the group, so its changes are made. The node reads the group again.
+                        // The log has accepted the group, so the changes are part of the directory. The node starts
+                        // over and reads the group again.
                         tracing::error!(%error, "a batch that the log has is not committed; it is tried again");
                         self.mark_doubtful(&mut decided);
                         self.decide_again(decided);
@@ -112,7 +115,7 @@ impl Node {
         }
     }
 
-    /// Excludes from a batch all features that some nodes of the cluster do not support.
+    /// Prevents a batch from using features that some nodes of the cluster do not support.
     fn limit_to_level(&self, batch: &mut WriteBatch<'_>) {
         let level = self.member.as_ref().map_or(0, |member| member.follower().level());
         if level < TREES_LEVEL {
@@ -145,7 +148,7 @@ impl Node {
         }
     }
 
-    /// Decides waiting changes as long as they fit into one group.
+    /// Decides waiting changes as long as their records fit into one group.
     fn decide(
         &mut self,
         batch: &mut WriteBatch<'_>,
@@ -162,11 +165,11 @@ impl Node {
                 self.waiting.push_front(operation);
                 break;
             }
-            // A change may make more records than it names, such as those of memberships by rules, and each of them
-            // takes room. A change that does not fit into an empty group is too large for the log.
+            // A change may make more records than it names, such as those of memberships by rules, and each needs room.
+            // If a change does not fit into an empty group, it is too large for the log.
             let room = RecordRoom { bytes: group.room(0).unwrap_or(0), count: group.records_left() };
             if ids.contains(&operation.id) {
-                // Another copy of a change in this batch is handled after the batch.
+                // This is another copy of a change that is already in the batch. It is handled after the batch.
                 again.push(operation);
                 continue;
             }
@@ -211,7 +214,7 @@ impl Node {
         Ok(())
     }
 
-    /// Returns false if another node sent the request and has sent a newer copy of it since.
+    /// Returns false if the request came from another node, and that node has sent a newer copy of it since.
     fn is_admitted(&self, operation: &Operation) -> bool {
         let Waiter::Remote { copy, .. } = &operation.origin else { return true };
         let epoch = self.member.as_ref().and_then(|member| member.follower().epoch());
@@ -244,7 +247,7 @@ impl Node {
         }
     }
 
-    /// Waits for the outcome of the open batch. Clients whose time limit passes before that get `unavailable`.
+    /// Waits for the outcome of the open batch. A client whose time limit passes in the meantime gets `unavailable`.
     fn hold(&mut self, decided: &mut [(Operation, Answer)]) -> Fate {
         let begun = self.now();
         let mut is_logged = false;
@@ -310,7 +313,7 @@ impl Node {
                 let mut gathered = Gathered::default();
                 self.gather_verdict(verdict, message, &mut gathered);
                 if let Some((mark, slice)) = gathered.mark.take() {
-                    // The data contains everything before the barrier, and not the open batch.
+                    // The data contains everything before the barrier. It does not contain the open batch.
                     self.sum_up(mark, slice);
                 }
                 match outcome {
@@ -346,7 +349,7 @@ impl Node {
     }
 }
 
-/// Diagnostic message for a change whose operation id is too old to be remembered.
+/// Diagnostic message for a change whose operation id is so old that it is no longer known.
 pub(super) const FORGOTTEN: &str =
     "whether the change was made is not remembered any longer: look before you repeat it";
 

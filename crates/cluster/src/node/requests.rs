@@ -1,5 +1,5 @@
-//! Changes of clients: those of this node, those that other nodes forward to this one, and those forwarded to the
-//! writer.
+//! Changes of clients: changes of this node's clients, changes that other nodes forward to this node, and changes that
+//! this node forwards to the writer.
 
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
@@ -19,13 +19,13 @@ use crate::operation::{Change, Operation, Progress, Waiter, answer_of, applied, 
 /// Diagnostic message for a transaction while a node of the cluster does not support transactions.
 const OLD_NODES: &str = "a node of the cluster runs a version without transactions; update all nodes first";
 
-/// Changes that were sent to the writer.
+/// Frame of changes that were sent to the writer and are not answered yet.
 pub(crate) struct Sent {
     number: u64,
     operations: Vec<Operation>,
 }
 
-/// Change that the writer has decided. It is answered once this node's state contains it.
+/// Change that the writer has decided. Its client is answered once this node's state contains `position`.
 pub(crate) struct Decided {
     position: u64,
     operation: Operation,
@@ -71,7 +71,7 @@ impl Node {
         level >= TRANSACTIONS_LEVEL
     }
 
-    /// Records that this node has no more clients. Noted password events are still recorded.
+    /// Records that this node has no more clients. Password events that are not recorded yet are queued as changes.
     pub(super) fn close(&mut self) {
         let now = self.now();
         self.is_closing = Some(now);
@@ -92,7 +92,7 @@ impl Node {
         }
     }
 
-    /// Receives requests of another node that believes this one to be the writer.
+    /// Receives requests of a node that believes this node to be the writer.
     pub(super) fn take_frame(&mut self, frame: Frame) {
         let Frame { requests, reply } = frame;
         for request in &requests {
@@ -139,7 +139,7 @@ impl Node {
         }
     }
 
-    /// Reports a change of a client of another node to the server.
+    /// Reports to the server that a change of another node's client was decided.
     fn report_decided(&mut self, operation: &Operation, answer: &Answer, times: Option<ChangeTimes>) {
         let message = match &operation.change {
             Change::Message(message) => Some(message.as_slice()),
@@ -160,12 +160,12 @@ impl Node {
         if frame.missing == 0
             && let Some(frame) = self.frames.remove(&number)
         {
-            // The connection may be closed. The other node then sends the requests again.
+            // If the connection is closed, the other node sends its requests again.
             let _ = frame.reply.send(frame.answers.into_iter().flatten().collect());
         }
     }
 
-    /// Reports to a client, if one waits, that the outcome of its change is unknown.
+    /// If a client waits, reports to it that the outcome of its change is unknown.
     pub(super) fn give_up(&mut self, operation: &mut Operation) {
         if let Waiter::Nobody = operation.origin {
             return;
@@ -198,7 +198,7 @@ impl Node {
                 self.refuse_late(operation);
             }
         }
-        // These were sent to a writer that does not answer. They are kept without a client, because their results still
+        // The writer has not answered these changes. They are kept without a client, because their results still
         // matter.
         if let Some(mut sent) = self.sent.take() {
             for operation in sent.operations.iter_mut().filter(|operation| is_late(operation)) {
@@ -207,7 +207,7 @@ impl Node {
             }
             self.sent = Some(sent);
         }
-        // These were decided, but this node has not applied their positions in time.
+        // The writer has decided these changes, but this node has not applied their positions in time.
         let late = self.decided.extract_if(.., |decided| is_late(&decided.operation)).collect::<Vec<_>>();
         for Decided { operation, answer, .. } in late {
             let text = "the cluster has decided the change, and this node does not show it yet: look, then repeat it";
@@ -218,7 +218,7 @@ impl Node {
 
     fn refuse_late(&mut self, operation: Operation) {
         if let Waiter::Remote { .. } = operation.origin {
-            // The client's own node enforces the time limit.
+            // The node of the client enforces the time limit.
             return self.reply(operation, Reply::NotWriter);
         }
         let known = self.member.as_ref().map(|member| member.follower().operation(&operation.id));
@@ -254,7 +254,7 @@ impl Node {
         }
     }
 
-    /// Sends waiting changes to the writer, if that is another node and no frame is in flight.
+    /// Sends waiting changes to the writer, if another node is the writer and no frame is in flight.
     pub(super) fn forward_if_due(&mut self) {
         let now = self.now();
         let Some(member) = &self.member else { return };
@@ -269,7 +269,7 @@ impl Node {
         let mut operations: Vec<Operation> = Vec::new();
         while operations.len() < BATCH_WRITES_MAX && bytes < BATCH_BYTES_MAX {
             match self.waiting.pop_front() {
-                // Another node sent the change to this node as the writer, and this node is not the writer.
+                // Another node sent the change to this node, but this node is not the writer.
                 Some(operation) if matches!(operation.origin, Waiter::Remote { .. }) => {
                     self.reply(operation, Reply::NotWriter);
                 }
@@ -331,7 +331,7 @@ impl Node {
         self.answer_decided();
     }
 
-    /// Records that the log or the writer did not take a change.
+    /// Records that the log or the writer did not accept a change.
     pub(super) fn note_failed_change(&self, reason: &str) {
         self.parts.figures.lock().failed_change = Some((self.now(), reason.to_owned()));
     }
@@ -343,7 +343,7 @@ impl Node {
         }
     }
 
-    /// Answers the changes that this node's state contains now.
+    /// Answers the decided changes whose positions this node's state contains now.
     pub(super) fn answer_decided(&mut self) {
         let position = self.member.as_ref().map_or(0, |member| member.follower().position());
         let (ready, later) =

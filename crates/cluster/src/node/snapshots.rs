@@ -1,5 +1,5 @@
-//! Snapshots that a node makes by itself, and the deletion of messages by the writer. The log's own rule applies: a
-//! message is deleted only if all registered nodes have committed it and verified snapshots on two machines contain it.
+//! Snapshots that a node makes by itself, and the deletion of messages by the writer. A message is deleted only if all
+//! registered nodes have committed it, and verified snapshots on two machines contain it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ pub(crate) struct Snapshots {
     looked: Option<Instant>,
     is_making: bool,
     is_trimming: bool,
-    /// Time of this process's last snapshot or failed attempt, and whether it succeeded.
+    /// Time of this process's last attempt to make a snapshot, and whether it succeeded.
     tried: Option<(Instant, bool)>,
     trimmed: Option<Instant>,
 }
@@ -50,7 +50,7 @@ pub struct Verified {
     pub checked: CheckSummary,
 }
 
-/// Reads a whole copy of a node's data back.
+/// Reads a copy of a node's data back completely.
 ///
 /// # Errors
 /// The copy is incomplete or damaged.
@@ -111,7 +111,7 @@ fn kept(folder: &Path) -> std::io::Result<Vec<(PathBuf, SystemTime)>> {
     Ok(found)
 }
 
-/// Returns the age of the newest snapshot of a folder, or `None` without any.
+/// Returns the age of the newest snapshot in a folder; `None` if the folder has none.
 fn age(folder: &Path) -> Option<Duration> {
     let newest = kept(folder).ok()?.into_iter().map(|(_, time)| time).max()?;
     // A time in the future is treated as now.
@@ -180,7 +180,7 @@ impl Node {
         }
     }
 
-    /// As the writer, deletes messages that no node needs.
+    /// If this node is the writer, deletes messages that no node needs.
     fn trim_if_due(&mut self) {
         let Some(member) = &self.member else { return };
         let is_leading = matches!(member.role(), Role::Leading { .. });

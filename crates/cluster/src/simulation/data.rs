@@ -52,7 +52,7 @@ pub(super) fn rows(directory: &Arc<Directory>) -> Vec<(Vec<u8>, Vec<u8>)> {
     rows
 }
 
-/// Returns all values of rows as one text, to find tokens in.
+/// Returns all values of rows as one text, in which tokens can be searched.
 pub(super) fn text_of(rows: &[(Vec<u8>, Vec<u8>)]) -> String {
     rows.iter().map(|(_, value)| String::from_utf8_lossy(value)).collect()
 }
@@ -71,7 +71,7 @@ pub(super) fn fill(writer: &mut Writer) {
     while writer.run_maintenance_slice(&SliceBudget::default(), &mut || {}).unwrap() {}
 }
 
-/// Checks that the rows of a directory agree, and that all due steps were taken.
+/// Checks that the rows of a directory agree with each other, and that everything that was due has happened.
 pub(super) fn check_directory(directory: &Arc<Directory>) -> Result<(), String> {
     let snapshot = directory.snapshot().unwrap();
     let pending = joins::pending(snapshot.state()).unwrap();

@@ -22,7 +22,7 @@ use crate::host::{Answer, DecidedForOther, Host, MessageContext, TransactionChan
 /// Microseconds since 1970 at the start of a run.
 const EPOCH_MICROS: u64 = 1_700_000_000_000_000;
 
-/// Time of a run, and the requests of nodes that the world has not taken yet.
+/// Time of a run, and the requests of nodes that the world has not handled yet.
 pub(super) struct Shared {
     start: Instant,
     state: Mutex<(Duration, Vec<(usize, Action)>)>,
@@ -67,13 +67,13 @@ impl Shared {
     }
 }
 
-/// Message of a node's thread to the world: it waits until this time or the next event.
+/// Message from a node's thread to the world: the thread waits until this time or until the next event.
 pub(super) struct Waits(pub(super) Duration);
 
 /// Panic payload that ends a node's thread, as if its process were killed.
 pub(super) struct Killed;
 
-/// Interfaces of one process of a node.
+/// Access of one process of a node to the world.
 #[derive(Clone)]
 pub(super) struct Outside {
     pub(super) shared: Arc<Shared>,
@@ -91,7 +91,8 @@ pub(super) struct SimulatedRuntime {
     pub(super) outside: Outside,
     pub(super) events: Receiver<NodeEvent>,
     pub(super) sender: Sender<NodeEvent>,
-    /// Control, granted by the world. The thread ends as if killed once the world has dropped its side.
+    /// The world sends here to let the thread run. If the world has dropped its side, the thread ends as if its process
+    /// were killed.
     pub(super) control: Receiver<()>,
     pub(super) waits: Sender<Waits>,
 }
@@ -124,13 +125,13 @@ impl Runtime for SimulatedRuntime {
         self.sender.clone()
     }
 
-    /// Runs the work immediately; its event waits in the channel.
+    /// Runs the work immediately. The resulting event waits in the channel.
     fn spawn(&mut self, _: &str, work: Work) -> io::Result<()> {
         std::thread::scope(|scope| scope.spawn(work).join()).map_err(|_| io::Error::other("a defect"))
     }
 }
 
-/// The log, as one node uses it.
+/// The log, as a node uses it.
 pub(super) struct SimulatedLog {
     pub(super) outside: Outside,
     pub(super) is_open: bool,
@@ -175,7 +176,7 @@ impl Log for SimulatedLog {
     }
 }
 
-/// Other nodes, as one node reaches them.
+/// Access of a node to other nodes.
 pub(super) struct SimulatedPeers(pub(super) Outside);
 
 impl Peers for SimulatedPeers {
@@ -192,7 +193,7 @@ impl Peers for SimulatedPeers {
     }
 }
 
-/// A server without clients of its own: the world brings changes.
+/// A server without clients of its own. The world gives the node its changes.
 pub(super) struct SimulatedHost {
     pub(super) outside: Outside,
     pub(super) rng: fastrand::Rng,

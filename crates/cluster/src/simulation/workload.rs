@@ -1,9 +1,9 @@
-//! Changes that clients of a run make, and the results that each may have.
+//! Changes that the clients of a run make, and the possible results of each.
 //!
 //! Most changes add a value that no other change adds, a *token*, so that a lost or repeated change is visible. The
-//! others use the rules about data: memberships by rules, ends of values, links, transactions, deleted entries, next
-//! numbers and dynamic entries. Their results depend on the order of changes. They make records in addition to their
-//! own, so that a group may have room for some of the records of a change and not for others.
+//! other changes use the rules about data: memberships by rules, ends of values, links, transactions, deleted entries,
+//! next numbers and dynamic entries. Their results depend on the order of changes. They make additional records, so a
+//! group may have room for only some of the records of a change.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,32 +23,32 @@ use crate::host::{LocalWork, TransactionChange};
 pub(super) const SUFFIX: &str = "dc=example";
 const MEETINGS: &str = "ou=meetings,dc=example";
 
-/// Ends of the values of a transaction, after the token.
+/// Suffixes of the two values of a transaction, after the token.
 const BOTH: [&str; 2] = ["+first", "+second"];
 
-/// End of the value of a transaction whose second change is refused.
+/// Suffix of the value of a transaction whose second change is refused.
 const REFUSED: &str = "+refused";
 
 /// Length of `token-000-000000`.
 const TOKEN_LEN: usize = 16;
 
-/// Entries that clients modify, rename, delete and bring back.
+/// Number of entries that clients modify, rename, delete and restore.
 const DEVICES: usize = 6;
 
-/// Groups whose memberships end at the same times.
+/// Number of groups whose memberships end at the same times.
 const GUESTS: usize = 10;
 
-/// Attribute types that become links, one after the other.
+/// Number of attribute types that become links, one after the other.
 const BOSSES: usize = 6;
 
 /// Seconds between the times at which memberships end.
 const ENDS_SECONDS: u64 = 5;
 
-/// Changes of a transaction that is too large for every kind of log: see [`LogLimits::random`].
+/// Number of changes of a transaction that is too large for every kind of log: see [`LogLimits::random`].
 const TOO_MANY: usize = 1_000;
 
-/// Results of changes that depend on the order of changes. An end of a membership that has passed meanwhile is a
-/// constraint violation. `unavailable` is also the answer of a cluster whose level is too low.
+/// Results of changes that depend on the order of changes. If the end of a membership has passed in the meantime, the
+/// result is a constraint violation. A cluster whose level is too low answers `unavailable`.
 const POSSIBLE: [ResultCode; 8] = [
     ResultCode::SUCCESS,
     ResultCode::NO_SUCH_OBJECT,
@@ -68,7 +68,7 @@ pub(super) struct LogLimits {
 }
 
 impl LogLimits {
-    /// Returns limits that several waiting changes may exceed: in bytes, or in number.
+    /// Returns random limits: few bytes, or few records. Several waiting changes may exceed them.
     pub(super) fn random(rng: &mut fastrand::Rng) -> LogLimits {
         let (group_bytes_max, group_records_max) = match rng.u8(..4) {
             0 => (1 << 20, 24),
@@ -113,10 +113,10 @@ pub(super) struct Ask {
 /// Expected result of a change. Every change may also be answered with `unavailable`.
 #[derive(Clone, Debug)]
 pub(super) enum Expected {
-    /// Success; every node shows this text from then on.
+    /// Success. From then on, every node returns this text.
     Token(String),
     Refusal(ResultCode),
-    /// One of [`POSSIBLE`].
+    /// Any result in [`POSSIBLE`].
     Possible,
 }
 
@@ -149,9 +149,9 @@ impl Expected {
 /// State of the clients of a run.
 #[derive(Default)]
 pub(super) struct Workload {
-    /// Attribute types that have become links.
+    /// Number of attribute types that have become links.
     linked: usize,
-    /// Changes of the rules of memberships.
+    /// Number of times that the rules of memberships were changed.
     rules: usize,
     /// Name of the last dynamic entry.
     dynamic: String,
@@ -206,8 +206,8 @@ impl Workload {
         vec![ask]
     }
 
-    /// Gives the next attribute type `X-LINK`, and changes entries at once that have plain values: each change converts
-    /// its entry first.
+    /// Gives the next attribute type `X-LINK`. At the same time changes entries that have plain values of that type:
+    /// each change first converts its entry.
     fn make_links(&mut self, rng: &mut fastrand::Rng, token: &str) -> Vec<Ask> {
         let boss = self.linked % BOSSES;
         self.linked += 1;
@@ -233,7 +233,7 @@ impl Workload {
     }
 }
 
-/// Returns the rules of memberships after a number of changes.
+/// Returns the rules of memberships after they were changed `changes` times.
 fn rules(changes: usize) -> Vec<String> {
     let mut rules = vec![
         "staff: into 'cn=staff,dc=example' matching '(title=boss)'".to_owned(),
@@ -320,7 +320,8 @@ fn guests(number: usize) -> String {
     format!("cn=guests whose memberships end at the same time {number},{SUFFIX}")
 }
 
-/// Returns the messages that make an entry a member of all groups of guests, up to the same time for all clients.
+/// Returns the messages that make an entry a member of all groups of guests. The end is the same for all clients that
+/// add memberships at about this time.
 fn end_memberships(rng: &mut fastrand::Rng, seconds: u64) -> Vec<Vec<u8>> {
     let end = (seconds / ENDS_SECONDS + 1) * ENDS_SECONDS;
     let attribute = format!("member;x-until-{}", generalized_time(end));
@@ -342,7 +343,8 @@ fn add_device(number: usize) -> Vec<u8> {
     add(&device(number), &attributes)
 }
 
-/// Returns the message that gives an entry a value of up to 1,500 octets, and plain values or links.
+/// Returns the message that gives an entry a value of up to 1,500 octets, and plain values or links in other
+/// attributes.
 fn modify_device(rng: &mut fastrand::Rng, token: &str) -> Vec<u8> {
     let text = format!("{token}: {}", "x".repeat(rng.usize(..1_500)));
     let (boss, other) = (format!("boss{}", rng.usize(..BOSSES)), device(rng.usize(..=DEVICES)));

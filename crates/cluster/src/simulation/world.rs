@@ -1,4 +1,4 @@
-//! World of a run: time, the log, the network, clients, and all faults.
+//! The world of a run: time, the log, the network, clients, and all faults.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -30,7 +30,7 @@ use crate::identity::Identity;
 use crate::node::{Node, Parts};
 
 const TROUBLE: Duration = Duration::from_secs(20);
-/// Length of the phase without faults. Longer than a change may wait, so that every client gets an answer.
+/// Length of the phase without faults. It exceeds the maximum wait of a change, so that every client gets an answer.
 const PEACE: Duration = Duration::from_secs(30);
 const APPEND_TIMEOUT: Duration = Duration::from_millis(2_000);
 const FRAME_TIMEOUT: Duration = Duration::from_millis(1_000);
@@ -43,7 +43,7 @@ const DUE: Duration = Duration::from_millis(300);
 /// Event counts over runs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Figures {
-    /// Changes that had an effect, or were refused as expected, by [`Kind`].
+    /// Number of changes by [`Kind`] that had an effect or were refused as expected.
     pub(super) kinds: [u64; KINDS],
     unknown: u64,
     forwarded: u64,
@@ -74,13 +74,13 @@ impl Figures {
 }
 
 enum Event {
-    /// An event reaches a process, if that process is still running.
+    /// An event reaches the process with this number, if the process is still running.
     Deliver {
         node: usize,
         process: u64,
         event: NodeEvent,
     },
-    /// The node's wait is over.
+    /// The wait of a node is over.
     Wake {
         node: usize,
         process: u64,
@@ -115,7 +115,8 @@ struct Process {
     thread: JoinHandle<Result<(), String>>,
     figures: Arc<NodeFigures>,
     directory: Arc<Directory>,
-    /// The reader, the next offset to deliver, and the arrival time of its last message.
+    /// Number of the reader, the next offset to deliver, and the arrival time of the last message. `None` while no
+    /// reader is open.
     reader: Option<(u64, usize, Duration)>,
     /// Time of the scheduled wake-up.
     wakes_at: Duration,
@@ -125,11 +126,11 @@ struct Process {
 #[derive(Default)]
 struct Client {
     number: u32,
-    /// Changes without an answer.
+    /// Number of changes without an answer.
     waiting: usize,
 }
 
-/// Change that waits for its answer. The requests of nodes have no client.
+/// Change that waits for its answer. A change that a node requested has no client.
 struct Waiting {
     client: Option<usize>,
     node: usize,
@@ -140,7 +141,7 @@ struct Waiting {
 /// Answers of nodes, each with its diagnostic message.
 type Answers = Arc<Mutex<Vec<(Waiting, ResultCode, String)>>>;
 
-/// Frame that a node has received: its sender's node, process and frame number.
+/// Frame that a node has received: node, process and frame number of the sender, and the receiver of the answers.
 type PendingFrame = (usize, u64, u64, Receiver<Vec<ForwardAnswer>>);
 
 /// One cluster and its time.
@@ -280,7 +281,7 @@ impl World {
         }
     }
 
-    /// Runs the phase with faults, then the phase without, then the checks.
+    /// Runs the phase with faults, then the phase without faults, then the checks.
     pub(super) fn run(mut self) -> Result<Figures, String> {
         let result = self.run_events(TROUBLE + PEACE).and_then(|()| self.check());
         self.end(result)
@@ -360,7 +361,7 @@ impl World {
 
     fn deliver_log(&mut self, node: usize, process: u64, event: LogEvent) {
         let delay = self.delay();
-        // Events other than messages are valid for every reader.
+        // Reader 0: an event that is not a message is valid for every reader.
         self.schedule(delay, Event::Deliver { node, process, event: NodeEvent::Log(0, event) });
     }
 
@@ -479,7 +480,7 @@ impl World {
         self.take_client_answers()
     }
 
-    /// Ends a process at its next wait, without a notification to others.
+    /// Ends a process at its next wait. No other node is notified.
     fn kill(&mut self, node: usize) -> Result<(), String> {
         let Some(Process { control, thread, directory, events, .. }) = self.processes[node].take() else {
             return Ok(());
@@ -544,7 +545,8 @@ impl World {
         }
     }
 
-    /// Carries a frame to the writer. If it fails, the connection is not used again, and the frame may still arrive.
+    /// Transports a frame to the writer. If this fails, the connection is not used again, and the frame may still
+    /// arrive.
     fn send(&mut self, node: usize, process: u64, number: u64, to: u32, requests: Vec<forward::Request>) {
         let (is_lost, delay) = (self.is_lost(), self.delay());
         let to = to as usize - 1;
@@ -563,7 +565,7 @@ impl World {
         self.frames.push((node, process, number, answers));
     }
 
-    /// Delivers the answers of nodes to frames. Loses some at random.
+    /// Delivers the writers' answers to frames, and loses some of them at random.
     fn pass_answers(&mut self) {
         for (node, process, number, answers) in std::mem::take(&mut self.frames) {
             let result = match answers.try_recv() {
@@ -605,7 +607,7 @@ impl World {
         self.send_local(Some(client), node, asks)
     }
 
-    /// A node looks for changes that are due, as the server around it does.
+    /// A node requests the changes that are due, as the server around a real node does.
     fn request_due_changes(&mut self) -> Result<(), String> {
         self.schedule(DUE, Event::Due);
         let node = self.rng.usize(..self.processes.len());
@@ -645,7 +647,7 @@ impl World {
             match (code, expected) {
                 (ResultCode::UNAVAILABLE, _) => self.figures.unknown += 1,
                 (ResultCode::SUCCESS, Expected::Token(token)) => {
-                    // Reading all rows is slow: every eighth answer is enough.
+                    // Reading all rows is slow, so only every eighth answer is checked.
                     let is_checked = self.acknowledged.len().is_multiple_of(8);
                     let checked = self.processes[node].as_ref().filter(|_| is_checked);
                     let visible = checked.map(|running| rows(&running.directory));
@@ -738,8 +740,8 @@ impl World {
     }
 }
 
-/// Answer to a waiting client or node. A killed process sends no answer, so its client does not learn the
-/// outcome.
+/// Answer to a waiting client or node. If the process is killed before it answers, the answer is `unavailable`, because
+/// the outcome is unknown.
 struct Answer(Option<(Answers, Waiting)>);
 
 impl Answer {

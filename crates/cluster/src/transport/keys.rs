@@ -26,7 +26,7 @@ const ITEM: usize = 4 + 32;
 pub(crate) struct Keys(pub(crate) PathBuf);
 
 impl Keys {
-    /// Sends to `node` the keys that other nodes may have.
+    /// Sends to `node` the keys that this node may give to others.
     pub(super) fn send(&self, node: NodeId, stream: &mut impl Write) -> io::Result<()> {
         let keys = Identity::open(&self.0).and_then(|identity| identity.given_keys());
         let keys = keys.map_err(io::Error::other)?;
@@ -36,7 +36,7 @@ impl Keys {
     }
 }
 
-/// Receives the keys that `node`, at `address`, sends to other nodes.
+/// Receives the keys that `node`, reached at `address`, gives to other nodes.
 ///
 /// # Errors
 /// The node does not accept this one, or the connection broke.
@@ -59,7 +59,7 @@ fn receive_keys(stream: &mut impl Read, is_wanted: &dyn Fn() -> bool) -> io::Res
     Ok(items.iter().filter_map(item).collect())
 }
 
-/// Receives keys from the first of several nodes that has the key with this number.
+/// Receives keys from the first of `sources` that has the key with this number.
 ///
 /// # Errors
 /// No node has it.

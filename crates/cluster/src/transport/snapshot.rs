@@ -1,7 +1,7 @@
 //! Copying of a node's data to another node, over the listener of the cluster.
 //!
-//! The requesting node receives a consistent copy: the sender first copies it into a folder next to its data, no faster
-//! than [`COPY_BYTES_PER_SECOND`]. It then sends that file in parts, each compressed, no faster than
+//! The requesting node receives a consistent copy. The sender first copies its data into a folder next to the data, no
+//! faster than [`COPY_BYTES_PER_SECOND`]. It then sends that copy in parts, each compressed, no faster than
 //! [`SEND_BYTES_PER_SECOND`]. The last frame contains the SHA-256 of all bytes. An interrupted copy leaves nothing on
 //! either side and begins anew. Both sides sync their files at short intervals; otherwise changes that need the same
 //! disk would wait for one long sync at the end. Both sides run with the lowest priority.
@@ -51,7 +51,7 @@ pub(crate) struct Sender {
     is_sending: AtomicBool,
 }
 
-/// Folder that is removed on drop.
+/// Folder that is removed when this is dropped.
 struct Temporary<'s>(PathBuf, &'s AtomicBool);
 
 impl Drop for Temporary<'_> {
@@ -62,7 +62,8 @@ impl Drop for Temporary<'_> {
 }
 
 impl Sender {
-    /// Returns the sender of a directory in a folder. It does not prevent the directory from closing.
+    /// Returns a sender of the directory whose data is in the folder `data`. It does not prevent the directory from
+    /// closing.
     pub(crate) fn new(directory: Weak<Directory>, data: &Path) -> Sender {
         Sender { directory, data: data.to_owned(), is_sending: AtomicBool::new(false) }
     }
@@ -74,7 +75,7 @@ impl Sender {
             return refuse(stream, "another copy is being sent: try again later");
         }
         let folder = Temporary(self.data.join(FOLDER), &self.is_sending);
-        // An earlier process may have been killed during a copy.
+        // An earlier process may have been killed while it made a copy.
         let _ = fs::remove_dir_all(&folder.0);
         tracing::info!("{node} copies this node's data");
         lower_priority(BACKGROUND_NICENESS, NO_LOW_PRIORITY);
@@ -89,7 +90,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Makes the copy, and sends heartbeats in the meantime.
+    /// Makes the copy, and meanwhile sends heartbeats.
     fn copy(&self, to: &Path, stream: &mut impl Write) -> io::Result<Result<(), String>> {
         let Some(directory) = self.directory.upgrade() else { return Ok(Err("the server stops".to_owned())) };
         std::thread::scope(|scope| {
@@ -196,7 +197,8 @@ mod tests {
         };
         assert_eq!(receive(&sent).unwrap(), data.len() as u64);
         assert!(fs::read(&to).unwrap() == data);
-        // Truncated, altered in transit, refused, or from a peer that sends something else.
+        // Refused: an answer that is truncated, altered in transit, a refusal, or from a peer that sends something
+        // else.
         assert!(receive(&sent[..sent.len() - 1]).is_err());
         let mut changed = sent.clone();
         *changed.last_mut().unwrap() ^= 1;
@@ -209,7 +211,7 @@ mod tests {
             write_frame(&mut other, frame).unwrap();
             assert!(receive(&other).is_err());
         }
-        // A part that decompresses to more than the size of a part.
+        // Refused: a part that decompresses to more than the maximum size.
         let mut large = Vec::new();
         let bomb = zstd::bulk::compress(&vec![0; PART_BYTES + 1], 1).unwrap();
         write_frame(&mut large, &[vec![PART], bomb].concat()).unwrap();
