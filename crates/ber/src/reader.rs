@@ -37,7 +37,7 @@ impl<'a> Reader<'a> {
     /// The header has an invalid length or tag, or [`BerError::Truncated`].
     #[inline]
     pub fn any(&mut self) -> Result<(Tag, &'a [u8]), BerError> {
-        // Nearly all elements of nearly all messages are shorter than 128 octets.
+        // Fast path: nearly all elements of nearly all messages are shorter than 128 octets.
         if let [tag, content_len @ 0..0x80, rest @ ..] = self.bytes
             && !Tag(*tag).is_high_number()
         {
@@ -60,7 +60,7 @@ impl<'a> Reader<'a> {
     /// Reads the next element, of any tag, and returns its tag and the whole element with its header.
     ///
     /// # Errors
-    /// As [`any`](Self::any).
+    /// Those of [`any`](Self::any).
     pub fn any_whole(&mut self) -> Result<(Tag, &'a [u8]), BerError> {
         let before = self.bytes;
         let (tag, _) = self.any()?;
@@ -71,18 +71,18 @@ impl<'a> Reader<'a> {
     /// Reads an element that must have this tag and returns its content.
     ///
     /// # Errors
-    /// [`BerError::UnexpectedTag`], or as [`any`](Self::any).
+    /// [`BerError::UnexpectedTag`], or those of [`any`](Self::any).
     #[inline]
     pub fn element(&mut self, expected: Tag) -> Result<&'a [u8], BerError> {
         let (found, content) = self.any()?;
         if found == expected { Ok(content) } else { Err(BerError::UnexpectedTag { expected, found }) }
     }
 
-    /// Reads the next element if it has this tag; otherwise returns `None` and does not advance. For OPTIONAL
-    /// components.
+    /// Reads an OPTIONAL component: reads the next element if it has this tag; otherwise returns `None` and does not
+    /// advance.
     ///
     /// # Errors
-    /// As [`any`](Self::any), if the tag matches.
+    /// Those of [`any`](Self::any), if the tag matches.
     pub fn optional(&mut self, expected: Tag) -> Result<Option<&'a [u8]>, BerError> {
         if self.peek_tag() == Some(expected) { self.element(expected).map(Some) } else { Ok(None) }
     }
@@ -90,7 +90,7 @@ impl<'a> Reader<'a> {
     /// Reads a constructed element that must have this tag and returns a reader over its components.
     ///
     /// # Errors
-    /// As [`element`](Self::element).
+    /// Those of [`element`](Self::element).
     #[inline]
     pub fn sequence(&mut self, expected: Tag) -> Result<Reader<'a>, BerError> {
         self.element(expected).map(Reader::new)
@@ -99,7 +99,7 @@ impl<'a> Reader<'a> {
     /// Reads an OCTET STRING.
     ///
     /// # Errors
-    /// As [`element`](Self::element).
+    /// Those of [`element`](Self::element).
     #[inline]
     pub fn octet_string(&mut self) -> Result<&'a [u8], BerError> {
         self.element(Tag::OCTET_STRING)
@@ -108,7 +108,7 @@ impl<'a> Reader<'a> {
     /// Reads an INTEGER of at most 64 bits.
     ///
     /// # Errors
-    /// [`BerError::BadInteger`], or as [`element`](Self::element).
+    /// [`BerError::BadInteger`], or those of [`element`](Self::element).
     pub fn integer(&mut self) -> Result<i64, BerError> {
         self.element(Tag::INTEGER).and_then(integer_content)
     }
@@ -116,7 +116,7 @@ impl<'a> Reader<'a> {
     /// Reads an ENUMERATED of at most 64 bits.
     ///
     /// # Errors
-    /// As [`integer`](Self::integer).
+    /// Those of [`integer`](Self::integer).
     pub fn enumerated(&mut self) -> Result<i64, BerError> {
         self.element(Tag::ENUMERATED).and_then(integer_content)
     }
@@ -124,16 +124,16 @@ impl<'a> Reader<'a> {
     /// Reads an INTEGER that carries an implicit tag.
     ///
     /// # Errors
-    /// As [`integer`](Self::integer).
+    /// Those of [`integer`](Self::integer).
     pub fn integer_tagged(&mut self, expected: Tag) -> Result<i64, BerError> {
         self.element(expected).and_then(integer_content)
     }
 
-    /// Reads a BOOLEAN. Any octet except zero is TRUE (X.690 section 8.2.2). RFC 4511 section 5.1 requires encoders to
-    /// send 0xFF, but all established servers accept the others.
+    /// Reads a BOOLEAN. Any octet except zero is TRUE (X.690 section 8.2.2). RFC 4511 section 5.1 requires that
+    /// encoders send 0xFF, but all established servers accept other octets too.
     ///
     /// # Errors
-    /// [`BerError::BadBoolean`], or as [`element`](Self::element).
+    /// [`BerError::BadBoolean`], or those of [`element`](Self::element).
     pub fn boolean(&mut self) -> Result<bool, BerError> {
         self.boolean_tagged(Tag::BOOLEAN)
     }
@@ -141,7 +141,7 @@ impl<'a> Reader<'a> {
     /// Reads a BOOLEAN that carries an implicit tag.
     ///
     /// # Errors
-    /// As [`boolean`](Self::boolean).
+    /// Those of [`boolean`](Self::boolean).
     pub fn boolean_tagged(&mut self, expected: Tag) -> Result<bool, BerError> {
         match self.element(expected)? {
             [octet] => Ok(*octet != 0),
@@ -152,16 +152,16 @@ impl<'a> Reader<'a> {
     /// Reads an element that must have this tag and no content: a NULL, plain or implicitly tagged.
     ///
     /// # Errors
-    /// [`BerError::BadNull`], or as [`element`](Self::element).
+    /// [`BerError::BadNull`], or those of [`element`](Self::element).
     pub fn null_tagged(&mut self, expected: Tag) -> Result<(), BerError> {
         if self.element(expected)?.is_empty() { Ok(()) } else { Err(BerError::BadNull) }
     }
 
-    /// Skips the remaining elements, and checks that they are elements. For the unknown components at the end of an
-    /// extensible SEQUENCE, which RFC 4511 section 4 requires to ignore.
+    /// Skips the remaining elements, and checks that they are elements. Call it for the unknown components at the end
+    /// of an extensible SEQUENCE, which RFC 4511 section 4 requires to be ignored.
     ///
     /// # Errors
-    /// As [`any`](Self::any).
+    /// Those of [`any`](Self::any).
     pub fn skip_rest(&mut self) -> Result<(), BerError> {
         while !self.is_empty() {
             self.any()?;
@@ -197,8 +197,8 @@ impl Header {
         }
     }
 
-    /// Reads a length in the long form. `first` is the octet with the number of length octets, `after` is the input
-    /// after it.
+    /// Reads a length in the long form. `first` is the octet with the number of length octets. `after` is the input
+    /// after that octet.
     fn read_long(tag: Tag, first: u8, after: &[u8]) -> Result<Option<Header>, BerError> {
         let octet_count = match first {
             0x80 => return Err(BerError::IndefiniteLength),
@@ -212,7 +212,7 @@ impl Header {
             }
             content_len = content_len << 8 | usize::from(*octet);
         }
-        // Checked even if some length octets are missing: they cannot make the length smaller.
+        // Checked even if some length octets are missing, because further octets cannot make the length smaller.
         if content_len > CONTENT_LEN_MAX {
             return Err(BerError::LengthTooLarge);
         }
@@ -231,7 +231,7 @@ impl Header {
 pub fn integer_content(content: &[u8]) -> Result<i64, BerError> {
     match content {
         [] => Err(BerError::BadInteger),
-        // The usual case.
+        // The usual case: one octet.
         [only] => Ok(i64::from(*only as i8)),
         [first, rest @ ..] if content.len() <= size_of::<i64>() => {
             let sign_extended = i64::from(*first as i8);
@@ -241,7 +241,7 @@ pub fn integer_content(content: &[u8]) -> Result<i64, BerError> {
     }
 }
 
-/// The same for more than eight octets: all except the last eight must repeat the sign.
+/// Does the same as [`integer_content`] for more than eight octets: all except the last eight must repeat the sign.
 #[cold]
 fn longer_integer_content(content: &[u8]) -> Result<i64, BerError> {
     let (extension, number) = content.split_last_chunk::<8>().ok_or(BerError::BadInteger)?;

@@ -32,8 +32,8 @@ pub const fn integer_len(value: i64) -> usize {
     significant_bits as usize / 8 + 1
 }
 
-/// Appends the tag and the shortest length of an element. The caller appends the content next, `content_len` octets, at
-/// most [`CONTENT_LEN_MAX`](crate::CONTENT_LEN_MAX); a longer one cannot be read.
+/// Appends the tag and the shortest length of an element. The caller then appends the content of `content_len` octets.
+/// More than [`CONTENT_LEN_MAX`](crate::CONTENT_LEN_MAX) octets could not be read.
 #[inline]
 pub fn put_header(out: &mut Vec<u8>, tag: Tag, content_len: usize) {
     debug_assert!(content_len <= crate::CONTENT_LEN_MAX, "content of {content_len} octets");
@@ -65,7 +65,8 @@ const fn low_octet(number: usize) -> u8 {
 pub fn set_content_len(element: &mut [u8], content_len: usize) {
     let octets = length_octets(content_len);
     let length_octet_count = header_len(content_len) - 2;
-    // A short length is at offset 1. A long one is at offset 2, after the octet with the number of length octets.
+    // A short length is at offset 1. A long length begins at offset 2, after the octet with the number of length
+    // octets.
     let start = if length_octet_count == 0 { 1 } else { 2 };
     let significant = octets.get(octets.len() - length_octet_count.max(1)..).unwrap_or_default();
     if let Some(place) = element.get_mut(start..start + significant.len()) {
@@ -80,7 +81,7 @@ pub fn put_element(out: &mut Vec<u8>, tag: Tag, content: &[u8]) {
     out.extend_from_slice(content);
 }
 
-/// Appends an INTEGER or ENUMERATED, as `tag` says, in its shortest form.
+/// Appends an INTEGER or ENUMERATED, depending on `tag`, in its shortest form.
 #[inline]
 pub fn put_integer(out: &mut Vec<u8>, tag: Tag, value: i64) {
     put_header(out, tag, integer_len(value));

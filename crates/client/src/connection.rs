@@ -28,7 +28,7 @@ pub struct Connection {
     stream: Stream,
     last_id: i32,
     output: Vec<u8>,
-    /// Octets from the server; those before `consumed` have been processed.
+    /// Octets received from the server. The first `consumed` of them have been processed.
     input: Vec<u8>,
     consumed: usize,
     /// Messages that were read while waiting for a different message.
@@ -137,8 +137,8 @@ impl Connection {
     /// Starts TLS on a connection that has none (StartTLS, RFC 4511 section 4.14).
     ///
     /// # Errors
-    /// [`ClientError::Unexpected`] if the server refuses, or sends other octets after its consent; otherwise as
-    /// [`Connection::open_tls`].
+    /// [`ClientError::Unexpected`] if the server refuses, or sends other octets after it has accepted; otherwise those
+    /// of [`Connection::open_tls`].
     pub fn start_tls(mut self, tls: &Tls, host: &str) -> Result<Connection, ClientError> {
         let outcome = self.extended(ldap::oids::START_TLS, None)?.outcome;
         if !outcome.is_success() {
@@ -316,15 +316,15 @@ impl Connection {
         self.outcome(Request::Bind(BindRequest { version: 3, name, authentication }))
     }
 
-    /// Sends a SASL EXTERNAL bind (RFC 4513 section 5.2.3), as the identity of the socket, or as the authzId `wanted`.
+    /// Sends a SASL EXTERNAL bind (RFC 4513 section 5.2.3). The identity is that of the socket, or the authzId
+    /// `wanted`.
     pub fn bind_external(&mut self, wanted: Option<&str>) -> Result<Outcome, ClientError> {
         let credentials = wanted.map(str::as_bytes);
         let authentication = Authentication::Sasl { mechanism: "EXTERNAL", credentials };
         self.outcome(Request::Bind(BindRequest { version: 3, name: "", authentication }))
     }
 
-    /// Searches for attributes (an empty list requests all user attributes), without following aliases and without
-    /// limits.
+    /// Searches without following aliases and without limits. An empty list of attributes requests all user attributes.
     pub fn search(
         &mut self,
         base: &str,
@@ -482,7 +482,7 @@ impl Connection {
     pub fn closed(&mut self) -> Result<Option<String>, ClientError> {
         match self.read_message() {
             Err(ClientError::Closed { notice }) => Ok(notice),
-            // If a server closes with unread octets from the client, the connection is reset.
+            // If a server closes the connection before it has read all octets of the client, the connection is reset.
             Err(ClientError::Io(error)) if error.kind() == ErrorKind::ConnectionReset => {
                 Ok(self.notice.take())
             }
@@ -495,7 +495,8 @@ impl Connection {
         Ok(self.request(request, Controls::NONE)?.outcome)
     }
 
-    /// Reads one message. Stores a notice of disconnection for the error that follows.
+    /// Reads one message. Stores a notice of disconnection, for the error that is returned when the connection is
+    /// closed.
     fn read_message(&mut self) -> Result<Received, ClientError> {
         loop {
             let unread = &self.input[self.consumed..];

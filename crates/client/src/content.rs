@@ -76,7 +76,7 @@ impl Content<'_> {
                     return Err(ContentError::Refused { outcome: Box::new(reply.outcome), entries: 0 });
                 }
                 None if self.base.is_some() => return Err(ContentError::NoBase(dn)),
-                // A naming context that has no entry yet.
+                // A naming context that has no entry yet is skipped.
                 None => {}
             }
         }
@@ -94,8 +94,7 @@ impl Content<'_> {
         each: Each<'_, E>,
     ) -> Result<(), E> {
         let mut reading = Reading { content: self, entries: 0, each };
-        // A search of all naming contexts at once returns entries in the server's order, but not every server supports
-        // it.
+        // One search of all naming contexts returns entries in the server's order. Not every server supports it.
         if self.base.is_none() && reading.search(connection, "")? {
             return Ok(());
         }
@@ -110,8 +109,8 @@ struct Reading<'r, 'c, E> {
 }
 
 impl<E: From<ContentError>> Reading<'_, '_, E> {
-    /// Searches below `base`. A second search is for the subentries, because a search returns either only subentries or
-    /// none (RFC 3672 section 3). Returns false if the base does not exist.
+    /// Searches below `base`, first for ordinary entries and then for subentries, because one search returns either
+    /// only subentries or none (RFC 3672 section 3). Returns false if the base does not exist.
     fn search(&mut self, connection: &mut Connection, base: &str) -> Result<bool, E> {
         let managing = Control { oid: oids::MANAGE_DSA_IT, critical: true, value: None };
         // Value of the Subentries control: a BER BOOLEAN, TRUE.

@@ -1,12 +1,12 @@
 //! Export of the entries of any LDAP server as LDIF (RFC 2849), as a stream.
 //!
-//! Text is written as soon as possible. While it cannot be written, nothing is read, so TCP slows the server. Entries
-//! are written in the server's order, except that a superior is written before its subordinates, so that the text can
-//! be imported from top to bottom. An entry that arrives before its superior waits in memory. Pando sends entries in
-//! the order in which they were added, so only entries wait that were moved below a newer one.
+//! Text is written as soon as possible. While it cannot be written, nothing is read, so TCP slows the server down.
+//! Entries are written in the server's order, except that a superior is written before its subordinates. So the text
+//! can be imported from top to bottom. An entry that arrives before its superior waits in memory. Pando sends entries
+//! in the order in which they were added, so the only entries that wait are those that were moved below a newer entry.
 //!
-//! The export is not a snapshot: an entry that is changed during the export appears as before or after the change, and
-//! one that is moved may be missing.
+//! The export is not a snapshot. An entry that is changed during the export appears as before or after the change. An
+//! entry that is moved may be missing.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -20,10 +20,11 @@ use crate::{Connection, Content, ContentError};
 /// Size of the buffer for text, in octets.
 const BUFFER_SIZE: usize = 256 << 10;
 
-/// Maximum size in octets of entries that wait for their superiors. If it is exceeded, the export gives up the order.
+/// Maximum size in octets of entries that wait for their superiors. If it is exceeded, the export no longer keeps the
+/// order.
 const WAITING_MAX: usize = 64 << 20;
 
-/// Attribute that shows which entries may have subordinates, so that only their names must be stored.
+/// Attribute that shows which entries may have subordinates. Only the names of these entries must be stored.
 const HAS_SUBORDINATES: &str = "hasSubordinates";
 
 /// Scope and form of an export.
@@ -101,7 +102,7 @@ struct Export<'o> {
     collective: &'o [&'o str],
     keeps_order: bool,
     shows_has_subordinates: bool,
-    /// Keys of the superiors of the top entries.
+    /// Keys of the superiors of the top entries. No entry waits for them.
     above: Vec<u64>,
     /// Keys of entries that were written and may have subordinates.
     seen: HashSet<u64>,
@@ -162,7 +163,7 @@ impl Export<'_> {
         may_have_subordinates
     }
 
-    /// Appends the entries that wait for this superior, and recursively those that wait for them.
+    /// Appends the entries that wait for this superior, and recursively the entries that wait for those.
     fn put_waiting(&mut self, superior: u64) -> Result<(), LdifExportError> {
         let mut next: Vec<(u64, Vec<u8>)> = self.waiting.remove(&superior).unwrap_or_default();
         next.reverse();
@@ -185,7 +186,8 @@ impl Export<'_> {
         for top in tops {
             self.put_waiting(top)?;
         }
-        // The remaining entries form a cycle, because a search can see entries that are moved during it.
+        // The remaining entries form a cycle. This is possible because a search can see entries that are moved during
+        // it.
         while let Some(top) = self.waiting.keys().next().copied() {
             self.put_waiting(top)?;
         }

@@ -52,7 +52,7 @@ impl Stream {
         }
     }
 
-    /// Sets the time limit of reads, and that of writes if `write` is given.
+    /// Sets the time limit of reads, and the time limit of writes if `write` is given.
     pub(crate) fn set_timeouts(&self, read: Duration, write: Option<Duration>) -> io::Result<()> {
         if let Stream::Local(stream) = self {
             write.map_or(Ok(()), |write| stream.set_write_timeout(Some(write)))?;
@@ -102,7 +102,7 @@ impl Write for Stream {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        // The others do not buffer.
+        // The other kinds of sockets do not buffer.
         if let Stream::Tls(stream) = self { stream.flush() } else { Ok(()) }
     }
 }

@@ -1,6 +1,6 @@
 //! TLS of a client: trusted certificates, and sessions.
 //!
-//! By default no session is resumed, so each new connection performs a full handshake, as that of a new client would.
+//! By default no session is resumed, so each new connection performs a full handshake, like a new client.
 
 use std::io;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ impl Tls {
     /// certificate and key, both as PEM text.
     ///
     /// # Errors
-    /// As [`Tls::authorities`]; or the certificate or key is invalid, or they do not match.
+    /// Those of [`Tls::authorities`]. Also if the certificate or key is invalid, or they do not match.
     pub fn with_certificate(authorities: &[u8], certificate: &[u8], key: &[u8]) -> Result<Tls, TlsError> {
         let unusable = |error: rustls::pki_types::pem::Error| TlsError::Certificate(error.to_string());
         let chain =
@@ -78,7 +78,7 @@ impl Tls {
         Tls { config: Arc::new(config), is_checked, is_resuming: false }
     }
 
-    /// Allows new connections to resume a session of an earlier one (RFC 8446 section 2.2).
+    /// Allows new connections to resume the session of an earlier connection (RFC 8446 section 2.2).
     #[must_use]
     pub fn resuming(mut self) -> Tls {
         Arc::make_mut(&mut self.config).resumption = Resumption::in_memory_sessions(SESSIONS_KEPT);

@@ -1,5 +1,5 @@
-//! Memory that is available to this process: that of the machine, or the limit of a control group, for example in a
-//! container.
+//! Memory that is available to this process: the memory of the machine, or the limit of a control group, for example in
+//! a container.
 
 use std::path::{Path, PathBuf};
 
@@ -19,9 +19,10 @@ fn total_bytes(meminfo: &str) -> Option<u64> {
     Some(line.split_ascii_whitespace().next()?.parse::<u64>().ok()? << 10)
 }
 
-/// Returns the files that may contain a memory limit for a process, given its `/proc/PID/cgroup`: those of its control
-/// group and of each superior group, in both versions of control groups. In a container the kernel may report the path
-/// outside the container, so the root group is included. A file that does not exist or contains `max` sets no limit.
+/// Returns the files that may contain a memory limit for a process, given its `/proc/PID/cgroup`. These are the files
+/// of its control group and of each superior group, in both versions of control groups. In a container the kernel may
+/// report the path outside the container, so the root group is included. A file that does not exist or contains `max`
+/// sets no limit.
 fn limit_files(groups: &str) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for line in groups.lines() {

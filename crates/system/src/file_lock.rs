@@ -1,4 +1,4 @@
-//! Locks on files that belong to an open file and not to a process.
+//! Locks that belong to an open file and not to a process.
 
 use std::fs::File;
 use std::io;

@@ -88,7 +88,7 @@ pub struct GssPeers {
     pub client: String,
     /// The service principal whose key was used.
     pub service: String,
-    /// Whether the client requires the context to protect each message.
+    /// Whether the client requires that the context protects each message.
     pub wants_protection: bool,
 }
 
@@ -157,8 +157,8 @@ impl Drop for Acceptor {
 }
 
 impl GssContext {
-    /// Processes a token of the client. `channel` is the channel binding (RFC 5056) that the client's binding must
-    /// equal, if the client sends one.
+    /// Processes a token of the client. `channel` is the server's channel binding (RFC 5056). If the client sends a
+    /// binding, it must equal `channel`.
     ///
     /// # Errors
     /// The token is not acceptable. The context is then unusable; drop it.
@@ -346,14 +346,14 @@ fn oid(elements: &'static [u8]) -> Oid {
     Oid { length: elements.len() as Word, elements: elements.as_ptr() }
 }
 
-/// Returns an error if a status reports one: the library's text for the cause if there is one, else the text for the
-/// kind.
+/// Returns an error if a status reports one. Its text is the library's text for the cause if there is one, otherwise
+/// the text for the kind of error.
 fn check(library: &'static Library, major: Word, minor: Word) -> Result<(), GssError> {
     if major & ERRORS == 0 {
         return Ok(());
     }
     let cause = status_text(library, minor, 2, &oid(KERBEROS));
-    // The library assigns minor numbers dynamically, so "Success" may also have one.
+    // The library assigns minor numbers dynamically, so a nonzero number may mean "Success".
     let is_none = minor == 0 || cause.is_empty() || cause == "Success";
     Err(GssError(if is_none { status_text(library, major, 1, ptr::null()) } else { cause }))
 }

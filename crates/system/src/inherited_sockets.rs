@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether the sockets were taken: each descriptor must have one owner.
+/// Whether the sockets were taken already. Each descriptor must have only one owner.
 static ARE_TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// Takes the sockets that systemd passes to this process (`LISTEN_FDS` and `LISTEN_PID`, `sd_listen_fds(3)`). Child

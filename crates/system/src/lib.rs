@@ -17,7 +17,7 @@ pub use memory::{CACHE_LINE_LEN, ask_for_huge_pages, prefetch};
 pub use rate_limit::RateLimit;
 pub use scheduling::{CooperativeYield, lower_priority, set_thread_niceness};
 
-/// The allocator of the program.
+/// The memory allocator of the program.
 pub use mimalloc::MiMalloc as Allocator;
 
 /// Returns this thread's freed memory to the system, if the program's allocator is [`Allocator`]. The allocator would

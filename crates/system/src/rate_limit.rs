@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// Limits the rate of a thread's work: its average since the start.
+/// Limits the average rate of a thread's work since the start.
 #[derive(Clone, Copy, Debug)]
 pub struct RateLimit {
     begun: Instant,
@@ -10,7 +10,7 @@ pub struct RateLimit {
 }
 
 impl RateLimit {
-    /// Starts a limit of `per_second` units of work, measured from now.
+    /// Starts a limit of `per_second` units of work, measured from now on.
     pub fn new(per_second: u64) -> RateLimit {
         RateLimit { begun: Instant::now(), per_second }
     }

@@ -4,8 +4,8 @@
 //! when the running thread has used up its time slice, which the scheduler checks at a tick: every 4 ms at 250 Hz. A
 //! thread that yields ([`CooperativeYield`]) gives up the core at once if another thread waits for it.
 //!
-//! A thread that always has work keeps the core for a whole slice after each yield. So after a yield that took a while,
-//! the thread works for the same time before it yields again: each thread gets half of the core.
+//! If the other thread always has work, it keeps the core for a whole slice after each yield. So if a yield took a
+//! while, the yielding thread works for the same time before it yields again. Each thread then gets half of the core.
 
 use std::io;
 use std::thread;
@@ -25,14 +25,14 @@ pub fn set_thread_niceness(niceness: i32) -> io::Result<()> {
     Ok(rustix::process::setpriority_process(None, niceness)?)
 }
 
-/// Like [`set_thread_niceness`]. If the system refuses, logs a warning that begins with `failed`.
+/// Does the same as [`set_thread_niceness`]. If the system refuses, logs a warning that begins with `failed`.
 pub fn lower_priority(niceness: i32, failed: &str) {
     if let Err(error) = set_thread_niceness(niceness) {
         tracing::warn!(%error, "{failed} and may slow down others");
     }
 }
 
-/// Yields the processor at intervals: for background work that shares a core with threads that serve clients.
+/// Yields the processor at intervals. For background work that shares a core with threads that serve clients.
 #[derive(Debug)]
 pub struct CooperativeYield {
     /// Time of the next yield.

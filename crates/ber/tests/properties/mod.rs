@@ -2,7 +2,7 @@
 
 use ber::{BerError, Reader, Tag, element_len, put_element, put_integer, read_frame_len};
 
-/// Reading never panics; elements that were read encode to elements that read the same; the size of a message does not
+/// Reading never panics. Elements that were read encode to elements that read the same. The size of a message does not
 /// change once its header is complete.
 pub(crate) fn elements(bytes: &[u8]) {
     walk(bytes, 8);
@@ -24,7 +24,7 @@ fn walk(bytes: &[u8], depth_left: usize) {
     }
 }
 
-/// The content of an integer ends with the shortest content of the same integer; the octets before only repeat the
+/// The content of an integer ends with the shortest content of the same integer. All octets before that only repeat the
 /// sign.
 fn integer(content: &[u8]) {
     if let Ok(value) = ber::integer_content(content) {
