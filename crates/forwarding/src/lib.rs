@@ -1,6 +1,6 @@
-//! Conversion of forwarded changes, between the types of the directory and those of messages (`replication::forward`).
+//! Conversion of forwarded changes between the types of the directory and those of messages (`replication::forward`).
 //! Changes are forwarded between the nodes of a cluster, and from a replica to its supplier. [`row_digests`] computes
-//! the digests with which they compare their data.
+//! digests with which these servers compare their data.
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 #![forbid(unsafe_code)]
@@ -25,7 +25,7 @@ pub fn forwarded_requester(requester: &Requester) -> ForwardedRequester {
     }
 }
 
-/// Converts the form in messages to a requester.
+/// Converts a requester from its form in messages.
 pub fn requester_of(requester: &ForwardedRequester) -> Requester {
     match requester {
         ForwardedRequester::Anonymous => Requester::Anonymous,
@@ -34,7 +34,7 @@ pub fn requester_of(requester: &ForwardedRequester) -> Requester {
     }
 }
 
-/// Connection of a client, in its form in messages.
+/// Connection of a client, in the form used in messages.
 pub struct ForwardedLink {
     /// Authentication method.
     pub method: BindMethod,
@@ -46,7 +46,7 @@ pub struct ForwardedLink {
     pub listener: Option<String>,
 }
 
-/// Converts a client's connection to its form in messages.
+/// Converts a client's connection to the form used in messages.
 pub fn forwarded_link(link: Option<ClientLink>) -> ForwardedLink {
     let link = link.unwrap_or_default();
     let method = match link.method {
@@ -68,7 +68,7 @@ pub fn link_of(request: &forward::Request, now_micros: u64) -> ClientLink {
     ClientLink {
         address: request.network,
         is_protected: request.strength > 0,
-        // A server whose access rules do not use the method does not send it.
+        // A server sends no method if its access rules do not use the method.
         method: match &request.method {
             BindMethod::None => None,
             BindMethod::Simple => Some(directory::BindMethod::Simple),
@@ -79,14 +79,14 @@ pub fn link_of(request: &forward::Request, now_micros: u64) -> ClientLink {
     }
 }
 
-/// Converts an update of an account to its form in messages.
+/// Converts an update of an account to the form used in messages.
 pub fn forwarded_update(update: AccountUpdate) -> forward::AccountUpdate {
     let AccountUpdate { failures, success, clears_failures, grace, rehashed, keys, totp_step, app_uses } =
         update;
     forward::AccountUpdate { failures, success, clears_failures, grace, rehashed, keys, totp_step, app_uses }
 }
 
-/// Converts the form in messages to an update of an account.
+/// Converts an update of an account from the form used in messages.
 pub fn update_of(update: forward::AccountUpdate) -> AccountUpdate {
     let forward::AccountUpdate {
         failures,

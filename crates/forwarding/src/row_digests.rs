@@ -1,5 +1,5 @@
-//! Digests of the rows of a slice, with which nodes of a cluster, and replicas and suppliers, compare their data. The
-//! rows are read on the caller's thread, at most at [`DIGEST_BYTES_PER_SECOND`].
+//! Digests of the rows of a slice. Nodes of a cluster compare their data with these digests, and so do replicas and
+//! suppliers. The rows are read on the caller's thread, at most at [`DIGEST_BYTES_PER_SECOND`].
 
 use std::ops::ControlFlow;
 use std::sync::Weak;
@@ -17,10 +17,10 @@ pub const DIGEST_BYTES_PER_SECOND: u64 = 64 << 20;
 /// Bytes of rows between two checks of the clock.
 const PACE_BYTES: u64 = 1 << 20;
 
-/// Error of a thread whose owner ends. No user sees it.
+/// Error of a thread whose owner has ended. No user sees it.
 const ENDED: &str = "the server ends";
 
-/// Limit on the rate of reading rows. Reading ends with the owner, which holds the strong reference.
+/// Limit on the rate of reading rows. Reading stops when the owner drops its strong reference.
 struct Pace {
     begun: Instant,
     limit: RateLimit,
@@ -40,7 +40,7 @@ impl Pace {
         }
     }
 
-    /// Counts bytes to be read, and waits if necessary. Returns whether to continue.
+    /// Counts bytes to be read, and waits if necessary. Breaks if the owner has ended.
     fn step(&mut self, bytes: u64) -> ControlFlow<()> {
         self.bytes = self.bytes.saturating_add(bytes);
         if self.bytes - self.looked_at < PACE_BYTES {
@@ -55,7 +55,8 @@ impl Pace {
     }
 }
 
-/// Plans the slice that begins at a point, from the rows of a snapshot. Stops if the owner of `alive` drops it.
+/// Plans the slice that begins at a point, from the rows of a snapshot. Stops if the owner drops its reference to
+/// `alive`.
 ///
 /// # Errors
 /// The store failed, or the owner ended.
@@ -71,14 +72,14 @@ pub fn plan(
     Ok(PlannedSlice { slice: Slice { from, to }, bytes })
 }
 
-/// Computes the digests of the rows of a slice, by part. Stops if the owner of `alive` drops it.
+/// Computes the digests of the rows of a slice, by part. Stops if the owner drops its reference to `alive`.
 ///
 /// # Errors
 /// The store failed, or the owner ended.
 pub fn digests(snapshot: &Snapshot, slice: &Slice, alive: Weak<()>) -> Result<Parts, String> {
     let (mut pace, mut rows) = (Pace::new(alive), 0_u64);
     let mut parts = Parts::new();
-    // Most rows belong to the same part as the previous row.
+    // Cached, because most rows belong to the same part as the previous row.
     let mut last: (String, RollingDigest) = Default::default();
     let mut add = |part: &str, key: &[u8], value: &[u8]| {
         if last.0 != part {

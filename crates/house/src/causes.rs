@@ -1,7 +1,7 @@
-//! Causes of unwillingToPerform: every place in the program that creates an outcome with this code has a text. If the
-//! text does not advise what to do, after a colon, docs/reference/errors.md must quote its beginning and give advice. A
-//! quote that matches no place is an offence. The metrics count refusals by these quotes, so the list in [`COUNTED`]
-//! must be the same.
+//! Causes of unwillingToPerform. Every place in the program that creates an outcome with this code has a text. The text
+//! must advise what to do, after a colon; otherwise docs/reference/errors.md must quote its beginning and give advice.
+//! A quote that matches no place is an offence. The metrics count refusals by these quotes, so the list in [`COUNTED`]
+//! must be equal.
 //!
 //! The text of a place is the literal next to the code, or the literal in the `let` or `const` that is named next to
 //! it. If a function or closure receives the text, each call is a place. [`OTHERS`] lists the places that this search
@@ -21,10 +21,10 @@ const PAGE: &str = "docs/reference/errors.md";
 /// File whose list `CAUSES` has the causes that the metrics count.
 const COUNTED: &str = "crates/server/src/telemetry/refusals.rs";
 
-/// The section of the page.
+/// Heading of the section of the page that quotes the texts.
 const HEADING: &str = "## Causes of unwillingToPerform";
 
-/// File that defines the codes.
+/// File that defines the result codes.
 const DEFINITION: &str = "crates/ldap/src/result_code.rs";
 
 /// Minimum number of words of a text that the page must quote.
@@ -48,7 +48,7 @@ const OTHERS: [(&str, &str, &str); 6] = [
     ("directory/src/write/modify_dn.rs", "decide", "{what} is made by the server"),
 ];
 
-/// A token, with the tokens inside if it is a group.
+/// A token. If it is a group, also the tokens inside.
 #[derive(Debug)]
 struct Tree {
     token: TokenTree,
@@ -64,7 +64,7 @@ struct Source {
     trees: Vec<Tree>,
 }
 
-/// A function or closure that receives the text.
+/// A function or closure that receives the text as an argument.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 struct Helper {
     name: String,
@@ -74,7 +74,7 @@ struct Helper {
     is_public: bool,
 }
 
-/// Text next to the code, or the name of one.
+/// Text next to the code, or the name of a variable or constant that contains it.
 enum Neighbor {
     Texts(Vec<String>),
     Helper(Helper),
@@ -90,7 +90,7 @@ struct Cause {
     texts: Vec<String>,
 }
 
-/// Returns causes that the page lacks, and quotes of the page that match none.
+/// Returns the causes that the page lacks, and the quotes of the page that match no cause.
 pub(crate) fn check(files: &Files) -> Result<Vec<String>, String> {
     let mut sources = Vec::new();
     for name in files.names.iter().filter(|name| is_program(name)) {
@@ -108,7 +108,7 @@ fn is_program(name: &str) -> bool {
     is_source && !name.contains("/tests") && name != DEFINITION
 }
 
-/// Returns the places in sources, which are given by name and text, and the helpers that are never called.
+/// Returns the places in sources, which are given by name and text. Also returns the helpers that are never called.
 fn causes(texts: &[(String, String)]) -> Result<(Vec<Cause>, Vec<String>), String> {
     let (mut found, mut offences) = (Vec::new(), Vec::new());
     let mut helpers: BTreeSet<Helper> = BTreeSet::new();
@@ -136,7 +136,7 @@ fn causes(texts: &[(String, String)]) -> Result<(Vec<Cause>, Vec<String>), Strin
     Ok((found, offences))
 }
 
-/// Adds the places of a source.
+/// Adds the places in a source.
 fn take(
     source: &Source,
     is_place: impl Fn(&Place<'_>) -> bool,
@@ -149,7 +149,7 @@ fn take(
     for mut place in places {
         let line = place.last().map_or(0, |(level, index)| level[*index].token.span().start().line);
         if is_call && let Some((level, index)) = place.last().copied() {
-            // Within the brackets of the call.
+            // The place is within the brackets of the call.
             place = [&place[..place.len() - 1], &[(level, index + 1), (&level[index + 1].inner, usize::MAX)]]
                 .concat();
         }
@@ -167,8 +167,8 @@ fn take(
 }
 
 impl Helper {
-    /// Returns true if a file may call the function: it is visible there, and the file defines no other function of
-    /// that name.
+    /// Returns true if code in a file may call the function: the function is visible there, and the file defines no
+    /// other function with that name.
     fn may_be_in(&self, name: &str, text: &str) -> bool {
         let own = [format!("fn {}(", self.name), format!("let {} =", self.name)];
         let is_below =
@@ -188,7 +188,7 @@ impl Helper {
     }
 }
 
-/// Returns the tokens without test items.
+/// Returns the tokens, without those of test items.
 fn trees(stream: TokenStream) -> Vec<Tree> {
     let (mut all, mut is_test) = (Vec::new(), false);
     for token in stream {
@@ -278,7 +278,7 @@ fn is_compared(place: &Place<'_>) -> bool {
     is_equal || is_pattern(level, *index) || is_matched
 }
 
-/// Returns the text among the tokens in the same brackets.
+/// Returns the text among the tokens in the same brackets as the code.
 fn neighbor(source: &Source, place: &Place<'_>) -> Neighbor {
     let [above @ .., (level, index)] = place.as_slice() else { return Neighbor::Nothing };
     let is_block = above.last().is_none_or(|(level, index)| is_group(&level[*index], Delimiter::Brace))
@@ -304,7 +304,7 @@ fn neighbor(source: &Source, place: &Place<'_>) -> Neighbor {
     Neighbor::Nothing
 }
 
-/// Returns the first literal, or that of each block and arm if the tokens decide between several.
+/// Returns the first literal. If the tokens decide between several, returns the literal of each block and arm.
 fn texts(trees: &[Tree]) -> Vec<String> {
     for (index, tree) in trees.iter().enumerate() {
         let found = match &tree.token {
@@ -355,7 +355,7 @@ fn named(source: &Source, place: &Place<'_>, name: &str) -> Neighbor {
             if end < before.len() && before.get(called).is_some_and(|tree| is_ident(tree, name)) {
                 return Neighbor::Texts(texts(&before[called..end])).or_nothing();
             }
-            // A closure around the place.
+            // Handles a closure around the place.
             let bars: Vec<usize> =
                 (start..before.len()).filter(|index| is_mark(&before[*index], '|')).collect();
             if end == before.len()
@@ -438,7 +438,7 @@ fn has_advice(text: &str) -> bool {
     text.split_once(": ").is_some_and(|(_, advice)| !advice.starts_with('{'))
 }
 
-/// Returns offences of the causes, the page and the list of other places.
+/// Returns the offences of the causes, of the page, and of the list of other places.
 fn compare(causes: Vec<Cause>, page: &str, others: &[(&str, &str, &str)]) -> Vec<String> {
     let quotes = quotes(page);
     let (mut offences, mut used, mut open) = (Vec::new(), BTreeSet::new(), others.to_vec());
@@ -495,7 +495,7 @@ fn compare_counted(source: &str, quotes: &[String]) -> Result<Vec<String>, Strin
 mod tests {
     use super::*;
 
-    /// Returns the beginnings of the texts of a source's places, or `?` if a text was not found.
+    /// Returns the beginnings of the texts of all places in sources. A text that was not found is `?`.
     fn places_in(files: &[(&str, &str)]) -> String {
         let files: Vec<_> =
             files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();

@@ -2,7 +2,7 @@
 
 use crate::files::Files;
 
-/// Maximum length of a line in characters. Two windows of this width fit next to each other, and a diff shows no folded
+/// Maximum length of a line in characters. Two windows of this width fit next to each other, and a diff does not fold
 /// lines.
 const COLUMNS_MAX: usize = 120;
 
@@ -10,7 +10,7 @@ const COLUMNS_MAX: usize = 120;
 const ENDINGS: [&str; 5] = [".md", ".py", ".rs", ".sh", ".toml"];
 const SCRIPTS: [&str; 2] = [".ci/run", "dev"];
 
-/// Files whose form is not changed: results of measurements, fuzzing corpora, tables of publishers.
+/// Files that keep their form: results of measurements, fuzzing corpora, and tables of publishers.
 const DATA: [&str; 3] = ["bench-runs/", "crates/bench/documents/", "fuzz/corpus/"];
 
 /// Returns the lines that are too long.

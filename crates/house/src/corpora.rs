@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::files::Files;
 
-/// Returns targets without corpus, corpora without target, and corpora that no test replays.
+/// Returns targets without a corpus, corpora without a target, and corpora that no test replays.
 pub(crate) fn check(files: &Files) -> Result<Vec<String>, String> {
     let targets = middles(files, "fuzz/fuzz_targets/", ".rs");
     let corpora: BTreeSet<&str> =

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Files in the repository or about to be added, except ignored and deleted ones.
+/// Files of the repository, including files about to be added, but without ignored and deleted ones.
 #[derive(Debug)]
 pub(crate) struct Files {
     root: PathBuf,

@@ -1,9 +1,9 @@
-//! Floors: a module uses only modules on floors below its own. Two siblings never use each other, at any depth.
+//! Floors: a module uses only modules on floors below its own floor. Two siblings never use each other, at any depth.
 //!
-//! A file and its own children may use each other; all other uses are in one direction. So the uses among the children
-//! of a module form no cycle; a child is its file with everything below it. For a crate with existing cycles,
-//! `circle_max` in `floors.toml` is the maximum number of modules in one cycle. The `floors` of `floors.toml` order the
-//! children of a crate's root, the lowest first; the members of a cycle share a floor.
+//! A file and its own children may use each other. All other uses must be in one direction, so the uses among the
+//! children of a module form no cycle. A child is its file with everything below it. For a crate with existing cycles,
+//! `circle_max` in `floors.toml` is the maximum number of modules in one cycle. The `floors` in `floors.toml` order the
+//! children of a crate's root, the lowest first. The members of a cycle share a floor.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -76,7 +76,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>, String> {
     Ok(offences)
 }
 
-/// Returns the crates that `floors.toml` lacks.
+/// Returns the crates that are missing in `floors.toml`.
 fn without_floors(root: &Path, crates: &BTreeMap<String, Crate>) -> Result<Vec<String>, String> {
     let mut offences = Vec::new();
     let folder = root.join("crates");

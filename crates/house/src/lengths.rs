@@ -15,7 +15,7 @@ const LINES_MAX: usize = 79;
 
 const LONGER: &str = "crates/house/lengths.toml";
 
-/// Returns the functions that are too long, and entries of `lengths.toml` that allow more than needed.
+/// Returns the functions that are too long, and the entries of `lengths.toml` that allow more lines than needed.
 pub(crate) fn check(files: &Files) -> Result<Vec<String>, String> {
     let allowed: BTreeMap<String, usize> = match files.names.iter().any(|name| name == LONGER) {
         true => toml::from_str(&files.text(LONGER)?).map_err(|error| format!("{LONGER}: {error}"))?,

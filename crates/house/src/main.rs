@@ -5,8 +5,8 @@
 //! causes of unwillingToPerform that the page of errors lacks, `house words` wording that has to be read twice,
 //! `house lengths` functions that are too long.
 //!
-//! Each offence is a line on standard output. If there is any, the exit code is 1. The last argument of `floors` may be
-//! another checkout.
+//! Each offence is a line on standard output. If there is any offence, the exit code is 1. The last argument of
+//! `floors` may be the folder of another checkout.
 
 mod causes;
 mod columns;
@@ -31,8 +31,8 @@ use files::Files;
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    // `cargo run` sets the variable at run time. The compiled value would be wrong if another checkout built the
-    // program.
+    // `cargo run` sets the variable at run time. The value at compile time would be wrong if the program was built in
+    // another checkout.
     let manifest =
         std::env::var("CARGO_MANIFEST_DIR").unwrap_or_else(|_| env!("CARGO_MANIFEST_DIR").to_owned());
     let here = Path::new(&manifest).join("../..");

@@ -1,5 +1,5 @@
-//! Tests named in documents. In a page below `docs/`, `CRATE/PATH.rs::NAME` is a test of that name in that file below
-//! `crates/`, and a name alone after "Test:" is a test in any file. So if such a test is removed, the page must change
+//! Tests named in documents. In a page below `docs/`, `CRATE/PATH.rs::NAME` is the test with that name in that file
+//! below `crates/`. A name alone after "Test:" is a test in any file. If a named test is removed, the page must change
 //! too.
 
 use crate::files::Files;

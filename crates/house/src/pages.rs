@@ -3,7 +3,7 @@
 
 use crate::files::Files;
 
-/// Returns the pages that are not in a list, and listed titles that differ from those of the pages.
+/// Returns the pages that are missing in their list, and the listed titles that differ from those of the pages.
 pub(crate) fn check(files: &Files) -> Result<Vec<String>, String> {
     let mut offences = Vec::new();
     let pages: Vec<&str> = files.names.iter().filter_map(|name| page(name)).collect();
@@ -40,7 +40,8 @@ fn title(text: &str) -> String {
     heading.trim_start_matches(|octet: char| octet.is_ascii_digit()).trim().to_owned()
 }
 
-/// Returns true if the list has the page's title as the text of the link, or after it. Titles may contain line breaks.
+/// Returns true if the list contains the page's title as the text of the link to the page, or after the link. Titles
+/// may contain line breaks.
 fn has_title(text: &str, page: &str, title: &str) -> bool {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     text.contains(&format!("[{title}]({page})")) || text.contains(&format!("]({page}): {title}"))

@@ -7,7 +7,7 @@ pub(crate) enum Kind {
     DocOpening,
     /// Another line of a doc comment.
     Doc,
-    /// String literal with several words.
+    /// A comment that is not a doc comment.
     Comment,
     /// String literal of several words.
     Message,
@@ -44,8 +44,8 @@ pub(crate) fn pieces(
     Ok(pieces)
 }
 
-/// Returns the lines of a page that are not code, that is, neither indented by four spaces nor in a fence. Spans of
-/// code are omitted.
+/// Returns the lines of a page that are not code. Code is indented by four spaces or in a fence. Spans of code in a
+/// line are omitted.
 fn of_page(text: &str) -> Vec<Piece> {
     let mut is_fenced = false;
     let mut pieces = Vec::new();
@@ -168,14 +168,14 @@ impl<'t> Source<'t> {
     }
 }
 
-/// Returns the `#` signs of a raw string that begins here.
+/// Returns the `#` signs of a raw string that begins at `text`.
 fn raw_string(text: &str) -> Option<&str> {
     let text = text.strip_prefix('b').unwrap_or(text).strip_prefix('r')?;
     let length = text.find(|letter| letter != '#')?;
     text[length..].starts_with('"').then_some(&text[..length])
 }
 
-/// Returns the length of a string literal after its first quote, up to its last.
+/// Returns the length of a string literal, from after its first quote up to and including its last quote.
 fn string_end(text: &str) -> usize {
     let mut is_escaped = false;
     for (index, letter) in text.char_indices() {
@@ -189,7 +189,7 @@ fn string_end(text: &str) -> usize {
     text.len()
 }
 
-/// Returns the length of a character literal that begins here, as opposed to a lifetime.
+/// Returns the length of a character literal that begins at `text`. `None` for a lifetime.
 fn character(text: &str) -> Option<usize> {
     let mut letters = text.strip_prefix('\'')?.char_indices();
     let (_, first) = letters.next()?;

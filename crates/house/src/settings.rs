@@ -1,9 +1,9 @@
 //! Names of settings: messages, help texts and pages name settings with their table, such as `limits.size_limit`.
 //! docs/reference/settings.md must explain each of them.
 //!
-//! The server's own tests compare that page with the settings that the program accepts, so operators can use every name
-//! that passes both checks. This check reads string literals of sources, text in backquotes of pages, and the tables in
-//! examples of pages.
+//! The server's own tests compare that page with the settings that the program accepts, so every name that passes both
+//! checks exists. This check reads string literals of sources, text in backquotes of pages, and the tables in examples
+//! of pages.
 
 use std::collections::BTreeSet;
 
@@ -45,7 +45,7 @@ pub(crate) fn check(files: &Files) -> Result<Vec<String>, String> {
 }
 
 /// Returns true if the file is a source of a program for operators. The translation of other servers' rules is
-/// excluded, because it has their names.
+/// excluded, because it contains names of their settings.
 fn is_program(name: &str) -> bool {
     let crates =
         ["crates/access-rules/src/", "crates/directory/src/", "crates/server/src/", "crates/pando/src/"];

@@ -1,5 +1,5 @@
-//! Words: prose can be understood at the first reading if it avoids the openings and words of [`PATTERNS`]. Each
-//! pattern is counted in comments, names, messages, pages and scripts. `words.toml` has a ceiling for each count, which
+//! Words: prose can be understood at the first reading if it avoids the openings and words in [`PATTERNS`]. Each
+//! pattern is counted in comments, names, messages, pages and scripts. `words.toml` has a maximum for each count, which
 //! may only decrease.
 
 use std::collections::BTreeMap;
@@ -80,13 +80,13 @@ const PATTERNS: [Pattern; 9] = [
 struct Count {
     /// Count at the commit that `words.toml` names.
     first: usize,
-    /// Maximum count.
+    /// Maximum count that is accepted.
     ceiling: usize,
 }
 
 type Counts = BTreeMap<String, Count>;
 
-/// Returns the patterns that occur more often than their ceilings allow.
+/// Returns the patterns that occur more often than permitted.
 pub(crate) fn check(files: &Files) -> Result<Vec<String>, String> {
     let found = find(files)?;
     let counts = read(files)?;
@@ -125,7 +125,7 @@ pub(crate) fn list(files: &Files, name: &str) -> Result<Vec<String>, String> {
     Ok(found.get(name).cloned().unwrap_or_default())
 }
 
-/// Lowers the ceilings to the present counts. A count above its ceiling stays an offence.
+/// Lowers each maximum to the present count. A count above its maximum remains an offence.
 pub(crate) fn lower(files: &Files, root: &Path) -> Result<Vec<String>, String> {
     let found = find(files)?;
     let mut counts = read(files)?;
@@ -178,7 +178,7 @@ fn places<'p>(
     expression.find_iter(text).map(|_| format!("{}: {}", piece.line, piece.text.trim()))
 }
 
-/// Results of measurements, corpora and third-party data are not checked, nor is this file, which contains the
+/// Returns true for results of measurements, corpora and third-party data, and for this file, which contains the
 /// patterns.
 fn is_exempt(name: &str) -> bool {
     const FOLDERS: [&str; 4] =

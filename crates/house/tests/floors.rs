@@ -1,4 +1,4 @@
-//! `house floors` over small checkouts, each with one offence or none.
+//! Runs `house floors` on small checkouts, each with one offence or none.
 
 use std::fs;
 use std::path::PathBuf;

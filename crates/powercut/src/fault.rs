@@ -40,11 +40,11 @@ enum Effect {
     Error(i32),
     /// The call waits first.
     Delay(Duration),
-    /// The clock is ahead by so many seconds.
+    /// The clock is ahead by this number of seconds.
     Ahead(u32),
 }
 
-/// A rule: which calls fail, and how. A rule without further conditions applies to all calls of its kind.
+/// Rule that determines which calls fail, and how. Without further conditions it applies to all calls of its kind.
 #[derive(Debug, Clone)]
 pub struct Fault {
     call: FaultCall,
@@ -62,12 +62,12 @@ impl Fault {
         Fault::with(call, Effect::Error(errno))
     }
 
-    /// Every such call waits, in whole milliseconds, and is then carried out.
+    /// Creates a rule by which every call of a kind waits, in whole milliseconds, and is then carried out.
     pub fn delay(call: FaultCall, delay: Duration) -> Fault {
         Fault::with(call, Effect::Delay(delay))
     }
 
-    /// The monotonic clock is ahead.
+    /// Creates a rule by which the monotonic clock is ahead by `seconds`.
     pub fn clock_ahead(seconds: u32) -> Fault {
         Fault::with(FaultCall::Clock, Effect::Ahead(seconds))
     }
@@ -100,7 +100,7 @@ impl Fault {
         self
     }
 
-    /// Limits the rule to the time while `file` exists. Other calls are not counted.
+    /// Limits the rule to the time while `file` exists. Calls at other times are not counted.
     pub fn only_while(mut self, file: &Path) -> Fault {
         self.only_while = Some(file.to_owned());
         self
@@ -149,7 +149,7 @@ pub fn inject(command: &mut Command, faults: &[Fault]) {
     command.env("LD_PRELOAD", library()).env("POWERCUT_FAULTS", OsString::from(rules.join(";")));
 }
 
-/// Does the same, and each fault appends a line to `log`.
+/// Does the same as [`inject`](Fault::inject). Each fault also appends a line to `log`.
 pub fn inject_logged(command: &mut Command, faults: &[Fault], log: &Path) {
     inject(command, faults);
     command.env("POWERCUT_FAULTS_LOG", log);

@@ -28,7 +28,7 @@ pub struct Discarded {
 struct Unsynced<'a> {
     path: PathBuf,
     durable_size: u64,
-    /// Index and old bytes of each sector.
+    /// Index of each sector, and its bytes when last synced.
     sectors: Vec<(u64, &'a [u8])>,
 }
 
@@ -77,8 +77,7 @@ fn discard(file: &Unsynced<'_>, random: &mut fastrand::Rng) -> io::Result<usize>
     }
     let seed = random.u64(..);
     let restored = restore(&on_disk, &file.sectors, |index| {
-        // Decided once per page, whatever the order of the sectors, so that all sectors of a page get the same
-        // decision.
+        // Decided once per page, so that all sectors of a page get the same decision in whatever order they come.
         let mut of_page =
             fastrand::Rng::with_seed(seed ^ (index / SECTORS_PER_PAGE).wrapping_mul(0x9E37_79B9_7F4A_7C15));
         match fates[of_page.usize(..fates.len())] {
@@ -87,7 +86,7 @@ fn discard(file: &Unsynced<'_>, random: &mut fastrand::Rng) -> io::Result<usize>
             Fate::Torn => random.bool(),
         }
     })?;
-    // A new size was not synced either.
+    // If the size has changed, the new size was not synced either.
     on_disk.set_len(match random.u32(0..4) {
         0 => file.durable_size,
         1 => random.u64(file.durable_size..=size),

@@ -2,10 +2,10 @@
 //!
 //! Killing a process proves little about durability: its writes remain in the page cache and reach the disk later. This
 //! crate discards them. A small library (src/interpose.c, built by this crate's build script) is preloaded into the
-//! process under test. It forwards every file call. For each 512-byte sector written below one directory, it stores the
-//! content that the disk had when the file was last synced. At a chosen call it saves these contents in a journal and
-//! ends the process. [`discard_unsynced`] then reverts all unsynced writes or a part of them, as a disk may: whole
-//! files, single pages, or sectors of a page. A process may rely only on the rest.
+//! process under test. It forwards every file call. For each 512-byte sector that the process writes below one
+//! directory, the library stores the content of the last sync. At a chosen call it saves these contents in a journal
+//! and ends the process. [`discard_unsynced`] then reverts all unsynced writes or some of them, as a disk may: whole
+//! files, single pages, or sectors of a page. A process can rely only on data that it has synced.
 //!
 //! The same library can make the Nth write or sync fail with a chosen error, kill the process at the Nth call, or
 //! simulate a disk with limited space.
@@ -102,8 +102,8 @@ pub enum FailKind {
     Sync,
 }
 
-/// Returns the folder for files of tests that need no disk: a folder in memory, or the temporary folder if there is
-/// none.
+/// Returns a folder for files of tests that need no disk: a folder in memory, or the temporary folder if the system has
+/// no such folder.
 ///
 /// Syncs are free there. A process under [`PowerCut`] loses unsynced data there as well, because the journal and not
 /// the disk determines the loss.
@@ -124,7 +124,7 @@ pub struct PowerCut {
     count: Option<PathBuf>,
 }
 
-/// Calls and growth of a process that ended regularly. Another run can be stopped at any of them.
+/// Calls and growth of a process that ended by itself. Another run can then be stopped at any of these calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
     /// Number of calls, counted like those of [`PowerCut::cut_at`] and [`PowerCut::kill_at`].
@@ -146,8 +146,9 @@ pub fn counted(file: &Path) -> io::Result<Counted> {
 }
 
 impl PowerCut {
-    /// Creates a plan that watches the files below `directory` and writes `journal`, which lies elsewhere, at the cut.
-    /// Both exist or can be created at these paths; `directory` is absolute and contains no symbolic link.
+    /// Creates a plan that watches the files below `directory`. At the cut it writes `journal`, which must not be below
+    /// `directory`. Both must exist or be possible to create; `directory` must be absolute and contain no symbolic
+    /// link.
     pub fn new(directory: &Path, journal: &Path) -> PowerCut {
         PowerCut {
             directory: directory.to_owned(),

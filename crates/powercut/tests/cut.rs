@@ -68,8 +68,8 @@ impl Drop for Scratch {
     }
 }
 
-/// Returns all contents that the file can have after a cut at `call`, over many seeds, as the first letter of each
-/// sector.
+/// Returns all contents that the file has after a cut at `call`, over many seeds. Each content is a text with the first
+/// letter of each sector.
 fn contents(call: u64) -> (Vec<String>, Discarded) {
     let scratch = Scratch::new(&format!("contents-{call}"));
     let output = scratch.run(|plan| plan.cut_at(call));
@@ -97,7 +97,7 @@ fn letters(file: &Path) -> String {
 
 #[test]
 fn synced_bytes_stay_and_unsynced_ones_may_go() {
-    // The sync at the cut has no effect, so all sectors are undecided.
+    // The sync at the cut has no effect, so each sector may have its old or its new content.
     let (found, discarded) = contents(2);
     assert_eq!(discarded.unsynced_sectors, 16);
     assert!(
@@ -122,7 +122,7 @@ fn synced_bytes_stay_and_unsynced_ones_may_go() {
         found.iter().any(|content| content.len() < 24) && found.iter().any(|content| content.len() == 24)
     );
 
-    // All data is synced; the truncation happened or did not.
+    // All data is synced, and the truncation either happened or did not.
     let (found, _) = contents(7);
     assert_eq!(found, ["bcbbbbbb", "bcbbbbbbaddddddddddddddd"]);
 }
@@ -143,10 +143,10 @@ fn only_the_chosen_call_fails() {
 #[test]
 fn a_failed_sync_loses_its_sectors_to_later_syncs() {
     let scratch = Scratch::new("lost");
-    // The first sync fails. All sectors that it left except sector 8 are written again before the second sync.
+    // The first sync fails. Before the second sync, all sectors except sector 8 are written again.
     let output = scratch.run(|plan| plan.fail_at(FailKind::Sync, 1, EIO).cut_at(7));
     assert_eq!(output.status.code(), Some(powercut::EXIT_STATUS), "{output:?}");
-    // Some seed reverts the truncation, which reveals the disk's content of sector 8.
+    // If a seed reverts the truncation, the file shows the disk's content of sector 8.
     let restored = (0..50).any(|seed| {
         discard_unsynced(&scratch.journal(), seed).unwrap();
         letters(&scratch.file()) == "bcbbbbbb.ddddddddddddddd"

@@ -69,7 +69,7 @@ pub(crate) fn differences(
         return found;
     }
     match request.request {
-        // If a search ended early, the servers may have returned different entries.
+        // Compared only if both searches are complete: searches that ended early may have returned different entries.
         Request::Search(_) if old.code == Some(ResultCode::SUCCESS) => {
             entries(kind, request, pair, ignored, &mut found);
             references(kind, request, pair, &mut found);
@@ -197,14 +197,14 @@ fn order(request: &Message<'_>, pair: &Pair<'_>, found: &mut Vec<Difference>) {
     }
     old.sort_unstable();
     new.sort_unstable();
-    // If the entries or values differ, the order differs too.
+    // If the entries or their values differ, the order differs as a consequence.
     if old == new {
         let cause = format!("sorted by {}", names.join(", "));
         found.push(Difference { category: Category::Order, cause, example: target(request) });
     }
 }
 
-/// Describes a request without the parts that vary between requests of the same kind.
+/// Describes a request without the parts that vary between similar requests.
 fn describe(kind: Kind, request: &Message<'_>) -> String {
     match request.request {
         Request::Search(search) => {

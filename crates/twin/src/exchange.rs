@@ -31,7 +31,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Returns the kind of a request; `None` for those without an answer and for StartTLS.
+    /// Returns the kind of a request; `None` for StartTLS and for requests without an answer.
     pub(crate) fn of(request: &Request<'_>) -> Option<Kind> {
         Some(match request {
             Request::Bind(_) => Kind::Bind,
@@ -82,7 +82,8 @@ pub(crate) struct Exchange {
     pub(crate) responses: Vec<u8>,
     /// Whether the responses are complete.
     pub(crate) is_complete: bool,
-    /// Whether a change of any client was in progress at the same time, so that the order of the two is unknown.
+    /// Whether a change of any client was in progress at the same time, so that it is unknown which of the two came
+    /// first.
     pub(crate) overlaps_change: bool,
     /// Time from the request to the last response.
     pub(crate) latency: Duration,
@@ -90,7 +91,7 @@ pub(crate) struct Exchange {
     pub(crate) charge: usize,
 }
 
-/// Event for the replay. Events are in the order in which the active server answered.
+/// Event for the replay. Events come in the order in which the active server answered.
 #[derive(Debug)]
 pub(crate) enum Event {
     Exchange(Box<Exchange>),

@@ -27,12 +27,13 @@ pub(crate) struct Figures {
     compared: u64,
     /// Number of compared exchanges with equal answers.
     equal: u64,
-    /// Number of exchanges with different answers that overlapped a change.
+    /// Number of exchanges that overlapped a change and have different answers. The difference may be due to the
+    /// change.
     uncertain: u64,
     /// Number of exchanges that were not compared, by reason.
     skipped: BTreeMap<&'static str, u64>,
     groups: BTreeMap<(Category, String), Group>,
-    /// Number of differences in groups beyond the limit.
+    /// Number of differences that were not assigned to a group because the limit was reached.
     more: u64,
     latencies: BTreeMap<Kind, Latencies>,
 }

@@ -1,4 +1,4 @@
-//! Forwards the requests of clients to the active server, and its responses to the clients, and records both.
+//! Forwards the requests of clients to the active server, and its responses to the clients. Records both.
 //!
 //! One thread runs all connections, so that their order needs no locks. Complete messages are forwarded unchanged, as
 //! soon as they arrive. Forwarding never waits for the replay.
@@ -36,7 +36,7 @@ pub(crate) struct Front {
     changes_started: Cell<u64>,
     changes_outstanding: Cell<u64>,
     last_client: Cell<u64>,
-    /// Connections of clients, with the means to end each one.
+    /// Connections of clients, each with a handle to end it.
     clients: RefCell<HashMap<u64, Rc<Notify>>>,
     connections_max: usize,
     pub(crate) shared: Arc<Shared>,
@@ -96,8 +96,8 @@ impl Front {
         self.clients.borrow().len()
     }
 
-    /// Makes a server active after all changes are replayed on it. Ends all connections of clients, which must connect
-    /// again.
+    /// Makes a server active once all changes are replayed on it. Ends all connections of clients, which must then
+    /// connect again.
     pub(crate) async fn switch(&self, to: usize) -> Result<(), String> {
         if self.active.get() == to {
             return Err("this server answers the clients already".to_owned());
@@ -184,7 +184,7 @@ impl Client {
             let (client, to_client, ended) = (Rc::clone(&self), Rc::clone(&to_client), Rc::clone(&ended));
             async move {
                 client.requests(from_client, to_server, &to_client).await;
-                // The comparison still needs the answers to changes.
+                // The client has gone, but the comparison still needs the answers to its changes.
                 let _ = timeout(LINGER, client.changes_answered()).await;
                 ended.notify_one();
             }
@@ -304,7 +304,7 @@ impl Client {
         };
         let before = self.pending.borrow_mut().insert(message.id.0, pending);
         if let Some(before) = before {
-            // The client uses a message id for two concurrent requests.
+            // The client has used this message id for two concurrent requests.
             self.front.ended(before.kind);
             self.front.shared.release(before.charge);
         }
@@ -409,7 +409,8 @@ impl Front {
     }
 }
 
-/// Returns the complete message at the beginning of `bytes`, or an error if there cannot be one.
+/// Returns the complete message at the beginning of `bytes`; `None` if it is incomplete. Returns an error if the bytes
+/// cannot begin a message.
 fn next_frame(bytes: &[u8]) -> Option<Result<&[u8], ()>> {
     if bytes.is_empty() {
         return None;

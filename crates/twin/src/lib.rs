@@ -1,5 +1,5 @@
 //! A proxy for a migration between two LDAP servers. One of them, the *active* server, answers the clients. The other
-//! one gets the same requests, and the differences between the answers are grouped by cause.
+//! server gets the same requests, and the differences between the answers are grouped by cause.
 //!
 //! ```text
 //!   clients ──> front (one thread) ──> active server

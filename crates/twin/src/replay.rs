@@ -1,8 +1,8 @@
 //! Replays exchanges on the server that did not answer the client, in the order in which the active server answered.
 //!
-//! One thread takes the exchanges in order, and passes each to the worker of its connection. A change waits for all
-//! earlier exchanges, and all later exchanges wait for the change. So a request sees the same changes on both servers,
-//! unless it overlapped one of them.
+//! One thread takes the exchanges in order, and passes each to the worker of its client's connection. A change waits
+//! for all earlier exchanges, and all later exchanges wait for the change. So a request sees the same changes on both
+//! servers, unless it overlapped a change.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -69,7 +69,7 @@ pub(crate) fn dispatch(events: &Receiver<Event>, shared: &Arc<Shared>, worker: i
             let place = usize::try_from(client).unwrap_or_default() % WORKERS;
             let sent = workers.get(place).is_some_and(|worker| worker.send(event).is_ok());
             if !sent {
-                // The thread has panicked.
+                // The thread of a worker has panicked.
                 shared.set_out_of_step("a thread that replays has failed");
                 in_flight.end();
             }

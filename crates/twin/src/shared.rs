@@ -13,7 +13,7 @@ pub(crate) struct Shared {
     bytes_max: usize,
     /// Number of events that are not replayed yet.
     waiting: AtomicUsize,
-    /// Reason why the other server no longer has all changes; `None` if it has.
+    /// Reason why the other server lacks some changes; `None` if it has all changes.
     out_of_step: Mutex<Option<String>>,
     figures: Mutex<Figures>,
 }
@@ -33,12 +33,12 @@ impl Shared {
         self.figures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the reason why the other server no longer has all changes; `None` if it has.
+    /// Returns the reason why the other server lacks some changes; `None` if it has all changes.
     pub(crate) fn out_of_step(&self) -> Option<String> {
         self.out_of_step.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Notes that a change will not reach the other server.
+    /// Records that a change will not reach the other server.
     pub(crate) fn set_out_of_step(&self, reason: &str) {
         let mut noted = self.out_of_step.lock().unwrap_or_else(PoisonError::into_inner);
         if noted.is_none() {
@@ -46,8 +46,8 @@ impl Shared {
         }
     }
 
-    /// Reserves bytes in the queue. A part of the queue is reserved for changes, which must not be dropped. Returns
-    /// false if there is no room.
+    /// Reserves bytes in the queue. Part of the queue is reserved for changes, which must not be dropped. Returns false
+    /// if there is no room.
     pub(crate) fn reserve(&self, bytes: usize, is_change: bool) -> bool {
         let max = if is_change { self.bytes_max } else { self.bytes_max / 2 };
         let reserved = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {

@@ -73,7 +73,7 @@ async fn start_tls(socket: &mut TcpStream) -> io::Result<()> {
         {
             break;
         }
-        // Reads one octet at a time, because the octets after the answer belong to TLS.
+        // Read one octet at a time, because the octets after the answer belong to TLS.
         answer.push(socket.read_u8().await?);
         if answer.len() > ANSWER_SIZE_MAX {
             return Err(io::ErrorKind::InvalidData.into());

@@ -1,4 +1,4 @@
-//! A thread that replays requests, its connections (one for each client connection), and the comparison.
+//! A thread that replays requests. Has one connection for each connection of a client, and compares the answers.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -33,15 +33,15 @@ pub(crate) struct Worker {
     clients: HashMap<u64, ReplayedClient>,
 }
 
-/// Connection to the other server for one connection of a client.
+/// Connection to the other server that stands for one connection of a client.
 #[derive(Default)]
 struct ReplayedClient {
     connection: Option<Connection>,
-    /// Reason why no more requests can be replayed for this client.
+    /// Reason why no more requests can be replayed for this client; `None` while they can.
     unusable: Option<&'static str>,
-    /// Cookies of paged searches: those of the active server, and of the other one.
+    /// Cookies of paged searches, in pairs: that of the active server, and that of the other server.
     cookies: VecDeque<(Vec<u8>, Vec<u8>)>,
-    /// Pages of an incomplete paged search: those of the active server, and of the other one.
+    /// Pages of an incomplete paged search: those of the active server, and those of the other server.
     pages: Option<(Answer, Answer)>,
 }
 
@@ -85,7 +85,8 @@ impl Worker {
             && let Authentication::Sasl { mechanism, .. } = bind.authentication
             && !mechanism.eq_ignore_ascii_case("PLAIN")
         {
-            // The messages of such a bind depend on nonces of each server, or on the connection.
+            // The messages of this bind depend on nonces of each server, or on the connection, so they cannot be
+            // replayed.
             client.unusable = Some("the client binds by SASL with a mechanism other than PLAIN");
             return client.unusable.map_or(Ok(()), Err);
         }
@@ -166,8 +167,8 @@ impl Worker {
 }
 
 impl ReplayedClient {
-    /// Returns the request for the other server if it must differ, because of its cookie or of the password that the
-    /// active server has generated.
+    /// Returns the request for the other server if it must differ from the client's. It differs if it contains a
+    /// cookie, or if the active server has generated a password for it.
     fn prepare(&mut self, request: &Message<'_>, active: &Answer) -> Result<Option<Vec<u8>>, Skipped> {
         let encoded = |request, controls: &ControlsBuf, id| {
             let mut bytes = Vec::new();
@@ -203,8 +204,8 @@ impl ReplayedClient {
         Ok(encoded(request.request, &controls, request.id))
     }
 
-    /// Returns both answers if they are complete. Pages are joined, because the servers may divide the entries
-    /// differently.
+    /// Returns both answers if they are complete. Joins the pages of a paged search, because the servers may divide the
+    /// entries differently.
     fn whole(
         &mut self,
         request: &Message<'_>,
@@ -228,7 +229,7 @@ impl ReplayedClient {
                 self.pages = (is_small && is_followed).then_some((active, other));
                 None
             }
-            // One server has more pages than the other, so their entries differ.
+            // If pages of only one server follow, the entries of the two servers differ.
             _ => is_followed.then_some((active, other)),
         }
     }
