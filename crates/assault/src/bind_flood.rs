@@ -1,5 +1,5 @@
-//! A flood of binds with wrong passwords from a thousand addresses, at a steady rate far above the hash rate of the
-//! server. At the same time, the searches of another client are timed, also at a steady rate.
+//! A flood of binds with wrong passwords from a thousand addresses, at a steady rate far above the server's rate of
+//! hashing. Meanwhile another client searches at a steady rate, and its searches are timed.
 //!
 //! Names change with each bind, so the server cannot delay the answers by account.
 
@@ -22,7 +22,7 @@ use test_support::SUFFIX;
 /// Number of source addresses of the flood, each with one connection.
 pub(crate) const SOURCES: usize = 1_000;
 
-/// Binds sent per second. Fewer are sent if earlier ones are not answered.
+/// Number of binds sent per second. Fewer are sent if the connections still wait for answers.
 pub(crate) const BINDS_PER_SECOND: u32 = 2_000;
 
 /// Searches per second.
@@ -31,8 +31,8 @@ const SEARCHES_PER_SECOND: u32 = 500;
 /// Time between two rounds of the flood.
 const ROUND: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
 
-/// Niceness of the flood's thread, relative to the server and the timed client, because real attackers use other
-/// machines.
+/// Niceness of the flood's thread. The server and the timed client have a higher priority, because real attackers use
+/// other machines.
 const NICENESS: i32 = 10;
 
 /// A running flood, on its own thread.
@@ -115,7 +115,7 @@ fn flood(mut attackers: Vec<Attacker>, stop: &AtomicBool) -> Flooded {
 }
 
 impl Flooded {
-    /// Reads an answer. Returns false at the end of the connection.
+    /// Reads an answer. Returns false if the connection has ended.
     fn read_response(&mut self, stream: &mut TcpStream) -> bool {
         let mut buffer = [0; 4_096];
         let heard = match stream.read(&mut buffer) {
@@ -143,7 +143,7 @@ impl Flooded {
 }
 
 /// Returns the 99th percentile of the latencies of searches at a steady rate. A latency counts from the time at which
-/// the search was due, so the delay of a search that was sent late counts in full.
+/// the search was due, so if a search is sent late, the delay counts in full.
 pub(crate) fn p99_of_searches(server: SocketAddr, length: Duration) -> Duration {
     let mut connection = open(PERSON_SOURCE, server).unwrap();
     let pace = Duration::from_secs(1) / SEARCHES_PER_SECOND;
@@ -152,7 +152,7 @@ pub(crate) fn p99_of_searches(server: SocketAddr, length: Duration) -> Duration 
     while started.elapsed() < length {
         let due = started + pace * times.len() as u32;
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
-        // If this thread itself wakes late, that is not the server's fault.
+        // If this thread itself wakes late, the server is not at fault, and the latency counts from now.
         let begun = if answered > due { due } else { Instant::now() };
         assert!(connection.entry(PERSON, &["cn"]).unwrap().is_some());
         answered = Instant::now();

@@ -1,5 +1,5 @@
 //! Attacks with binds: floods of wrong passwords, incomplete SASL exchanges, storms of binds whose clients do not wait,
-//! malformed SASL messages, and stored passwords that would take hours to verify.
+//! malformed SASL messages, and stored passwords whose verification would take hours.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -19,10 +19,10 @@ use crate::wire::{bind, endings, open, sasl_bind, start_tls};
 use test_support::pando::{Pando, Start};
 use test_support::{SUFFIX, Scratch};
 
-/// Maximum ratio of the 99th percentile of another client's searches under a flood to that without a flood.
+/// Maximum ratio between the 99th percentiles of another client's searches, with and without a flood.
 const P99_TIMES_MAX: f64 = 2.0;
 
-/// Number of measurements, of which the median counts.
+/// Number of measurements. Their median counts.
 const P99_RUNS: usize = 5;
 
 /// Maximum latency of a bind of a known client after an attack.
@@ -69,7 +69,7 @@ fn offer_scram(pando: &Pando) {
     assert!(outcome.is_success(), "{outcome:?}");
 }
 
-/// Adds the latency of a bind with the right password, from an address that other clients share.
+/// Adds to `finding` the latency of a bind with the right password, from an address that other clients share.
 fn with_a_right_bind(pando: &Pando, finding: Finding) -> Finding {
     let started = Instant::now();
     let outcome = pando.connect().bind(PERSON, PERSON_PASSWORD).unwrap();
@@ -105,7 +105,7 @@ fn scram_first(nonce: &str) -> Vec<u8> {
     format!("n,,n=ahuber,r={nonce}").into_bytes()
 }
 
-/// SASL exchanges that are started repeatedly and never completed.
+/// SASL exchanges that are started again and again and never completed.
 fn sasl_half_done(pando: &Pando, count: usize) -> Finding {
     const TIMES: i32 = 3;
     offer_scram(pando);
@@ -120,7 +120,7 @@ fn sasl_half_done(pando: &Pando, count: usize) -> Finding {
             let octets = stream.read(&mut said).unwrap_or_default();
             said.truncate(octets);
             let answers = crate::wire::Ending { said, is_closed: false }.answers();
-            // The server takes the message after a first message as the last one of the exchange.
+            // If a first message follows a first message, the server treats it as the last message of the exchange.
             let expected = match id % 2 {
                 1 => ResultCode::SASL_BIND_IN_PROGRESS,
                 _ => ResultCode::PROTOCOL_ERROR,
@@ -171,7 +171,7 @@ fn storm(pando: &Pando, count: usize) -> Finding {
     with_a_right_bind(pando, finding)
 }
 
-/// Malformed SASL messages. None of them may succeed as a bind. The server must answer each, or close its connection.
+/// Malformed SASL messages. None of them may succeed as a bind. The server must answer each or close its connection.
 fn hostile(pando: &Pando, each: usize) -> Finding {
     offer_scram(pando);
     let (long, first) = ("x".repeat(1_000_000), scram_first("nonce"));
@@ -193,7 +193,7 @@ fn hostile(pando: &Pando, each: usize) -> Finding {
         ("zeros", "PLAIN", vec![0; 100_000]),
         ("a name of a megabyte, and a password", "PLAIN", format!("\0{long}\0x").into_bytes()),
     ];
-    // After a valid first message, a final message that is wrong in every part.
+    // After a valid first message, the final message is wrong in every part.
     let last = ["c=biws,r=nonce,p=AAAA", "c=biws,r=nonce,i=4294967295,p=AAAA", "r=x", "c=biws", ""];
     let begun = |last: &str| [sasl_bind(1, scram, &first), sasl_bind(2, scram, last.as_bytes())].concat();
     let alone =
@@ -226,7 +226,8 @@ fn hostile(pando: &Pando, each: usize) -> Finding {
     with_a_right_bind(pando, finding)
 }
 
-/// Passwords whose stored form requires hours, or all memory: a bind with them fails as fast as other binds.
+/// Stored passwords whose verification requires hours, or all memory. A bind with such a password must fail as fast as
+/// other binds.
 fn costly(pando: &Pando, count: usize) -> Finding {
     let stored = [
         "{PBKDF2-SHA256}2000000000$MDEyMzQ1Njc4OWFiY2RlZg$uwFxsdBRF2CLLoqwi4RcVSZqX3wqfj0VVtWvFRVuDzE",
@@ -267,7 +268,7 @@ fn costly(pando: &Pando, count: usize) -> Finding {
     with_a_right_bind(pando, finding)
 }
 
-/// Compares the searches of other clients with and without a flood, alternately.
+/// Compares the searches of another client with and without a flood, alternately.
 fn p99(plan: &Plan, scratch: &Scratch) -> Finding {
     let length = (plan.share(10) / P99_RUNS as u32 / 2).max(Duration::from_secs(3));
     let pando = start(scratch).ready();

@@ -17,13 +17,14 @@ use crate::report::Finding;
 /// Address of the client.
 pub(crate) const PERSON_SOURCE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 77);
 
-/// Maximum wait for an answer; later it counts as missing.
+/// Maximum wait for an answer. A later answer counts as missing.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Time between two of its requests.
+/// Time between two requests of the client.
 const PACE: Duration = Duration::from_millis(4);
 
-/// Number of requests on its connection for each new connection and each use of the socket in the data directory.
+/// Number of requests on the first connection for each new connection, and for each use of the socket in the data
+/// directory.
 const REQUESTS_PER_CONNECT: u64 = 25;
 
 /// A user of the server, on its own thread.
@@ -40,7 +41,7 @@ pub(crate) struct Seen {
     slowest: Duration,
     /// Slowest sequence of connect, bind and search on a new connection.
     slowest_new: Duration,
-    /// Slowest such sequence over the socket in the data directory, as the administrator.
+    /// Slowest sequence of connect, bind and search over the socket in the data directory, as the administrator.
     slowest_local: Duration,
     failures: Vec<String>,
 }
@@ -107,7 +108,7 @@ impl Seen {
         }
     }
 
-    /// Adds its observations to a finding, with the maximum latency of an answer.
+    /// Adds the client's observations to a finding. `slowest_max` is the maximum latency of an answer.
     pub(crate) fn add_to(&self, finding: Finding, slowest_max: Duration) -> Finding {
         let slowest = self.slowest.max(self.slowest_new).max(self.slowest_local);
         let answered = match self.failures.first() {

@@ -1,10 +1,10 @@
-//! Damage to a data directory: each of its files is damaged in several ways, after a kill with changes pending in the
-//! redo log and after a clean stop.
+//! Damage to a data directory. Each of its files is damaged in several ways: after a kill with changes pending in the
+//! redo log, and after a clean stop.
 //!
-//! The server must then do one of two things. It refuses to start with exit code 4, names the file, and changes
-//! nothing: once the file is restored, all data is present. Or it starts with all acknowledged changes, unless
-//! `docs/reference/store-format.md` describes the damage as undetectable. The check of all rows finds damage in the
-//! rows of `data.mdb` at the latest.
+//! The server must then do one of two things. It may refuse to start with exit code 4, name the file, and change
+//! nothing: once the file is restored, all data is present. Or it may start with all acknowledged changes, unless
+//! `docs/reference/store-format.md` describes the damage as undetectable. The check of all rows must find damage in the
+//! rows of `data.mdb`, if the start did not.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,7 +33,8 @@ const DATA: i32 = 4;
 /// Size of a block of the redo log, and of a page of the data file.
 const BLOCK: usize = 4_096;
 
-/// Maximum size of a group: the text of its change in its record and in its entry's row, and small rows.
+/// Maximum size of a group. It contains the text of its change twice, in its record and in its entry's row, and small
+/// rows.
 const GROUP_MAX: usize = 2 * FILLING + 2 * BLOCK;
 
 /// Kinds of damage to a file.
@@ -119,7 +120,7 @@ impl Template {
         Pando::data(&self.scratch)
     }
 
-    /// Returns the names of its regular files, in order.
+    /// Returns the names of the regular files in the directory, in order.
     fn files(&self) -> Vec<String> {
         contents(&self.data()).into_keys().collect()
     }
@@ -228,18 +229,18 @@ fn damage(folder: &Path, name: &str, way: DamageKind, foreign: &Path) -> bool {
     true
 }
 
-/// Returns the position of the last octet that is not zero; the rest may be unused.
+/// Returns the position of the last octet that is not zero. The octets after it may be unused.
 fn last_used(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|byte| *byte != 0).unwrap_or(0)
 }
 
-/// Returns a position in the middle of the used part.
+/// Returns a position in the middle of the part before [`last_used`].
 fn middle(bytes: &[u8]) -> usize {
     let half = last_used(bytes) / 2;
     half + bytes[half..].iter().position(|byte| *byte != 0).unwrap_or(0)
 }
 
-/// Returns a different name of the same form.
+/// Returns a name of the same form, with another number.
 fn renamed(name: &str) -> String {
     match name.strip_prefix("redo-").and_then(|number| number.parse::<u64>().ok()) {
         Some(number) => format!("redo-{:016}", number + 1_000),
@@ -272,7 +273,7 @@ fn open(trial: &Scratch) -> Outcome {
     }
 }
 
-/// Returns how many of the changes can be read; `None` if the server reports an error.
+/// Returns the number of changes that can be read; `None` if the server reports an error.
 fn count(admin: &mut Connection) -> Option<usize> {
     let mut found = 0;
     for number in 0..CHANGES {
@@ -290,12 +291,12 @@ fn count(admin: &mut Connection) -> Option<usize> {
     Some(found)
 }
 
-/// Returns the complaint about an outcome, if there is one.
+/// Returns the complaint about an outcome; `None` if the outcome is acceptable.
 fn judge(outcome: &Outcome, name: &str, way: DamageKind, files: &[String]) -> Option<String> {
     match outcome {
         Outcome::Opened { found, is_sound } => {
             let lost = CHANGES - found;
-            // Rows of the data file have checksums, but its pages do not. So a start cannot detect all damage; the
+            // Rows of the data file have checksums, but its pages do not. So a start cannot detect all damage, but the
             // check of all rows can.
             if name == "data.mdb" && !is_sound {
                 return None;
@@ -335,8 +336,8 @@ fn undetectable(name: &str, way: DamageKind, files: &[String]) -> usize {
     }
 }
 
-/// Returns true if a refusal names the file. For the data file, its folder is sufficient. If a file belongs to another
-/// directory, the server cannot know which of the files is wrong.
+/// Returns true if a refusal names the file. If the data file is damaged, the name of its folder is sufficient. If a
+/// file belongs to another directory, the server cannot know which of the files is wrong.
 fn names(line: &str, name: &str, way: DamageKind, files: &[String]) -> bool {
     line.contains(name)
         || (name == "data.mdb" && line.contains("/data:"))
@@ -348,9 +349,9 @@ fn last_line(said: &str) -> &str {
     said.lines().last().unwrap_or_default()
 }
 
-/// Restores the damaged file. The refused start must have lost nothing, so all changes must be present. Damage in the
-/// middle of the data file may be found only during the replay of the redo log, which may then contain its last group
-/// twice. Otherwise a refusal must not change any octet (`is_strict`).
+/// Restores the damaged file and starts the server. All changes must be present, because the refused start must have
+/// lost nothing. If `is_strict` is true, it must not have changed any octet. Damage in the middle of the data file may
+/// be found only during the replay of the redo log, which may then contain its last group twice.
 fn mend(
     trial: &Scratch,
     template: &Template,
@@ -378,7 +379,7 @@ fn mend(
     }
 }
 
-/// Random damage to octets of the redo log: at most the last change is lost undetected.
+/// Random damage to octets of the redo log. At most the last change may be lost undetected.
 fn groups(plan: &Plan, template: &Template) -> Finding {
     let mut random = plan.random("damage/groups");
     let files: Vec<String> = template.files().into_iter().filter(|name| is_redo(name)).collect();
@@ -395,7 +396,8 @@ fn groups(plan: &Plan, template: &Template) -> Finding {
         let mut bytes = fs::read(&path).unwrap();
         let used = last_used(&bytes) + 1;
         let at = random.usize(..used);
-        // About one group of octets, or a few groups, so that the octets after them prove that they existed.
+        // The damage covers about one group of octets, or a few groups. Octets after the damage then prove that the
+        // groups existed.
         let end = (at + random.usize(1..2 * FILLING)).min(used);
         let is_zeroed = random.bool();
         bytes[at..end].iter_mut().for_each(|byte| *byte = if is_zeroed { 0 } else { random.u8(..) });

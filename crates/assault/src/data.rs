@@ -1,4 +1,5 @@
-//! The attacked directory: the sample organisation and, if an attack needs many candidates, people in one flat unit.
+//! The attacked directory: the sample organization. If an attack needs many candidates, one flat unit with many people
+//! is added.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -23,7 +24,7 @@ pub(crate) fn sample(name: &str) -> Scratch {
     scratch
 }
 
-/// Returns the same folder with additional entries in one unit.
+/// Does the same as [`sample`], with additional entries in one unit.
 pub(crate) fn sample_and_many(name: &str, count: usize) -> Scratch {
     let scratch = sample(name);
     let data = Pando::data(&scratch);

@@ -30,10 +30,10 @@ const PIPELINE: i32 = 16;
 /// Number of former passwords of each attacker, if there is a password history.
 const HISTORY: usize = 24;
 
-/// Maximum latency of another client's first bind (99th percentile).
+/// Maximum latency of other clients' first binds (99th percentile).
 const FIRST_BIND_MAX: Duration = Duration::from_secs(1);
 
-/// Time after the end of a flood at which a bind must be as fast as before it.
+/// Time after the end of a flood. From then on, a bind must be as fast as before the flood.
 const AFTERWARDS: Duration = Duration::from_secs(2);
 
 /// Allowance for noise of the machine when the binds before and after a flood are compared.
@@ -42,7 +42,7 @@ const SLACK: Duration = Duration::from_millis(100);
 /// Number of binds that are measured before and after a flood.
 const BINDS: usize = 10;
 
-/// Niceness of the attackers' threads, which share the machine with the server.
+/// Niceness of the attackers' threads. Low priority, because real attackers do not share the server's machine.
 const NICENESS: i32 = 10;
 
 /// First source address of the measured binds.
@@ -233,7 +233,7 @@ fn time_bind(
     (outcome.map(|outcome| outcome.code).map_err(|error| error.to_string()), started.elapsed())
 }
 
-/// Keeps requests outstanding until the flood is over, or the server closes the connection.
+/// Keeps requests outstanding until the flood is over or the server closes the connection.
 fn attack(
     mut connection: Connection,
     name: &str,
@@ -242,7 +242,7 @@ fn attack(
     answered: &AtomicU64,
 ) {
     connection.set_timeout(Duration::from_secs(60)).unwrap();
-    // Real attackers use other machines.
+    // Low priority, because real attackers use other machines.
     rustix::process::setpriority_process(None, NICENESS).unwrap();
     let send = |connection: &mut Connection, id: i32| {
         let mut changes = ChangesBuf::new();

@@ -1,5 +1,5 @@
-//! Sends the same requests to two servers that differ only in data hidden from their users. All answers must be equal.
-//! The requests are those of `crates/pando/tests/access/hidden.rs`.
+//! Sends the same requests to two servers whose data differs only in parts that their users may not see. All answers
+//! must be equal. The requests are those of `crates/pando/tests/access/hidden.rs`.
 
 use std::time::Duration;
 

@@ -10,7 +10,7 @@ use ldap::{Authentication, BindRequest, Controls, MessageId, Request, ResultCode
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Socket, Type};
 
-/// Time after which the server counts as no longer reading, if it has read from no connection.
+/// If the server has read from no connection for this time, it counts as no longer reading.
 const QUIET: Duration = Duration::from_millis(1_200);
 
 /// Interval between checks while all sockets are full.
@@ -19,7 +19,7 @@ const POLL: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 /// Maximum time for the server to answer a bind of a hostile connection.
 const BIND_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Maximum number of octets sent on one connection before the next one.
+/// Maximum number of octets sent on one connection before the next connection gets its turn.
 const TURN: usize = 256 << 10;
 
 /// First source address of hostile connections. Each has its own address, which is the worst case for limits per
@@ -50,12 +50,12 @@ enum State {
 /// Progress of a horde.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pushed {
-    /// Messages that the kernel accepted completely.
+    /// Number of messages that the kernel accepted completely.
     pub(crate) messages: usize,
     pub(crate) octets: u64,
-    /// Connections that the server closed.
+    /// Number of connections that the server closed.
     pub(crate) closed: usize,
-    /// Connections from which the server no longer reads.
+    /// Number of connections from which the server no longer reads.
     pub(crate) waiting: usize,
 }
 
@@ -73,13 +73,14 @@ pub(crate) fn hostile_source(index: usize) -> Ipv4Addr {
 }
 
 impl Horde {
-    /// Opens connections, all from one address, or each from its own.
+    /// Opens connections, all from one address if `one_source` is true, otherwise each from its own address.
     pub(crate) fn connect(server: SocketAddr, count: usize, one_source: bool) -> Horde {
         let member = |index| {
             let source = hostile_source(if one_source { 0 } else { index });
             let stream = connect_from(source, server).unwrap();
             stream.set_nonblocking(true).unwrap();
-            // Resets on close. After an orderly close, the server would still handle the messages in its socket.
+            // A close resets the connection. After an orderly close, the server would still handle the messages in its
+            // socket.
             socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
             Member { stream, pending: Vec::new(), written: 0, sent: 0, state: State::Sending }
         };

@@ -23,20 +23,21 @@ const WRITERS: usize = 12;
 /// Minimum number of rounds of each attack.
 const ROUNDS_MIN: u32 = 3;
 
-/// Maximum number of acknowledgements before a kill under load.
+/// Maximum number of acknowledgements before the server is killed under load.
 const ACKNOWLEDGEMENTS_MAX: u64 = 800;
 
-/// Maximum number of file calls of a start before it is killed. A start that replays, checkpoints and stops the redo
-/// log needs some dozens.
+/// Maximum number of file calls after which a starting server is killed. A start that replays, checkpoints and removes
+/// the redo log needs some dozens.
 const START_CALLS_MAX: u64 = 40;
 
-/// Maximum number of file calls of a server under load before it is killed, enough for several checkpoints.
+/// Maximum number of file calls after which a server under load is killed. Enough for several checkpoints.
 const CALLS_MAX: u64 = 4_000;
 
 /// Minimum number of acknowledgements before a stop.
 const BEFORE_A_STOP: u64 = 60;
 
-/// Maximum number of microseconds between the stop signal and the kill. A stop checkpoints the pending changes.
+/// Maximum number of microseconds between the stop signal and the kill. A stopping server checkpoints the pending
+/// changes.
 const STOP_MICROS_MAX: u64 = 30_000;
 
 /// Runs the attacks.
@@ -108,7 +109,7 @@ impl Scene {
         plant_suffix(&mut admin);
         writers.iter().for_each(|writer| writer.plant(&mut admin));
         let settings = (way == KillPoint::Settings).then(|| SettingsWriter::new(random.u64(..)));
-        // The first kill comes directly after these changes.
+        // The first kill follows these changes directly.
         pando.kill();
         Scene { scratch, writers, settings, acknowledged: AtomicU64::new(0), way }
     }
@@ -130,7 +131,7 @@ impl Scene {
             KillPoint::Start => {
                 let pando = Start::new(&self.scratch).ready();
                 self.write_and(&pando, random.u64(1..ACKNOWLEDGEMENTS_MAX), kill);
-                // Repeated, so that a start finds the files of an earlier killed start.
+                // Repeated, so that a start finds the files that an earlier killed start has left.
                 for _ in 0..3 {
                     let power = self.power().kill_at(random.u64(1..START_CALLS_MAX));
                     // A server that becomes ready is killed when it is dropped.
@@ -156,8 +157,8 @@ impl Scene {
         }
     }
 
-    /// Runs all writers. After this number of acknowledgements it calls `then`, which ends the server, and waits until
-    /// the writers have noticed.
+    /// Runs all writers. After `acknowledgements` acknowledgements calls `then`, which ends the server, and waits until
+    /// the writers have noticed the end.
     fn write_and(&mut self, pando: &Pando, acknowledgements: u64, then: impl FnOnce(&Pando)) {
         let address = pando.address();
         let (sender, receiver) = mpsc::channel();
@@ -197,8 +198,8 @@ impl Scene {
         });
     }
 
-    /// Compares the server's data with its acknowledgements. If `stops`, stops the server afterwards, so that the next
-    /// round has nothing to replay.
+    /// Compares the server's data with the acknowledgements. If `stops` is true, stops the server afterwards, so that
+    /// the next round has nothing to replay.
     fn check(&mut self, stops: bool) {
         let pando = Start::new(&self.scratch).ready();
         let mut admin = pando.administrator();

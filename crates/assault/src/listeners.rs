@@ -1,5 +1,5 @@
-//! Thousands of persistent searches whose clients close, half-close, stop reading, or ask for every available place.
-//! Other clients must receive changes in the meantime, and the server must release every search.
+//! Thousands of persistent searches whose clients close the connection or half of it, stop reading, or take every
+//! available place. Other clients must receive changes in the meantime, and the server must release every search.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -24,7 +24,8 @@ use crate::wire::{bind, open};
 use test_support::pando::{Pando, Start};
 use test_support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
 
-/// Limits of memory and latency: some kilobytes for each search, and the changes for clients that do not read.
+/// Limits of memory and latency. The memory allows some kilobytes for each search, and the changes for clients that do
+/// not read.
 const BOUNDS: Bounds = Bounds { cost: 256 * MIB, slowest: Duration::from_secs(2) };
 
 /// Maximum time until a search ends after its client closed the connection.
@@ -46,7 +47,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
     report.attack(&names[2], || {
         let node_file = scratch.write("stall.toml", format!("request_memory_bytes = {REQUEST_MEMORY}\n"));
         let start = Start::new(&scratch).arguments(&["--node", node_file.to_str().unwrap()]);
-        // For clients that do not read, the cost is limited by the setting, as for other searches.
+        // For clients that do not read, the setting limits the cost, as for other searches.
         let bounds = Bounds { cost: MANY_COST_MAX, ..BOUNDS };
         under_attack(&scratch, start, bounds, |pando| stall(pando, connections, plan.count(50, 2_000)))
     });
@@ -93,7 +94,8 @@ fn figure(admin: &mut Connection, name: &str) -> usize {
     std::str::from_utf8(&entry.attributes[0].values[0]).unwrap().parse().unwrap()
 }
 
-/// Waits until this number of searches is registered. Returns the time, or `None` if it was not reached.
+/// Waits until this number of searches is registered. Returns the time that this took; `None` if the number was not
+/// reached.
 fn until_listening(admin: &mut Connection, count: usize) -> Option<Duration> {
     let begun = Instant::now();
     wait_until(Duration::from_secs(30), || figure(admin, "Current") == count).then(|| begun.elapsed())
@@ -107,8 +109,8 @@ fn change(admin: &mut Connection) {
     assert!(admin.modify(SUFFIX, &[change]).unwrap().is_success());
 }
 
-/// Returns the number of search results with a change, and the results that ended searches. Reads until there are
-/// `count`, the peer has closed, or no more messages arrive.
+/// Reads until `count` results have arrived, the peer has closed the connection, or no more messages arrive. Returns
+/// the number of search results with a change, and the result codes that ended searches.
 fn read_notifications(stream: &mut TcpStream, count: usize) -> (usize, Vec<ResultCode>) {
     let limits = ldap::DecodeLimits::AUTHENTICATED;
     let (mut input, mut buffer, mut entries, mut codes) = (Vec::new(), vec![0; 16 << 10], 0, Vec::new());
@@ -140,7 +142,7 @@ enum Leave {
     CloseSide,
 }
 
-/// All searches receive a change, then their clients disconnect. The server must release every search.
+/// All searches receive a change, and then their clients disconnect. The server must release every search.
 fn leave(pando: &Pando, connections: usize, how: Leave) -> Finding {
     let mut admin = pando.administrator();
     let mut streams = listeners(pando, connections, (ADMIN_DN, ADMIN_PASSWORD));
@@ -176,8 +178,8 @@ fn leave(pando: &Pando, connections: usize, how: Leave) -> Finding {
     )
 }
 
-/// Clients that do not read while entries change. A client that reads must receive each change, and the server's memory
-/// for the others must be bounded.
+/// Some clients do not read while entries change. A client that reads must receive each change, and the server's memory
+/// for the other clients must be bounded.
 fn stall(pando: &Pando, connections: usize, changes: usize) -> Finding {
     let mut admin = pando.administrator();
     let streams = listeners(pando, connections, (ADMIN_DN, ADMIN_PASSWORD));
@@ -206,7 +208,7 @@ fn stall(pando: &Pando, connections: usize, changes: usize) -> Finding {
 fn greedy(pando: &Pando) -> Finding {
     let mut admin = pando.administrator();
     let all = figure(&mut admin, "Max");
-    // More searches than there are places, from many addresses.
+    // Opens more searches than there are places, from many addresses.
     let connections = (all / PER_CONNECTION + 20).min(connections_possible());
     let streams = listeners(pando, connections, (PERSON, PERSON_PASSWORD));
     let asked = connections * PER_CONNECTION;

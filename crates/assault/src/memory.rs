@@ -31,7 +31,7 @@ const FEW: usize = 8;
 /// Setting of request memory for many connections, so that their cost is the same on every machine.
 pub(crate) const REQUEST_MEMORY: u64 = 256 * MIB;
 
-/// Maximum memory cost of many connections with that setting: twice its value for requests, and the rest for the
+/// Maximum memory cost of many connections with that setting: twice its value for requests, and a fixed amount for the
 /// connections themselves and the work of the server.
 pub(crate) const MANY_COST_MAX: u64 = 2 * REQUEST_MEMORY + 64 * MIB;
 
@@ -41,10 +41,10 @@ const KEPT_MAX: u64 = 64 * MIB;
 /// Growth of memory at which an attack ends, so that the machine does not run out of memory.
 const ENOUGH: u64 = 6 << 30;
 
-/// Entries in one unit, for searches that gather candidates.
+/// Number of entries in one unit, in a quick and in a full run. For searches that gather candidates.
 const MANY_ENTRIES: (usize, usize) = (20_000, 100_000);
 
-/// Time for the server to read a client's messages before the client reads.
+/// Time that the server gets to read a client's messages before the client reads answers.
 const HEARD: Duration = Duration::from_millis(500);
 
 /// Maximum latency of another client's answer during an attack.
@@ -86,7 +86,7 @@ fn attack(plan: &Plan, scratch: &Scratch, shape: &Shape) -> Finding {
     if let Some((dn, password)) = shape.bind {
         horde.bind(dn, password);
     }
-    // The first answers read pages and fill caches, which is not the attack's cost.
+    // The first answers read pages and fill caches. The attack is not charged with that.
     warm_up(&pando);
     let memory = Memory::watch(pando.id());
     let bound = if is_few { FEW_COST_MAX } else { MANY_COST_MAX };
@@ -132,7 +132,7 @@ fn warm_up(pando: &Pando) {
     }
 }
 
-/// Action of a client with more outstanding requests than permitted.
+/// Action of a client after it has sent more requests than may be outstanding.
 #[derive(Clone, Copy, PartialEq)]
 enum AndThen {
     Abandons,
@@ -148,9 +148,10 @@ const ENTRIES: usize = 1_000;
 /// Maximum size in octets of the answers in the client's socket, so that most of them wait in the server.
 const RECEIVED_MAX: usize = 64 << 10;
 
-/// One connection has the maximum number of outstanding requests, plus one search, and reads nothing. Then it abandons
-/// all of them and sends a small request (RFC 4511 section 4.11), or unbinds (section 4.3), and reads. Few entries
-/// arrive, because the server reads an abandon or unbind even if it reads no other request.
+/// One connection has the maximum number of outstanding requests and sends one more search, and its client reads
+/// nothing. Then the client either abandons all requests and sends a small request (RFC 4511 section 4.11), or unbinds
+/// (section 4.3). Finally it reads. Few entries may arrive, because the server reads an abandon or unbind even if it
+/// reads no other request.
 fn over_its_budget(scratch: &Scratch, then: AndThen) -> Finding {
     let node_file = scratch.write("few.toml", format!("[limits]\noutstanding = {OUTSTANDING}\n"));
     let pando = start(scratch, &["--node", node_file.to_str().unwrap()]);

@@ -195,7 +195,7 @@ fn mutate(originals: &[Vec<u8>], random: &mut fastrand::Rng) -> Vec<u8> {
             _ => {}
         }
     }
-    // Most keep a valid envelope, so that the server reads the content.
+    // Most mutated messages keep a valid envelope, so that the server reads the content.
     if random.u8(..4) > 0 { in_envelope(bytes) } else { bytes }
 }
 

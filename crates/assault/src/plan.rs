@@ -24,7 +24,7 @@ impl Plan {
         self.seed
     }
 
-    /// Returns the random generator of one attack, which does not depend on other attacks.
+    /// Returns the random generator of an attack. It does not depend on which other attacks run.
     pub(crate) fn random(&self, attack: &str) -> fastrand::Rng {
         // FNV-1a hash of the name, so that attacks differ.
         let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
@@ -36,7 +36,7 @@ impl Plan {
         self.quick
     }
 
-    /// Returns the number for the quick run or for the full run.
+    /// Returns `quick` in a quick run, and `full` in a full run.
     pub(crate) fn count(&self, quick: usize, full: usize) -> usize {
         if self.quick { quick } else { full }
     }

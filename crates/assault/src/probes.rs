@@ -20,7 +20,7 @@ use test_support::pando::{Pando, Start};
 /// Maximum latency of a probe.
 const PROBE_MAX: Duration = Duration::from_millis(100);
 
-/// Delay after which a hostile client reconnects when the server has closed its connection.
+/// Delay after which a hostile client reconnects if the server has closed its connection.
 const RETURN: Duration = Duration::from_millis(500);
 
 /// Maximum time to open all hostile connections.
@@ -31,7 +31,7 @@ const HOSTILE: usize = 1_000;
 
 const BOUNDS: Bounds = Bounds { cost: 64 * MIB, slowest: Duration::from_secs(2) };
 
-/// Address of the probes, which some hostile clients share.
+/// Address of the probes. Some hostile clients use the same address.
 const PROBE_SOURCE: Ipv4Addr = Ipv4Addr::LOCALHOST;
 
 /// Behaviour of the hostile clients.
@@ -80,7 +80,7 @@ fn start(scratch: &Scratch, is_secure: bool) -> Start {
 /// Returns the address of the metrics listener from the server's log.
 fn metrics_address(pando: &Pando) -> SocketAddr {
     let log = pando.log();
-    // Each start appends to the log.
+    // Each start appends to the log, so the last line counts.
     let (_, rest) = log.rsplit_once("metrics at ").expect("a line about metrics");
     rest.split_whitespace().next().unwrap().split('/').nth(2).unwrap().parse().unwrap()
 }
@@ -127,7 +127,7 @@ fn hold(at: SocketAddr, manner: Manner, sources: u8, connections: &AtomicUsize, 
     let mut hello = Vec::new();
     Tls::insecure().unwrap().session("localhost").unwrap().write_tls(&mut hello).unwrap();
     let connect = |index: usize| {
-        // The first address is the probes' address.
+        // The first address is that of the probes.
         let source = Ipv4Addr::from(u32::from(PROBE_SOURCE) + (index % usize::from(sources)) as u32);
         let mut stream = connect_from(source, at).ok()?;
         let octets: &[u8] = match manner {

@@ -20,7 +20,7 @@ pub(crate) fn raise_descriptor_limit() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// Returns the number of connections that this process can open, with some descriptors in reserve.
+/// Returns the number of connections that this process can open. Some descriptors are kept in reserve.
 pub(crate) fn connections_possible() -> usize {
     getrlimit(Resource::Nofile).current.map_or(usize::MAX, |limit| (limit as usize).saturating_sub(200))
 }
@@ -45,7 +45,7 @@ impl Memory {
         field(self.id, "VmRSS:").saturating_sub(self.before)
     }
 
-    /// Returns the peak of the growth.
+    /// Returns the maximum growth since the start, in octets.
     pub(crate) fn peak_growth(&self) -> u64 {
         field(self.id, "VmHWM:").saturating_sub(self.before)
     }

@@ -17,7 +17,7 @@ use crate::wire::{closed, endings, open, search};
 use test_support::pando::{Pando, Start};
 use test_support::{SUFFIX, Scratch};
 
-/// Timeout of the attacked server, in seconds, for a header, and for a first request.
+/// Timeout of the attacked server, in seconds. It applies to a header, and then to a first request.
 const FIRST_REQUEST: u64 = 3;
 
 /// Additional time until connections are closed, because the server checks them once a second.
@@ -94,7 +94,7 @@ fn half_done(pando: &Pando, count: usize) -> Finding {
         stream
     };
     let mut streams: Vec<TcpStream> = (0..count).map(connect).collect();
-    // One more octet does not extend the time.
+    // One more octet must not extend the time limit.
     for stream in streams.iter_mut().skip(2).step_by(starts.len()) {
         stream.write_all(&LINE[20..21]).unwrap();
     }
@@ -132,8 +132,8 @@ fn shapes() -> Vec<(&'static str, Vec<u8>, bool)> {
     ]
 }
 
-/// All kinds of headers, each with a search after it. Valid ones must be accepted, and connections with others closed
-/// immediately.
+/// All kinds of headers, each with a search after it. A connection with a valid header must be accepted. A connection
+/// with an invalid one must be closed immediately.
 fn broken(pando: &Pando, each: usize) -> Finding {
     let (shapes, mut wrong) = (shapes(), Vec::new());
     for (what, header, is_right) in &shapes {

@@ -11,7 +11,7 @@ pub(crate) struct Finding {
     done: String,
     measures: Vec<String>,
     is_passed: bool,
-    /// Whether all exceeded limits are limits of time.
+    /// Whether the attack exceeded only limits of time.
     is_only_late: bool,
 }
 
@@ -21,7 +21,7 @@ impl Finding {
         Finding { done: done.into(), measures: Vec::new(), is_passed: true, is_only_late: true }
     }
 
-    /// Adds a measurement, whether it is within its limit, and the limit.
+    /// Adds a measurement and its limit. `is_kept` is false if the limit is exceeded.
     pub(crate) fn bounded(
         self,
         is_kept: bool,
@@ -31,7 +31,7 @@ impl Finding {
         self.timely(is_kept, true, measured, bound)
     }
 
-    /// Adds a measurement with a time limit: whether it is correct, and whether it is in time.
+    /// Adds a measurement with a time limit. The two booleans are whether it is correct, and whether it is in time.
     pub(crate) fn timely(
         mut self,
         is_right: bool,
@@ -94,8 +94,8 @@ impl Report {
         self.only.iter().any(|only| only == name)
     }
 
-    /// Runs an attack and prints its line. An attack that panics has failed. One that only exceeds a time limit is run
-    /// again, because other programs on the machine may use its processors for seconds; a fault of the server would
+    /// Runs an attack and prints its line. An attack that panics has failed. If an attack only exceeds a time limit, it
+    /// is run again, because other programs may use the machine's processors for seconds. A fault of the server would
     /// recur.
     pub(crate) fn attack(&mut self, name: &str, mut attack: impl FnMut() -> Finding) {
         if !self.wants(name) {
@@ -112,7 +112,7 @@ impl Report {
         let seconds = started.elapsed().as_secs_f64();
         let verdict = if finding.is_passed { "pass" } else { "FAIL" };
         println!("{verdict} {name} ({seconds:.1} s): {}; {}", finding.done, finding.measures.join("; "));
-        // The output may be a pipe whose reader reads line by line.
+        // The output may be a pipe, whose reader waits for each line.
         let _ = std::io::stdout().flush();
         if finding.is_passed {
             self.passed += 1;

@@ -1,7 +1,7 @@
 //! Servers that lack descriptors, memory, disk space, or a working disk.
 //!
-//! Either changes continue, or they stop with an ERROR line that states the cause, and exit code 1 at SIGTERM. An
-//! acknowledged change must exist after a restart, whatever failed.
+//! Changes must either continue, or stop with an ERROR line that states the cause; then the exit code at SIGTERM is 1.
+//! An acknowledged change must exist after a restart, whatever failed.
 
 mod faults;
 
@@ -28,14 +28,15 @@ const DESCRIPTORS: usize = 128;
 /// Number of connections, each of which needs a descriptor.
 const CONNECTIONS: usize = 300;
 
-/// Number of changes in that state. In total, they exceed two segments of the redo log.
+/// Number of changes without free descriptors. In total, they exceed two segments of the redo log.
 const CHANGES: usize = 400;
 const FILLING: usize = 12_000;
 
 /// Maximum time until the server notices that there is disk space again.
 const RECOVERY: Duration = Duration::from_secs(5);
 
-/// Number of writes and syncs of a server that starts and makes changes, one of which fails.
+/// Number of writes and syncs among which the failing one is chosen. A server makes about that many while it starts and
+/// makes changes.
 const CALLS_MAX: u64 = 300;
 
 /// Number of acknowledgements after which a trial ends even if the failure did not occur.
@@ -65,7 +66,7 @@ fn descriptors_used_up() -> Finding {
     let connect = |index| {
         let mut connection = Connection::over_tcp(connect_from(hostile_source(index), pando.address())?)?;
         connection.set_timeout(Duration::from_millis(300))?;
-        // A connection in the kernel's queue is not accepted yet; one that receives an answer is.
+        // A connection in the kernel's queue may not be accepted yet. A connection that receives an answer is accepted.
         connection.entry("", &["1.1"]).map(|_| connection)
     };
     let mut accepted = Vec::new();
@@ -121,18 +122,19 @@ fn count(admin: &mut Connection) -> usize {
 /// Outcomes of the servers.
 #[derive(Debug, Default)]
 struct Tally {
-    /// The server did not start, and reported the reason.
+    /// Number of servers that did not start, and reported the reason.
     not_started: usize,
-    /// Changes continued, or the server never made the failing call.
+    /// Number of servers whose changes continued, or that never made the failing call.
     went_on: usize,
-    /// Changes stopped.
+    /// Number of servers whose changes stopped.
     stopped: usize,
     /// Number of servers that made the failing call, if known.
     came: usize,
     complaints: Vec<String>,
 }
 
-/// Attacks a server for each trial, several concurrently, because each one mostly waits. A panic is a complaint.
+/// Attacks one server for each trial. Several trials run concurrently, because each one mostly waits. A panic becomes a
+/// complaint.
 fn each_in_turn<T: Sync>(
     trials: &[T],
     name: impl Fn(&T) -> String + Sync,
@@ -159,7 +161,7 @@ fn each_in_turn<T: Sync>(
     all.into_inner().unwrap()
 }
 
-/// One random write or sync fails, with each error in turn.
+/// One random write or sync fails. The trials use each error in turn.
 fn failing(plan: &Plan, name: &str, kind: FailKind) -> Finding {
     let mut random = plan.random(&format!("resources/failing-{name}"));
     let trials: Vec<_> = (0..plan.count(12, 150))
@@ -208,13 +210,13 @@ fn fail_once(failure: (FailKind, u64, i32), seed: u64) -> Tally {
     tally
 }
 
-/// Writes until a change is refused or enough are acknowledged, and stops the server. If changes stopped, the server
-/// must have reported it.
+/// Writes until a change is refused or enough changes are acknowledged, and then stops the server. If changes stopped,
+/// the server must have reported that.
 fn write_and_stop(pando: Pando, writer: &mut Writer, tally: &mut Tally) {
     let address = pando.address();
     let (sender, receiver) = mpsc::channel();
     let refusal = std::thread::scope(|scope| {
-        // The channel closes when the writer ends, after its first refusal.
+        // The channel closes when the writer ends, which it does after its first refusal.
         let writing = scope.spawn(move || writer.write_until_refused(address, &sender));
         let _ = (0..ACKNOWLEDGEMENTS).take_while(|_| receiver.recv_timeout(DEADLINE).is_ok()).count();
         drop(receiver);

@@ -10,10 +10,10 @@ use test_support::{ADMIN_DN, ADMIN_PASSWORD};
 
 const CONFIG: &str = "cn=config";
 
-/// An index that no other part of the attack uses.
+/// An index that is used by no other part of the attack.
 const INDEX: &str = "cn=title,cn=indexes,cn=config";
 
-/// Values of the settings that it changes.
+/// Values of the settings that the client changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct State {
     /// Number written to two settings in one change, so that a partial change would be visible.

@@ -20,11 +20,11 @@ use test_support::{SUFFIX, Scratch};
 /// Maximum memory cost of slow peers, which is low because they send little.
 const BOUNDS: Bounds = Bounds { cost: 64 * MIB, slowest: Duration::from_secs(2) };
 
-/// Entries of a large result.
+/// Number of entries in a large result.
 const ENTRIES: usize = 20_000;
 
 /// Idle time after which the server closes a connection with an incomplete message or answer (see
-/// `server/src/limits.rs`), plus some time to notice it.
+/// `server/src/limits.rs`), plus a margin until the server notices.
 const STALL: Duration = Duration::from_secs(120 + 15);
 
 /// Runs the attacks.
@@ -119,7 +119,7 @@ fn half_closed(pando: &Pando, count: usize) -> Finding {
     )
 }
 
-/// Each client requests a large result several times and reads it slowly. The result must be complete.
+/// Each client requests a large result several times and reads it slowly. Each result must be complete.
 fn slow_reader(pando: &Pando, count: usize) -> Finding {
     const SEARCHES: usize = 3;
     let size_limit = 1_000;
@@ -170,7 +170,7 @@ fn storm(pando: &Pando, count: usize) -> Finding {
     ))
 }
 
-/// Half a message, and answers that the client does not read. Both connections must be closed in time.
+/// One client sends half a message, and one does not read its answers. Both connections must be closed in time.
 fn stalled(pando: &Pando) -> Finding {
     const COUNT: usize = 50;
     let before = descriptors(pando.id());

@@ -1,5 +1,5 @@
-//! Information about names and passwords that the duration of a failing bind reveals, and the cost of binds of
-//! disconnected clients.
+//! Information about names and passwords that an attacker can gain from the duration of failing binds, and the cost of
+//! binds of disconnected clients.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -22,11 +22,12 @@ use test_support::{ADMIN_DN, SUFFIX};
 /// Maximum relative difference of medians, with [`SAMPLES`] binds of each kind.
 const MEDIANS_MAX: f64 = 0.05;
 
-/// Maximum share of the same binds that a threshold may classify correctly; a guess is right for half of them.
+/// Maximum share of these binds that a threshold on the duration may classify correctly. A random guess is right for
+/// half of them.
 const CLASSIFIED_MAX: f64 = 0.55;
 
-/// Number of failing binds of each kind in the full run. With n times fewer binds, both limits are wider by the square
-/// root of n.
+/// Number of failing binds of each kind in the full run. With n times fewer binds, both limits are wider by a factor of
+/// the square root of n.
 const SAMPLES: usize = 1_000;
 
 /// Number of failing binds of each kind in the quick run.
@@ -96,8 +97,8 @@ fn set_scheme(admin: &mut Connection, scheme: &str) {
     assert!(outcome.is_success(), "{outcome:?}");
 }
 
-/// Sends failing binds of all kinds on one connection, in random order. Compares the medians, and the best threshold,
-/// of each pair of kinds.
+/// Sends failing binds of all kinds on one connection, in random order. For each pair of kinds, compares the medians
+/// and finds the best threshold.
 fn failing_binds(plan: &Plan, pando: &Pando, kinds: &[Kind], where_: &str) -> Finding {
     let samples = plan.count(SAMPLES_QUICK, SAMPLES);
     let wider = (SAMPLES as f64 / samples as f64).sqrt();
@@ -193,7 +194,7 @@ impl Load {
                 }
             })
         };
-        // Few enough binds that most of the measured binds do not wait for them.
+        // So few binds that most of the measured binds do not wait for them.
         let (searching, binding) = (Duration::from_micros(300), Duration::from_millis(250));
         let threads = vec![thread(searching, false), thread(searching, false), thread(binding, true)];
         Load { stop, threads }
@@ -205,7 +206,7 @@ impl Load {
     }
 }
 
-/// Binds of clients that disconnect without waiting, and then one of a client that waits.
+/// Many clients send a bind and disconnect without waiting. Then one client binds and waits.
 fn disconnected_clients(pando: &Pando) -> Finding {
     let count = DISCONNECTED.min(connections_possible());
     let name = person_with("argon2id");

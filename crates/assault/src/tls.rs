@@ -17,7 +17,7 @@ use crate::wire::{bind, closed, endings, open, search, secure_address, start_tls
 use test_support::pando::{Pando, Start};
 use test_support::{SUFFIX, Scratch};
 
-/// Timeout of the attacked server, in seconds, for a handshake, and then for a first request.
+/// Timeout of the attacked server, in seconds. It applies to a handshake, and then to a first request.
 const FIRST_REQUEST: u64 = 3;
 
 /// Additional time until idle connections are closed, because the server checks them once a second.
@@ -29,8 +29,8 @@ const AT_ONCE: Duration = Duration::from_secs(5);
 /// Number of entries of one search: the size limit of users other than the administrator.
 const ENTRIES: usize = 1_000;
 
-/// Memory cost of a TLS connection that does not read: 256 KiB of searches and one more, 336 KiB of answers, 64 KiB
-/// encrypted, and its TLS session.
+/// Memory cost of a TLS connection whose client does not read: 256 KiB of searches and one more, 336 KiB of answers, 64
+/// KiB of encrypted data, and its TLS session.
 const UNREAD_COST: u64 = MIB;
 
 const BOUNDS: Bounds = Bounds { cost: 64 * MIB, slowest: Duration::from_secs(2) };
@@ -128,8 +128,8 @@ impl Write for Dripping {
     }
 }
 
-/// Half of a client's first message, the whole message and no more, the beginning of its next message, and handshakes
-/// followed by silence. The server must close each connection.
+/// Clients send half of their first message, the whole message and no more, or the beginning of the next message, or
+/// they are silent after the handshake. The server must close each connection.
 fn half_done(pando: &Pando, count: usize) -> Finding {
     let (server, hello) = (secure_address(pando), client_hello());
     let begun = [&hello[..], &[0x17, 3, 3, 0x40, 0], &[7; 100]].concat();
@@ -153,7 +153,7 @@ fn half_done(pando: &Pando, count: usize) -> Finding {
     )
 }
 
-/// Handshake, search and answer, octet by octet. All must succeed.
+/// Handshake, search and answer are transferred octet by octet. All must succeed.
 fn octet_by_octet(pando: &Pando, count: usize) -> Finding {
     let server = secure_address(pando);
     let request = search(1, SUFFIX, "(uid=ahuber)");
@@ -170,7 +170,7 @@ fn octet_by_octet(pando: &Pando, count: usize) -> Finding {
     )
 }
 
-/// Returns malformed records, and too many records, with a description.
+/// Returns sequences of malformed records, and of too many records, each with a description.
 fn broken_records() -> Vec<(&'static str, Vec<u8>)> {
     let hello = client_hello();
     let record = |kind: u8, body: &[u8]| {
@@ -232,7 +232,7 @@ fn garbage(pando: &Pando, each: usize) -> Finding {
         )
 }
 
-/// Octets that an attacker on the network appends to the StartTLS request. The server must never process them.
+/// Octets that an attacker in the network appends to the StartTLS request. The server must never process them.
 fn after_start_tls(pando: &Pando, each: usize) -> Finding {
     let behind = [
         search(2, SUFFIX, "(uid=ahuber)"),
@@ -257,7 +257,7 @@ fn after_start_tls(pando: &Pando, each: usize) -> Finding {
     )
 }
 
-/// Repeated StartTLS, under TLS. Each must be refused, and the connection must continue.
+/// StartTLS is requested again under TLS. Each request must be refused, and the connection must continue.
 fn start_tls_again(pando: &Pando, count: usize) -> Finding {
     let mut connection = pando.connect().start_tls(&tls(), "localhost").unwrap();
     let again = |_: &usize| {
@@ -270,7 +270,8 @@ fn start_tls_again(pando: &Pando, count: usize) -> Finding {
         .bounded(goes_on, if goes_on { "an answer afterwards" } else { "no answer afterwards" }, "one")
 }
 
-/// Handshakes that are dropped when complete or in the middle, or ended with a closing alert or a thousand key updates.
+/// Clients drop connections in the middle of the handshake or after it, or send a closing alert or a thousand key
+/// updates.
 fn storm(pando: &Pando, count: usize) -> Finding {
     const NEW_KEYS: usize = 1_000;
     let (server, hello) = (secure_address(pando), client_hello());

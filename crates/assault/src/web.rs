@@ -30,7 +30,8 @@ const BROWSER_MAX: Duration = Duration::from_secs(3);
 /// Number of connections that the console accepts from one address (see `console/src/limits.rs`).
 const CONNECTIONS_PER_SOURCE: usize = 128;
 
-/// Maximum time until a connection with an incomplete request is closed: 30 seconds, and some time to notice it.
+/// Maximum time until a connection with an incomplete request is closed: 30 seconds, and a margin until the server
+/// notices.
 const INCOMPLETE_MAX: Duration = Duration::from_secs(45);
 
 /// Maximum time until a connection above the limit is closed.
@@ -107,7 +108,7 @@ fn ask(source: Ipv4Addr, at: SocketAddr, request: &[u8]) -> Answer {
     send_over(connect_from(source, at).unwrap(), request)
 }
 
-/// Adds the latency of a page for a browser.
+/// Adds to `finding` the latency of a page that a browser requests.
 fn with_a_browser(at: SocketAddr, finding: Finding) -> Finding {
     let begun = Instant::now();
     let status = ask(Ipv4Addr::LOCALHOST, at, &get("/health", "")).status;
@@ -120,7 +121,7 @@ fn with_a_browser(at: SocketAddr, finding: Finding) -> Finding {
     )
 }
 
-/// Returns true if the server has closed a connection, after reading the octets that it sent first.
+/// Reads the octets that the server has sent. Returns true if the server has closed the connection after them.
 fn is_closed(stream: &mut TcpStream) -> bool {
     stream.set_nonblocking(true).unwrap();
     loop {
@@ -132,12 +133,12 @@ fn is_closed(stream: &mut TcpStream) -> bool {
     }
 }
 
-/// One address opens connections without end, and sends an octet on each.
+/// One address opens more and more connections, and sends an octet on each.
 fn connections(pando: &Pando, count: usize) -> Finding {
     let at = console_address(pando);
     let connect = |_| {
         let mut stream = connect_from(hostile_source(0), at).unwrap();
-        // The kernel holds connections that send nothing, and the server does not see them.
+        // An octet is needed: the kernel holds back connections that send nothing, so the server would not see them.
         let _ = stream.write(b"G");
         stream
     };
@@ -178,7 +179,7 @@ fn slow(pando: &Pando, count: usize) -> Finding {
     let mut closed = 0;
     let is_kept = wait_until(INCOMPLETE_MAX, || {
         for stream in streams.iter_mut().skip(1).step_by(2) {
-            // Another octet does not extend the time.
+            // Another octet must not extend the time limit.
             let _ = stream.write(b"x");
         }
         closed = streams.iter_mut().map(|stream| usize::from(is_closed(stream))).sum();
@@ -214,7 +215,7 @@ fn bodies(pando: &Pando, each: usize) -> Finding {
         for (place, request) in requests.iter().enumerate() {
             for index in 0..each {
                 let status = ask(hostile_source(index % 4), at, request).status;
-                // A page that needs a session does not read the body of a request without one.
+                // A page that needs a session does not read the body of a request that has no session.
                 if status != 413 && !(path == "/searches" && status == 303) {
                     wrong.push(format!("{path} {place}: {status}"));
                 }
@@ -230,7 +231,8 @@ fn bodies(pando: &Pando, each: usize) -> Finding {
     with_a_browser(at, finding)
 }
 
-/// Wrong sign-ins from many addresses. A user with an address that has signed in before must be able to sign in.
+/// Wrong sign-ins arrive from many addresses. A user must be able to sign in from an address from which the user has
+/// signed in before.
 fn sign_ins(pando: &Pando, length: Duration) -> Finding {
     let at = console_address(pando);
     let wrong = form("/sign-in", &[("name", PERSON), ("password", "wrong")], "");

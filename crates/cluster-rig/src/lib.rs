@@ -1,8 +1,8 @@
 //! `./dev cluster`: three brokers and three nodes on loopback under load, and a menu of faults.
 //!
-//! Rounds run without the menu. Each round kills or halts a process, cuts a connection or fills a disk under load. Then
-//! all nodes are compared with each other and with every answer that a client received. The smoke test has five rounds.
-//! It is also a test of `pando`, so CI needs no further build for it.
+//! Without the menu, rounds are run. Each round kills or halts a process, cuts a connection or fills a disk under load.
+//! Then all nodes are compared with each other and with every answer that a client received. The smoke test has five
+//! rounds. It is also a test of `pando`, so CI needs no further build for it.
 
 mod disks;
 mod load;
@@ -40,9 +40,9 @@ pub use measure::Measure;
 pub enum Run {
     /// A menu, until the user quits.
     Menu,
-    /// Five rounds, always the same.
+    /// Five rounds that are the same in each run.
     Smoke,
-    /// A number of rounds with all kinds of faults, chosen by a seed.
+    /// A number of rounds with all kinds of faults. The second number is the seed that chooses them.
     Rounds(u64, u64),
     /// Measurement of costs and rates.
     Measure(Measure),
@@ -81,7 +81,7 @@ pub fn run(program: PathBuf, what: Run) -> Result<()> {
     Ok(())
 }
 
-/// Stops the load, and compares every node with its answers and with the other nodes.
+/// Stops the load, and compares every node with the clients' answers and with the other nodes.
 fn verify(nodes: &Nodes, load: Load) -> Result<()> {
     let answers = load.stop();
     println!("{answers}");

@@ -41,7 +41,7 @@ pub(crate) struct Answers {
     deleted: HashSet<String>,
     /// Entries whose state is unknown.
     doubtful: HashSet<String>,
-    /// Entries of changes that were refused with the assurance that nothing was changed.
+    /// Entries whose change was refused with the assurance that nothing was changed.
     refused: HashSet<String>,
     /// Answers that must not occur.
     wrong: Vec<String>,
@@ -114,7 +114,7 @@ fn drive(address: SocketAddr, others: &[SocketAddr], run: u64, counts: &Counts) 
     answers
 }
 
-/// Adds an entry and searches for it; deletes every fourth one. Returns `None` if the connection ended.
+/// Adds an entry and searches for it. Deletes every fourth entry. Returns `None` if the connection ended.
 fn change(
     connection: &mut Connection,
     name: &str,
@@ -173,8 +173,8 @@ fn change(
     Some(())
 }
 
-/// Searches for an entry on another node, passing the position from an answer of this one. Returns a description if the
-/// entry is missing. It is not an error if a node does not answer or reports that it lags.
+/// Searches for an entry on another node, with the position in the answer of the node that added it. Returns a
+/// description if the entry is missing. It is not an error if the other node does not answer or reports that it lags.
 fn look_elsewhere(connection: &mut Connection, other: SocketAddr, name: &str) -> Option<String> {
     let mut controls = ControlsBuf::new();
     controls.push(Control { oid: oids::POSITION, critical: true, value: None });
@@ -202,7 +202,7 @@ impl Answers {
         self.wrong.extend(other.wrong);
     }
 
-    /// Returns a description of each difference between the answers and the content of a node.
+    /// Returns a description of each difference between the clients' answers and the content of a node.
     pub(crate) fn compare(&self, content: &Content) -> Vec<String> {
         let Content { node, names, .. } = content;
         let lost = self.added.difference(names).filter(|name| !self.doubtful.contains(*name));

@@ -1,8 +1,8 @@
 //! `./dev cluster --measure DIR`: costs and rates of a cluster, compared with a single server on the same machine.
 //!
-//! `pando bench run` measures searches and rates of changes; its results are kept. This module measures the
-//! communication between nodes. Other replicating servers are measured afterwards, one group at a time. All processes
-//! share one machine: see the page that this writes.
+//! `pando bench run` measures searches and rates of changes, and its results are kept. This module measures the
+//! communication between nodes. Afterwards it measures other replicating servers, one group at a time. All processes
+//! share one machine: see the page that this module writes.
 
 mod clients;
 mod driver;
@@ -34,23 +34,23 @@ pub struct Measure {
     pub seconds: u64,
 }
 
-/// Number of clients that search, and of clients that make changes at the same time.
+/// Number of clients that search. The next constant is the number of clients that make changes at the same time.
 const SEARCHING: u64 = 16;
 const CHANGING: u64 = 256;
 /// Rate of changes per second during searches.
 const CHANGES: u64 = 2_000;
-/// Clients of the steps at the highest rate of changes.
+/// Numbers of clients in the steps that measure the highest rate of changes.
 const CLIENTS: [u64; 3] = [10, 50, 500];
-/// Number of repetitions: of searches at the node and at the single server, and of kills of the writer.
+/// Number of repetitions of searches at the node and at the single server, and of kills of the writer.
 const ROUNDS: usize = 3;
-/// Step whose result describes the machine and the program of the whole measurement.
+/// Step whose result contains the description of the machine and of the program, which applies to the whole
+/// measurement.
 const FIRST_KEPT: &str = "search-alone-round-1";
-/// Rate of changes per second during a join and during lookups on other nodes. Also the number of connections, and the
-/// rate of lookups per second.
+/// Load during a join and during lookups on other nodes: changes per second, connections, and lookups per second.
 const LOAD: u64 = 200;
 const LOADING: usize = 16;
 const LOOKUPS_PER_SECOND: u64 = 20;
-/// Seconds of processor time from which on a node without clients counts as busy.
+/// Processor time in seconds above which a node without clients counts as busy.
 const BEGUN: f64 = 0.3;
 /// Number of records that a node may lack and still count as up to date, because they are in flight.
 const IN_FLIGHT: u64 = 50;
@@ -182,7 +182,7 @@ impl<'m> Stand<'m> {
         Ok(())
     }
 
-    /// Measures searches at a following node and at the single server, in turns, without changes.
+    /// Measures searches at a following node and at the single server alternately, without changes.
     fn searches(&mut self) -> Result<()> {
         let node = self.follower()?;
         for round in 1..=ROUNDS {
@@ -279,7 +279,7 @@ impl<'m> Stand<'m> {
                 self.bench(&step, "people-modify", target, *process, &["--clients", &clients.to_string()])?;
             }
         }
-        // Time to checkpoint pending changes.
+        // Gives the server time to checkpoint pending changes.
         std::thread::sleep(Duration::from_secs(2));
         let [log_now, data_now, last] = sizes(self)?;
         let each = (last - first).max(1) as f64;
@@ -292,7 +292,7 @@ impl<'m> Stand<'m> {
         Ok(())
     }
 
-    /// Measures the time from the writer's acknowledgement of a change until all nodes show it.
+    /// Measures the time from the writer's acknowledgement of a change until all nodes return it.
     fn visible(&mut self) -> Result<()> {
         let writer = self.nodes.writer()?;
         let at = self.nodes.address(writer)?;

@@ -1,8 +1,8 @@
 //! Network between nodes and brokers: a proxy before each of their ports, and cuts between them.
 //!
-//! A cut loses no data and closes no connection: data in flight waits until the cut is repaired, as with TCP. Until
-//! then the ends receive nothing from each other. The proxy finds the owner of a connection by the socket that the
-//! process has open.
+//! A cut loses no data and closes no connection. Data in flight waits until the cut is repaired, as with TCP, and
+//! neither end receives anything until then. The proxy finds the owner of a connection by the socket that the process
+//! has open.
 
 use std::collections::HashMap;
 use std::fs;
@@ -30,14 +30,14 @@ pub(crate) enum Cut {
     NodeAndNodes(usize),
     /// Between a node and all brokers.
     NodeAndBrokers(usize),
-    /// Between a broker and the other brokers; nodes still reach it.
+    /// Between a broker and the other brokers. Nodes still reach the broker.
     BrokerAndBrokers(usize),
 }
 
 impl Cut {
     fn is_between(self, from: Party, to: Party) -> bool {
         match (self, from, to) {
-            // Connections of a process to itself pass through its proxy too.
+            // A connection of a process to itself passes through its own proxy, and is never cut.
             _ if from == to => false,
             (Cut::NodeAndNodes(node), Party::Node(from), Party::Node(to)) => from == node || to == node,
             (Cut::NodeAndBrokers(node), Party::Node(from), Party::Broker(_)) => from == node,
@@ -49,13 +49,13 @@ impl Cut {
     }
 }
 
-/// All proxies; their threads end with the process.
+/// All proxies. Their threads end with the process.
 #[derive(Clone, Default)]
 pub(crate) struct Net(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
-    /// Whether there is a cut. If not, connections need not check the cuts.
+    /// Whether any cut exists. If not, connections need not check the cuts.
     is_cut: AtomicBool,
     state: Mutex<State>,
     is_mended: Condvar,
@@ -226,13 +226,13 @@ mod tests {
         client.write_all(b"one.").unwrap();
         served.read_exact(&mut got).unwrap();
 
-        // A cut of other parties does not affect this one.
+        // A cut between other parties does not affect this connection.
         net.cut(Cut::NodeAndBrokers(2));
         client.write_all(b"two.").unwrap();
         served.read_exact(&mut got).unwrap();
         assert_eq!(&got, b"two.");
 
-        // Both directions wait until the cut is repaired. Then no data is missing, and new connections work.
+        // Both directions wait until the cut is repaired. After that no data is missing, and new connections work.
         net.cut(Cut::NodeAndBrokers(1));
         let wait = |stream: &TcpStream| stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
         client.write_all(b"three").unwrap();

@@ -20,8 +20,8 @@ pub(crate) const SUFFIX: &str = "dc=example,dc=com";
 pub(crate) const ADMIN_DN: &str = "cn=admin";
 pub(crate) const PASSWORD: &str = "cluster";
 
-/// Environment variable that allows the server to leave core dumps. Without it, only root can read the server's /proc
-/// files.
+/// Environment variable that allows the server to leave core dumps. Without it, only root can read the server's files
+/// in /proc.
 const READABLE: &str = "PANDO_CORE_DUMPS";
 
 /// Opens a connection bound as the administrator.
@@ -44,7 +44,7 @@ pub(crate) struct Nodes {
 struct Node {
     process: Option<Child>,
     address: SocketAddr,
-    /// Address at which other nodes reach this one.
+    /// Address of this node for other nodes.
     for_nodes: SocketAddr,
 }
 
@@ -86,7 +86,7 @@ impl Nodes {
         Err(format!("adding the suffix: {added:?}").into())
     }
 
-    /// Creates one more node from the data of the first, and starts it. Returns its number.
+    /// Creates one more node from the data of the first node, and starts it. Returns its number.
     pub(crate) fn join(&mut self) -> Result<usize> {
         let (node, invitation) = self.invite()?;
         let from = self.data(1);
@@ -107,7 +107,7 @@ impl Nodes {
 
     /// Creates the folder and the node file of one more node. Returns its number.
     fn place(&mut self) -> Result<usize> {
-        // Fixed ports, so that clients find the node again after a restart.
+        // The ports stay the same, so that clients find the node again after a restart.
         let (free, for_nodes) = (free_address()?, free_address()?);
         let node = self.nodes.len() + 1;
         std::fs::create_dir_all(self.disk(node))?;
@@ -126,7 +126,7 @@ impl Nodes {
         Ok(node)
     }
 
-    /// Returns the folder that contains only a node's data.
+    /// Returns the folder with a node's data and nothing else.
     pub(crate) fn disk(&self, node: usize) -> PathBuf {
         self.file(node, "disk")
     }
@@ -237,7 +237,7 @@ impl Nodes {
         })
     }
 
-    /// Waits until a node lacks `records` records that another node has.
+    /// Waits until another node has at least `records` records that this node lacks.
     pub(crate) fn wait_for_lag(&self, node: usize, records: u64) -> Result<()> {
         until("a node that lags", || {
             let positions = self.running().filter_map(|(number, of)| Some((number, position(of.address)?)));
@@ -264,7 +264,7 @@ impl Nodes {
         Ok(())
     }
 
-    /// Returns the content of every node, once all are at the same position.
+    /// Returns the content of every node, after all nodes have reached the same position.
     pub(crate) fn contents(&self) -> Result<Vec<Content>> {
         until("all nodes at the same position", || {
             let mut all = self.running().map(|(_, node)| position(node.address));
@@ -326,7 +326,7 @@ impl Drop for Alone {
     }
 }
 
-/// Starts a server and waits until it serves clients. Returns false with the process if it does not.
+/// Starts a server and waits until it serves clients. Returns its process, and false if it does not serve.
 fn serve(mut command: Command, log: &Path) -> Result<(Child, bool)> {
     let log = std::fs::OpenOptions::new().create(true).append(true).open(log)?;
     let mut child = command.stdout(Stdio::piped()).stderr(log).spawn()?;

@@ -32,7 +32,7 @@ impl Surroundings for Around {
     }
 }
 
-/// The whole rig. Fields are dropped in order: processes end before the disks they use.
+/// The whole rig. Fields are dropped in their order, so processes end before the disks that they use.
 pub(crate) struct Rig {
     pub(crate) nodes: Nodes,
     pub(crate) brokers: Brokers,
@@ -66,7 +66,7 @@ impl Rig {
         Ok(())
     }
 
-    /// Runs `done` during a cut.
+    /// Cuts connections, runs `done`, and repairs them.
     pub(crate) fn cut_while(&self, cut: Cut, done: impl FnOnce() -> Result<()>) -> Result<()> {
         let net = &self.around.net;
         net.cut(cut);
@@ -90,7 +90,7 @@ impl Rig {
         self.around.disks.has(&self.nodes.disk(1))
     }
 
-    /// Runs `done` while the disk of a node or broker is full.
+    /// Fills the disk of a node or broker, runs `done`, and makes room again.
     pub(crate) fn fill_while(&self, whose: Party, done: impl FnOnce() -> Result<()>) -> Result<()> {
         let disk = match whose {
             Party::Node(node) => self.nodes.disk(node),

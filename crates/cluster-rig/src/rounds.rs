@@ -1,5 +1,5 @@
-//! Rounds of faults: each round causes a fault under load and repairs it. Then it compares every node with the others
-//! and with every answer that a client received.
+//! Rounds of faults: each round causes a fault under load and repairs it. Then it compares every node with the other
+//! nodes and with every answer that a client received.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::{Result, verify};
 const CHANGES: u64 = 60;
 /// Number of records that a node must lack before its cut is repaired.
 const LAG: u64 = 20;
-/// Duration of each fault of the smoke test, in addition to the events that it waits for.
+/// Duration of each fault of the smoke test. The time for events that the fault waits for is added.
 const SMOKE: Duration = Duration::from_millis(2_500);
 
 /// Kind of fault.
@@ -23,7 +23,7 @@ enum Trouble {
     KillNode(usize),
     /// Halts a node (SIGSTOP) for longer than the session timeout.
     HaltNode(usize),
-    /// Cuts a node off from the other nodes; clients and brokers still reach it.
+    /// Cuts a node off from the other nodes. Clients and brokers still reach the node.
     CutNode(usize),
     /// Cuts a node off from the brokers.
     CutNodeFromBrokers(usize),
@@ -36,11 +36,11 @@ enum Trouble {
     FillWriter,
     KillBroker(usize),
     HaltBroker(usize),
-    /// Cuts a broker off from the other brokers; nodes still reach it.
+    /// Cuts a broker off from the other brokers. Nodes still reach the broker.
     CutBroker(usize),
     /// Fills the disk of a broker. The broker ends, and is restarted once there is room.
     FillBroker(usize),
-    /// Halts two brokers. Changes are refused until they continue.
+    /// Halts two brokers. Changes are refused until both continue.
     HaltTwoBrokers(usize),
     KillWriterAndBroker(usize),
 }

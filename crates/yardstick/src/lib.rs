@@ -1,8 +1,8 @@
 //! A second load generator, against which `pando bench` is checked.
 //!
 //! It shares no code with `pando bench` or any other crate. Each connection has a blocking thread, which encodes and
-//! decodes messages octet by octet. It binds, searches for one entry by number, reads every answer up to its result
-//! code, and counts the correct answers in the measured time. It has no other features.
+//! decodes messages octet by octet. The thread binds, searches for one entry after the other by its number, reads every
+//! answer up to its result code, and counts the correct answers in the measured time. It has no other features.
 
 use std::collections::HashMap;
 use std::io::{self, BufReader, Read, Write};
@@ -73,8 +73,8 @@ pub fn run(arguments: &[String]) -> Result<String, String> {
         let ended = thread.join().map_err(|_| "a client met a defect".to_owned())?;
         ended.map_err(|error| error.to_string())?;
     }
-    // Read only after all threads have ended, because on a busy machine answers are still counted at the end of the
-    // window.
+    // Read only after all threads have ended: on a busy machine, answers are still being counted at the end of the
+    // measured time.
     let right = shared.right.load(Ordering::SeqCst);
     let wrong = shared.wrong.load(Ordering::SeqCst);
     Ok(format!(
@@ -110,7 +110,7 @@ fn client(work: &Work, shared: &Shared, number: u64) -> io::Result<()> {
     let mut entries: HashMap<u32, u32> = HashMap::new();
     while waiting > 0 {
         if reader.buffer().is_empty() {
-            // Requests are sent together after all received data is read.
+            // Requests are collected, and sent together after all received data is read.
             writer.write_all(&requests)?;
             requests.clear();
         }

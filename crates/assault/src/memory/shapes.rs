@@ -1,4 +1,4 @@
-//! The worst request shapes.
+//! The requests that make a server use most memory.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use ldap::{
 use crate::data::{MANY, PERSON, PERSON_PASSWORD};
 use test_support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX};
 
-/// Returns the message with a number, from 0, or `None` after the last message.
+/// Function that returns the message with a number, counted from 0, or `None` after the last message.
 pub(super) type Messages = Box<dyn Fn(usize) -> Option<Vec<u8>>>;
 
 /// A kind of request, and the connections that send it.
@@ -19,11 +19,11 @@ pub(super) struct Shape {
     pub(super) name: &'static str,
     pub(super) what: &'static str,
     pub(super) connections: usize,
-    /// Whether all connections come from one address, or each from its own.
+    /// Whether all connections come from one address. Otherwise each has its own address.
     pub(super) one_source: bool,
     /// Name and password of the bind; `None` for anonymous.
     pub(super) bind: Option<(&'static str, &'static str)>,
-    /// Whether a quick run includes it.
+    /// Whether a quick run includes this shape.
     pub(super) in_quick: bool,
     pub(super) messages: fn() -> Messages,
 }
@@ -267,7 +267,7 @@ pub(super) fn substrings_filter(terms: usize) -> String {
     text + ")"
 }
 
-/// Returns a filter of the maximum depth, wide at the bottom, without any indexed item.
+/// Returns a filter of the maximum depth, with many items at the bottom and without any indexed item.
 fn nested_filter() -> String {
     let depth = 60;
     let (mut text, mut end) = (String::new(), String::new());
@@ -315,7 +315,7 @@ fn big_names() -> Messages {
     let filter = FilterBuf::parse(&substrings_filter(10)).unwrap();
     let selection = SelectionBuf::new();
     let long = format!("cn={},{SUFFIX}", "x".repeat(LARGE));
-    // The maximum number of RDNs, each as long as fits.
+    // The maximum number of RDNs, each as long as the size of the message permits.
     let part = format!("cn={},", "x".repeat(LARGE / 1_100));
     let deep = format!("{}{SUFFIX}", part.repeat(1_000));
     Box::new(move |number| {
@@ -366,7 +366,7 @@ fn candidates() -> Messages {
     })
 }
 
-/// Searches that keep the sort keys of all their results; every second one returns a page.
+/// Searches that keep the sort keys of all their results. Every second search returns a page.
 fn sorted() -> Messages {
     let filter = FilterBuf::parse("(objectClass=device)").unwrap();
     let selection = SelectionBuf::from_iter(["1.1"]);
@@ -400,7 +400,7 @@ fn matched() -> Messages {
     })
 }
 
-/// Searches that receive changes (RFC 4533), each with a long filter, and changes for them.
+/// Searches that receive changes (RFC 4533), each with a long filter, and changes that they receive.
 fn followers() -> Messages {
     let filter = FilterBuf::parse(&format!("(|(objectClass=*){})", substrings_filter(500))).unwrap();
     let selection = SelectionBuf::from_iter(["*", "+"]);
@@ -440,7 +440,7 @@ fn copies() -> Messages {
     })
 }
 
-/// Changes of another user's entry. A change of a password first waits for the hash pool.
+/// Changes of another user's entry. A change of a password is first hashed by the hash pool.
 fn changes(attribute: &'static str) -> Messages {
     let mut list = ChangesBuf::new();
     list.push(ChangeOperation::Replace, "description", ["x".repeat(HUGE)]);

@@ -1,5 +1,5 @@
-//! System calls that fail for a while, for each thread and kind of call, as on a machine without descriptors, memory or
-//! disk space, or with a bad disk.
+//! System calls that fail for a while, for each thread and each kind of call. Such failures occur on a machine without
+//! descriptors, memory or disk space, or with a bad disk.
 
 use std::fs;
 use std::path::Path;
@@ -40,7 +40,7 @@ enum Wanted {
 /// File calls of a thread, and the errors with which they fail in turn.
 struct Case {
     call: FaultCall,
-    /// Patterns as in [`Fault`].
+    /// Pattern for the name of the thread, as in [`Fault`].
     thread: &'static str,
     path: &'static str,
     errors: &'static [i32],
@@ -63,7 +63,7 @@ const CASES: &[Case] = &[
         errors: &[EIO],
         wanted: Wanted::Either,
     },
-    // The write of a group. The state of the kernel's pages after an error is unknown.
+    // The write of a group fails. After an error, the state of the kernel's pages is unknown.
     Case {
         call: FaultCall::Sync,
         thread: "pando-writer",
@@ -78,7 +78,7 @@ const CASES: &[Case] = &[
         errors: &[EIO, ENOSPC, EDQUOT],
         wanted: Wanted::Either,
     },
-    // A checkpoint of the redo log into the data file.
+    // A checkpoint of the redo log into the data file fails.
     Case {
         call: FaultCall::Write,
         thread: "store-fold",
@@ -94,7 +94,7 @@ const CASES: &[Case] = &[
         wanted: Wanted::Either,
     },
     Case { call: FaultCall::Rename, thread: "*", path: "*", errors: &[EIO, ENOSPC], wanted: Wanted::Either },
-    // Threads, descriptors and memory of threads that serve clients.
+    // Creation of threads, and descriptors and memory of threads that serve clients.
     Case {
         call: FaultCall::Accept,
         thread: "*",
@@ -120,7 +120,7 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// Duration of a fault: long enough for a checkpoint, which runs every two seconds.
+/// Duration of a fault. Long enough for a checkpoint, which runs every two seconds.
 const FAULT: Duration = Duration::from_millis(2_600);
 
 /// Maximum time until the server continues after the fault.
@@ -133,7 +133,7 @@ const FILLING: usize = 12_000;
 pub(super) fn every_thread_and_call(plan: &Plan) -> Finding {
     let mut trials: Vec<(&Case, i32)> = Vec::new();
     for case in CASES {
-        // The quick run only uses the first error of each case.
+        // The quick run uses only the first error of each case.
         let errors = if plan.is_quick() { &case.errors[..1] } else { case.errors };
         trials.extend(errors.iter().map(|error| (case, *error)));
     }
@@ -175,7 +175,7 @@ fn attack(case: &Case, error: i32, seed: u64) -> Tally {
         let outcome = admin.modify(SUFFIX, &[(ChangeOperation::Replace, "description", &["again"])]).unwrap();
         let is_done = outcome.is_success();
         last = Some(outcome);
-        // Changes that have stopped until a restart do not continue later.
+        // Changes that have stopped until a restart never continue.
         is_done || last.as_ref().is_some_and(|outcome| outcome.diagnostic.contains("restart"))
     }) && last.as_ref().is_some_and(client::Outcome::is_success);
     let (said, came) = (pando.log(), fs::read_to_string(&log).is_ok_and(|log| !log.is_empty()));
@@ -223,7 +223,7 @@ fn write_meanwhile(pando: &Pando, writer: &mut Writer, bulk: &mut Connection, sw
             let attributes = [("objectClass", "device"), ("description", &filling[..])];
             match bulk.add(&format!("cn={name},{SUFFIX}"), &attributes).unwrap() {
                 outcome if outcome.is_success() => acknowledged.push(name),
-                // Changes are refused during the fault, or have stopped; other requests are sent in the meantime.
+                // Changes are refused during the fault, or have stopped. Meanwhile other requests are sent.
                 _ => std::thread::sleep(Duration::from_millis(20)),
             }
             // A new client may have to wait, but must be served.

@@ -32,7 +32,7 @@ const HOSTILE: [&str; 12] = [
 const HARM: [&str; 6] =
     ["<script", "<img src=x", "onmouseover='alert", "54439", "href=\"javascript", "root:x:"];
 
-/// Returns paths and fields of all pages with this method, GET or POST, from the description of the console.
+/// Returns paths and fields of all pages with the method `method` (GET or POST), from the console's own description.
 fn described(pando: &Pando, method: &str) -> Vec<(String, Vec<String>)> {
     let answer = ask(Ipv4Addr::LOCALHOST, console_address(pando), &get("/openapi.json", ""));
     let description: Value = serde_json::from_slice(&answer.body).unwrap();
@@ -55,7 +55,7 @@ fn described(pando: &Pando, method: &str) -> Vec<(String, Vec<String>)> {
 pub(super) fn cookies(pando: &Pando, guesses: &[[u8; 32]]) -> Finding {
     let at = console_address(pando);
     let text = |octets: &[u8; 32]| -> String {
-        // The characters of base64url. A cookie has 43 of them.
+        // The characters of base64url. A cookie consists of 43 of them.
         const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
         let letters = octets.iter().chain(octets).take(43);
         letters.map(|octet| char::from(LETTERS[usize::from(octet % 64)])).collect()

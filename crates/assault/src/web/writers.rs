@@ -13,19 +13,19 @@ use test_support::http::{Browser, quoted};
 use test_support::pando::Start;
 use test_support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
 
-/// Time of each sync of the slow writer.
+/// Duration of each sync of the slow writer.
 const SLOW: Duration = Duration::from_secs(2);
 
-/// Time of the one sync that does not return while the page waits, which is 20 seconds.
+/// Duration of the one sync that does not return in time: the page waits for 20 seconds.
 const HALT: Duration = Duration::from_secs(24);
 
 /// Longest answer of a page that waits for the writer.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 
-/// Users of the administrator's account who add entries at the same time.
+/// Number of users of the administrator's account who add entries at the same time.
 const ADDING: usize = 6;
 
-/// A fault of the writer's syncs, with a server that has the console.
+/// Limits a fault to the syncs of the writer.
 fn syncing(fault: Fault) -> Fault {
     fault.thread("pando-writer").path("*/redo-*")
 }
@@ -41,8 +41,8 @@ fn add(browser: &Browser, name: &str) -> u16 {
     browser.post("/add", &fields).status
 }
 
-/// The writer stops while a user changes an entry: the page reports it, and the overview does not claim that all is
-/// well.
+/// The writer stops while a user changes an entry. The page must report that, and the overview must not claim that all
+/// is well.
 pub(super) fn dead(scratch: &Scratch) -> Finding {
     let switch = scratch.join("disk-is-broken");
     let fault = syncing(Fault::new(FaultCall::Sync, 5)).only_while(&switch);
@@ -68,8 +68,8 @@ pub(super) fn dead(scratch: &Scratch) -> Finding {
         .bounded(searched == 200 && wrong == 401, format!("searches: {searched}"), "200")
 }
 
-/// Each sync of the writer takes two seconds while several users add entries, then one does not return in time. Others
-/// search meanwhile, and every entry whose page reports success is there.
+/// Each sync of the writer takes two seconds while several users add entries, and then one sync does not return in
+/// time. Meanwhile other users search. Every entry whose page reports success must exist.
 pub(super) fn slow(scratch: &Scratch) -> Finding {
     let (slow, halted) = (scratch.join("disk-is-slow"), scratch.join("disk-hangs"));
     let faults = [
@@ -80,7 +80,7 @@ pub(super) fn slow(scratch: &Scratch) -> Finding {
     let adding: Vec<Browser> =
         (0..ADDING).map(|_| Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD)).collect();
     let reading = Browser::signed_in(&pando, PERSON, PERSON_PASSWORD);
-    // Answers of a reader while these names are added, and the answers to those who add.
+    // Answers of a client that reads while these names are added, and the answers to the clients that add them.
     let under = |names: &[String]| {
         std::thread::scope(|scope| {
             let added: Vec<_> = (adding.iter().zip(names))

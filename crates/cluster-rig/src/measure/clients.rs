@@ -56,15 +56,15 @@ impl Times {
     }
 }
 
-/// Clients that add entries, each on a connection of its own.
+/// Clients that add entries, each on a separate connection.
 pub(super) struct Adding {
     is_stopping: Arc<AtomicBool>,
     clients: Vec<JoinHandle<std::result::Result<Times, String>>>,
 }
 
 impl Adding {
-    /// Starts one client for each address. `rate` is the total rate, by intended start times; 0 is the highest possible
-    /// rate.
+    /// Starts one client for each address. `rate` is the total rate, by which each addition has an intended start time.
+    /// 0 means the highest possible rate.
     pub(super) fn start(name: &str, addresses: &[SocketAddr], rate: u64) -> Adding {
         let is_stopping = Arc::<AtomicBool>::default();
         let pause = (rate > 0).then(|| Duration::from_secs_f64(addresses.len() as f64 / rate as f64));
@@ -115,7 +115,7 @@ fn add_all(name: &str, address: SocketAddr, pause: Option<Duration>, stop: &Atom
     Ok(times)
 }
 
-/// Adds entries at a node, and searches for each of them on all others. Returns the times until all nodes show an
+/// Adds entries at a node, and searches for each entry on all other nodes. Returns the times until all nodes return an
 /// entry, counted from the request and from its answer.
 pub(super) fn see_everywhere(
     at: SocketAddr,

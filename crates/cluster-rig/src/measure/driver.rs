@@ -13,7 +13,7 @@ pub(super) struct Driver<'m> {
     pub(super) what: &'m Measure,
     /// Path of the pando binary.
     pub(super) program: PathBuf,
-    /// DN of the administrator, and the file with the password.
+    /// DN of the administrator. The next field is the file with the password.
     pub(super) user: String,
     pub(super) password: PathBuf,
 }
@@ -25,14 +25,14 @@ impl Driver<'_> {
         self.what.to.join(format!("{name}.json.zst"))
     }
 
-    /// Returns the command without clients and duration.
+    /// Returns the command without the number of clients and the duration.
     pub(super) fn command(&self, workload: &str, target: &str, process: u32, to: &Path) -> Command {
         let mut command = Command::new(&self.program);
         command
             .args(["bench", "run", workload, "--target", target, "-D", &self.user, "--no-limit", "-y"])
             .arg(&self.password)
             .args(["--entries", &self.what.entries.to_string(), "--server-pid", &process.to_string()])
-            // Each step has another seed, because a change to an existing value would need no record.
+            // Each step has a different seed, because a change to an existing value would need no record.
             .args(["--seed", &fastrand::u64(1..1 << 32).to_string(), "--warmup", "1s", "-o"])
             .arg(to)
             .stdout(Stdio::null());
@@ -51,7 +51,7 @@ impl Driver<'_> {
         let kept = self.kept(step);
         let mut command = self.command(workload, target, process, &kept);
         command.args(more).args(["--duration", &format!("{}s", self.what.seconds)]);
-        // Error results are in the figures.
+        // Results other than success are in the figures.
         let status = command.status()?;
         if !kept.exists() {
             return Err(format!("{step}: pando bench: {status}").into());

@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 
 /// Maximum number of columns of a line of text.
 const COLUMNS_MAX: usize = 120;
-/// Title of the table that includes the replicated peers.
+/// Title of the table that includes the other replicating servers.
 const CHANGES: &str = "As many changes as it goes";
 
-/// Guarantee of an answer to a change, for the servers whose results do not contain it.
+/// Guarantee that an answer to a change gives, for servers whose results do not contain it.
 const PROMISES: [(&str, &str); 2] = [
     ("alone", "Pando alone answers when the change is synced to its own disk."),
     (
@@ -112,7 +112,8 @@ fn clients(step: &str) -> Option<u64> {
     step.strip_prefix("changes of ")?.split(' ').next()?.parse().ok()
 }
 
-/// Returns the guarantee of the answers in each row of a table. Rates can be compared only with it.
+/// Returns the guarantee of the answers for each row of a table. Rates can be compared only if the guarantees are
+/// known.
 fn promises(all: &Value) -> String {
     let mut page = "\n`cpu_micros` is the CPU of the process that was asked, for each change; the last tables of this \
                     page have the others.\n`wrong` counts answers that are errors. `others_behind_ms`: so long after \

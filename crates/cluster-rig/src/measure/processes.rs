@@ -22,12 +22,13 @@ impl Processes {
         Processes { since: Instant::now(), all }
     }
 
-    /// Returns the processor time in seconds that the process with this name has used since then; 0 if it has ended.
+    /// Returns the processor time in seconds that the process with this name has used since the start; 0 if the process
+    /// has ended.
     pub(super) fn seconds(&self, name: &str) -> f64 {
         self.all.iter().find(|(known, ..)| known == name).and_then(used).unwrap_or(0.0)
     }
 
-    /// Returns the average number of processors that each process has used since then. Leaves out processes that have
+    /// Returns the average number of processors that each process has used since the start. Omits processes that have
     /// ended.
     pub(super) fn cores(&self) -> Value {
         let elapsed = self.since.elapsed().as_secs_f64().max(0.001);
@@ -44,7 +45,8 @@ fn used((_, id, before): &(String, u32, f64)) -> Option<f64> {
     Some(seconds(*id)? - before)
 }
 
-/// Reads the 14th and 15th field of /proc/PID/stat; the second, in parentheses, may contain spaces.
+/// Returns the sum of the 14th and 15th field of /proc/PID/stat in seconds. The second field, in parentheses, may
+/// contain spaces.
 fn seconds(id: u32) -> Option<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     let (_, fields) = stat.rsplit_once(')')?;

@@ -1,4 +1,4 @@
-//! Other replicating servers, compared with the cluster: the same driver makes the same changes of the same people, at
+//! Other replicating servers, compared with the cluster. The same driver makes the same changes of the same people, at
 //! one group of servers at a time.
 
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ impl Peers {
         Ok(Peers { opendj })
     }
 
-    /// Measures the groups in turn, into `measured`.
+    /// Measures one group after the other, and adds the results to `measured`.
     pub(super) fn measure(
         &self,
         program: &Path,
@@ -84,7 +84,7 @@ impl Peers {
 
 impl Measured {
     /// Measures the highest rate of changes at the first server of a group, and the time until the other servers have
-    /// them.
+    /// received them.
     fn measure(&mut self, driver: &Driver<'_>, name: &str, group: &Replicas) -> Result<()> {
         println!("{name}: loaded in {:.0} s", group.load().cost.wall.as_secs_f64());
         let (_, served) = group.processes().next().ok_or("a group without servers")?;
