@@ -2,16 +2,16 @@
 //! socket: `event_loop::connection` reads and writes the bytes.
 //!
 //! Short operations are answered at once. The others are *outstanding*, and are answered in the order in which they
-//! finish. Searches run in slices, and long searches also on scan threads. Changes wait for the writer, and slow
-//! password hashes wait for the hash pool.
+//! finish. Searches run in slices, and long searches also on scan threads. Changes wait for the writer. Slow password
+//! hashes wait for the hash pool.
 //!
 //! A bind waits for the outstanding operations, and later requests wait for the bind. RFC 4511 section 4.2.1 would also
-//! allow the server to abandon them. Waiting has the advantage that every request is answered, and it is bounded
-//! because every operation has a time limit. During a bind the session is anonymous, and it stays so if the bind fails
-//! (RFC 4513 section 4).
+//! allow the server to abandon outstanding operations. With waiting, every request is answered. The wait is bounded
+//! because every operation has a time limit. During a bind the session is anonymous. It stays anonymous if the bind
+//! fails (RFC 4513 section 4).
 //!
-//! The changes of a session reach the writer in the order received, even if one of them waits for a password hash
-//! first.
+//! The changes of a session reach the writer in the order received, even if one of them first waits for a password
+//! hash.
 
 mod attempts;
 mod audit;
@@ -89,11 +89,11 @@ use verify_credentials::Verifying;
 
 /// One client's session.
 pub(crate) struct Session {
-    /// Number of the connection, used in the log and to route answers of other threads.
+    /// Number of the connection, for the log and for routing the answers of other threads.
     number: u64,
-    /// Slot of the connection in its event loop, used to route answers of other threads.
+    /// Slot of the connection in its event loop, for routing the answers of other threads.
     slot: u32,
-    /// Listener that accepted the connection. Its rules apply.
+    /// Listener that accepted the connection and whose rules apply.
     listener: ListenerIndex,
     requester: Arc<Requester>,
     /// Facts about the connection for audit events. `None` without an audit trail. Boxed because most connections are
@@ -101,28 +101,30 @@ pub(crate) struct Session {
     event_facts: Option<Box<ConnectionFacts>>,
     /// Whether the password was reset. The user must then change it before any other request.
     must_change: bool,
-    /// Password of the last bind, if the user has a password policy. Boxed because most connections are idle.
+    /// Proof of the password by the last bind, if the user has a password policy. Boxed because most connections are
+    /// idle.
     proved: Option<Box<LastProof>>,
     /// SASL exchange that a bind began. Boxed because most connections have none.
     sasl: Option<Box<SaslExchange>>,
     /// SASL exchanges of Verify Credentials requests. Boxed because most sessions have none.
     verifying: Option<Box<Verifying>>,
     source: Source,
-    /// Whether the settings exempt the client's address from the limits on password guesses.
+    /// Whether the settings trust the client's address. A trusted client is not delayed for wrong passwords, and has no
+    /// idle timeout.
     is_trusted: bool,
     /// Whether the client has ended its side of the connection.
     has_ended_input: bool,
     /// Identity for a bind by SASL EXTERNAL.
     external: ExternalIdentity,
-    /// Method of the last bind. It is the requester's method unless the requester is anonymous.
+    /// Method of the last bind. While the requester is anonymous, the method has no meaning.
     bind_method: BindMethod,
     /// Protection of the connection: none, the kernel, or TLS.
     protection: Protection,
     /// Request memory of the connection.
     account: Account,
     outstanding: OutstandingRequests,
-    /// Changes that are not yet submitted to the writer. The first waits for the hash pool, and the others wait so that
-    /// the order is kept.
+    /// Changes that are not yet submitted to the writer. The first one waits for the hash pool. The others wait to keep
+    /// the order.
     deferred: VecDeque<DeferredChange>,
     next_ticket: u64,
     /// Number of transactions started so far on this connection.
@@ -131,15 +133,15 @@ pub(crate) struct Session {
     transaction: Option<Box<Transaction>>,
     /// Limits from `[[limit]]` tables. Boxed because most sessions have only the common limits.
     limits: Option<Box<OwnLimits>>,
-    /// Index in `outstanding` at which the search for the next runnable search begins.
+    /// Index in `outstanding` from which the next search with a slice to run is sought.
     next_slice: u32,
     /// Position that the first request in the input waits for.
     position_wait: Option<Box<PositionWait>>,
-    /// Index of the client's counters in the event loop. A hint that may be outdated.
+    /// Index of the client's counters in the event loop's table. It may be outdated and is verified when used.
     usage_place: u8,
 }
 
-/// Identifies the connection of a session.
+/// Identity and location of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ConnectionPlace {
     /// Number of the connection.
@@ -157,9 +159,9 @@ fn may_hold_passwords(request: &Request<'_>) -> bool {
 /// Result of [`Session::receive`].
 #[derive(Debug, PartialEq)]
 pub(crate) struct Received {
-    /// Number of input bytes that were handled.
+    /// Number of input bytes that the session has handled.
     pub(crate) consumed: usize,
-    /// Whether those bytes may contain passwords, so that the caller must wipe them.
+    /// Whether the handled bytes may contain passwords. If so, the caller must wipe them.
     pub(crate) is_secret: bool,
     /// Event that must occur before the session continues.
     pub(crate) next: Next,
@@ -168,7 +170,7 @@ pub(crate) struct Received {
 /// Event that a session waits for before it handles more input.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Next {
-    /// More bytes from the client.
+    /// Arrival of more bytes from the client.
     Read,
     /// Turns of the other connections.
     Turn,
@@ -178,9 +180,9 @@ pub(crate) enum Next {
     Send,
     /// Room in the writer's queue.
     WriterRoom,
-    /// A later position of the directory, which the next request requires.
+    /// A later position of the directory, if the next request requires one.
     Position,
-    /// Memory that other connections of the same source and identity release.
+    /// Release of memory by other connections of the same source and identity.
     Memory,
     /// TLS handshake, which begins when the StartTLS response is sent.
     StartTls,
@@ -190,10 +192,10 @@ pub(crate) enum Next {
     Disconnect(ResultCode, String),
 }
 
-/// A request that is handled ahead of earlier, waiting requests.
+/// A request that is handled before earlier requests, which wait.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Urgent {
-    /// An Abandon, which was carried out. The range is its place in the input.
+    /// An Abandon, which was carried out, and its range in the input.
     Abandoned(Range<usize>),
     /// An Unbind.
     Unbind,
@@ -244,7 +246,7 @@ impl Session {
         self.listener
     }
 
-    /// Adds the work of the turn to the counters of the listener and the client.
+    /// Adds the work of the turn to the counters of the listener and of the client.
     pub(crate) fn attribute(&mut self, context: &mut Context) {
         let identity = ClientIdentity::of(&self.requester, self.source);
         let client = (ClientKey { source: self.source, identity }, &mut self.usage_place);
@@ -252,13 +254,13 @@ impl Session {
         context.usage.get_mut().attribute(&work, self.listener, client, self.requester.dn(), now);
     }
 
-    /// Returns the source of the connection.
+    /// Returns the source from which the client connected.
     pub(crate) fn source(&self) -> &Source {
         &self.source
     }
 
-    /// Returns true if the settings trust clients of this address. Such clients are not delayed for wrong passwords and
-    /// have no idle timeout.
+    /// Returns true if the settings trust the client's address. A trusted client is not delayed for wrong passwords,
+    /// and has no idle timeout.
     pub(crate) fn is_trusted(&self) -> bool {
         self.is_trusted
     }
@@ -273,7 +275,7 @@ impl Session {
         self.outstanding.len()
     }
 
-    /// Returns true if a search can run a slice.
+    /// Returns true if a search has a slice to run.
     pub(crate) fn wants_slice(&self) -> bool {
         self.outstanding.iter().any(Outstanding::wants_slice)
     }
@@ -294,21 +296,20 @@ impl Session {
             || self.transaction_has_deadline()
     }
 
-    /// Returns true if a bind is outstanding. It is the only outstanding operation then.
+    /// Returns true if a bind is outstanding. No other operation is outstanding then.
     pub(crate) fn is_binding(&self) -> bool {
         self.outstanding.last().is_some_and(Outstanding::is_bind)
     }
 
-    /// Checks for each request in `input` whether all pages that it needs are in memory. For the others, queues
-    /// prefetch jobs.
+    /// Makes a dry run of each request in `input`. Queues prefetch jobs for those whose pages are not all in memory.
     pub(crate) fn look_ahead(&self, context: &mut Context, input: &[u8]) -> Ahead {
         let (limits, address) = (self.decode_limits(context), self.address(context));
         let (snapshot, scratch, jobs) = (&context.snapshot, &mut context.look_scratch, &mut context.jobs);
         look_ahead(snapshot, &limits, address, &self.requester, input, scratch, jobs)
     }
 
-    /// Handles the complete requests in `input` until one must wait. Appends responses to `out`. `unsent` is the number
-    /// of earlier response bytes that are not sent yet.
+    /// Handles the complete requests in `input` until one must wait, and appends their responses to `out`. `unsent` is
+    /// the number of earlier response bytes that are not sent yet.
     pub(crate) fn receive(
         &mut self,
         context: &mut Context,
@@ -355,9 +356,8 @@ impl Session {
         }
     }
 
-    /// Searches the input after a waiting request for a request that must not wait. That is an Abandon of an
-    /// outstanding operation, which this carries out, or an Unbind after reads only. `waiting` begins with the first
-    /// waiting request.
+    /// Searches `waiting`, the input from the first waiting request on, for a request that must not wait. An Abandon of
+    /// an outstanding operation is carried out here. An Unbind counts only if all requests before it are reads.
     pub(crate) fn find_urgent(
         &mut self,
         context: &mut Context,
@@ -409,8 +409,8 @@ impl Session {
     }
 
     /// Answers a request that cannot be decoded, or disconnects the client. RFC 4511 section 4.1.1 requires a
-    /// disconnection if the envelope cannot be read, the operation is unknown, or the encoding is broken. A request
-    /// with a valid encoding that breaks a rule gets the answer protocolError.
+    /// disconnection if the envelope cannot be read, the operation is unknown, or the encoding is broken. A
+    /// well-encoded request that breaks another rule is answered with protocolError.
     fn refuse_undecodable(
         &mut self,
         context: &mut Context,
@@ -437,7 +437,7 @@ impl Session {
         ControlFlow::Continue(())
     }
 
-    /// Abandons an operation (RFC 4511 section 4.11). The writer still makes a change that it has already received.
+    /// Abandons an operation (RFC 4511 section 4.11). A change that the writer has already received is still made.
     fn abandon(&mut self, context: &mut Context, id: MessageId, out: &mut Vec<u8>) {
         let mut numbered = self.outstanding.iter_mut().enumerate();
         let Some((index, found)) = numbered.find(|(_, other)| other.has_id(id)) else { return };
@@ -448,7 +448,7 @@ impl Session {
             self.outstanding.remove(index);
             self.submit_ready(context, out);
         } else if is_read {
-            // This also drops the claim on the hash pool, which then skips the password.
+            // Dropping the operation drops its claim on the hash pool. The pool then skips the password.
             self.drop_outstanding(context, index);
         }
     }
@@ -458,7 +458,7 @@ impl Session {
         context.counters.micros.add(self.outstanding.remove(index).take_scan_micros());
     }
 
-    /// Charges the connection for the memory of its requests and for `buffer_bytes` of input and answers.
+    /// Charges the connection for the request memory of its requests and for `buffer_bytes` of input and answers.
     #[inline]
     pub(crate) fn charge(&mut self, context: &mut Context, buffer_bytes: usize) {
         let key = || HolderKey::new(self.source, &self.requester);
@@ -476,7 +476,7 @@ impl Session {
         self.account.admission(&context.shared.request_memory, key)
     }
 
-    /// Sets the requester of the session and of its request memory.
+    /// Sets the requester of the session and of its request memory account.
     fn set_requester(&mut self, context: &mut Context, requester: Arc<Requester>) {
         // A bind ends the transactions of the connection (RFC 5805 section 3.5).
         self.abort_transaction(context);
@@ -487,8 +487,8 @@ impl Session {
         self.find_limits(context);
     }
 
-    /// Drops the outstanding operations because the connection is closed. The writer still makes changes that it has
-    /// already received.
+    /// Drops the outstanding operations because the connection is closed. Changes that the writer has already received
+    /// are still made.
     pub(crate) fn close(&mut self, context: &mut Context) {
         self.abort_transaction(context);
         self.deferred.clear();
@@ -501,7 +501,7 @@ impl Session {
         context.released.add(self.account.close(&context.shared.request_memory));
     }
 
-    /// Returns the address of the operation that the next call of [`keep`](Session::keep) adds.
+    /// Returns the address for answers to the operation that the next call of [`keep`](Session::keep) adds.
     fn address(&self, context: &Context) -> Address {
         Address {
             event_loop: context.event_loop,
@@ -511,20 +511,21 @@ impl Session {
         }
     }
 
-    /// Adds an operation that is answered later. `bytes` is the memory that other threads hold for it, and `claim` its
-    /// claim on the hash pool.
+    /// Adds an outstanding operation. `bytes` is the memory that other threads use for it. `claim` is its claim on the
+    /// hash pool.
     fn keep(&mut self, head: RequestHead, work: Work, bytes: usize, claim: Option<HashClaim>) {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         self.outstanding.push(Outstanding::new(ticket, head, work, bytes, claim));
     }
 
-    /// Removes and returns an operation that another thread finished; `None` if it was abandoned or dropped.
+    /// Removes and returns an operation that another thread has finished; `None` if it was abandoned or dropped
+    /// meanwhile.
     fn take(&mut self, ticket: u64) -> Option<(RequestHead, Work)> {
         let index = self.outstanding.iter().position(|other| other.ticket == ticket)?;
         let Outstanding { head, work, abandoned, .. } = self.outstanding.remove(index);
         if self.outstanding.is_empty() {
-            // Free the memory that a burst of requests has taken.
+            // Frees the memory that a burst of requests has occupied.
             self.deferred = VecDeque::new();
         }
         (!abandoned).then_some((head, work))
@@ -540,7 +541,7 @@ impl Session {
         }
     }
 
-    /// Like [`answer`](Session::answer), for an extended response with a value.
+    /// Appends the final response of an operation, with a value if it is an extended one, and counts and logs it.
     fn answer_with(
         &self,
         context: &mut Context,
@@ -552,8 +553,8 @@ impl Session {
         self.answer_change(context, head, outcome, (value, None), out);
     }
 
-    /// Like [`answer_with`](Session::answer_with), for a change: with the position of its record and the times of its
-    /// batch.
+    /// Appends the final response of an operation, and counts and logs it. `value` is the response value of an extended
+    /// operation, or the controls with entry copies of another change. `position` is that of the change's record.
     fn answer_change(
         &self,
         context: &mut Context,
@@ -612,19 +613,19 @@ impl Session {
         }
     }
 
-    /// Counts and logs an operation that has no response.
+    /// Counts and logs an operation that gets no response.
     fn complete_unanswered(&self, context: &Context, head: &RequestHead) {
         context.counters.completed(head.operation, ResultCode::SUCCESS, head.waited(context.now));
         self.end_event(context, head, ResultCode::SUCCESS, Ending::default());
     }
 }
 
-/// Diagnostic message for a client that holds more than its share while the request memory is full.
+/// Diagnostic message if the request memory is full and the client holds more than its share of it.
 pub(crate) const MEMORY_USED: &str = "requests hold all the memory that they may, and yours more than their share; \
                                       read your answers, or try again later";
 
-/// Returns the first message in `bytes`, or `None` if it is incomplete. Refuses a message that is too large as soon as
-/// its header is complete.
+/// Returns the first message in `bytes`; `None` if the message is incomplete. Refuses a message that is too large as
+/// soon as its header is complete.
 fn next_frame(bytes: &[u8], size_max: usize) -> Result<Option<&[u8]>, String> {
     match ldap::frame_len(bytes) {
         Err(error) => Err(format!("this is no LDAP message: {error}")),

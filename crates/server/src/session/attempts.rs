@@ -1,11 +1,12 @@
-//! Attempts to prove a password under a policy: a bind, a compare of a password, or a change that names the old one.
+//! Attempts to prove a password under a policy: a bind, a compare of a password, or a change that names the old
+//! password.
 //!
-//! The account is read when the verification starts and again when it ends. So a client that tries many passwords
-//! concurrently gets at most as many answers as the policy allows failures. After that number of failures, all further
-//! attempts are refused, including one with the right password. Concurrent successful binds count no failures.
+//! The account is read when the verification starts and again when it ends. Therefore a client that tries many
+//! passwords concurrently gets at most as many answers as the policy allows failures. After that number of failures,
+//! all further attempts are refused, even with the right password. Concurrent successful binds count no failures.
 //!
-//! The answer waits until the record is durable if security depends on it: for a lock, a grace login, or a time-based
-//! code.
+//! An answer on which security depends waits until the record of the attempt is durable. That applies to a lock, a
+//! grace login, or a time-based code.
 
 use std::time::Duration;
 
@@ -33,9 +34,9 @@ const APP_USE_PRECISION: i64 = 3_600_000_000;
 /// State of an account, including attempts that are not recorded yet.
 struct AttemptState {
     account: Box<Account>,
-    /// Last success that is recorded.
+    /// Time of the last success in the stored account, in microseconds.
     recorded_success: Option<i64>,
-    /// Recorded failures and lock, if they differ from those in `account`.
+    /// Failures and lock in the stored account, if `account` has different ones because of unrecorded attempts.
     recorded: Option<(Vec<i64>, Option<Lock>)>,
     /// Whether some failures are not recorded yet.
     has_unrecorded: bool,
@@ -63,13 +64,14 @@ impl AttemptState {
         AttemptState { account, recorded_success, recorded, has_unrecorded: !times.is_empty() }
     }
 
-    /// Returns the present state of an account. An attempt that is being recorded meanwhile may be in the account and
-    /// in the list of unrecorded attempts, and is counted once. It is never missing from both. `known` is the account
-    /// as of `commits`. The account is read again if commits may have followed. If it has no policy any more, `known`
-    /// decides.
+    /// Returns the present state of an account. `known` is the account after the first `commits` commits. If there may
+    /// be later commits, the account is read again. If the account no longer has a policy, `known` is used.
+    ///
+    /// An attempt that is being recorded meanwhile may be in the account, in the list of unrecorded attempts, or in
+    /// both. It is counted once.
     fn now(context: &mut Context, known: Box<Account>, commits: Option<u64>, now: i64) -> AttemptState {
         let unrecorded = context.shared.writes.attempts().unrecorded(known.id);
-        // A read error is logged. The older state then decides.
+        // A read error is logged. The older snapshot is used then.
         let _ = context.catch_up();
         let is_current = commits == Some(context.commits_seen());
         let current = if is_current {
@@ -90,8 +92,8 @@ impl AttemptState {
     }
 }
 
-/// Creates an attempt on an account. It is refused if the account is locked according to the present snapshot. The end
-/// of the attempt checks that again.
+/// Creates an attempt on an account. The attempt is refused if the account is locked in the present snapshot.
+/// `end_attempt` checks for a lock again.
 fn attempt(context: &Context, account: Box<Account>, second: SecondFactor) -> Box<Attempt> {
     let (unrecorded, now) = (context.shared.writes.attempts().unrecorded(account.id), password_time());
     let state = AttemptState::of(context, account, &unrecorded, now);
@@ -100,8 +102,8 @@ fn attempt(context: &Context, account: Box<Account>, second: SecondFactor) -> Bo
     Box::new(Attempt { account, commits, is_refused, second, app: None })
 }
 
-/// Splits the octets that the client sent into the password and the time-based code after it (RFC 6238), and checks the
-/// code, if the account requires one.
+/// If the account requires a time-based code (RFC 6238), splits `sent` into the password and the code after it, and
+/// checks the code.
 pub(super) fn without_code<'a>(account: Option<&Account>, sent: &'a [u8]) -> (&'a [u8], SecondFactor) {
     let Some(totp) = account.and_then(|account| account.totp.as_ref()) else {
         return (sent, SecondFactor::NotNeeded);
@@ -110,8 +112,8 @@ pub(super) fn without_code<'a>(account: Option<&Account>, sent: &'a [u8]) -> (&'
     (password, totp.step_of(code, password_time()).map_or(SecondFactor::Wrong, SecondFactor::Step))
 }
 
-/// Begins an attempt on an account that was just read. If the account is locked, replaces the verification by a dummy
-/// with the same cost.
+/// Begins an attempt on an account that was just read. If the account is locked, the verification becomes a dummy with
+/// the same cost.
 pub(super) fn begin(
     context: &Context,
     account: Option<Box<Account>>,
@@ -141,8 +143,8 @@ pub(super) fn begin_app(context: &Context, account: &Account, sent: &[u8]) -> Op
     Some(Box::new(Attempt { app, ..*attempt }))
 }
 
-/// Begins an attempt with a SASL proof instead of a password. The proof covers only the password. If the account
-/// requires a code, the attempt fails.
+/// Begins an attempt with a SASL proof instead of a password. The proof does not cover a time-based code, so the
+/// attempt fails if the account requires one.
 pub(super) fn begin_proof(context: &Context, account: Box<Account>) -> Box<Attempt> {
     let second = if account.totp.is_some() { SecondFactor::Wrong } else { SecondFactor::NotNeeded };
     // The state was read when the exchange began, possibly many commits ago.
@@ -150,9 +152,9 @@ pub(super) fn begin_proof(context: &Context, account: Box<Account>) -> Box<Attem
 }
 
 impl Session {
-    /// Decides whether a change may continue after the verification of its old passwords. As in a bind, a wrong
-    /// password counts as a failure, and a locked account accepts no password (draft-behera-ldap-password-policy
-    /// section 8.1). Returns the decision that ends the change, or `None` if it may continue.
+    /// Decides whether a change may continue after the verification of its old passwords. Returns `None` if it may,
+    /// otherwise the passwords with the attempt that refuses the change. As in a bind, a wrong password counts as a
+    /// failure, and a locked account accepts no password (draft-behera-ldap-password-policy section 8.1).
     pub(super) fn try_old_passwords(
         &self,
         context: &mut Context,
@@ -174,7 +176,7 @@ impl Session {
             return None;
         }
         if !is_refused {
-            // Each wrong password counts as a failure. The end of the attempt counts the last one.
+            // Each wrong password counts as a failure. `end_attempt` counts the last one.
             (1..wrong).for_each(|_| self.note_failure(context, &state.account, now));
         }
         let (account, commits) = (state.into_recorded(), Some(context.commits_seen()));
@@ -183,7 +185,7 @@ impl Session {
         Some(OldPasswords { attempt, ..old })
     }
 
-    /// Ends a change because its old password is wrong or its account is locked.
+    /// Ends a change because its old password is wrong or the account is locked.
     pub(super) fn refuse_old_password(
         &mut self,
         context: &mut Context,
@@ -210,7 +212,8 @@ impl Session {
         }
     }
 
-    /// Ends an attempt. Returns the answer, or `None` if the answer must wait until the attempt is recorded.
+    /// Ends an attempt. Returns the request and its decision, or `None` if the answer must wait until the attempt is
+    /// recorded.
     pub(super) fn end_attempt(
         &mut self,
         context: &mut Context,
@@ -228,8 +231,8 @@ impl Session {
         let is_right = is_right && second != SecondFactor::Wrong;
         let judged = match (is_refused, is_right) {
             (true, _) => state.account.refused(),
-            // The maximum age of the user's own password, and the duty to change it, do not apply to application
-            // passwords.
+            // An application password is subject neither to the maximum age of the user's own password nor to the duty
+            // to change that password.
             (false, true) if app.is_some() => Judgement { succeeds: true, ..Judgement::default() },
             (false, true) => state.account.verified(now),
             (false, false) => Judgement::default(),
@@ -246,7 +249,7 @@ impl Session {
         };
         let unrecorded = judged.succeeds && state.has_unrecorded;
         let success = success && {
-            // The success is written at once only if the account is written anyway.
+            // If the success is the only change to the account, it is recorded later, together with others.
             let is_alone = !clears_failures && !unrecorded && rehashed.is_none() && keys.is_none();
             let login = Login { time: now, over: state.recorded_success };
             let precision = state.account.policy.last_success_precision;
@@ -294,8 +297,8 @@ impl Session {
         Some((head, decided))
     }
 
-    /// Counts a failure. Returns the new state, whether the account is now locked, and the seconds by which the policy
-    /// delays the answer.
+    /// Counts a failure. Returns the new state, whether the account is now locked, and the delay of the answer in
+    /// seconds.
     fn count_failure(
         &self,
         context: &mut Context,
@@ -303,7 +306,7 @@ impl Session {
         now: i64,
     ) -> (AttemptState, bool, u32) {
         self.note_failure(context, &state.account, now);
-        // This includes commits that other threads have made since the account was read.
+        // The snapshot may include commits of other threads since the account was read.
         let commits = Some(context.commits_seen());
         let state = AttemptState::now(context, state.into_recorded(), commits, now);
         let failures = state.account.failure_count(now);
@@ -338,8 +341,8 @@ impl Session {
         });
     }
 
-    /// Calls `note`, and asks the writer to record the update if `note` returns true. Does nothing if the policy
-    /// records nothing.
+    /// Calls `note`, which returns true if the writer must be asked to record the update. Does nothing if the policy of
+    /// the account records nothing.
     fn note_with(&self, context: &mut Context, account: &Account, note: impl FnOnce(&Attempts) -> bool) {
         let id = account.id;
         if account.policy.failures_kept() == 0
@@ -358,8 +361,8 @@ impl Session {
         }
     }
 
-    /// Asks the writer to record an account and to answer the operation that is added next. Returns false if the queue
-    /// is full.
+    /// Asks the writer to record an account. The writer's answer goes to the next operation that the session adds.
+    /// Returns false if the writer's queue is full.
     fn record(
         &mut self,
         context: &mut Context,
@@ -381,7 +384,7 @@ impl Session {
         true
     }
 
-    /// Answers an attempt after the writer has recorded the account.
+    /// Answers an attempt after the writer has tried to record the account.
     pub(super) fn recorded(
         &mut self,
         context: &mut Context,
@@ -393,7 +396,7 @@ impl Session {
         if written.code == ResultCode::SUCCESS || decided.has_failed() {
             return self.conclude(context, head, decided, out);
         }
-        // Another bind has used the grace login, or the writer could not record the account.
+        // Either another bind has used the last grace login, or the writer could not record the account.
         let is_bind = decided.requester.is_some();
         let requester = is_bind.then_some(Requester::Anonymous);
         let outcome = match is_bind || written.code != ResultCode::INVALID_CREDENTIALS {
@@ -403,7 +406,7 @@ impl Session {
         self.conclude(context, head, DecidedAttempt { outcome, requester, ..decided }, out);
     }
 
-    /// Answers an attempt, after a delay if the policy or earlier failures of this source require one.
+    /// Answers an attempt, after a delay if the policy or earlier failures from this source require a delay.
     pub(super) fn conclude(
         &mut self,
         context: &mut Context,
@@ -465,7 +468,7 @@ impl Session {
     }
 }
 
-/// Converts a judgement to a decision.
+/// Returns the outcome of an attempt.
 fn decide(judged: &Judgement, asked: PasswordUse) -> DecidedAttempt {
     let (outcome, requester) = match (asked, judged.succeeds) {
         (PasswordUse::Bind(requester), true) => (Outcome::success(), Some(requester)),

@@ -1,8 +1,8 @@
-//! Events of a session's operations for the audit trail and the operation log. Both show the same events.
+//! Events of a session's operations for the audit trail and the operation log, which show the same events.
 //!
-//! An event is created when its request arrives, and is completed by the answer. A successful change has no such event:
-//! the trail derives it from the record of the change, which survives a crash (see `workers/audit.rs`). Therefore the
-//! record contains the origin of the request.
+//! An event is created when its request arrives, and is completed with the answer. The audit trail does not use the
+//! event of a successful change. It derives one from the record of the change, because the record survives a crash (see
+//! `workers/audit.rs`). Therefore the record contains the origin of the request.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use crate::telemetry::operation_event::{
 };
 use crate::telemetry::traces::{Stage, TraceFeed, TraceLink, TracedOperation, spans_of};
 
-/// Text in place of a name that no entry has.
+/// Text in place of a user name in an event if no entry has that name.
 const UNKNOWN_NAME: &str = "withheld, nobody has that name";
 
 /// Result of an operation.
@@ -38,19 +38,19 @@ const UNKNOWN_NAME: &str = "withheld, nobody has that name";
 pub(super) struct Ending<'a> {
     /// Number of entries that a search sent.
     pub(super) entries: Option<u64>,
-    /// The outcome, if it contains more than the code.
+    /// Outcome, if it contains more than the result code.
     pub(super) outcome: Option<&'a Outcome>,
     /// Position of the record of a change.
     pub(super) position: Option<u64>,
-    /// The search. Its plan is logged if it was slow.
+    /// The search, whose plan is logged if it was slow.
     pub(super) search: Option<&'a Search>,
 }
 
-/// Facts about a connection that all its events contain.
+/// Facts that all events of a connection contain.
 pub(super) struct ConnectionFacts {
-    /// The client's address.
+    /// Client's address.
     network: String,
-    /// Requester of the session while a request runs under another identity.
+    /// The session's own requester, while a request runs under another identity.
     acts_for: Option<Arc<Requester>>,
 }
 
@@ -63,7 +63,7 @@ impl Session {
         }
     }
 
-    /// Sets the requester of the session while requests run under another identity; `None` when they no longer do.
+    /// Sets the session's own requester before a request runs under another identity. `None` ends that state.
     pub(super) fn now_acts_for(&mut self, own: Option<&Arc<Requester>>) {
         if let Some(event_facts) = &mut self.event_facts {
             event_facts.acts_for = own.map(Arc::clone);
@@ -77,7 +77,7 @@ impl Session {
         (event_facts.map_or("", |event_facts| &event_facts.network), acts_for)
     }
 
-    /// Returns the event of a request if it is audited or logged.
+    /// Returns a new event for a request, if the request is audited, logged or traced.
     #[inline]
     pub(super) fn begin_event(
         &self,
@@ -102,7 +102,7 @@ impl Session {
         let is_audited = context.audit.keeps(&context.snapshot, kind, who, target_of(&message.request));
         let traces = context.shared.traces.as_deref();
         let is_sampled = traces.is_some_and(|traces| traces.samples() && traces.has_room());
-        // Whether a forwarded operation is sampled follows from an id that it does not have yet.
+        // A forwarded operation is sampled by its id, which it does not have yet.
         let may_be_linked = |traces: &TraceFeed| {
             (traces.forwards && !matches!(kind, Kind::Search | Kind::Compare))
                 || is_forwarded(&message.request)
@@ -189,7 +189,7 @@ impl Session {
         if event.kind == Kind::Bind && code == ResultCode::SUCCESS {
             writer.text_if_any(Field::Who, self.requester.dn());
         }
-        // The trail derives successful changes from their records.
+        // The audit trail derives the event of a successful change from its record.
         if event.is_audited && position.is_none() {
             if let Some(outcome) = outcome {
                 match &event.reason {
@@ -247,8 +247,8 @@ impl Session {
         access_question::refusing_rule(context.snapshot.state(), &self.requester, refused, link)
     }
 
-    /// Adds the user of a failed SASL bind to the event, if an entry has that name. Other text is omitted, because it
-    /// may be a password that was entered in the wrong field.
+    /// Adds the user name of a failed SASL bind to the event. If no entry has that name, the text is withheld, because
+    /// it may be a password that was entered in the wrong field.
     pub(super) fn name_tried(context: &Context, head: &mut RequestHead, name: &str) {
         let Some(event) = &mut head.event else { return };
         let found = identify(&context.snapshot, name).ok().flatten();
@@ -256,8 +256,8 @@ impl Session {
         EventWriter::new(&mut event.fields).text(Field::Target, dn);
     }
 
-    /// Adds the entry of a simple bind to the event, if the client sent a name that is not a DN. Text that is not the
-    /// name of an entry is omitted, because it may be a password that was entered in the wrong field.
+    /// Adds the entry of a simple bind to the event, if the client sent a user name instead of a DN. If no entry has
+    /// that name, the text is withheld, because it may be a password that was entered in the wrong field.
     pub(super) fn name_found(head: &mut RequestHead, found: &BindName, name: &str) {
         let Some(event) = &mut head.event else { return };
         let dn = match found {
@@ -381,7 +381,7 @@ fn report_slow(context: &Context, rule: SlowRule, fields: &[u8], search: Option<
         // Writing to a String cannot fail.
         let _ = write!(line, " who={who:?}");
     }
-    // An explanation never contains values of the filter.
+    // The plan never contains values of the filter.
     let explanation = search.and_then(|search| search.explanation(&context.snapshot).ok().flatten());
     if let Some(explanation) = explanation {
         let _ = write!(line, " plan={:?}", joined_lines(&explanation.to_string()));
@@ -392,8 +392,8 @@ fn report_slow(context: &Context, rule: SlowRule, fields: &[u8], search: Option<
     tracing::warn!("slow: {line}");
 }
 
-/// Returns the reason for a failed operation without text that the client sent. Diagnostic messages quote that text,
-/// and it may contain a password in the wrong field.
+/// Returns the reason for a failed operation. The diagnostic message is omitted if it may quote text of the client,
+/// because that text may be a password in the wrong field.
 fn reason(context: &Context, event: &OperationEvent, outcome: &Outcome) -> String {
     match (event.kind, outcome.code) {
         (_, ResultCode::SUCCESS | ResultCode::SASL_BIND_IN_PROGRESS) => String::new(),

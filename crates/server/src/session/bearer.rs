@@ -1,8 +1,8 @@
 //! Binds with a token (OAUTHBEARER, RFC 7628).
 //!
 //! A token is accepted over TLS only (section 5). For an invalid token the server first sends an error status. The bind
-//! fails when the client has acknowledged that (section 3.2.3). The log contains the reason, without the token. The
-//! client does not receive it.
+//! fails after the client has acknowledged the status (section 3.2.3). The reason goes to the log, without the token,
+//! and not to the client.
 
 use directory::identity::identify;
 use directory::{Outcome, Requester};
@@ -55,7 +55,7 @@ impl Session {
         let now = password_time();
         let seconds = u64::try_from(now / 1_000_000).unwrap_or(0);
         let user = rules.user(bearer.token, seconds).map_err(|error| error.to_string())?;
-        // Always a user name: a claim that begins with "dn:" is not a DN.
+        // The claim is always a user name. Even if it begins with "dn:", it is not read as a DN.
         let identified = identify(&context.snapshot, &format!("u:{user}"));
         let identified = identified.map_err(|outcome| outcome.diagnostic)?;
         let shown = ldap::Excerpt(&user);

@@ -11,7 +11,8 @@ use super::{Next, Session};
 use crate::session::context::Context;
 
 impl Session {
-    /// Cancels an outstanding operation if it is a read, or a change that was not yet submitted to the writer.
+    /// Cancels an outstanding operation. Only a read, or a change that the writer has not received yet, can be
+    /// cancelled.
     pub(super) fn cancel(
         &mut self,
         context: &mut Context,
@@ -58,7 +59,7 @@ impl Session {
             }
         }
         self.remove_deferred(ticket);
-        // This also drops the claim on the hash pool, which then skips the password.
+        // Removing the operation drops its claim on the hash pool. The pool then skips the password.
         let canceled = self.outstanding.remove(index);
         self.submit_ready(context, out);
         let outcome = Outcome::new(ResultCode::CANCELED, "the client cancelled it");

@@ -1,5 +1,4 @@
-//! Changes of a session. They reach the writer in the order received. Clear passwords are hashed by the hash pool
-//! first.
+//! Changes of a session. They reach the writer in the order received. The hash pool first hashes their clear passwords.
 
 use std::sync::Arc;
 
@@ -20,18 +19,18 @@ use crate::workers::guesses::account_number;
 use crate::workers::hash_pool::{HashClaim, HashWork, Submitter};
 use crate::workers::writer::{Reservation, ToWrite, WriteRequest};
 
-/// Step that follows when the passwords of a change are hashed.
+/// Next step of a change after its passwords are hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// The writer makes the change.
+    /// Submit the change to the writer.
     Write,
-    /// The transaction with this number stores the change.
+    /// Store the change in the transaction with this number.
     Hold(u32),
-    /// The writer makes the transaction that this request commits.
+    /// Submit the transaction that this request commits.
     Commit,
 }
 
-/// A change that waits for the hash pool, or for an earlier change that does.
+/// A change that waits for the hash pool, or for an earlier change that waits for the pool.
 pub(super) struct DeferredChange {
     pub(super) request: WriteRequest,
     pub(super) step: Step,
@@ -41,7 +40,8 @@ pub(super) struct DeferredChange {
 }
 
 impl DeferredChange {
-    /// Returns the commit of a transaction, which waits until the passwords of its changes are hashed.
+    /// Returns the commit of a transaction as a change that needs no hash itself. It waits for the hashes of the
+    /// transaction's changes, which precede it.
     pub(super) fn commit(request: WriteRequest) -> DeferredChange {
         DeferredChange { request, step: Step::Commit, ready: true, old: None }
     }
@@ -101,8 +101,8 @@ impl Session {
         }
     }
 
-    /// Returns the clear passwords that the change adds or deletes; none for an anonymous requester, because the change
-    /// will be refused.
+    /// Returns the clear passwords that the change adds or deletes. Returns none for an anonymous requester, whose
+    /// change is refused anyway.
     fn changed_passwords(
         &self,
         context: &Context,
@@ -131,8 +131,8 @@ impl Session {
         Ok(passwords)
     }
 
-    /// Refuses a change of the user's passwords that does not include the old one, after a bind with an application
-    /// password. Otherwise a thief of such a password, on a lost device for example, could set the user's own.
+    /// After a bind with an application password, refuses a change of the user's passwords that does not include the
+    /// old one. Otherwise the thief of a device with an application password could set the user's own password.
     fn check_not_of_application(&self, context: &Context, message: &Message<'_>) -> Result<(), Outcome> {
         let Some(proof) = self.proved.as_deref().filter(|proof| !proof.is_own) else { return Ok(()) };
         if !has_password(&message.request, &context.snapshot) {
@@ -149,8 +149,8 @@ impl Session {
         }
     }
 
-    /// Returns the old passwords that a change includes, and begins their attempt. Refuses the change after too many
-    /// wrong guesses.
+    /// Returns the old passwords that a change includes, and begins their attempt. Refuses the change if there were too
+    /// many wrong guesses before.
     fn old_passwords(
         &self,
         context: &Context,
@@ -170,7 +170,7 @@ impl Session {
         Ok(Some(OldPasswords { attempt, guess, count: passwords.old.len() }))
     }
 
-    /// Submits to the writer all changes that precede the first one that still waits.
+    /// Submits the changes before the first one that still waits to the writer.
     pub(super) fn submit_ready(&mut self, context: &mut Context, out: &mut Vec<u8>) {
         while self.deferred.front().is_some_and(|change| change.ready) {
             let Some(change) = self.deferred.pop_front() else { return };
@@ -200,10 +200,11 @@ impl Session {
         if let Some((_, Work::Change | Work::PasswordModify(_))) = &taken
             && answer.outcome.code == ResultCode::SUCCESS
         {
-            // Until then the only permitted change is that of the password, so this was one.
+            // While `must_change` is set, only a change of the user's password is permitted. So this change has set the
+            // password.
             self.must_change = false;
             if self.bind_method == BindMethod::MailToken {
-                // The token gives no right except to set the new password.
+                // A mail token permits only the change of the password. The session is anonymous afterwards.
                 self.set_requester(context, Arc::clone(&context.anonymous));
             }
         }
@@ -228,7 +229,7 @@ impl Session {
         }
     }
 
-    /// Returns true if a change waits for the hash pool, or for an earlier change that does.
+    /// Returns true if the operation is a change that is not yet submitted to the writer.
     pub(super) fn is_deferred(&self, ticket: u64) -> bool {
         self.deferred.iter().any(|change| change.ticket() == ticket)
     }
@@ -248,7 +249,7 @@ impl Session {
     ) {
         match result {
             HashResult::Prepared(passwords) => self.prepared(context, ticket, passwords, out),
-            // Other jobs have evicted this one from the full queue.
+            // The full queue has evicted this job in favor of others.
             HashResult::Busy => self.refuse_deferred(context, ticket, &hash_pool_busy(), out),
             HashResult::Failed(fault) => self.refuse_deferred(context, ticket, &not_hashed(fault), out),
             HashResult::Verified(..) | HashResult::Kerberos(_) | HashResult::Unreachable => {
@@ -258,7 +259,8 @@ impl Session {
         self.submit_ready(context, out);
     }
 
-    /// Marks a change as ready when its passwords are hashed and its old passwords verified, or refuses it.
+    /// Marks a change as ready if its passwords are hashed and its old passwords are right. Otherwise refuses the
+    /// change.
     fn prepared(
         &mut self,
         context: &mut Context,
@@ -279,8 +281,8 @@ impl Session {
         }
     }
 
-    /// Refuses the changes that wait for the hash pool, because the client has ended its input and has probably left.
-    /// This saves the cost of their hashes. A client that still reads receives the refusal.
+    /// Refuses the changes that wait for the hash pool, to save the cost of their hashes. The client has ended its
+    /// input and has probably left. If it still reads, it receives the refusals.
     pub(crate) fn give_up_hashing(&mut self, context: &mut Context, out: &mut Vec<u8>) {
         let waiting: Vec<u64> =
             self.deferred.iter().filter(|change| !change.ready).map(DeferredChange::ticket).collect();
@@ -297,7 +299,7 @@ impl Session {
         if self.remove_deferred(ticket).is_none() {
             return;
         }
-        // This also drops the claim on the pool.
+        // Taking the operation drops its claim on the hash pool.
         if let Some((head, _)) = self.take(ticket) {
             self.answer(context, &head, why, out);
         }

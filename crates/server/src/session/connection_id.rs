@@ -1,5 +1,5 @@
-//! The Get Connection ID extended operation of UnboundID, which returns the number of the connection. The log and the
-//! audit trail use the same number.
+//! UnboundID's extended operation Get Connection ID, which returns the number of the connection. The log and the audit
+//! trail contain the same number.
 
 use directory::Outcome;
 use ldap::{ExtendedRequest, ResultCode};

@@ -47,21 +47,21 @@ use crate::workers::writer::{WriteQueue, WriteRequest};
 pub(crate) struct Shared {
     pub(crate) directory: Arc<Directory>,
     pub(crate) writes: Arc<WriteQueue>,
-    /// Last logins that are not recorded yet.
+    /// Last logins that are not recorded in the directory yet.
     pub(crate) logins: Arc<Logins>,
-    /// Bound on the age of data that this node returns; `None` if the settings set none.
+    /// Bound on the age of the data that this node returns; `None` if the settings contain no bound.
     pub(crate) read_age: Option<Arc<ReadAge>>,
     pub(crate) hash_pool: HashPool,
-    /// Verification of passwords by another server; `None` if the settings name no server.
+    /// Verification of passwords by another server; `None` if the settings name no such server.
     pub(crate) pass_through: Option<PassThrough>,
-    /// Sender of mail with links for a password reset; `None` if the settings name no mail server.
+    /// Sender of mails with links for a password reset; `None` if the settings name no mail server.
     pub(crate) reset_mails: Option<Arc<ResetMails>>,
-    /// Binds by Kerberos in progress.
+    /// Kerberos binds in progress.
     pub(crate) kerberos: KerberosExchanges,
     pub(crate) guesses: Arc<Guesses>,
     pub(crate) delays: Delays,
     pub(crate) scan_pool: ScanPool,
-    /// Statistics about searches that lacked an index.
+    /// Statistics about searches for which an index is missing.
     pub(crate) index_advice: Arc<IndexAdvice>,
     /// Counts of slow operations.
     pub(crate) slow: Arc<SlowOperations>,
@@ -95,7 +95,7 @@ pub(crate) struct Shared {
     pub(crate) settings_reader: SettingsReader,
     /// Queue of events for the audit trail, if there is one.
     pub(crate) audit: Option<Arc<AuditFeed>>,
-    /// Queue of operations to trace, if the settings name a receiver.
+    /// Queue of operations to trace, if the settings name a receiver of traces.
     pub(crate) traces: Option<Arc<TraceFeed>>,
     /// Generation of the data, to which positions belong.
     pub(crate) generation: [u8; 16],
@@ -103,7 +103,7 @@ pub(crate) struct Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Otherwise the thread of the log reader would keep the directory open.
+        // The log reader's thread owns a reference to the directory and would keep it open.
         self.log_reader.stop();
     }
 }
@@ -125,12 +125,12 @@ pub(crate) struct Context {
     /// End of the last turn of a connection.
     turn_ended: Instant,
     pub(crate) settings: Arc<OnlineSettings>,
-    /// Whether operations are described when they begin, for the log, the audit trail or traces.
+    /// Whether an event is created for each operation when it begins, for the log, the audit trail or traces.
     pub(crate) describes: bool,
-    /// Requester of every session that has not bound.
+    /// Requester of each session without a bind.
     pub(crate) anonymous: Arc<Requester>,
     pub(crate) random: Random,
-    /// Memory that connections have released and that the allocator has not returned to the system.
+    /// Amount of memory that connections have freed and that the allocator has not returned to the system.
     pub(crate) released: ReleasedMemory,
     /// See [`Disclosure::last_base`](crate::telemetry::operation_event::Disclosure).
     pub(crate) last_base: RefCell<String>,
@@ -144,7 +144,7 @@ pub(crate) struct Context {
     pub(crate) feed: Feed,
     /// Number of connections of this loop with a request that waits for a position.
     pub(crate) position_waiters: usize,
-    /// Output buffer for dry runs of requests; its contents are discarded.
+    /// Output buffer for dry runs of requests. Its contents are discarded.
     pub(crate) look_scratch: Vec<u8>,
     /// Measures whether this loop waits for the disk; `None` if there is no prefetch pool.
     coldness: Option<Coldness>,
@@ -225,14 +225,14 @@ impl Context {
         self.renew(self.shared.writes.commits())
     }
 
-    /// Returns true if the pages of requests must be prefetched because the data is not in memory.
+    /// Returns true if this is a cold loop. It then prefetches the pages of requests.
     pub(crate) fn is_cold(&self) -> bool {
         self.coldness.as_ref().is_some_and(Coldness::is_cold)
     }
 
-    /// Makes visible every commit that was answered before this call. The loop calls this after it received requests
-    /// and before it handles them, because their clients may have received an answer on a connection of another loop
-    /// since the pass began. If nothing was committed, this costs one load of a shared counter.
+    /// Makes every commit visible that was answered before this call. The event loop calls this between receiving
+    /// requests and handling them. A client may have received the answer to a change on a connection of another loop
+    /// since the pass began. Without a new commit, the cost is one load of a shared counter.
     pub(crate) fn catch_up(&mut self) -> Result<(), StoreError> {
         let commits = self.shared.writes.commits();
         if commits == self.commits_seen { Ok(()) } else { self.renew(commits) }
@@ -243,7 +243,7 @@ impl Context {
         self.shared.writes.commits() != self.commits_seen
     }
 
-    /// Returns the number of commits that the snapshot contains.
+    /// Returns the value of the commit counter for the snapshot.
     pub(crate) fn commits_seen(&self) -> u64 {
         self.commits_seen
     }
@@ -281,7 +281,7 @@ impl Context {
     }
 }
 
-/// Returns true if operations are described when they begin.
+/// Returns true if an event is created for each operation when it begins.
 fn describes(settings: &OnlineSettings, shared: &Shared) -> bool {
     settings.describes_operations() || shared.audit.is_some() || shared.traces.is_some()
 }

@@ -1,5 +1,5 @@
 //! Binds by DIGEST-MD5 (RFC 2831), in which the server sends the first message. The challenge does not depend on the
-//! user. So an unknown name fails at the end of the exchange and after the same time, like a wrong password.
+//! user. Therefore an unknown name fails at the end of the exchange, like a wrong password and after the same time.
 
 use directory::Outcome;
 use directory::identity::identify;
@@ -54,7 +54,8 @@ impl Session {
         let proved = exchange.finish(&response, key.as_ref());
         let identified = identified.filter(|_| key.is_some() && acts_as.is_some());
         let is_right = proved.is_ok() && identified.is_some();
-        // A client that may not assume the identity must not learn that its proof is right.
+        // The response value would confirm the proof to a client that may not assume the identity. Therefore such a
+        // client does not receive it.
         head.sasl_credentials = proved.ok().filter(|_| is_right).map(String::into_bytes);
         self.proved(context, head, (&response.name, identified, acts_as), is_right, out);
     }

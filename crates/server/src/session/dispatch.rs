@@ -33,13 +33,14 @@ pub(super) struct Arrival<'m> {
     pub(super) refused: Option<Outcome>,
 }
 
-/// A check that may leave a request in the input until the returned event has occurred.
+/// A check that may leave a request in the input. It then returns the event for which the request waits.
 type Deferral = fn(&mut Session, &mut Context, &Request<'_>, &mut Vec<u8>) -> Option<Next>;
 
 /// A check that may refuse a request.
 type Refusal = fn(&Session, &Context, &Arrival<'_>) -> Option<Outcome>;
 
-/// Checks that defer a request, in the order in which they apply. A deferred request is not counted yet.
+/// Checks that defer a request, in the order in which they apply. The counters do not include a request before it
+/// passes them.
 const DEFERRALS: [Deferral; 2] = [Session::defer_bind, Session::defer_start_tls];
 
 /// Checks that refuse a request, in the order in which they apply.
@@ -70,8 +71,8 @@ impl<'m> Arrival<'m> {
 }
 
 impl Session {
-    /// Carries out a request. Runs it under another identity if a control asks for that and the requester may assume it
-    /// (RFC 4370).
+    /// Carries out a request. If a control asks for another identity that the requester may assume, the request runs
+    /// under that identity (RFC 4370).
     pub(super) fn dispatch_permitted(
         &mut self,
         context: &mut Context,
@@ -103,7 +104,7 @@ impl Session {
         }
     }
 
-    /// Returns the identity under which the request runs, if it differs from the requester's own.
+    /// Returns the other identity under which the request runs; `None` if it runs under the session's own.
     fn proxied_requester(
         &self,
         context: &Context,
@@ -113,7 +114,7 @@ impl Session {
             return identity;
         }
         match message.request {
-            // `RequestControls` refuses or ignores the control for these requests.
+            // `RequestControls` refuses or ignores the proxied authorization control of these requests.
             Request::Bind(_) | Request::Unbind | Request::Abandon(_) => Ok(None),
             _ => {
                 let other = proxied_requester(&context.snapshot, &self.requester, &message.controls)?;
@@ -126,7 +127,7 @@ impl Session {
         }
     }
 
-    /// Carries out a request under the session's identity, unless a check defers or refuses it.
+    /// Carries out a request under the identity in `self.requester`, unless a check defers or refuses the request.
     pub(super) fn dispatch_as_requester(
         &mut self,
         context: &mut Context,
@@ -168,7 +169,7 @@ impl Session {
                 ControlFlow::Continue(())
             }
             Some(AdmittedChange { frame, work, reservation }) => {
-                // The server encoded the owned message, so it can be decoded.
+                // Decoding cannot fail, because the server encoded this message itself.
                 let limits = DecodeLimits { message_size_max: usize::MAX, ..DecodeLimits::AUTHENTICATED };
                 let written = match &frame {
                     Cow::Owned(octets) => Message::decode(octets, &limits).ok(),
@@ -181,8 +182,8 @@ impl Session {
         }
     }
 
-    /// Defers a bind until no operation is outstanding. Ends the searches that wait for changes, because they would not
-    /// end otherwise.
+    /// Defers a bind until no operation is outstanding. Ends the persistent searches, because the bind would wait for
+    /// them forever.
     fn defer_bind(
         &mut self,
         context: &mut Context,
@@ -196,14 +197,14 @@ impl Session {
         (!self.is_idle()).then_some(Next::Finish)
     }
 
-    /// Defers StartTLS until all answers are sent: its answer must be the last one without TLS.
+    /// Defers StartTLS until all other answers are sent: the answer to StartTLS must be the last one without TLS.
     #[expect(clippy::ptr_arg, reason = "the type of all deferrals")]
     fn defer_start_tls(&mut self, _: &mut Context, request: &Request<'_>, out: &mut Vec<u8>) -> Option<Next> {
         (is_start_tls(request) && !out.is_empty()).then_some(Next::Send)
     }
 
-    /// Reserves room in the writer's queue if the request is a change. Rewrites a Password Modify, and some changes of
-    /// own credentials.
+    /// Reserves room in the writer's queue if the request is a change. Rewrites a Password Modify request, and some
+    /// changes of the requester's own credentials.
     fn admit_change<'m>(
         &mut self,
         context: &mut Context,
@@ -234,7 +235,7 @@ impl Session {
             None | Some(Ok(_)) => return ControlFlow::Continue(None),
         };
         if joined {
-            // The change reaches the writer with the commit of its transaction, which has its own reservation.
+            // A transaction reaches the writer with its commit, for which room is reserved.
             let reservation = Reservation::none(&context.shared.writes);
             return ControlFlow::Continue(Some(AdmittedChange { frame, work, reservation }));
         }
@@ -305,7 +306,7 @@ impl Session {
         ControlFlow::Continue(())
     }
 
-    /// Answers a request with busy because the request memory is full.
+    /// Answers a request with busy, because the request memory is full.
     pub(super) fn refuse_for_memory(
         &mut self,
         context: &mut Context,
@@ -339,7 +340,7 @@ impl Session {
         RequestContext {
             requester: &self.requester,
             link: self.client_link(context),
-            // Only the root DSE shows what the connection offers.
+            // Only the root DSE shows the bind methods that the connection offers.
             offered: if entry.is_empty() { self.offered(context) } else { Offered::default() },
             limits: self.stated_limits().map(|limits| limits.search).unwrap_or_default(),
             position: if controls.wants_position { context.token() } else { None },
@@ -358,8 +359,8 @@ impl Session {
         }
     }
 
-    /// Refuses a request whose message id belongs to an outstanding one. Abandon and Unbind are exempt: they have no
-    /// response that the client could confuse.
+    /// Refuses a request if an outstanding one has the same message id. Abandon and Unbind are exempt, because they
+    /// have no response that the client could confuse with another.
     fn refuse_duplicate(&self, message: &Message<'_>) -> Option<Outcome> {
         let is_answered = !matches!(message.request, Request::Abandon(_) | Request::Unbind);
         let is_duplicate = is_answered && self.outstanding.iter().any(|other| other.has_id(message.id));
@@ -370,8 +371,8 @@ impl Session {
     }
 }
 
-/// On a node of a cluster, refuses a request that must not be answered from a copy (RFC 6171). The node does not know
-/// whether it has the whole log.
+/// On a node of a cluster, refuses a request with the Don't Use Copy control (RFC 6171), because no node knows whether
+/// it has the whole log.
 #[cold]
 fn check_original(context: &Context) -> Result<(), Outcome> {
     match context.snapshot.is_copy()? {

@@ -24,7 +24,7 @@ use crate::session::context::Context;
 /// Handler of an extended operation. It runs on the event loop.
 #[derive(Clone, Copy)]
 enum Handler {
-    /// Returns the value of the response, or the outcome if there is none.
+    /// Returns the value of the response, or an outcome for a response without a value.
     Value(fn(&mut Session, &mut Context, &ExtendedRequest<'_>) -> Result<Vec<u8>, Outcome>),
     /// Answers the request itself, at once or later.
     Own(fn(&mut Session, &mut Context, RequestHead, &ExtendedRequest<'_>, &mut Vec<u8>) -> ControlFlow<Next>),
@@ -38,12 +38,12 @@ struct ExtendedOperation {
     /// Returns true if the writer carries out the request.
     is_change: fn(&ExtendedRequest<'_>) -> bool,
     handler: Handler,
-    /// Whether the operation concerns the connection, so that it runs under no other identity.
+    /// Whether the operation concerns the connection. If so, the request may not ask for another identity.
     is_of_connection: bool,
 }
 
-/// All extended operations. No handler receives a Password Modify, which becomes a Modify before dispatch, or an
-/// Undelete, a Refresh, a forwarded change or the promotion of a replica.
+/// All extended operations. No request reaches the handler `unknown_operation` in a row: a Password Modify becomes a
+/// Modify before dispatch, and the writer carries out the others.
 static OPERATIONS: [ExtendedOperation; 24] = [
     of_connection(row(START_TLS, |_| false, Own(Session::start_tls))),
     of_connection(row(CANCEL, |_| false, Own(Session::cancel))),
@@ -92,7 +92,8 @@ pub(super) fn is_change(request: &ExtendedRequest<'_>) -> bool {
     operation(request.name).is_some_and(|operation| (operation.is_change)(request))
 }
 
-/// Returns true if the request concerns the connection, so that it runs under no other identity (RFC 4370 section 3).
+/// Returns true if the request concerns the connection, so that it may not ask for another identity (RFC 4370 section
+/// 3).
 pub(super) fn is_of_connection(request: &Request<'_>) -> bool {
     let Request::Extended(request) = request else { return false };
     operation(request.name).is_some_and(|operation| operation.is_of_connection)
@@ -119,7 +120,8 @@ impl Session {
         }
     }
 
-    /// Adds a request that another thread has accepted, with `bytes` of memory, or answers why no thread accepted it.
+    /// Adds a request that another thread has accepted as outstanding. `taken` is the memory that the thread uses for
+    /// it, in bytes, or the reason why no thread accepted it.
     pub(super) fn keep_taken(
         &mut self,
         context: &mut Context,

@@ -1,5 +1,5 @@
-//! Changes that a replica forwards for its clients. Each is carried out under the identity of a client that the replica
-//! has authenticated. Therefore the right to replicate includes the right to make changes as any user.
+//! Changes that a replica forwards for its clients. Each runs under the identity of a client that the replica has
+//! authenticated. Therefore the right to replicate includes the right to make changes as any user.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(super) fn is_forwarded(request: &Request<'_>) -> bool {
     matches!(request, Request::Extended(request) if request.name == FORWARD)
 }
 
-/// Returns the epoch of the server that asks this one to stop writing, if the message is such a request.
+/// If the message asks this server to stop writing, returns the epoch of the server that sent it.
 fn fenced_epoch(message: &[u8]) -> Option<[u8; 16]> {
     let limits = DecodeLimits { message_size_max: usize::MAX, ..DecodeLimits::AUTHENTICATED };
     match Message::decode(message, &limits).ok()?.request {

@@ -1,8 +1,8 @@
 //! Binds with a Kerberos ticket (GSSAPI, RFC 4752; GSS-SPNEGO, RFC 4178).
 //!
-//! The hash pool handles the client's messages, because the library may wait for the disk. Between messages the session
-//! stores the exchange. If authentication fails, the client receives only invalidCredentials. The log and the audit
-//! trail contain the reason.
+//! The hash pool handles the client's messages, because the Kerberos library may wait for the disk. Between messages
+//! the session stores the exchange. If authentication fails, the client receives only invalidCredentials. The log and
+//! the audit trail contain the reason.
 
 use directory::identity::{identify, identify_by};
 use directory::{Outcome, Requester, ServerFault};
@@ -21,18 +21,18 @@ use crate::session::context::Context;
 use crate::stamp::password_time;
 use crate::workers::hash_pool::HashWork;
 
-/// Name of the channel binding whose data is passed to the library, in the form that Kerberos clients use: the type, a
-/// colon, and the data (RFC 5056 section 2.1). The type is tls-server-end-point, as in Active Directory.
+/// Name under which `ChannelBindings::data` returns the tls-server-end-point binding in the form that Kerberos clients
+/// use: the type, a colon, and the data (RFC 5056 section 2.1). Active Directory uses the same type.
 const GSS_BINDING: &str = "ldap";
 
 impl Session {
-    /// Returns the Kerberos rules for this connection; `None` if it does not offer Kerberos.
+    /// Returns the Kerberos rules for this connection; `None` if the connection does not offer Kerberos.
     pub(super) fn kerberos_rules<'a>(&self, context: &'a Context) -> Option<&'a KerberosRules> {
         let listener = context.settings.listen.get(usize::from(self.listener.0));
         context.settings.kerberos.as_deref().filter(|rules| rules.are_for(listener))
     }
 
-    /// Handles a message of the client, which continues the exchange `pending` or, without one, begins an exchange.
+    /// Handles a message of the client. It continues the exchange `pending`, or begins an exchange if there is none.
     pub(super) fn kerberos(
         &mut self,
         context: &mut Context,
@@ -109,7 +109,7 @@ impl Session {
         let rules = self.kerberos_rules(context).ok_or("Kerberos is not offered any more")?;
         let identified = match rules.mapped(&peers.client, &peers.service)? {
             Mapped::Attribute(attribute) => identify_by(&context.snapshot, attribute, &peers.client),
-            // Always a user name: a principal that begins with "dn:" is not a DN.
+            // The principal is always a user name. Even if it begins with "dn:", it is not read as a DN.
             Mapped::Name(name) => identify(&context.snapshot, &format!("u:{name}")),
         };
         let identified = identified.map_err(|outcome| outcome.diagnostic)?;

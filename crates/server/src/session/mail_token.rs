@@ -1,5 +1,5 @@
-//! Binds with a token that the server sent by mail (`workers/reset_mails.rs`). Only the console does this, over its own
-//! connections. The session can set a new password of its user, and then becomes anonymous.
+//! Binds with a token that the server sent by mail (`workers/reset_mails.rs`). Only the console sends such binds, over
+//! its own connections. The session can set a new password of its user. After that it becomes anonymous.
 
 use directory::bind::MAIL_TOKEN;
 use directory::reset_by_mail::resettable;
@@ -13,8 +13,8 @@ use crate::session::context::Context;
 use crate::stamp::password_time;
 
 impl Session {
-    /// Carries out a bind with a token, which is then used up. The account must still permit such a reset, and its
-    /// password and mail addresses must be the same as when the mail was sent.
+    /// Carries out a bind with a token, which is used up by the bind. The account must still permit a reset by mail.
+    /// Its password and mail addresses must be unchanged since the mail was sent.
     pub(super) fn mail_token(
         &mut self,
         context: &mut Context,
@@ -29,7 +29,8 @@ impl Session {
         let now = context.now;
         let mails = context.shared.reset_mails.as_ref();
         let redeemed = mails.and_then(|mails| mails.redeem(token, now));
-        // A read error is logged. The older state then decides here, and the change of the password is checked again.
+        // A read error is logged. The older snapshot decides then, and the later change of the password is checked
+        // again.
         let _ = context.catch_up();
         let found = redeemed.map(|(id, sent)| {
             let found = resettable(&context.snapshot, id, password_time())?;

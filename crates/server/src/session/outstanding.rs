@@ -31,35 +31,35 @@ use crate::workers::scan_shares::ScanAccount;
 pub(super) struct RequestHead {
     pub(super) id: MessageId,
     pub(super) operation: Operation,
-    /// Start of the pass in which the request arrived. `None` for a persistent search in its second phase, which has no
-    /// time limit.
+    /// Start of the pass in which the request arrived; `None` if the client decides how long the request runs, as in
+    /// the second phase of a persistent search.
     began: Option<Instant>,
     /// Event of the request for the audit trail and the operation log.
     pub(super) event: Option<Box<OperationEvent>>,
     /// Whether the client asked for the password policy response control.
     wants_policy: bool,
-    /// Whether the client asked for the position of the answer.
+    /// Whether the client asked for the position from which the request is answered.
     pub(super) wants_position: bool,
-    /// Whether the request is a Verify Credentials. It is answered with the outcome of a bind, and does not change the
-    /// session.
+    /// Whether the request is a Verify Credentials request. Its answer contains the outcome of a bind, and the session
+    /// keeps its identity.
     pub(super) verifies_credentials: bool,
-    /// Number of the SASL exchange that verifies credentials.
+    /// Number of the SASL exchange in a Verify Credentials request.
     pub(super) exchange: u64,
-    /// Whether the controls in a Verify Credentials request ask for the password policy response control.
+    /// Whether the credentials in a Verify Credentials request have the password policy control.
     pub(super) wants_policy_of_credentials: bool,
-    /// Position to report with the answer, if it differs from the position of the loop's snapshot.
+    /// Position to report in the answer. `None` for the position of the event loop's snapshot.
     pub(super) shown: Option<u64>,
-    /// Whether the request is a refresh. Its response contains the name of the request (RFC 2589 section 4.2).
+    /// Whether the request is a Refresh. Its response contains the name of the request (RFC 2589 section 4.2).
     pub(super) is_refresh: bool,
     /// Whether the client asked for the authorization identity in the bind response (RFC 3829).
     wants_identity: bool,
-    /// Server SASL credentials of the response, unless the bind fails.
+    /// SASL credentials of the server in the response, unless the bind fails.
     pub(super) sasl_credentials: Option<Vec<u8>>,
-    /// Server SASL credentials of the response if the bind fails.
+    /// SASL credentials of the server in the response if the bind fails.
     pub(super) sasl_error: Option<&'static str>,
-    /// Warning of a password policy.
+    /// Warning to the user from the password policy.
     pub(super) warning: Option<PolicyWarning>,
-    /// Value of the control that lists the critical controls that were refused, if the client asked for it.
+    /// Value of the response control that lists the refused critical controls, if the client asked for that control.
     failed_controls: Option<Box<[u8]>>,
 }
 
@@ -95,12 +95,12 @@ impl RequestHead {
         }
     }
 
-    /// Returns how long the request had been outstanding when this pass of the loop began, at `now`.
+    /// Returns how long the request has been outstanding at `now`. Zero if the client decides how long it runs.
     pub(super) fn waited(&self, now: Instant) -> Duration {
         self.began.map_or(Duration::ZERO, |began| now.saturating_duration_since(began))
     }
 
-    /// Removes the time limit, because the client decides how long the operation runs.
+    /// Excludes the request from latency statistics, because the client decides how long it runs.
     pub(super) fn is_not_timed(&mut self) {
         self.began = None;
     }
@@ -113,7 +113,7 @@ impl RequestHead {
         {
             controls.push(Control { oid: WHAT_FAILED, critical: false, value: Some(value) });
         }
-        // Only if the bind succeeds (RFC 3829 section 4).
+        // Only a successful bind returns the identity (RFC 3829 section 4).
         if self.wants_identity && outcome.code == ResultCode::SUCCESS {
             let identity = requester.authorization_id();
             let value = Some(identity.as_bytes());
@@ -151,21 +151,21 @@ impl RequestHead {
     }
 }
 
-/// Part of a change that the session stores while the writer makes the transaction of the change.
+/// Data of a change that the session needs to complete the change's event after its transaction.
 pub(super) struct SettledChange {
     pub(super) head: RequestHead,
-    /// Content of the answer to a Password Modify.
+    /// Content of the answer, if the change was a Password Modify request.
     pub(super) password: Option<PasswordAnswer>,
 }
 
-/// A request without a response yet.
+/// A request without a final response.
 pub(super) struct Outstanding {
     pub(super) ticket: u64,
     pub(super) head: RequestHead,
     /// Whether the client abandoned the operation. Its response is then dropped.
     pub(super) abandoned: bool,
     pub(super) work: Work,
-    /// Claim on the result of the hash pool. If it is dropped with the operation, the pool skips the job.
+    /// Claim on the result of the hash pool. Dropping it makes the pool skip the job.
     _claim: Option<HashClaim>,
     /// Bytes of memory that the request occupies.
     bytes: usize,
@@ -173,7 +173,7 @@ pub(super) struct Outstanding {
 
 /// Event that an outstanding operation waits for.
 pub(super) enum Work {
-    /// Its next slice, or results of the scan threads that examine the remaining candidates. A search that `follows`
+    /// The search's next turn for a slice, or results of the scan threads in `rest`. If `follows` is set, the search
     /// waits for the next commit.
     Search {
         search: Box<Search>,
@@ -182,14 +182,14 @@ pub(super) enum Work {
         /// Account of the search's processor time, if the search is costly.
         account: Option<Arc<ScanAccount>>,
         follows: bool,
-        /// Place of a persistent search, which counts towards its client's limit.
+        /// The client's permission for a persistent search, counted until it is dropped.
         _place: Option<Box<ListeningPlace>>,
     },
-    /// The writer, or the thread that reads the audit trail.
+    /// The writer, or another thread that carries out an extended operation.
     Change,
     /// The writer, which makes a change that a replica forwarded.
     Forwarded(OperationId),
-    /// The writer, which changes a password.
+    /// The writer, which makes a change whose answer may contain a generated password.
     PasswordModify(PasswordAnswer),
     /// The writer, which makes the changes of a transaction.
     Transaction(Vec<SettledChange>),
@@ -204,7 +204,7 @@ pub(super) enum Work {
 }
 
 impl Outstanding {
-    /// Creates an outstanding request that occupies `bytes` in addition to itself and its search.
+    /// Creates an outstanding request. `bytes` is its memory in addition to this struct and the search.
     pub(super) fn new(
         ticket: u64,
         head: RequestHead,
@@ -246,7 +246,7 @@ impl Outstanding {
         search.memory_bytes() + parts
     }
 
-    /// Takes the processor time of scan threads for the search that is not counted yet, in microseconds.
+    /// Returns the scan threads' processor time for the search since the last call, in microseconds.
     pub(super) fn take_scan_micros(&self) -> u64 {
         match &self.work {
             Work::Search { account: Some(account), .. } => account.take_uncounted(),
@@ -263,7 +263,7 @@ impl Outstanding {
         !follows && (search.is_streaming() || rest.as_ref().is_none_or(SharedRest::is_ready))
     }
 
-    /// Returns true if the request is a persistent search in its second phase: all existing entries are sent, and
+    /// Returns true if the request is a persistent search in its second phase: all existing entries are sent, and only
     /// changes follow.
     pub(super) fn is_listening(&self) -> bool {
         matches!(&self.work, Work::Search { search, .. } if search.is_listening())
@@ -285,9 +285,9 @@ const KEPT_CAPACITY_MAX: usize = 4;
 #[derive(Default)]
 pub(super) struct OutstandingRequests {
     list: Vec<Outstanding>,
-    /// Bytes that all requests occupy.
+    /// Bytes of memory that all requests occupy.
     bytes: usize,
-    /// Bytes that the searches occupy.
+    /// Bytes of memory that the searches occupy, included in `bytes`.
     search_bytes: usize,
 }
 
@@ -306,7 +306,7 @@ impl std::ops::DerefMut for OutstandingRequests {
 }
 
 impl OutstandingRequests {
-    /// Returns the number of bytes that all requests occupy.
+    /// Returns the number of bytes of memory that all requests occupy.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -341,7 +341,7 @@ impl OutstandingRequests {
         *self = OutstandingRequests::default();
     }
 
-    /// Updates the memory count of the search at `index`, whose slices collect candidates.
+    /// Updates the memory count of the search at `index`, which changes with each slice.
     pub(super) fn recount(&mut self, index: usize) {
         let Some(search) = self.list.get_mut(index) else { return };
         let bytes = size_of::<Outstanding>() + search.search_bytes();

@@ -1,8 +1,9 @@
-//! The extended operation by which users manage their own credentials: time-based codes and application passwords.
+//! The extended operation with which users manage their own credentials: time-based codes and application passwords.
 //!
-//! A change is permitted for a short time after a bind that proved the user's own password, with a code if the account
-//! has codes. So no further credentials can be created with an application password, through a proxied identity, or on
-//! a connection that was left open. The server generates each application password. The writer receives only its hash.
+//! A change is permitted for a short time after a bind with the user's own password, and with a code if the account has
+//! codes. Therefore no credentials can be created after a bind with an application password, through a proxied
+//! identity, or on a connection that was left open. The server generates each application password. The writer receives
+//! only its hash.
 
 use directory::controls::{ControlContext, RequestControls};
 use directory::own_credentials::own_credentials;
@@ -44,7 +45,7 @@ impl Session {
         }
     }
 
-    /// Returns the message to submit to the writer, if `message` changes the requester's own credentials.
+    /// If `message` changes the requester's own credentials, returns the request that the writer receives in its place.
     pub(super) fn own_credentials_change(
         &self,
         context: &mut Context,
@@ -75,7 +76,7 @@ impl Session {
         }
     }
 
-    /// Returns true if the requester proved the account's own password a short time ago.
+    /// Returns true if the requester proved the account's own password at most [`RECENT_PROOF_TIME`] ago.
     fn has_proved_recently(&self, context: &Context) -> bool {
         let Requester::User { id, .. } = &*self.requester else { return false };
         self.proved.as_deref().is_some_and(|proof| {
@@ -98,8 +99,8 @@ fn add_application(
     Ok(written(message, STORE_APPLICATION, &value, Some(password)))
 }
 
-/// Encodes the request that the server submits in place of the client's. It has no controls, because those that are
-/// permitted for this operation concern only the session.
+/// Encodes the request that the writer receives in place of `message`. It has no controls, because all controls that
+/// fit this operation concern only the session.
 fn written(message: &Message<'_>, name: &str, value: &[u8], generated: Option<String>) -> PasswordChange {
     let request = Request::Extended(ExtendedRequest { name, value: Some(value) });
     let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! Limits of a session from `[[limit]]` tables, and the place of its connection under one of them.
+//! Limits that `[[limit]]` tables set for a session, and the place of its connection under such a limit.
 
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ use crate::session::context::Context;
 /// Limits that `[[limit]]` tables set for a session.
 pub(super) struct OwnLimits {
     stated: StatedLimits,
-    /// Place among the connections that a table limits, if a table does.
+    /// Place of the connection under a table's connection limit, if a table has one.
     place: Option<ConnectionPlace>,
 }
 
 impl Session {
-    /// Sets the limits of the session's present requester.
+    /// Finds the `[[limit]]` tables that apply to the session's present requester.
     pub(crate) fn find_limits(&mut self, context: &Context) {
         let settings = &context.settings;
         let place = self.limits.take().and_then(|own| own.place);
@@ -41,7 +41,7 @@ impl Session {
     }
 
     /// Takes a place under the connection limit that applies now, and releases the previous place. Connections to the
-    /// socket in the data directory are not counted, so that the administrator can always connect.
+    /// socket in the data directory need no place, so that the administrator can always connect.
     ///
     /// # Errors
     /// The limit is reached. The session keeps its previous place.
@@ -75,7 +75,7 @@ impl Session {
         own.map_or(UNSENT_MAX, |own| own.min(UNSENT_OWN_MAX))
     }
 
-    /// Returns the bounds on the next message.
+    /// Returns the limits for decoding the next message.
     pub(super) fn decode_limits(&self, context: &Context) -> DecodeLimits {
         let mut usual = context.decode_limits(*self.requester != Requester::Anonymous);
         if let Some(own) = self.stated_limits().and_then(|limits| limits.message_size) {

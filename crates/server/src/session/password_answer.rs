@@ -3,10 +3,10 @@
 use directory::Outcome;
 use ldap::{ResultCode, encode_generated_password};
 
-/// Content of the response to a Password Modify request.
+/// Content of the response to a request that may generate a password.
 #[derive(Debug)]
 pub(super) struct PasswordAnswer {
-    /// Password that the server generated, if the client sent none.
+    /// Password that the server generated, if it did.
     generated: Option<String>,
     /// Whether the request contained the old password.
     has_old: bool,
@@ -17,7 +17,7 @@ impl PasswordAnswer {
         PasswordAnswer { generated, has_old }
     }
 
-    /// Converts the writer's `outcome` to the outcome and the value of the response.
+    /// Returns the outcome and the value of the response for the writer's `outcome`.
     pub(super) fn finish(&self, outcome: &Outcome) -> (Outcome, Option<Vec<u8>>) {
         let is_made = outcome.code == ResultCode::SUCCESS;
         if self.has_old && outcome.code == ResultCode::NO_SUCH_ATTRIBUTE {

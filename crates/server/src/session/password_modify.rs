@@ -1,7 +1,7 @@
 //! The Password Modify extended operation (RFC 3062). The server rewrites it as a Modify of userPassword.
 //!
-//! So it is hashed, decided, logged and limited like a Modify. With the old password, only the value that the old
-//! password verifies is replaced. Without it, all values are replaced.
+//! Therefore the request is hashed, decided, logged and limited like a Modify. If it contains the old password, only
+//! the value that the old password verifies is replaced, otherwise all values.
 
 use std::borrow::Cow;
 
@@ -19,9 +19,9 @@ use super::password_answer::PasswordAnswer;
 use crate::session::context::Context;
 use crate::stamp::{no_random_numbers, readable_password};
 
-/// A Modify that replaces a Password Modify request.
+/// A request that the writer receives in place of the client's.
 pub(super) struct PasswordChange {
-    /// Encoded message for the writer.
+    /// Encoded message.
     pub(super) message: Vec<u8>,
     /// Content of the response.
     pub(super) answer: PasswordAnswer,
@@ -33,7 +33,7 @@ pub(super) fn is_password_modify(request: &Request<'_>) -> bool {
 }
 
 impl Session {
-    /// Returns the Modify for a message that is a Password Modify.
+    /// If the message is a Password Modify, returns the Modify that the writer receives in its place.
     pub(super) fn password_change(
         &self,
         context: &mut Context,
@@ -78,8 +78,7 @@ impl Session {
             None => changes.push(ChangeOperation::Replace, "userPassword", [new]),
         }
         let request = Request::Modify(ModifyRequest { object: &object, changes: changes.as_changes() });
-        // Controls that are valid for a Modify but not for this operation must not apply to the Modify that the server
-        // writes.
+        // Some controls are valid for a Modify but not for Password Modify. They must not apply to the Modify.
         RequestControls::read(&message.controls, ControlContext::Extended)?;
         let fitting = |control: &Control<'_>| controls::fits(control.oid, ControlContext::Extended);
         let fitting: ControlsBuf = message.controls.iter().filter(fitting).collect();
@@ -89,8 +88,8 @@ impl Session {
         Ok(PasswordChange { message: bytes, answer })
     }
 
-    /// Returns the DN of the entry whose password changes. The user identity in the request is a DN or an authorization
-    /// identity of SASL (RFC 3062 section 2, RFC 4513 section 5.2.1.8).
+    /// Returns the DN of the entry whose password changes. The user identity in the request is a DN or a SASL
+    /// authorization identity (RFC 3062 section 2, RFC 4513 section 5.2.1.8).
     fn user_to_change(&self, context: &Context, identity: Option<&[u8]>) -> Result<Cow<'_, str>, Outcome> {
         let refused = |code, text: &str| Err(Outcome::new(code, text));
         let Some(identity) = identity else {

@@ -23,16 +23,16 @@ use crate::workers::pass_through::PassedPassword;
 
 /// User whose password is verified.
 pub(super) struct Whose<'a> {
-    /// Requester of the session if the password is right; `None` for a compare.
+    /// Requester of the session after a bind with the right password; `None` for a compare.
     pub(super) requester: Option<Requester>,
-    /// As in [`Proof`].
+    /// Authorization identity, see [`Proof`].
     pub(super) acts_as: Option<Requester>,
     /// Name that the client sent.
     pub(super) name: &'a str,
 }
 
 impl Whose<'_> {
-    /// Returns the value for a compare, which leaves the session's requester unchanged.
+    /// Returns the value for a compare, after which the session keeps its requester.
     fn nobodys() -> Whose<'static> {
         Whose { requester: None, acts_as: None, name: "" }
     }
@@ -114,7 +114,8 @@ impl Session {
         }
     }
 
-    /// Ends a bind. The session takes the new requester, unless that one already has its maximum number of connections.
+    /// Ends a bind. The session becomes that of `requester`, or anonymous if the requester already has the maximum
+    /// number of connections.
     pub(super) fn bound(
         &mut self,
         context: &mut Context,
@@ -137,14 +138,14 @@ impl Session {
                 let outcome = Outcome::new(ResultCode::ADMIN_LIMIT_EXCEEDED, why);
                 self.answer(context, head, &outcome, out);
             }
-            // A failed bind does not change the connection's place.
+            // After a failed bind the connection keeps its place.
             Ok(()) | Err(_) => self.answer(context, head, outcome, out),
         }
     }
 
-    /// Verifies a password at once if that is quick, otherwise on the hash pool. Answers busy if the pool is full. A
-    /// wrong password always takes the pool, whatever hash is stored. So neither the time nor the answer busy reveals
-    /// whether a name exists (RFC 4513 section 6.3).
+    /// Verifies a password, at once if that is quick, otherwise on the hash pool. Answers busy if the pool is full. A
+    /// wrong password always takes the pool, whatever hash is stored. Therefore neither the time nor a busy answer
+    /// reveals whether a name exists (RFC 4513 section 6.3).
     pub(super) fn verify(
         &mut self,
         context: &mut Context,
@@ -194,7 +195,7 @@ impl Session {
         }
         let arrival = (self.source, context.now);
         let mut known = None;
-        // The cache is not used if a right password must be hashed again, because that needs the clear password.
+        // The cache cannot be used if a right password must be hashed again, because that requires the clear password.
         if let Some(lifetime) = context.settings.bind_cache.filter(|_| wanted.is_nothing()) {
             match context.shared.hash_pool.is_known(&verification, asserted, lifetime, arrival) {
                 Ok(()) => return self.verified(context, head, proof, true.into(), out),
@@ -248,13 +249,13 @@ impl Session {
         self.conclude(context, head, decided, out);
     }
 
-    /// Returns the submitter of a hash pool job for this account.
+    /// Returns the submitter of a hash pool job. `identity` is the number of the account whose password is hashed.
     pub(super) fn submitter(&self, context: &Context, identity: u64) -> Submitter {
         let is_unshared = matches!(*self.requester, Requester::Administrator { .. });
         Submitter { source: self.source, identity, is_unshared, now: context.now }
     }
 
-    /// Returns the key that counts password guesses, unless the source is trusted.
+    /// Returns the key under which wrong passwords for `name` are counted; `None` if the source is trusted.
     pub(super) fn guess_key(&self, requester: &Requester, name: &str) -> Option<GuessKey> {
         (!self.is_trusted).then(|| GuessKey::of(requester, name, self.source))
     }
@@ -273,7 +274,7 @@ impl Session {
         };
         match result {
             HashResult::Verified(verified) => self.verified(context, head, proof, verified, out),
-            // The answer is not invalidCredentials, because the password may be right.
+            // The answer is not invalidCredentials, because the password was not verified and may be right.
             HashResult::Busy => self.answer(context, &head, &hash_pool_busy(), out),
             HashResult::Unreachable => self.answer(context, &head, &unreachable(), out),
             HashResult::Failed(fault) => self.answer(context, &head, &could_not_verify(fault), out),
@@ -302,7 +303,7 @@ impl Session {
             }
             Request::Modify(_) if directory::passwords::sets_password(request, &context.snapshot) => None,
             request if is_start_tls(request) || is_password_modify(request) => None,
-            // Such a request reads the rules for the new password.
+            // This request reads the rules that the new password must meet.
             request if asks_own_credentials(request) => None,
             _ => Some(OperationError::from(PolicyError::ChangeAfterReset).into()),
         }

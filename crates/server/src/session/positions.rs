@@ -1,9 +1,9 @@
 //! Positions of answers. A client can ask for the position of an answer and send it with a later request to any node of
-//! the cluster. That node answers from a state of at least that position.
+//! the cluster. That node then answers from a state with at least that position.
 //!
-//! On a node that has not reached the position, the request waits in the connection's input, and so do the requests
-//! after it; It occupies no other resources. The event loop checks the request again when a commit reaches the
-//! position, or when the time to wait is over.
+//! If the node has not reached the position, the request and those after it wait in the connection's input. A waiting
+//! request occupies no other resources. The event loop checks it again when a commit reaches the position or the time
+//! to wait is over.
 
 use std::time::{Duration, Instant};
 
@@ -15,32 +15,32 @@ use super::outstanding::RequestHead;
 use super::{Session, context::Context};
 use crate::limits::{POSITION_WAIT_MAX, POSITION_WAITERS_MAX};
 
-/// Wait of a request until the directory reaches its position.
+/// A request's wait until the directory reaches a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PositionWait {
     pub(crate) position: u64,
-    /// Deadline after which the request is answered with busy.
+    /// Time at which the request is answered with busy.
     pub(crate) until: Instant,
 }
 
-/// Decision about a request that requires a position.
+/// Result of comparing the position that a request requires with the snapshot's.
 pub(super) enum Reached {
-    /// The snapshot has reached the position: handle the request.
+    /// The request can be handled, because the snapshot has reached the position.
     Shown,
-    /// The snapshot has not reached the position yet: wait.
+    /// The request must wait, because the snapshot has not reached the position yet.
     Later,
     /// The request is refused with this outcome.
     Never(Outcome),
 }
 
 impl Session {
-    /// Returns the position that the first request in the input waits for, if any.
+    /// Returns the wait of the first request in the input, if it waits for a position.
     pub(crate) fn position_wait(&self) -> Option<PositionWait> {
         self.position_wait.as_deref().copied()
     }
 
-    /// Returns the reason to refuse a read: the data may be older than the node's settings allow. The administrator and
-    /// the entries about the server itself are exempt.
+    /// Returns the refusal of a read, if the data may be older than the node's settings allow. Exempt are the
+    /// administrator and the entries about the server itself.
     pub(super) fn refuse_old(&self, context: &Context, request: &Request<'_>) -> Option<Outcome> {
         let age = context.shared.read_age.as_deref()?;
         let is_bounded = match request {
@@ -60,7 +60,7 @@ impl Session {
             return Reached::Shown;
         }
         let control = message.controls.iter().find(|control| control.oid == oids::AT_LEAST);
-        // An invalid position is refused later, when all controls are read.
+        // An invalid control value is refused later, when all controls are read.
         let Some(asked) = control.and_then(|control| AtLeast::decode(control.value?)) else {
             return Reached::Shown;
         };
@@ -95,15 +95,16 @@ impl Session {
     }
 }
 
-/// Returns true if `base` is the root DSE, or `cn=monitor` or an entry below it. Only the usual spelling is recognized.
+/// Returns true if `base` is the root DSE, or `cn=monitor` or an entry below it. A DN in another spelling is not
+/// recognized.
 fn is_about_server(base: &str) -> bool {
     let monitor = base.len().checked_sub(MONITOR_DN.len()).and_then(|from| base.get(from..));
     base.is_empty() || monitor.is_some_and(|end| end.eq_ignore_ascii_case(MONITOR_DN))
 }
 
 impl RequestHead {
-    /// Stores the newest position for the response after the writer has answered. The change is visible at that
-    /// position.
+    /// Makes the response report the newest position of the directory. It is called after the writer has made a change,
+    /// which is visible at that position.
     pub(super) fn note_newest_position(&mut self, context: &Context) {
         if self.wants_position {
             self.shown = context.shared.directory.newest_position().ok();

@@ -1,4 +1,4 @@
-//! Promotion of a replica to a writable server, by the administrator.
+//! Promotion of a replica to a writable server, which only the administrator may request.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::net::mailbox::PreparedPasswords;
 use crate::session::context::Context;
 use crate::workers::writer::{Reservation, ToWrite, WriteRequest};
 
-/// Value of a request that does not ask the supplier to stop writing.
+/// Request value that prevents the request to the supplier to stop writing.
 const WITHOUT_SUPPLIER: &[u8] = b"without supplier";
 
 /// Returns true if the request promotes a replica.

@@ -10,59 +10,60 @@ use ldap::{PolicyWarning, ResultCode};
 
 use crate::workers::guesses::GuessKey;
 
-/// The password of the last bind.
+/// Proof of a password by the last bind.
 pub(super) struct LastProof {
-    /// User to whom the password belongs.
+    /// User whose password was proved.
     pub(super) id: EntryId,
-    /// Whether it is the user's own, with a code if the account requires one, and not that of an application.
+    /// Whether it was the user's own password, with a code if the account requires one. False for an application
+    /// password.
     pub(super) is_own: bool,
     /// Time of the bind.
     pub(super) at: Instant,
 }
 
-/// Purpose of a password verification.
+/// Data for the answer after a password verification.
 pub(super) struct Proof {
-    /// Requester of the session if the password is right; `None` for a compare.
+    /// Requester of the session after a bind with the right password; `None` for a compare.
     pub(super) requester: Option<Requester>,
-    /// Requester of the session instead, if the authenticated user asked for an authorization identity that it may
-    /// assume.
+    /// Authorization identity, if the authenticated user asked for a different one and may assume it. It becomes the
+    /// session's requester in place of `requester`.
     pub(super) acts_as: Option<Requester>,
-    /// Attempt under a password policy.
+    /// Attempt, if the account has a password policy.
     pub(super) attempt: Option<Box<Attempt>>,
-    /// Key that counts guesses for this account and source; `None` if the bind is not counted.
+    /// Key under which wrong passwords are counted for this account and source; `None` if they are not counted.
     pub(super) guess: Option<GuessKey>,
 }
 
 /// Operation that sends a password to verify.
 pub(super) enum PasswordUse {
-    /// A bind, with the requester of the session if it succeeds.
+    /// A bind, with the session's requester if the bind succeeds.
     Bind(Requester),
     /// A compare.
     Compare,
-    /// A change that includes the old password, with the outcome for a wrong one.
+    /// A change that includes the old password, with the outcome if the password is wrong.
     Change(Outcome),
 }
 
-/// Old passwords that a change includes, during their verification.
+/// Old passwords in a change, until they are verified.
 pub(super) struct OldPasswords {
-    /// Attempt under a password policy.
+    /// Attempt, if the account has a password policy.
     pub(super) attempt: Option<Box<Attempt>>,
-    /// As in [`Proof`].
+    /// Key under which wrong passwords are counted, see [`Proof`].
     pub(super) guess: Option<GuessKey>,
     /// Number of old passwords.
     pub(super) count: usize,
 }
 
-/// An attempt during the verification of its password.
+/// An attempt until its password is verified.
 pub(super) struct Attempt {
     pub(super) account: Box<Account>,
-    /// Number of commits when the account was read, if known.
+    /// Number of commits in the snapshot from which the account was read; `None` if unknown.
     pub(super) commits: Option<u64>,
-    /// Whether the account is locked. The verification then only takes the usual time.
+    /// Whether the account is locked. The password is then verified only to take the usual time.
     pub(super) is_refused: bool,
-    /// Time-based code that followed the password.
+    /// Result for the time-based code that followed the password.
     pub(super) second: SecondFactor,
-    /// For an application password: the options of its attributes, and its last recorded use.
+    /// For an application password: the options of its attributes, and its last recorded use in microseconds.
     pub(super) app: Option<(String, Option<i64>)>,
 }
 
@@ -73,41 +74,41 @@ pub(super) enum SecondFactor {
     NotNeeded,
     /// The code is missing, wrong, or already used.
     Wrong,
-    /// The code is valid for this time step.
+    /// The code is valid for this time step (RFC 6238).
     Step(i64),
 }
 
 impl Attempt {
-    /// Returns the rules for missing SASL keys, which are derived if the password is right.
+    /// Returns the rules for deriving SASL keys that the account lacks. They are derived only if the password is right.
     pub(super) fn missing_keys(&self) -> SaslKeyRules {
         if self.is_refused { SaslKeyRules::default() } else { self.account.missing_keys.clone() }
     }
 
-    /// Returns the scheme with which to hash a right password again, if the policy requires a stronger one.
+    /// Returns the scheme with which a right password is hashed again; `None` if the policy names none.
     pub(super) fn rehash(&self) -> Option<StorageScheme> {
         self.account.policy.scheme.filter(|_| !self.is_refused)
     }
 }
 
-/// A decided attempt whose answer still waits.
+/// A decided attempt without an answer yet.
 pub(super) struct DecidedAttempt {
     pub(super) outcome: Outcome,
     /// New requester of the session; `None` if it does not change.
     pub(super) requester: Option<Requester>,
     pub(super) must_change: bool,
-    /// User whose password was proved; and whether it was the user's own, with a code if the account requires one, and
-    /// not that of an application.
+    /// User whose password was proved. The flag is true for the user's own password, with a code if the account
+    /// requires one, and false for an application password.
     pub(super) proved: Option<(EntryId, bool)>,
     /// Warning for the user.
     pub(super) warning: Option<PolicyWarning>,
-    /// As in [`Proof`].
+    /// Key under which wrong passwords are counted, see [`Proof`].
     pub(super) guess: Option<GuessKey>,
-    /// Delay of the answer that the policy requires, in seconds.
+    /// Delay of the answer by the password policy, in seconds.
     pub(super) delay: u32,
 }
 
 impl DecidedAttempt {
-    /// Returns true if the attempt failed because the password was wrong or the account accepts none now.
+    /// Returns true if the attempt failed because the password was wrong or the account accepts no password now.
     pub(super) fn has_failed(&self) -> bool {
         use ResultCode as Code;
         [Code::INVALID_CREDENTIALS, Code::COMPARE_FALSE, Code::NO_SUCH_ATTRIBUTE].contains(&self.outcome.code)
@@ -115,7 +116,7 @@ impl DecidedAttempt {
 }
 
 impl Default for DecidedAttempt {
-    /// Returns a success that leaves the requester unchanged. Callers set the fields that differ.
+    /// Returns a success after which the session keeps its requester.
     fn default() -> DecidedAttempt {
         DecidedAttempt {
             outcome: Outcome::success(),

@@ -1,5 +1,5 @@
-//! Reading the audit trail over the network. It is allowed to the administrator, and to requesters who have the right
-//! `use read-audit` by an access rule.
+//! Reading the audit trail over the network. The administrator may read it, and requesters to whom an access rule
+//! grants `use read-audit`.
 
 use std::ops::ControlFlow;
 
@@ -12,7 +12,7 @@ use crate::limits::TRAIL_ANSWER_BYTES;
 use crate::session::context::Context;
 
 impl Session {
-    /// Submits a request to read a page of the trail, if the requester may read it.
+    /// Submits a request for a page of the audit trail, if the requester may read it.
     pub(super) fn read_audit(
         &mut self,
         context: &mut Context,

@@ -1,5 +1,5 @@
-//! Replication: a replica reads the log and copies the data, as the administrator or as an identity that an access rule
-//! grants `use of replication`.
+//! Replication: a replica reads the log and copies the data. It is bound as the administrator, or as an identity to
+//! which an access rule grants `use of replication`.
 
 use std::ops::ControlFlow;
 
@@ -37,7 +37,7 @@ impl Session {
         });
         match taken {
             Ok(bytes) => {
-                // The replica decides how long it waits.
+                // The replica decides how long the request waits.
                 head.is_not_timed();
                 self.keep(head, Work::Change, bytes, None);
             }
@@ -46,7 +46,7 @@ impl Session {
         ControlFlow::Continue(())
     }
 
-    /// Stops changes if the replica knows a later writer than this server.
+    /// Stops changes on this server if the replica knows a later epoch that replaces this server as the writer.
     fn fence_if_replaced(&self, context: &mut Context, read: &LogRead) -> Result<(), Outcome> {
         if read.lineage.epochs().is_empty() || read.generation != context.shared.generation {
             return Ok(());

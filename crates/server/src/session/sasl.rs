@@ -1,10 +1,10 @@
-//! Binds by SASL (RFC 4422, RFC 4513 section 5.2): PLAIN, SCRAM with and without channel binding, ANONYMOUS, EXTERNAL,
-//! CRAM-MD5. See `bearer.rs` for tokens, `kerberos.rs` for tickets, `digest.rs` for DIGEST-MD5.
+//! SASL binds (RFC 4422, RFC 4513 section 5.2): PLAIN, SCRAM with and without channel binding, ANONYMOUS, EXTERNAL,
+//! CRAM-MD5. See `bearer.rs` for tokens, `kerberos.rs` for Kerberos tickets, `digest.rs` for DIGEST-MD5.
 //!
 //! PLAIN works like a simple bind with the DN of the named user, with the same verification, time and answer. A SCRAM
-//! exchange stores its keys in the session, a few hundred bytes, until the client's next request. A bind with another
+//! exchange stores its keys, a few hundred bytes, in the session until the client's next request. A bind with another
 //! mechanism, or any other request, ends the exchange (RFC 4513 section 5.2.1.2). An unknown name gets a salt that is
-//! always the same for that name, and fails at the end of the exchange like a wrong password (RFC 5802 section 9).
+//! always the same for that name. Its exchange fails at the end, like one with a wrong password (RFC 5802 section 9).
 
 use directory::Requester;
 use directory::bind::{
@@ -29,16 +29,17 @@ use crate::limits::SASL_TRACE_MAX;
 use crate::session::context::Context;
 use crate::stamp::{no_random_numbers, password_time, readable_password};
 
-/// State of an exchange between the client's messages.
+/// State of a SASL exchange between two messages of the client.
 #[expect(clippy::large_enum_variant, reason = "it is boxed, and gone with the next message")]
 pub(super) enum SaslExchange {
-    /// SCRAM, between its two messages.
+    /// SCRAM, between the client's two messages.
     Scram(ScramBind),
-    /// CRAM-MD5, after this challenge was sent.
+    /// CRAM-MD5, after the server sent this challenge.
     Cram(String),
-    /// DIGEST-MD5, after its challenge was sent.
+    /// DIGEST-MD5, after the server sent its challenge.
     Digest(digest::Exchange),
-    /// A refused token. The client's next message is answered with the result (RFC 7628 section 3.2.3).
+    /// OAUTHBEARER, after the server refused the token. The client's next message is answered with the result (RFC 7628
+    /// section 3.2.3).
     RefusedToken,
     /// GSSAPI or GSS-SPNEGO, waiting for the client's next message.
     Kerberos(KerberosExchange),
@@ -110,7 +111,7 @@ impl Session {
                 (Some(response), Some(SaslExchange::Digest(exchange))) => {
                     self.digest_response(context, head, exchange, response, out);
                 }
-                // A client that wants to reuse a nonce (RFC 2831 section 2.2) gets a new challenge.
+                // If the client wants to reuse a nonce (RFC 2831 section 2.2), it gets a new challenge.
                 _ => self.digest_challenge(context, head, out),
             };
         }
@@ -237,7 +238,8 @@ impl Session {
         })?;
         let offered = self.offered(context).mechanisms(&context.snapshot.state().settings.general);
         let channel = match first.binding {
-            // The credentials belong to a user of an application. The channel of that user is not this connection.
+            // In a Verify Credentials request the credentials belong to the user of an application. This connection is
+            // the application's channel, not the user's.
             Binding::Type(_) if head.verifies_credentials => {
                 let text = "credentials that are verified have no channel binding here";
                 return Err(refusal(SaslError::NotOffered(text)));
@@ -248,7 +250,8 @@ impl Session {
                 let data = self.channel_bindings().and_then(|bindings| bindings.data(kind));
                 data.ok_or_else(|| refusal(SaslError::NotOffered(text)))?
             }
-            // An attacker on the path has removed the -PLUS mechanism from the server's list (RFC 5802 section 6).
+            // The client saw no -PLUS mechanism, although the server offers one. So an attacker on the path has removed
+            // it from the list (RFC 5802 section 6).
             Binding::NotOffered if !head.verifies_credentials && offered.contains(&hash.mechanism_plus()) => {
                 return Err(refusal(SaslError::NotOffered("channel binding is offered here")));
             }
@@ -256,14 +259,15 @@ impl Session {
             _ => return Err(refusal(SaslError::Malformed("its channel binding is not the mechanism's"))),
         };
         let identified = identify(&context.snapshot, &first.name)?;
-        // Only the administrator may assume other identities, and the administrator has no SCRAM keys.
+        // A user can authenticate only as itself: only the administrator may assume other identities, and has no SCRAM
+        // keys.
         let is_own = |own: &Requester| authorized(context, own, &first.authorization).as_ref() == Some(own);
         let identified = identified.filter(|of| is_own(&of.requester));
         let keys = identified.as_ref().and_then(|of| keys_of(of, hash));
         let is_known = keys.is_some();
         let secret = context.snapshot.directory().secret(b"SCRAM");
-        // All spellings of a name that denotes an entry get the salt of its keys. So those of an unknown name share one
-        // too.
+        // All spellings of an existing name get the same salt, that of the entry's keys. Therefore all spellings of an
+        // unknown name must get the same salt, too.
         let nobody = || {
             let iterations = usual_scram_iterations(&context.snapshot);
             ScramKeys::of_unknown_user(hash, &secret, &name_key(&context.snapshot, &first.name), iterations)
@@ -314,7 +318,7 @@ impl Session {
         self.answer(context, &head, &Outcome::code(ResultCode::SASL_BIND_IN_PROGRESS), out);
     }
 
-    /// Handles the client's answer of CRAM-MD5.
+    /// Handles the client's answer to the CRAM-MD5 challenge.
     fn cram_answer(
         &mut self,
         context: &mut Context,
@@ -339,7 +343,8 @@ impl Session {
         self.proved(context, head, (answer.name, identified, None), is_right, out);
     }
 
-    /// Ends an exchange whose result is a proof of the password. `acts_as` is as in [`Proof`].
+    /// Ends an exchange that resulted in a proof of the password. `acts_as` is the authorization identity as in
+    /// [`Proof`].
     pub(super) fn proved(
         &mut self,
         context: &mut Context,
@@ -376,7 +381,7 @@ fn not_offered(mechanism: &str, offered: &[&str]) -> Outcome {
     Outcome::new(ResultCode::AUTH_METHOD_NOT_SUPPORTED, text)
 }
 
-/// Returns the GSS-API mechanism of a SASL mechanism; `None` for other mechanisms.
+/// Returns the GSS-API mechanism for the name of a SASL mechanism; `None` for other mechanisms.
 fn gss_mechanism(mechanism: &str) -> Option<GssMechanism> {
     match mechanism {
         GSSAPI => Some(GssMechanism::Kerberos),
@@ -385,14 +390,14 @@ fn gss_mechanism(mechanism: &str) -> Option<GssMechanism> {
     }
 }
 
-/// Returns true if the account of this user is unavailable now, even with a valid proof.
+/// Returns true if the user's account is unavailable now, even with a valid proof.
 fn is_unavailable(context: &Context, requester: &Requester) -> bool {
     let Requester::User { id, .. } = requester else { return false };
     let account = directory::bind::account(&context.snapshot, *id).ok().flatten();
     account.is_some_and(|account| account.is_unavailable(password_time()))
 }
 
-/// Returns the user's SCRAM keys for a hash.
+/// Returns the user's SCRAM keys for a hash function.
 fn keys_of(identified: &Identified, hash: Hash) -> Option<ScramKeys> {
     let keys = identified.sasl_keys.iter().filter_map(|text| ScramKeys::parse(text));
     keys.into_iter().find(|keys| keys.hash == hash)

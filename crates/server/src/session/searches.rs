@@ -1,5 +1,6 @@
-//! Searches of a session. A search that ends with its first slice is answered at once. The others stay outstanding and
-//! run slices in turn; long ones hand their remaining candidates to the scan threads and wait for results.
+//! Searches of a session. If the first slice completes a search, it is answered at once. Other searches stay
+//! outstanding and run slices in turn. Long searches pass their remaining candidates to the scan threads and wait for
+//! results.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,12 +25,13 @@ use crate::telemetry::index_advice::SearchCosts;
 use crate::workers::scan::ScanOwner;
 use crate::workers::scan_shares::{ScanAccount, ScanClient};
 
-/// Returns true if enough candidates remain to make scan threads worthwhile.
+/// Returns true if the search has enough candidates left to be worth running on scan threads.
 fn is_long(search: &Search) -> bool {
     search.candidates_left().is_some_and(|left| left >= SCAN_CANDIDATES_MIN)
 }
 
-/// Hands the remaining candidates of a search to the scan threads, if they accept it.
+/// Passes the remaining candidates of a search to the scan threads. Returns `None` if the search is short or the scan
+/// pool does not accept it.
 fn share(
     context: &Context,
     address: Address,
@@ -46,7 +48,7 @@ fn share(
     Some(SharedRest::new(scan))
 }
 
-/// Runs a slice on the event loop, and charges the account if there is one.
+/// Runs a slice on the event loop. Charges its processor time to `account`, if there is one.
 fn run_here(
     context: &Context,
     account: Option<&ScanAccount>,
@@ -60,7 +62,8 @@ fn run_here(
     step
 }
 
-/// Returns the limit on costly searches that the client has reached, unless the search only has changes to send.
+/// Returns the limit on costly searches that the client has reached. Returns `None` for a search that must not be
+/// refused now, because it only sends changes or is in the middle of a message.
 fn met_limit(account: Option<&ScanAccount>, context: &Context, search: &Search) -> Option<String> {
     account?.met_limit(context.now).filter(|_| !search.is_listening() && !search.is_mid_message())
 }
@@ -101,8 +104,8 @@ impl Session {
         if let Some(begun_at) = begun_at {
             search.measure(micros_since(begun_at), Box::new(move || micros_since(begun_at)));
         }
-        // If other searches run, this one waits for its turn. So even a thousand scans that arrive together run one
-        // slice at a time.
+        // If the session has another search to run, this one waits for its turn. Therefore even a thousand scans that
+        // arrive together run one slice at a time.
         let waits = self.wants_slice() || (self.has_search() && is_long(&search));
         let step = if waits { Step::More } else { search.run(&context.snapshot, out, &SLICE) };
         if step == Step::Done {
@@ -114,7 +117,7 @@ impl Session {
         }
         let deadline = match search.time_limit_seconds() {
             0 => None,
-            // The limit applies only to the first phase (RFC 4533 section 3.5.4).
+            // The time limit applies only to the first phase of the search (RFC 4533 section 3.5.4).
             _ if follows => None,
             seconds => context.now.checked_add(Duration::from_secs(u64::from(seconds))),
         };
@@ -138,7 +141,7 @@ impl Session {
         ClientIdentity::of(&self.requester, self.source)
     }
 
-    /// Opens an account for a search that may examine many entries for few results, if it is charged.
+    /// Opens an account for the processor time of a search that may examine many entries for few results.
     fn scan_account(&self, context: &Context, search: &Search) -> Option<Arc<ScanAccount>> {
         search.costly_candidates().filter(|count| *count >= SCAN_CANDIDATES_MIN)?;
         let client = ScanClient {
@@ -207,7 +210,7 @@ impl Session {
         context.shared.scan_shares.report_refusal(client, text, context.now);
     }
 
-    /// Takes a place for a persistent search. Other searches need none.
+    /// Takes the permission for a persistent search, which counts towards the client's limit. Other searches need none.
     #[inline]
     fn take_listening_place(
         &self,
@@ -232,9 +235,9 @@ impl Session {
         })
     }
 
-    /// Handles the end of the client's input (RFC 4511 section 5.3). Neither an Abandon nor an Unbind can follow, so
-    /// searches that wait for changes would never end. They are ended here, even if the client has closed only its side
-    /// and still reads. Other operations are answered as before.
+    /// Handles the end of the client's input (RFC 4511 section 5.3). No Abandon or Unbind can follow, so a persistent
+    /// search would never end. It is ended here, even if the client has closed only its side and still reads. Other
+    /// operations are answered as before.
     #[cold]
     pub(crate) fn end_input(&mut self, context: &mut Context, out: &mut Vec<u8>) {
         if !self.has_ended_input {
@@ -243,8 +246,8 @@ impl Session {
         }
     }
 
-    /// Ends all searches that wait for changes. If the output ends in the middle of a message, does nothing: the slice
-    /// that completes the message ends them.
+    /// Ends all persistent searches. Does nothing if the output ends in the middle of a message. The slice that
+    /// completes the message then ends them.
     fn end_listening(&mut self, context: &mut Context, out: &mut Vec<u8>) {
         if self.is_mid_message() {
             return;
@@ -254,7 +257,7 @@ impl Session {
         }
     }
 
-    /// Returns true if a search waits for changes.
+    /// Returns true if a persistent search is in its second phase.
     pub(crate) fn listens(&self) -> bool {
         self.outstanding.iter().any(Outstanding::is_listening)
     }
@@ -264,8 +267,8 @@ impl Session {
         self.outstanding.iter().any(|other| other.is_listening() && other.wants_slice())
     }
 
-    /// Wakes a search that waits for changes. `woken` describes the changes that it may have to send. Returns false if
-    /// the search has ended.
+    /// Wakes a persistent search. `woken` describes the changes that it may have to send. Returns false if the search
+    /// has ended.
     pub(crate) fn wake(&mut self, ticket: u64, woken: Woken) -> bool {
         let found = self.outstanding.iter_mut().find(|other| other.ticket == ticket);
         let Some(Work::Search { search, follows, .. }) = found.map(|other| &mut other.work) else {
@@ -278,7 +281,7 @@ impl Session {
         true
     }
 
-    /// Ends a search whose client reads changes more slowly than they occur.
+    /// Ends a persistent search whose client reads notifications more slowly than changes occur.
     pub(crate) fn cut_off(&mut self, context: &mut Context, ticket: u64, out: &mut Vec<u8>) {
         if self.is_mid_message() {
             return;
@@ -292,8 +295,8 @@ impl Session {
         self.stop_search(context, index, code, out);
     }
 
-    /// Ends the searches that wait for changes, because of a bind, which changes the identity of the session (RFC 4511
-    /// section 4.2.1), or because the server stops. If a code is given, they are answered with it.
+    /// Ends the persistent searches. If `code` is given, it is their result code. A bind ends them because it changes
+    /// the identity of the session (RFC 4511 section 4.2.1). A stopping server ends them as well.
     pub(crate) fn end_following(
         &mut self,
         context: &mut Context,
@@ -311,7 +314,7 @@ impl Session {
         }
     }
 
-    /// Runs one slice of the next search, or takes results of it from the scan threads. Returns false if the search
+    /// Runs one slice of the next search, or takes results for it from the scan threads. Returns false if the search
     /// failed in the middle of a message. The connection must then be closed.
     pub(crate) fn run_slice(&mut self, context: &mut Context, out: &mut Vec<u8>) -> bool {
         let Some(index) = self.next_search_index() else { return true };
@@ -372,13 +375,13 @@ impl Session {
         step != Step::Broken
     }
 
-    /// Returns the index of the search that runs next: the one in the middle of a message, otherwise the next one that
-    /// can run.
+    /// Returns the index of the search that runs next. A search in the middle of a message is first. Otherwise the
+    /// searches that can run take turns.
     fn next_search_index(&self) -> Option<usize> {
         if let Some(index) = self.outstanding.iter().position(Outstanding::is_mid_message) {
             return Some(index);
         }
-        // Each search collects candidates while it runs, so if memory is short they run one after the other.
+        // Each search collects candidates while it runs. Therefore searches run one after another if memory is short.
         let first = if self.outstanding.has_full_searches() { 0 } else { self.next_slice as usize };
         let indexed = || self.outstanding.iter().enumerate();
         let mut in_turn = indexed().skip(first).chain(indexed().take(first));
@@ -420,7 +423,7 @@ impl Session {
         search.stop(&context.snapshot, out, code);
     }
 
-    /// Counts and logs a search that has ended or that is stopped with the code `stopped`.
+    /// Counts and logs a search that has ended. `stopped` is the result code if the search was stopped.
     fn finish_search(
         &self,
         context: &Context,
@@ -453,7 +456,7 @@ impl Session {
     }
 }
 
-/// Converts an index to 32 bits, which keeps connections small. A session has far fewer outstanding requests.
+/// Converts an index to 32 bits, which makes sessions smaller. A session has far fewer outstanding requests.
 fn slice_index(index: usize) -> u32 {
     u32::try_from(index).unwrap_or(0)
 }

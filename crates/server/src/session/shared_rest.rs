@@ -1,4 +1,4 @@
-//! The remaining candidates of a long search, which scan threads examine.
+//! The remaining candidates of a long search while scan threads examine them.
 
 use directory::Snapshot;
 use directory::search::{Budget, Search, Step};
@@ -10,10 +10,10 @@ use crate::workers::scan_pool::ScanHandle;
 pub(super) const SLICE: Budget =
     Budget { entries_examined_max: SLICE_ENTRIES_MAX, out_bytes_max: SLICE_BYTES_MAX };
 
-/// The remaining candidates of a search, which scan threads examine.
+/// The remaining candidates of a search while scan threads examine them.
 pub(super) struct SharedRest {
     scan: ScanHandle,
-    /// Whether a result may be ready. If not, a message announces the next one.
+    /// Whether a result may be ready. If false, the scan threads send a message when they have the next one.
     ready: bool,
 }
 
@@ -31,12 +31,12 @@ impl SharedRest {
         self.ready
     }
 
-    /// Returns the maximum number of scan threads that examine the search concurrently.
+    /// Returns the maximum number of scan threads that work on the search concurrently.
     pub(super) fn scanners(&self) -> usize {
         self.scan.scanners()
     }
 
-    /// Appends results until the bytes of a slice are reached or no result is ready.
+    /// Appends results to `out` until the size of a slice is reached or no further result is ready.
     pub(super) fn take(&mut self, search: &mut Search, snapshot: &Snapshot, out: &mut Vec<u8>) -> Step {
         let start = out.len();
         while out.len() - start < SLICE_BYTES_MAX {

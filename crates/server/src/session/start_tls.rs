@@ -1,4 +1,4 @@
-//! StartTLS (RFC 4511 section 4.14), and the requests that require TLS (RFC 4513 sections 3 and 6.3).
+//! StartTLS (RFC 4511 section 4.14), and the checks for requests that require TLS (RFC 4513 sections 3 and 6.3).
 
 use std::net::IpAddr;
 use std::ops::ControlFlow;
@@ -26,15 +26,16 @@ use crate::stamp::now_micros;
 /// Protection of a connection against attackers between the client and the server.
 #[derive(Debug)]
 pub(super) enum Protection {
-    /// No protection, unless the settings declare this address safe.
+    /// No protection against attackers, except by the network if the settings declare this address safe.
     None(IpAddr),
-    /// No protection, through a proxy. Boxed because most connections are idle and direct.
+    /// No protection, on a connection through a proxy. Boxed because most connections are idle and direct.
     Proxied(Box<Hops>),
     /// The kernel, because the client is a process on this machine.
     Kernel,
-    /// TLS between the client and the console. Boxed because there are few such connections.
+    /// TLS between the client and the console, which opened this connection. Boxed because the console opens few
+    /// connections.
     Console(Box<ConsoleClient>),
-    /// TLS after the handshake. Boxed because most connections are idle.
+    /// TLS on this connection, after the handshake. Boxed because most connections are idle.
     Tls(Box<TlsFacts>),
 }
 
@@ -44,7 +45,7 @@ pub(super) struct TlsFacts {
     /// The subject of the client's certificate, if there is one.
     subject: Option<String>,
     channel: ChannelBindings,
-    /// The client's address.
+    /// Client's address; `None` for a process on this machine.
     address: Option<IpAddr>,
 }
 
@@ -59,7 +60,7 @@ impl Protection {
         }
     }
 
-    /// Returns the client's address, which a trusted proxy may have reported; `None` for a process on this machine.
+    /// Returns the client's address, which may come from a proxy header; `None` for a process on this machine.
     fn address(&self) -> Option<IpAddr> {
         match self {
             Protection::None(address) => Some(*address),
@@ -77,7 +78,8 @@ pub(super) fn is_start_tls(request: &Request<'_>) -> bool {
 }
 
 impl Session {
-    /// Returns the link on which requests arrive, if access rules or a password change depend on it.
+    /// Returns the facts about the connection on which access rules depend. Returns `None` if neither a rule nor a bind
+    /// by mail token needs them.
     pub(super) fn client_link(&self, context: &Context) -> Option<ClientLink> {
         (context.snapshot.asks_link() || self.bind_method == BindMethod::MailToken).then(|| {
             let is_protected =
@@ -93,12 +95,12 @@ impl Session {
         })
     }
 
-    /// Returns true if the TLS handshake of the connection is done.
+    /// Returns true if TLS runs on this connection and its handshake is done.
     pub(crate) fn is_secured(&self) -> bool {
         matches!(self.protection, Protection::Tls(..))
     }
 
-    /// Returns true if the client uses TLS, on this connection or on its connection to the console.
+    /// Returns true if the client uses TLS, either on this connection or between the client and the console.
     pub(super) fn has_tls(&self) -> bool {
         matches!(self.protection, Protection::Tls(..) | Protection::Console(_))
     }
@@ -113,8 +115,8 @@ impl Session {
     }
 
     /// Records the end of the TLS handshake. The session becomes anonymous, because an attacker between the client and
-    /// the server might have bound it (RFC 4513 section 3.1.1 leaves the choice to the server). EXTERNAL uses the
-    /// client's certificate from now on.
+    /// the server may have sent its bind. RFC 4513 section 3.1.1 leaves the choice to the server. From now on, SASL
+    /// EXTERNAL uses the client's certificate.
     pub(crate) fn now_secured(
         &mut self,
         context: &mut Context,
@@ -167,7 +169,7 @@ impl Session {
         tls.channel.is_there().then_some(&tls.channel)
     }
 
-    /// Returns the rules of the listener.
+    /// Returns the rules of the listener that accepted the connection.
     #[inline]
     pub(super) fn rules<'a>(&self, context: &'a Context) -> &'a ListenerRules {
         context.settings.rules(self.listener)
@@ -183,7 +185,7 @@ impl Session {
         }
     }
 
-    /// Returns the reason to refuse a request because the connection is unprotected or the authentication is too weak.
+    /// Returns the refusal of a request, if the connection must be protected or the authentication stronger.
     pub(super) fn refuse_unprotected(&self, context: &Context, request: &Request<'_>) -> Option<Outcome> {
         self.refuse_without_tls(context, request).or_else(|| self.refuse_weak(context, request))
     }
@@ -203,7 +205,7 @@ impl Session {
         Some(Outcome::new(ResultCode::CONFIDENTIALITY_REQUIRED, text))
     }
 
-    /// Returns the reason to refuse a bind that is too weak for the listener, or a request of an anonymous client.
+    /// Returns the refusal of a bind that is too weak for the listener, or of an anonymous client's request.
     fn refuse_weak(&self, context: &Context, request: &Request<'_>) -> Option<Outcome> {
         let weakest = self.rules(context).weakest_bind;
         if weakest == BindStrength::Anonymous {
@@ -246,8 +248,7 @@ impl Session {
     }
 }
 
-/// Returns true if a request is allowed on every connection because it ends something, starts TLS, or reads what the
-/// server offers.
+/// Returns true if a request is allowed on every connection: it ends something, starts TLS, or reads the root DSE.
 fn is_always_allowed(request: &Request<'_>) -> bool {
     match request {
         Request::Abandon(_) | Request::Unbind => true,

@@ -1,9 +1,11 @@
-//! Transactions (RFC 5805): either all changes are made or none.
+//! Transactions (RFC 5805): either all changes of a transaction are made or none.
 //!
-//! The session stores the changes of a transaction, with their passwords hashed, until the client ends it. Then the
-//! writer receives them as one request. So a transaction blocks no other client before its commit. A connection has at
-//! most one transaction. If a change of the transaction is refused, the transaction cannot be committed, because a
-//! pipelining client ends the transaction before it reads the refusal.
+//! The session stores the changes, with their passwords hashed, until the client ends the transaction. Then the writer
+//! receives all changes as one request. Therefore a transaction blocks no other client before its commit. A connection
+//! has at most one transaction.
+//!
+//! If one of the changes is refused, the transaction cannot be committed. A client that pipelines requests sends the
+//! end of the transaction before it reads the refusal.
 
 use std::mem::size_of;
 use std::ops::ControlFlow;
@@ -33,25 +35,25 @@ use crate::net::mailbox::{PreparedPasswords, Written};
 use crate::session::context::Context;
 use crate::workers::writer::{Reservation, ToWrite, TransactionChange, WriteRequest};
 
-/// A transaction that the client has not ended. It has no `Debug`, because it may contain passwords.
+/// A transaction that the client has not ended. It does not implement `Debug`, because it may contain passwords.
 pub(super) struct Transaction {
     /// Number of the transaction on this connection. Its decimal text is the transaction identifier.
     number: u32,
     /// Identity under which the changes are made.
     requester: Arc<Requester>,
     deadline: Option<Instant>,
-    /// Message ids of the changes in the order received, including those whose passwords are not hashed yet.
+    /// Message ids of the changes in the order received, including changes whose passwords are not hashed yet.
     ids: Vec<MessageId>,
     changes: Vec<AcceptedChange>,
-    /// Bytes of the messages and of the memory used in addition to them.
+    /// Size of the change messages, plus a fixed amount of memory for each, in bytes.
     bytes: usize,
-    /// Maximum size in octets of the entry copies that the changes request.
+    /// Maximum total size of the pre-read and post-read entries that the changes request, in bytes.
     copies_bytes: usize,
     /// First change that was refused before it was added to `ids`.
     refused: Option<MessageId>,
 }
 
-/// A change that was accepted.
+/// A change of the transaction that the client was told is accepted.
 struct AcceptedChange {
     settled: SettledChange,
     change: TransactionChange,
@@ -62,7 +64,7 @@ impl Transaction {
         self.number.to_string()
     }
 
-    /// Returns the first refused change, which prevents the commit.
+    /// Returns the first change that was refused. If there is one, the transaction cannot be committed.
     fn missing(&self) -> Option<MessageId> {
         let held = self.changes.iter().map(|held| held.settled.head.id);
         let mut held = held.chain(std::iter::repeat(MessageId::UNSOLICITED));
@@ -106,12 +108,12 @@ impl Transaction {
     }
 }
 
-/// Returns the control that makes a change part of a transaction.
+/// Returns the Transaction Specification control, which makes a change part of a transaction.
 fn specification<'m>(message: &Message<'m>) -> Option<Control<'m>> {
     if message.controls.is_empty() { None } else { message.controls.find(TRANSACTION_SPECIFICATION) }
 }
 
-/// Returns the request to end a transaction, if the message is a well-formed one.
+/// Returns the decoded request to end a transaction, if `request` is a well-formed one.
 fn end_of<'m>(request: &Request<'m>) -> Option<EndTransaction<'m>> {
     match request {
         Request::Extended(request) if request.name == END_TRANSACTION => {
@@ -121,7 +123,7 @@ fn end_of<'m>(request: &Request<'m>) -> Option<EndTransaction<'m>> {
     }
 }
 
-/// Returns true if a request commits a transaction, which the writer carries out.
+/// Returns true if a request commits a transaction. The writer carries out the commit.
 pub(super) fn commits(request: &ExtendedRequest<'_>) -> bool {
     request.name == END_TRANSACTION
         && EndTransaction::decode(request.value).is_some_and(|asked| asked.commits)
@@ -133,8 +135,7 @@ fn unknown_identifier() -> Outcome {
 }
 
 impl Session {
-    /// Begins a transaction, under the identity of a proxied authorization control if there is one (RFC 5805 section
-    /// 4.4).
+    /// Starts a transaction. With a proxied authorization control, it runs under that identity (RFC 5805 section 4.4).
     pub(super) fn start_transaction(
         &mut self,
         context: &mut Context,
@@ -169,7 +170,7 @@ impl Session {
         Ok(identifier.into_bytes())
     }
 
-    /// Answers a request to end a transaction that does not commit it.
+    /// Answers an End Transaction request that does not commit the transaction.
     pub(super) fn end_transaction(
         &mut self,
         context: &mut Context,
@@ -202,7 +203,7 @@ impl Session {
         self.transaction.as_deref_mut().filter(|open| open.identifier().as_bytes() == identifier)
     }
 
-    /// Returns true if the end of the transaction waits for a password hash.
+    /// Returns true if the commit waits until passwords are hashed.
     fn commit_is_deferred(&self) -> bool {
         self.deferred.iter().any(|change| change.step == Step::Commit)
     }
@@ -214,14 +215,14 @@ impl Session {
         }
     }
 
-    /// Completes the events of changes that are not made.
+    /// Completes the events of the transaction's changes, which are not made.
     fn abandon_changes(&self, context: &Context, transaction: &Transaction) {
         for held in &transaction.changes {
             self.end_event(context, &held.settled.head, ResultCode::CANCELED, Ending::default());
         }
     }
 
-    /// Aborts the transaction if its time limit is over, and notifies the client (RFC 5805 section 2.4).
+    /// If the transaction's time limit is over, aborts the transaction and notifies the client (RFC 5805 section 2.4).
     pub(super) fn expire_transaction(&mut self, context: &Context, out: &mut Vec<u8>) {
         let is_over = |open: &Transaction| open.deadline.is_some_and(|deadline| deadline <= context.now);
         if self.commit_is_deferred() || !self.transaction.as_deref().is_some_and(is_over) {
@@ -245,7 +246,8 @@ impl Session {
         self.transaction.as_ref().is_some_and(|open| open.deadline.is_some())
     }
 
-    /// Returns the identity of the transaction to which a request belongs, if it differs from the session's.
+    /// Returns the transaction's identity for a request that belongs to a transaction. Returns `Some(Ok(None))` if that
+    /// is the session's own identity, and `None` if the request belongs to no transaction.
     ///
     /// # Errors
     /// The request asks for another identity itself (RFC 5805 section 4.4).
@@ -268,7 +270,8 @@ impl Session {
         Some(Ok(other.map(|open| Arc::clone(&open.requester))))
     }
 
-    /// Adds a change to the transaction that its control specifies. Returns false if it has no such control.
+    /// Adds a change to the transaction that its Transaction Specification control names. Returns false if it has no
+    /// such control.
     ///
     /// # Errors
     /// The change cannot be added. The transaction can then not be committed.
@@ -302,14 +305,14 @@ impl Session {
         joined.map(|()| true)
     }
 
-    /// Prevents the commit of the open transaction, because one of its changes was refused early.
+    /// Prevents the commit of the open transaction, because its change `id` was refused.
     pub(super) fn refuse_in_transaction(&mut self, id: MessageId) {
         if let Some(open) = &mut self.transaction {
             open.refused.get_or_insert(id);
         }
     }
 
-    /// Returns the step that follows when the passwords of a change are hashed.
+    /// Returns the next step of a change after its passwords are hashed.
     pub(super) fn step_of(&self, message: &Message<'_>) -> Step {
         match (&self.transaction, specification(message)) {
             (Some(open), Some(_)) => Step::Hold(open.number),
@@ -317,7 +320,7 @@ impl Session {
         }
     }
 
-    /// Stores a change whose passwords are hashed in the transaction, and answers it (RFC 5805 section 3.3).
+    /// Stores a change in the transaction after its passwords are hashed, and answers it (RFC 5805 section 3.3).
     pub(super) fn hold(
         &mut self,
         context: &mut Context,
@@ -343,18 +346,17 @@ impl Session {
         }
     }
 
-    /// Returns the number of bytes to reserve for the commit that a request asks for; `None` if the request is not a
-    /// commit.
+    /// Returns the number of bytes to reserve in the writer's queue if the request is a commit; otherwise `None`.
     ///
     /// # Errors
-    /// No transaction with its identifier is open.
+    /// The request names a transaction that is not open.
     pub(super) fn bytes_to_commit(&mut self, message: &Message<'_>) -> Result<Option<usize>, Outcome> {
         let Some(asked) = end_of(&message.request).filter(|asked| asked.commits) else { return Ok(None) };
         let open = self.open_transaction(asked.identifier).ok_or_else(unknown_identifier)?;
         Ok(Some(open.bytes_to_write()))
     }
 
-    /// Handles a commit of the transaction that has a reservation in the writer's queue.
+    /// Handles a commit with a reservation in the writer's queue.
     pub(super) fn commit_transaction(
         &mut self,
         context: &mut Context,
@@ -420,7 +422,7 @@ impl Session {
         self.answer_with(context, &head, outcome, value.as_deref(), out);
     }
 
-    /// Answers the end of a transaction after the writer has made or refused it.
+    /// Answers the commit after the writer has made or refused the transaction.
     pub(super) fn settled(
         &mut self,
         context: &mut Context,

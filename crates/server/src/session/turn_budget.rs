@@ -4,20 +4,20 @@ use std::time::Instant;
 
 use crate::limits::{TURN_LARGE_REQUEST_SIZE, TURN_REQUESTS_PER_LOOK, TURN_TIME_MAX};
 
-/// Used part of a turn. Requests that arrive together run one after another for at most [`TURN_TIME_MAX`]. Then the
-/// other connections of the loop have their turns.
+/// Part of a connection's turn that is used. Requests that arrived together are handled one after another for at most
+/// [`TURN_TIME_MAX`]. Then the other connections of the loop have their turns.
 #[derive(Debug, Default)]
 pub(crate) struct TurnBudget {
-    /// Time when the clock was first read. The turn is measured from then.
+    /// Time of the first clock reading, from which the turn is measured.
     began: Option<Instant>,
     requests: usize,
 }
 
 impl TurnBudget {
-    /// Counts a request of this many octets. Returns true if the turn ends here.
+    /// Counts a request of `request_size` octets. Returns true if the turn ends after it.
     ///
-    /// The clock is read after each large request, because its filter may be large, and after every
-    /// [`TURN_REQUESTS_PER_LOOK`]th request. Most turns consist of one small request, and never read the clock.
+    /// The clock is read after each large request, because its filter may be costly, and after every
+    /// [`TURN_REQUESTS_PER_LOOK`]th request. A turn with one small request does not read the clock.
     pub(crate) fn is_used_up(&mut self, request_size: usize, now: impl Fn() -> Instant) -> bool {
         self.requests += 1;
         if request_size < TURN_LARGE_REQUEST_SIZE && !self.requests.is_multiple_of(TURN_REQUESTS_PER_LOOK) {
@@ -34,7 +34,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the number of `count` requests that one turn carries out, if each takes a quarter of the turn's time.
+    /// Returns how many of `count` requests one turn handles, if each takes a quarter of the maximum time.
     fn carried_out(count: usize, size: usize) -> usize {
         let clock = Cell::new(Instant::now());
         let mut turn = TurnBudget::default();

@@ -1,8 +1,9 @@
 //! Access rules on the use of controls and extended operations.
 //!
-//! If the requester may not use a critical control, the request is refused. A control that is not critical is ignored
-//! (RFC 4511 section 4.1.11). An extended operation without the right is refused. The right belongs to the client that
-//! sends the request, whatever identity the request runs under. A bind is not checked, because it has no requester yet.
+//! A request with a critical control that the requester may not use is refused. A control that is not critical is
+//! ignored in that case (RFC 4511 section 4.1.11). An extended operation that the requester may not use is refused. The
+//! rules are checked for the client that sends the request, even if the request runs under another identity. A bind is
+//! not checked, because it has no requester yet.
 
 use std::ops::ControlFlow;
 
@@ -13,7 +14,7 @@ use super::dispatch::Arrival;
 use super::{Next, Session};
 use crate::session::context::Context;
 
-/// Decision about a request.
+/// Decision of the access rules about a request.
 enum Use {
     /// The request is carried out unchanged.
     Whole,
@@ -23,7 +24,7 @@ enum Use {
 }
 
 impl Session {
-    /// Carries out a request without the controls that the requester may not use.
+    /// Carries out a request, ignoring the controls that the requester may not use and that are not critical.
     pub(super) fn dispatch(
         &mut self,
         context: &mut Context,
@@ -44,7 +45,7 @@ impl Session {
                 let mut bytes = Vec::new();
                 let (id, request) = (message.id, message.request);
                 Message { id, request, controls: controls.as_controls() }.encode(&mut bytes);
-                // The server encoded the message, so it can be decoded.
+                // Decoding cannot fail, because the server encoded the message itself.
                 let limits = DecodeLimits { message_size_max: usize::MAX, ..DecodeLimits::AUTHENTICATED };
                 match Message::decode(&bytes, &limits) {
                     Ok(written) => {

@@ -1,8 +1,8 @@
-//! Verify Credentials: returns the outcome of a bind without binding. The connection keeps its identity. The
-//! verification is the same as in a bind, with its policies, delays, records and pools.
+//! Verify Credentials: returns the outcome of a bind without binding, so that the connection keeps its identity. The
+//! verification is that of a bind, with the same policies, delays, records and pools.
 //!
-//! The session stores SASL exchanges until their client's next message, independently of its other requests. The cookie
-//! is the number of the exchange. The mechanisms are those that the connection offers, except those that depend on the
+//! The session stores a SASL exchange until the client continues it, independently of other requests. The cookie is the
+//! number of the exchange. The mechanisms are those that the connection offers, except those that depend on the
 //! connection itself: EXTERNAL, ANONYMOUS, channel binding, Kerberos.
 
 use std::collections::VecDeque;
@@ -22,7 +22,7 @@ use super::{Next, Session};
 use crate::limits::{SASL_EXCHANGE_BYTES, VERIFYING_MAX};
 use crate::session::context::Context;
 
-/// SASL exchanges for Verify Credentials that wait for the client's next message.
+/// SASL exchanges of Verify Credentials requests, each waiting for the client's next message.
 #[derive(Default)]
 pub(super) struct Verifying {
     /// Number for the next exchange.
@@ -31,7 +31,7 @@ pub(super) struct Verifying {
 }
 
 impl Verifying {
-    /// Returns the number of bytes that the exchanges are charged with.
+    /// Returns the request memory that the exchanges occupy, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.waiting.len() * SASL_EXCHANGE_BYTES
     }
@@ -43,7 +43,7 @@ impl Verifying {
         self.waiting.remove(place).map(|(_, exchange)| exchange)
     }
 
-    /// Adds an exchange. Replaces the oldest one if there are too many.
+    /// Adds an exchange. If there are [`VERIFYING_MAX`] already, drops the oldest one.
     fn add(&mut self, number: u64, exchange: Box<SaslExchange>) {
         if self.waiting.len() >= VERIFYING_MAX {
             self.waiting.pop_front();
@@ -53,7 +53,7 @@ impl Verifying {
 }
 
 impl Session {
-    /// Verifies the credentials of a user for a requester who may do so.
+    /// Verifies a user's credentials for a requester that may do so.
     pub(super) fn verify_credentials(
         &mut self,
         context: &mut Context,
@@ -77,8 +77,8 @@ impl Session {
         ControlFlow::Continue(())
     }
 
-    /// Handles a message of a SASL exchange. Uses the place of the session's own exchange, which is free because every
-    /// request except a bind ends that exchange.
+    /// Handles a message of a SASL exchange. The exchange is in `self.sasl` meanwhile. That field is free, because
+    /// every request except a bind ends the session's own exchange.
     fn verify_sasl(
         &mut self,
         context: &mut Context,
@@ -156,7 +156,7 @@ impl Session {
     }
 }
 
-/// Returns true if a mechanism depends only on the user and not on the connection.
+/// Returns true if a SASL mechanism depends only on the user and not on the connection.
 fn is_of_user(mechanism: &str) -> bool {
     let is = |known: &&str| known.eq_ignore_ascii_case(mechanism);
     [PLAIN, CRAM_MD5, DIGEST_MD5, OAUTHBEARER, "SCRAM-SHA-1", "SCRAM-SHA-256", "SCRAM-SHA-512"].iter().any(is)
