@@ -1,11 +1,11 @@
 //! An event loop: one thread with its epoll instance and the connections that it owns from accept to close.
 //!
-//! A pass waits for events and renews the snapshot. It gives a turn to each ready connection, reads the messages of
-//! other threads, and then gives one more turn to each connection with further work (mostly searches). At its end it
-//! submits all changes of the pass to the writer. Nothing in a pass blocks, or waits for a lock that another thread
+//! A pass waits for events and renews the snapshot. It gives a turn to each ready connection and reads the messages of
+//! other threads. Then it gives one more turn to each connection with more work, which is mostly searches. At its end
+//! it submits all changes of the pass to the writer. Nothing in a pass blocks or waits for a lock that another thread
 //! holds for long.
 //!
-//! A loop that waits for long parks its snapshot, so that an idle server pins no old pages.
+//! If the loop waits for long, it parks its snapshot, so that an idle server pins no old pages.
 
 mod connection;
 
@@ -36,10 +36,10 @@ use crate::session::context::Context;
 use crate::session::positions::PositionWait;
 use crate::telemetry::readiness::Readiness;
 
-/// Token of the mailbox's waker. The token of a connection is its slot.
+/// Epoll token of the mailbox's waker. The token of a connection is its slot.
 pub(crate) const WAKER: Token = Token(usize::MAX);
 
-/// Token of the acceptor.
+/// Epoll token of the acceptor.
 const ACCEPTOR: Token = Token(usize::MAX - 1);
 
 /// Error that ends an event loop.
@@ -62,33 +62,33 @@ pub(crate) struct EventLoop {
     buffers: Buffers,
     slots: Vec<Option<Box<Connection>>>,
     free_slots: Vec<usize>,
-    /// Connections that need another turn, each at most once.
+    /// Connections that need a turn in the next pass, each at most once.
     ready: VecDeque<usize>,
-    /// Connections that another thread has answered, each at most once.
+    /// Connections that received an answer from another thread in this pass, each at most once.
     woken: Vec<usize>,
     /// Connections that wait for room in the writer's queue.
     wait_for_writer: Vec<usize>,
-    /// Connections that wait until others of the same source and identity release memory.
+    /// Connections that wait until connections of the same source and identity release memory.
     wait_for_memory: Vec<usize>,
     /// Slots of connections with a request that waits for a position.
     wait_for_position: Vec<(usize, PositionWait)>,
-    /// Whether the feed may have changes for searches that wait for them.
+    /// Whether the feed may have changes for the persistent searches of this loop.
     feed_is_due: bool,
-    /// Number of connections that still send the feed's last change set. `telling_since` is the time at which it woke
-    /// them.
+    /// Number of connections that still send the feed's last change set. `telling_since` is the time at which the feed
+    /// woke their searches.
     telling: usize,
     telling_since: Instant,
-    /// Time at which connections that wait for memory retry.
+    /// Next time at which connections that wait for memory try again.
     next_memory_retry: Instant,
-    /// Connections that may reach a timeout, each at most once.
+    /// Connections with a running timeout or deadline, each at most once.
     watched: Vec<usize>,
     next_tick: Instant,
     next_silence_sweep: Instant,
-    /// Slot at which the next check for silent connections continues.
+    /// Slot from which the next check for silent connections continues.
     silence_cursor: usize,
     /// Number of connections that have timeouts for silence.
     untrusted: usize,
-    /// Deadline after which a stopping server drops outstanding operations; `None` while the server runs.
+    /// Time at which a stopping server drops the outstanding operations; `None` while the server runs.
     drain_until: Option<Instant>,
     /// The acceptor, if this loop runs it.
     acceptor: Option<Acceptor>,
@@ -191,7 +191,7 @@ impl EventLoop {
         {
             return self.wait_for(events, Some(Duration::ZERO));
         }
-        // A loop with work keeps its snapshot, because the first read of each map in a parked snapshot costs a look-up.
+        // A loop with work keeps its snapshot. In a parked snapshot, the first read of each map costs an extra look-up.
         let timeout = self.timeout();
         let short = timeout.map_or(PARK_AFTER, |timeout| timeout.min(PARK_AFTER));
         self.wait_for(events, Some(short))?;
@@ -223,7 +223,7 @@ impl EventLoop {
         }
     }
 
-    /// Returns how long the loop may sleep without missing a timeout.
+    /// Returns how long the loop may sleep without missing a deadline; `None` for no limit.
     fn timeout(&self) -> Option<Duration> {
         let tick = (!self.watched.is_empty()).then_some(self.next_tick);
         let silence_sweep = self.shortest_silence().map(|_| self.next_silence_sweep);
@@ -256,7 +256,7 @@ impl EventLoop {
         });
     }
 
-    /// Runs `action` on a connection, then does what the returned turn requires. A panic closes only this connection.
+    /// Runs `action` on a connection, then schedules the turn that it returns. A panic closes only this connection.
     fn with_connection(
         &mut self,
         slot: usize,
@@ -273,7 +273,8 @@ impl EventLoop {
         context.end_turn();
         connection.attribute(context);
         if turn != Turn::Close && connection.wants_room() {
-            // Registered only when first needed: most connections never need it, and would get one useless event each.
+            // The socket is registered for writability only when that is first needed. Most connections never need it,
+            // and would get one useless event each.
             let (token, interest) = (Token(slot), Interest::READABLE | Interest::WRITABLE);
             if let Err(error) = self.poll.registry().reregister(connection.stream(), token, interest) {
                 tracing::warn!(%error, "conn={number} could not be watched and is closed");
@@ -329,7 +330,7 @@ impl EventLoop {
         self.telling -= usize::from(connection.tells);
         connection.close(&mut self.context, &mut self.buffers);
         self.untrusted -= usize::from(connection.has_timeouts);
-        // Closing the only descriptor of a socket also deregisters the socket, which saves a system call.
+        // Dropping the connection closes the only descriptor of its socket, which also deregisters it from epoll.
         self.context.counters.connection_closed();
         self.context.usage.get_mut().closed(connection.listener());
         self.free_slots.push(slot);
@@ -337,8 +338,8 @@ impl EventLoop {
     }
 
     /// Gives each ready connection one turn. A connection that needs another turn moves to the end of the queue. After
-    /// [`READY_TIME_MAX`] the remaining connections wait for the next pass, so that many scans delay new requests only
-    /// slightly.
+    /// [`READY_TIME_MAX`] the remaining connections wait for the next pass, so that many scans do not delay new
+    /// requests for long.
     fn run_ready(&mut self) {
         for left in (0..self.ready.len()).rev() {
             let Some(slot) = self.ready.pop_front() else { return };
@@ -352,7 +353,7 @@ impl EventLoop {
         }
     }
 
-    /// Answers a probe if the loop can read the newest state: the suffixes and the position.
+    /// Answers a readiness probe if the loop can read the newest state of the directory.
     #[cold]
     fn answer_probe(&mut self, readiness: &Readiness) {
         let read = self.context.catch_up().and_then(|()| self.context.snapshot.position());
@@ -362,8 +363,8 @@ impl EventLoop {
         }
     }
 
-    /// Requests a notice of the next commit if connections wait for a position or for changes. If a commit has occurred
-    /// meanwhile, sends the notice itself.
+    /// Requests a notice of the next commit if a connection waits for a position, or if a persistent search waits for
+    /// changes. If there already is a newer commit, sends the notice itself.
     fn look_for_commits(&mut self) {
         self.context.position_waiters = self.wait_for_position.len();
         if self.context.feed.has_listeners() || !self.wait_for_position.is_empty() {
@@ -376,24 +377,24 @@ impl EventLoop {
         }
     }
 
-    /// Handles a commit: gives a turn to the connections whose position is now reached.
+    /// Handles the notice of a commit: gives a turn to each connection whose position is now reached.
     fn turn_reached(&mut self) {
-        // If the snapshot cannot be renewed, the connections wait until their time is over.
+        // If the snapshot cannot be renewed, the connections wait until their time to wait is over.
         let position = self.context.catch_up().and_then(|()| self.context.snapshot.position()).unwrap_or(0);
         self.turn_waiting(|wait| wait.position <= position);
         self.feed_is_due = true;
         self.look_for_commits();
     }
 
-    /// Returns true if the feed may continue now. While connections still send its last change set, the feed waits for
-    /// a time, so that the next set contains all later changes.
+    /// Returns true if the feed may continue now. While connections still send the last change set, the feed waits for
+    /// up to [`FEED_PATIENCE`], so that its next set covers more changes.
     fn feeds_now(&self) -> bool {
         self.feed_is_due
             && (self.telling == 0 || self.context.now.duration_since(self.telling_since) >= FEED_PATIENCE)
     }
 
-    /// Continues the feed: reads a slice of the log, or wakes the searches that have something to send. They send it in
-    /// turn with the other work of the loop.
+    /// Continues the feed: reads a slice of the log, or wakes the persistent searches that have notifications to send.
+    /// Their connections send them in turn with the other work of the loop.
     fn feed(&mut self) {
         if !self.feeds_now() {
             return;
@@ -406,7 +407,7 @@ impl EventLoop {
             Ok(Advance::More) => return,
             Ok(Advance::Nothing) => Vec::new(),
             Ok(Advance::Done(woken)) => woken,
-            // The call after the next commit ends the searches that wait for changes.
+            // The feed reports the error to its searches in the call after the next commit, which ends them.
             Err(error) => {
                 tracing::error!(%error, "an event loop cannot read changes for searches that listen");
                 Vec::new()
@@ -428,7 +429,7 @@ impl EventLoop {
         self.cut_off_laggards();
     }
 
-    /// Ends searches whose clients read changes so slowly that their queues exceed the bound.
+    /// Ends persistent searches whose clients read so slowly that too many notifications wait.
     fn cut_off_laggards(&mut self) {
         let laggards = self.context.feed.laggards(&self.context.snapshot).unwrap_or_default();
         for (slot, ticket) in laggards {
@@ -439,7 +440,7 @@ impl EventLoop {
         }
     }
 
-    /// Gives a turn to the connections that wait for a position and are due.
+    /// Gives a turn to each connection that waits for a position and for which `is_due` returns true.
     fn turn_waiting(&mut self, is_due: impl Fn(&PositionWait) -> bool) {
         let due: Vec<_> = self.wait_for_position.extract_if(.., |(_, wait)| is_due(wait)).collect();
         self.context.position_waiters = self.wait_for_position.len();
@@ -450,7 +451,7 @@ impl EventLoop {
         }
     }
 
-    /// Gives a turn to each connection that another thread has answered.
+    /// Gives a turn to each connection that received an answer from another thread.
     fn turn_woken(&mut self) {
         let mut woken = std::mem::take(&mut self.woken);
         for slot in woken.drain(..) {
@@ -506,7 +507,8 @@ impl EventLoop {
         }
     }
 
-    /// Delivers an answer of another thread to its connection, if it is still open. One turn follows for all answers.
+    /// Delivers an answer of another thread to its connection, if the connection is still open. The connection gets one
+    /// turn for all answers of the pass.
     fn deliver(&mut self, address: Address, hand: impl FnOnce(&mut Connection, &mut Context, &mut Buffers)) {
         if self.is_open(address) {
             self.with_connection(address.slot, |connection, context, buffers| {
@@ -522,14 +524,15 @@ impl EventLoop {
         }
     }
 
-    /// Returns true if the loop must accept connections without an event, because some are left or a pause is over.
+    /// Returns true if the acceptor must run without an event, because it has more connections to accept or its pause
+    /// is over.
     fn accepts_without_event(&self) -> bool {
         self.acceptor.as_ref().is_some_and(|acceptor| {
             acceptor.has_more() || acceptor.paused_until().is_some_and(|until| until <= self.context.now)
         })
     }
 
-    /// Accepts new connections. If the server is stopping, drops the acceptor, which sends every loop a message.
+    /// Accepts new connections. If the server is stopping, drops the acceptor. The drop sends a message to every loop.
     fn accept(&mut self) {
         let Some(acceptor) = &mut self.acceptor else { return };
         let mut accepted = std::mem::take(&mut self.accepted);
@@ -569,7 +572,7 @@ impl EventLoop {
                 connection.drain(context, buffers, false)
             });
         } else if is_watched {
-            // A TLS handshake and a proxy header have deadlines even if no octet arrives.
+            // The deadlines of a TLS handshake and of a proxy header must run even if no byte arrives.
             self.with_connection(slot, |_, _, _| Turn::Wait);
         }
     }
@@ -607,7 +610,7 @@ impl EventLoop {
         }
     }
 
-    /// Returns the shortest timeout for silence, if there are connections that have one.
+    /// Returns the shortest timeout for silence; `None` if there is no timeout or no connection to which it applies.
     fn shortest_silence(&self) -> Option<Duration> {
         let settings = &self.context.settings;
         let timeouts = [settings.idle_timeout, settings.first_request_timeout];
@@ -615,8 +618,8 @@ impl EventLoop {
         timeouts.into_iter().flatten().chain(own).min().filter(|_| self.untrusted > 0)
     }
 
-    /// Closes connections that have been silent for too long. A call checks some connections, and the next call
-    /// continues after them.
+    /// Closes connections that have been silent for too long. Each call checks a limited number of slots, and the next
+    /// call continues after them.
     fn close_silent(&mut self, now: Instant) {
         let settings = &self.context.settings;
         let timeouts = [settings.first_request_timeout, settings.idle_timeout];
@@ -637,7 +640,7 @@ impl EventLoop {
         }
     }
 
-    /// Disconnects every connection without an outstanding operation, or all connections if the time is over.
+    /// Disconnects every connection without an outstanding operation, or every connection if `is_over` is set.
     fn drain_all(&mut self, is_over: bool) {
         for slot in 0..self.slots.len() {
             self.with_connection(slot, |connection, context, buffers| {

@@ -1,9 +1,9 @@
 //! A connection: a non-blocking socket, the buffered bytes in both directions, and the session between them.
 //!
-//! Readiness is edge-triggered: the kernel reports readable bytes once, so a turn reads until a read returns fewer
-//! bytes than requested. The answers to all requests of a turn are sent with one write. Bytes that the socket does not
-//! accept stay in the output buffer. While there are many of them, the connection reads and produces nothing more, and
-//! TCP slows the client.
+//! Readiness is edge-triggered: the kernel reports readable bytes once. Therefore a turn reads until a read returns
+//! fewer bytes than requested. The answers to all requests of a turn are sent with one write. Bytes that the socket
+//! does not accept stay in the output buffer. While that buffer is too large, the connection neither reads nor runs
+//! searches, and TCP slows the client.
 
 mod beginning;
 mod ending;
@@ -33,35 +33,35 @@ use crate::session::turn_budget::TurnBudget;
 use crate::session::{ConnectionPlace, MEMORY_USED, Next, Session, Urgent};
 use crate::workers::read_ahead::{Ahead, ReadingAhead};
 
-/// Reason to disconnect a client that sent requests after StartTLS without TLS.
+/// Reason to disconnect a client whose requests arrived after StartTLS but without TLS.
 const BEFORE_TLS: &str = "requests after StartTLS, before TLS";
 
-/// A connection. If it is idle, it occupies only this struct.
+/// A connection. An idle connection has no buffers and occupies only this struct.
 pub(crate) struct Connection {
     stream: Stream,
     session: Session,
-    /// Received bytes that are not handled yet: an incomplete message, or messages that wait. Without capacity if
+    /// Received bytes that are not handled yet: an incomplete message, or requests that wait. Has no capacity if it is
     /// empty.
     input: Vec<u8>,
-    /// Answers. Without capacity if all are sent.
+    /// Answers. Has no capacity if all are sent.
     output: Vec<u8>,
     /// Number of bytes in `output` that are sent.
     sent: usize,
     /// Answers of other threads that arrived while `output` ended in the middle of a message.
     later: Vec<u8>,
-    /// Time at which a byte last moved in either direction. Before the first request, the time at which the connection
-    /// was opened.
+    /// Time of the last progress in either direction. Before the first request, the time at which the connection was
+    /// opened.
     last_progress: Instant,
     /// Whether a complete request has arrived.
     has_asked: bool,
     /// Whether the connection is counted for its address.
     has_entered: bool,
-    /// Whether the connection is checked for silence. True if its client was not trusted, or not known, when the
-    /// connection was opened.
+    /// Whether the connection has a timeout for silence. False if its client is known to be trusted when the connection
+    /// is opened.
     pub(crate) has_timeouts: bool,
     /// Whether the socket may have bytes to read.
     readable: bool,
-    /// Whether the kernel has reported that the peer sends nothing more. Reads continue until one returns the end.
+    /// Whether the kernel has reported that the peer has closed its side. Reads continue until one returns the end.
     ending: bool,
     /// Whether both directions are closed.
     broken: bool,
@@ -70,7 +70,7 @@ pub(crate) struct Connection {
     waiting: Waiting,
     /// Progress of prefetching for the requests in `input`.
     ahead: ReadingAhead,
-    /// Whether the last send filled the socket.
+    /// Whether the socket's buffer was full after the last send.
     blocked: bool,
     /// Whether the socket is registered for writability.
     watches_room: bool,
@@ -86,28 +86,28 @@ pub(crate) struct Connection {
     pub(crate) waits_for_memory: bool,
     /// Whether the connection is in the event loop's list `wait_for_position`.
     pub(crate) waits_for_position: bool,
-    /// Whether the event loop counts the connection in `telling`.
+    /// Whether the connection is counted in `telling` of the event loop.
     pub(crate) tells: bool,
 }
 
 /// Phase in the life of a connection.
 #[derive(Debug, PartialEq, Eq)]
 enum Phase {
-    /// A proxy header is expected. Boxed because most connections are idle and have none.
+    /// A proxy header is expected. Boxed because most connections are idle and never in this phase.
     Beginning(Box<Beginning>),
     Open,
-    /// The peer sends nothing more. Outstanding operations are still answered.
+    /// The peer has closed its side. Outstanding operations are still answered.
     Finishing,
-    /// The server is stopping. Outstanding operations are still answered, then the peer gets a notice of disconnection.
+    /// The server is stopping. Outstanding operations are still answered. Then the peer gets a notice of disconnection.
     Draining,
-    /// The peer got a notice of disconnection. Bytes that it still sends are read and dropped. Closing a socket with
-    /// unread bytes would reset the connection, and the peer might lose the notice.
+    /// The peer got a notice of disconnection. Bytes that it still sends are read and dropped, because closing a socket
+    /// with unread bytes would reset the connection. The peer might then lose the notice.
     Lingering {
         since: Instant,
     },
 }
 
-/// Event for which the requests in the input wait.
+/// Event for which the requests in the input wait. See [`Next`] for those of the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waiting {
     /// The rest of the next request.
@@ -120,7 +120,7 @@ enum Waiting {
     Send,
     /// Room in the writer's queue.
     Writer,
-    /// Memory that connections of the same source and identity release.
+    /// Release of memory by connections of the same source and identity.
     Memory,
     /// A later position of the directory.
     Position,
@@ -128,25 +128,25 @@ enum Waiting {
     ReadAhead,
 }
 
-/// Event that gives a connection its next turn.
+/// Time of a connection's next turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// A turn after the next event or message.
+    /// After the next event or message.
     Wait,
-    /// Another turn in the next pass, because there is work.
+    /// In the next pass, because the connection has more work.
     Again,
-    /// A turn when the writer's queue has room.
+    /// When the writer's queue has room.
     WaitForWriter,
-    /// A turn soon, to try to take more memory.
+    /// After a short time, to try to take more memory.
     WaitForMemory,
-    /// A turn when the directory reaches this position, or when the time to wait is over.
+    /// When the directory reaches this position, or when the time to wait is over.
     WaitForPosition(PositionWait),
-    /// No turn: the connection must be closed.
+    /// Never: the connection must be closed.
     Close,
 }
 
 impl Connection {
-    /// Creates a connection for a slot.
+    /// Creates the connection with index `slot`.
     pub(crate) fn open(new: Accepted, slot: usize, context: &Context) -> Connection {
         let Accepted { stream, peer, number, listener, has_tls } = new;
         let settings = &context.settings;
@@ -180,7 +180,7 @@ impl Connection {
             has_asked: false,
             has_entered: false,
             has_timeouts,
-            // The first event follows the registration, even for bytes that arrived before it.
+            // An event follows the registration even for bytes that arrived before it.
             readable: false,
             ending: false,
             broken: false,
@@ -212,30 +212,31 @@ impl Connection {
         self.session.has_changes_to_send()
     }
 
-    /// Wakes a search that waits for changes. Returns false if the search has ended.
+    /// Wakes a persistent search. Returns false if the search has ended.
     pub(crate) fn wake(&mut self, ticket: u64, woken: Woken) -> bool {
         self.session.wake(ticket, woken)
     }
 
-    /// Ends a search whose client reads changes more slowly than they occur. The answer is sent in the next turn.
+    /// Ends a persistent search whose client reads notifications more slowly than changes occur. The answer is sent in
+    /// the next turn.
     pub(crate) fn cut_off(&mut self, context: &mut Context, buffers: &mut Buffers, ticket: u64) {
         self.prepare_output(buffers);
         self.session.cut_off(context, ticket, &mut self.output);
     }
 
-    /// Notes that the kernel reports both directions closed, so that no answer can be read. Outstanding operations are
-    /// dropped (RFC 4511 section 3.1), except changes that the writer has received.
+    /// Notes that both directions of the socket are closed, so that the client can read no answer. Outstanding
+    /// operations are dropped (RFC 4511 section 3.1), except changes that the writer has received.
     pub(crate) fn now_broken(&mut self) {
         self.broken = true;
     }
 
-    /// Notes that the kernel reports readable bytes. `ending` means that no more will follow.
+    /// Notes that the kernel reports readable bytes. `ending` means that the peer has closed its side after them.
     pub(crate) fn now_readable(&mut self, ending: bool) {
         self.readable = true;
         self.ending |= ending;
     }
 
-    /// Reads requests, answers them, and sends the answers. With `slice`, also runs one slice of a search.
+    /// Reads requests, answers them, and sends the answers. If `slice` is set, also runs one slice of a search.
     pub(crate) fn turn(&mut self, context: &mut Context, buffers: &mut Buffers, slice: bool) -> Turn {
         if self.broken {
             return Turn::Close;
@@ -273,7 +274,7 @@ impl Connection {
         let wants_more = match self.read_requests(context, buffers) {
             Reading::Idle => false,
             Reading::More => true,
-            // The peer cannot use the new identity, so its password is not verified.
+            // The peer cannot use the identity of an outstanding bind, so the password is not verified.
             Reading::Ended if self.session.is_binding() => return Turn::Close,
             Reading::Ended => {
                 let out = if self.session.is_mid_message() { &mut self.later } else { &mut self.output };
@@ -288,7 +289,8 @@ impl Connection {
             }
             Reading::Disconnect(code, why) => return self.disconnect(context, buffers, code, &why),
             Reading::StartTls => {
-                // The answer is sent without TLS. All earlier answers are sent, so the socket has room for this one.
+                // The answer to StartTLS is sent without TLS. All earlier answers are sent, so the socket has room for
+                // it.
                 if !self.send(context) || self.unsent() > 0 || !self.start_tls(context) {
                     return Turn::Close;
                 }
@@ -296,7 +298,7 @@ impl Connection {
                 self.readable
             }
         };
-        // The turn may have read a bind before the connection broke.
+        // The connection may break after this turn has read a bind.
         if !self.send(context) || (self.broken && self.session.is_binding()) {
             return Turn::Close;
         }
@@ -316,7 +318,7 @@ impl Connection {
             return Turn::Close;
         }
         let has_room = self.unsent() < self.session.unsent_max();
-        // If the socket is full, its next event causes the next turn.
+        // If the socket's buffer is full, the event for its room causes the next turn.
         let can_read = wants_more || (self.waiting == Waiting::Send && !self.blocked);
         if has_room && (can_read || self.session.wants_slice()) {
             Turn::Again
@@ -346,7 +348,8 @@ impl Connection {
         reading
     }
 
-    /// Alternates between the session and the socket. `consumed` is the number of handled bytes in `input`.
+    /// Alternates between handling requests in `input` and reading the socket. `consumed` is the number of handled
+    /// bytes in `input`.
     fn exchange(&mut self, context: &mut Context, input: &mut Vec<u8>, consumed: &mut usize) -> Reading {
         let mut reads = 0;
         let mut turn = TurnBudget::default();
@@ -384,7 +387,8 @@ impl Connection {
                     Next::WriterRoom => Waiting::Writer,
                     Next::Memory => Waiting::Memory,
                     Next::Position => Waiting::Position,
-                    // Requests received without TLS must not be attributed to the client inside TLS.
+                    // These requests arrived without TLS. An attacker may have sent them, so they must not be
+                    // attributed to the client.
                     Next::StartTls if *consumed < input.len() => {
                         self.output.clear();
                         return Reading::Disconnect(ResultCode::PROTOCOL_ERROR, BEFORE_TLS.to_owned());
@@ -429,8 +433,8 @@ impl Connection {
         }
     }
 
-    /// Returns the diagnostic message for a disconnection: `why`, or that of an unexpected proxy header if `input`
-    /// begins with one.
+    /// Returns the diagnostic message for a disconnection. That is `why`, unless `input` begins with a proxy header,
+    /// which is not expected here.
     #[cold]
     fn cause(&self, context: &Context, input: &[u8], why: String) -> String {
         if !ProxyHeader::is_at_start_of(input) {
@@ -440,9 +444,9 @@ impl Connection {
         PROXY_ELSEWHERE.to_owned()
     }
 
-    /// Charges a full buffer of this capacity before it grows for the rest of a message. Returns false if its source or
+    /// Charges the memory of a full buffer before it grows for the rest of a message. Returns false if its source or
     /// identity may take no more memory. Waiting would not help: if a source has only incomplete messages, none of them
-    /// would ever be completed.
+    /// can be completed to release memory.
     fn may_grow_input(&mut self, context: &mut Context, capacity: usize) -> bool {
         self.session.charge(context, capacity + self.output.capacity());
         let is_admitted = self.session.admission(context) == Admission::Admitted;
@@ -452,8 +456,8 @@ impl Connection {
         is_admitted
     }
 
-    /// Searches for an Abandon or Unbind after a waiting request, in at most [`BUFFER_SIZE`] bytes. Later bytes stay in
-    /// the socket.
+    /// While a request waits, searches the later input for an Abandon or Unbind. Searches at most [`BUFFER_SIZE`]
+    /// bytes, and leaves later bytes in the socket.
     fn find_urgent(
         &mut self,
         context: &mut Context,
@@ -467,17 +471,17 @@ impl Connection {
             *consumed = 0;
             input.reserve_exact(BUFFER_SIZE.saturating_sub(input.len()));
             match self.read(context, input) {
-                // The peer cannot use the new identity.
+                // The peer has closed its side and cannot use the identity of the outstanding bind.
                 Some(Reading::Ended) if self.session.is_binding() && *consumed == input.len() => {
                     return UrgentSearch::End(Reading::Ended);
                 }
-                // The end is read again after the requests before it are handled.
+                // The connection reads the end again after it has handled the remaining requests.
                 Some(Reading::Ended) => {
                     self.readable = true;
                     let count = self.session.outstanding_count();
                     self.session.end_input(context, &mut self.output);
-                    // TLS reports the end of the stream before the socket does. The end of an operation may have made
-                    // the next request ready.
+                    // TLS reports the end of the stream before the socket does. `end_input` may have ended an operation
+                    // for which the next request waited.
                     if self.session.outstanding_count() < count {
                         return UrgentSearch::Abandoned;
                     }
@@ -497,7 +501,7 @@ impl Connection {
         }
     }
 
-    /// Returns the number of octets of `input` that the session may handle now. It is 0 while their pages are
+    /// Returns the number of bytes of `input` that the session may handle now; 0 while the pages for them are
     /// prefetched.
     #[inline]
     fn ready(&mut self, context: &mut Context, input: &[u8]) -> usize {
@@ -527,8 +531,8 @@ impl Connection {
                     self.last_progress = context.now;
                 }
                 context.counters.bytes_in.add(count as u64);
-                // The kernel reports later bytes. It does not report the end of the stream again if it has reported it
-                // together with these bytes.
+                // The kernel reports later bytes with a new event. If it has reported the end of the stream together
+                // with these bytes, it does not report the end again.
                 self.readable = has_more || self.ending;
                 None
             }
@@ -546,7 +550,7 @@ impl Connection {
         }
     }
 
-    /// Returns a buffer of full size that contains the waiting bytes.
+    /// Returns a buffer of full size that begins with the bytes in `self.input`.
     fn take_input(&mut self, buffers: &mut Buffers) -> Vec<u8> {
         let kept = std::mem::take(&mut self.input);
         if kept.capacity() >= BUFFER_SIZE {
@@ -557,8 +561,8 @@ impl Connection {
         buffer
     }
 
-    /// Stores the bytes that are not handled. Few bytes get a small buffer, so that a peer that stops in the middle of
-    /// a message costs little.
+    /// Stores the bytes of `input` that are not handled. Few bytes are copied to a small buffer, so that a peer that
+    /// stops in the middle of a message occupies little memory.
     fn keep_input(&mut self, mut input: Vec<u8>, consumed: usize, buffers: &mut Buffers) {
         let rest = input.get(consumed..).unwrap_or_default();
         if rest.is_empty() {
@@ -572,7 +576,7 @@ impl Connection {
         }
     }
 
-    /// Adds the work of a turn to the counters of the client.
+    /// Adds the work of a turn to the counters of the listener and of the client.
     pub(crate) fn attribute(&mut self, context: &mut Context) {
         self.session.attribute(context);
     }
@@ -586,14 +590,14 @@ impl Connection {
     pub(crate) fn charge(&mut self, context: &mut Context) {
         let tls = self.stream.tls().map_or(0, TlsSession::buffered_bytes);
         let answers = self.output.capacity() + self.later.capacity() + tls;
-        // Input that is being prefetched has a copy for the prefetch thread.
+        // Input during a prefetch counts twice, because the prefetch job has a copy of it.
         let input =
             self.input.capacity() + if self.waiting == Waiting::ReadAhead { self.input.len() } else { 0 };
         self.session.charge(context, input + answers);
     }
 
-    /// Reserves room for all answers of a slice at once, except for the first slice. Growing by doubling would take
-    /// twice as much memory for clients that do not read.
+    /// Reserves room for all unsent answers at once, except before the first slice. A buffer that grows by doubling
+    /// would take up to twice as much memory for a client that does not read.
     fn make_room_for_slice(&mut self) {
         if self.output.len() < SLICE_BYTES_MAX {
             return;
@@ -643,33 +647,33 @@ impl Connection {
         true
     }
 
-    /// Handles the writer's answer to a change. It is sent in the next turn.
+    /// Handles the writer's answer to a change. The client's answer is sent in the next turn.
     pub(crate) fn written(&mut self, context: &mut Context, buffers: &mut Buffers, answer: &Written) {
         self.prepare_output(buffers);
         let out = if self.session.is_mid_message() { &mut self.later } else { &mut self.output };
         self.session.written(context, answer, out);
     }
 
-    /// Handles the result of a hash pool job. The answer is sent in the next turn.
+    /// Handles the result of a hash pool job. The client's answer is sent in the next turn.
     pub(crate) fn hashed(&mut self, context: &mut Context, buffers: &mut Buffers, done: HashDone) {
         self.prepare_output(buffers);
         let out = if self.session.is_mid_message() { &mut self.later } else { &mut self.output };
         self.session.hashed(context, done, out);
     }
 
-    /// Ends the delay of an answer.
+    /// Ends the delay of an answer, which is sent in the next turn.
     pub(crate) fn delayed(&mut self, context: &mut Context, buffers: &mut Buffers, ticket: u64) {
         self.prepare_output(buffers);
         let out = if self.session.is_mid_message() { &mut self.later } else { &mut self.output };
         self.session.delayed(context, ticket, out);
     }
 
-    /// Notes that scan threads have a result for a search of this connection. A later turn sends it.
+    /// Notes that scan threads have a result for a search of this connection. A later turn sends the result.
     pub(crate) fn scanned(&mut self, ticket: u64) {
         self.session.scanned(ticket);
     }
 
-    /// Notes that a prefetch job for the input is done. When all are done, the next turn handles the requests.
+    /// Notes that one prefetch job for the input is done. When all jobs are done, the next turn handles the requests.
     pub(crate) fn read_ahead(&mut self) {
         self.ahead.one_is_done();
     }
@@ -680,14 +684,14 @@ impl Connection {
         }
     }
 
-    /// Returns true, once, if the socket must be registered for writability.
+    /// Returns true if the socket must now be registered for writability. Returns true at most once.
     pub(crate) fn wants_room(&mut self) -> bool {
         let wants = self.blocked && !self.watches_room;
         self.watches_room |= wants;
         wants
     }
 
-    /// Returns true if the connection is broken.
+    /// Returns true if both directions of the socket are closed.
     pub(crate) fn is_broken(&self) -> bool {
         self.broken
     }
@@ -697,7 +701,7 @@ impl Connection {
 enum Reading {
     /// The socket is empty, or the session waits.
     Idle,
-    /// There is more input, but other connections have their turns first.
+    /// There is more input, but other connections must have their turns first.
     More,
     /// The peer has sent its last byte.
     Ended,
@@ -709,26 +713,26 @@ enum Reading {
     Disconnect(ResultCode, String),
 }
 
-/// Result of the search for urgent requests after a waiting one.
+/// Result of searching for an urgent request after a waiting one.
 enum UrgentSearch {
     Nothing,
-    /// An operation was abandoned, so the waiting request may be able to continue.
+    /// An operation was abandoned or has ended, so that the waiting request may be able to continue.
     Abandoned,
-    /// The connection ends.
+    /// The connection must end, with this result.
     End(Reading),
 }
 
-/// Output that may exceed the bound on unsent bytes: the slice that exceeds the bound, and the entry that exceeds the
+/// Maximum output beyond the bound on unsent bytes: one slice may exceed the bound, and its last entry may exceed the
 /// slice.
 const SLICE_BEYOND_SIZE: usize = SLICE_BYTES_MAX + BUFFER_SIZE;
 
-/// Returns true if a read needs a larger buffer.
+/// Returns true if the next read needs a larger buffer.
 fn is_full(input: &Vec<u8>, consumed: usize) -> bool {
     consumed == 0 && !input.is_empty() && input.len() == input.capacity()
 }
 
-/// Makes room for a read, by dropping handled bytes or else by doubling the buffer. So memory grows with the bytes that
-/// arrive, not with the size in a message header, and never beyond the message.
+/// Makes room for a read, by dropping handled bytes or else by growing the buffer to at most twice its size. Therefore
+/// memory grows with the bytes that arrive, not with the size in a message header, and never beyond the message.
 fn make_room(input: &mut Vec<u8>, consumed: &mut usize) {
     if *consumed == input.len() {
         input.clear();

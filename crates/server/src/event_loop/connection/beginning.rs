@@ -1,4 +1,4 @@
-//! Steps before the first request of a connection: the proxy header, the TLS handshake, and counting the connection.
+//! Steps before the first request of a connection: reading the proxy header, starting TLS, and counting the connection.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -28,8 +28,8 @@ pub(super) struct Beginning {
 }
 
 impl Connection {
-    /// Charges the memory of an unfinished TLS handshake. Returns false if the memory is not available. When the
-    /// handshake is done, notifies the session once.
+    /// Charges the memory of an unfinished TLS handshake. Returns false if the memory is not available. After the
+    /// handshake, informs the session once.
     pub(super) fn after_tls_read(&mut self, context: &mut Context) -> bool {
         if self.session.is_secured() {
             return true;
@@ -66,7 +66,7 @@ impl Connection {
         }
         let Some(header) = self.stream.proxy_header()? else {
             self.readable = false;
-            // The stream has ended in the middle of the header.
+            // An end of the stream here is in the middle of the header.
             return if self.ending { Err(ErrorKind::UnexpectedEof.into()) } else { Ok(false) };
         };
         let Beginning { place, has_tls, .. } = **beginning;
@@ -91,8 +91,8 @@ impl Connection {
     }
 
     /// Counts the connection for its address and for its `[[limit]]` table. Returns false if there are too many
-    /// connections and this one must be closed. The client has then received a notice, unless a notice would require a
-    /// TLS handshake.
+    /// connections, so that this one must be closed. In that case the client has been sent a notice of disconnection,
+    /// unless TLS is expected.
     pub(super) fn enter(&mut self, context: &Context, has_tls: bool) -> bool {
         let Err(why) = self.count(context) else { return true };
         if !has_tls {

@@ -17,7 +17,7 @@ use crate::session::context::Context;
 pub(super) const STOPPING: &str = "the server is stopping";
 
 impl Connection {
-    /// Returns true if the connection may reach a timeout.
+    /// Returns true if a timeout or deadline of the connection may be running.
     pub(crate) fn needs_watching(&self) -> bool {
         self.unsent() > 0
             || !self.input.is_empty()
@@ -26,7 +26,7 @@ impl Connection {
             || matches!(self.phase, Phase::Beginning(_) | Phase::Lingering { .. })
     }
 
-    /// Checks for timeouts. Returns `Close` if one has expired, `Again` if there may be answers to send.
+    /// Checks for timeouts. Returns `Close` if one has expired, and `Again` if there may be answers to send.
     pub(crate) fn check_timeouts(&mut self, context: &mut Context, buffers: &mut Buffers) -> Turn {
         if let Phase::Lingering { since } = self.phase {
             let is_over = context.now.duration_since(since) >= LINGER_TIMEOUT;
@@ -40,7 +40,7 @@ impl Connection {
             self.refuse_proxy(context, &ErrorKind::TimedOut.into());
             return Turn::Close;
         }
-        // After StartTLS, the first request has already arrived.
+        // If `has_asked` is set, TLS was started by StartTLS, so that the timeout for the first request does not apply.
         let handshake_timeout = match self.has_asked {
             true => TLS_HANDSHAKE_TIMEOUT,
             false => until_first_request(context, TLS_HANDSHAKE_TIMEOUT),
@@ -64,9 +64,9 @@ impl Connection {
         Turn::Wait
     }
 
-    /// Returns the reason to close a silent connection, if it is too old. A connection without any request is too old
-    /// if it was opened at or before `before_first`. One without outstanding operations is too old if no byte has moved
-    /// since `idle`.
+    /// Returns the reason to close the connection if it has been silent for too long. Without a request yet, it is
+    /// closed if it was opened at or before `before_first`. Otherwise it is closed if no byte has moved since `idle`
+    /// and no operation is outstanding.
     pub(crate) fn silence(
         &self,
         now: Instant,
@@ -79,7 +79,7 @@ impl Connection {
         if self.session.is_trusted() || self.phase != Phase::Open || is_busy {
             return None;
         }
-        // The timeout of the session applies, of which zero means never, otherwise the common timeout.
+        // A timeout in a `[[limit]]` table replaces the common one. Zero means no timeout.
         let own = self.session.idle_timeout();
         let idle = own.map_or(idle, |own| if own.is_zero() { None } else { now.checked_sub(own) });
         let is_since = |since: Option<Instant>| since.is_some_and(|since| self.last_progress <= since);
@@ -92,7 +92,8 @@ impl Connection {
         }
     }
 
-    /// Disconnects the client because the server is stopping, if no operation is outstanding or if the time `is_over`.
+    /// Disconnects the client because the server is stopping. If an operation is outstanding, that waits until it has
+    /// ended, or until `is_over` is set.
     pub(crate) fn drain(&mut self, context: &mut Context, buffers: &mut Buffers, is_over: bool) -> Turn {
         if let Phase::Lingering { since } = self.phase {
             let has_lingered = context.now.duration_since(since) >= DRAIN_LINGER_TIMEOUT;
@@ -123,7 +124,7 @@ impl Connection {
     ) -> Turn {
         tracing::debug!("conn={} is disconnected, {code}: {why}", self.number());
         if self.session.is_mid_message() {
-            // The client would read a notice as part of the message.
+            // The client would read the notice as part of the unfinished message.
             return Turn::Close;
         }
         if self.handshake_since().is_some() || matches!(self.phase, Phase::Beginning(_)) {
@@ -134,7 +135,7 @@ impl Connection {
         self.session.close(context);
         self.input = Vec::new();
         if !self.send(context) || self.unsent() > 0 {
-            // A peer that does not read its answers would not read the notice.
+            // A peer that does not read its answers would not read the notice either.
             return Turn::Close;
         }
         buffers.give(std::mem::take(&mut self.output));
@@ -146,7 +147,7 @@ impl Connection {
         self.linger(context, buffers)
     }
 
-    /// Drops bytes that the peer sends after the notice of disconnection, until it closes.
+    /// Drops bytes that arrive after the notice of disconnection, until the peer closes.
     pub(super) fn linger(&mut self, context: &mut Context, buffers: &mut Buffers) -> Turn {
         let mut input = buffers.take();
         for _ in 0..READS_PER_TURN_MAX {
@@ -162,7 +163,7 @@ impl Connection {
         if self.readable { Turn::Again } else { Turn::Wait }
     }
 
-    /// Closes the session and returns the buffers.
+    /// Closes the session and returns the connection's buffers to the pool.
     pub(crate) fn close(&mut self, context: &mut Context, buffers: &mut Buffers) {
         self.session.audit_event(context, audit::Kind::Closed, "");
         self.session.close(context);
@@ -175,8 +176,8 @@ impl Connection {
     }
 }
 
-/// Returns the time allowed for a step before the first request: `usual`, or the timeout for the first request if it is
-/// shorter.
+/// Returns the timeout of a step before the first request: `usual`, but not more than the timeout for the first
+/// request.
 fn until_first_request(context: &Context, usual: Duration) -> Duration {
     context.settings.first_request_timeout.map_or(usual, |first| first.min(usual))
 }
