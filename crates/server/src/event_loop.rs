@@ -429,7 +429,8 @@ impl EventLoop {
         self.cut_off_laggards();
     }
 
-    /// Ends persistent searches whose clients read so slowly that too many notifications wait.
+    /// Ends persistent searches whose clients read too slowly: their unsent changes are too old, or too many snapshots
+    /// are kept for them.
     fn cut_off_laggards(&mut self) {
         let laggards = self.context.feed.laggards(&self.context.snapshot).unwrap_or_default();
         for (slot, ticket) in laggards {

@@ -1,11 +1,12 @@
-//! Results of password attempts that are not recorded in the directory yet: failures, stronger hashes, and last logins
-//! ([gathered ones](super::logins) once they are due).
+//! Results of password attempts that are not recorded in the directory yet: failures, stronger hashes, and last logins.
+//! A last login comes here from [`logins`](super::logins) when it is due.
 //!
 //! Every attempt counts at once, for all event loops. The writer receives one request per account, however many
-//! attempts follow before it handles the request, so a flood of attempts costs one record per commit. A stop writes
-//! everything. A crash loses the attempts since the last commit.
+//! attempts follow before it handles the request. Therefore a flood of attempts costs one record per commit. When the
+//! server stops, all attempts are recorded. A crash loses the attempts since the last commit.
 //!
-//! An account is removed once its attempts are recorded, so the size of the table is bounded by the writer's delay.
+//! An account is removed from the table when its attempts are recorded. Therefore the writer's delay bounds the size of
+//! the table.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -24,11 +25,11 @@ pub(crate) struct Attempts {
 /// Unrecorded attempts of an account.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct UnrecordedAttempts {
-    /// Times of the failures.
+    /// Times of the failures, in microseconds.
     pub(crate) times: Vec<i64>,
-    /// Whether a success ended the failures that are recorded.
+    /// Whether a success has cleared the failures that are recorded.
     pub(crate) ends_recorded: bool,
-    /// The last success, if it must be recorded.
+    /// Time of the last success, if it must be recorded.
     pub(crate) success: Option<i64>,
 }
 
@@ -43,14 +44,14 @@ struct Unrecorded {
 }
 
 impl Attempts {
-    /// Returns the account's unrecorded attempts. A caller that combines them with the recorded ones must call this
-    /// first and then read the entry on a snapshot with every commit, or it may miss attempts.
+    /// Returns the account's unrecorded attempts. To miss no attempt, a caller that also needs the recorded ones must
+    /// call this first. Then it must read the entry from a snapshot that contains all commits.
     pub(crate) fn unrecorded(&self, id: EntryId) -> UnrecordedAttempts {
         self.lock().get(&id).map(Unrecorded::attempts).unwrap_or_default()
     }
 
-    /// Adds to the unrecorded attempts of an account. Returns true if the caller must submit a request to the writer,
-    /// because the queue contains none for the account.
+    /// Changes the account's waiting update with `note`. Returns true if the caller must submit a request to the
+    /// writer, because the writer's queue contains none for the account.
     pub(crate) fn note(&self, id: EntryId, note: impl FnOnce(&mut AccountUpdate)) -> bool {
         let mut accounts = self.lock();
         if accounts.len() >= UNWRITTEN_ACCOUNTS_MAX && !accounts.contains_key(&id) {
@@ -61,9 +62,9 @@ impl Attempts {
         !std::mem::replace(&mut account.is_queued, true)
     }
 
-    /// Adds a failure, like [`note`](Attempts::note). Failures are identified by their time, so this one gets a time
-    /// that differs from those of the other failures, of which `known` are recorded. If the writer is slow or cannot
-    /// write, only as many failures are retained as suffice to lock the account.
+    /// Adds a failure, and returns the same as [`note`](Attempts::note). A failure is identified by its time. Therefore
+    /// this one gets a time that no unrecorded failure and none of the recorded failures `known` has. If the writer is
+    /// slow or cannot write, only as many failures are retained as are needed to lock the account.
     pub(crate) fn note_failure(&self, id: EntryId, now: i64, known: &[i64]) -> bool {
         let mut accounts = self.lock();
         let account = match accounts.len() >= UNWRITTEN_ACCOUNTS_MAX {
@@ -80,7 +81,7 @@ impl Attempts {
         !std::mem::replace(is_queued, true)
     }
 
-    /// Reports that the writer's queue was full, so that the next attempt submits a request again.
+    /// Notes that the writer's queue was full. The next attempt on the account then submits a request again.
     pub(crate) fn not_queued(&self, id: EntryId) {
         if let Some(account) = self.lock().get_mut(&id) {
             account.is_queued = false;
@@ -94,14 +95,14 @@ impl Attempts {
         account.is_queued = false;
         let taken = std::mem::take(&mut account.waiting);
         match &mut account.writing {
-            // The account occurs twice in a batch: both updates count until it is committed.
+            // The account occurs a second time in this batch. Both updates count until the batch is committed.
             Some(writing) => *writing = after(std::mem::take(writing), taken.clone()),
             None => account.writing = Some(taken.clone()),
         }
         taken
     }
 
-    /// Ends the update that [`take`](Attempts::take) returned. If it was not committed, it waits again.
+    /// Ends the update that [`take`](Attempts::take) returned. If the update was not committed, it waits again.
     pub(crate) fn settle(&self, id: EntryId, is_committed: bool) {
         let mut accounts = self.lock();
         let Some(account) = accounts.get_mut(&id) else { return };
@@ -114,7 +115,7 @@ impl Attempts {
         }
     }
 
-    /// Returns every account with unrecorded attempts, for a stop.
+    /// Returns every account with unrecorded attempts, to record them before the server stops.
     pub(crate) fn all(&self) -> Vec<EntryId> {
         self.lock().keys().copied().collect()
     }
@@ -125,7 +126,7 @@ impl Attempts {
     }
 }
 
-/// Merges two updates in order.
+/// Merges two updates of an account.
 fn after(earlier: AccountUpdate, later: AccountUpdate) -> AccountUpdate {
     let mut app_uses = earlier.app_uses;
     app_uses.retain(|(name, _)| later.app_uses.iter().all(|(newer, _)| newer != name));
@@ -180,7 +181,7 @@ mod tests {
         assert!(attempts.all().is_empty(), "nothing stays");
     }
 
-    /// The clock may stand still or be set back.
+    /// Failures differ even if the clock stands still or is set back.
     #[test]
     fn distinguishes_failures_of_the_same_time() {
         let attempts = Attempts::default();

@@ -1,8 +1,8 @@
 //! The thread that writes the audit trail.
 //!
-//! The thread receives events from the event loops. It makes the events of changes from the records of the directory's
-//! log, starting at the trail's position. Records survive a crash, so every change has its event, and no event needs a
-//! separate sync. The log retains records until the trail contains their events durably.
+//! The thread receives events from the event loops. It derives the events of changes from the records of the
+//! directory's log, from the trail's position on. Records survive a crash. Therefore every change has its event, and no
+//! event needs a separate sync. The log retains each record until the trail contains its event durably.
 
 use std::io;
 use std::path::Path;
@@ -26,13 +26,13 @@ use crate::telemetry::operation_event::put_tracking;
 use crate::workers::audit_feed::{AuditFeed, Choice, Chunk};
 use crate::workers::service::Service;
 
-/// File of the node's signing key, in the data directory.
+/// File with the node's signing key, in the data directory.
 const KEY_FILE: &str = "audit.key";
 
 /// Maximum time that the thread sleeps while an anchor is due.
 const ANCHOR_WAIT: Duration = Duration::from_secs(5);
 
-/// Attributes that the server sets with every change, which events omit.
+/// Attributes that the server sets with every change. Events do not contain them.
 const STAMPS: [&str; 7] = [
     "modifyTimestamp",
     "modifiersName",
@@ -43,8 +43,8 @@ const STAMPS: [&str; 7] = [
     "structuralObjectClass",
 ];
 
-/// Opens the trail that the settings describe and the queue of its events. Returns `None` if there is no trail. From
-/// now on the log retains records for the trail.
+/// Opens the audit trail that the settings describe and the queue of its events. Returns `None` if the settings
+/// describe no trail. From now on, the log retains records for the trail.
 ///
 /// # Errors
 /// The trail cannot be written or continued.
@@ -67,7 +67,8 @@ pub(crate) fn open(
     let (mut trail, opening) = Trail::open(options, position, now_micros())?;
     report(folder, &trail, opening);
     if trail.position() > position {
-        // A backup was restored, so positions repeat. The changes at the repeated positions must be audited again.
+        // After the restore of a backup, the log uses positions again. The new changes at those positions must be
+        // audited.
         tracing::warn!(
             "the audit trail has changes up to position {}, the data ends at {position}: it goes on from there",
             trail.position()
@@ -104,10 +105,11 @@ fn report(folder: &Path, trail: &Trail, opening: Opening) {
     }
 }
 
-/// Starts the thread. It writes all events before it stops, so the threads that send events must be stopped before.
+/// Starts the thread. It writes all events before it stops. Therefore the threads that send events must be stopped
+/// first.
 ///
 /// # Errors
-/// The system cannot start one.
+/// The system cannot start a thread.
 pub(crate) fn start(trail: Trail, feed: &Arc<AuditFeed>, directory: &Arc<Directory>) -> io::Result<Service> {
     let (own, directory, feed) = (Arc::clone(feed), Arc::clone(directory), Arc::clone(feed));
     Service::start("pando-audit", move || run(trail, &own, &directory), move || feed.close())
@@ -144,7 +146,7 @@ struct Scribe<'a> {
     snapshot: Snapshot,
     choice: Choice,
     unwritten: Vec<Chunk>,
-    /// Number of lost events that the trail must still report.
+    /// Number of lost events that the trail does not report yet.
     lost: u64,
     synced: Instant,
     is_synced: bool,
@@ -232,7 +234,7 @@ impl Scribe<'_> {
         Ok(())
     }
 
-    /// Writes the events of the changes in the log that the trail does not have.
+    /// Writes the events of the changes after the trail's position in the log.
     fn write_changes(&mut self) -> Result<(), ScribeError> {
         self.snapshot.renew().map_err(|error| ScribeError::Log(error.to_string()))?;
         loop {
@@ -260,12 +262,12 @@ impl Scribe<'_> {
                 count += self.describe(change, &mut bytes);
             }
             match count {
-                // These changes have no events: the next block records the position.
+                // None of these changes has an event. The next block of the trail records their position.
                 0 if last == self.snapshot.position().unwrap_or(last) && last - from < 64 => break,
                 _ => self.append(&bytes, count, last)?,
             }
         }
-        // An idle trail must pin no old pages.
+        // Parked, the snapshot of an idle trail pins no old pages.
         self.snapshot.park();
         Ok(())
     }
@@ -289,7 +291,7 @@ impl Scribe<'_> {
         Ok(())
     }
 
-    /// Handles a failure to write the trail. As the settings say, requests are held back or events are lost.
+    /// Handles a failure to write the trail. Depending on the settings, requests are held back or events are lost.
     fn failed(&mut self, error: &ScribeError, is_closed: bool) {
         if !std::mem::replace(&mut self.is_failing, true) {
             let what = match self.feed.settings.overload {
@@ -305,7 +307,7 @@ impl Scribe<'_> {
         let is_far_behind = behind > AUDIT_LAG_CHANGES_MAX;
         self.feed.set_lagging(is_far_behind);
         if is_far_behind && self.feed.settings.overload == Overload::Count {
-            // The log may drop these records. The trail will report the missing changes as a gap.
+            // The log may now drop these records. The trail will report the missing changes as a gap.
             self.directory.keep_log_from(position + 1 - AUDIT_LAG_CHANGES_MAX);
         }
         if self.feed.must_hold() && !std::mem::replace(&mut self.is_holding, true) {
@@ -326,14 +328,14 @@ impl Scribe<'_> {
         figures.position.store(self.trail.position(), Ordering::Relaxed);
     }
 
-    /// Closes the trail.
+    /// Closes the trail, with a signature if possible.
     fn close(self) {
         if let Err(error) = self.trail.close(now_micros()) {
             tracing::error!(%error, "the audit trail could not be ended: its last blocks are not signed");
         }
     }
 
-    /// Appends the events of a change. Returns their number.
+    /// Appends the events of a change to `out`. Returns the number of events.
     fn describe(&self, change: &LoggedChange, out: &mut Vec<u8>) -> u32 {
         let LoggedChange { position, record } = change;
         let (kind, target) = change_target(record);
@@ -461,7 +463,7 @@ impl Scribe<'_> {
         }
     }
 
-    /// Appends the values of an attribute and their expiry, unless they are secret.
+    /// Appends the values of an attribute and their expiry. Omits secret values.
     fn put_values(
         &self,
         (id, until): (AttrId, Option<u64>),
@@ -482,11 +484,11 @@ impl Scribe<'_> {
     }
 }
 
-/// Change of values, as an event describes it.
+/// Change of an attribute's values, as an event describes it.
 struct Described<'r> {
     id: AttrId,
     fate: ValueFate,
-    /// Expiry of the values; 0 for none.
+    /// Time at which the values expire; 0 if they do not expire.
     until: Option<u64>,
     values: &'r [Value],
 }
@@ -501,7 +503,7 @@ fn fate_of(change: &ValueChange) -> Described<'_> {
     Described { id: change.attribute, fate, until, values: &change.values }
 }
 
-/// Returns true if the server itself made the change, such as an update of an account's state.
+/// Returns true if the server made the change for itself, such as an update of an account's state.
 fn is_own(record: &Record) -> bool {
     record.requester.is_empty() && record.origin.connection.is_none()
 }

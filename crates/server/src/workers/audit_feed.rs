@@ -1,8 +1,8 @@
-//! Queue of events between the event loops and the thread that writes the audit trail.
+//! Queue of events from the event loops to the thread that writes the audit trail.
 //!
-//! Each event loop gathers its events in a buffer. It hands over the buffer when it is large or old, or when the loop
-//! is idle, so an event costs the loop only a copy. The queue is bounded in bytes. If it is full, either requests are
-//! held back or events are lost and counted, as the settings say.
+//! Each event loop gathers its events in a buffer. It hands the buffer over when the buffer is large or old, or when
+//! the loop is idle. Therefore an event costs the loop only a copy. The queue is bounded in bytes. If it is full,
+//! requests are held back, or events are lost and counted, depending on the settings.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -19,26 +19,26 @@ use crate::limits::{
 };
 use crate::stamp::now_micros;
 
-/// Events of one event loop.
+/// Encoded events of one event loop.
 #[derive(Debug, Default)]
 pub(crate) struct Chunk {
     pub(crate) bytes: Vec<u8>,
     pub(crate) count: u32,
 }
 
-/// State that the event loops, the writer and the thread of the trail share.
+/// State of the audit trail that the event loops, the writer and the trail's thread share.
 pub(crate) struct AuditFeed {
     pub(crate) settings: AuditSettings,
     waiting: Mutex<Waiting>,
     arrived: Condvar,
-    /// Octets of the chunks that are not written yet.
+    /// Size in octets of the chunks that are not written yet.
     waiting_bytes: AtomicUsize,
     /// Whether the trail lags so far that requests must wait.
     holds: AtomicBool,
     pub(crate) figures: AuditFigures,
 }
 
-/// Figures of the trail, for the monitor.
+/// Figures about the audit trail, for `cn=monitor`.
 #[derive(Debug, Default)]
 pub(crate) struct AuditFigures {
     /// Number of written events.
@@ -60,11 +60,11 @@ pub(crate) struct AuditFigures {
 #[derive(Debug, Default)]
 struct Waiting {
     chunks: Vec<Chunk>,
-    /// Octets of the chunks.
+    /// Size of the chunks in octets.
     bytes: usize,
-    /// Whether the log has grown.
+    /// Whether the log has new changes.
     has_changes: bool,
-    /// Number of lost events that the trail has not reported yet.
+    /// Number of lost events that the trail does not report yet.
     lost: u64,
     is_closed: bool,
 }
@@ -89,19 +89,19 @@ impl AuditFeed {
         }
     }
 
-    /// Returns true if requests must wait.
+    /// Returns true if requests must be held back.
     #[inline]
     pub(crate) fn must_hold(&self) -> bool {
         let is_full = self.waiting_bytes.load(Ordering::Relaxed) >= AUDIT_WAITING_BYTES_MAX;
         (is_full || self.holds.load(Ordering::Relaxed)) && self.settings.overload == Overload::Hold
     }
 
-    /// Sets whether the trail lags too far.
+    /// Sets whether the trail is too far behind the log.
     pub(crate) fn set_lagging(&self, is_lagging: bool) {
         self.holds.store(is_lagging, Ordering::Relaxed);
     }
 
-    /// Reports that the log has grown.
+    /// Wakes the thread, because the log has new changes.
     pub(crate) fn changed(&self) {
         let was_idle = {
             let mut waiting = self.lock();
@@ -135,14 +135,14 @@ impl AuditFeed {
         }
     }
 
-    /// Makes the thread of the trail write all waiting events and end.
+    /// Makes the trail's thread write all waiting events and end.
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;
         self.arrived.notify_one();
     }
 
-    /// Waits for events or changes, for at most `patience` if given, and then for up to [`AUDIT_GATHER`] for more of
-    /// them.
+    /// Waits for events or changes, for at most `patience` if it is given. When some have arrived, waits up to
+    /// [`AUDIT_GATHER`] for more.
     pub(crate) fn fetch(&self, patience: Option<Duration>) -> Fetched {
         let is_idle = |waiting: &mut Waiting| {
             waiting.chunks.is_empty() && !waiting.has_changes && waiting.lost == 0 && !waiting.is_closed
@@ -165,7 +165,7 @@ impl AuditFeed {
         Fetched { chunks: std::mem::take(chunks), lost: std::mem::take(lost), is_closed: *is_closed }
     }
 
-    /// Reports that a chunk is in the trail.
+    /// Notes that chunks of this total size are in the trail.
     pub(crate) fn written(&self, bytes: usize) {
         self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
@@ -176,7 +176,7 @@ impl AuditFeed {
     }
 }
 
-/// Rules that select the events to record, with names in normal form.
+/// Selection of the events to record, with names in normal form.
 pub(crate) struct Choice {
     what: Kinds,
     except: Vec<Exception>,
@@ -203,7 +203,7 @@ impl Choice {
         Choice { what: settings.what, except: except.collect() }
     }
 
-    /// Returns true if an event of this kind is recorded.
+    /// Returns true if an event of this kind, requester and target is recorded.
     pub(crate) fn keeps(&self, snapshot: &Snapshot, kind: Kind, who: &str, target: &str) -> bool {
         self.what.contains(kind)
             && (self.except.is_empty()
@@ -222,7 +222,7 @@ impl Exception {
 fn is_below(snapshot: &Snapshot, name: &str, superiors: &[NormalName]) -> bool {
     let Ok(dn) = parse_dn(name) else { return false };
     let name = NormalName::of(&dn, &snapshot.state().catalog.schema);
-    // The key of a superior is a prefix that ends where an RDN ends.
+    // The key of an entry begins with the key of each superior, and that prefix ends where an RDN ends.
     superiors.iter().any(|superior| {
         superior.failure.is_none()
             && name.key.starts_with(&superior.key)
@@ -230,7 +230,7 @@ fn is_below(snapshot: &Snapshot, name: &str, superiors: &[NormalName]) -> bool {
     })
 }
 
-/// Event buffer of an event loop; empty if there is no trail.
+/// Event buffer of an event loop. It stays empty if there is no audit trail.
 pub(crate) struct AuditBuffer {
     trail: Option<(Arc<AuditFeed>, Choice)>,
     gathered: RefCell<Gathered>,
@@ -238,14 +238,14 @@ pub(crate) struct AuditBuffer {
 
 struct Gathered {
     chunk: Chunk,
-    /// Arrival of the oldest event.
+    /// Time at which the oldest event was added.
     since: Instant,
-    /// A reading of the monotonic clock and of the system's clock at the same time, so that most events need only the
-    /// monotonic one.
+    /// Readings of the monotonic clock and of the system's clock at the same time. With them, most events need only a
+    /// reading of the monotonic clock.
     clock: (Instant, u64),
 }
 
-/// Time for which a reading of the system's clock is used.
+/// Time after which the system's clock is read again.
 const CLOCK_GOOD: Duration = Duration::from_secs(1);
 
 impl AuditBuffer {
@@ -259,7 +259,7 @@ impl AuditBuffer {
         AuditBuffer { trail, gathered: RefCell::new(gathered) }
     }
 
-    /// Returns true if there is a trail.
+    /// Returns true if there is an audit trail.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.trail.is_some()
@@ -277,14 +277,14 @@ impl AuditBuffer {
         })
     }
 
-    /// Returns true if events contain the old values of changes.
+    /// Returns true if the events of changes contain the old values.
     pub(crate) fn keeps_old_values(&self) -> bool {
         self.trail
             .as_ref()
             .is_some_and(|(feed, _)| feed.settings.values == crate::config::audit::AuditValues::All)
     }
 
-    /// Returns [`Choice::keeps`]; false without a trail.
+    /// Returns true if an event of this kind, requester and target is recorded; false without an audit trail.
     pub(crate) fn keeps(&self, snapshot: &Snapshot, kind: Kind, who: &str, target: &str) -> bool {
         self.trail.as_ref().is_some_and(|(_, choice)| choice.keeps(snapshot, kind, who, target))
     }
@@ -302,7 +302,7 @@ impl AuditBuffer {
         micros.saturating_add(since(instant, at)).saturating_sub(since(at, instant))
     }
 
-    /// Adds an event that consists of these fields.
+    /// Adds an event with these encoded fields.
     pub(crate) fn push(&self, fields: &[&[u8]]) {
         let mut gathered = self.gathered.borrow_mut();
         if gathered.chunk.bytes.is_empty() {
@@ -316,7 +316,7 @@ impl AuditBuffer {
         }
     }
 
-    /// Adds an event of a connection.
+    /// Adds an event about a connection itself, such as its opening.
     pub(crate) fn connection_event(
         &self,
         snapshot: &Snapshot,
@@ -338,7 +338,7 @@ impl AuditBuffer {
         self.push(&[&fields]);
     }
 
-    /// Hands over the events if the oldest one is too old at `now`.
+    /// Hands over the events if the oldest one has waited too long at `now`.
     #[inline]
     pub(crate) fn hand_over_old(&self, now: Instant) {
         if self.is_on() {

@@ -1,9 +1,12 @@
 //! The threads that read entries and small trees of the server's backup for the administrator.
 //!
-//! A separate thread restores a moment of the backup into a separate folder. Until the copy is ready, requests are
-//! answered `busy`. The copy serves requests for the same moment, and is removed when none has arrived for a while.
-//! There is at most one copy. While changes are applied to it, it may occupy twice the size of the data. So no restore
-//! begins if less than this and the reserve is free. The next start removes the copy that a killed process left.
+//! One thread receives the requests. Another restores a moment of the backup into a separate folder. While it does,
+//! requests are answered with `busy`. The copy then serves all requests for the same moment. It is removed when no
+//! request has arrived for a while.
+//!
+//! There is at most one copy. While changes are applied to it, it may occupy twice the size of the data. No restore
+//! begins if less space than that and the reserve is free. The next start removes a copy that a killed process has
+//! left.
 
 use std::fs;
 use std::io::{self, Write};
@@ -32,13 +35,13 @@ use crate::stamp::{Random, new_stamp};
 use crate::unfinished::TemporaryFolder;
 use crate::workers::jobs::Jobs;
 
-/// Folder of the copy: in the folder of the backup, or in the data directory if the backup is in a bucket.
+/// Name of the copy's folder. It is in the folder of the backup, or in the data directory if the backup is in a bucket.
 const FOLDER: &str = "moment-for-clients";
 
-/// The thread that handles requests. A job is the value of a request.
+/// The thread that receives requests. A job is the value of a request.
 pub(crate) type BackupReader = Jobs<Vec<u8>>;
 
-/// Removes the copy that a killed process left. It contains all passwords.
+/// Removes the copy that a killed process has left, because it contains all passwords.
 pub(crate) fn remove_left(backup: Option<&BackupPlace>, data: &Path) {
     for folder in backup.and_then(BackupPlace::folder).into_iter().chain([data]) {
         let folder = folder.join(FOLDER);
@@ -54,7 +57,7 @@ pub(crate) fn remove_left(backup: Option<&BackupPlace>, data: &Path) {
 /// Starts the thread.
 ///
 /// # Errors
-/// The system gives no thread.
+/// The system cannot start a thread.
 pub(crate) fn start(
     backup: &BackupPlace,
     data: &Path,
@@ -73,7 +76,7 @@ pub(crate) fn start(
 
 type Answer = Result<BackupAnswer, Outcome>;
 
-/// A request for an entry, named by its DN, or for the tree at and below it.
+/// A request for an entry, or for the entry and all entries below it.
 struct Question {
     entry: String,
     is_tree: bool,
@@ -89,11 +92,11 @@ struct Reader {
     copy: Option<Copy>,
 }
 
-/// A restored moment, and the thread that has its copy.
+/// A restored moment, and the thread that reads its copy.
 struct Copy {
     micros: u64,
     begun: Instant,
-    /// The restored moment, once the restore has ended; `None` if it failed.
+    /// The restored moment. Unset while the restore runs, and `None` if the restore failed.
     restored: Arc<OnceLock<Option<Restored>>>,
     questions: Option<Sender<Question>>,
     thread: Option<JoinHandle<()>>,
@@ -154,7 +157,7 @@ impl Reader {
     }
 }
 
-/// Returns the free space in octets that a restore of data of this size needs.
+/// Returns the free space that a restore needs, in octets, if the data occupies `used` octets.
 fn room_needed(used: u64, reserve: u64) -> u64 {
     used.saturating_mul(2).saturating_add(reserve)
 }
@@ -174,8 +177,8 @@ impl Copy {
         self.restored.get().is_some() || self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Returns true if the copy is, or will be, of this moment. The newest moment of a backup changes as the backup
-    /// grows.
+    /// Returns true if this copy can answer a request for the moment `micros`. A copy of the newest moment is used for
+    /// a limited time only, because the backup grows.
     fn serves(&self, micros: u64) -> bool {
         if self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
             return false;
@@ -184,7 +187,8 @@ impl Copy {
             None => micros == self.micros,
             Some(None) => false,
             Some(Some(Restored { micros: last, has_later, .. })) => {
-                // There is no change between the last restored one and the moment of the first request.
+                // The moment for which the copy was restored is `self.micros`. The backup has no change between its
+                // last restored change and that moment.
                 (*last..=self.micros).contains(&micros)
                     && (*has_later || self.begun.elapsed() < BACKUP_COPY_FRESH)
             }
@@ -214,7 +218,7 @@ impl Copy {
 impl Drop for Copy {
     fn drop(&mut self) {
         self.questions = None;
-        // A restore in progress is not awaited: the next one removes its folder.
+        // A restore in progress is not awaited. The next restore removes its folder.
         if let Some(thread) = self.thread.take()
             && self.restored.get().is_some()
         {
@@ -224,7 +228,7 @@ impl Drop for Copy {
     }
 }
 
-/// Restores a moment and answers questions about it.
+/// Restores a moment and answers requests about it.
 fn serve(
     backup: &BackupPlace,
     folder: &Path,
@@ -234,14 +238,14 @@ fn serve(
 ) {
     lower_priority(BACKUP_NICENESS, "the restore of a moment for clients has no low priority");
     let copied = restored(backup, folder, micros);
-    // No other code sets it.
+    // Setting cannot fail, because no other code sets the cell.
     let _ = made.set(copied.as_ref().ok().map(|(restored, ..)| *restored));
     while let Ok(Question { entry, is_tree, answer }) = asked.recv_timeout(BACKUP_COPY_KEPT) {
         let found = match &copied {
             Ok((restored, directory, _)) => read(directory, *restored, &entry, is_tree),
             Err(outcome) => Err(outcome.clone()),
         };
-        // The client may have left.
+        // Sending fails if the request is no longer awaited.
         let _ = answer.send(found);
         if copied.is_err() {
             return;
@@ -249,7 +253,7 @@ fn serve(
     }
 }
 
-/// Restores a moment. When the folder is dropped, it is removed.
+/// Restores a moment. The folder is removed when the returned `TemporaryFolder` is dropped.
 fn restored(
     backup: &BackupPlace,
     folder: &Path,
@@ -318,7 +322,7 @@ fn read(directory: &ReadOnlyDirectory, restored: Restored, entry: &str, is_tree:
     Ok(BackupAnswer { position, micros, ldif: ldif.text, referrers: referrers.text })
 }
 
-/// Text of entries, up to a maximum size.
+/// LDIF text, up to a maximum size.
 struct Bounded {
     text: Vec<u8>,
     bytes_max: usize,

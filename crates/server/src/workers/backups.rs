@@ -1,5 +1,5 @@
-//! The thread that backs up the data of a server: at the start, at intervals, and before the log drops changes that no
-//! backup contains.
+//! The thread that backs up the data of a server. It makes a backup at the start, at intervals, and before the log
+//! drops changes that no backup contains.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,16 +30,17 @@ pub(crate) struct BackupFigures(Mutex<BackupState>);
 /// See [`BackupFigures`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BackupState {
-    /// Time of the last complete backup since the start, in seconds since 1970, and its position; `None` before the
-    /// first.
+    /// Time of the last complete backup in seconds since 1970, and its position; `None` before the first backup since
+    /// the start.
     pub(crate) last: Option<(u64, u64)>,
-    /// Error of the last attempt, if it failed.
+    /// Error of the last attempt to back up, if it failed.
     pub(crate) error: Option<String>,
-    /// Interval of backups in seconds.
+    /// Interval between backups in seconds.
     pub(crate) interval_seconds: u64,
     /// Place of the backup; empty until the thread has started.
     pub(crate) place: String,
-    /// The moments that the backup covers when it was last listed, the oldest first.
+    /// Chains of the backup, each with the moments that it covers, the oldest first. They were read when the backup was
+    /// last listed.
     pub(crate) chains: Arc<[BackupChain]>,
 }
 
@@ -63,7 +64,7 @@ impl BackupFigures {
         }
     }
 
-    /// Lists the backup's place again. If the place cannot be read, the next backup reports the error.
+    /// Lists the backup again. If its place cannot be read, the next attempt to back up reports the error.
     fn list(&self, settings: &BackupSettings, pace: &Pace) {
         let listed = crate::backup::open(&settings.place, pace.is_stopping.clone())
             .and_then(|storage| list(&*storage));
@@ -76,7 +77,7 @@ impl BackupFigures {
 /// Starts the thread. A stop interrupts a backup in progress.
 ///
 /// # Errors
-/// The system cannot start one.
+/// The system cannot start a thread.
 pub(crate) fn start(
     settings: &BackupSettings,
     directory: &Arc<Directory>,
@@ -93,7 +94,7 @@ pub(crate) fn start(
     })
 }
 
-/// Makes backups until the other end of `stop` is dropped. `is_stopping` is set by then.
+/// Makes backups until the sender of `stop` is dropped. `is_stopping` is set before that, to interrupt a backup.
 fn run(
     settings: &BackupSettings,
     directory: &Arc<Directory>,
@@ -157,9 +158,9 @@ fn back_up(
     make(&*storage, now_micros(), rules, &source, pace)
 }
 
-/// Returns true if more than half of the records that the log retains are newer than the last backup. If the log
-/// dropped them, all entries would have to be written again. False while backups fail, because those are retried at
-/// their own interval.
+/// Returns true if more than half of the records that the log retains are newer than the last backup. If the log drops
+/// them first, the next backup must contain all entries again. Returns false while backups fail, because a failed
+/// backup is retried at its own interval.
 fn forgets_soon(directory: &Directory, figures: &BackupFigures) -> bool {
     let BackupState { last: Some((_, position)), error: None, .. } = figures.get() else { return false };
     let kept = directory.settings().general.log_records_kept.max(BACKUP_RECORDS_MIN);

@@ -1,9 +1,9 @@
 //! Lists of passwords that attackers try first: words, and passwords from breaches.
 //!
-//! No data leaves the machine. Words are held in memory and compared without regard to case. Breached passwords are a
-//! file of SHA-1 digests in ascending order, in the format of haveibeenpwned.com ("ordered by hash"): each line has 40
-//! hexadecimal digits, a colon and a count. Such a file has tens of gigabytes, so a binary search on the disk finds a
-//! digest, with about forty reads.
+//! No data leaves the machine. Words are held in memory and compared without regard to case. Breached passwords are in
+//! a file of SHA-1 digests in ascending order, in the format of haveibeenpwned.com ("ordered by hash"): each line has
+//! 40 hexadecimal digits, a colon and a count. The file may have tens of gigabytes. A binary search on the disk finds a
+//! digest with about forty reads.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -24,13 +24,13 @@ pub(crate) struct BadPasswords {
     breached: Option<File>,
 }
 
-/// A list that cannot be used.
+/// Error of a list that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("the list of bad passwords {}: {error}", file.display())]
 pub struct BadPasswordsError {
-    /// The file.
+    /// File of the list.
     pub file: PathBuf,
-    /// The cause.
+    /// Cause of the error.
     pub error: io::Error,
 }
 
@@ -38,7 +38,7 @@ impl BadPasswords {
     /// Reads the words, and checks that the file of breached passwords can be searched.
     ///
     /// # Errors
-    /// A file cannot be read, or has another format.
+    /// A file cannot be read, or has the wrong format.
     pub(crate) fn open(
         words: Option<&Path>,
         breached: Option<&Path>,
@@ -65,8 +65,8 @@ impl BadPasswords {
         Ok(lists)
     }
 
-    /// Returns true if a list contains a password, given as the client sent it. A list that cannot be read any more
-    /// counts as empty; the error is logged.
+    /// Returns true if a list contains the password `sent`, which is as the client sent it. If a list can no longer be
+    /// read, it counts as empty and the error is logged.
     pub(crate) fn have(&self, sent: &[u8]) -> bool {
         let clear = password::clear_of(sent);
         let word = String::from_utf8_lossy(clear).to_lowercase();
@@ -97,11 +97,11 @@ impl BadPasswords {
     }
 }
 
-/// Returns offset and digest of the first line that begins at or after `offset`; `None` if there is none.
+/// Returns the offset and the digest of the first line that begins at or after `offset`; `None` if no line does.
 fn line_from(file: &File, offset: u64) -> io::Result<Option<(u64, String)>> {
     let malformed =
         || io::Error::new(io::ErrorKind::InvalidData, "a line is not 40 hexadecimal digits and a count");
-    // Starts one octet earlier, which may be the end of the previous line.
+    // The search for a newline starts one octet earlier, because a line begins at `offset` if a newline precedes it.
     let from = offset.saturating_sub(1);
     let mut bytes = [0; 2 * BREACHED_LINE_MAX];
     let mut count = 0;

@@ -1,7 +1,7 @@
-//! The certificates of the server, and the thread that watches their files for changes and renews its own certificate.
+//! The certificates of the server. A thread watches their files for changes and renews the server's own certificate.
 //!
-//! The thread compares contents, not modification times, because renewing a certificate may move files, links or whole
-//! folders. A reload of the settings checks at once.
+//! The thread compares contents and not modification times, because renewing a certificate may move files, links or
+//! whole folders. A reload of the settings checks the files at once.
 
 use std::io;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::net::certificate::{Certificates, TlsError, own_hosts};
 use crate::stamp::now_seconds;
 use crate::workers::service::Service;
 
-/// Opens the certificate that the settings name, or else the server's own one.
+/// Opens the certificate that the settings name, or the server's own one if they name none.
 ///
 /// # Errors
 /// The files cannot be used.
@@ -34,14 +34,14 @@ pub(crate) fn open(config: &Config) -> Result<Certificates, TlsError> {
 /// Starts the thread.
 ///
 /// # Errors
-/// The system cannot start one.
+/// The system cannot start a thread.
 pub(crate) fn start(certificates: &Arc<Certificates>) -> io::Result<Service> {
     let certificates = Arc::clone(certificates);
     let (stop, stopped) = channel();
     Service::start("pando-certificates", move || run(&certificates, &stopped), move || drop(stop))
 }
 
-/// Checks the files at intervals, until the other end of `stop` is dropped.
+/// Checks the files at intervals, until the sender of `stop` is dropped.
 fn run(certificates: &Arc<Certificates>, stop: &Receiver<()>) {
     let mut told = None;
     let mut since_warning = std::time::Duration::ZERO;
@@ -56,7 +56,7 @@ fn run(certificates: &Arc<Certificates>, stop: &Receiver<()>) {
                     tracing::info!("new certificate files are in force");
                 }
             }
-            // Logged only once, because an operator may be replacing the files just now.
+            // An error is logged only once. An operator may be replacing the files at this moment.
             Err(error) => {
                 let error = error.to_string();
                 if told.as_ref() != Some(&error) {

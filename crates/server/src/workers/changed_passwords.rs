@@ -1,7 +1,7 @@
 //! Preparation of the clear passwords of a change, one hash at a time.
 //!
-//! A change may cost many hashes, because a new password is compared with the history of old ones. So the preparation
-//! can pause after each hash, and other jobs have their turns.
+//! A change may cost many hashes, because a new password is compared with a history of former ones. Therefore the
+//! preparation can pause after each hash, so that other jobs have their turns.
 
 use directory::password::{self, StorageScheme};
 use directory::{HistoryChecks, SaslKeyRules};
@@ -16,15 +16,15 @@ use crate::workers::bad_passwords::BadPasswords;
 /// The clear passwords of a change.
 pub(crate) struct ChangedPasswords {
     pub(crate) scheme: StorageScheme,
-    /// Passwords that the change adds, to be hashed.
+    /// Passwords that the change adds. They must be hashed.
     pub(crate) new: Vec<Vec<u8>>,
-    /// Passwords that the change deletes, each with the stored forms that may match it.
+    /// Passwords that the change deletes, each with the stored values that it may match.
     pub(crate) old: Vec<(Vec<u8>, Vec<Vec<u8>>)>,
-    /// Stored forms that no new password may match.
+    /// Stored values of former passwords. A new password must match none of them.
     pub(crate) former: Vec<Vec<u8>>,
-    /// Whether new passwords must not be on the lists of bad passwords.
+    /// Whether a new password must not be on a list of bad passwords.
     pub(crate) checks_lists: bool,
-    /// Rules for SASL keys that are derived from new passwords.
+    /// Rules for SASL keys to derive from new passwords.
     pub(crate) keys: SaslKeyRules,
 }
 
@@ -33,12 +33,13 @@ impl ChangedPasswords {
         self.new.is_empty() && self.old.is_empty()
     }
 
-    /// Returns the maximum number of hashes that a preparation computes, excluding those of former passwords.
+    /// Returns the maximum number of hashes that the preparation computes, without the comparisons with former
+    /// passwords.
     pub(crate) fn hash_count(&self) -> usize {
         self.new.len() + self.old.iter().map(|(_, stored)| stored.len()).sum::<usize>()
     }
 
-    /// Returns true if the preparation is so slow that the hash pool must do it.
+    /// Returns true if the preparation is slow, so that the hash pool must do it.
     pub(crate) fn is_slow(&self) -> bool {
         let old = self.old.iter().flat_map(|(_, stored)| stored);
         let former = self.former.iter().filter(|_| !self.new.is_empty());
@@ -60,18 +61,18 @@ impl ChangedPasswords {
     }
 }
 
-/// Step of a preparation, with indexes into the lists of [`ChangedPasswords`].
+/// Step of a preparation. The numbers are indexes into the lists of [`ChangedPasswords`].
 #[derive(Clone, Copy, Debug)]
 enum Task {
-    /// Search the lists for the new password `new`.
+    /// Search the lists of bad passwords for the new password `new`.
     Lists { new: usize },
-    /// Compare the former password `form` with the new password `new`.
+    /// Compare the new password `new` with the stored value `form` of a former password.
     Former { form: usize, new: usize },
     /// Derive the keys of the new password `new`.
     Keys { new: usize },
     /// Hash the new password `new`.
     Hash { new: usize },
-    /// Compare the stored form `stored` with the deleted password `old`.
+    /// Compare the deleted password `old` with its stored value `stored`.
     Old { old: usize, stored: usize },
 }
 
@@ -82,7 +83,7 @@ pub(crate) struct Preparation {
     tasks: Vec<(Task, u32)>,
     cost_left: u32,
     is_begun: bool,
-    /// The last former password that a new password matched.
+    /// Index of the last former password that matches a new one.
     used: Option<usize>,
     prepared: PreparedPasswords,
 }
@@ -111,8 +112,8 @@ impl Preparation {
         tasks.reverse();
         let cost = tasks.iter().fold(0_u32, |sum, (_, cost)| sum.saturating_add(*cost));
         let prepared = PreparedPasswords::default();
-        // Tasks without cost run together with the next task that has one. Even if no task has a cost, one step is
-        // left.
+        // Tasks without cost run together with the next task that has a cost. If no task has a cost, one step is
+        // needed.
         Preparation { passwords, tasks, cost_left: cost.max(1), is_begun: false, used: None, prepared }
     }
 
@@ -121,12 +122,12 @@ impl Preparation {
         self.cost_left
     }
 
-    /// Returns true if some of the work has been done.
+    /// Returns true if at least one step was made.
     pub(crate) fn is_begun(&self) -> bool {
         self.is_begun
     }
 
-    /// Continues until one slow hash is computed, or all work is done. Returns the cost in hashes.
+    /// Performs tasks until one slow hash is computed or no task is left. Returns the cost in hashes.
     ///
     /// # Errors
     /// The system gave no random salt.
@@ -147,7 +148,7 @@ impl Preparation {
         Ok(1)
     }
 
-    /// Performs a task. Returns false if it needed no computation.
+    /// Performs a task. Returns false if no hash had to be computed.
     fn run(
         &mut self,
         task: Task,
@@ -181,8 +182,8 @@ impl Preparation {
             }
             Task::Old { old, stored } => {
                 let Some((clear, forms)) = passwords.old.get(old) else { return Ok(false) };
-                // A form that matches this deleted password was already found. The tasks of a deleted password follow
-                // each other.
+                // An earlier stored value has matched this deleted password. All tasks for a deleted password follow
+                // one another.
                 if stored > 0 && prepared.matched.last().is_some_and(|(found, _)| found == clear) {
                     return Ok(false);
                 }
@@ -194,7 +195,7 @@ impl Preparation {
         Ok(true)
     }
 
-    /// Returns the prepared passwords, once no task is left.
+    /// Returns the prepared passwords. No task may be left.
     pub(crate) fn end(self) -> PreparedPasswords {
         let Preparation { passwords, mut prepared, .. } = self;
         prepared.history = HistoryChecks { forms: passwords.former, ..prepared.history };
@@ -202,8 +203,8 @@ impl Preparation {
     }
 }
 
-/// Returns clear passwords with the text forms of their SASL keys: for SCRAM, each with a separate salt; for CRAM-MD5;
-/// and for DIGEST-MD5, one per name. A password that is not UTF-8 has no keys.
+/// Returns each clear password with the text forms of its SASL keys: for SCRAM, each with a separate salt; for
+/// CRAM-MD5; and for DIGEST-MD5, one per name. A password that is not UTF-8 has no keys.
 ///
 /// # Errors
 /// The system gave no random salt.
@@ -255,7 +256,7 @@ mod tests {
             preparation.step(&mut random, &BadPasswords::default()).unwrap();
             steps.push(preparation.cost_left());
         }
-        // The last form of the deleted password is not compared, because the previous one matched.
+        // The last stored value of the deleted password is not compared, because the one before it matched.
         assert_eq!(steps, [7, 6, 5, 4, 3, 2, 1, 0]);
         let check = |prepared: PreparedPasswords| {
             assert_eq!(prepared.history.matching, std::slice::from_ref(&former));

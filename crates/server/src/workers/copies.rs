@@ -1,8 +1,8 @@
 //! The thread that serves copies of the data to new replicas, which request them part by part.
 //!
-//! A copy is a file in the data directory that contains the data at one position. It is made on request, serves all
-//! replicas that request a copy meanwhile, and is removed after a while without requests. A replica whose connection
-//! breaks continues with the next part. The thread starts with the first request.
+//! A copy is a file in the data directory that contains the data at one position. The first request starts to make it.
+//! It then serves all replicas, and is removed after some time without requests. A replica whose connection breaks
+//! continues with the next part. The thread starts with the first request.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -22,18 +22,18 @@ use crate::stamp::Random;
 
 /// Folder of the copy, in the data directory.
 const FOLDER: &str = "copy-for-replicas";
-/// File of a copy.
+/// Name of the copy's file in the folder.
 const FILE: &str = "data.mdb";
 
-/// A request for a part.
+/// A request for a part of a copy.
 pub(crate) struct CopyRead {
     pub(crate) address: Address,
-    /// Name of the copy; empty for a new one.
+    /// Name of the copy; empty if the replica has no part yet.
     pub(crate) copy: Vec<u8>,
     pub(crate) offset: u64,
 }
 
-/// The thread and its requests. Dropping it ends the thread.
+/// The thread and its queue. Dropping this struct ends the thread.
 pub(crate) struct Copies {
     inner: Arc<Inner>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -50,7 +50,7 @@ struct Inner {
 #[derive(Default)]
 struct Waiting {
     reads: VecDeque<CopyRead>,
-    /// Result of making a copy, once it is made or has failed.
+    /// Result of making a copy, until the thread takes it.
     finished: Option<Result<CopyFile, String>>,
     is_closed: bool,
 }
@@ -59,7 +59,7 @@ struct Waiting {
 struct CopyFile {
     file: File,
     bytes: u64,
-    /// A position that the copy contains.
+    /// Position at which the copy was begun. The copy contains all changes up to it.
     position: u64,
     sha256: [u8; 32],
 }
@@ -67,7 +67,7 @@ struct CopyFile {
 /// State of the copy.
 enum Present {
     Nothing,
-    /// Another thread is making the copy with this name.
+    /// Another thread is making the copy, which has this name.
     Making([u8; 16]),
     Ready {
         name: [u8; 16],
@@ -77,7 +77,7 @@ enum Present {
 }
 
 impl Copies {
-    /// Creates a server of copies of a directory, which are stored in the folder `data`.
+    /// Creates a server of copies of a directory. The copies are stored in the folder `data`.
     pub(crate) fn new(directory: &Arc<Directory>, data: &Path, mailboxes: &Arc<[Mailbox]>) -> Copies {
         let inner = Inner {
             directory: Arc::downgrade(directory),
@@ -91,10 +91,11 @@ impl Copies {
         Copies { inner: Arc::new(inner), thread: Mutex::default() }
     }
 
-    /// Queues a request; the answer goes to the mailbox of its event loop. Returns false if too many wait.
+    /// Queues a request. The answer goes to the mailbox of the event loop in the request's address. Returns false if
+    /// too many requests wait.
     ///
     /// # Errors
-    /// The system gives no thread.
+    /// The system cannot start a thread.
     pub(crate) fn submit(&self, read: CopyRead) -> io::Result<bool> {
         {
             let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
@@ -126,11 +127,11 @@ impl Drop for Copies {
     }
 }
 
-/// Event of the thread.
+/// Event that the thread waits for.
 enum Next {
     Read(CopyRead),
     Made(Result<CopyFile, String>),
-    /// No request has arrived for a while.
+    /// A deadline is reached, or no request has arrived for some time.
     Idle,
     Closed,
 }
@@ -138,7 +139,7 @@ enum Next {
 impl Inner {
     fn work(self: &Arc<Self>) {
         let mut present = Present::Nothing;
-        // Requests that wait for a copy to be made. Each is answered at its time even if the copy is not ready.
+        // Requests that wait for a copy to be made. Each is answered at its deadline even if the copy is not ready.
         let mut later: Vec<(Instant, CopyRead)> = Vec::new();
         loop {
             match self.next(later.iter().map(|(until, _)| *until).min()) {
@@ -190,7 +191,7 @@ impl Inner {
         }
     }
 
-    /// Takes over a finished copy, or refuses the requests that wait for it if making it failed.
+    /// Takes over a finished copy. If making it failed, refuses the requests that wait for it.
     fn take_finished(
         &self,
         present: Present,
@@ -219,7 +220,8 @@ impl Inner {
         if let Present::Ready { made, .. } = present
             && !self.log_reaches(made.position)
         {
-            // The log has dropped records after this copy, so a replica that begins with it would lack them.
+            // The log has dropped records after the copy's position. A replica that begins with this copy would miss
+            // them.
             *present = Present::Nothing;
         }
         match present {
@@ -254,7 +256,7 @@ impl Inner {
         }
     }
 
-    /// Returns true if the log has all records after a position.
+    /// Returns true if the log has all records after `position`.
     fn log_reaches(&self, position: u64) -> bool {
         let Some(directory) = self.directory.upgrade() else { return false };
         let first = directory.snapshot().and_then(|snapshot| snapshot.first_log_position());
@@ -303,14 +305,14 @@ impl Inner {
         post_extended(&self.mailboxes, address, outcome, value);
     }
 
-    /// A panic under the lock cannot leave half a request, so a poisoned lock is usable.
+    /// A panic under the lock cannot leave half a request. Therefore a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl CopyFile {
-    /// Returns the compressed part at an offset, or `None` at the end.
+    /// Returns the compressed part at `offset`; `None` at the end of the copy.
     fn part(&mut self, offset: u64) -> io::Result<Option<Vec<u8>>> {
         if offset >= self.bytes {
             return Ok(None);

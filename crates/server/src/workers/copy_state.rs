@@ -1,18 +1,18 @@
-//! State of the copy of another server, as the directory stores it: a version (1 octet), the number of entries that
-//! could not be copied (8), the length of the description of the content (4), the description, and the cookie.
+//! State of a copy of another server's tree, as the directory stores it: a version (1 octet), the number of entries
+//! that could not be copied (8), the length of the description of the content (4), the description, and the cookie.
 
 use crate::config::FollowSettings;
 
 const VERSION: u8 = 1;
 
-/// State of the copy of another server.
+/// State of a copy of another server's tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CopyState {
-    /// Description of the source and the content that the cookie belongs to.
+    /// Description of the source and the content to which the cookie belongs.
     content: String,
-    /// Entries of the source that could not be copied.
+    /// Number of the source's entries that could not be copied.
     pub(crate) rejected: u64,
-    /// The source's cookie.
+    /// Cookie that the source sent (RFC 4533).
     pub(crate) cookie: Vec<u8>,
 }
 
@@ -31,7 +31,8 @@ impl CopyState {
         bytes
     }
 
-    /// Decodes a stored state. Returns `None` if it belongs to another content or has another version.
+    /// Decodes a stored state. Returns `None` if it belongs to other content than the settings name, or has an unknown
+    /// version.
     pub(crate) fn decode(bytes: &[u8], settings: &FollowSettings) -> Option<CopyState> {
         let (version, rest) = bytes.split_first()?;
         let (rejected, rest) = rest.split_first_chunk()?;
@@ -44,7 +45,7 @@ impl CopyState {
     }
 }
 
-/// Returns the cookie in a stored state, whatever content it belongs to.
+/// Returns the cookie in a stored state, even if it belongs to other content than the settings name.
 pub(crate) fn last_cookie(state: &[u8]) -> Vec<u8> {
     let cookie = || {
         let (_, rest) = state.split_first()?;

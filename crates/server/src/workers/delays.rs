@@ -8,7 +8,8 @@ use std::time::Instant;
 
 use crate::net::mailbox::{Address, LoopMessage, Mailbox};
 
-/// The thread and its queue. Dropping it ends the thread; answers that still wait get no notification.
+/// The thread and its queue. Dropping this struct ends the thread, without notifications for the answers that still
+/// wait.
 pub(crate) struct Delays {
     queue: Arc<Queue>,
     thread: Option<JoinHandle<()>>,
@@ -22,7 +23,7 @@ struct Queue {
 
 #[derive(Default)]
 struct Waiting {
-    /// Ordered by time, and by arrival for equal times.
+    /// Answers that wait, in the order of their times, and of their numbers for equal times.
     answers: BinaryHeap<Reverse<(Instant, u64)>>,
     addresses: std::collections::HashMap<u64, Address>,
     next: u64,
@@ -33,7 +34,7 @@ impl Delays {
     /// Starts the thread.
     ///
     /// # Errors
-    /// The system cannot start one.
+    /// The system cannot start a thread.
     pub(crate) fn start(mailboxes: Arc<[Mailbox]>) -> std::io::Result<Delays> {
         let queue = Arc::new(Queue::default());
         let own = Arc::clone(&queue);

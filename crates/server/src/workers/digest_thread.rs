@@ -8,7 +8,7 @@ use system::lower_priority;
 
 use crate::limits::DIGEST_NICENESS;
 
-/// The thread. Dropping it ends the thread, because the thread's snapshot keeps the directory open.
+/// The thread. Dropping this struct ends the thread, whose snapshot would keep the directory open.
 #[derive(Default)]
 pub(crate) struct DigestThread {
     alive: Arc<()>,
@@ -21,11 +21,11 @@ impl DigestThread {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    /// Starts `work`, which must end soon after its argument can no longer be upgraded. No earlier work may be in
-    /// progress.
+    /// Starts `work` on a thread. When the `Weak` can no longer be upgraded, `work` must end soon. No earlier work may
+    /// be in progress.
     ///
     /// # Errors
-    /// The system gives no thread.
+    /// The system cannot start a thread.
     pub(crate) fn start(&mut self, work: impl FnOnce(Weak<()>) + Send + 'static) -> io::Result<()> {
         let alive = Arc::downgrade(&self.alive);
         let run = move || {

@@ -1,7 +1,7 @@
 //! Changes that become due with time: the removal of expired values, dynamic entries and deleted entries.
 //!
-//! Each node checks whether any are due and then requests them from the writer, which in a cluster may be another node.
-//! Only the writer's clock decides.
+//! Each node checks whether a change is due, and then requests due changes from the writer. In a cluster the writer may
+//! be another node. Only the writer's clock decides which changes are due.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use ldap::{Controls, ExtendedRequest, Message, MessageId, Request};
 use crate::stamp::now_micros;
 use crate::workers::writer::{ToWrite, WriteQueue};
 
-/// Requests the changes that are due from the writer, if there are any.
+/// Requests the due changes from the writer, if there are any.
 pub(crate) fn look(queue: &Arc<WriteQueue>, directory: &Arc<Directory>, anonymous: &Arc<Requester>) {
     match is_any_due(directory) {
         Ok(false) => {}
@@ -23,7 +23,7 @@ pub(crate) fn look(queue: &Arc<WriteQueue>, directory: &Arc<Directory>, anonymou
             let mut message = Vec::new();
             let request = Request::Extended(request);
             Message { id: MessageId(1), request, controls: Controls::default() }.encode(&mut message);
-            // If the queue is full, the next check submits the request.
+            // If the queue is full, the request is dropped. The next check repeats it.
             let change = ToWrite::Message(message.into());
             queue.submit(&mut queue.own_request(change, anonymous).into_iter().collect());
         }
@@ -40,14 +40,14 @@ fn is_any_due(directory: &Arc<Directory>) -> Result<bool, OperationError> {
         || deleted::is_one_expired(snapshot.state(), now)?)
 }
 
-/// Rules of `auto_members` by which existing entries are joining their group, as they were last logged.
+/// Logs the progress of `auto_members` rules whose existing entries are joining their group.
 #[derive(Debug, Default)]
 pub(crate) struct JoinWatch {
     logged: Vec<PendingJoin>,
 }
 
 impl JoinWatch {
-    /// Logs changes since the last call: rules that begin, continue, end, or are refused.
+    /// Logs the rules that have begun, continued, ended or been refused since the last call.
     pub(crate) fn look(&mut self, directory: &Arc<Directory>) {
         match directory.snapshot().map_err(OperationError::from).and_then(|now| joins::pending(now.state())) {
             Ok(pending) => self.changed(pending).iter().for_each(|line| tracing::info!("{line}")),
@@ -74,14 +74,14 @@ impl JoinWatch {
     }
 }
 
-/// Conversions of values to links, as they were last logged.
+/// Logs the progress of converting values to links.
 #[derive(Debug, Default)]
 pub(crate) struct LinkWatch {
     logged: LinkProgress,
 }
 
 impl LinkWatch {
-    /// Logs the progress and the end of conversions.
+    /// Logs the progress since the last call, or the end of the conversion.
     pub(crate) fn look(&mut self, directory: &Arc<Directory>) {
         match directory
             .snapshot()

@@ -2,7 +2,8 @@
 //!
 //! The cookie of the other server is stored in the same commit as the changes up to it. After a crash of either server
 //! the copy continues from the cookie. Changes that are sent again have no effect, because entries are compared by
-//! entryUUID. A cookie belongs to the source and the content; if either changes, everything is compared again.
+//! entryUUID. A cookie belongs to one source and its content. If either changes in the settings, everything is compared
+//! again.
 
 pub(crate) mod changes;
 mod cookie;
@@ -31,23 +32,23 @@ use crate::workers::service::Service;
 use crate::workers::source_connection::SourceError;
 use crate::workers::writer::WriteQueue;
 
-/// If the source hides everything, nothing is deleted.
+/// Error if the source returns no entry. It stops the copy, which would otherwise delete all its entries.
 const NO_ENTRY: &str =
     "the source shows no entry at all: may the bind's identity read them? Nothing is deleted here";
 
 /// Reason why a connection to the other server ended.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FollowError {
-    /// This server stops.
+    /// This server is stopping.
     #[error("the server stops")]
     Stopping,
-    /// The copy was promoted.
+    /// The copy was promoted to an independent tree.
     #[error("the copy was promoted")]
     Promoted,
-    /// The other server requires a new connection, with or without the cookie.
+    /// The other server requires a new search, on a new connection.
     #[error("the source asks to begin again")]
     Again,
-    /// The list of changes no longer begins at the cookie.
+    /// The other server no longer has all changes after the cookie.
     #[error(
         "the source no longer has all changes since the last one here, so that the whole content is compared"
     )]
@@ -81,10 +82,10 @@ struct Follow {
     is_stopping: Arc<AtomicBool>,
 }
 
-/// Starts the thread. It submits changes, so it must be stopped before the writer.
+/// Starts the thread. It submits changes to the writer. Therefore it must be stopped before the writer.
 ///
 /// # Errors
-/// The system cannot start one.
+/// The system cannot start a thread.
 pub(crate) fn start(
     settings: &FollowSettings,
     directory: &Arc<Directory>,
@@ -103,7 +104,7 @@ pub(crate) fn start(
     })
 }
 
-/// Connects again and again until the other end of `stop` is dropped.
+/// Connects again whenever a connection ends, until the sender of `stop` is dropped.
 fn run(follow: &mut Follow, stop: &Receiver<()>) {
     let mut pause = FOLLOW_RETRY_MIN;
     loop {

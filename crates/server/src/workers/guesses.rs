@@ -1,9 +1,12 @@
-//! Counts of failed password guesses by account and source. The more guesses fail, the longer the next answer takes.
+//! Counts of failed password guesses by account and source. The more guesses fail, the longer the next answer is
+//! delayed.
 //!
-//! So attackers cannot lock a user out: a right password is answered at once, and other sources have separate counts. A
-//! source that serves many users (a web application) is slowed only for the account whose password was wrong.
+//! A right password is answered at once, and each source has its own count. Therefore attackers cannot lock a user out.
+//! A source that serves many users, such as a web application, is delayed only for the account whose password was
+//! wrong.
 //!
-//! The table is bounded. If it is full, old entries are dropped; if none is old, new guesses are not delayed.
+//! The table is bounded. If it is full, old counts are dropped. If none is old, wrong passwords of other keys are not
+//! delayed.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -26,14 +29,15 @@ pub(crate) struct GuessKey {
 }
 
 impl GuessKey {
-    /// Returns the key for a bind of `name` whose success would give the session the identity `requester`. An unknown
-    /// name counts like a known one, so that timing reveals nothing.
+    /// Returns the key for a bind of `name`. `requester` is the identity that the session gets if the bind succeeds. An
+    /// unknown name counts like a known one, so that timing does not reveal which names exist.
     pub(crate) fn of(requester: &Requester, name: &str, source: Source) -> GuessKey {
         GuessKey { account: account_number(requester, name), source }
     }
 }
 
-/// Returns a number for an account: the id of its entry, or one derived from the name if there is no entry.
+/// Returns a number for an account. It is derived from the id of the account's entry, or from the name if there is no
+/// entry.
 pub(crate) fn account_number(requester: &Requester, name: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     match requester {
@@ -56,20 +60,20 @@ struct Failures {
     delayed: u32,
 }
 
-/// A delayed answer, which counts until it is dropped. While there are too many, further guesses are refused without
-/// verification.
+/// A delayed answer, which is counted until it is dropped.
 pub(crate) struct Delayed {
     guesses: Arc<Guesses>,
     key: GuessKey,
 }
 
 impl Guesses {
-    /// Returns true if so many answers are being delayed that further guesses are refused.
+    /// Returns true if so many answers for the key are being delayed that further guesses are refused without
+    /// verification.
     pub(crate) fn are_too_many(&self, key: &GuessKey) -> bool {
         self.lock().get(key).is_some_and(|failures| failures.delayed >= GUESSES_DELAYED_MAX)
     }
 
-    /// Counts a failure. Returns the delay of the answer; `None` if there are few failures.
+    /// Counts a failure. Returns the delay of its answer; `None` if there are too few failures for a delay.
     pub(crate) fn failed(self: &Arc<Self>, key: GuessKey, now: Instant) -> Option<(Duration, Delayed)> {
         let mut table = self.lock();
         if table.len() >= GUESSES_MAX && !table.contains_key(&key) {
@@ -89,7 +93,7 @@ impl Guesses {
         Some((delay, Delayed { guesses: Arc::clone(self), key }))
     }
 
-    /// Clears the failures after a success.
+    /// Clears the failures of the key after a success, unless answers are still being delayed.
     pub(crate) fn succeeded(&self, key: &GuessKey) {
         let mut table = self.lock();
         if table.get(key).is_some_and(|failures| failures.delayed == 0) {
@@ -97,7 +101,7 @@ impl Guesses {
         }
     }
 
-    /// The counts are consistent after every step, so a poisoned lock is usable.
+    /// The counts are consistent after every step. Therefore a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, HashMap<GuessKey, Failures>> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,16 +1,16 @@
 //! A bounded pool of threads that verify and compute password hashes, which are slow on purpose.
 //!
 //! Argon2id takes about 20 ms and 19 MiB for a password, and would block an event loop for that time. The number of
-//! threads bounds memory and processor time. The length of the queue bounds the waiting time; if the queue is full, the
-//! answer is `busy`. A right password that is stored as a fast salted digest never needs the pool. A wrong one uses it,
-//! so that every failure costs the same.
+//! threads bounds memory and processor time. The length of the queue bounds the waiting time. If the queue is full, the
+//! answer is `busy`. A right password that is stored as a fast salted digest never needs the pool. A wrong one always
+//! uses it, so that all failures cost the same.
 //!
-//! `hash_queue` chooses the next job such that clients that cause a flood delay mainly themselves. The passwords of a
-//! change are prepared one hash at a time, with turns of other jobs in between (`changed_passwords`). A recently
-//! verified password needs no job: see `verified_binds`.
+//! The module `hash_queue` chooses the next job, so that clients that cause a flood delay mainly themselves. The
+//! passwords of a change are prepared one hash at a time, with turns of other jobs in between (`changed_passwords`). A
+//! recently verified password needs no job (`verified_binds`).
 //!
-//! An operation holds a [`HashClaim`] while it waits for its job. A thread skips a job whose claim was dropped, also
-//! between two hashes, and a full queue drops such jobs. So no client waits for jobs of disconnected clients.
+//! An operation holds a [`HashClaim`] while it waits for its job. A thread skips a job whose claim was dropped, even
+//! between two hashes. A full queue drops such jobs. Therefore no client waits for jobs of disconnected clients.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,26 +34,26 @@ use crate::workers::changed_passwords::{Preparation, make_keys};
 use crate::workers::hash_queue::{FairQueue, Lane, Place, Reputations};
 use crate::workers::verified_binds::{VerifiedBinds, VerifiedKey};
 
-/// Work for the pool. No `Debug`: it carries passwords.
+/// A job of the pool. It does not implement `Debug`, because it contains passwords.
 struct HashJob {
-    /// The operation that receives the result.
+    /// Address of the operation that receives the result.
     address: Address,
     work: HashWork,
-    /// Key under which a right password is cached as a verified bind, and the lifetime of that entry.
+    /// Key under which a right password is cached as a verified bind, and the lifetime in the cache.
     known: Option<(VerifiedKey, Duration)>,
     /// Expires when the [`HashClaim`] is dropped.
     claim: Weak<()>,
     /// Time of the submission.
     since: Instant,
-    /// Begin of the first turn.
+    /// Start of the first turn.
     begun: Option<Instant>,
 }
 
-/// An operation's claim on the result of a job. Dropping it cancels the job.
+/// An operation's claim on the result of a job. Dropping the claim cancels the job.
 pub(crate) struct HashClaim {
     alive: Arc<()>,
-    /// Number of claims that were dropped before a thread took their jobs. If the count misses one, its job is
-    /// discarded when a thread takes it.
+    /// Number of claims that were dropped before a thread took their jobs. It may be too low: a thread checks the claim
+    /// again when it takes a job.
     given_up: Arc<AtomicU64>,
 }
 
@@ -65,22 +65,22 @@ impl Drop for HashClaim {
     }
 }
 
-/// Counts of the pool's work.
+/// Counters of the hash pool.
 #[derive(Debug, Default)]
 pub(crate) struct HashFigures {
     /// Number of accepted jobs.
     pub(crate) submitted: AtomicU64,
-    /// Number of jobs that were refused or evicted because the queue was full.
+    /// Number of jobs that were refused or evicted, because the queue was full or a share was used up.
     pub(crate) refused: AtomicU64,
-    /// Number of passwords that were in the cache of verified binds.
+    /// Number of passwords found in the cache of verified binds.
     pub(crate) known: AtomicU64,
-    /// Number of jobs that were dropped because their claims were.
+    /// Number of jobs that were dropped because their claims had been dropped.
     pub(crate) dropped: AtomicU64,
     /// Number of slow hashes computed to verify passwords.
     pub(crate) verified: AtomicU64,
     /// Cost of the waiting jobs in hashes.
     pub(crate) waiting: AtomicU64,
-    /// Total time in microseconds that jobs waited for their first turn.
+    /// Total time that jobs have waited for their first turn, in microseconds.
     pub(crate) waited_micros: AtomicU64,
 }
 
@@ -93,7 +93,7 @@ impl HashFigures {
 
 /// Work of a job.
 pub(crate) enum HashWork {
-    /// Verify that `asserted` is the password, and derive what the policy requires in addition.
+    /// Verify that `asserted` is the password. If it is, derive the values in `wanted`.
     Verify { verification: Verification, asserted: Zeroizing<Vec<u8>>, wanted: Wanted },
     /// Prepare the passwords of a change.
     Prepare(Box<Preparation>),
@@ -105,9 +105,10 @@ pub(crate) enum HashWork {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Submitter {
     pub(crate) source: Source,
-    /// Number of an entry or name: the account for a proof, the requester for a change.
+    /// Number of an account, by [`account_number`](crate::workers::guesses::account_number): for a proof, the account
+    /// to be proved; for a change, the requester.
     pub(crate) identity: u64,
-    /// Whether no share limits the identity, as for administrators.
+    /// Whether the identity's jobs are not limited to a share. True for the administrator.
     pub(crate) is_unshared: bool,
     pub(crate) now: Instant,
 }
@@ -142,7 +143,7 @@ impl HashWork {
         }
     }
 
-    /// Returns true if some of the work has been done.
+    /// Returns true if at least one step of the job was made.
     fn is_begun(&self) -> bool {
         matches!(self, HashWork::Prepare(preparation) if preparation.is_begun())
     }
@@ -151,7 +152,7 @@ impl HashWork {
 /// Values to derive from a right password.
 #[derive(Default)]
 pub(crate) struct Wanted {
-    /// Scheme for rehashing if the stored hash is weaker.
+    /// Scheme for hashing the password again, if the stored hash is weaker.
     pub(crate) stronger: Option<StorageScheme>,
     /// SASL keys to derive.
     pub(crate) keys: SaslKeyRules,
@@ -164,7 +165,7 @@ impl Wanted {
     }
 }
 
-/// The pool. Dropping it finishes the queued jobs and ends the threads.
+/// The hash pool. Dropping it finishes the queued jobs and ends the threads.
 pub(crate) struct HashPool {
     queue: Arc<Queue>,
     threads: Vec<JoinHandle<()>>,
@@ -178,7 +179,8 @@ struct Queue {
     work_arrived: Condvar,
     figures: Arc<HashFigures>,
     verified: VerifiedBinds,
-    /// Claims that were dropped since the last search for jobs without claims. The search scans the whole queue.
+    /// Number of claims that were dropped since the queue was last searched for jobs without claims. A search costs a
+    /// scan of the whole queue, so it is made only if there are any.
     given_up: Arc<AtomicU64>,
 }
 
@@ -227,7 +229,7 @@ impl HashPool {
     }
 
     /// Returns `Ok` if this password was verified against the same stored values within `lifetime`. Otherwise the error
-    /// is a key under which [`submit`](HashPool::submit) caches the verification.
+    /// contains the key under which [`submit`](HashPool::submit) caches the verification.
     pub(crate) fn is_known(
         &self,
         verification: &Verification,
@@ -244,9 +246,9 @@ impl HashPool {
         Ok(())
     }
 
-    /// Queues a job. Its result goes to `address` while the claim is held. `known` is the key from
+    /// Queues a job. Its result goes to `address` unless the claim is dropped. `known` is the key from
     /// [`HashPool::is_known`] and its lifetime. Returns `None` if the lane is full of jobs that take precedence, or if
-    /// the identity has used its share.
+    /// the identity has used its share of the lane.
     pub(crate) fn submit(
         &self,
         address: Address,
@@ -261,7 +263,8 @@ impl HashPool {
         let is_full = |waiting: &WaitingJobs| waiting.has_no_room(place.lane, cost, self.cost_max);
         let share = match place.lane {
             Lane::Changes if !is_unshared => self.cost_max / HASH_IDENTITY_DIVISOR,
-            // A bind's name is not proved, so other clients that bind with the same name must not use up its share.
+            // Anyone may send a bind with any name. A share for each name would let other clients use up its owner's
+            // share.
             Lane::Changes | Lane::Binds => u64::MAX,
         };
         let has_share = |waiting: &WaitingJobs| waiting.leaves_share(&place, cost, share);
@@ -271,7 +274,7 @@ impl HashPool {
         let mut gave_way = Vec::new();
         let mut is_taken = has_share(&waiting);
         while is_taken && is_full(&waiting) {
-            // An eviction must not waste work that was already done.
+            // A job in progress is not evicted, because its hashes would be wasted.
             let may_go = |job: &HashJob| !job.work.is_begun();
             match waiting.jobs.evict(&place, cost, may_go) {
                 Some((other, job)) => {
@@ -312,20 +315,20 @@ impl Drop for HashPool {
         self.queue.lock().closed = true;
         self.queue.work_arrived.notify_all();
         for thread in self.threads.drain(..) {
-            // A thread ends early only by a panic outside of the guarded work, which no caller could handle.
+            // The thread may have ended by a panic outside of `catch_unwind`. No caller could handle that.
             let _ = thread.join();
         }
     }
 }
 
 impl Queue {
-    /// Jobs are pushed and popped in one step, so a poisoned lock is usable.
+    /// Jobs are pushed and popped in one step. Therefore a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, WaitingJobs> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the next job with a claim. Returns it with the begin of its first turn, or `None` when the pool is
-    /// closed and the queue is empty.
+    /// Waits for the next job with a claim. Returns it with the start of its first turn. Returns `None` when the pool
+    /// is closed and the queue is empty.
     fn next(&self) -> Option<(Place, HashJob, Instant)> {
         let mut waiting = self.lock();
         loop {
@@ -365,9 +368,9 @@ impl WaitingJobs {
         figures.dropped.fetch_add(dropped as u64, Ordering::Relaxed);
     }
 
-    /// Accounts for a job that cost `cost` hashes. `is_right` is the result of a proof.
+    /// Records the end of a job that cost `cost` hashes. `is_right` is the result if the job was a proof.
     fn ended(&mut self, place: &Place, cost: u32, is_right: Option<bool>, now: Instant) {
-        // Hashes of changes were already charged one by one.
+        // The hashes of a change were already charged one by one.
         if place.lane == Lane::Binds {
             self.jobs.charge(place, cost.saturating_sub(1));
         }
@@ -382,8 +385,8 @@ impl WaitingJobs {
         waiting > 0 && waiting + u64::from(cost) > cost_max
     }
 
-    /// Returns true if a job of this cost is within the share of its identity. An identity without jobs may always have
-    /// one.
+    /// Returns true if a job of this cost fits into the share of its identity. An identity without a waiting job may
+    /// always have one.
     fn leaves_share(&self, place: &Place, cost: u32, share: u64) -> bool {
         let own = self.jobs.cost_of(place.lane, place.identity);
         own == 0 || own + u64::from(cost) <= share
@@ -394,7 +397,8 @@ fn work(queue: &Queue, bad_passwords: &BadPasswords, mailboxes: &[Mailbox]) {
     let mut random = Random::default();
     while let Some((place, HashJob { address, work, known, claim, since, .. }, begun)) = queue.next() {
         let (cost, stage) = (work.cost(), work.stage());
-        // Hashing runs libraries on octets of a peer. A defect that they trigger must cost one answer, not the thread.
+        // Hashing calls libraries with octets from a client. A defect that such octets trigger must cost one answer,
+        // not the thread.
         let performed =
             catch_unwind(AssertUnwindSafe(|| perform(work, &mut random, bad_passwords, &queue.figures)))
                 .unwrap_or(Performed::Done(HashResult::Failed(ServerFault::Defect)));
@@ -439,14 +443,14 @@ fn post(mailboxes: &[Mailbox], address: Address, result: HashResult, stages: Opt
 /// Result of a job's turn.
 enum Performed {
     Done(HashResult),
-    /// The job needs further turns. This one had this cost.
+    /// The job needs further turns. `cost` is the cost of this turn in hashes.
     Part {
         left: Box<Preparation>,
         cost: u32,
     },
 }
 
-/// Does the work of a job; for a change, up to and including the next hash.
+/// Performs a job. For a change, stops after the next hash.
 fn perform(
     work: HashWork,
     random: &mut Random,
@@ -462,10 +466,10 @@ fn perform(
             });
             let rehashed = wanted.stronger.filter(|_| is_right).and_then(|scheme| {
                 let old = verification.weaker_match(&asserted, scheme)?;
-                // Without random numbers the old hash remains.
+                // Without random numbers for a salt, the old hash is kept.
                 Some((old.to_vec(), password::hash(scheme, &asserted, &random.bytes().ok()?)))
             });
-            // Without random numbers no keys are derived this time.
+            // Without random numbers for salts, no keys are derived at this bind.
             let made = match is_right && !wanted.keys.mechanisms.is_empty() {
                 true => {
                     make_keys(&[asserted.to_vec()], &wanted.keys, random).ok().and_then(|mut all| all.pop())
@@ -494,7 +498,7 @@ mod tests {
     use crate::workers::changed_passwords::ChangedPasswords;
     use crate::workers::hash_queue::Reputation;
 
-    /// A pool and the mailbox of its only event loop.
+    /// A pool with one event loop, and the mailbox of that loop.
     struct Sample {
         poll: Poll,
         mailboxes: Arc<[Mailbox]>,
@@ -613,7 +617,7 @@ mod tests {
             let (jobs, claims): (Vec<_>, Vec<_>) = (0..HASHES_PER_THREAD_MAX as u64).map(fill).unzip();
             jobs.into_iter().for_each(|job| waiting.jobs.push(&bind_from_one(), 1, job));
             drop(claims);
-            // The queue is full of jobs without claims.
+            // The queue now is full of jobs without claims.
             waiting.drop_unclaimed(&figures);
             assert_eq!(
                 (waiting.jobs.cost(Lane::Binds), count(&figures.dropped)),
@@ -634,7 +638,7 @@ mod tests {
     #[test]
     fn a_full_queue_accepts_a_job_only_after_a_client_has_left() {
         let sample = Sample::start(1);
-        // The thread takes some jobs meanwhile, but needs milliseconds for each.
+        // The thread takes some jobs while the queue is filled, but needs milliseconds for each.
         let submitted = std::iter::repeat_with(|| sample.submit(0, verify(Vec::new(), b"x")));
         let claims: Vec<_> = submitted.map_while(|claim| claim).collect();
         assert!(claims.len() >= HASHES_PER_THREAD_MAX);
@@ -643,7 +647,7 @@ mod tests {
         assert!(sample.submit(1, verify(Vec::new(), b"x")).is_some());
     }
 
-    /// Regression: a lane full of binds for one name refused the owner of the name as beyond a share.
+    /// Regression: a lane full of binds for one name refused the owner's bind, because the name had used up its share.
     #[test]
     fn a_flood_for_a_name_keeps_its_owner_not_out() {
         let mut sample = Sample::start(1);
@@ -666,7 +670,7 @@ mod tests {
         let submitted = std::iter::repeat_with(|| sample.submit(7, verify(Vec::new(), b"x")));
         let claims: Vec<_> = submitted.map_while(|claim| claim).collect();
         let other = sample.submit_from(2, 8, verify(Vec::new(), b"x")).expect("one of the others gives way");
-        // The bind is answered at its source's first turn, long before the other waiting jobs.
+        // The bind is answered in its source's first turn, long before the other waiting jobs.
         let (mut is_busy, mut place) = (false, 0);
         loop {
             let done = sample.take(1).remove(0);
@@ -681,7 +685,7 @@ mod tests {
         drop((claims, other));
     }
 
-    /// Returns a change of a password whose history has 24 passwords in this stored form.
+    /// Returns a change of a password with a history of 24 passwords. `former` is the stored value of each.
     fn costly_change(former: &[u8]) -> HashWork {
         let passwords = ChangedPasswords {
             scheme: StorageScheme::Argon2id,
@@ -702,14 +706,14 @@ mod tests {
         let former = password::hash(StorageScheme::Argon2id, b"old", &[7; 16]);
         let changes: Vec<_> =
             (0..40).map_while(|ticket| sample.submit_from(1, ticket, costly_change(&former))).collect();
-        // The share is a quarter of 512 hashes, in changes of 25 hashes. The thread may have taken one.
+        // The share is a quarter of 512 hashes. A change costs 25 hashes. The thread may already have taken one change.
         assert!((5..=6).contains(&changes.len()), "{}", changes.len());
         let _others: Vec<_> = (2..40)
             .filter_map(|from| sample.submit_from(from, 100 + u64::from(from), costly_change(&former)))
             .collect();
         let _bind =
             sample.submit_from(99, 1_000, verify(Vec::new(), b"x")).expect("binds have room of their own");
-        // The bind is done before any change, because changes are prepared hash by hash.
+        // The bind is done before any change, because changes are prepared one hash at a time.
         loop {
             let done = sample.take(1).remove(0);
             match done.result {
@@ -719,7 +723,8 @@ mod tests {
             }
         }
         drop((changes, _others));
-        // A job without a claim is dropped between two hashes, so this waits for a hash and not for a change.
+        // A job without a claim is dropped between two hashes. Therefore the bind waits for one hash and not for a
+        // whole change.
         let _bind = sample.submit_from(99, 1_001, verify(Vec::new(), b"x")).unwrap();
         let before = sample.pool.figures().verified.load(Ordering::Relaxed);
         let done = sample.take(1).remove(0);

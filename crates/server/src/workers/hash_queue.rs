@@ -1,15 +1,17 @@
 //! The queue of the hash pool: fair queuing between the sources and identities of its jobs, by the cost of the jobs.
 //!
-//! Costs are in hashes (see [`directory::password::cost`]). Binds and changes of passwords have separate lanes, each
-//! with its own limit, and binds have three of four turns while both wait. So a flood of changes neither refuses a bind
-//! nor delays it for long.
+//! Costs are in hashes (see [`directory::password::cost`]). Binds and password changes have separate lanes, each with
+//! its own limit. While both lanes have jobs, binds have three of four turns. Therefore a flood of changes neither
+//! refuses a bind nor delays it for long.
 //!
-//! In a lane, sources take turns, and within a source its identities take turns. A turn is one hash. A job that costs
-//! more continues at its source's next turn. For work that cannot be divided, the source skips later turns. So a source
-//! that submits a thousand jobs, or a job of a thousand hashes, delays only itself. Three classes protect against a
-//! flood from a thousand sources: sources with recent right passwords, new sources, and sources with several wrong
-//! passwords in a row. Each class has three of four turns before the classes after it, so none starves. When a lane is
-//! full, it evicts a job of a later class, or of the source with the highest cost.
+//! In a lane, sources take turns. Within a source, its identities take turns. A turn is one hash. A job with a higher
+//! cost continues in its source's next turn. If a job cannot be divided, its source skips later turns. Therefore a
+//! source that submits a thousand jobs, or a job of a thousand hashes, delays only itself.
+//!
+//! Three classes protect against a flood from a thousand sources: sources with recent right passwords, new sources, and
+//! sources with several wrong passwords in a row. A class has three of four turns while a later class also has jobs, so
+//! that no class starves. When a lane is full, it evicts a job of a later class, or of the source with the highest
+//! cost.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
@@ -23,15 +25,15 @@ use crate::net::request_memory::Source;
 /// Reputation of a source, from best to worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Reputation {
-    /// A password from the source was right, and not many were wrong since.
+    /// A password from the source was right, and only few were wrong since.
     Good,
-    /// Neither is known of the source.
+    /// Neither [`Good`](Reputation::Good) nor [`Bad`](Reputation::Bad).
     New,
-    /// Several passwords in a row were wrong, or many binds in a row were answered `busy`.
+    /// Several passwords in a row were wrong, or many jobs were answered `busy` since the last right password.
     Bad,
 }
 
-/// Reputations of sources. The table is bounded: a source that does not fit counts as new.
+/// Reputations of sources. The table is bounded. A source that does not fit counts as new.
 #[derive(Debug, Default)]
 pub(super) struct Reputations {
     sources: HashMap<Source, Record>,
@@ -43,16 +45,17 @@ struct Record {
     was_right: bool,
     /// Number of wrong passwords since the last right one.
     failures: u32,
-    /// Number of binds answered `busy` since the last right password. A source that keeps retrying at once is flooding.
+    /// Number of jobs answered `busy` since the last right password. A high number shows that the source retries at
+    /// once.
     refusals: u32,
 }
 
-/// Kind of work, each with its own lane.
+/// Kind of work. Each kind has its own lane in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lane {
-    /// Proof of a password that a client waits for: a bind or compare.
+    /// Proof of a password or Kerberos ticket: a bind or compare.
     Binds,
-    /// The passwords of a change.
+    /// Preparation of the passwords of a change.
     Changes,
 }
 
@@ -62,7 +65,7 @@ pub(super) struct Place {
     pub(super) lane: Lane,
     pub(super) reputation: Reputation,
     pub(super) source: Source,
-    /// Number of the account for a bind, of the requester for a change.
+    /// Number of the account for a bind, or of the requester for a change.
     pub(super) identity: u64,
 }
 
@@ -70,7 +73,7 @@ pub(super) struct Place {
 #[derive(Debug)]
 pub(super) struct FairQueue<J> {
     lanes: [LaneQueue<J>; 2],
-    /// Number of turns given.
+    /// Number of turns so far.
     turns: u64,
 }
 
@@ -78,15 +81,15 @@ pub(super) struct FairQueue<J> {
 #[derive(Debug)]
 struct LaneQueue<J> {
     classes: [Class<J>; 3],
-    /// Number of turns given.
+    /// Number of turns of this lane so far.
     turns: u64,
     /// Total cost of the jobs in hashes.
     cost: u64,
-    /// Cost of the jobs of each identity that has any, in hashes.
+    /// Cost in hashes of each identity's jobs. Identities without jobs are absent.
     identities: HashMap<u64, u64>,
 }
 
-/// The waiting jobs of the sources with one reputation.
+/// The waiting jobs of a lane whose sources have the same reputation.
 #[derive(Debug)]
 struct Class<J> {
     sources: HashMap<Source, SourceJobs<J>>,
@@ -101,7 +104,7 @@ struct SourceJobs<J> {
     /// Identities with jobs, each once, in the order of their turns.
     turns: VecDeque<u64>,
     cost: u64,
-    /// Number of turns to skip, for work that took more than one.
+    /// Number of turns that the source must skip, for jobs that took more than one turn.
     debt: u64,
 }
 
@@ -111,7 +114,7 @@ struct Waiting<J> {
     job: J,
 }
 
-/// A lane or class leaves one of this many turns to those after it.
+/// One of this many turns goes to a later lane or class first.
 const TURNS: u64 = 4;
 
 impl Reputations {
@@ -134,7 +137,7 @@ impl Reputations {
             if is_right { (0, 0) } else { (record.failures.saturating_add(1), record.refusals) };
     }
 
-    /// Records that a bind from a source was answered `busy`.
+    /// Records that a job from a source was answered `busy`.
     pub(super) fn note_refusal(&mut self, source: Source, now: Instant) {
         if let Some(record) = self.record(source, now) {
             record.refusals = record.refusals.saturating_add(1);
@@ -188,12 +191,12 @@ impl<J> FairQueue<J> {
         self.lane(lane).identities.get(&identity).copied().unwrap_or_default()
     }
 
-    /// Adds a job that costs this many hashes, at least one.
+    /// Adds a job. Its cost in hashes counts as at least one.
     pub(super) fn push(&mut self, place: &Place, cost: u32, job: J) {
         self.add(place, cost, |jobs, waiting| jobs.push_back(waiting), job);
     }
 
-    /// Puts a job in progress back, before the other jobs of its source and identity, with its remaining cost.
+    /// Puts a job in progress back, before the other jobs of its source and identity. `cost` is its remaining cost.
     pub(super) fn push_begun(&mut self, place: &Place, cost: u32, job: J) {
         self.add(place, cost, |jobs, waiting| jobs.push_front(waiting), job);
     }
@@ -223,7 +226,8 @@ impl<J> FairQueue<J> {
         insert(jobs, Waiting { cost, job });
     }
 
-    /// Removes the next job: of the lane and class whose turn it is, from the source that has waited longest.
+    /// Removes the next job. The lane and the class are those whose turn it is, and the source is the one that has
+    /// waited longest.
     pub(super) fn pop(&mut self) -> Option<(Place, J)> {
         let [binds, changes] = &mut self.lanes;
         self.turns += 1;
@@ -236,8 +240,8 @@ impl<J> FairQueue<J> {
         order.into_iter().find_map(|(queue, lane)| queue.pop(lane))
     }
 
-    /// Makes a source skip turns for work that took more than one turn. A source without waiting jobs is not charged,
-    /// because the queue stores nothing about it.
+    /// Makes a source skip `turns` turns, because a job took more than one. A source without waiting jobs is not
+    /// charged, because the queue stores nothing about it.
     pub(super) fn charge(&mut self, place: &Place, turns: u32) {
         let class = self.lane_mut(place.lane).class(place.reputation);
         if let Some(source) = class.sources.get_mut(&place.source) {
@@ -245,8 +249,9 @@ impl<J> FairQueue<J> {
         }
     }
 
-    /// Removes a job that `may_go` permits to make room for one of `cost` hashes at `place`. Takes the newest job of a
-    /// later class, or of a source in the same class whose jobs would still cost more than those of `place`.
+    /// Makes room for a job of `cost` hashes at `place`. Removes the newest job for which `may_go` returns true, from
+    /// the worst class that has one, and within the class from the source with the highest cost. In the class of
+    /// `place`, that cost must be higher than the cost of `place`'s source with the new job.
     pub(super) fn evict(
         &mut self,
         place: &Place,
@@ -309,7 +314,7 @@ impl<J> LaneQueue<J> {
         None
     }
 
-    /// Subtracts a job from the counts.
+    /// Subtracts a removed job from the costs.
     fn forget(&mut self, identity: u64, cost: u32) {
         self.cost -= u64::from(cost);
         if let Some(own) = self.identities.get_mut(&identity) {
@@ -345,7 +350,7 @@ impl<J> LaneQueue<J> {
 
 impl<J> Class<J> {
     fn pop(&mut self) -> Option<(Source, u64, Waiting<J>)> {
-        // If all sources must skip turns, subtracts the smallest debt from each, so that one source can be next.
+        // If all sources must skip turns, each skips the smallest number of them, so that one source is next.
         let least = self.sources.values().map(|jobs| jobs.debt).min().unwrap_or_default();
         self.sources.values_mut().for_each(|jobs| jobs.debt -= least);
         loop {
@@ -366,7 +371,7 @@ impl<J> Class<J> {
         }
     }
 
-    /// Removes the newest job of the source with the highest cost, if that cost is above `above`.
+    /// Removes the newest job of the source with the highest cost, if that source's cost is above `above`.
     fn take_newest(&mut self, above: u64, may_go: impl Fn(&J) -> bool) -> Option<(Source, u64, Waiting<J>)> {
         let most = self.sources.iter().max_by_key(|(_, jobs)| jobs.cost);
         let source = *most.filter(|(_, jobs)| jobs.cost > above)?.0;
@@ -396,7 +401,7 @@ impl<J> SourceJobs<J> {
         Some((identity, waiting))
     }
 
-    /// Removes the newest job that `may_go` permits, of the identity with the highest cost.
+    /// Removes the newest job for which `may_go` returns true, from the identity with the highest cost.
     fn take_newest(&mut self, may_go: impl Fn(&J) -> bool) -> Option<(u64, Waiting<J>)> {
         let cost =
             |jobs: &VecDeque<Waiting<J>>| jobs.iter().map(|waiting| u64::from(waiting.cost)).sum::<u64>();
@@ -432,7 +437,7 @@ mod tests {
         Place { lane: Lane::Binds, reputation, source: source(from), identity: from.into() }
     }
 
-    /// Returns the place of a change, from a source with right passwords.
+    /// Returns the place of a change from a source with good reputation.
     fn change(from: u8, identity: u64) -> Place {
         Place { lane: Lane::Changes, reputation: Reputation::Good, source: source(from), identity }
     }

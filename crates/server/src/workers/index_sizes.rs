@@ -1,8 +1,8 @@
 //! The thread that measures the sizes of indexes for readers of `cn=monitor`.
 //!
-//! The thread reads a sample of the entries, which may take longer than an event loop may work at a time. So a reader
-//! receives the last sizes, and requests a measurement if they are old. Without readers nothing is measured.
-//! Measurements take at most a hundredth of the thread's time.
+//! A measurement reads a sample of the entries, which may take longer than an event loop may work at a time. Therefore
+//! a reader receives the last sizes, and requests a measurement if they are old. Without readers nothing is measured.
+//! Measurements take at most about a hundredth of the thread's time.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -15,7 +15,7 @@ use system::lower_priority;
 use crate::limits::{BACKUP_NICENESS, INDEX_SAMPLE, INDEX_SIZES_FRESH, INDEX_SIZES_PAUSE};
 use crate::workers::service::Service;
 
-/// The last sizes, and requests to the thread.
+/// The last measured sizes, and the request for the next measurement.
 #[derive(Default)]
 pub(crate) struct MeasuredIndexes {
     state: Mutex<State>,
@@ -32,7 +32,7 @@ struct State {
 }
 
 impl MeasuredIndexes {
-    /// Returns the last sizes, or `None` before the first measurement. Requests a measurement if they are old.
+    /// Returns the last sizes; `None` before the first measurement. Requests a measurement if the sizes are old.
     pub(crate) fn read(&self, now: Instant) -> Option<Arc<IndexSizes>> {
         let mut state = self.lock();
         if !state.is_wanted && state.next.is_none_or(|next| now >= next) {
@@ -50,7 +50,7 @@ impl MeasuredIndexes {
         !state.has_stopped
     }
 
-    /// Stores sizes; `None` if they are unknown for now.
+    /// Stores the result of a measurement; `None` if it failed, so that the last sizes remain.
     fn store(&self, sizes: Option<IndexSizes>, began: Instant, now: Instant) {
         let pause = now.saturating_duration_since(began).saturating_mul(INDEX_SIZES_PAUSE);
         let mut state = self.lock();
@@ -66,7 +66,7 @@ impl MeasuredIndexes {
         self.ordered.notify_one();
     }
 
-    /// Each step leaves the state consistent, so a poisoned lock is usable.
+    /// Each step leaves the state consistent. Therefore a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -75,7 +75,7 @@ impl MeasuredIndexes {
 /// Starts the thread.
 ///
 /// # Errors
-/// The system cannot start one.
+/// The system cannot start a thread.
 pub(crate) fn start(measured: &Arc<MeasuredIndexes>, directory: &Arc<Directory>) -> io::Result<Service> {
     let (own, directory) = (Arc::clone(measured), Arc::downgrade(directory));
     let stop = Arc::clone(measured);
@@ -106,7 +106,7 @@ mod tests {
         let is_wanted = || measured.lock().is_wanted;
         assert_eq!(measured.read(start).map(|sizes| sizes.entries), Some(7));
         assert!(!is_wanted(), "they are fresh");
-        // The sizes of a measurement that took a second are fresh for a hundred seconds.
+        // After a measurement of one second, the next one may follow after a hundred seconds.
         measured.store(None, start, start + Duration::from_secs(1));
         assert!(measured.read(start + Duration::from_secs(100)).is_some() && !is_wanted());
         assert!(measured.read(start + Duration::from_secs(101)).is_some() && is_wanted());

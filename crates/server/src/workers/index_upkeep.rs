@@ -1,8 +1,8 @@
-//! Index rows that the writer adds and removes between the changes of clients.
+//! Index work of the writer: it adds and removes rows of indexes between the changes of clients.
 //!
-//! An index that is defined while the server runs is built in slices of a few milliseconds. Without waiting changes
-//! the slices follow one another. With waiting changes one slice follows every [`BATCHES_PER_INDEX_SLICE`] batches, so
-//! that even a busy server finishes the index. A slice also yields to the event loops. The next start of the server
+//! An index that is defined while the server runs is built in slices of a few milliseconds. If no change waits, the
+//! slices follow one another. If changes wait, one slice follows every [`BATCHES_PER_INDEX_SLICE`] batches, so that
+//! even a busy server finishes the index. A slice also yields to the event loops. The next start of the server
 //! continues unfinished work.
 
 use std::time::Duration;
@@ -14,14 +14,14 @@ use system::CooperativeYield;
 
 use crate::limits::{BATCHES_PER_INDEX_SLICE, INDEX_SLICE_RETRY};
 
-/// Number of slices between two lines in the log.
+/// Number of slices from one report in the log to the next.
 const SLICES_PER_REPORT: u64 = 256;
 
 /// The writer's index work.
 #[derive(Debug, Default)]
 pub(crate) struct Upkeep {
-    /// Whether the last slice failed, usually because the disk is full. The next attempt follows a change or a pause,
-    /// because another process may free space.
+    /// Whether the last slice failed, usually because the disk is full. It is tried again after a change or a pause,
+    /// because another process may have freed space.
     has_failed: bool,
     batches: u32,
     slices: u64,
@@ -34,7 +34,7 @@ impl Upkeep {
         writer.maintenance_pending().then_some(patience)
     }
 
-    /// Returns true if a slice is due although changes wait. Call it after every batch.
+    /// Counts a batch. Returns true if a slice is due although changes wait.
     pub(crate) fn is_due(&mut self, writer: &Writer) -> bool {
         self.batches += 1;
         if self.batches < BATCHES_PER_INDEX_SLICE {
@@ -83,7 +83,7 @@ fn report(writer: &Writer) {
     }
 }
 
-/// Formats index work in progress for people.
+/// Describes index work in progress in one line for people.
 pub fn progress_text(progress: &IndexProgress) -> String {
     let IndexProgress { attribute, part, built_to, last_entry, .. } = progress;
     let what = match part {

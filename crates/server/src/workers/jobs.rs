@@ -1,4 +1,4 @@
-//! A thread that does the jobs of sessions in order, with a bounded queue.
+//! A thread that performs jobs of sessions in the order received, with a bounded queue.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,7 +9,7 @@ use directory::{OperationError, Outcome};
 
 use crate::net::mailbox::{Address, Mailbox, post_extended};
 
-/// The thread and its queue. Dropping it ends the thread after its current job.
+/// The thread and its queue. Dropping this struct ends the thread after its current job.
 pub(crate) struct Jobs<J> {
     queue: Arc<Queue<(Address, J)>>,
     thread: Option<JoinHandle<()>>,
@@ -27,11 +27,11 @@ struct Waiting<J> {
 }
 
 impl<J: Send + 'static> Jobs<J> {
-    /// Starts the thread. `work` returns the outcome and the value of an extended response, which go to the mailbox of
+    /// Starts the thread. `work` returns the outcome and the value of an extended response. They go to the mailbox of
     /// the job's event loop.
     ///
     /// # Errors
-    /// The system gives no thread.
+    /// The system cannot start a thread.
     pub(crate) fn start(
         name: &str,
         jobs_max: usize,
@@ -43,7 +43,8 @@ impl<J: Send + 'static> Jobs<J> {
         let (own, mailboxes) = (Arc::clone(&queue), Arc::clone(mailboxes));
         let work = move || {
             while let Some((address, job)) = own.next() {
-                // A job processes octets of a peer. A defect that they trigger must cost one answer, not the thread.
+                // A job contains octets from a client. A defect that such octets trigger must cost one answer, not the
+                // thread.
                 let worked = catch_unwind(AssertUnwindSafe(|| work(job)));
                 let (outcome, value) = worked.unwrap_or_else(|_| {
                     (OperationError::Defect("the request met a defect in the server").into(), None)
@@ -55,7 +56,7 @@ impl<J: Send + 'static> Jobs<J> {
         Ok(Jobs { queue, thread: Some(thread) })
     }
 
-    /// Queues a job. Returns false if too many wait.
+    /// Queues a job. Returns false if too many jobs wait.
     pub(crate) fn submit(&self, job: (Address, J)) -> bool {
         let mut waiting = self.queue.lock();
         if waiting.jobs.len() >= self.queue.jobs_max {
@@ -93,7 +94,7 @@ impl<J> Queue<J> {
         }
     }
 
-    /// A panic under the lock cannot leave half a job, so a poisoned lock is usable.
+    /// A panic under the lock cannot leave half a job. Therefore a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, Waiting<J>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }

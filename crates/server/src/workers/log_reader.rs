@@ -1,9 +1,9 @@
 //! The thread that reads the log for replicas.
 //!
 //! A replica requests the records after its position. If there are none, the request waits for the next commit, up to
-//! the time in the request. So the server holds at most one answer of bounded size per replica, and a slow replica
-//! delays no other: it requests more records later. Replicas at the same position share the octets that were read and
-//! encoded for one of them, and are answered together ([`pace`]).
+//! the time in the request. Therefore the server holds at most one answer of bounded size per replica. A slow replica
+//! delays no other, because it requests more records only when it is ready. The records are read and encoded once for
+//! replicas at the same position, and these replicas are answered together ([`pace`]).
 //!
 //! The thread starts with the first request.
 
@@ -31,7 +31,7 @@ use self::pace::Pace;
 use crate::limits::{LOG_READS_MAX, LOG_WAIT_MAX};
 use crate::net::mailbox::{Address, LoopMessage, Mailbox, SharedValue, Written};
 
-/// Size of the digest of a record in a request, in octets.
+/// Size of a record's digest in a request, in octets.
 pub(crate) const RECORD_DIGEST_BYTES: usize = 16;
 
 /// A decoded and validated request of a replica.
@@ -40,31 +40,31 @@ pub(crate) struct LogRead {
     pub(crate) generation: [u8; 16],
     /// Position of the last record that the replica has.
     pub(crate) position: u64,
-    /// Digest of that record, if it must be compared.
+    /// Digest of the record at `position`, if it must be compared.
     pub(crate) digest: Option<[u8; RECORD_DIGEST_BYTES]>,
     pub(crate) lineage: Lineage,
     pub(crate) bytes_max: usize,
     /// Time at which the request is answered even without records.
     pub(crate) until: Instant,
     pub(crate) consumer: Consumer,
-    /// Digests of the replica's data at a mark.
+    /// Digests of the replica's data at a digest barrier.
     pub(crate) report: Option<Report>,
 }
 
-/// The thread and its requests. Dropping it ends the thread.
+/// The thread and its queue. Dropping this struct ends the thread.
 pub(crate) struct LogReader {
     inner: Arc<Inner>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 struct Inner {
-    /// Weak, because the directory owns the monitor, which owns this reader.
+    /// Weak because the directory owns the monitor, and the monitor owns this reader.
     directory: Weak<Directory>,
     generation: [u8; 16],
     mailboxes: Arc<[Mailbox]>,
     waiting: Mutex<Waiting>,
     arrived: Condvar,
-    /// Whether the thread must be woken by the next commit.
+    /// Whether the next commit must wake the thread.
     wants_commit: AtomicBool,
     consumers: Consumers,
     comparisons: Comparisons,
@@ -73,15 +73,14 @@ struct Inner {
 #[derive(Default)]
 struct Waiting {
     arrived: Vec<LogRead>,
-    /// Number of requests that the thread has or that are in `arrived`.
+    /// Number of requests in `arrived` and of those that the thread has taken and not answered.
     count: usize,
     has_commit: bool,
-    /// End of the thread's pause. Until then, a request of a replica that already has all served records does not wake
-    /// the thread.
+    /// End of the thread's pause. Until then the thread is woken only by urgent requests.
     pause_end: Option<Instant>,
-    /// Position up to which records are served.
+    /// Position up to which records are sent during the pause.
     served: u64,
-    /// Whether a request arrived that does not wait for the end of the pause.
+    /// Whether an urgent request has arrived.
     has_urgent: bool,
     is_closed: bool,
 }
@@ -96,7 +95,8 @@ impl Waiting {
         is_urgent
     }
 
-    /// Returns true if a request does not wait for the end of the pause.
+    /// Returns true if a request is urgent: it cannot wait for the end of the pause, because the replica lacks records
+    /// that are sent already or the deadline is earlier.
     fn is_urgent(&self, read: &LogRead) -> bool {
         self.pause_end.is_none_or(|end| read.position < self.served || read.until < end)
     }
@@ -112,7 +112,7 @@ pub(crate) enum NotTaken {
 }
 
 impl LogReader {
-    /// Creates a reader of the log of data of this generation.
+    /// Creates a reader of the log. `generation` is that of the data in `directory`.
     pub(crate) fn new(
         directory: &Arc<Directory>,
         generation: [u8; 16],
@@ -131,10 +131,10 @@ impl LogReader {
         LogReader { inner: Arc::new(inner), thread: Mutex::default() }
     }
 
-    /// Queues a request; the answer goes to the mailbox of its event loop.
+    /// Queues a request. The answer goes to the mailbox of the event loop in the request's address.
     ///
     /// # Errors
-    /// Too many wait, or the thread cannot be started.
+    /// Too many requests wait, or the thread cannot be started.
     pub(crate) fn submit(&self, read: LogRead) -> Result<(), NotTaken> {
         {
             let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
@@ -156,7 +156,7 @@ impl LogReader {
         Ok(())
     }
 
-    /// Ends the threads, whose snapshots keep the directory open.
+    /// Ends the threads, because their snapshots keep the directory open.
     pub(crate) fn stop(&self) {
         self.inner.lock().is_closed = true;
         self.inner.arrived.notify_all();
@@ -168,7 +168,7 @@ impl LogReader {
         self.inner.comparisons.stop();
     }
 
-    /// Announces a commit. Costs one load if no replica waits.
+    /// Notifies the thread of a commit. Costs one load if no replica waits.
     #[inline]
     pub(crate) fn committed(&self) {
         if self.inner.wants_commit.load(Ordering::SeqCst) {
@@ -207,7 +207,7 @@ impl Inner {
         let (mut reads, mut blocks) = (Vec::new(), Blocks::default());
         let (mut snapshot, mut pace) = (None, Pace::default());
         while self.fetch(&mut reads, &pace) {
-            // A commit after this line is announced; an earlier one is visible below.
+            // A later commit wakes the thread. An earlier one is in the snapshot that is renewed below.
             self.wants_commit.store(true, Ordering::SeqCst);
             let answered = self.answer_ready(&mut snapshot, &mut reads, &mut blocks, &mut pace);
             if let Err(error) = answered {
@@ -225,13 +225,13 @@ impl Inner {
         }
     }
 
-    /// Waits for a request, a commit, or the deadline of one of `reads`; during a pause, only for its end or an urgent
-    /// request. Returns false when the reader is dropped.
+    /// Waits for a request, a commit, or the deadline of one of `reads`. During a pause, waits only for its end or an
+    /// urgent request. Returns false when the reader is dropped.
     fn fetch(&self, reads: &mut Vec<LogRead>, pace: &Pace) -> bool {
         let mut waiting = self.lock();
         waiting.count = reads.len() + waiting.arrived.len();
         (waiting.pause_end, waiting.served) = (pace.pause_end(), pace.served());
-        // Requests may have arrived while the thread worked.
+        // Urgent requests may have arrived while the thread worked.
         waiting.has_urgent = waiting.arrived.iter().any(|read| waiting.is_urgent(read));
         loop {
             if waiting.is_closed {
@@ -257,7 +257,7 @@ impl Inner {
         }
     }
 
-    /// Answers the requests that need not wait. The others remain in `reads`.
+    /// Answers the requests in `reads` that need not wait. The others remain there.
     fn answer_ready(
         &self,
         snapshot: &mut Option<Snapshot>,
@@ -273,7 +273,7 @@ impl Inner {
             }
             None => match &directory {
                 Some(directory) => snapshot.insert(directory.snapshot()?),
-                // The server has stopped, so no client waits any more.
+                // The server has stopped, so no replica awaits an answer.
                 None => {
                     reads.clear();
                     return Ok(());
@@ -327,17 +327,17 @@ impl Inner {
         }
     }
 
-    /// A panic under the lock cannot leave half a request, so a poisoned lock is usable.
+    /// A panic under the lock cannot leave half a request. Therefore a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The supplier's data at one position.
+/// The data of this server at one position, from which replicas are answered.
 struct Supplier<'s> {
     snapshot: &'s Snapshot,
     newest: u64,
-    /// Position up to which waiting replicas receive records.
+    /// Position up to which records are sent to replicas that wait.
     served: u64,
     generation: [u8; 16],
     lineage: Lineage,
@@ -345,7 +345,8 @@ struct Supplier<'s> {
 }
 
 impl Supplier<'_> {
-    /// Returns the value of the answer and whether the replica may receive records, or `None` if the request waits.
+    /// Returns the value of the answer, and whether the replica may receive records. Returns `None` if the request must
+    /// wait.
     fn answer(
         &self,
         read: &LogRead,
@@ -374,7 +375,7 @@ impl Supplier<'_> {
         Arc::new(LogAnswer { newest: self.newest, lineage, part, comparison }.encode())
     }
 
-    /// Returns the reason why the replica receives no records, if there is one.
+    /// Returns the refusal to send records, if the replica's data or position does not permit it.
     fn refusal(&self, read: &LogRead) -> Result<Option<LogPart<'static>>, OperationError> {
         if read.generation != self.generation {
             return Ok(Some(LogPart::OtherData));
@@ -399,7 +400,8 @@ impl Supplier<'_> {
     }
 }
 
-/// Returns the digest of a record. Supplier and replica compare the digests of the last record that both have.
+/// Returns the digest of a record. A replica sends the digest of its last record, which the supplier compares with its
+/// own.
 pub(crate) fn record_digest(record: &[u8]) -> [u8; RECORD_DIGEST_BYTES] {
     let digest: [u8; 32] = Sha256::digest(record).into();
     let mut short = [0; RECORD_DIGEST_BYTES];
@@ -407,8 +409,8 @@ pub(crate) fn record_digest(record: &[u8]) -> [u8; RECORD_DIGEST_BYTES] {
     short
 }
 
-/// Returns the deadline of a request that waits for at most `wait_ms` milliseconds from `now`, limited by
-/// [`LOG_WAIT_MAX`].
+/// Returns the deadline of a request that arrived at `now` and waits for at most `wait_ms` milliseconds. The wait is
+/// limited to [`LOG_WAIT_MAX`].
 pub(crate) fn wait_until(now: Instant, wait_ms: u32) -> Instant {
     now + Duration::from_millis(wait_ms.into()).min(LOG_WAIT_MAX)
 }

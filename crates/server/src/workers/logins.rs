@@ -1,9 +1,10 @@
-//! Last logins that are gathered and written some minutes later, once per user, in the order of the entries.
+//! Last logins. They are gathered and recorded some minutes later, once per user, in the order of the entries.
 //!
-//! At the start of a working day all users log in. If each login were written at once, binds would cost as much as
-//! changes. A recorded last login is only accurate to the precision of the policy, so a login may wait for a fraction
-//! of that precision ([`LOGIN_WAIT_DIVISOR`]). Logins are gathered for that time and then written over the same time, a
-//! few each second. The check for idle accounts includes waiting logins. A stop writes them; a crash loses them.
+//! At the start of a working day all users log in. If each login were recorded at once, binds would cost as much as
+//! changes. A recorded last login is accurate only to the precision of the policy. Therefore a login may wait for a
+//! fraction of that precision ([`LOGIN_WAIT_DIVISOR`]). Logins are gathered for that time and then recorded over the
+//! same time, a few each second. The check for idle accounts includes waiting logins. When the server stops, all logins
+//! are recorded. A crash loses them.
 
 use std::collections::HashMap;
 use std::io;
@@ -28,8 +29,8 @@ use crate::workers::writer::{WriteQueue, WriteRequest};
 pub(crate) struct Login {
     /// Time of the login.
     pub(crate) time: i64,
-    /// The recorded last login at that time. If another value is recorded when this login is written, that value is
-    /// newer and is not replaced.
+    /// Last login that was recorded when this one happened. If the account has another value when this login is
+    /// recorded, that value is newer and is kept.
     pub(crate) over: Option<i64>,
 }
 
@@ -43,9 +44,9 @@ pub(crate) struct Logins {
 #[derive(Default)]
 struct Waiting {
     gathered: HashMap<EntryId, Login>,
-    /// Time at which writing begins, and the time over which the writes are spread.
+    /// Time at which recording begins, and the time over which it is spread.
     due: Option<(Instant, Duration)>,
-    /// Logins that are being written.
+    /// Logins that are being recorded.
     leaving: HashMap<EntryId, Login>,
 }
 
@@ -54,8 +55,8 @@ impl Logins {
         Logins { waiting: Mutex::default(), max }
     }
 
-    /// Gathers a login under a policy with this precision in seconds. Returns false if the login must be written at
-    /// once.
+    /// Gathers a login. `precision` is that of the password policy in seconds. Returns false if the login must be
+    /// recorded at once.
     pub(crate) fn keep(&self, id: EntryId, login: Login, precision: u32, now: Instant) -> bool {
         let wait = (Duration::from_secs(precision.into()) / LOGIN_WAIT_DIVISOR).min(LOGIN_WAIT_MAX);
         if wait < LOGIN_WAIT_MIN {
@@ -78,13 +79,13 @@ impl Logins {
         known.filter(|login| login.over == recorded).map(|login| login.time)
     }
 
-    /// Removes a login that the writer has received.
+    /// Removes a login that the writer has received or that cannot be recorded.
     fn forget(&self, id: EntryId) {
         self.lock().leaving.remove(&id);
     }
 
-    /// Begins to write the gathered logins if they are due. Returns their entries, and the time over which the writes
-    /// are spread.
+    /// Begins to record the gathered logins if they are due or if `is_end` is set. Returns their entries, and the time
+    /// over which recording them is spread.
     fn turn(&self, now: Instant, is_end: bool) -> Option<(Vec<EntryId>, Duration)> {
         let mut waiting = self.lock();
         let (at, wait) = waiting.due?;
@@ -98,23 +99,23 @@ impl Logins {
         Some((ids, wait))
     }
 
-    /// Each step leaves the state consistent, so a poisoned lock is usable.
+    /// Each step leaves the state consistent. Therefore a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Logins that the thread is writing.
+/// Logins that the thread is recording.
 #[derive(Default)]
 struct Round {
-    /// The remaining entries in descending order of their ids.
+    /// Entries that are left, in descending order of their ids.
     ids: Vec<EntryId>,
-    /// Number of entries to write at each tick.
+    /// Number of entries to record at each tick.
     step: usize,
 }
 
 impl Round {
-    /// Returns the entries to write now.
+    /// Returns the entries to record at this tick.
     fn next(&mut self, logins: &Logins, now: Instant, is_end: bool) -> Vec<EntryId> {
         if self.ids.is_empty()
             && let Some((mut ids, wait)) = logins.turn(now, is_end)
@@ -133,10 +134,10 @@ impl Round {
     }
 }
 
-/// Starts the thread. It submits changes when it stops, so it must be stopped before the writer.
+/// Starts the thread. It submits changes even when it stops. Therefore it must be stopped before the writer.
 ///
 /// # Errors
-/// The system cannot start one.
+/// The system cannot start a thread.
 pub(crate) fn start(
     logins: &Arc<Logins>,
     queue: &Arc<WriteQueue>,
@@ -148,8 +149,8 @@ pub(crate) fn start(
     Service::start("pando-logins", run, move || drop(stop))
 }
 
-/// Writes gathered logins until the other end of `stop` is dropped, and then all remaining ones. At intervals it also
-/// checks the password policies and requests changes that are due.
+/// Records gathered logins until the sender of `stop` is dropped, and then all that are left. At each tick, also checks
+/// the password policies and requests due changes.
 fn run(logins: &Logins, queue: &Arc<WriteQueue>, directory: &Arc<Directory>, stop: &Receiver<()>) {
     let anonymous = Arc::new(Requester::Anonymous);
     let mut round = Round::default();
@@ -182,7 +183,7 @@ fn log_lost(logins: usize) {
     }
 }
 
-/// Submits logins to the writer. Returns the number of logins that it did not accept.
+/// Submits logins to the writer. Returns the number of logins for which the writer had no room.
 fn write(
     (logins, queue): (&Logins, &Arc<WriteQueue>),
     directory: &Arc<Directory>,
@@ -202,7 +203,7 @@ fn write(
     };
     let mut requests = Vec::with_capacity(ids.len());
     for (place, id) in ids.iter().enumerate() {
-        // If the account cannot be read, the next bind of the user reports the error.
+        // An account that cannot be read is skipped. The user's next bind reports the error.
         let recorded = directory::bind::account(&snapshot, *id).ok().flatten().map(|of| of.last_success);
         let known = logins.since(*id, recorded.flatten()).filter(|_| recorded.is_some());
         if let Some(time) = known
@@ -220,8 +221,8 @@ fn write(
     0
 }
 
-/// Waits for room in the writer's queue and returns a request. Returns `None` if no login is left to submit, or if the
-/// queue stays full for long.
+/// Waits for room in the writer's queue and returns a request to record the account. Submits the requests gathered so
+/// far before it waits. Returns `None` if the queue stays full for too long.
 fn wait_for_room(
     queue: &Arc<WriteQueue>,
     id: EntryId,
@@ -262,7 +263,7 @@ mod tests {
         assert!(round.next(&logins, now + wait - LOGIN_TICK, false).is_empty());
         assert_eq!(round.next(&logins, now + wait, false), [EntryId(0), EntryId(1)]);
         assert_eq!(logins.since(EntryId(449), None), Some(1), "until it is written");
-        // Logins that arrive during a round wait for the next one.
+        // A login that arrives during a round waits for the next round.
         assert!(logins.keep(EntryId(7), login(2), HOUR, now + wait));
         for step in 1..225 {
             assert_eq!(round.next(&logins, now + wait, false)[0], EntryId(2 * step));
@@ -280,7 +281,7 @@ mod tests {
         assert!(logins.keep(EntryId(2), login(1), HOUR, now));
         assert!(!logins.keep(EntryId(3), login(1), HOUR, now));
         assert!(logins.keep(EntryId(2), login(2), HOUR, now), "one that is there has room");
-        // A full table is written early; the shortest wait applies to all its logins.
+        // If the table is full, recording begins early. It is spread over the shortest wait of all its logins.
         let mut round = Round::default();
         assert_eq!(round.next(&logins, now, false), [EntryId(1), EntryId(2)]);
     }

@@ -1,9 +1,9 @@
-//! Passwords that another service verifies: an LDAP server, by a bind with the name in the stored value, or
-//! `saslauthd`, which asks PAM.
+//! Passwords that another service verifies. The service is an LDAP server, which receives a bind with the name in the
+//! stored value, or `saslauthd`, which asks PAM.
 //!
-//! Separate threads wait for the service, each for a bounded time, so that an unavailable service delays only its own
+//! Separate threads wait for the service, each for a bounded time. Therefore an unavailable service delays only its own
 //! users. The connection to an LDAP server uses TLS, and the server's certificate is verified. An empty password or
-//! name is never sent: that would be an anonymous bind, which succeeds (RFC 4513 section 6.3.1).
+//! name is never sent, because that would be an anonymous bind, which succeeds (RFC 4513 section 6.3.1).
 
 mod saslauthd;
 
@@ -27,26 +27,27 @@ use crate::stamp::Random;
 #[derive(Debug, thiserror::Error)]
 #[error("pass_through.authorities, {}: {what}", file.display())]
 pub struct PassThroughError {
-    /// File of the certificates.
+    /// File of the certification authorities.
     file: PathBuf,
     /// Description of the problem.
     what: String,
 }
 
-/// A password for another service to verify. No `Debug`: it contains the password.
+/// A password that another service must verify. It does not implement `Debug`, because it contains the password.
 pub(crate) struct PassedPassword {
-    /// The operation that waits for the result.
+    /// Address of the operation that waits for the result.
     pub(crate) address: Address,
-    /// The stored value, which names the service.
+    /// The stored value, which refers to the other service.
     pub(crate) stored: Vec<u8>,
-    /// Name to bind with at the service.
+    /// User name at the other service.
     pub(crate) name: String,
     pub(crate) asserted: Zeroizing<Vec<u8>>,
-    /// Scheme with which to hash and store a right password here, if the policy requires that.
+    /// Scheme with which a right password is hashed and stored on this server; `None` if the policy requires no hash
+    /// here.
     pub(crate) kept_as: Option<StorageScheme>,
 }
 
-/// The threads and their queue. Dropping it ends each thread after its current job.
+/// The threads and their queue. Dropping this struct ends each thread after its current job.
 pub(crate) struct PassThrough {
     queue: Arc<Queue>,
     threads: Vec<JoinHandle<()>>,
@@ -69,7 +70,7 @@ impl PassThrough {
     /// Starts the threads.
     ///
     /// # Errors
-    /// The certificates cannot be read, or the system gives no thread.
+    /// The certificates cannot be read, or the system cannot start a thread.
     pub(crate) fn start(
         settings: &PassThroughSettings,
         mailboxes: &Arc<[Mailbox]>,
@@ -97,7 +98,8 @@ impl PassThrough {
         Ok(pool)
     }
 
-    /// Queues a password; the result goes to the mailbox of its event loop. Returns false if too many wait.
+    /// Queues a password. The result goes to the mailbox of the event loop in the job's address. Returns false if too
+    /// many passwords wait.
     pub(crate) fn submit(&self, job: PassedPassword) -> bool {
         let mut waiting = self.queue.lock();
         if waiting.jobs.len() >= self.queue.settings.threads * PASS_THROUGH_JOBS_PER_THREAD_MAX {
@@ -139,7 +141,7 @@ impl Queue {
             let (address, begun) = (job.address, Instant::now());
             let result = match self.verify(&job) {
                 Ok(is_right) => {
-                    // Without random numbers the password is not stored here.
+                    // Without random numbers for a salt, the password is not stored on this server.
                     let salt = job.kept_as.filter(|_| is_right).and_then(|_| random.bytes().ok());
                     let hashed = job.kept_as.zip(salt);
                     let rehashed = hashed.map(|(scheme, salt)| {
@@ -206,7 +208,7 @@ impl Queue {
         }
     }
 
-    /// The queue is consistent after every step, so a poisoned lock is usable.
+    /// The queue is consistent after every step. Therefore a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }

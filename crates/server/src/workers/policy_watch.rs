@@ -1,16 +1,16 @@
-//! Logs password policies, dynamic groups and collective attribute subentries that do not work as written: once when
-//! the problem begins and once when it ends.
+//! Logs password policies, dynamic groups and collective attribute subentries that do not work as written. Each problem
+//! is logged once when it begins and once when it ends.
 
 use directory::Directory;
 
-/// Notices that were logged and still apply.
+/// Problems that were logged and still exist.
 #[derive(Debug, Default)]
 pub(crate) struct PolicyWatch {
     logged: Vec<String>,
 }
 
 impl PolicyWatch {
-    /// Logs the notices that are new and those that no longer apply.
+    /// Logs the problems that have begun or ended since the last call.
     pub(crate) fn look(&mut self, directory: &Directory) {
         let notices = directory.policy_notices().into_iter().chain(directory.dynamic_groups().1);
         let notices = notices.chain(directory.collective_subentries().1);

@@ -1,42 +1,43 @@
-//! Age of the data that a node of a cluster, or a replica, returns. A server that cannot read the log does not know
-//! which changes it lacks, but it knows when it last had all of them. A promoted replica decides changes itself, so its
-//! data is never old.
+//! Age of the data that a node of a cluster, or a replica, returns.
+//!
+//! A server that cannot read the log does not know which changes it lacks, but it knows when it last had all of them.
+//! The data of the writer, or of a promoted replica, is never old, because that server decides changes itself.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Last time at which a server had all of the log, and the maximum age of data for reads.
+/// Last time at which a server had the whole log, and the maximum age of the data that it returns.
 #[derive(Debug)]
 pub(crate) struct ReadAge {
     max: Duration,
     began: Instant,
-    /// Milliseconds from `began` to the last such time, plus one; 0 if none is known.
+    /// Time at which the server last had the whole log, in milliseconds since `began`, plus one; 0 if unknown.
     complete: AtomicU64,
     /// Whether this server decides all changes.
     is_writer: AtomicBool,
 }
 
 impl ReadAge {
-    /// Creates a record without a known time.
+    /// Creates an age that is unknown.
     pub(crate) fn new(max: Duration, now: Instant) -> ReadAge {
         ReadAge { max, began: now, complete: AtomicU64::new(0), is_writer: AtomicBool::new(false) }
     }
 
-    /// Records that this server has everything that was in the log at that time.
+    /// Records that this server has all changes that were in the log at the time `at`.
     pub(crate) fn is_complete_as_of(&self, at: Instant) {
         let millis =
             u64::try_from(at.saturating_duration_since(self.began).as_millis()).unwrap_or(u64::MAX - 1);
         self.complete.fetch_max(millis.saturating_add(1), Ordering::Relaxed);
     }
 
-    /// Records whether this server decides all changes from now on. When it no longer does, its data begins to age.
+    /// Records whether this server decides all changes from now on. If it no longer does, its data begins to age.
     pub(crate) fn decides(&self, is_writer: bool, now: Instant) {
         if self.is_writer.swap(is_writer, Ordering::Relaxed) && !is_writer {
             self.is_complete_as_of(now);
         }
     }
 
-    /// Returns the reason to refuse reads at `now`; `None` if the data is recent enough.
+    /// Returns the reason to refuse reads at `now`; `None` if the data is not too old.
     pub(crate) fn too_old(&self, now: Instant) -> Option<String> {
         if self.is_writer.load(Ordering::Relaxed) {
             return None;
@@ -71,7 +72,7 @@ mod tests {
         assert_eq!(age.too_old(after(5_000)), None);
         assert!(age.too_old(after(5_001)).unwrap().contains("changes of 5 seconds, and 5 are allowed"));
         age.is_complete_as_of(after(4_000));
-        // Answers may arrive out of order.
+        // Reports may arrive out of order.
         age.is_complete_as_of(after(1_000));
         assert_eq!(age.too_old(after(9_000)), None);
         assert!(age.too_old(after(9_001)).is_some());

@@ -1,14 +1,14 @@
-//! Prefetch threads, which wait for the disk so that event loops need not.
+//! Prefetch threads, which wait for the disk in place of event loops.
 //!
-//! If the data is larger than memory, a page fault blocks the thread that accesses the page, and a single thread
-//! achieves only a sixth of the random reads that a disk is capable of. So while an event loop meets such faults
-//! ([`Coldness`]), it first makes a dry run of each request, as far as its pages are in memory ([`look_ahead`]). If all
-//! pages of a request are in memory, the loop executes it at once. Otherwise the dry run finds one missing page. A
-//! prefetch thread reads that page together with those of other requests, and the loop repeats the dry run. If a
-//! request reads many rows, a prefetch thread makes the whole dry run. Prefetching produces no answers: the loop
-//! executes every request itself, so no answer depends on prefetching.
+//! If the data is larger than memory, a page fault blocks the thread that accesses the page. A single thread achieves
+//! only a sixth of the random reads of which a disk is capable. Therefore a cold event loop ([`Coldness`]) first makes
+//! a dry run of each request, which reads only pages in memory ([`look_ahead`]). If all pages of a request are in
+//! memory, the loop executes it at once. Otherwise the dry run finds one missing page. A prefetch thread reads that
+//! page together with those of other requests, and the loop repeats the dry run. If a request reads many rows, a
+//! prefetch thread makes the whole dry run. The event loop executes every request itself, so that no answer depends on
+//! prefetching.
 //!
-//! The threads start when they are first needed: for a directory that fits into memory they never start.
+//! The threads start when they are first needed. If the data fits into memory, they never start.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -39,27 +39,27 @@ use crate::telemetry::process::{bytes_read, time_used};
 /// Size of a page of memory in octets.
 const PAGE_SIZE: u64 = 4096;
 
-/// Budget for prefetching a search: its first slice on the event loop.
+/// Budget of a prefetch thread for the dry run of a search. It is that of the first slice on the event loop.
 const BUDGET: Budget = Budget { entries_examined_max: SLICE_ENTRIES_MAX, out_bytes_max: SLICE_BYTES_MAX };
 
-/// Budget for an event loop's dry run of a search.
+/// Budget of an event loop for the dry run of a search.
 const LOOK: Budget = Budget { entries_examined_max: READ_AHEAD_LOOK_ENTRIES, out_bytes_max: BUFFER_SIZE };
 
-/// Job that a prefetch thread does for an event loop. No `Debug`: it may contain passwords.
+/// Job of an event loop for a prefetch thread. It does not implement `Debug`, because it may contain passwords.
 pub(crate) struct PrefetchJob {
-    /// Address to notify when the job is done.
+    /// Address that is notified when the job is done.
     address: Address,
     work: Work,
 }
 
 enum Work {
-    /// Pages to prefetch.
+    /// Pages to read from the disk.
     Pages(Vec<PageNumber>),
-    /// Complete messages of requests to traverse in a dry run, one after another.
+    /// Complete messages whose requests the thread traverses in dry runs, one after another.
     Requests { requester: Arc<Requester>, messages: Vec<u8> },
 }
 
-/// The threads. Dropping it ends them.
+/// The prefetch threads and their queue. Dropping this struct ends the threads.
 pub(crate) struct ReadAheadPool {
     queue: Arc<Queue>,
     threads_max: usize,
@@ -82,25 +82,25 @@ struct JobQueue {
     closed: bool,
 }
 
-/// Counts of the threads' work, for monitoring.
+/// Counters of the prefetch threads.
 #[derive(Debug, Default)]
 pub(crate) struct ReadAheadFigures {
     /// Number of threads started.
     pub(crate) threads: AtomicU64,
-    /// Number of requests traversed.
+    /// Number of requests that the threads traversed in dry runs.
     pub(crate) requests: AtomicU64,
     /// Number of pages prefetched.
     pub(crate) pages: AtomicU64,
 }
 
-/// Result of looking ahead.
+/// Result of an event loop's dry runs for its input.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Ahead {
-    /// Number of octets at the front of the input that can be handled now.
+    /// Number of octets at the start of the input that can be handled now.
     ready: usize,
-    /// Number of notifications to expect for missing pages of the other requests.
+    /// Number of jobs that were created for the rest of the input. Each ends with a notification.
     awaited: u32,
-    /// Whether all of the input can be handled after these notifications, without another dry run.
+    /// Whether all of the input can be handled after the jobs, without another dry run.
     is_all: bool,
 }
 
@@ -111,20 +111,20 @@ impl Ahead {
     }
 }
 
-/// Progress of prefetching for a connection's input.
+/// Progress of prefetching pages for a connection's input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReadingAhead {
-    /// Number of notifications that are still expected.
+    /// Number of jobs that are not done yet.
     awaited: u32,
-    /// Number of consecutive times that the first request has waited.
+    /// Number of consecutive dry runs in which the first request lacked pages.
     rounds: u8,
-    /// Whether all notifications have arrived, so that all of the input can be handled.
+    /// Whether all of the input can be handled when no job is left.
     is_done: bool,
 }
 
 impl ReadingAhead {
-    /// Returns how many octets of `input` can be handled, calling `look` if that is unknown. Returns 0 while
-    /// notifications are expected.
+    /// Returns the number of octets of `input` that can be handled; 0 while jobs are not done. Calls `look` if the
+    /// number is unknown.
     pub(crate) fn ready(&mut self, input: &[u8], look: impl FnOnce(&[u8]) -> Ahead) -> usize {
         if self.awaited > 0 {
             return 0;
@@ -136,18 +136,18 @@ impl ReadingAhead {
         let Ahead { ready, awaited, is_all } = look(input);
         let rounds = if ready == 0 { self.rounds + 1 } else { 0 };
         *self = ReadingAhead { awaited, rounds, is_done: is_all && awaited > 0 };
-        // Without this, no notification would trigger the next dry run.
+        // Without a job, no notification would cause the next dry run. So the input is handled without prefetching.
         if ready == 0 && awaited == 0 { input.len() } else { ready }
     }
 
-    /// Counts a notification that has arrived.
+    /// Counts a job that is done.
     pub(crate) fn one_is_done(&mut self) {
         self.awaited = self.awaited.saturating_sub(1);
     }
 }
 
-/// Makes dry runs of the complete messages at the front of `input`, as far as their pages are in memory, and creates
-/// jobs for the missing pages. Overwrites `scratch`.
+/// Makes dry runs of the complete messages at the start of `input`, which read only pages in memory. Creates jobs for
+/// missing pages. `scratch` is a buffer for output that is discarded.
 pub(crate) fn look_ahead(
     snapshot: &Snapshot,
     limits: &DecodeLimits,
@@ -161,7 +161,7 @@ pub(crate) fn look_ahead(
     for _ in 0..READ_AHEAD_LOOKS {
         let Some(frame) = first_frame(input.get(end..).unwrap_or_default(), limits.message_size_max) else {
             if awaited == 0 {
-                // The session handles the rest: it waits for the rest of the message or reports the error.
+                // The session must handle what follows: it waits for the rest of a message, or reports an error.
                 return Ahead::all(input);
             }
             break;
@@ -175,7 +175,7 @@ pub(crate) fn look_ahead(
             jobs.extend(whole);
             return Ahead { ready: 0, awaited, is_all: true };
         } else if absent.is_walk {
-            // A prefetch thread traverses this request once it is the first.
+            // When this request is the first of the input, a prefetch thread will traverse it.
             break;
         }
         end += frame.len();
@@ -191,14 +191,14 @@ pub(crate) fn look_ahead(
     Ahead { ready, awaited, is_all: false }
 }
 
-/// Returns the message at the front of the input, if it is complete and may be prefetched.
+/// Returns the message at the start of the input, if it is complete and not too large.
 fn first_frame(input: &[u8], message_size_max: usize) -> Option<&[u8]> {
     let size = ldap::frame_len(input).ok().flatten().filter(|size| *size <= message_size_max)?;
     input.get(..size)
 }
 
-/// Divides the complete messages at the front of `input` into jobs of a few messages, so that several threads can
-/// traverse what one connection sent at once. Ends before the first message that may not be prefetched.
+/// Divides the complete messages at the start of `input` into jobs of a few messages, so that several threads can
+/// traverse the requests of one connection. Ends before the first message that is incomplete or too large.
 #[expect(clippy::indexing_slicing, reason = "begin and end count whole messages of the input")]
 fn whole_requests(
     address: Address,
@@ -227,7 +227,8 @@ fn whole_requests(
 }
 
 impl ReadAheadPool {
-    /// Creates a pool of at most this many threads, which start with the first job. With 0, nothing is prefetched.
+    /// Creates a pool of at most `threads_max` threads, which start with the first job. If it is 0, nothing is
+    /// prefetched.
     pub(crate) fn new(
         threads_max: usize,
         directory: &Arc<Directory>,
@@ -242,7 +243,7 @@ impl ReadAheadPool {
         }
     }
 
-    /// Starts the threads if they are not running. Returns false if there are none.
+    /// Starts the threads if they do not run. Returns false if no thread runs.
     pub(crate) fn start(&self) -> bool {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         let wanted = threads_for(system::available_memory_bytes()).min(self.threads_max);
@@ -268,7 +269,7 @@ impl ReadAheadPool {
         builder.spawn(move || work(&queue, snapshot, &mailboxes))
     }
 
-    /// Queues jobs. A message to the event loop announces the end of each.
+    /// Queues jobs. The event loop receives a message when a job is done.
     pub(crate) fn submit(&self, jobs: &mut Vec<PrefetchJob>) {
         if jobs.is_empty() {
             return;
@@ -294,15 +295,15 @@ impl Drop for ReadAheadPool {
         self.queue.lock().closed = true;
         self.queue.work_arrived.notify_all();
         for thread in self.threads.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
-            // A thread ends early only by a panic outside of the guarded work, which no caller could handle.
+            // The thread may have ended by a panic outside of `catch_unwind`. No caller could handle that.
             let _ = thread.join();
         }
     }
 }
 
 impl JobQueue {
-    /// Takes the job that has waited longest. If it is a job of pages, takes other jobs of pages with it. Returns false
-    /// if the queue is empty.
+    /// Takes the job that has waited longest. If it is for pages, takes up to [`READ_AHEAD_PAGES`] such jobs that
+    /// follow one another. Returns false if the queue is empty.
     fn take(&mut self, into: &mut Vec<PrefetchJob>) -> bool {
         let pages = self.jobs.iter().take(READ_AHEAD_PAGES).take_while(|job| job.is_pages());
         let count = pages.count().max(1).min(self.jobs.len());
@@ -312,13 +313,13 @@ impl JobQueue {
 }
 
 impl Queue {
-    /// Jobs are pushed and popped in one step, so a panic elsewhere leaves the queue consistent.
+    /// Jobs are pushed and popped in one step. Therefore a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, JobQueue> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for jobs and takes them, as [`JobQueue::take`] does. Returns false when the pool is closed. Parks
-    /// `snapshot` before it waits.
+    /// Waits for jobs and takes them as [`JobQueue::take`] does. Parks `snapshot` while it waits. Returns false when
+    /// the pool is closed.
     fn next(&self, snapshot: &mut Snapshot, jobs: &mut Vec<PrefetchJob>) -> bool {
         let mut state = self.lock();
         loop {
@@ -336,8 +337,8 @@ impl Queue {
     }
 }
 
-/// Returns the number of threads that there is memory for. Called when the first thread is needed, because a memory
-/// limit may be set after the process has started.
+/// Returns the maximum number of threads for an amount of memory. It is called when the first thread is needed, because
+/// a memory limit may be set after the process has started.
 fn threads_for(memory_bytes: Option<u64>) -> usize {
     let count = memory_bytes.map(|bytes| bytes / READ_AHEAD_MEMORY_PER_THREAD);
     count.map_or(usize::MAX, |count| usize::try_from(count).unwrap_or(usize::MAX).max(1))
@@ -347,7 +348,7 @@ fn work(queue: &Queue, mut snapshot: Snapshot, mailboxes: &[Mailbox]) {
     lower_priority(READ_AHEAD_NICENESS, "threads that read ahead have no lower priority");
     let (mut jobs, mut scratch) = (Vec::new(), Vec::new());
     while queue.next(&mut snapshot, &mut jobs) {
-        // An error here occurs again on the event loop, which reports it.
+        // An error is ignored, because it occurs again on the event loop, which reports it.
         let _ = catch_unwind(AssertUnwindSafe(|| {
             run_jobs(&jobs, &mut snapshot, &mut scratch, &queue.figures);
         }));
@@ -364,7 +365,7 @@ fn work(queue: &Queue, mut snapshot: Snapshot, mailboxes: &[Mailbox]) {
     }
 }
 
-/// Performs the jobs: first prefetches the pages of all of them, then traverses the requests.
+/// Performs jobs. First prefetches all pages, then traverses the requests.
 fn run_jobs(
     jobs: &[PrefetchJob],
     snapshot: &mut Snapshot,
@@ -385,7 +386,7 @@ fn run_jobs(
     }
 }
 
-/// Traverses requests in dry runs. Returns their number.
+/// Traverses requests in dry runs. Returns the number of requests.
 fn go_through(snapshot: &Snapshot, requester: &Requester, messages: &[u8], scratch: &mut Vec<u8>) -> u64 {
     let (mut rest, mut count) = (messages, 0);
     while let Some(frame) = first_frame(rest, usize::MAX) {
@@ -416,24 +417,25 @@ impl PrefetchJob {
 
 /// Detector of event loops that wait for the disk.
 ///
-/// The kernel counts the octets that each thread caused to be read from a disk. A loop that waited for such reads for
-/// more than a small part of a tick becomes cold. It becomes warm again when the reads of the whole process, including
-/// prefetch threads, have for some ticks been too few to delay the loop that long. A cold loop is slower: it traverses
-/// every request twice, and asks the kernel about each page that it has not used recently. So an occasional page fault
-/// is accepted. A tick costs two short reads from `/proc`. If the kernel has no such counts, a loop is never cold.
+/// The kernel counts the octets that each thread caused to be read from a disk. A loop becomes cold if it waited for
+/// such reads for more than a small part of a tick. It becomes warm again after some ticks in which the reads of the
+/// whole process, including prefetch threads, were too few to delay the loop that long. A cold loop is slower: it
+/// traverses every request twice, and asks the kernel about each page that it has not used recently. Therefore
+/// occasional page faults do not make a loop cold.
 ///
-/// Major faults are no substitute: a page in memory that is being written, for example by a checkpoint, may cause one
-/// too.
+/// A tick costs two short reads from `/proc`. If the kernel does not count these reads, a loop is never cold. Counts of
+/// major faults are not usable instead: a page in memory that is being written, for example by a checkpoint, may cause
+/// a major fault, too.
 pub(crate) struct Coldness {
     counts: Option<Counts>,
     tick_began: Instant,
     /// Time since which the loop has been waiting for events; `None` while it works.
     idle_since: Option<Instant>,
-    /// Time in this tick that the loop waited for events.
+    /// Time that the loop has waited for events in this tick.
     idle: Duration,
-    /// Average wait per page when the loop became cold.
+    /// Average time that the loop waited for a page when it became cold.
     page_wait: Duration,
-    /// Number of ticks for which the loop stays cold without further page faults; 0 if it is warm.
+    /// Number of ticks after which the loop becomes warm if few pages are read; 0 if it is warm.
     ticks_left: u32,
 }
 
@@ -454,12 +456,12 @@ impl Coldness {
         self.ticks_left > 0
     }
 
-    /// Records that the loop waits for events from `now` until the next [tick](Coldness::tick).
+    /// Records that the loop waits for events from `now` until it calls [`tick`](Coldness::tick).
     pub(crate) fn idle_from(&mut self, now: Instant) {
         self.idle_since = Some(now);
     }
 
-    /// Evaluates the counts if a tick has passed. Returns true if the loop becomes cold.
+    /// Evaluates the kernel's counts if a tick is over. Returns true if the loop becomes cold.
     pub(crate) fn tick(&mut self, now: Instant) -> bool {
         if let Some(since) = self.idle_since.take() {
             self.idle += now.saturating_duration_since(since);
@@ -471,7 +473,7 @@ impl Coldness {
         self.tick_began = now;
         let idle = std::mem::take(&mut self.idle);
         let Some(counts) = &mut self.counts else {
-            // There is no earlier count to compare with.
+            // This tick has no count with which to compare, so it only opens the counters.
             self.counts = Counts::open(self.is_cold());
             return false;
         };
@@ -480,33 +482,35 @@ impl Coldness {
         self.count(pages, used.map(|used| elapsed.saturating_sub(idle + used)))
     }
 
-    /// Evaluates the pages read in one tick and, for a warm loop, the time that it waited for them, if known. Returns
-    /// true if a warm loop becomes cold.
+    /// Evaluates the number of pages read in a tick. `waited` is the time for which a warm loop waited for them, if
+    /// known. Returns true if a warm loop becomes cold.
     fn count(&mut self, pages: u64, waited: Option<Duration>) -> bool {
         let was_cold = self.is_cold();
         let pages = u32::try_from(pages).unwrap_or(u32::MAX);
         if !was_cold && pages > 0 {
-            // If the wait is unknown, assumes that the minimum number of pages took the minimum time for becoming cold.
+            // If the wait is unknown, it is assumed to be the smallest that makes the loop cold with the smallest
+            // number of pages.
             self.page_wait = waited.map_or(COLD_WAIT_MIN / COLD_PAGES_MIN, |waited| waited / pages);
         }
         let is_much = pages >= COLD_PAGES_MIN && self.page_wait.saturating_mul(pages) >= COLD_WAIT_MIN;
         self.ticks_left = if is_much { COLD_TICKS } else { self.ticks_left.saturating_sub(1) };
         if was_cold != self.is_cold() {
-            // The next counts must not include reads until the next tick, nor those of other threads.
+            // Cold and warm loops count the reads of different threads. Therefore counting begins again at the next
+            // tick.
             self.counts = None;
         }
         !was_cold && self.is_cold()
     }
 }
 
-/// Counters of the kernel since the last tick.
+/// Counters of the kernel at the last tick.
 struct Counts {
-    /// Threads whose reads count: only the loop's own thread if it is warm, the whole process if it is cold.
+    /// Threads whose reads count: for a warm loop its own thread, for a cold loop the whole process.
     whose: UsageWho,
-    /// Octets read from a disk until the last tick.
+    /// Number of octets that these threads had read from a disk at the last tick.
     read: u64,
-    /// Time in nanoseconds for which the thread of a warm loop used or waited for a processor; `None` if the kernel
-    /// does not count it.
+    /// Time in nanoseconds that the thread of a warm loop has used or waited for a processor; `None` if the kernel does
+    /// not count it.
     used: Option<Count>,
 }
 
@@ -523,7 +527,7 @@ impl Counts {
     }
 }
 
-/// A counter of the kernel, in a file of `/proc`.
+/// A counter of the kernel in a file of `/proc`.
 struct Count {
     file: File,
     find: fn(&str) -> Option<u64>,
@@ -531,7 +535,7 @@ struct Count {
 }
 
 impl Count {
-    /// Opens a counter; returns `None` if it does not exist.
+    /// Opens a counter; `None` if it does not exist.
     fn open(path: &str, find: fn(&str) -> Option<u64>) -> Option<Count> {
         let mut count = Count { file: File::open(path).ok()?, find, seen: 0 };
         count.seen = count.now()?;
@@ -582,7 +586,7 @@ mod tests {
         check(&delete(1), &[8]);
         check(&many[..15], &[8]);
         check(&many, &[32, 32, 16]);
-        // A message above the size limit, and octets that are no message: the session reports the error.
+        // A message above the size limit, and octets that are no message, get no job. The session reports the error.
         check(&[0x30, 0x7f, 2, 1], &[]);
         check(&[&delete(1), b"GET / HTTP/1.1".as_slice()].concat(), &[8]);
     }
@@ -595,18 +599,18 @@ mod tests {
         let mut reading = ReadingAhead::default();
         assert_eq!(reading.ready(&input, Ahead::all), 30);
         assert_eq!(reading, ReadingAhead::default());
-        // Two requests are ready; others lack pages.
+        // The first 20 octets are ready. The rest waits for two jobs.
         assert_eq!(reading.ready(&input, pages(20, 2)), 20);
         assert_eq!(reading.ready(&input, never), 0);
         reading.one_is_done();
         assert_eq!(reading.ready(&input, never), 0);
         reading.one_is_done();
         assert_eq!(reading.ready(&input, pages(10, 0)), 10);
-        // Another thread traverses the whole input, so `look` is not called again.
+        // A prefetch thread traverses the whole input. Therefore `look` is not called again.
         assert_eq!(reading.ready(&input, |_| Ahead { ready: 0, awaited: 1, is_all: true }), 0);
         reading.one_is_done();
         assert_eq!(reading.ready(&input, never), 30);
-        // The pages are evicted each time after they were prefetched.
+        // The pages are evicted each time between their prefetch and the next dry run.
         for _ in 0..READ_AHEAD_ROUNDS {
             assert_eq!(reading.ready(&input, pages(0, 1)), 0);
             reading.one_is_done();
@@ -642,8 +646,8 @@ mod tests {
         assert!(!coldness.count(few, Some(COLD_TICK)) && !coldness.count(few, None), "few pages");
         assert!(!coldness.count(many, Some(COLD_WAIT_MIN / 2)) && !coldness.is_cold(), "a fast disk");
         assert!(coldness.count(many, Some(COLD_WAIT_MIN * 2)) && coldness.is_cold());
-        // By the page wait when the loop became cold, half as many pages would keep the loop waiting long enough, a
-        // quarter would not.
+        // With the page wait of the moment when the loop became cold, half as many pages are enough to keep it cold. A
+        // quarter is not.
         assert!(!coldness.count(many / 2 + 1, None));
         for _ in 1..COLD_TICKS {
             assert!(!coldness.count(many / 4, None) && coldness.is_cold());

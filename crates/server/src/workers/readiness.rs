@@ -13,7 +13,7 @@ use crate::telemetry::health::Health;
 use crate::telemetry::readiness::Readiness;
 use crate::workers::service::Service;
 
-/// Objects that the thread checks.
+/// State that the thread checks or updates.
 pub(crate) struct Probed {
     pub(crate) readiness: Arc<Readiness>,
     pub(crate) mailboxes: Arc<[Mailbox]>,
@@ -24,13 +24,13 @@ pub(crate) struct Probed {
 /// Starts the thread.
 ///
 /// # Errors
-/// The system cannot start one.
+/// The system cannot start a thread.
 pub(crate) fn start(probed: Probed) -> io::Result<Service> {
     let (stop, stopped) = channel();
     Service::start("pando-readiness", move || run(&probed, &stopped), move || drop(stop))
 }
 
-/// Checks at intervals, until the other end of `stop` is dropped.
+/// Checks at intervals, until the sender of `stop` is dropped.
 fn run(probed: &Probed, stop: &Receiver<()>) {
     let Probed { readiness, mailboxes, .. } = probed;
     loop {
@@ -48,7 +48,8 @@ fn run(probed: &Probed, stop: &Receiver<()>) {
 }
 
 impl Probed {
-    /// Returns the reason why the store refuses changes now. [`Health::refusal`] reports what recent changes met.
+    /// Returns the reason why the store refuses changes now. In contrast, [`Health::refusal`] is about failures of
+    /// recent changes.
     fn refusal(&self) -> Option<String> {
         let facts = match self.directory.facts() {
             Ok(facts) => facts,

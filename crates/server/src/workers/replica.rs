@@ -1,7 +1,7 @@
 //! A replica: a server that applies the log of its supplier, another server, record by record.
 //!
-//! Its thread replaces the writer's loop. The thread applies the records that `fetch` reads, forwards the changes of
-//! its clients to the supplier with `forward`, and answers each change when its own data contains the result.
+//! Its thread replaces the writer's loop. The thread applies the records that `fetch` reads, and forwards the changes
+//! of its clients to the supplier with `forward`. It answers each change when its own data contains the result.
 //!
 //! A change is forwarded at most once. If the connection breaks before the answer, the client receives an error that
 //! says that the change may have been made.
@@ -43,16 +43,16 @@ use crate::workers::read_age::ReadAge;
 use crate::workers::writer::replaced::{self, promote};
 use crate::workers::writer::{self, Fetched, WriteQueue};
 
-/// Parts of a replica that does not run yet.
+/// Parts from which a replica is started.
 pub(crate) struct ReplicaParts {
     pub(crate) settings: ReplicaSettings,
     pub(crate) directory: Arc<Directory>,
     pub(crate) figures: Arc<ReplicaFigures>,
-    /// Limits the age of data that this server returns.
+    /// Maximum age of the data that this server returns.
     pub(crate) read_age: Option<Arc<ReadAge>>,
 }
 
-/// The thread of a running replica.
+/// State of the thread of a running replica.
 struct Replica {
     parts: ReplicaParts,
     queue: Arc<WriteQueue>,
@@ -60,12 +60,12 @@ struct Replica {
     blocks: Receiver<Block>,
     forwarder: Forwarder,
     answers: Receiver<Answers>,
-    /// Position of the last commit and its lineage.
+    /// Position of the last commit. `lineage` is the lineage at that position.
     position: u64,
     lineage: Lineage,
-    /// The last connection whose records are ignored, because earlier records were not applied.
+    /// Number of the last connection whose records are ignored, because earlier records of it were not applied.
     unwanted: u64,
-    /// Time until which no record is applied, after a failure.
+    /// Time before which no record is applied, because applying failed.
     apply_after: Option<Instant>,
     /// Whether records remain that did not fit into the last commit.
     has_more_blocks: bool,
@@ -73,28 +73,30 @@ struct Replica {
     waiting: VecDeque<Pending>,
     /// Changes that were forwarded and are not answered yet.
     sent: Option<Vec<Pending>>,
-    /// Time at which the last changes were forwarded.
+    /// Time at which the changes in `sent` were forwarded.
     sent_at: Instant,
-    /// Changes that are answered when the data has reached their position.
+    /// Decided changes. Each is answered when the data has reached its position.
     decided: Vec<Decided>,
-    /// Last time when forwarding changes failed.
+    /// Time at which forwarding changes last failed.
     forward_failed: Option<Instant>,
-    /// Number of this start of the server, and of the last change, for the ids of changes.
+    /// Start time of this server in microseconds. It forms the ids of forwarded changes, together with `sequence`, the
+    /// number of the last change.
     incarnation: u64,
     sequence: u64,
-    /// Time since which no client has sent changes, because the server stops.
+    /// Time at which the server began to stop. From then on, no client sends changes.
     closing: Option<Instant>,
-    /// Name of the epoch in which this server will write, from the first attempt to promote it.
+    /// Name of the epoch in which this server will write. It is set by the first attempt to promote the server.
     epoch: Option<[u8; 16]>,
-    /// Client that waits for the promotion, which can be done now.
+    /// Client that requested the promotion, when the promotion can be made.
     promoting: Option<Address>,
-    /// Computes digests of the data.
+    /// Thread that computes digests of the data.
     digests: DigestThread,
     reports: Arc<Reports>,
 }
 
-/// Runs a replica until the queue is closed and empty. A replica that is promoted becomes the writer. A server that was
-/// promoted before first asks its former supplier which of the two is the writer, and keeps asking at intervals.
+/// Runs a replica until the queue is closed and empty. A replica that is promoted becomes the writer. If it was
+/// promoted before this start, the server first asks its former supplier which of the two is the writer. It keeps
+/// asking at intervals.
 pub(crate) fn run(parts: ReplicaParts, mut writer: Writer, queue: &Arc<WriteQueue>, health: &Health) {
     let watch = Watch::of(&parts, queue);
     let decided = match writer.replication_role() {
@@ -177,8 +179,8 @@ impl Replica {
         })
     }
 
-    /// Runs until the queue is closed, or until the replica is promoted. Then returns the client that waits for the
-    /// promotion.
+    /// Runs until the queue is closed or the replica is promoted. After a promotion, returns the address of the client
+    /// that requested it.
     fn run(&mut self, writer: &mut Writer, health: &Health) -> Option<Address> {
         let mut upkeep = Upkeep::default();
         let mut requests = Vec::new();
@@ -187,7 +189,7 @@ impl Replica {
                 upkeep.patience(writer).map_or(REPLICA_TICK, |patience| patience.min(REPLICA_TICK));
             let patience = if self.has_block() { Duration::ZERO } else { patience };
             let fetched = match self.closing {
-                // No client sends changes any more. Forwarded changes are still answered.
+                // No client sends changes any more. Changes that were forwarded are still answered.
                 Some(_) => self.queue.await_poke(REPLICA_TICK),
                 None => self.queue.fetch(&mut requests, Some(patience)),
             };
@@ -218,7 +220,7 @@ impl Replica {
         None
     }
 
-    /// Makes this server the writer. Returns false if that failed; the client has then been answered.
+    /// Makes this server the writer. If that fails, answers the client and returns false.
     fn promote(&mut self, writer: &mut Writer, address: Address) -> bool {
         let Some(epoch) = self.epoch else { return false };
         let supplier = self.parts.settings.supplier.to_string();
@@ -237,7 +239,7 @@ impl Replica {
         }
     }
 
-    /// Returns true if, after the queue was closed, no change waits for its answer, or the wait was too long.
+    /// Returns true if the queue is closed and either no change waits for its answer or the wait was too long.
     fn may_end(&self) -> bool {
         let Some(since) = self.closing else { return false };
         let is_done = self.waiting.is_empty() && self.sent.is_none() && self.decided.is_empty();

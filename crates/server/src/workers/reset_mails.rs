@@ -1,10 +1,12 @@
-//! Mails to users who forgot their password, with a link to set a new one.
+//! Mails to users who forgot their password, with a link for setting a new one.
 //!
-//! A request is queued and answered at once, with the same answer whether the account exists or not. One thread finds
-//! the account and creates a token of 256 random bits; another sends the mail to the SMTP server. So a slow mail server
-//! does not delay finding accounts, and the length of the queue does not reveal whether accounts exist. Only the
-//! SHA-256 digest of a token is stored, in memory: a restart invalidates all links, and in a cluster only the node that
-//! sent a link accepts it. An account has at most one token, and a token can be used once.
+//! A request is queued and answered at once. The answer is the same whether the account exists or not. One thread finds
+//! the account and creates a token of 256 random bits. Another thread sends the mail to the SMTP server. Therefore a
+//! slow mail server does not delay finding accounts, and the length of the queue does not reveal whether accounts
+//! exist.
+//!
+//! Only the SHA-256 digest of a token is stored, in memory. A restart invalidates all links. In a cluster only the node
+//! that sent a link accepts it. An account has at most one token, and a token can be used once.
 //!
 //! Everything is bounded: waiting requests, requests per source, mails per account and in total, and the attempts to
 //! send a mail. Failures are logged and counted.
@@ -41,7 +43,7 @@ use crate::web_client::with_causes;
 /// Size of a token in octets, before it is encoded as text.
 const TOKEN_OCTETS: usize = 32;
 
-/// Reply codes that concern the session and not the mail: the service closes (RFC 5321 section 4.2.3), or
+/// SMTP reply codes that concern all mails and not only this one: the service is closing (RFC 5321 section 4.2.3), or
 /// authentication fails or is required (RFC 4954 section 6).
 const REPLIES_ABOUT_ALL_MAILS: [u16; 6] = [421, 454, 530, 534, 535, 538];
 
@@ -52,7 +54,7 @@ type TokenDigest = [u8; 32];
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MailError {
-    /// The certificates of the settings cannot be used.
+    /// The certification authorities in the settings cannot be used.
     #[error("the table [mail] of the node file: {0}")]
     Settings(String),
     /// The system cannot start a thread.
@@ -60,30 +62,30 @@ pub enum MailError {
     System(#[from] std::io::Error),
 }
 
-/// Figures of the links.
+/// Figures about links for a password reset.
 #[derive(Debug, Default)]
 pub(crate) struct MailFigures {
-    /// Number of queued requests.
+    /// Number of accepted requests.
     pub(crate) requests: AtomicU64,
     /// Number of requests refused because of a limit.
     pub(crate) refused: AtomicU64,
     /// Number of mails that the mail server accepted.
     pub(crate) sent: AtomicU64,
-    /// Number of mails that were given up.
+    /// Number of mails that could not be created or sent.
     pub(crate) failed: AtomicU64,
     /// Number of links that were used.
     pub(crate) used: AtomicU64,
-    /// Whether the last conversation with the mail server failed for a reason that does not concern only one mail.
+    /// Whether the last attempt to send a mail failed for a reason that concerns all mails.
     pub(crate) is_failing: AtomicBool,
 }
 
-/// Queue of requests, and the valid tokens. Dropping it ends the threads after the current mail.
+/// Queue of requests, and the valid tokens. Dropping this struct ends the threads after the current mail.
 pub(crate) struct ResetMails(Arc<Shared>);
 
 struct Shared {
     settings: MailSettings,
     transport: SmtpTransport,
-    /// Weak, because a mail server may delay a thread until after the directory is closed.
+    /// Weak because the mail server may delay a thread until after the directory is closed.
     directory: Weak<Directory>,
     texts: console::MailTexts,
     state: Mutex<State>,
@@ -148,7 +150,7 @@ impl Count {
         now.saturating_duration_since(self.since) >= RESET_PERIOD
     }
 
-    /// Counts an event, unless `max` events were already counted in this period. Returns true if it was counted.
+    /// Counts an event, unless `max` events are already counted in this period. Returns true if it counts the event.
     fn take(&mut self, max: u32, now: Instant) -> bool {
         if self.is_old(now) {
             *self = Count::new(now);
@@ -160,7 +162,7 @@ impl Count {
 }
 
 impl State {
-    /// Counts a request of a source. Returns false if the source has sent too many.
+    /// Counts a request from a source. Returns false if the source has sent too many requests.
     fn count(&mut self, source: Source, now: Instant) -> bool {
         if self.sources.len() >= RESET_SOURCES_MAX && !self.sources.contains_key(&source) {
             self.sources.retain(|_, count| !count.is_old(now));
@@ -183,7 +185,7 @@ impl ResetMails {
     /// Starts the threads.
     ///
     /// # Errors
-    /// The certificates cannot be used, or the system gives no thread.
+    /// The certificates cannot be used, or the system cannot start a thread.
     pub(crate) fn start(
         settings: &MailSettings,
         directory: &Arc<Directory>,
@@ -197,7 +199,7 @@ impl ResetMails {
             arrived: Condvar::new(),
             figures: Arc::default(),
         });
-        // If the second thread cannot be started, dropping this ends the first.
+        // If the second thread cannot be started, dropping `mails` ends the first one.
         let mails = ResetMails(shared);
         let (author, sender) = (Arc::clone(&mails.0), Arc::clone(&mails.0));
         std::thread::Builder::new().name("pando-links".to_owned()).spawn(move || author.write_mails())?;
@@ -205,8 +207,8 @@ impl ResetMails {
         Ok(mails)
     }
 
-    /// Queues a request for a link, from a browser at this address. Returns false if too many requests wait, or too
-    /// many came from the browser's network; neither depends on `name`.
+    /// Queues a request for a link. `name` is what the user entered, and `from` is the address of the browser. Returns
+    /// false if too many requests wait or have come from the browser's network. The result does not depend on `name`.
     pub(crate) fn request(&self, name: &str, from: SocketAddr, now: Instant) -> bool {
         let source = Source::at(from.ip());
         let mut state = self.0.lock();
@@ -223,8 +225,8 @@ impl ResetMails {
         true
     }
 
-    /// Invalidates a token. Returns the account that it was sent to, with the account's fingerprint at that time;
-    /// `None` if the token is not valid at `now`.
+    /// Invalidates a token. Returns the account to which it was sent, and the account's fingerprint at that time.
+    /// Returns `None` if the token is not valid at `now`.
     pub(crate) fn redeem(&self, token: &[u8], now: Instant) -> Option<(EntryId, u64)> {
         let octets = Zeroizing::new(BASE64URL_NOPAD.decode(token).ok()?);
         let token = self.0.lock().tokens.remove(&digest(&octets))?;
@@ -257,7 +259,7 @@ impl Shared {
         }
     }
 
-    /// Waits for a request. Returns `None` when the threads must end.
+    /// Waits for a request. Returns `None` if the threads must end.
     fn next_request(&self) -> Option<Request> {
         let mut state = self.lock();
         loop {
@@ -279,7 +281,7 @@ impl Shared {
         }
     }
 
-    /// Waits until a mail is due. Returns `None` when the threads must end.
+    /// Waits until a mail is due. Returns `None` if the threads must end.
     fn next_unsent(&self) -> Option<Unsent> {
         let mut state = self.lock();
         loop {
@@ -299,7 +301,7 @@ impl Shared {
         }
     }
 
-    /// Finds the account of a request and queues a mail to it.
+    /// Finds the account of a request and queues a mail to its address.
     fn handle(&self, author: &mut Author, request: &Request) {
         let Some(directory) = self.directory.upgrade() else { return };
         let found = match directory.snapshot() {
@@ -369,7 +371,7 @@ impl Shared {
         let id = format!("<{}@{}>", BASE64URL_NOPAD.encode(&id), sender.email.domain());
         let body =
             self.texts.body(&link, &recipient.dn, &from.ip().to_canonical().to_string(), *link_minutes);
-        // Requests that no automatic answer is sent (RFC 3834 section 5).
+        // This field asks mail servers not to answer automatically (RFC 3834 section 5).
         let automatic = HeaderName::new_from_ascii_str("Auto-Submitted");
         let message = Message::builder()
             .from(sender.clone())
@@ -413,7 +415,7 @@ impl Shared {
         }
     }
 
-    /// The state is consistent after every step, so a poisoned lock is usable.
+    /// The state is consistent after every step. Therefore a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -423,7 +425,7 @@ fn digest(token: &[u8]) -> TokenDigest {
     Sha256::digest(token).into()
 }
 
-/// Returns the transport to the mail server. Does not connect.
+/// Returns the transport to the mail server, without connecting.
 fn transport(settings: &MailSettings) -> Result<SmtpTransport, String> {
     let tls = || -> Result<TlsParameters, String> {
         let mut builder = TlsParameters::builder(settings.host.clone());

@@ -1,9 +1,10 @@
-//! One long search that scan threads share: they claim ranges of ids, and produce a piece of the result from each.
+//! One long search that scan threads share. They claim ranges of ids, and produce a piece of the result from each
+//! range.
 //!
-//! Threads claim ranges in ascending order. The client receives the pieces in ascending order, in whatever order they
-//! are finished. If a piece uses up its budget, the rest of its range is claimed before any later range. The number and
-//! size of the pieces that wait for their turn are bounded. The piece that the client needs next is exempt from the
-//! bound, or the scan would stop.
+//! Threads claim ranges in ascending order. The client receives the pieces in ascending order, even if they are
+//! finished in another order. If a piece uses up its budget, the rest of its range is claimed before any later range.
+//! The number and the size of the pieces that wait for their turn are bounded. The piece that the client needs next is
+//! exempt from the bound, because the scan could otherwise not continue.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,13 +25,13 @@ const WIDTH_MAX: u64 = 1 << 32;
 
 /// A search in progress on scan threads.
 pub(crate) struct Scan {
-    /// The operation that waits for the pieces.
+    /// Address of the operation that receives the pieces.
     pub(crate) address: Address,
     /// The client of the search.
     pub(crate) owner: ScanOwner,
     /// Whether the time of each piece is measured.
     pub(crate) is_measured: bool,
-    /// Whether the search has ended. Threads check this before they begin a piece.
+    /// Whether the search has ended. A thread checks this before it begins a piece.
     cancelled: AtomicBool,
     progress: Mutex<Progress>,
 }
@@ -38,16 +39,17 @@ pub(crate) struct Scan {
 /// The client of a scan.
 pub(crate) struct ScanOwner {
     pub(crate) identity: ClientIdentity,
-    /// Account of the processor time that the search takes, if it is costly.
+    /// Account for the processor time of the search, if the search is costly.
     pub(crate) account: Option<Arc<ScanAccount>>,
 }
 
 struct Progress {
-    /// Free scanners, one per thread. The first always remains and is copied if more are needed.
+    /// Scanners that no thread uses. A thread takes one for a range. The first always remains, and is copied if more
+    /// are needed.
     scanners: Vec<PartScanner>,
-    /// Claimed ranges whose pieces have not been taken, by their first id.
+    /// Ranges before `next_id` whose pieces have not been taken, by their first id.
     parts: BTreeMap<u64, Part>,
-    /// The first id after all claimed ranges.
+    /// The first id after all ranges that were claimed so far.
     next_id: u64,
     /// Width of the next range, in ids.
     width: u64,
@@ -55,16 +57,16 @@ struct Progress {
     ended: bool,
     /// Number of pieces being produced.
     running: usize,
-    /// Octets of pieces that wait to be taken.
+    /// Size in octets of the pieces that wait to be taken.
     waiting_bytes: usize,
     /// Whether the pool's queue contains the scan.
     queued: bool,
-    /// Whether the event loop knows that a piece is ready to be taken.
+    /// Whether the event loop was told that the next piece can be taken.
     notified: bool,
 }
 
 enum Part {
-    /// Not claimed, up to this id.
+    /// The rest of a range before this id. No thread has claimed it.
     Open(u64),
     Running,
     Done(Piece),
@@ -75,11 +77,11 @@ pub(crate) struct Claim {
     pub(crate) from: u64,
     pub(crate) end: u64,
     pub(crate) scanner: PartScanner,
-    /// Whether another range can be claimed. The caller must then put the scan back into the queue.
+    /// Whether another range can be claimed. If so, the caller must put the scan back into the queue.
     pub(crate) has_more: bool,
 }
 
-/// Actions for the caller after a piece was finished or taken.
+/// Actions that the caller must take after a piece was finished or taken.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ScanActions {
     /// Put the scan into the pool's queue.
@@ -89,7 +91,7 @@ pub(crate) struct ScanActions {
 }
 
 impl Scan {
-    /// Creates a scan of all ids from `from` on. The caller puts it into the queue.
+    /// Creates a scan of all ids from `from` on. The caller must put it into the queue.
     pub(crate) fn new(
         address: Address,
         owner: ScanOwner,
@@ -121,12 +123,12 @@ impl Scan {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// No step under the lock can panic halfway, so a poisoned lock is usable.
+    /// No step under the lock can panic halfway. Therefore a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Claims the next range for a thread that took the scan from the queue.
+    /// Claims the next range for a thread that has taken the scan from the queue.
     pub(crate) fn claim(&self) -> Option<Claim> {
         let mut progress = self.lock();
         progress.queued = false;
@@ -139,7 +141,7 @@ impl Scan {
         Some(Claim { from, end, scanner, has_more: progress.queued })
     }
 
-    /// Accepts the finished piece of a range.
+    /// Accepts the finished piece of the range from `from` to `end`.
     pub(crate) fn done(&self, from: u64, end: u64, scanner: PartScanner, piece: Piece) -> ScanActions {
         let mut progress = self.lock();
         progress.running -= 1;
@@ -151,7 +153,7 @@ impl Scan {
         progress.actions()
     }
 
-    /// Takes the next piece, if it is ready. Also returns whether the caller must put the scan into the queue.
+    /// Takes the next piece, if it is finished. The flag is true if the caller must put the scan into the queue.
     pub(crate) fn take(&self) -> (Option<Piece>, bool) {
         let mut progress = self.lock();
         let piece = progress.take();
@@ -180,7 +182,7 @@ impl Progress {
         }
     }
 
-    /// Returns the first range that can be claimed.
+    /// Returns the rest of a range that can be claimed, if there is one.
     fn first_open(&self) -> Option<(u64, u64)> {
         self.parts.iter().find_map(|(from, part)| match part {
             Part::Open(end) => Some((*from, *end)),
@@ -188,7 +190,7 @@ impl Progress {
         })
     }
 
-    /// Returns true if the piece of the range that begins at `from` is taken next.
+    /// Returns true if the client needs the piece of the range from `from` next.
     fn is_first(&self, from: u64) -> bool {
         self.parts.first_key_value().is_none_or(|(first, _)| *first >= from)
     }
@@ -249,7 +251,7 @@ impl Progress {
         Some(piece)
     }
 
-    /// Returns the actions for the caller, and records them as done.
+    /// Returns the actions that the caller must take, and records them as taken.
     fn actions(&mut self) -> ScanActions {
         let can_leave = matches!(self.parts.first_key_value(), Some((_, Part::Done(_))));
         let enqueue = !self.queued && self.can_claim();

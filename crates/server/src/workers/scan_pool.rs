@@ -1,9 +1,9 @@
 //! A bounded pool of threads for long searches.
 //!
-//! A search that is known to be long moves from its event loop to the pool: free threads claim ranges of its candidates
-//! (see [`crate::workers::scan`]), a few milliseconds of work each. Identities take turns, and so do the searches of an
-//! identity: a turn is one range. So all identities get equal shares of the time, and a single search gets all threads.
-//! The event loop remains responsible for the connection, the limits, the time, and cancellation.
+//! A search that is known to be long moves from its event loop to the pool. Free threads claim ranges of its candidates
+//! (see [`crate::workers::scan`]), each a few milliseconds of work. A turn is one range. Identities take turns, and so
+//! do the searches of an identity. Therefore all identities get equal shares of the time, and a single search gets all
+//! threads. The event loop remains responsible for the connection, the limits, the time, and cancellation.
 //!
 //! The threads have the lowest priority, so that an event loop with work gets the core. Each thread has its own
 //! snapshot, which it renews for every range and parks while it waits.
@@ -30,7 +30,7 @@ use crate::workers::turns::Turns;
 /// Budget of one piece of a scan.
 const PIECE: Budget = Budget { entries_examined_max: SCAN_ENTRIES_MAX, out_bytes_max: SLICE_BYTES_MAX };
 
-/// The pool. Dropping it drops queued scans and ends the threads.
+/// The scan pool. Dropping it drops the queued scans and ends the threads.
 pub(crate) struct ScanPool {
     queue: Arc<Queue>,
     threads: Vec<JoinHandle<()>>,
@@ -46,12 +46,12 @@ struct Queue {
 #[derive(Default)]
 struct WaitingScans {
     scans: Turns<ClientIdentity, Arc<Scan>>,
-    /// Number of searches in the pool, by identity.
+    /// Number of each identity's searches in the pool.
     places: HashMap<ClientIdentity, usize>,
     closed: bool,
 }
 
-/// Counts of the pool's work, for monitoring.
+/// Counters of the scan pool.
 #[derive(Debug, Default)]
 pub(crate) struct ScanFigures {
     pub(crate) threads: AtomicUsize,
@@ -65,17 +65,18 @@ pub(crate) struct ScanFigures {
     pub(crate) micros: AtomicU64,
 }
 
-/// A session's search in the pool. Dropping it cancels the scan.
+/// A session's search in the pool. Dropping this handle cancels the search.
 pub(crate) struct ScanHandle {
     scan: Arc<Scan>,
     queue: Arc<Queue>,
 }
 
 impl ScanPool {
-    /// Starts `threads` threads. With 0, searches stay on the event loops. A message announces a ready piece.
+    /// Starts `threads` threads. If it is 0, searches stay on the event loops. An event loop receives a message when a
+    /// piece is ready.
     ///
     /// # Errors
-    /// The system cannot start a thread, or the directory gives no snapshot.
+    /// The system cannot start a thread, or the directory returns no snapshot.
     pub(crate) fn start(
         threads: usize,
         directory: &Arc<Directory>,
@@ -95,9 +96,9 @@ impl ScanPool {
         Ok(pool)
     }
 
-    /// Accepts a search, which `split` divides into a scanner and the first id. Returns `None` if the pool has no
-    /// threads, if it has [`SCANS_MAX`] searches or [`SCANS_OF_IDENTITY_MAX`] of this identity, since each occupies
-    /// memory, or if `split` returns `None`.
+    /// Accepts a search. `split` divides it into a scanner and the first id. Returns `None` if the pool has no threads,
+    /// or if `split` returns `None`. Also returns `None` if the pool has [`SCANS_MAX`] searches, or
+    /// [`SCANS_OF_IDENTITY_MAX`] of this identity, because each occupies memory.
     pub(crate) fn begin(
         &self,
         address: Address,
@@ -129,19 +130,20 @@ impl Drop for ScanPool {
         self.queue.lock().closed = true;
         self.queue.work_arrived.notify_all();
         for thread in self.threads.drain(..) {
-            // A thread ends early only by a panic outside of the guarded work, which no caller could handle.
+            // The thread may have ended by a panic outside of `catch_unwind`. No caller could handle that.
             let _ = thread.join();
         }
     }
 }
 
 impl ScanHandle {
-    /// Returns the maximum number of scanners that examine the search at the same time: one per thread.
+    /// Returns the maximum number of scanners that examine the search concurrently: one per thread.
     pub(crate) fn scanners(&self) -> usize {
         self.queue.figures.threads.load(Ordering::Relaxed)
     }
 
-    /// Takes the next piece in the order of ids. If it returns `None`, a message will announce the piece.
+    /// Takes the next piece in the order of ids. If the piece is not ready, returns `None`, and the event loop receives
+    /// a message when it is.
     pub(crate) fn take(&self) -> Option<Piece> {
         let (piece, enqueue) = self.scan.take();
         if enqueue {
@@ -159,12 +161,12 @@ impl Drop for ScanHandle {
 }
 
 impl Queue {
-    /// Scans are pushed and popped in one step, so a poisoned lock is usable.
+    /// Scans are pushed and popped in one step. Therefore a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, WaitingScans> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a place in the pool for this identity. Returns false if there is none.
+    /// Takes a place in the pool for a search of this identity. Returns false if no place is free.
     fn take_place(&self, identity: ClientIdentity) -> bool {
         let mut waiting = self.lock();
         let own = waiting.places.get(&identity).copied().unwrap_or(0);
@@ -177,7 +179,7 @@ impl Queue {
         has_room
     }
 
-    /// Releases the place of a search.
+    /// Releases the place of a search of this identity.
     fn leave(&self, identity: ClientIdentity) {
         let mut waiting = self.lock();
         self.figures.running.fetch_sub(1, Ordering::Relaxed);
@@ -192,8 +194,8 @@ impl Queue {
         self.work_arrived.notify_one();
     }
 
-    /// Waits for the scan whose turn it is. Returns `None` when the pool is closed. Before it waits, parks `snapshot`
-    /// and returns memory of pieces to the system.
+    /// Waits for the next scan in turn. Returns `None` when the pool is closed. Before it waits, parks `snapshot` and
+    /// returns freed memory to the system.
     fn next(&self, snapshot: &mut Snapshot, released: &mut ReleasedMemory) -> Option<Arc<Scan>> {
         let mut waiting = self.lock();
         loop {
@@ -217,7 +219,8 @@ impl Queue {
 
 fn work(queue: &Queue, mut snapshot: Snapshot, mailboxes: &[Mailbox]) {
     lower_priority(SCAN_NICENESS, "scan threads have no low priority");
-    // Pieces are freed by event loops, which cannot return a scan thread's memory.
+    // The event loops free the pieces, but cannot return the memory of a scan thread to the system. The thread does
+    // that itself.
     let threads = queue.figures.threads.load(Ordering::Relaxed);
     let mut released = ReleasedMemory::new(threads, Instant::now());
     while let Some(scan) = queue.next(&mut snapshot, &mut released) {
@@ -227,7 +230,8 @@ fn work(queue: &Queue, mut snapshot: Snapshot, mailboxes: &[Mailbox]) {
         }
         let begun_at = scan.is_measured.then(Instant::now);
         let micros_before = thread_micros();
-        // Filters and values come from peers. A defect that they trigger must cost one search, not the thread.
+        // The search contains filters and values from clients. A defect that they trigger must cost one search, not the
+        // thread.
         let examined = catch_unwind(AssertUnwindSafe(|| match snapshot.renew() {
             Ok(()) => scanner.examine(&snapshot, from, end, &PIECE),
             Err(error) => Piece::failed(error.into()),

@@ -1,14 +1,14 @@
-//! Shares of the time of scan threads, so that no client uses all of it for searches without an index.
+//! Shares of the scan threads' time, so that no client uses all of it for searches without an index.
 //!
 //! A share is a percentage of the time of all scan threads over a minute (`limits.scan_share`). Each identity and each
-//! source has a tally of the processor time that its searches took (a leaky bucket). A tally drains at the rate of the
-//! share. While it exceeds a minute's share, searches of its owner are refused. So a client that scans occasionally may
-//! use all threads, and one that scans continuously gets its share.
+//! source has a tally: the processor time of its searches in a leaky bucket, which drains at the rate of the share.
+//! While the tally exceeds a minute's share, searches of its owner are refused. Therefore a client that scans
+//! occasionally may use all threads, and a client that scans continuously gets its share.
 //!
-//! The administrator has no tally. Trusted sources and local sockets have none either, because many cooperating clients
-//! connect from them. Anonymous clients of one source count as one identity.
+//! The administrator has no tally. Trusted sources and local sockets have no tally either, because many cooperating
+//! clients connect from them. Anonymous clients of one source count as one identity.
 //!
-//! The table of tallies is bounded. When it is full, drained tallies are removed, or else the lowest one.
+//! The table of tallies is bounded. If it is full, drained tallies are removed, or the lowest one if none is drained.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,7 +31,7 @@ pub(crate) struct ScanShares {
     /// Number of scan threads, at least 1.
     threads: u32,
     tallies: Mutex<HashMap<ShareOwner, Tally>>,
-    /// Number of searches refused because of a limit on searches without an index.
+    /// Searches that were refused because of a limit on searches without an index.
     refused: Seldom,
 }
 
@@ -41,7 +41,8 @@ enum ShareOwner {
     Source(Source),
 }
 
-/// Processor time of an owner's searches, minus what has drained until `at`.
+/// Processor time of the searches of an identity or source, in microseconds, minus the part that has drained until
+/// `at`.
 #[derive(Clone, Copy, Debug)]
 struct Tally {
     micros: u64,
@@ -53,9 +54,9 @@ struct Tally {
 pub(crate) struct ScanClient<'c> {
     pub(crate) requester: &'c Requester,
     pub(crate) source: Source,
-    /// Whether the source has no tally.
+    /// Whether the client's source has no tally.
     pub(crate) is_trusted: bool,
-    /// Percentage of the scan threads' time; 0 for no limit.
+    /// Share in percent of the scan threads' time; 0 for no limit.
     pub(crate) share_percent: u32,
 }
 
@@ -65,11 +66,11 @@ pub(crate) struct ScanAccount {
     shares: Arc<ScanShares>,
     owners: [Option<ShareOwner>; 2],
     share_percent: u32,
-    /// Maximum of a tally, in microseconds.
+    /// Tally at which searches are refused, in microseconds.
     tally_max: u64,
     /// Microseconds of processor time that the search took.
     micros: AtomicU64,
-    /// The part of `micros` that scan threads took and no event loop has counted yet.
+    /// Microseconds in `micros` that scan threads took and that no event loop has counted yet.
     uncounted: AtomicU64,
 }
 
@@ -98,7 +99,7 @@ impl ScanShares {
         }
     }
 
-    /// Counts a search that met a limit. Logs it, unless another was logged recently.
+    /// Counts a search that was refused because of a limit. Logs it unless another refusal was logged recently.
     #[cold]
     pub(crate) fn report_refusal(&self, client: HolderKey, text: &str, now: Instant) {
         if let Some(before) = self.refused.happened(now) {
@@ -106,19 +107,19 @@ impl ScanShares {
         }
     }
 
-    /// Returns the number of searches that met a limit.
+    /// Returns the number of searches that were refused because of a limit.
     pub(crate) fn refused(&self) -> u64 {
         self.refused.count()
     }
 
-    /// A tally is written in one step, so a poisoned lock is usable.
+    /// A tally is written in one step. Therefore a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, HashMap<ShareOwner, Tally>> {
         self.tallies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Tally {
-    /// Returns the tally at a later time. It drains from `max` to zero in one period.
+    /// Returns the tally at the time `now`. A tally of `max` drains to zero in one period.
     fn at(self, now: Instant, max: u64) -> Tally {
         let elapsed = now.saturating_duration_since(self.at).as_micros();
         let drained = elapsed.saturating_mul(u128::from(max)) / PERIOD.as_micros();
@@ -128,7 +129,7 @@ impl Tally {
 }
 
 impl ScanAccount {
-    /// Adds processor time of the search to the tallies of its client.
+    /// Adds processor time of the search to the tallies of its client, in microseconds.
     pub(crate) fn charge(&self, micros: u64, now: Instant) {
         self.micros.fetch_add(micros, Ordering::Relaxed);
         if self.owners == [None; 2] {
@@ -145,14 +146,14 @@ impl ScanAccount {
         }
     }
 
-    /// Like [`charge`](ScanAccount::charge), for time of a scan thread, which an event loop later counts as work of the
-    /// client.
+    /// Adds processor time of a scan thread, as [`charge`](ScanAccount::charge) does. An event loop counts it later as
+    /// work of the client.
     pub(crate) fn charge_scan(&self, micros: u64, now: Instant) {
         self.uncounted.fetch_add(micros, Ordering::Relaxed);
         self.charge(micros, now);
     }
 
-    /// Returns the microseconds of scan threads that were not counted yet, and marks them as counted.
+    /// Returns the processor time of scan threads since the last call, in microseconds.
     pub(crate) fn take_uncounted(&self) -> u64 {
         self.uncounted.swap(0, Ordering::Relaxed)
     }
@@ -162,7 +163,7 @@ impl ScanAccount {
         self.micros.load(Ordering::Relaxed)
     }
 
-    /// Returns a description of the limit that the client's searches have met; `None` while they may continue.
+    /// Returns a description of the limit that the client's searches have reached; `None` if they may continue.
     pub(crate) fn met_limit(&self, now: Instant) -> Option<String> {
         if self.owners == [None; 2] {
             return None;
@@ -184,8 +185,8 @@ impl ScanAccount {
     }
 }
 
-/// Removes the drained tallies, or else the lowest one. Tallies with other limits drain at other rates, for which `max`
-/// is only an approximation: a tally that is removed early lets its owner scan a little more.
+/// Removes the drained tallies, or the lowest one if none is drained. `max` is exact only for tallies with the same
+/// share. If a tally is removed too early, its owner can scan a little more.
 fn make_room(tallies: &mut HashMap<ShareOwner, Tally>, now: Instant, max: u64) {
     tallies.retain(|_, tally| tally.at(now, max).micros > 0);
     if tallies.len() >= SCAN_TALLIES_MAX
@@ -206,7 +207,7 @@ mod tests {
     /// Duration of a slice in microseconds.
     const SLICE: u64 = 10_000;
 
-    /// Number of slices in a minute's share of 25 % of two threads.
+    /// Number of slices in a minute with a share of 25 % of two threads.
     const SHARE_SLICES: usize = 3_000;
 
     fn from(address: u8) -> Source {
@@ -221,7 +222,7 @@ mod tests {
         ScanClient { requester, source, is_trusted: false, share_percent: 25 }
     }
 
-    /// Charges slices until a limit is met. Returns their number.
+    /// Charges slices to `account` until it has reached its limit. Returns the number of slices.
     fn slices(account: &ScanAccount, now: Instant, max: usize) -> usize {
         (0..max)
             .take_while(|_| account.met_limit(now).is_none().then(|| account.charge(SLICE, now)).is_some())
@@ -236,10 +237,10 @@ mod tests {
         assert_eq!(slices(&account, start, usize::MAX), SHARE_SLICES);
         let limit = account.met_limit(start).unwrap();
         assert!(limit.starts_with("your searches") && limit.contains("25 %"), "{limit}");
-        // The same identity from another address has no share left; another identity is not affected.
+        // The share is used up for the same identity at another address, but not for another identity.
         assert_eq!(slices(&shares.open(client(&greedy, from(2))), start, 1), 0);
         assert_eq!(slices(&shares.open(client(&other, from(3))), start, 10), 10);
-        // From now on it gets half a second of every second: 25 % of two threads.
+        // From now on, the client gets half a second of every second: 25 % of two threads.
         let mut given = 0;
         for second in 1..=120 {
             given += slices(&account, start + Duration::from_secs(second), usize::MAX);
@@ -277,7 +278,7 @@ mod tests {
         assert!(shares.lock().is_empty());
     }
 
-    /// The event loop counts its own slices with the turn.
+    /// The event loop counts its own slices at the end of the turn, not with the time of scan threads.
     #[test]
     fn time_of_scan_threads_is_counted_once() {
         let (shares, now, requester) = (Arc::new(ScanShares::new(1)), Instant::now(), user(1));

@@ -3,11 +3,12 @@
 use std::io;
 use std::thread::JoinHandle;
 
-/// A thread of the server, and the function that stops it. Dropping it stops the thread and waits for its end.
+/// A thread of the server, and the function that makes it stop. Dropping this struct stops the thread and waits for its
+/// end.
 pub(crate) struct Service {
-    /// `None` once the thread was joined.
+    /// `None` after the thread was joined.
     thread: Option<JoinHandle<()>>,
-    /// `None` once the function was called.
+    /// `None` after the function was called.
     stop: Option<Box<dyn FnOnce() + Send>>,
 }
 
@@ -38,13 +39,13 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        // The panic was printed already, and a failed start reports its own error.
+        // An error is ignored here: the panic was printed already, and a failed start reports its own error.
         let _ = self.stop();
     }
 }
 
-/// Services in the order of their start. A service may use earlier ones, so they are stopped in reverse order, one
-/// after another. The same happens when the list is dropped because a later part of the server cannot start.
+/// Services in the order of their start. They are stopped one after another in reverse order, because a service may use
+/// earlier ones. If a later part of the server cannot start, dropping this list does the same.
 #[derive(Default)]
 pub(crate) struct Services(Vec<Service>);
 
@@ -54,10 +55,10 @@ impl Services {
         self.0.push(service);
     }
 
-    /// Stops all services.
+    /// Stops all services, even if some of them have panicked.
     ///
     /// # Errors
-    /// A thread panicked; the text is the name of the first one. All services are stopped nevertheless.
+    /// At least one thread has panicked. The text is the name of the first one.
     pub(crate) fn stop(mut self) -> Result<(), String> {
         let mut result = Ok(());
         while let Some(mut service) = self.0.pop() {
@@ -79,7 +80,7 @@ mod tests {
 
     use super::*;
 
-    /// Starts a service that reports its end.
+    /// Starts a service that sends its name to `ends` when it ends.
     fn service(name: &'static str, ends: &Sender<&'static str>) -> Service {
         let (stop, stopped) = channel::<()>();
         let ends = ends.clone();

@@ -1,5 +1,5 @@
-//! The extended operation that changes the settings of a served directory: the writer's part, and the preview of a
-//! change.
+//! The extended operation that changes the settings of a running server's directory: the writer's part, and the
+//! comparison of proposed settings with those in force.
 
 use directory::settings::{self, SettingsError, SettingsProblem};
 use directory::tree::TreeState;
@@ -10,10 +10,10 @@ use ldap::{ResultCode, SettingsRequest};
 use crate::config::settings_text::{self, SettingsText};
 use crate::limits::PLAN_ENTRIES_MAX;
 
-/// Prefix of a response line that reports something other than a change.
+/// Prefix of a response line that is a note and not a change.
 pub(crate) const NOTE: &str = "note: ";
 
-/// Carries out the operation. Returns the outcome and the value of the response.
+/// Applies the settings in a request. Returns the outcome and the value of the response.
 pub(crate) fn execute(
     batch: &mut WriteBatch<'_>,
     requester: &Requester,
@@ -42,7 +42,7 @@ pub(crate) fn execute(
     }
 }
 
-/// Returns an error unless the requester is the administrator.
+/// Refuses a requester that is not the administrator.
 pub(crate) fn check_requester(requester: &Requester) -> Result<(), Outcome> {
     match requester.is_administrator() {
         true => Ok(()),
@@ -59,10 +59,10 @@ pub(crate) fn malformed() -> Outcome {
     Outcome::new(ResultCode::PROTOCOL_ERROR, what)
 }
 
-/// Reads the text of a request.
+/// Reads the settings in the text of a request.
 ///
 /// # Errors
-/// It is not a valid settings file. Each problem is reported with its line.
+/// The text is not a valid settings file. Each problem is reported with its line.
 pub(crate) fn read(text: &str) -> Result<SettingsText, Outcome> {
     let mut no_files = |path: &str| {
         Err(format!("{path}: a server reads no files of its clients; give definitions as text in [schema]"))
@@ -73,7 +73,7 @@ pub(crate) fn read(text: &str) -> Result<SettingsText, Outcome> {
     })
 }
 
-/// Returns the outcome and the response value for settings that are refused. The value has one line per problem: its
+/// Returns the outcome and the response value for refused settings. The value has one line per problem: the problem's
 /// place, a tab and a text. The diagnostic message refers to lines in the text of the request.
 pub(crate) fn refusal(error: SettingsError, stated: &SettingsText) -> (Outcome, Option<Vec<u8>>) {
     let SettingsError::Problems(problems) = &error else { return (error.into(), None) };
@@ -85,7 +85,7 @@ pub(crate) fn refusal(error: SettingsError, stated: &SettingsText) -> (Outcome, 
     (Outcome::new(code, diagnostic), Some(value))
 }
 
-/// Lines that describe the changes that settings would make, and notes.
+/// Changes that proposed settings would make, and notes about the proposed settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Planned {
     pub(crate) lines: Vec<String>,
@@ -93,10 +93,10 @@ pub(crate) struct Planned {
 }
 
 impl Planned {
-    /// Compares settings with those of a directory.
+    /// Compares proposed settings with those of a directory.
     ///
     /// # Errors
-    /// The settings are not valid, or the data prevents them, or cannot be read.
+    /// The proposed settings are invalid, the data prevents them, or the data cannot be read.
     pub(crate) fn of(
         state: TreeState<'_>,
         proposed: &DirectorySettings,
@@ -120,18 +120,18 @@ impl Planned {
         Ok(Planned { lines, notes })
     }
 
-    /// Returns the value of a response.
+    /// Returns the value of the response.
     pub(crate) fn to_value(&self) -> Vec<u8> {
         let notes = self.notes.iter().map(|note| format!("{NOTE}{note}"));
         self.lines.iter().cloned().chain(notes).collect::<Vec<_>>().join("\n").into_bytes()
     }
 }
 
-/// Extent of the search for entries that violate the rules of settings.
+/// Extent of the search for entries that violate rules in proposed settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
     All,
-    /// No check if the directory is large.
+    /// No search if the directory has too many entries.
     Bounded,
 }
 
@@ -145,7 +145,8 @@ fn change(
     let differences = batch.change_settings(requester.dn(), proposed, stamp)?;
     let mut lines = Vec::new();
     for difference in &differences {
-        // Rows to remove are not counted, because that takes time while other changes wait for the writer.
+        // Rows that the change removes are not counted, because counting takes time while other changes wait for the
+        // writer.
         lines.extend(difference.describe(Some(batch.state()), false)?);
     }
     if !lines.is_empty() {

@@ -1,5 +1,5 @@
-//! The thread that reads settings for the administrator and compares proposed settings with them. It may read many
-//! entries, so neither event loops nor the writer do this.
+//! The thread that reads settings for the administrator and compares proposed settings with them. A comparison may read
+//! many entries. Therefore neither an event loop nor the writer makes it.
 
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -24,12 +24,12 @@ pub(crate) type SettingsReader = Jobs<Vec<u8>>;
 /// Starts the thread.
 ///
 /// # Errors
-/// The system gives no thread.
+/// The system cannot start a thread.
 pub(crate) fn start(
     directory: &Arc<Directory>,
     mailboxes: &Arc<[Mailbox]>,
 ) -> std::io::Result<SettingsReader> {
-    // Weak, so that waiting jobs do not keep the directory open after the server ends.
+    // Weak because waiting jobs must not keep the directory open after the server has ended.
     let directory = Arc::downgrade(directory);
     let work = move |value: Vec<u8>| execute(&directory, &value);
     Jobs::start("pando-settings", SETTINGS_REQUESTS_MAX, mailboxes, work)
@@ -64,7 +64,7 @@ fn execute(directory: &Weak<Directory>, value: &[u8]) -> (Outcome, Option<Vec<u8
     }
 }
 
-/// Rehearses access rules within a time limit, for at least one requester.
+/// Rehearses access rules for the requesters in turn until a time limit is over, but for at least one of them.
 fn rehearse(
     state: TreeState<'_>,
     proposed: &DirectorySettings,

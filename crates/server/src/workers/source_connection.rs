@@ -1,4 +1,4 @@
-//! Connections to another server that this one copies, with the identity in the settings.
+//! Connections to another server that this server copies. The settings contain the identity for the bind.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,7 +19,8 @@ pub enum SourceError {
     Refused { code: ResultCode, diagnostic: String },
 }
 
-/// Connects and binds. `table` names the settings in messages; `patience` is the time limit of each step.
+/// Connects and binds. `table` is the name of the settings table for messages. `patience` is the time limit of each
+/// step.
 pub(crate) fn connect(
     table: &str,
     url: &ServerUrl,

@@ -23,23 +23,23 @@ use crate::telemetry::traces::{TraceFeed, TracedOperation};
 use crate::web_client::{WebClient, web_client, with_causes};
 use crate::workers::service::Service;
 
-/// Maximum number of characters of the receiver's text in a message.
+/// Maximum length of the receiver's text in a message, in characters.
 const REASON_CHARS: usize = 300;
 
-/// Sends batches one after another.
+/// Sender of batches of traces, one batch at a time.
 struct Sender {
     settings: TraceSettings,
     resource: Resource,
     random: Random,
     client: WebClient<Full<Bytes>>,
-    /// Runs the requests on the calling thread.
+    /// Runtime that runs the requests on the calling thread.
     runtime: Runtime,
 }
 
 /// Starts the thread. Before it stops, it sends the waiting traces once, without retries.
 ///
 /// # Errors
-/// The system cannot start one, or has no random numbers.
+/// The system cannot start a thread, or has no random numbers.
 pub(crate) fn start(settings: &TraceSettings, feed: &Arc<TraceFeed>) -> io::Result<Service> {
     let mut random = Random::default();
     let instance = random.uuid().map_err(|error| io::Error::other(error.to_string()))?;
@@ -55,8 +55,8 @@ pub(crate) fn start(settings: &TraceSettings, feed: &Arc<TraceFeed>) -> io::Resu
     Service::start("pando-traces", move || run(sender, &own), move || feed.close())
 }
 
-/// Sends traces until the feed is closed. A batch that cannot be sent is lost. Then the thread waits before the next
-/// request, twice as long after each failure.
+/// Sends traces until the feed is closed. A batch that cannot be sent is lost. After each failure in a row, the pause
+/// before the next request doubles.
 fn run(mut sender: Sender, feed: &TraceFeed) {
     let mut pause = TRACE_RETRY_MIN;
     let mut warned: Option<Instant> = None;
@@ -95,7 +95,7 @@ fn run(mut sender: Sender, feed: &TraceFeed) {
 }
 
 impl Sender {
-    /// Sends the spans of operations. Returns the number of spans that the receiver rejected, at most the number of
+    /// Sends the spans of operations. Returns the number of spans that the receiver rejected, but at most the number of
     /// operations.
     fn send(&mut self, batch: &[TracedOperation], limit: Duration) -> Result<usize, String> {
         let random = &mut self.random;

@@ -1,4 +1,4 @@
-//! The thread that reads the audit trail for permitted clients, so that no event loop waits for its files.
+//! The thread that reads the audit trail for permitted clients, so that no event loop waits for the trail's files.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub(crate) type TrailReader = Jobs<TrailRequest>;
 /// Starts the thread.
 ///
 /// # Errors
-/// The system gives no thread.
+/// The system cannot start a thread.
 pub(crate) fn start(folder: &Path, mailboxes: &Arc<[Mailbox]>) -> std::io::Result<TrailReader> {
     let folder = folder.to_owned();
     Jobs::start("pando-trail", TRAIL_READS_MAX, mailboxes, move |asked| match read(&folder, asked) {
@@ -30,7 +30,7 @@ pub(crate) fn start(folder: &Path, mailboxes: &Arc<[Mailbox]>) -> std::io::Resul
     })
 }
 
-/// Reads about [`TRAIL_ANSWER_BYTES`] of blocks from a place on.
+/// Reads about [`TRAIL_ANSWER_BYTES`] of blocks, from the place in the request on.
 fn read(folder: &Path, asked: TrailRequest) -> Result<Vec<u8>, AuditError> {
     let mut walk = match asked.from {
         Some(TrailPosition { segment, offset }) => Walk::resume(folder, segment, offset)?,
@@ -38,7 +38,7 @@ fn read(folder: &Path, asked: TrailRequest) -> Result<Vec<u8>, AuditError> {
     };
     let start = asked.from.unwrap_or(TrailPosition { segment: 0, offset: 0 });
     let mut read: Vec<(u64, u64, Vec<u8>)> = Vec::new();
-    // Damage is reported with the block that follows it: the number is that of the blocks read before.
+    // Each note about damage, with the number of blocks that were read before it.
     let mut notes: Vec<(usize, String)> = Vec::new();
     let (mut bytes, mut is_end, mut torn) = (0, false, None);
     let mut next = start;
@@ -49,7 +49,7 @@ fn read(folder: &Path, asked: TrailRequest) -> Result<Vec<u8>, AuditError> {
                 break;
             }
             Some(Item::Torn(place)) => {
-                // The block may still be incomplete: the next request reads it again.
+                // The server may still be writing this block. The next request reads it again.
                 torn = Some(place.to_string());
                 next = TrailPosition { segment: place.segment, offset: place.offset };
                 is_end = true;

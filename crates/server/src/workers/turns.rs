@@ -1,8 +1,8 @@
-//! A queue in which owners take turns: an owner with a thousand items delays only itself.
+//! A queue in which owners take turns, so that an owner with a thousand items delays only itself.
 
 use std::collections::VecDeque;
 
-/// Waiting items by owner. The items of an owner leave in the order of their arrival.
+/// Waiting items by owner. The items of one owner leave in the order of their arrival.
 #[derive(Debug)]
 pub(super) struct Turns<O, T> {
     /// Owners with waiting items. The first has the next turn.
@@ -16,7 +16,7 @@ impl<O, T> Default for Turns<O, T> {
 }
 
 impl<O: PartialEq, T> Turns<O, T> {
-    /// Adds an item after the other items of its owner. Takes time in proportion to the number of owners.
+    /// Adds an item after the other items of its owner. The cost is proportional to the number of owners.
     pub(super) fn push(&mut self, owner: O, item: T) {
         match self.owners.iter_mut().find(|(other, _)| *other == owner) {
             Some((_, items)) => items.push_back(item),
@@ -50,7 +50,7 @@ mod tests {
         assert_eq!(first, [0, 200, 300, 1, 201, 2, 3]);
     }
 
-    /// Slices as in the scan pool: an item returns to the queue until its work is done.
+    /// As in the scan pool, an item returns to the queue until all its slices are done.
     #[test]
     fn one_scan_gets_every_other_slice_while_another_client_has_a_hundred() {
         let mut turns = Turns::default();

@@ -1,11 +1,13 @@
 //! Statistics of each event loop's work by listener, client and index.
 //!
-//! An event loop adds the work of a connection's turn to counters that only it writes ([`UsageCounters`]); any thread
-//! reads them ([`Usage`]). The loop takes a lock only for a new client or index. Clients are recorded for the current
-//! and the previous period. If the table of a period is full, a new client replaces the one with the lowest cost and
-//! inherits that cost for later replacements (the Space-Saving algorithm). So a client with a high cost is found
-//! however many others there are, even if each of its turns is short. The reported work is a client's own since it got
-//! its place: a lower bound.
+//! An event loop adds the work of a connection's turn to counters that only this loop writes ([`UsageCounters`]). Any
+//! thread may read them ([`Usage`]). The loop takes a lock only for a new client or index.
+//!
+//! Clients are recorded for the current and the previous period. If the table of a period is full, a new client
+//! replaces the one with the lowest cost. It inherits that cost when clients are compared for the next replacement (the
+//! Space-Saving algorithm). Therefore a client with a high cost is found among any number of others, even if each of
+//! its turns is short. The reported work is what the client did since it got its place in the table, which is a lower
+//! bound.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -57,7 +59,7 @@ struct ClientCounters {
     key: ClientKey,
     dn: Box<str>,
     work: WorkCounters,
-    /// Cost in microseconds of the clients that had the place before.
+    /// Cost in microseconds that the client inherited from the client that it replaced.
     inherited: u64,
 }
 
@@ -113,7 +115,7 @@ impl WorkCounters {
     }
 }
 
-/// Connections of a listener and their work.
+/// Connections of a listener, and the work for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ListenerUse {
     pub(crate) opened: u64,
@@ -121,7 +123,7 @@ pub(crate) struct ListenerUse {
     pub(crate) work: Work,
 }
 
-/// Use of an index by searches that took their candidates from it.
+/// Searches that took their candidates from an index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct IndexUse {
     pub(crate) searches: u64,
@@ -131,15 +133,15 @@ pub(crate) struct IndexUse {
     pub(crate) returned: u64,
 }
 
-/// The counters of one event loop, which only the loop changes.
+/// The counters of one event loop. Only the loop itself changes them.
 #[derive(Debug)]
 pub(crate) struct UsageCounters {
     shared: Arc<Usage>,
-    /// The loop's total work that was attributed so far.
+    /// Total work of the loop that was attributed so far.
     seen: Work,
-    /// Copy of [`Clients::present`], read without a lock.
+    /// Copy of [`Clients::present`] that the loop reads without a lock.
     clients: Vec<Arc<ClientCounters>>,
-    /// Copy of [`Clients::began`], read without a lock.
+    /// Copy of [`Clients::began`] that the loop reads without a lock.
     began: Option<Instant>,
     indexes: HashMap<Box<str>, Arc<IndexCounters>, RandomState>,
 }
@@ -156,9 +158,8 @@ impl UsageCounters {
         }
     }
 
-    /// Attributes the loop's work since the last call to a listener and a client. `total` is all work of the loop.
-    /// `place` is the number that an earlier call returned for the client, if any; it makes finding the counters
-    /// faster.
+    /// Attributes the loop's work since the last call to a listener and a client. `total` is the work of the loop since
+    /// its start. `place` is a hint where the client's counters are, and is updated.
     pub(crate) fn attribute(
         &mut self,
         total: &Work,
@@ -182,7 +183,7 @@ impl UsageCounters {
         }
     }
 
-    /// Adds work to the counters of a client. Returns the number of the counters.
+    /// Adds work to the counters of a client. Returns their index.
     #[inline(never)]
     fn add_to_client(&mut self, work: &Work, key: ClientKey, dn: &str) -> u8 {
         let place = self.clients.iter().position(|client| client.key == key).unwrap_or_else(|| {
@@ -195,7 +196,8 @@ impl UsageCounters {
         u8::try_from(place).unwrap_or(u8::MAX)
     }
 
-    /// Adds a client, in place of the one with the lowest cost if the table is full. Returns its number.
+    /// Adds a client. If the table is full, replaces the client with the lowest cost. Returns the index of the new
+    /// client.
     fn add_client(&mut self, client: ClientCounters) -> usize {
         let mut shared = self.shared.clients();
         if self.clients.len() < CLIENTS_KEPT_MAX {
@@ -254,7 +256,7 @@ impl UsageCounters {
         }
     }
 
-    /// Returns false if there are too many indexes.
+    /// Adds counters for an index. Returns false if there are too many indexes.
     #[cold]
     fn add_index(&mut self, attribute: &str) -> bool {
         if self.indexes.len() >= INDEXES_COUNTED_MAX {
@@ -272,7 +274,7 @@ impl UsageCounters {
     }
 }
 
-/// Each step leaves complete lists, so a poisoned lock is usable.
+/// Each step leaves the lists complete. Therefore a poisoned lock is usable.
 impl Usage {
     fn clients(&self) -> MutexGuard<'_, Clients> {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
@@ -297,7 +299,7 @@ impl Clients {
     }
 }
 
-/// Returns the first [`CLIENT_NAME_SIZE_MAX`] octets of a name, or less to end at a character boundary.
+/// Returns the first [`CLIENT_NAME_SIZE_MAX`] octets of a name, or fewer, so that it ends at a character boundary.
 fn cut(dn: &str) -> &str {
     let end = (0..=CLIENT_NAME_SIZE_MAX.min(dn.len())).rev().find(|end| dn.is_char_boundary(*end));
     dn.get(..end.unwrap_or(0)).unwrap_or_default()
@@ -362,7 +364,7 @@ mod tests {
         Work { micros, operations: 1, ..Work::default() }
     }
 
-    /// Returns the counters of two event loops, and what readers see of them.
+    /// Returns the counters of two event loops, and the statistics that readers see.
     fn loops() -> ([UsageCounters; 2], [Arc<Usage>; 2]) {
         let shared = [Arc::<Usage>::default(), Arc::default()];
         (shared.clone().map(UsageCounters::new), shared)
@@ -385,7 +387,7 @@ mod tests {
         assert_eq!(costs(start + CLIENTS_PERIOD).len(), 2);
         assert_eq!(costs(start + 2 * CLIENTS_PERIOD).len(), 0);
         assert_eq!(listener_use(&shared, listener).work, Work { operations: 3, ..work(16) });
-        // In the second period, the place of the first client belongs to another.
+        // In the second period, the first place in the table belongs to the second client.
         let (next, total) = (start + CLIENTS_PERIOD, Work { operations: 3, ..work(13) });
         loops[0].attribute(&total, listener, (key(2), &mut places[0]), "cn=b", next);
         assert_eq!(costs(next), [("cn=a".to_owned(), 9), ("cn=b".to_owned(), 8)]);
@@ -409,7 +411,8 @@ mod tests {
         assert!(top.iter().all(|client| client.dn.len() <= CLIENT_NAME_SIZE_MAX));
     }
 
-    /// Symptom: a client whose turns were each cheaper than those of the others lost its place after each.
+    /// Regression: a client with many cheap turns was replaced after each turn, because each turn of other clients was
+    /// more expensive.
     #[test]
     fn a_costly_client_of_short_turns_is_found() {
         let ((mut loops, shared), start) = (loops(), Instant::now());

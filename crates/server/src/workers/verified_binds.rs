@@ -1,10 +1,10 @@
 //! Cache of recently verified passwords, so that an application that binds repeatedly costs one slow hash per minute.
 //!
-//! The cache stores a MAC of the asserted password and all stored values that it was verified against. Only this
-//! process has the key. A changed password needs no invalidation, because other stored values give another MAC. The
-//! account's state under its policy (locked, expired, must change) is checked at every bind, with or without the cache;
-//! a locked account has no stored values to match. A wrong password is never cached and always costs the full
-//! verification.
+//! The key of an entry is a MAC of the asserted password and of all stored values with which it was verified. Only this
+//! process can compute the MAC. A changed password needs no invalidation, because other stored values give another MAC.
+//! The state of the account under its policy (locked, expired, must change) is checked at every bind, even if the
+//! password is cached. A locked account has no stored values to match. A wrong password is never cached and always
+//! costs the full verification.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,10 +21,10 @@ use crate::limits::VERIFIED_BINDS_MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct VerifiedKey([u8; 32]);
 
-/// Recent verifications.
+/// Cache of recently verified passwords.
 pub(crate) struct VerifiedBinds {
     secret: Zeroizing<[u8; 32]>,
-    /// Time of each verification.
+    /// Time of each verification, by the key of the password.
     verified: Mutex<HashMap<VerifiedKey, Instant>>,
 }
 
@@ -39,25 +39,25 @@ impl VerifiedBinds {
         Ok(VerifiedBinds { secret, verified: Mutex::default() })
     }
 
-    /// Returns the cache key of an asserted password.
+    /// Returns the cache key for an asserted password.
     pub(crate) fn key(&self, verification: &Verification, asserted: &[u8]) -> Option<VerifiedKey> {
         let mut mac = Hmac::<Sha256>::new_from_slice(&*self.secret).ok()?;
         for stored in verification.stored() {
             mac.update(&stored.len().to_be_bytes());
             mac.update(stored);
         }
-        // No stored value has this length, so it separates the stored values from the password.
+        // This length separates the stored values from the password, because no stored value has it.
         mac.update(&usize::MAX.to_be_bytes());
         mac.update(asserted);
         Some(VerifiedKey(mac.finalize().into_bytes().into()))
     }
 
-    /// Returns true if this was verified within `lifetime`.
+    /// Returns true if the password with this key was verified within `lifetime`.
     pub(crate) fn has(&self, key: &VerifiedKey, lifetime: Duration, now: Instant) -> bool {
         self.lock().get(key).is_some_and(|verified| now.saturating_duration_since(*verified) < lifetime)
     }
 
-    /// Adds a verification. If the table is full of verifications younger than `lifetime`, it adds nothing.
+    /// Adds a verification. Does nothing if the table is full of verifications that are younger than `lifetime`.
     pub(crate) fn keep(&self, key: VerifiedKey, lifetime: Duration, now: Instant) {
         let mut verified = self.lock();
         if verified.len() >= VERIFIED_BINDS_MAX {
@@ -69,7 +69,7 @@ impl VerifiedBinds {
         verified.insert(key, now);
     }
 
-    /// Keys are inserted and removed in one step, so a poisoned lock is usable.
+    /// Keys are inserted and removed in one step. Therefore a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, HashMap<VerifiedKey, Instant>> {
         self.verified.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -14,10 +14,10 @@ use system::lower_priority;
 use crate::limits::WARM_UP_NICENESS;
 use crate::workers::service::Service;
 
-/// Starts the thread. It reads the data if that has at most `bytes_max` octets.
+/// Starts the thread. It reads the data only if the data has at most `bytes_max` octets.
 ///
 /// # Errors
-/// The system cannot start one.
+/// The system cannot start a thread.
 pub(crate) fn start(directory: &Arc<Directory>, bytes_max: u64) -> io::Result<Service> {
     let directory = Arc::clone(directory);
     let is_stopping = Arc::<AtomicBool>::default();
@@ -26,14 +26,14 @@ pub(crate) fn start(directory: &Arc<Directory>, bytes_max: u64) -> io::Result<Se
     Service::start("pando-warm-up", run, move || stop.store(true, Ordering::Relaxed))
 }
 
-/// Reads the data into memory if it has at most `bytes_max` octets, until `is_stopping`.
+/// Reads the data into memory until `is_stopping` is set. Does nothing if the data has more than `bytes_max` octets.
 fn run(directory: &Arc<Directory>, bytes_max: u64, is_stopping: &AtomicBool) {
     lower_priority(WARM_UP_NICENESS, "reading data into memory has no low priority");
     let begun_at = Instant::now();
     match directory.warm_up(bytes_max, || !is_stopping.load(Ordering::Relaxed)) {
         Ok(0) => tracing::debug!(bytes_max, "data is not read into memory: there is more than that"),
         Ok(bytes) => tracing::debug!(bytes, elapsed = ?begun_at.elapsed(), "data was read into memory"),
-        // No request depends on this. A request that needs the unreadable data fails and is logged separately.
+        // No request depends on reading ahead. A request that needs the unreadable data fails and is logged separately.
         Err(error) => tracing::warn!(%error, "data was not read into memory"),
     }
 }

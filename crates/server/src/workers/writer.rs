@@ -1,14 +1,13 @@
 //! The one thread that changes the directory.
 //!
-//! All changes that wait when the thread becomes free form one batch. The thread decides them in order, and each sees
-//! the effects of earlier ones. Then one commit with one sync makes all of them durable, and one message per event loop
-//! carries the answers. So the more clients send changes at the same time, the less disk time each change costs.
+//! All changes that wait when the thread becomes free form one batch. The thread decides them in order, and each change
+//! sees the effects of earlier ones. Then one commit with one sync makes all of them durable. One message per event
+//! loop contains the answers. Therefore each change costs less disk time if more clients send changes at the same time.
 //!
 //! A session reserves room in the queue before it reads a change from its connection. While the queue is full, the
-//! connection is not read, so a client that pipelines a million adds is slowed down and not refused.
+//! connection is not read. Therefore a client that pipelines a million adds is slowed down and not refused.
 //!
-//! After a failed commit or a panic, no more changes are accepted until a restart: they are answered with the reason.
-//! Reads are still served.
+//! After a failed commit or a panic, changes are refused with that reason until a restart. Reads are still served.
 
 mod extended;
 mod following;
@@ -42,45 +41,45 @@ pub(crate) use forwarded::{forwarded_passwords, prepared_passwords};
 pub(crate) use queue::{Fetched, Reservation, WriteQueue};
 pub(crate) use transaction::{TransactionChange, execute_transaction};
 
-/// Size in the queue of a request to record an attempt, in octets.
+/// Room in the queue for a request to record an attempt, in octets.
 pub(crate) const UPDATE_BYTES: usize = 256;
 
-/// A change for the writer. No `Debug`: it may contain passwords.
+/// A change for the writer. It does not implement `Debug`, because it may contain passwords.
 pub(crate) struct WriteRequest {
-    /// The operation that waits for the answer.
+    /// Address of the operation that waits for the answer.
     pub(crate) address: Address,
     pub(crate) requester: Arc<Requester>,
-    /// The client's link, if access rules depend on it.
+    /// Facts about the client's connection, if access rules depend on them.
     pub(crate) link: Option<ClientLink>,
     pub(crate) change: ToWrite,
-    /// The change's clear passwords with their stored forms.
+    /// Clear passwords in the change, with their stored values.
     pub(crate) passwords: PreparedPasswords,
     pub(crate) reservation: Reservation,
     /// Origin of the request, if records contain it.
     pub(crate) origin: Option<Box<Origin>>,
-    /// Whether the record of the change includes the replaced values.
+    /// Whether the record of the change must include the replaced values.
     pub(crate) keeps_old_values: bool,
-    /// Whether a replica has forwarded the change, so that its requester may have been deleted or locked meanwhile.
+    /// Whether a replica has forwarded the change. Its requester may have been deleted or locked meanwhile.
     pub(crate) is_forwarded: bool,
 }
 
-/// Work for the writer. No `Debug`: it may contain passwords.
+/// Work for the writer. It does not implement `Debug`, because it may contain passwords.
 pub(crate) enum ToWrite {
-    /// The change in this complete message, as received. The writer decodes it again, which is fast, so no owned form
-    /// of each request type is needed.
+    /// Make the change in this encoded message. The writer decodes the message again, which is fast. In return, no
+    /// request type needs an owned form.
     Message(Zeroizing<Vec<u8>>),
-    /// Make all of these changes or none of them.
+    /// Make all of these changes, or none of them.
     Transaction(Vec<TransactionChange>),
-    /// Record the attempts on an account in [`Attempts`], and also the use of a grace login at this time and of a
-    /// time-based code of this step.
+    /// Record the account's attempts in [`Attempts`]. Also record the time `grace` of a grace login, and the time step
+    /// `totp_step` of a time-based code.
     Account { id: EntryId, grace: Option<i64>, totp_step: Option<i64> },
-    /// Apply these changes of the server that this one follows.
+    /// Apply changes of the server that this server follows.
     Follow(Arc<FollowedChanges>),
-    /// Record the attempts on an account that a replica has forwarded.
+    /// Record attempts on an account that a replica has forwarded.
     ForwardedAccount(EntryId, Box<AccountUpdate>),
-    /// Stop writing, because another server begins this epoch.
+    /// Stop writing, because another server begins the epoch with this name.
     Fence([u8; 16]),
-    /// Make this replica the writer.
+    /// Make this replica the writer. If `without_supplier` is set, the former writer is not asked to stop writing.
     Promote { without_supplier: bool },
 }
 
@@ -96,16 +95,17 @@ impl ToWrite {
     }
 }
 
-/// The result of a change, with further parts of the response: a value for an extended operation, controls for others.
+/// The result of a change. `value` is the response value of an extended operation, or encoded response controls of
+/// another change.
 #[derive(Clone)]
 pub(crate) struct Answer {
     pub(crate) outcome: Outcome,
     pub(crate) value: Option<Vec<u8>>,
-    /// Position of the change's record, if it made one and there is an audit trail.
+    /// Position of the change's record. `None` if the change made no record, or if there is no audit trail.
     pub(crate) position: Option<u64>,
     /// Positions of the records of a transaction's changes, if there is an audit trail.
     pub(crate) positions: Vec<Option<u64>>,
-    /// Stages of the change, if another thread or server made it.
+    /// Stages of the change for traces, if another thread or server made it.
     pub(crate) stages: Option<ChangeStages>,
 }
 
@@ -114,7 +114,8 @@ impl Answer {
         Answer { outcome, value, position: None, positions: Vec::new(), stages: None }
     }
 
-    /// Addresses the answer to the operation that waits for it, and adds the stages of the change.
+    /// Returns the message with this answer for the operation at `address`. `stages` are the stages of the change, if
+    /// they were measured here.
     fn to(self, address: Address, stages: Option<Arc<ChangeStages>>) -> Written {
         let Answer { outcome, value, position, positions, stages: own } = self;
         let stages = stages.or_else(|| own.map(Arc::new));
@@ -184,18 +185,18 @@ pub(crate) fn run(mut writer: Writer, queue: &WriteQueue, health: &Health) {
     }
 }
 
-/// Removes the attempts that this batch has recorded; the others wait again.
+/// Removes the attempts that this batch has recorded. The other attempts of the batch wait again.
 fn settle_attempts(batch: &[WriteRequest], outcomes: &[Answer], attempts: &Attempts) {
     for (request, answer) in batch.iter().zip(outcomes) {
         if let ToWrite::Account { id, .. } = request.change {
-            // The refusal of a grace login is no failure of the commit.
+            // A refused grace login has this code, although the attempts were committed.
             let code = answer.outcome.code;
             attempts.settle(id, code == ResultCode::SUCCESS || code == ResultCode::INVALID_CREDENTIALS);
         }
     }
 }
 
-/// At a stop, records the attempts for which the queue contains no request.
+/// Records all unrecorded attempts when the server stops.
 fn write_attempts(writer: &mut Writer, attempts: &Attempts, random: &mut Random) {
     let ids = attempts.all();
     let Ok(mut batch) = writer.begin().inspect_err(|error| {
@@ -225,7 +226,7 @@ fn record_account(
     update_account(batch, id, &update, random)
 }
 
-/// Records the attempts on an account's password.
+/// Records an update of an account's attempts in the directory.
 pub(crate) fn update_account(
     batch: &mut directory::WriteBatch<'_>,
     id: EntryId,
@@ -241,18 +242,18 @@ pub(crate) fn update_account(
 
 const DEFECT: &str = "a defect was met while changing the directory";
 
-/// Runs a slice of index work. Returns false if it met a defect.
+/// Runs a slice of index work. Returns false if it panicked.
 fn keep_up(writer: &mut Writer, upkeep: &mut Upkeep, queue: &WriteQueue, health: &Health) -> bool {
     let is_sound = catch_unwind(AssertUnwindSafe(|| upkeep.run(writer))).is_ok();
     if !is_sound {
         health.stop_changes(DEFECT);
     }
-    // Searches must see an index that this slice completed.
+    // Event loops must renew their snapshots, because this slice may have completed an index.
     queue.committed();
     is_sound
 }
 
-/// Returns the number of waiting changes that form the next batch.
+/// Returns the number of changes in `backlog` that form the next batch.
 fn batch_len(backlog: &[WriteRequest]) -> usize {
     let mut bytes = 0;
     let fitting = backlog.iter().take(BATCH_WRITES_MAX).take_while(|request| {
@@ -263,7 +264,7 @@ fn batch_len(backlog: &[WriteRequest]) -> usize {
     fitting.count()
 }
 
-/// Releases the queue room of the whole batch, so that waiting event loops get only one message.
+/// Releases the queue room of the whole batch in one step, so that each waiting event loop gets only one message.
 fn release_room(batch: &mut [WriteRequest]) {
     if let Some((first, others)) = batch.split_first_mut() {
         others.iter_mut().for_each(|other| first.reservation.absorb(&mut other.reservation));
@@ -271,7 +272,7 @@ fn release_room(batch: &mut [WriteRequest]) {
     }
 }
 
-/// Makes the changes of a batch durable together. Returns their outcomes in order.
+/// Makes the changes of a batch and commits them together. Returns their answers in order.
 fn write(
     writer: &mut Writer,
     requests: &[WriteRequest],
@@ -306,7 +307,7 @@ fn write(
             vec![Outcome::from(OperationError::from(error)).into(); requests.len()]
         }
         Err(error) => {
-            // Exhaustion is temporary, and the failure is logged when the answer is sent.
+            // Exhaustion is temporary. It is logged when the answer is sent.
             if !matches!(error, OperationError::Store(StoreError::Exhausted { .. })) {
                 tracing::error!(%error, changes = requests.len(), "a commit failed");
             }
@@ -315,7 +316,7 @@ fn write(
     }
 }
 
-/// Logs when the disk becomes full and when it has room again, each once.
+/// Logs once when the disk becomes full, and once when it has room again.
 struct DiskWatch<'w> {
     is_full: bool,
     health: &'w Health,
@@ -371,7 +372,7 @@ fn execute(
     }
 }
 
-/// Data that accompanies the message of a change. No `Debug`: it may contain passwords.
+/// Data of a change in addition to its message. It does not implement `Debug`, because it may contain passwords.
 pub(crate) struct Given<'r> {
     pub(crate) passwords: PreparedPasswords,
     pub(crate) link: Option<ClientLink>,
@@ -387,7 +388,7 @@ pub(crate) fn execute_message(
     given: Given<'_>,
     random: &mut Random,
 ) -> Answer {
-    // The event loop has already decoded the same octets within the limits of the settings.
+    // The event loop has already decoded these octets with the limits in the settings.
     let limits = DecodeLimits { message_size_max: usize::MAX, ..DecodeLimits::AUTHENTICATED };
     let message = match Message::decode(message, &limits) {
         Ok(message) => message,
@@ -442,7 +443,7 @@ fn all_failed(count: usize) -> Vec<Answer> {
     vec![outcome.into(); count]
 }
 
-/// Sends each outcome to the event loop that waits for it, in one message per loop.
+/// Sends each answer to the event loop of its operation, in one message per loop.
 fn answer(batch: &[WriteRequest], outcomes: Vec<Answer>, times: Option<WriteTimes>, mailboxes: &[Mailbox]) {
     let stages = times.map(|times| Arc::new(ChangeStages::from(times)));
     let mut answers: Vec<Vec<Written>> = mailboxes.iter().map(|_| Vec::new()).collect();

@@ -1,9 +1,9 @@
-//! Sources without content synchronization. They have a list of changes, which names the entries to read.
+//! Sources without content synchronization. Such a source has a list of changes, which names the entries to read.
 //!
 //! The list is polled: the external change log of OpenDJ by its cookie, the retro change log of 389 DS and of Sun's
 //! servers by change numbers, the access log of slapd by CSNs, and Active Directory by DirSync. The content of a change
-//! is not used. Instead the entry is read as it is now, so nothing depends on the form in which a server describes
-//! changes. An entry that is not found was deleted or has left the content.
+//! is not used. Instead the entry is read as it is now, so that nothing depends on the form in which a server describes
+//! changes. If the entry is not found, it was deleted or has left the content.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -24,11 +24,11 @@ type Result<T> = std::result::Result<T, FollowError>;
 /// Kind of a list of changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// External change log of OpenDJ, by cookie.
+    /// External change log of OpenDJ. Its cookies are opaque.
     Cookie,
-    /// Retro change log, by number.
+    /// Retro change log. Its cookie is a change number.
     Number,
-    /// Log of slapd's overlay accesslog, by CSN (slapo-accesslog(5)).
+    /// Log of slapd's overlay accesslog (slapo-accesslog(5)). Its cookie is a CSN.
     AccessLog,
     /// DirSync of Active Directory.
     DirSync,
@@ -39,14 +39,16 @@ pub(crate) struct ChangeList {
     kind: Kind,
     /// Base DN of searches in the list.
     base: String,
-    /// Cookie of the newest change, unless only the list itself contains it.
+    /// Cookie of the newest change when the list was found. Empty for a kind of list whose newest change is found only
+    /// by polling.
     newest: Vec<u8>,
 }
 
 /// A change in the list.
 pub(super) struct Change {
     pub(super) uuid: SyncUuid,
-    /// Whether the entry may have moved into the content, with entries below it that no change names.
+    /// Whether the entry may have moved into the content. Its subordinates have then moved, too, without changes in the
+    /// list.
     pub(super) may_be_moved: bool,
 }
 
@@ -54,13 +56,13 @@ pub(super) struct Change {
 #[derive(Default)]
 pub(super) struct Polled {
     pub(super) changes: Vec<Change>,
-    /// Cookie of the state after these changes; `None` if there are none.
+    /// Cookie of the source's state after these changes; `None` if there are no changes.
     pub(super) cookie: Option<Vec<u8>>,
     /// Whether the list has more changes.
     pub(super) has_more: bool,
 }
 
-/// A connection for searches that are aborted when the server stops.
+/// A connection whose searches are aborted when the server stops.
 pub(crate) struct Exchange<'e> {
     pub(crate) connection: &'e mut Connection,
     pub(crate) is_stopping: &'e AtomicBool,
@@ -69,7 +71,7 @@ pub(crate) struct Exchange<'e> {
 type Each<'e> = &'e mut dyn FnMut(&SearchEntry<'_>) -> Result<()>;
 
 impl Kind {
-    /// Prefix of stored cookies of this kind. No cookie of content synchronization begins with it.
+    /// Returns the prefix of stored cookies of this kind. No cookie of content synchronization begins with it.
     fn word(self) -> &'static str {
         match self {
             Kind::Cookie => "opendj ",
@@ -79,7 +81,7 @@ impl Kind {
         }
     }
 
-    /// Returns the attribute that identifies an entry of the source.
+    /// Returns the attribute with the identifier of an entry.
     fn identifier(self) -> &'static str {
         match self {
             Kind::Cookie | Kind::AccessLog => "entryUUID",
@@ -88,7 +90,7 @@ impl Kind {
         }
     }
 
-    /// Returns the attributes of a change: the identifier of its entry, its cookie, and the kind of change.
+    /// Returns the attributes of a change that contain the identifier of its entry, its cookie, and the kind of change.
     fn attributes(self) -> [&'static str; 3] {
         match self {
             Kind::Cookie => ["targetEntryUUID", "changeLogCookie", "changeType"],
@@ -112,8 +114,8 @@ impl Kind {
 }
 
 impl ChangeList {
-    /// Returns the list of changes of a source. Returns `None` if the source has content synchronization of the entry
-    /// `base`, or no list either.
+    /// Returns the list of changes of a source. Returns `None` if the source offers content synchronization for the
+    /// entry `base`, or if it has no list.
     pub(crate) fn find(connection: &mut Connection, base: &str) -> Result<Option<ChangeList>> {
         let names = [
             "supportedControl",
@@ -152,23 +154,23 @@ impl ChangeList {
             .any(|kind| stored.starts_with(kind.word().as_bytes()))
     }
 
-    /// Returns the form in which a cookie of the list is stored.
+    /// Returns a cookie of this list in the form in which it is stored.
     pub(crate) fn stored(&self, cookie: &[u8]) -> Vec<u8> {
         [self.kind.word().as_bytes(), cookie].concat()
     }
 
-    /// Returns the cookie of the list that a stored cookie contains.
+    /// Returns the cookie of this list in a stored cookie; `None` if it belongs to another kind of list.
     pub(super) fn own<'c>(&self, stored: &'c [u8]) -> Option<&'c [u8]> {
         stored.strip_prefix(self.kind.word().as_bytes())
     }
 
-    /// Returns true if the source may change entries without a message, so that they must be read again. Only slapd
-    /// does.
+    /// Returns true if a stored cookie is of a kind of list that may lack changes of entries. These entries must be
+    /// read again.
     pub(super) fn rechecks(stored: &[u8]) -> bool {
         [Kind::Cookie, Kind::AccessLog].iter().any(|kind| stored.starts_with(kind.word().as_bytes()))
     }
 
-    /// Returns a cookie of the current state. Call it before reading the entries.
+    /// Returns a cookie of the source's current state. It must be called before the entries are read.
     pub(crate) fn newest(&self, exchange: &mut Exchange<'_>) -> Result<Vec<u8>> {
         if !matches!(self.kind, Kind::DirSync | Kind::AccessLog) {
             return Ok(self.newest.clone());
@@ -219,7 +221,7 @@ impl ChangeList {
                 "the access log shows no minCSN, so that a lack of changes would not be noticed: let the identity \
                  read it",
             )),
-            // The log is empty: slapd created it after the cookie.
+            // The log is empty, so slapd has created it after the cookie.
             None if !seen.is_empty() => Err(FollowError::CookieRefused),
             Some(least) if !seen.is_empty() && *least > *seen => Err(FollowError::CookieRefused),
             _ => Ok(()),
@@ -248,7 +250,7 @@ impl ChangeList {
         let mut polled = Polled::default();
         let controls = ControlsBuf::from_iter(control);
         let last = exchange.search(request, controls.as_controls(), &mut |entry| {
-            // The entry at the base of the list has no cookie.
+            // An entry without a cookie is the base entry of the list.
             let Some(own) = value(entry, cookie) else { return Ok(()) };
             if self.kind == Kind::AccessLog {
                 check_provider(polled.cookie.as_deref().unwrap_or(before), own)?;
@@ -262,7 +264,8 @@ impl ChangeList {
             let kind = value(entry, change_type).unwrap_or_default();
             let may_be_moved = kind.eq_ignore_ascii_case(b"modrdn") || kind.eq_ignore_ascii_case(b"moddn");
             polled.changes.push(Change { uuid: id, may_be_moved });
-            // CSNs compare as texts. The other kinds of list are sorted.
+            // The access log is not sorted, so the greatest CSN is taken. CSNs compare as texts. The other lists are
+            // sorted.
             if self.kind != Kind::AccessLog || polled.cookie.as_deref().is_none_or(|last| last < own) {
                 polled.cookie = Some(own.to_vec());
             }
@@ -273,7 +276,7 @@ impl ChangeList {
         polled.has_more = is_limit && !polled.changes.is_empty();
         match code == ResultCode::SUCCESS || polled.has_more {
             true => Ok(polled),
-            // The log was trimmed and reports it, or it does not have the change of the cookie any more.
+            // The source reports that it no longer has the changes after the cookie.
             false if !before.is_empty() && refuses_cookie(code) => Err(FollowError::CookieRefused),
             false => Err(FollowError::Refused { what: "the search for changes", code, diagnostic }),
         }
@@ -309,7 +312,7 @@ impl ChangeList {
         Ok(polled)
     }
 
-    /// Returns an entry of the source with its identifier.
+    /// Converts an entry of the source, including its identifier.
     pub(crate) fn entry(&self, entry: &SearchEntry<'_>) -> Result<SourceEntry> {
         let text =
             "an entry has no identifier that this server may read (entryUUID, nsUniqueId or objectGUID)";
@@ -317,13 +320,13 @@ impl ChangeList {
         Ok(source::entry(entry, uuid.ok_or(FollowError::Source(text))?))
     }
 
-    /// Returns true if the source has sent only part of the values of an attribute.
+    /// Returns true if the source has sent only some of the values of an attribute.
     pub(crate) fn is_in_part(&self, entry: &SourceEntry) -> bool {
         self.kind == Kind::DirSync
             && entry.attributes.iter().any(|attribute| attribute.description.contains(";range="))
     }
 
-    /// Reads the entry with an identifier, if it is in the content.
+    /// Reads the entry with the identifier `uuid`; `None` if it is not in the content.
     pub(super) fn read(
         &self,
         exchange: &mut Exchange<'_>,
@@ -348,7 +351,7 @@ impl ChangeList {
         Ok(found)
     }
 
-    /// Checks that the source shows the top entry of the content, so that an entry that is not found was deleted and is
+    /// Checks that the top entry of the content is visible. If it is, an entry that is not found was deleted, and is
     /// not just hidden.
     pub(super) fn check_base(&self, exchange: &mut Exchange<'_>, settings: &FollowSettings) -> Result<()> {
         match exchange.entry(settings.source_base(), &["1.1"], &mut |_| ())? {
@@ -394,7 +397,7 @@ impl ChangeList {
 }
 
 impl Exchange<'_> {
-    /// Reads one entry. Returns false if the source shows no such entry.
+    /// Reads one entry and passes it to `each`. Returns false if the source shows no such entry.
     fn entry(&mut self, dn: &str, names: &[&str], each: &mut dyn FnMut(&SearchEntry<'_>)) -> Result<bool> {
         let selection = SelectionBuf::from_iter(names.iter().copied());
         let filter = FilterBuf::parse("(objectClass=*)").map_err(ClientError::Filter)?;
@@ -414,7 +417,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// Searches and passes each entry to `each`. Returns the message that ends the search.
+    /// Searches, and passes each entry to `each`. Returns the message that ends the search.
     fn search(
         &mut self,
         request: SearchRequest<'_>,
@@ -446,7 +449,7 @@ impl Exchange<'_> {
     }
 }
 
-/// Returns the base of slapd's access log, if one of these naming contexts contains it.
+/// Returns the naming context that is slapd's access log, if one of `contexts` is.
 fn access_log(connection: &mut Connection, contexts: &[String]) -> Result<Option<String>> {
     for context in contexts {
         let Some(entry) = connection.entry(context, &["objectClass"])? else { continue };
@@ -457,8 +460,8 @@ fn access_log(connection: &mut Connection, contexts: &[String]) -> Result<Option
     Ok(None)
 }
 
-/// Returns false if the source refuses content synchronization of an entry. slapd lists the control for all databases
-/// as soon as the module syncprov is loaded.
+/// Returns false if the source refuses content synchronization of the entry `base`. The root DSE of slapd is no proof:
+/// it lists the control for all databases as soon as the module syncprov is loaded.
 fn is_synchronized(connection: &mut Connection, base: &str) -> Result<bool> {
     let sync = SyncRequest { persists: false, cookie: None, reload_hint: false }.encode();
     let control = Control { oid: oids::SYNC_REQUEST, critical: true, value: Some(&sync) };
@@ -471,8 +474,8 @@ fn is_synchronized(connection: &mut Connection, base: &str) -> Result<bool> {
     Ok(code(&last).0 != ResultCode::UNAVAILABLE_CRITICAL_EXTENSION)
 }
 
-/// Checks that a change has the same provider as the last one. CSNs of different providers are not in ascending order
-/// in the log.
+/// Checks that a change is from the same provider as the last one. In the log, CSNs of different providers are not in
+/// ascending order.
 fn check_provider(last: &[u8], csn: &[u8]) -> Result<()> {
     let provider = |csn| std::str::from_utf8(csn).ok().and_then(cookie::sid);
     match last.is_empty() || provider(last) == provider(csn) {
@@ -483,8 +486,8 @@ fn check_provider(last: &[u8], csn: &[u8]) -> Result<()> {
     }
 }
 
-/// Checks that the retro change log still has the change after the number `seen`. A search in a log that was trimmed or
-/// recreated succeeds and returns the remaining changes.
+/// Checks that the retro change log still has all changes after the number `seen`. A search does not show that: in a
+/// log that was trimmed or recreated, it succeeds and returns the remaining changes.
 fn check_numbers(exchange: &mut Exchange<'_>, seen: u64) -> Result<()> {
     let number = |entry: &SearchEntry<'_>, name: &str| -> Option<u64> {
         String::from_utf8_lossy(value(entry, name)?).trim().parse().ok()
@@ -500,7 +503,7 @@ fn check_numbers(exchange: &mut Exchange<'_>, seen: u64) -> Result<()> {
     }
 }
 
-/// Reads the values that Active Directory omits from large attributes (`member;range=0-1499`).
+/// Completes the attributes of which Active Directory has sent only some of the values (`member;range=0-1499`).
 fn complete_ranges(exchange: &mut Exchange<'_>, entry: &mut SourceEntry) -> Result<()> {
     for attribute in &mut entry.attributes {
         while let Some((name, next)) = rest_of_range(&attribute.description) {
@@ -532,21 +535,22 @@ fn complete_ranges(exchange: &mut Exchange<'_>, entry: &mut SourceEntry) -> Resu
     Ok(())
 }
 
-/// Returns the name of an attribute of which only the first values were sent, and the index of the next value.
+/// Returns the name of an attribute of which only the first values were sent, and the index of the next value to
+/// request.
 fn rest_of_range(description: &str) -> Option<(&str, u64)> {
     let (name, range) = description.split_once(";range=")?;
     let (_, last) = range.split_once('-')?;
     Some((name, last.parse::<u64>().ok()?.checked_add(1)?))
 }
 
-/// Formats an nsUniqueId: four groups of hexadecimal digits.
+/// Formats an identifier as an nsUniqueId: four groups of hexadecimal digits.
 fn in_groups(uuid: &SyncUuid) -> String {
     let groups =
         uuid.chunks(4).map(|group| group.iter().map(|octet| format!("{octet:02x}")).collect::<String>());
     groups.collect::<Vec<_>>().join("-")
 }
 
-/// Returns the octets of an objectGUID, whose first three fields are little-endian.
+/// Returns an identifier as the octets of an objectGUID, whose first three fields are little-endian.
 fn little_endian(uuid: &SyncUuid) -> SyncUuid {
     let mut octets = *uuid;
     for field in [0..4, 4..6, 6..8] {

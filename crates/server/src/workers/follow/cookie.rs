@@ -1,10 +1,11 @@
-//! Cookies of OpenLDAP: `rid=001,sid=001,csn=CSN;CSN`, with the CSN of the last change of each server.
+//! Cookies of OpenLDAP. They have the form `rid=001,sid=001,csn=CSN;CSN`, with the CSN of the last change of each
+//! server.
 //!
-//! After the refresh, slapd sends the changes that were made meanwhile. Each message has only the CSN of its own
-//! change, which may be older than the content that the refresh sent. A message may have no CSN at all. So such cookies
+//! After the refresh, slapd sends the changes that were made during the refresh. A message has only the CSN of its own
+//! change, or none. That change may be older than the content that the refresh sent. Therefore the CSNs of such cookies
 //! are combined. A cookie of any other form replaces the previous one.
 
-/// CSNs of a cookie of OpenLDAP.
+/// Parsed cookie of OpenLDAP.
 struct Csns<'c> {
     /// The fields before the CSNs.
     head: Vec<&'c str>,
@@ -12,7 +13,7 @@ struct Csns<'c> {
 }
 
 impl<'c> Csns<'c> {
-    /// Parses a cookie. Returns `None` if it has another form.
+    /// Parses a cookie; `None` if it does not have OpenLDAP's form.
     fn parse(cookie: &'c [u8]) -> Option<Csns<'c>> {
         let text = std::str::from_utf8(cookie).ok()?;
         let mut parsed = Csns { head: Vec::new(), csns: Vec::new() };
@@ -27,12 +28,13 @@ impl<'c> Csns<'c> {
     }
 }
 
-/// Returns the server id in a CSN: `TIME#COUNT#SID#MOD`.
+/// Returns the server id in a CSN, which has the form `TIME#COUNT#SID#MOD`.
 pub(super) fn sid(csn: &str) -> Option<&str> {
     csn.split('#').nth(2)
 }
 
-/// Returns the cookie of the content after a message with the cookie `new`; `None` if it has not changed.
+/// Returns the cookie of the content after a message with the cookie `new`. `before` is the cookie before the message.
+/// Returns `None` if the cookie has not changed.
 pub(super) fn combined(before: &[u8], new: &[u8]) -> Option<Vec<u8>> {
     let Some(added) = Csns::parse(new) else { return Some(new.to_vec()) };
     if added.csns.is_empty() {
@@ -52,19 +54,19 @@ pub(super) fn combined(before: &[u8], new: &[u8]) -> Option<Vec<u8>> {
     Some(added.head.into_iter().chain([list.as_str()]).collect::<Vec<_>>().join(",").into_bytes())
 }
 
-/// Returns true if the content of the cookie `known` contains the change of a message with the cookie `new`.
+/// Returns true if the content with the cookie `known` includes the change of a message with the cookie `new`.
 pub(super) fn contains(known: &[u8], new: &[u8]) -> bool {
     let (Some(known), Some(new)) = (Csns::parse(known), Csns::parse(new)) else { return false };
     let is_known = |csn: &&str| known.csns.iter().any(|known| sid(known) == sid(csn) && *known >= *csn);
     !new.csns.is_empty() && new.csns.iter().all(is_known)
 }
 
-/// Returns true if a cookie is of OpenLDAP's form.
+/// Returns true if a cookie has OpenLDAP's form and at least one CSN.
 pub(super) fn is_openldap(cookie: &[u8]) -> bool {
     Csns::parse(cookie).is_some_and(|parsed| !parsed.csns.is_empty())
 }
 
-/// Returns true if a cookie of OpenLDAP does not contain the change with a CSN.
+/// Returns true if `known` is a cookie of OpenLDAP whose content does not include the change with the CSN `csn`.
 pub(super) fn lacks(known: &[u8], csn: &str) -> bool {
     Csns::parse(known).is_some_and(|known| !known.csns.iter().any(|of| sid(of) == sid(csn) && *of >= csn))
 }

@@ -1,4 +1,4 @@
-//! Figures of the copy, for `cn=monitor` and the metrics.
+//! Figures of a copy of another server's tree, for `cn=monitor` and the metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,22 +7,22 @@ use schema::generalized_micros;
 
 use crate::stamp::now_micros;
 
-/// Stage of a copy. The stages are in order.
+/// Stage of a copy. Later stages are greater.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum FollowStage {
     /// There is no connection to the source.
     #[default]
     Disconnected,
-    /// The copy is compared with the source, or copied for the first time.
+    /// The copy is made for the first time, or is being compared with the source.
     Refreshing,
-    /// Changes arrive as they occur.
+    /// The copy is complete, and changes arrive as they occur.
     Following,
-    /// The copy was promoted: the source is no longer followed.
+    /// The copy was promoted and no longer follows the source.
     Promoted,
 }
 
 impl FollowStage {
-    /// Returns the name of the stage, as the monitor shows it.
+    /// Returns the name of the stage in `cn=monitor`.
     pub(crate) fn word(self) -> &'static str {
         match self {
             FollowStage::Disconnected => "disconnected",
@@ -33,14 +33,14 @@ impl FollowStage {
     }
 }
 
-/// Figures of the copy.
+/// Figures of a copy of another server's tree.
 #[derive(Debug, Default)]
 pub(crate) struct FollowFigures {
-    /// Number of changes received and made.
+    /// Number of changes that were received and made.
     pub(crate) changes: AtomicU64,
     /// Number of entries of the source that are not copied.
     pub(crate) rejected: AtomicU64,
-    /// Number of connections made to the source.
+    /// Number of connections that were opened to the source.
     pub(crate) connections: AtomicU64,
     state: Mutex<FollowState>,
 }
@@ -49,14 +49,14 @@ pub(crate) struct FollowFigures {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FollowState {
     pub(crate) stage: FollowStage,
-    /// Reason why the last connection ended, until the next one is complete.
+    /// Reason why the last connection ended; `None` when the copy is complete again.
     pub(crate) error: Option<String>,
     /// Cookie of the last commit.
     pub(crate) cookie: Vec<u8>,
     /// Time of the last commit, in seconds since 1970; 0 before the first.
     pub(crate) committed: u64,
-    /// Microseconds from the newest change at the source until it was durable here. Compares the clocks of both
-    /// servers.
+    /// Time from the newest change at the source until it was durable here, in microseconds. It is computed from the
+    /// clocks of both servers.
     pub(crate) delay_micros: u64,
 }
 
@@ -82,7 +82,7 @@ impl FollowFigures {
         is_new
     }
 
-    /// Records a commit, with the cookie that it stored, if any.
+    /// Records a commit. `cookie` is the cookie that it stored, if any.
     pub(super) fn committed(&self, changes: u64, cookie: Option<&[u8]>, rejected: u64) {
         self.changes.fetch_add(changes, Ordering::Relaxed);
         self.rejected.store(rejected, Ordering::Relaxed);
@@ -101,8 +101,8 @@ impl FollowFigures {
     }
 }
 
-/// Returns the time of the newest CSN in a cookie, in microseconds since 1970. The cookie has the form of OpenLDAP,
-/// Pando, or slapd's access log.
+/// Returns the time of the newest CSN in a cookie, in microseconds since 1970. Cookies of OpenLDAP, Pando and slapd's
+/// access log contain CSNs.
 fn newest_change(cookie: &[u8]) -> Option<i64> {
     let text = std::str::from_utf8(cookie).ok()?;
     let csns = text.split(',').find_map(|field| field.strip_prefix("csn="));

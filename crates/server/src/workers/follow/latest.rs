@@ -1,8 +1,8 @@
 //! The latest change of each entry, in the order of arrival.
 //!
-//! The changes here are made later. A later change of an entry replaces an earlier one, because each contains the whole
-//! entry. If an earlier one were made after a later one, it would undo the later one: an entry that was added and then
-//! deleted would remain.
+//! These changes are made later than they arrive. Each change contains the whole entry. Therefore a later change of an
+//! entry replaces an earlier one. If the earlier one were made after the later one, it would undo it: an entry that was
+//! added and then deleted would remain.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::workers::writer::change_bytes;
 /// Changes, at most one per entry.
 #[derive(Default)]
 pub(super) struct Latest {
-    /// The changes in the order of arrival; `None` for each replaced change.
+    /// The changes in the order of arrival, with `None` in place of each replaced change.
     changes: Vec<Option<Arc<SourceChange>>>,
     places: HashMap<SyncUuid, usize>,
     bytes: usize,
@@ -36,7 +36,7 @@ impl Latest {
         self.bytes
     }
 
-    /// Adds a change at the end, and removes an earlier one of the same entry.
+    /// Adds a change at the end, and removes an earlier change of the same entry.
     pub(super) fn push(&mut self, change: Arc<SourceChange>) {
         self.remove(change.uuid());
         self.bytes += change_bytes(&change);

@@ -1,11 +1,12 @@
-//! Reads again entries that the source may have changed without a message.
+//! Reads entries again that the source may have changed without a message.
 //!
-//! slapd's overlay refint changes values that name a renamed or deleted entry, after the rename or delete, and sends no
+//! If an entry is renamed or deleted, slapd's overlay refint later changes the values that name it, and sends no
 //! message. In the copy such values follow the renamed entry, or are removed with the deleted one. The copy can still
-//! differ: a client may change an entry before refint does, so that it is sent with the old name; refint may replace a
-//! last value; and refint loses a change if the entry itself is renamed meanwhile. So entries that received a value
-//! that names no entry, and entries that named a deleted or renamed one, are read again: twice soon, and twice later,
-//! because a busy slapd may take long.
+//! differ in three cases. A client may change an entry before refint does, so that it is sent with the old name. Refint
+//! may replace a last value. Refint loses a change if the entry that it changes is renamed meanwhile.
+//!
+//! Therefore two kinds of entries are read again: those that received a value that names no entry, and those that named
+//! a deleted or renamed entry. They are read twice soon, and twice later, because a busy slapd may take long.
 
 use std::time::{Duration, Instant};
 
@@ -16,15 +17,15 @@ use ldap::{Control, ControlsBuf, Scope, SyncUuid, oids};
 use super::{Follow, FollowError, source};
 use crate::limits::follow::{FOLLOW_RECHECK, FOLLOW_RECHECK_LATE, FOLLOW_RECHECKED_MAX};
 
-/// Checks at one interval. Each reads the entries that became doubtful since the check before the last one.
+/// Checks at one interval. Each check reads the entries that became doubtful since the check before the previous one.
 struct Series {
-    /// Positions of this server's log at the check before the last one, and at the last one.
+    /// Positions of this server's log at the last two checks, the older one first.
     positions: [u64; 2],
     at: Instant,
     interval: Duration,
 }
 
-/// Progress of the two series of checks: soon, and later.
+/// Progress of the two series of checks, with a short and a long interval.
 pub(super) struct Recheck([Series; 2]);
 
 impl Default for Recheck {
@@ -63,8 +64,9 @@ impl Recheck {
     }
 }
 
-/// Reads an entry on a separate connection, so that it is not older than the messages received before. Returns `None`
-/// if the source has no such entry under this name; then it has sent, or will send, a message.
+/// Reads an entry on a separate connection, so that it is not older than the messages that were received before.
+/// Returns `None` if the source has no such entry under this name. In that case it has sent a message about the entry,
+/// or will send one.
 pub(super) fn read(
     connection: &mut Connection,
     follow: &Follow,
@@ -87,7 +89,7 @@ pub(super) fn read(
     Ok(entry.has_uuid().then_some(entry))
 }
 
-/// Connects to read entries. A failure does not end the copy: the entries are read with the next check.
+/// Opens a connection for reading entries. A failure does not end the copy, because the next check reads the entries.
 pub(super) fn connect(follow: &Follow) -> Option<Connection> {
     let connected = source::connect(&follow.settings);
     connected.inspect_err(|error| tracing::warn!("entries of the source cannot be read again: {error}")).ok()

@@ -1,8 +1,8 @@
 //! Entries that a refresh has sent.
 //!
-//! After the refresh, slapd sends the changes that were made during the refresh, each with the entry as it was then.
-//! The refresh may have sent a later state already, so such messages are recognized by their entryCSN and skipped. The
-//! older state may even be impossible, because the superior of its name was renamed.
+//! After the refresh, slapd sends the changes that were made during the refresh, each with the entry as it was after
+//! the change. The refresh may have sent a later state already. The copy skips such messages, which it recognizes by
+//! their entryCSN. The older state may not even fit into the copy, because the superior in its name was renamed.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
@@ -12,16 +12,16 @@ use ldap::SyncUuid;
 use super::cookie;
 use crate::limits::follow::FOLLOW_NEWEST_MAX;
 
-/// Entries that were sent or named as unchanged.
+/// Entries that the refresh has sent or has named as unchanged.
 #[derive(Default)]
 pub(super) struct Refresh {
     seen: HashSet<SyncUuid>,
-    /// The entries with the greatest entryCSNs among those that were sent.
+    /// Those of the sent entries that have the greatest entryCSNs.
     newest: BinaryHeap<Reverse<(String, SyncUuid)>>,
 }
 
 impl Refresh {
-    /// Records an entry that was sent, with its entryCSN.
+    /// Records an entry that was sent, and its entryCSN.
     pub(super) fn sent(&mut self, uuid: SyncUuid, csn: Option<String>) {
         self.seen.insert(uuid);
         let Some(csn) = csn else { return };
@@ -49,8 +49,8 @@ impl Refresh {
         self.seen.is_empty()
     }
 
-    /// Returns the entryCSNs of the entries that were sent with changes that the cookie does not contain. Only slapd
-    /// sends such changes again.
+    /// Returns the entries that were sent with changes after `cookie`, with their entryCSNs. Only slapd sends such
+    /// changes again.
     pub(super) fn newer_than(self, cookie: &[u8]) -> HashMap<SyncUuid, String> {
         let newest = self.newest.into_iter().map(|Reverse((csn, uuid))| (uuid, csn));
         newest.filter(|(_, csn)| cookie::lacks(cookie, csn)).collect()

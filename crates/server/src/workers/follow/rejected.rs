@@ -1,4 +1,4 @@
-//! Entries of the other server that are not copied.
+//! Entries of the other server that could not be copied.
 
 use std::collections::HashSet;
 
@@ -8,11 +8,11 @@ use ldap::SyncUuid;
 
 use crate::limits::follow::FOLLOW_REJECTED_MAX;
 
-/// Entries that are not copied. Each is logged once.
+/// Entries that could not be copied. Each is logged once.
 #[derive(Default)]
 pub(super) struct Rejected {
     uuids: HashSet<SyncUuid>,
-    /// Number of further entries, which are not in the set.
+    /// Number of entries that are not in the set, because it is full.
     more: u64,
 }
 
@@ -26,7 +26,7 @@ impl Rejected {
         self.uuids.contains(uuid)
     }
 
-    /// Makes the count at least 1, so that the next connection begins without a cookie.
+    /// Makes the count at least 1, so that the next connection starts without a cookie.
     pub(super) fn add_unknown(&mut self) {
         self.more = self.more.max(1);
     }

@@ -1,11 +1,12 @@
 //! One connection to the other server: connects, searches, and converts the received messages to batches of changes.
 //!
-//! The session records which entries the other server sends or names as unchanged during the refresh. If the server
-//! does not report deletes itself, or cannot because it received no cookie, all other entries are deleted at the end
-//! (RFC 4533 section 3.3.2). Only then is the cookie stored. Some changes wait for others, for example an entry that
-//! arrives before its superior. They are tried again at the end of the refresh, and later with the next changes, unless
-//! a later change of the same entry was made. No cookie is stored while changes wait, so that the source sends them
-//! again after the stored cookie. A change that has waited for some cookies is given up.
+//! The session records which entries the other server sends or names as unchanged during the refresh. Without a cookie
+//! in the request, or if the server does not report deletes, all other entries of the copy are deleted at the end of
+//! the refresh (RFC 4533 section 3.3.2). Only then is the cookie stored.
+//!
+//! Some changes wait for others, such as an entry that arrives before its superior. They are tried again at the end of
+//! the refresh, and later with the next changes, unless a later change of the same entry was made. No cookie is stored
+//! while changes wait, so that the source would send them again. A change that has waited for some cookies is given up.
 
 mod polls;
 
@@ -44,40 +45,40 @@ type Result<T> = std::result::Result<T, FollowError>;
 pub(super) struct Session<'f> {
     follow: &'f Follow,
     random: Random,
-    /// Entries that the refresh has sent or named; `None` once the refresh is complete.
+    /// Entries that the refresh has sent or named as unchanged; `None` when the refresh is complete.
     refresh: Option<Refresh>,
-    /// entryCSNs of the entries that the refresh sent in a state that is sent again as a change.
+    /// entryCSNs of entries that the refresh has sent with changes that slapd sends again.
     newer: HashMap<SyncUuid, String>,
-    /// Cookie in the search request, if it had one.
+    /// Cookie in the search request; `None` if it had none.
     sent_cookie: Option<Vec<u8>>,
-    /// Changes that were received and not made yet.
+    /// Changes that were received and that are not submitted to the writer yet.
     pending: Vec<Arc<SourceChange>>,
     pending_bytes: usize,
     /// Changes that wait for other changes.
     waiting: Latest,
-    /// Number of cookies or polls for which the change of each entry has waited.
+    /// Number of cookies or polls for which each waiting change has waited, by entry.
     waits: HashMap<SyncUuid, u32>,
-    /// Entries since the last stored cookie whose values name other entries.
+    /// Entries with values that name other entries, received since the last stored cookie.
     with_links: Latest,
-    /// Whether these entries were too many to retain.
+    /// Whether `with_links` became too large and was dropped.
     lacks_links: bool,
     /// Whether an entry was renamed since the last stored cookie.
     has_renames: bool,
-    /// Position of this server's log when the refresh began, or when entries were last read again.
+    /// Position of this server's log when this connection began, or when entries were last read again.
     reread: u64,
     /// Cookie at the end of the refresh.
     refreshed: Vec<u8>,
-    /// Cookie of the last received changes, and whether it is not stored yet.
+    /// Cookie of the last received changes. `has_new_cookie` tells whether it must still be stored.
     cookie: Vec<u8>,
     has_new_cookie: bool,
-    /// Entries that are not copied.
+    /// Entries that could not be copied.
     rejected: Rejected,
-    /// Number of received values that have no meaning in this server, by attribute.
+    /// Number of received values by attribute that have no meaning in this server.
     left_out: BTreeMap<&'static str, u64>,
     recheck: Recheck,
-    /// Entries of the last recheck that remain to be read.
+    /// Entries of the last recheck that are still to be read.
     doubtful: Vec<(SyncUuid, String)>,
-    /// Connection that reads them.
+    /// Connection on which doubtful entries are read.
     reader: Option<Connection>,
     was_complete: bool,
     heard: Instant,
@@ -87,11 +88,11 @@ pub(super) struct Session<'f> {
 /// Outcome of a batch of changes.
 #[derive(Clone, Copy)]
 enum Settled {
-    /// All were made.
+    /// All changes were made.
     All,
-    /// Some wait for other changes, and none was refused.
+    /// Some changes wait for other changes, and none was refused.
     SomeWait,
-    /// Some were refused.
+    /// Some changes were refused.
     SomeRefused,
 }
 
@@ -125,7 +126,7 @@ impl<'f> Session<'f> {
         }
     }
 
-    /// Returns true if the refresh was completed.
+    /// Returns true if the copy has been complete on this connection.
     pub(super) fn was_complete(&self) -> bool {
         self.was_complete
     }
@@ -134,7 +135,7 @@ impl<'f> Session<'f> {
     pub(super) fn run(&mut self) -> Result<()> {
         let stored = self.follow.directory.follow_state(self.follow.settings.base())?;
         let state = stored.and_then(|bytes| CopyState::decode(&bytes, &self.follow.settings));
-        // If an entry was refused, everything is sent again, because the entry may be accepted now.
+        // If an entry was refused before, everything is requested again, because the entry may be accepted now.
         let usable = state.filter(|state| state.rejected == 0 && !state.cookie.is_empty());
         self.sent_cookie = usable.map(|state| state.cookie);
         self.reread = self.follow.directory.snapshot()?.position()?;
@@ -146,7 +147,7 @@ impl<'f> Session<'f> {
         if let Some(list) = list {
             return self.follow_list(&mut connection, &list);
         }
-        // A cookie of a list of changes is invalid for content synchronization.
+        // Content synchronization does not accept a cookie of a list of changes.
         self.sent_cookie.take_if(|cookie| ChangeList::is_cookie(cookie));
         let search =
             source::search(&self.follow.settings, &mut connection, (true, self.sent_cookie.as_deref()))?;
@@ -156,7 +157,7 @@ impl<'f> Session<'f> {
             if self.refresh.is_none() && !connection.has_message() {
                 self.flush()?;
                 self.recheck()?;
-                // The remaining entries are read as soon as no message waits.
+                // If doubtful entries are left, the next are read as soon as no message waits.
                 let wait = if self.doubtful.is_empty() { FOLLOW_LOOK } else { FOLLOW_RECHECK_WAIT };
                 connection.set_timeout(wait)?;
             }
@@ -185,7 +186,7 @@ impl<'f> Session<'f> {
         }
     }
 
-    /// Probes a silent server, and ends the connection if it does not answer.
+    /// Sends a probe if the server is silent. Ends the connection if the server does not answer the probe.
     fn check_silence(&mut self, connection: &mut Connection) -> Result<()> {
         if self.heard.elapsed() < FOLLOW_SILENCE {
             return Ok(());
@@ -224,7 +225,7 @@ impl<'f> Session<'f> {
     fn ended(&mut self, code: ResultCode, diagnostic: &str) -> FollowError {
         if code == ResultCode::E_SYNC_REFRESH_REQUIRED {
             if self.refresh.is_some() && self.sent_cookie.is_some() {
-                // The cookie is not usable any longer.
+                // The source no longer accepts the cookie.
                 if let Err(error) = self.forget_cookie() {
                     return error;
                 }
@@ -239,7 +240,7 @@ impl<'f> Session<'f> {
         let Some(SyncStateValue { state, uuid, cookie }) = control.and_then(SyncStateValue::decode) else {
             return Err(FollowError::Source("an entry has no sync state: is the source's provider enabled?"));
         };
-        // A delete is always made: slapd may report a delete late, with a CSN that its cookie already includes.
+        // A delete is always made. slapd may report it late, with a CSN that the cookie already includes.
         let is_known = match (&mut self.refresh, state) {
             (Some(refresh), SyncState::Delete) => {
                 refresh.deleted(&uuid);
@@ -268,7 +269,7 @@ impl<'f> Session<'f> {
         Ok(())
     }
 
-    /// Adds the change that makes the copied entry equal to the source's.
+    /// Adds a change that makes the entry in the copy equal to this entry of the source.
     fn push_entry(&mut self, mut entry: SourceEntry) -> Result<()> {
         let snapshot = self.follow.directory.snapshot()?;
         source::map(&mut entry, &snapshot.state().catalog.schema, &self.follow.settings);
@@ -291,9 +292,9 @@ impl<'f> Session<'f> {
         Ok(())
     }
 
-    /// Reads entries again whose values may name other entries than at the source, if they were too many to retain
-    /// until the end of the refresh. If they cannot be read, the end of the group detects that, and the whole content
-    /// is compared again.
+    /// If `with_links` was dropped and an entry was renamed, reads the entries again whose values may name other
+    /// entries than at the source. If they cannot be read, the end of the group detects that, and the whole content is
+    /// compared again.
     fn reread_links(&mut self) -> Result<()> {
         for _ in 0..FOLLOW_REREADS_MAX {
             if !self.lacks_links || !self.has_renames {
@@ -313,8 +314,8 @@ impl<'f> Session<'f> {
         Ok(())
     }
 
-    /// Reads entries again that the source may have changed without a message. Each call reads only some of them, so
-    /// that changes are not delayed.
+    /// Reads entries again that the source may have changed without a message. Each call reads only some of the
+    /// entries, so that changes are not delayed.
     fn recheck(&mut self) -> Result<()> {
         if self.doubtful.is_empty() {
             self.reader = None;
@@ -329,7 +330,7 @@ impl<'f> Session<'f> {
         self.read_again(entries).map(drop)
     }
 
-    /// Updates these entries of the copy from the source. Returns false if there is no connection to read them.
+    /// Updates entries of the copy from the source. Returns false if the source cannot be connected to for reading.
     fn read_again(&mut self, entries: Vec<(SyncUuid, String)>) -> Result<bool> {
         if entries.is_empty() {
             return Ok(true);
@@ -361,7 +362,8 @@ impl<'f> Session<'f> {
             }
             SyncInfo::IdSet(set) => self.refresh.iter_mut().for_each(|seen| seen.named(&set.uuids)),
             SyncInfo::Refreshed { deletes, cookie, is_done } => {
-                // Without a cookie the source has sent the whole content, whatever it calls the phase.
+                // If the request had no cookie, the source has sent the whole content, even if it reports a delete
+                // phase.
                 if !deletes || (is_done && self.sent_cookie.is_none()) {
                     self.delete_others()?;
                 }
@@ -373,7 +375,8 @@ impl<'f> Session<'f> {
         Ok(())
     }
 
-    /// Records a cookie that arrives after the refresh. An earlier one does not describe the state of the copy.
+    /// Records a cookie. Ignores cookies before the end of the refresh, because they do not describe the state of the
+    /// copy.
     fn note_cookie(&mut self, cookie: Option<&[u8]>) {
         if self.refresh.is_none()
             && let Some(cookie) = cookie.and_then(|cookie| cookie::combined(&self.cookie, cookie))
@@ -383,11 +386,11 @@ impl<'f> Session<'f> {
         }
     }
 
-    /// Adds a change. Pending earlier changes of the same entry are still made before it, because other entries may
-    /// have to be placed below the names that the entry had in between.
+    /// Adds a change. Pending earlier changes of the same entry are kept, because other entries may have been placed
+    /// below the names that the entry had in between.
     fn push(&mut self, change: Arc<SourceChange>) {
         if self.refresh.is_some() {
-            // Otherwise a waiting change of the entry would be made after this one.
+            // A waiting older change of the entry must not be made after this change.
             self.waiting.remove(change.uuid());
         }
         self.with_links.remove(change.uuid());
@@ -395,8 +398,8 @@ impl<'f> Session<'f> {
         self.pending.push(change);
     }
 
-    /// Retains an entry that must be updated again if an entry that it names is renamed. If there are too many, the
-    /// entries are read again after a rename instead.
+    /// Retains an entry with values that name other entries. It must be updated again if one of those entries is
+    /// renamed. If there are too many such entries, none is retained, and they are read again after a rename.
     fn keep_links(&mut self, change: Arc<SourceChange>) {
         if self.lacks_links {
             return;
@@ -407,7 +410,7 @@ impl<'f> Session<'f> {
         }
     }
 
-    /// Deletes the entries of the copy that the source has neither sent nor named.
+    /// Deletes the entries of the copy that the source has neither sent nor named as unchanged.
     fn delete_others(&mut self) -> Result<()> {
         self.flush()?;
         let Some(seen) = &self.refresh else { return Ok(()) };
@@ -429,7 +432,7 @@ impl<'f> Session<'f> {
     fn finish_refresh(&mut self, cookie: Option<&[u8]>) -> Result<()> {
         self.flush()?;
         self.retry_waiting()?;
-        // Without a cookie in the message, the source is in the state of the request's cookie.
+        // If the message has no cookie, the source is in the state of the request's cookie.
         let cookie = cookie.or(self.sent_cookie.as_deref()).unwrap_or_default().to_vec();
         if cookie::is_openldap(&cookie) {
             self.reread_links()?;
@@ -448,7 +451,7 @@ impl<'f> Session<'f> {
         Ok(())
     }
 
-    /// Tries the waiting changes again, until no more of them can be made.
+    /// Tries the waiting changes again, until a pass makes none of them.
     fn retry_waiting(&mut self) -> Result<()> {
         loop {
             let before = self.waiting.len();
@@ -466,7 +469,7 @@ impl<'f> Session<'f> {
         }
     }
 
-    /// Makes the pending changes, and stores the cookie if there is a new one.
+    /// Makes the pending and waiting changes, and stores the cookie if there is a new one.
     fn flush(&mut self) -> Result<()> {
         if self.pending.is_empty() && !self.has_new_cookie {
             return Ok(());
@@ -508,20 +511,20 @@ impl<'f> Session<'f> {
         let Some(cookie) = cookie else { return Ok(()) };
         let is_stored = match settled {
             Settled::All => self.lacking() == rejected,
-            // The stored state is still that of an earlier cookie.
+            // The state of an earlier cookie is still stored.
             Settled::SomeWait if self.was_complete && !cookie.is_empty() => self.rejected.count() == rejected,
             Settled::SomeWait | Settled::SomeRefused => self.lacking() == lacking.max(1),
         };
         self.end_group(is_stored)
     }
 
-    /// Returns the number of entries that are not copied, including those whose changes wait.
+    /// Returns the number of entries that are not copied, including those that wait.
     fn lacking(&self) -> u64 {
         self.rejected.count() + self.waiting.len() as u64
     }
 
-    /// Begins the next group of changes after a cookie. If `is_stored` is false, the stored state does not contain the
-    /// number of entries that are not copied, and is written again.
+    /// Begins a new group of changes after a cookie. If `is_stored` is false, the stored state has a wrong number of
+    /// entries that are not copied, and is written again.
     fn end_group(&mut self, is_stored: bool) -> Result<()> {
         let lacks_links = std::mem::take(&mut self.lacks_links);
         if std::mem::take(&mut self.has_renames) && lacks_links {
@@ -546,7 +549,7 @@ impl<'f> Session<'f> {
             if self.follow.is_stopping.load(Ordering::Relaxed) {
                 return Err(FollowError::Stopping);
             }
-            // The queue is full of changes from clients.
+            // Changes of clients fill the queue. Waits for room.
             std::thread::sleep(FOLLOW_LOOK / 25);
         }
     }
@@ -561,7 +564,7 @@ impl<'f> Session<'f> {
         }
     }
 
-    /// Retains the changes that wait, and records which were refused and which were made.
+    /// Retains the changes that must wait, and records which changes were refused and which were made.
     fn settle(&mut self, made: &FollowedChanges) -> Settled {
         let leftovers = made.take_leftovers();
         let settled = match (leftovers.is_empty(), leftovers.refused.is_empty()) {
@@ -587,8 +590,8 @@ impl<'f> Session<'f> {
         settled
     }
 
-    /// Gives up entries whose superiors have not arrived after some cookies or polls. Entries that were given up before
-    /// are refused at once: the filter excludes their superiors.
+    /// Gives up entries whose superiors have not arrived after some cookies or polls. An entry that was given up before
+    /// is refused at once, because the filter excludes its superior.
     fn give_up(&mut self) {
         let waiting = self.waiting.take();
         let uuids: HashSet<&SyncUuid> = waiting.iter().map(|change| change.uuid()).collect();
@@ -618,7 +621,7 @@ impl<'f> Session<'f> {
     }
 }
 
-/// Formats numbers of values by attribute for messages.
+/// Lists counts by name in a text for messages.
 pub(crate) fn counts_text<N: std::fmt::Display>(counts: &BTreeMap<N, u64>) -> String {
     let counts: Vec<String> = counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
     counts.join(", ")

@@ -1,4 +1,4 @@
-//! Connections to the other server, and its entries.
+//! Connections to the other server, and conversion of its entries.
 
 use client::{ClientError, Connection};
 use directory::follow::{SourceAttribute, SourceEntry};
@@ -15,13 +15,13 @@ use crate::workers::source_connection;
 
 type Result<T> = std::result::Result<T, FollowError>;
 
-/// Connects and binds.
+/// Connects and binds with the identity in the settings.
 pub(crate) fn connect(settings: &FollowSettings) -> Result<Connection> {
     let FollowSettings { url, authorities, identity, .. } = settings;
     Ok(source_connection::connect("follow", url, authorities.as_ref(), identity, FOLLOW_CONNECT)?)
 }
 
-/// Sends the search request for the content. With `persists` it also requests later changes.
+/// Sends the search request for the content. If `persists` is set, it also requests later changes.
 pub(crate) fn search(
     settings: &FollowSettings,
     connection: &mut Connection,
@@ -49,7 +49,7 @@ pub(crate) fn entry(entry: &SearchEntry<'_>, uuid: SyncUuid) -> SourceEntry {
     SourceEntry { uuid, dn: entry.object_name.to_owned(), attributes }
 }
 
-/// Renames an entry and its attributes as the mapping says.
+/// Renames an entry and its attributes by the mapping in the settings.
 pub(crate) fn map(entry: &mut SourceEntry, schema: &Schema, settings: &FollowSettings) {
     let left_out = entry.map(schema, &settings.mapping, &settings.leave_out);
     if left_out > 0 {

@@ -1,8 +1,8 @@
 //! A connection to a source with a list of changes, which is polled.
 //!
-//! An entry is read after its change is received, and may include later changes by then. So its superior may be an
-//! entry that the list names only later, or under another name. Such entries wait, and are read again after the next
-//! changes. The cookie is stored when no entry waits. An entry that has waited for some polls is given up.
+//! An entry is read after its change was received, and may then include later changes. So its superior may be an entry
+//! that the list names only later, or that has another name in the copy. Such an entry waits, and is read again after
+//! the next changes. The cookie is stored when no entry waits. An entry that has waited for some polls is given up.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -20,7 +20,8 @@ impl Session<'_> {
         let follow = self.follow;
         let mut exchange = Exchange { connection, is_stopping: &follow.is_stopping };
         let known = self.sent_cookie.as_deref().and_then(|cookie| list.own(cookie));
-        // An empty cookie is not used: the list had no change at that time, but may have been trimmed since.
+        // A cookie is empty if the list had no change at that time. It is not used, because the list may have been
+        // trimmed since.
         let known = known.filter(|cookie| !cookie.is_empty()).map(<[u8]>::to_vec);
         let mut cookie = match known {
             Some(cookie) => {
@@ -69,14 +70,14 @@ impl Session<'_> {
         self.follow.figures.set_stage(FollowStage::Following);
     }
 
-    /// Compares the whole content. Returns a cookie of the state before it was read.
+    /// Compares the whole content. Returns a cookie of the source's state before the content was read.
     fn read_all(&mut self, exchange: &mut Exchange<'_>, list: &ChangeList) -> Result<Vec<u8>> {
         let settings = &self.follow.settings;
         let newest = list.newest(exchange)?;
         self.take_content(exchange, list, settings.source_base())?;
         self.flush()?;
         self.retry_waiting()?;
-        // Reads entries that were added or renamed meanwhile.
+        // Waiting entries may need superiors that were added or renamed while the content was read.
         let mut patience = FOLLOW_PATIENCE;
         while patience > 0 && !self.waiting.is_empty() {
             for change in list.poll(exchange, &newest)?.changes {
@@ -91,7 +92,8 @@ impl Session<'_> {
         Ok(newest)
     }
 
-    /// Updates the entries at and below `base` from the source. Entries that the source sends only in part come last.
+    /// Updates the entries at and below `base` from the source. Entries of which the source sends only some values come
+    /// last.
     fn take_content(&mut self, exchange: &mut Exchange<'_>, list: &ChangeList, base: &str) -> Result<()> {
         let mut in_part = Vec::new();
         list.content(exchange, (base, &self.follow.settings.filter), &mut |entry| {
@@ -118,12 +120,12 @@ impl Session<'_> {
         self.flush()
     }
 
-    /// Updates the entry of a change from the source.
+    /// Reads the entry of a change from the source and updates the copy.
     fn take_change(&mut self, exchange: &mut Exchange<'_>, list: &ChangeList, change: &Change) -> Result<()> {
         let (settings, uuid) = (&self.follow.settings, &change.uuid);
         let found = list.read(exchange, settings, uuid)?;
         if found.is_none() {
-            // The source may hide its content for a moment while its access rules are changed.
+            // The source may hide its content for a moment while its access rules are being changed.
             list.check_base(exchange, settings)?;
         }
         let snapshot = self.follow.directory.snapshot()?;
