@@ -1,4 +1,4 @@
-//! Threads that work for event loops: the writer, and pools for work that takes long.
+//! Threads that work for event loops: the writer, pools for work that takes long, and others.
 
 pub(crate) mod attempts;
 pub(crate) mod audit;

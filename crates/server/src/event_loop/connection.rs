@@ -135,11 +135,11 @@ pub(crate) enum Turn {
     Wait,
     /// In the next pass, because the connection has more work.
     Again,
-    /// When the writer's queue has room.
+    /// After the writer's queue has got room.
     WaitForWriter,
     /// After a short time, to try to take more memory.
     WaitForMemory,
-    /// When the directory reaches this position, or when the time to wait is over.
+    /// After the directory has reached this position, or after the time to wait.
     WaitForPosition(PositionWait),
     /// Never: the connection must be closed.
     Close,

@@ -53,7 +53,7 @@ pub(super) struct Transaction {
     refused: Option<MessageId>,
 }
 
-/// A change of the transaction that the client was told is accepted.
+/// A change of the transaction whose acceptance was answered.
 struct AcceptedChange {
     settled: SettledChange,
     change: TransactionChange,

@@ -96,7 +96,7 @@ impl AuditFeed {
         (is_full || self.holds.load(Ordering::Relaxed)) && self.settings.overload == Overload::Hold
     }
 
-    /// Sets whether the trail is too far behind the log.
+    /// Sets whether the trail lacks too many changes of the log.
     pub(crate) fn set_lagging(&self, is_lagging: bool) {
         self.holds.store(is_lagging, Ordering::Relaxed);
     }

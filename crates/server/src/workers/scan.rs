@@ -61,7 +61,7 @@ struct Progress {
     waiting_bytes: usize,
     /// Whether the pool's queue contains the scan.
     queued: bool,
-    /// Whether the event loop was told that the next piece can be taken.
+    /// Whether the event loop was notified that the next piece can be taken.
     notified: bool,
 }
 

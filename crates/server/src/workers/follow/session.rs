@@ -68,7 +68,7 @@ pub(super) struct Session<'f> {
     reread: u64,
     /// Cookie at the end of the refresh.
     refreshed: Vec<u8>,
-    /// Cookie of the last received changes. `has_new_cookie` tells whether it must still be stored.
+    /// Cookie of the last received changes. `has_new_cookie` is true if it is not stored yet.
     cookie: Vec<u8>,
     has_new_cookie: bool,
     /// Entries that could not be copied.

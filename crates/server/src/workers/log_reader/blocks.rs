@@ -1,4 +1,5 @@
-//! Blocks of records that were read and encoded for one replica and are reused for others at the same position.
+//! Blocks of records that were read and encoded for one replica. They are reused for other replicas at the same
+//! position.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,11 +13,11 @@ use crate::net::mailbox::SharedValue;
 /// Range of records for an answer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Wanted {
-    /// Position of the first record, which exists.
+    /// Position of the first record. The log must contain it.
     pub(super) first: u64,
-    /// Position after which no record is included.
+    /// Position of the last record that may be included.
     pub(super) up_to: u64,
-    /// Approximate maximum size in octets. At least one record is included.
+    /// Approximate maximum size in octets. The first record is included even if it is larger.
     pub(super) bytes_max: usize,
 }
 
@@ -29,10 +30,10 @@ pub(super) struct Frame {
     pub(super) notice: Vec<u8>,
 }
 
-/// Consecutive encoded records.
+/// Consecutive encoded records, which were read for `wanted`.
 struct Block {
     wanted: Wanted,
-    /// Whether the block ends at `up_to`, and not because it is full.
+    /// Whether the block ends at `up_to`. If not, it ends earlier because it is full.
     ends_there: bool,
     records: LogRecords,
     /// The last answer that was encoded with these records.
@@ -66,7 +67,7 @@ impl Block {
         Ok(block)
     }
 
-    /// Returns the answer with these records. It is encoded once for all replicas that receive the same answer.
+    /// Returns the answer with these records. Consecutive equal answers are encoded once.
     fn answer(&mut self, frame: Frame) -> SharedValue {
         if let Some((of, answer)) = &self.answer
             && *of == frame
@@ -85,7 +86,7 @@ impl Block {
 pub(super) struct Blocks(VecDeque<Block>);
 
 impl Blocks {
-    /// Returns the value of an answer with records.
+    /// Returns the value of an answer with the records in `wanted`.
     ///
     /// # Errors
     /// The store failed.

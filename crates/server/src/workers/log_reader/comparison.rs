@@ -1,6 +1,8 @@
-//! Comparison of this server's data with the data of its replicas. While there are replicas, the thread that reads the
-//! log sets a mark at intervals: a slice of the data, and the newest position. Another thread computes the digests of
-//! the slice at that position.
+//! Comparison of this server's data with the data of its replicas.
+//!
+//! While there are replicas, the thread that reads the log sets a mark at intervals. A mark is a digest barrier: a
+//! comparison slice and the newest position. Another thread computes the digests of the slice at that position. The
+//! replicas do the same and send their digests.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -24,17 +26,17 @@ pub(super) struct Comparisons {
 #[derive(Default)]
 struct State {
     marks: Marks,
-    /// Time at which the last slice was planned.
+    /// Time at which a slice was last planned.
     begun: Option<Instant>,
-    /// The next slice, whose mark is not set yet.
+    /// The next slice, for which no mark is set yet.
     planned: Option<Slice>,
     /// Number of comparisons that found a difference.
     differences: u64,
 }
 
 impl Comparisons {
-    /// Plans the next slice if it is due, and sets the mark of a planned slice. `snapshot` returns the newest data. It
-    /// contains every record that any replica has.
+    /// Plans the next slice if it is due, or sets the mark of a planned slice. `snapshot` must return the newest data,
+    /// which contains every record that any replica has.
     ///
     /// # Errors
     /// The store failed.
@@ -74,7 +76,8 @@ impl Comparisons {
         Ok(())
     }
 
-    /// Returns the encoded notice for a replica. Logs a difference of its data.
+    /// Returns the encoded notice for a replica: the mark to use, and the verdict on its last digests. Logs a
+    /// difference of its data.
     pub(super) fn notice(&self, read: &LogRead) -> Vec<u8> {
         let mut state = lock(&self.shared);
         let mark = state.marks.for_replica(read.position).cloned();
@@ -107,7 +110,7 @@ impl Comparisons {
     }
 }
 
-/// A panic under the lock cannot leave half a mark, so a poisoned lock is usable.
+/// A panic under the lock cannot leave half a mark. Therefore a poisoned lock is usable.
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -6,23 +6,23 @@ use std::time::Instant;
 
 use crate::limits::{CONSUMER_KEPT, LOG_READS_MAX};
 
-/// A replica, as it describes itself with each request.
+/// A replica as it describes itself in a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Consumer {
-    /// Name from its settings.
+    /// Name in the replica's settings.
     pub(crate) name: String,
-    /// Authorization identity of its connection.
+    /// Authorization identity of the replica's connection.
     pub(crate) who: String,
-    /// Position of the last record that it has.
+    /// Position of the last record that the replica has.
     pub(crate) position: u64,
 }
 
-/// Replicas by the number of their connection.
+/// Replicas with the times of their last requests, by the number of their connection.
 #[derive(Default)]
 pub(crate) struct Consumers(Mutex<HashMap<u64, (Instant, Consumer)>>);
 
 impl Consumers {
-    /// Records an answered request. Removes replicas that have sent no request for a while.
+    /// Records an answered request. Removes replicas that have sent no request for some time.
     pub(super) fn note(&self, connection: u64, consumer: &Consumer, newest: u64, now: Instant) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((seen, same)) = known.get_mut(&connection)

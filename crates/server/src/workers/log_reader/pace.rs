@@ -1,10 +1,12 @@
-//! The pace at which records are served to replicas.
+//! The pace at which records are sent to replicas.
 //!
 //! A replica that has all records waits for the next commit. If the supplier sent every commit to every replica at
-//! once, with many replicas it would spend more time on answers than on changes. So it serves records in rounds, each
-//! up to a served position. The position advances after a pause that grows with the number of answers. Replicas at the
-//! served position wait together, and share the octets of their answer. A replica before the served position is
-//! answered at once. A commit after a quiet time is served at once.
+//! once, it would spend more time on answers than on changes when there are many replicas. Therefore it sends records
+//! in rounds. Each round ends at a served position, which advances after a pause. The pause grows with the number of
+//! answers.
+//!
+//! Replicas at the served position wait together, and share the octets of their answer. A replica before the served
+//! position is answered at once. A commit after a quiet time is sent at once.
 
 use std::time::Instant;
 
@@ -14,25 +16,25 @@ use crate::limits::{LOG_ANSWER_PAUSE, LOG_PAUSE_MAX};
 #[derive(Default)]
 pub(super) struct Pace {
     served: u64,
-    /// Time at which the served position last moved.
+    /// Time at which the served position last advanced.
     moved: Option<Instant>,
-    /// Number of answers since then.
+    /// Number of answers since `moved`.
     answers: u32,
     pause_end: Option<Instant>,
 }
 
 impl Pace {
-    /// Returns the position up to which records are served.
+    /// Returns the position up to which records are sent.
     pub(super) fn served(&self) -> u64 {
         self.served
     }
 
-    /// Returns the end of the pause, if there is one. Until then a commit does not move the served position.
+    /// Returns the end of the pause, if there is one. Until then a commit does not advance the served position.
     pub(super) fn pause_end(&self) -> Option<Instant> {
         self.pause_end
     }
 
-    /// Moves the served position to `newest`, unless there is a pause.
+    /// Advances the served position to `newest`, unless there is a pause.
     pub(super) fn go_on(&mut self, newest: u64, now: Instant) {
         if self.pause_end.is_some_and(|end| now < end) {
             return;
@@ -86,7 +88,7 @@ mod tests {
         let later = begun + LOG_PAUSE_MAX * 2;
         pace.go_on(7, later);
         assert_eq!(pace.pause_end(), None);
-        // The answer to a replica that was away causes no pause.
+        // An answer to a replica that lacked old records causes no pause.
         pace.answered(1, later);
         assert_eq!(pace.pause_end(), None);
         pace.go_on(8, later);

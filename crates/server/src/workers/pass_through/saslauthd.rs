@@ -1,5 +1,5 @@
-//! The protocol of Cyrus SASL's `saslauthd`. A request has four strings: name, password, service and realm. Each is
-//! preceded by its length in two octets. The response is one such string: `OK` or `NO`, with an optional text.
+//! The protocol of Cyrus SASL's `saslauthd`. A request has four strings: name, password, service and realm. A length in
+//! two octets precedes each string. The response is one string with a length: `OK` or `NO`, with an optional text.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -17,7 +17,7 @@ const STRING_MAX: usize = 256;
 /// SASL.
 ///
 /// # Errors
-/// The daemon gave no answer; `timeout` applies to each step.
+/// The daemon gave no answer. `timeout` applies to each step of the exchange.
 pub(super) fn verify(
     path: &Path,
     service: &str,
@@ -27,7 +27,8 @@ pub(super) fn verify(
 ) -> Result<bool, String> {
     let (user, realm) = name.rsplit_once('@').unwrap_or((name, ""));
     let Some(question) = question([user.as_bytes(), password, service.as_bytes(), realm.as_bytes()]) else {
-        // The daemon closes the connection if a string is longer, so no user can have such a name or password.
+        // No user can have a name or password of this size, because the daemon closes the connection if a string is
+        // longer.
         return Ok(false);
     };
     let told = |error: std::io::Error| error.to_string();
@@ -44,9 +45,9 @@ pub(super) fn verify(
     }
 }
 
-/// Returns the request, or `None` if a string is too long for it.
+/// Returns the encoded request; `None` if a string is too long.
 fn question(strings: [&[u8]; 4]) -> Option<Zeroizing<Vec<u8>>> {
-    // Allocated at full size, because growing would free memory without overwriting it.
+    // The vector has its full size from the start. If it grew, the freed memory would still contain the password.
     let mut question = Zeroizing::new(Vec::with_capacity(strings.len() * (2 + STRING_MAX)));
     for string in strings {
         let length = u16::try_from(string.len()).ok().filter(|_| string.len() <= STRING_MAX)?;
@@ -56,7 +57,7 @@ fn question(strings: [&[u8]; 4]) -> Option<Zeroizing<Vec<u8>>> {
     Some(question)
 }
 
-/// Connects with a timeout that is set first, because a daemon with a full queue blocks connecting clients.
+/// Connects. The timeout is set before, because a daemon with a full queue blocks clients that connect.
 fn open(path: &Path, timeout: Duration) -> std::io::Result<UnixStream> {
     let socket = socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
     set_socket_timeout(&socket, Timeout::Send, Some(timeout))?;

@@ -11,19 +11,19 @@ use crate::limits::{APPLY_BYTES_MAX, APPLY_RETRY};
 use crate::stamp::now_micros;
 
 impl Replica {
-    /// Returns true if records have arrived that can be applied now.
+    /// Returns true if records that have arrived can be applied now.
     pub(super) fn has_block(&self) -> bool {
         self.has_more_blocks && self.apply_after.is_none_or(|after| after <= Instant::now())
     }
 
-    /// Applies the records that have arrived, as many as fit into one commit. Returns true if there were any.
+    /// Applies records that have arrived, as many as fit into one commit. Returns true if any have arrived.
     pub(super) fn apply_blocks(&mut self, writer: &mut Writer) -> bool {
         if self.apply_after.is_some_and(|after| after > Instant::now()) {
             return false;
         }
         let (mut blocks, mut bytes, mut mark) = (Vec::new(), 0, None);
         self.has_more_blocks = false;
-        // The commit ends at a mark, because the data is compared as of the end of the commit.
+        // The commit ends at a mark, because digests are computed from the data after the commit.
         while bytes < APPLY_BYTES_MAX && mark.is_none() {
             match self.blocks.try_recv() {
                 Ok(block) if block.reading <= self.unwanted => {}
@@ -39,7 +39,7 @@ impl Replica {
         self.has_more_blocks = bytes >= APPLY_BYTES_MAX || mark.is_some();
         let Some(last) = blocks.last() else { return false };
         let reading = last.reading;
-        // After a reconnection the records start again from an earlier position.
+        // After a reconnection, records begin again at an earlier position.
         let first = blocks.iter().position(|block| block.reading == reading).unwrap_or(0);
         let (older, newer) = blocks.split_at(first);
         let applied = self.apply(writer, older).and_then(|()| self.apply(writer, newer));
@@ -96,7 +96,7 @@ impl Replica {
         }
     }
 
-    /// Handles records that could not be applied: after a delay, reading starts again from the last commit.
+    /// Handles records that could not be applied. After a delay, reading begins again after the last commit.
     fn not_applied(&mut self, reading: u64, error: &OperationError) {
         self.unwanted = reading;
         self.fetcher.read_again(reading);

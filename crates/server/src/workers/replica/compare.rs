@@ -1,4 +1,4 @@
-//! Comparison of this replica's data with the supplier's data, at the marks that arrive with records.
+//! Comparison of this replica's data with the supplier's data, at the marks (digest barriers) that arrive with records.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,7 +8,7 @@ use replication::comparison::{Mark, Report, Verdict};
 use super::Replica;
 use super::figures::ReplicaFigures;
 
-/// Digests at the last mark, until the supplier has compared them.
+/// Digests of this replica's data at the last mark, until the supplier has compared them.
 #[derive(Default)]
 pub(super) struct Reports(Mutex<Option<Report>>);
 
@@ -18,12 +18,12 @@ impl Reports {
         self.lock().clone()
     }
 
-    /// Handles the supplier's verdict on digests.
+    /// Handles the supplier's verdict on the digests in `report`.
     pub(super) fn judged(&self, report: &Report, verdict: Verdict, figures: &ReplicaFigures) {
         if verdict == Verdict::Pending {
             return;
         }
-        // The digests of a later mark may have replaced them.
+        // The digests of a later mark may have replaced these digests. They are kept.
         drop(self.lock().take_if(|next| next == report));
         let Verdict::Compared(parts) = verdict else { return };
         let position = report.mark.position;
@@ -44,7 +44,7 @@ impl Reports {
 }
 
 impl Replica {
-    /// Computes the digests of the slice of a mark, if the data has the position of the mark.
+    /// Computes the digests of the mark's slice, if the data is at the mark's position.
     pub(super) fn compare(&mut self, mark: Mark) {
         if self.position != mark.position || self.digests.is_busy() {
             return;

@@ -1,7 +1,7 @@
 //! The first copy of the supplier's data, which a new replica receives before it opens its data directory.
 //!
-//! The parts are appended to a file in the data directory that is named after the copy, so that a later start resumes
-//! the transfer. If the digest of the complete copy is right, the file becomes the data file.
+//! The parts are appended to a file in the data directory. The file is named after the copy, so that a later start
+//! resumes the transfer. If the digest of the complete copy is right, the file becomes the data file.
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
@@ -21,11 +21,11 @@ use crate::limits::{
 };
 use crate::workers::source_connection::{self, SourceError};
 
-/// Folder of a copy that is being received, in the data directory.
+/// Folder in the data directory for a copy that is being received.
 const FOLDER: &str = "copy-being-received";
-/// Name of the file when the copy is complete.
+/// Name of the file in the folder when the copy is complete.
 const FILE: &str = "data.mdb";
-/// Suffix of the name of an incomplete file; the name of the copy precedes it.
+/// Suffix of the file's name while the copy is incomplete. The name of the copy precedes it.
 const PART: &str = ".part";
 
 /// Reason why the copy failed.
@@ -44,7 +44,7 @@ pub enum CopyError {
     /// The supplier's answer is malformed.
     #[error("the supplier's answer is malformed")]
     Malformed,
-    /// The supplier has replaced the copy.
+    /// The supplier has replaced the copy by another one.
     #[error("the supplier has made a new copy, because its log does not reach the old one any longer")]
     Outdated,
     /// The digest of the received copy is wrong.
@@ -53,12 +53,12 @@ pub enum CopyError {
     /// A file cannot be written.
     #[error("{}: {error}", file.display())]
     File {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
-        /// The cause.
+        /// Cause of the error.
         error: io::Error,
     },
-    /// The copy cannot be used.
+    /// The complete copy cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
 }
@@ -73,10 +73,10 @@ struct Receiving {
     hash: Sha256,
 }
 
-/// Copies the data of the supplier into the new data directory `data`. Reconnects a few times if the connection breaks.
+/// Copies the supplier's data into the new data directory `data`. Reconnects a few times if the connection breaks.
 ///
 /// # Errors
-/// See [`CopyError`]. A later call continues.
+/// See [`CopyError`]. A later call resumes the copy.
 pub(crate) fn receive(settings: &ReplicaSettings, data: &Path) -> Result<(), CopyError> {
     for _ in 1..COPY_TRIES {
         match try_receive(settings, data) {
@@ -129,7 +129,7 @@ fn part_file(folder: &Path, name: &[u8]) -> PathBuf {
 }
 
 impl Receiving {
-    /// Continues an incomplete copy in a folder, if there is one.
+    /// Resumes an incomplete copy in a folder, or begins a new one if there is none.
     fn resume(folder: &Path) -> io::Result<Receiving> {
         let mut receiving = Receiving {
             folder: folder.to_owned(),
@@ -161,12 +161,14 @@ impl Receiving {
         Ok(receiving)
     }
 
-    /// Receives all remaining parts, with several requests outstanding. Returns the digest of the complete copy.
+    /// Receives all parts that are left, with several requests outstanding. Returns the supplier's digest of the
+    /// complete copy.
     fn receive_all(&mut self, connection: &mut Connection) -> Result<Vec<u8>, CopyError> {
         let mut sent: VecDeque<(MessageId, u64)> = VecDeque::new();
         let (mut next, mut total) = (self.received, None);
         loop {
-            // Only the first request can be answered with another copy, or without one because it is not ready.
+            // The answer to the first request may name another copy, or say that the copy is not ready. Therefore no
+            // other request is outstanding with it.
             let most = if total.is_some() { COPY_PIPELINE } else { 1 };
             while sent.len() < most {
                 let value = CopyRequest { copy: &self.name, offset: next }.encode();
@@ -205,7 +207,7 @@ impl Receiving {
         }
     }
 
-    /// Begins another copy, by which the supplier has replaced the requested one.
+    /// Begins the copy `name`, by which the supplier has replaced the requested one.
     fn begin(&mut self, name: &[u8]) -> Result<(), CopyError> {
         let old = part_file(&self.folder, &self.name);
         let new = part_file(&self.folder, name);

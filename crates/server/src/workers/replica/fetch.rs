@@ -27,18 +27,18 @@ use crate::workers::writer::WriteQueue;
 
 /// Consecutive records of the supplier.
 pub(super) struct Block {
-    /// Number of the connection, counted from 1.
+    /// Number of the connection to the supplier, counted from 1.
     pub(super) reading: u64,
     /// Position of the first record.
     pub(super) first: u64,
-    /// The records; none if the supplier has no more.
+    /// The records; empty if the supplier has no more.
     pub(super) records: Vec<Vec<u8>>,
-    /// The supplier's last position, at a time not before `asked`.
+    /// The supplier's last position, which it read after `asked`.
     pub(super) newest: u64,
     pub(super) asked: Instant,
-    /// Lineage of the supplier.
+    /// Lineage that the supplier sent.
     pub(super) lineage: Lineage,
-    /// The mark after these records, at which the data is compared with the supplier's.
+    /// Mark (digest barrier) at the end of these records, if there is one.
     pub(super) mark: Option<Mark>,
 }
 
@@ -46,11 +46,11 @@ pub(super) struct Block {
 #[derive(Default)]
 pub(super) struct Control {
     is_stopping: AtomicBool,
-    /// The last connection whose records are ignored.
+    /// Number of the last connection whose records are ignored.
     unwanted: AtomicU64,
 }
 
-/// The thread. Dropping it ends the thread.
+/// The thread. Dropping this struct ends the thread.
 pub(super) struct Fetcher {
     control: Arc<Control>,
     thread: Option<JoinHandle<()>>,
@@ -83,7 +83,7 @@ impl From<StoreError> for FetchError {
     }
 }
 
-/// Parts of the thread.
+/// State of the thread.
 pub(super) struct Source {
     pub(super) settings: ReplicaSettings,
     pub(super) directory: Arc<Directory>,
@@ -98,7 +98,7 @@ impl Fetcher {
         Fetcher::spawn(move |control| source.run(control))
     }
 
-    /// Starts a thread, which ends when `Control` requests it.
+    /// Starts a thread that runs `run`, which must end when its `Control` requests that.
     pub(super) fn spawn(run: impl FnOnce(&Control) + Send + 'static) -> io::Result<Fetcher> {
         let control = Arc::<Control>::default();
         let own = Arc::clone(&control);
@@ -107,7 +107,8 @@ impl Fetcher {
         Ok(Fetcher { control, thread: Some(thread) })
     }
 
-    /// Makes the thread read again from the last commit, over a connection other than this one.
+    /// Makes the thread read again after the last commit, over a new connection. `reading` is the number of the present
+    /// one.
     pub(super) fn read_again(&self, reading: u64) {
         self.control.unwanted.store(reading, Ordering::Release);
     }
@@ -132,7 +133,7 @@ impl Control {
         if self.unwanted.load(Ordering::Acquire) >= reading { Err(FetchError::Again) } else { Ok(()) }
     }
 
-    /// Sleeps, unless the thread must end.
+    /// Sleeps for `pause`, or until the thread must end.
     pub(super) fn pause(&self, pause: Duration) {
         let until = Instant::now() + pause;
         while !self.is_stopping.load(Ordering::Acquire) {
@@ -146,7 +147,7 @@ impl Control {
 }
 
 impl Source {
-    /// Connects again and again until the thread must end.
+    /// Connects again whenever a connection ends, until the thread must end.
     fn run(&self, control: &Control) {
         let mut pause = REPLICA_RETRY_MIN;
         for reading in 1.. {
@@ -225,7 +226,7 @@ impl Source {
         }
     }
 
-    /// Passes on records. Waits while earlier ones are being applied.
+    /// Passes records to the owner. Waits while too many earlier records are not applied.
     fn pass_on(&self, control: &Control, block: Block) -> Result<(), FetchError> {
         let (reading, mut block) = (block.reading, block);
         loop {
@@ -247,7 +248,7 @@ impl Source {
 }
 
 impl Block {
-    /// Splits the records at a mark, so that the data can be compared as of the mark.
+    /// Splits the records after a mark, so that the data can be compared at the mark's position.
     fn ending_at(mut self, mark: Option<Mark>) -> impl Iterator<Item = Block> {
         let Some(mark) = mark else { return [Some(self), None].into_iter().flatten() };
         let before = usize::try_from((mark.position + 1).saturating_sub(self.first)).unwrap_or(usize::MAX);
@@ -260,17 +261,17 @@ impl Block {
     }
 }
 
-/// Marks that the supplier sends on one connection.
+/// Marks (digest barriers) that the supplier has sent on one connection.
 #[derive(Default)]
 struct MarksRead {
     last: Option<Mark>,
-    /// The last mark, until its records have arrived.
+    /// The last mark, if the records up to it have not arrived yet.
     waiting: Option<Mark>,
 }
 
 impl MarksRead {
-    /// Takes the mark of an answer; the supplier repeats marks. Returns the mark that is within the records of the
-    /// answer, from `first` to `last`.
+    /// Records the mark in an answer, which the supplier may have sent before. Returns the mark whose position is
+    /// within the records of the answer, from `first` to `last`.
     fn due(&mut self, received: Option<Mark>, first: u64, last: u64) -> Option<Mark> {
         if received.is_some() && received != self.last {
             self.last.clone_from(&received);
@@ -281,7 +282,7 @@ impl MarksRead {
 }
 
 impl Fetcher {
-    /// Reports that the owner has taken a block.
+    /// Notifies the thread that the owner has taken a block.
     pub(super) fn has_room(&self) {
         if let Some(thread) = &self.thread {
             thread.thread().unpark();
@@ -289,16 +290,16 @@ impl Fetcher {
     }
 }
 
-/// Position up to which the log was read.
+/// Position up to which the thread has read the log.
 struct Place {
     position: u64,
-    /// Digest of the last record, for the first request of a connection.
+    /// Digest of the record at `position`. It is sent with the first request of a connection.
     digest: Vec<u8>,
     lineage: Lineage,
 }
 
 impl Place {
-    /// Returns the position of the last commit.
+    /// Returns the position of the directory's last commit.
     fn of(directory: &Arc<Directory>) -> Result<Place, FetchError> {
         let snapshot = directory.snapshot()?;
         let position = snapshot.position()?;
@@ -312,13 +313,13 @@ impl Place {
     }
 }
 
-/// Asks a supplier once for its lineage. Returns it together with the lineage of this directory.
+/// Asks a supplier once for its lineage. Returns the supplier's lineage and the lineage of this directory.
 pub(super) fn lineages(
     control: &Control,
     settings: &ReplicaSettings,
     directory: &Arc<Directory>,
 ) -> Result<(Lineage, Lineage), FetchError> {
-    // This connection reads no records, so any number will do.
+    // The number of this connection has no meaning, because it reads no records.
     let reading = u64::MAX;
     control.check(reading)?;
     let ReplicaSettings { supplier, authorities, identity, name, .. } = settings;
@@ -345,7 +346,7 @@ pub(super) fn lineages(
     Ok((theirs, from.lineage))
 }
 
-/// Sends a request, and returns the value of its answer.
+/// Sends a request with this value, and returns the value of its answer.
 fn ask(
     control: &Control,
     reading: u64,
@@ -359,7 +360,7 @@ fn ask(
         control.check(reading)?;
         match connection.reply(id) {
             Ok(reply) => break reply,
-            // A large answer over a slow connection takes several timeouts.
+            // A large answer over a slow connection may take several timeouts.
             Err(ClientError::TimedOut) if since.elapsed() < REPLICA_SILENCE => {}
             Err(error) => return Err(error.into()),
         }
@@ -370,7 +371,7 @@ fn ask(
     }
 }
 
-/// Returns the records of an answer, with the position of the first.
+/// Returns the records of an answer, and the position of the first.
 fn records_of<'a>(
     from: &Place,
     answer: &LogAnswer<'a>,
@@ -417,9 +418,9 @@ mod tests {
         assert_eq!(marks.due(Some(mark(12)), 5, 9), None, "its records are still to come");
         assert_eq!(marks.due(None, 10, 14), Some(mark(12)));
         assert_eq!(marks.due(Some(mark(12)), 15, 14), None, "the supplier repeats it");
-        // The mark is at the last record that the replica has.
+        // The mark is at the last record that the replica already has.
         assert_eq!(marks.due(Some(mark(14)), 15, 14), Some(mark(14)));
-        // A mark replaces an earlier one. A mark before the received records is dropped.
+        // A new mark replaces an earlier one that waits. A mark before the records of the answer is dropped.
         assert_eq!(marks.due(Some(mark(30)), 15, 20), None);
         assert_eq!(marks.due(Some(mark(31)), 21, 40), Some(mark(31)));
         assert_eq!((marks.due(Some(mark(3)), 41, 50), marks.due(None, 51, 60)), (None, None));

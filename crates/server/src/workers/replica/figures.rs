@@ -7,27 +7,28 @@ use replication::comparison::Findings;
 
 use crate::limits::{DIFFERING_PARTS_LOGGED, SUPPLIER_ANSWER_MAX};
 
-/// State of the replica.
+/// State of a replica, which all threads share.
 #[derive(Debug)]
 pub(crate) struct ReplicaFigures(Mutex<ReplicaState>);
 
-/// Stage of the replica.
+/// Stage of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReplicaStage {
     /// There is no connection to the supplier.
     Disconnected,
     /// Records arrive as the supplier commits them.
     Following,
-    /// The replica cannot continue without an administrator: it needs a new copy, or the histories differ.
+    /// The replica cannot continue without an administrator: it needs a new copy, or its history differs from the
+    /// supplier's.
     Halted,
-    /// The replica was promoted and decides changes.
+    /// The replica was promoted and is the writer.
     Promoted,
-    /// The replica was promoted, and does not know yet whether its former supplier was promoted later.
+    /// The replica was promoted. It does not know yet whether its former supplier was promoted later.
     Undecided,
 }
 
 impl ReplicaStage {
-    /// Returns the name of the stage, as the monitor shows it.
+    /// Returns the name of the stage in `cn=monitor`.
     pub(crate) fn word(self) -> &'static str {
         match self {
             ReplicaStage::Disconnected => "disconnected",
@@ -46,35 +47,36 @@ pub(crate) struct ReplicaState {
     pub(crate) stage: ReplicaStage,
     /// Reason why the replica does not follow now.
     pub(crate) error: Option<String>,
-    /// Time of the request for records that the supplier has not answered yet.
+    /// Time of the request for records that is not answered yet.
     pub(crate) asked: Option<Instant>,
     /// Reason why records cannot be applied now.
     pub(crate) apply_error: Option<String>,
     /// Position of the last applied record.
     pub(crate) position: u64,
-    /// The supplier's last position, as last reported.
+    /// The supplier's last position in its last answer.
     pub(crate) newest: u64,
-    /// Number of the writer's epoch.
+    /// Number of the present epoch.
     pub(crate) epoch: u64,
-    /// Last time when the replica had all records of the supplier; initially the time of the start.
+    /// Time at which the replica last had all records of the supplier. Initially the time of the start.
     pub(crate) complete: Instant,
-    /// Microseconds from the last change at its writer until it was durable here. Compares the clocks of both servers.
+    /// Time from the last change at the writer until it was durable here, in microseconds. It is computed from the
+    /// clocks of both servers.
     pub(crate) delay_micros: u64,
     pub(crate) records: u64,
     pub(crate) connections: u64,
     pub(crate) forwarded: u64,
     pub(crate) waiting: u64,
-    /// Results of comparisons with the supplier.
+    /// Results of comparing the data with the supplier's.
     pub(crate) findings: Findings,
 }
 
 impl ReplicaState {
-    /// Returns the number of the supplier's records that are not applied yet.
+    /// Returns the number of records that the supplier has and that are not applied here yet.
     pub(crate) fn lag_records(&self) -> u64 {
         self.newest.saturating_sub(self.position)
     }
 
-    /// Returns the reason to route all requests to another server, if there is one.
+    /// Returns the reason to send all requests to another server, if there is one.
     pub(crate) fn not_ready(&self) -> Option<String> {
         let error = self.error.as_ref().filter(|_| self.stage == ReplicaStage::Halted)?;
         Some(format!("this replica does not follow its supplier, and its data grows old: {error}"))
@@ -97,7 +99,7 @@ impl ReplicaState {
         (!parts.is_empty()).then_some(listed)
     }
 
-    /// Returns the reason to route changes to another server, if there is one.
+    /// Returns the reason to send changes to another server, if there is one.
     pub(crate) fn refusal(&self, now: Instant) -> Option<String> {
         if self.stage == ReplicaStage::Undecided {
             return Some(self.undecided());
@@ -153,7 +155,7 @@ impl ReplicaFigures {
         is_new
     }
 
-    /// Records that this server begins to follow its supplier, or to ask which of the two is the writer.
+    /// Records that this server begins the stage `stage`, without an error.
     pub(super) fn begins(&self, stage: ReplicaStage) {
         let mut state = self.lock();
         (state.stage, state.error) = (stage, None);
@@ -167,12 +169,12 @@ impl ReplicaFigures {
         state.findings = Findings::default();
     }
 
-    /// Records a request for records.
+    /// Records that the replica has requested records.
     pub(super) fn asks(&self, now: Instant) {
         self.lock().asked = Some(now);
     }
 
-    /// Records the supplier's answer to a request for records.
+    /// Records an answer to the request for records. `newest` is the supplier's last position.
     pub(super) fn heard(&self, newest: u64) {
         let mut state = self.lock();
         state.asked = None;

@@ -1,4 +1,4 @@
-//! The thread that sends the changes of clients to the supplier in batches, and receives the answers.
+//! The thread that sends the changes of clients to the supplier in batches and receives the answers.
 
 use std::collections::HashMap;
 use std::io;
@@ -17,14 +17,14 @@ use crate::limits::{FORWARD_IDLE, FORWARD_PATIENCE, REPLICA_CONNECT};
 use crate::workers::source_connection;
 use crate::workers::writer::WriteQueue;
 
-/// Answers to a batch of changes.
+/// The supplier's answers to a batch of changes.
 pub(super) struct Answers {
     pub(super) replies: HashMap<OperationId, Reply>,
-    /// Reason why replies are missing, and whether the unanswered changes may have been made.
+    /// If replies are missing: the reason, and whether the changes without a reply may have been made.
     pub(super) failed: Option<(String, bool)>,
 }
 
-/// The thread. Dropping it ends the thread after its current batch.
+/// The thread. Dropping this struct ends the thread after its current batch.
 pub(super) struct Forwarder {
     batches: Option<Sender<Vec<Request>>>,
     thread: Option<JoinHandle<()>>,
@@ -42,10 +42,10 @@ impl Forwarder {
         Ok(Forwarder { batches: Some(batches), thread: Some(thread) })
     }
 
-    /// Sends a batch. [`Answers`] to it follow.
+    /// Sends a batch. The thread sends [`Answers`] to it later.
     pub(super) fn send(&self, requests: Vec<Request>) {
         if let Some(batches) = &self.batches {
-            // The thread ends only when the forwarder is dropped.
+            // Sending cannot fail, because the thread ends only when the forwarder is dropped.
             let _ = batches.send(requests);
         }
     }
@@ -105,8 +105,8 @@ impl Link {
         Answers { replies, failed }
     }
 
-    /// Returns a working connection. An idle connection is probed first, because a change sent over a broken one may or
-    /// may not have been made.
+    /// Returns a working connection. An idle connection is probed first. If a change were sent over a broken
+    /// connection, it would be unknown whether the change was made.
     fn connected(&mut self) -> Result<&mut Connection, String> {
         let open = self.open.take().and_then(|(mut connection, used)| {
             let mut answers = || {
@@ -134,7 +134,7 @@ impl Link {
 fn answer(connection: &mut Connection, id: MessageId, operation: OperationId) -> Result<Reply, ClientError> {
     let reply = connection.reply(id)?;
     if reply.outcome.code != ResultCode::SUCCESS {
-        // The supplier did not accept the change.
+        // The supplier has refused the forwarded request itself.
         let result = forward::LdapResult {
             code: reply.outcome.code.0,
             diagnostic: reply.outcome.diagnostic,

@@ -1,4 +1,4 @@
-//! Changes of clients, which a replica forwards to its supplier.
+//! Changes of clients that a replica forwards to its supplier.
 
 use std::time::Instant;
 
@@ -17,42 +17,42 @@ use crate::stamp::{Random, no_random_numbers};
 use crate::telemetry::traces::ChangeStages;
 use crate::workers::writer::{Answer, Reservation, ToWrite, WriteRequest, forwarded_passwords};
 
-/// A change that waits for its answer. No `Debug`: it may contain passwords.
+/// A change without an answer of the supplier. It does not implement `Debug`, because it may contain passwords.
 pub(super) struct Pending {
     request: Request,
     waiter: Waiter,
     since: Instant,
 }
 
-/// Recipient of an answer. Dropping it releases its room in the writer's queue.
+/// Recipient of the answer to a change. Dropping it releases the change's room in the writer's queue.
 struct Waiter {
-    /// `None` once the answer was sent because the change waited too long.
+    /// Address of the client's operation; `None` if no client waits.
     address: Option<Address>,
-    /// Entry whose password attempts the change records.
+    /// Account whose unrecorded attempts are recorded by this change.
     account: Option<EntryId>,
-    /// Whether this server is promoted when the supplier answers.
+    /// Whether this server is to be promoted when the supplier has answered.
     promotes: bool,
     _reservation: Option<Reservation>,
 }
 
-/// A change that the supplier has decided.
+/// A change that the supplier has decided, until this replica has applied it.
 pub(super) struct Decided {
     position: u64,
     waiter: Waiter,
     answer: Answer,
     since: Instant,
     operation: OperationId,
-    /// Times at which the change was sent, and its answer received.
+    /// Time at which the change was sent, and time at which its answer was received.
     times: [Instant; 2],
 }
 
 impl Replica {
-    /// Accepts a change of a client of this server.
+    /// Accepts a request from the writer's queue.
     pub(super) fn take(&mut self, request: WriteRequest) {
         let WriteRequest { address, requester, link, change, passwords, reservation, .. } = request;
         let is_own = address.event_loop == u16::MAX;
         let (work, account) = match change {
-            // Due changes are not forwarded: the writer's own clock decides them.
+            // Requests for due changes are not forwarded. The writer makes due changes by its own clock.
             ToWrite::Message(_) if is_own => return,
             ToWrite::Message(mut message) => {
                 let passwords = forwarded_passwords(passwords);
@@ -72,9 +72,9 @@ impl Replica {
             ToWrite::ForwardedAccount(id, update) => {
                 (Work::Account { id: id.0, update: forwarding::forwarded_update(*update) }, None)
             }
-            // The settings allow no replica to follow another server.
+            // This request cannot occur, because the settings do not allow a replica to follow another server.
             ToWrite::Follow(_) => return,
-            // In a chain of replicas, each passes the request on to the writer.
+            // In a chain of replicas, each server passes the request on until it reaches the writer.
             ToWrite::Fence(epoch) => (fence(epoch), None),
             ToWrite::Promote { without_supplier } => {
                 return self.begin_promotion(address, reservation, without_supplier);
@@ -86,8 +86,8 @@ impl Replica {
         self.waiting.push_back(Pending { request, waiter, since: Instant::now() });
     }
 
-    /// Begins the promotion of this server: asks the writer to stop writing, unless it is lost. The promotion follows
-    /// when this server has all records of the writer.
+    /// Begins the promotion of this server. Asks the writer to stop writing, unless `without_supplier` is set because
+    /// it is lost. The server is promoted when it has all records of the writer.
     fn begin_promotion(&mut self, address: Address, reservation: Reservation, without_supplier: bool) {
         let waiter =
             Waiter { address: Some(address), account: None, promotes: true, _reservation: Some(reservation) };
@@ -104,7 +104,7 @@ impl Replica {
 
     fn request(&mut self, requester: &Requester, link: Option<directory::ClientLink>, work: Work) -> Request {
         self.sequence += 1;
-        // Node numbers are for clusters; a replica is identified by its connection.
+        // The node number is unused, because the supplier identifies a replica by its connection.
         let operation =
             OperationId { node: NodeId(0), incarnation: self.incarnation, sequence: self.sequence };
         let ForwardedLink { method, strength, network, listener } = forwarding::forwarded_link(link);
@@ -122,7 +122,7 @@ impl Replica {
         }
     }
 
-    /// Records that clients send no more changes. Unrecorded password attempts are still forwarded.
+    /// Handles the end of changes from clients when the server stops. Unrecorded attempts are still forwarded.
     pub(super) fn close(&mut self) {
         let now = Instant::now();
         self.closing = Some(now);
@@ -135,7 +135,7 @@ impl Replica {
         }
     }
 
-    /// Sends waiting changes to the supplier, unless forwarded ones are unanswered.
+    /// Sends a batch of waiting changes to the supplier, unless an earlier batch is unanswered.
     pub(super) fn forward_if_due(&mut self) {
         if self.sent.is_some() || self.waiting.is_empty() {
             self.parts.figures.lock().waiting = self.waiting_count();
@@ -194,7 +194,7 @@ impl Replica {
         self.answer_decided();
     }
 
-    /// Answers the changes whose results the data contains now.
+    /// Answers the decided changes that this replica has applied.
     pub(super) fn answer_decided(&mut self) {
         let position = self.position;
         let ready: Vec<Decided> =
@@ -224,7 +224,7 @@ impl Replica {
         }
     }
 
-    /// Answers the forwarded changes, because the supplier's answers are no longer awaited.
+    /// Answers the forwarded changes with an error. The supplier's answers are no longer awaited after a promotion.
     pub(super) fn refuse_sent(&mut self) {
         for pending in self.sent.take().unwrap_or_default() {
             let text = "this server was just promoted, and the change may have been made before: look, then repeat it";
@@ -232,7 +232,7 @@ impl Replica {
         }
     }
 
-    /// Answers all waiting changes with this reason: they are not made.
+    /// Refuses the changes that are not forwarded yet, and the decided ones that are not applied yet, with this text.
     pub(super) fn refuse_all(&mut self, text: &str) {
         let waiting = self.waiting.drain(..).map(|pending| pending.waiter);
         let decided = self.decided.drain(..).map(|decided| decided.waiter);
@@ -242,7 +242,7 @@ impl Replica {
 
     fn answer(&mut self, waiter: Waiter, answer: Answer) {
         if waiter.promotes && answer.outcome.code == ResultCode::SUCCESS {
-            // This change is answered when the promotion is done.
+            // The client is answered when the promotion is done.
             self.promoting = waiter.address;
             return;
         }
@@ -257,7 +257,7 @@ impl Replica {
     }
 }
 
-/// Returns the request that the writer stop writing, because this epoch begins.
+/// Returns the request to stop writing, because another server begins this epoch.
 fn fence(epoch: [u8; 16]) -> Work {
     let request = ExtendedRequest { name: oids::FENCE, value: Some(&epoch) };
     let (request, mut message) = (ldap::Request::Extended(request), Vec::new());

@@ -1,8 +1,9 @@
-//! A promoted server whose settings still name its former supplier when it starts.
+//! A server that was promoted before, and whose settings still name its former supplier when it starts.
 //!
-//! The node file may be older than the promotion, or the former supplier may have been promoted while this server was
-//! down. Two writers would create histories that cannot be merged. So the server makes no change until the supplier has
-//! sent its lineage. If the lineage contains an epoch that this server lacks, this server becomes a replica.
+//! The node file may be older than the promotion. Or the former supplier may have been promoted while this server was
+//! down. Two writers would create histories that cannot be merged. Therefore this server makes no change until the
+//! supplier has sent its lineage. If the lineage contains an epoch that this server lacks, this server becomes a
+//! replica.
 
 use std::io;
 use std::sync::Arc;
@@ -23,20 +24,20 @@ use crate::workers::writer::{Fetched, ToWrite, WriteQueue, WriteRequest};
 
 /// Role of the server from now on.
 pub(super) enum Decision {
-    /// The server is the writer. A client may wait for the promotion.
+    /// The server is the writer. The address is that of the client that requested its promotion, if one did.
     Writes(Option<Address>),
     /// The server follows its supplier.
     Follows,
-    /// Another server is the writer, and has announced that itself.
+    /// Another server is the writer, and has asked this server to stop writing.
     Replaced,
-    /// The server stops.
+    /// The server is stopping.
     Ends,
 }
 
-/// Asks the supplier, and answers clients until it is known which server is the writer.
+/// Asks the supplier. Answers clients until it is known which server is the writer.
 ///
 /// # Errors
-/// The system gives no thread, or the store failed.
+/// The system cannot start a thread, or the store failed.
 pub(super) fn run(
     parts: &ReplicaParts,
     writer: &mut Writer,
@@ -52,7 +53,7 @@ pub(super) fn run(
         told,
     };
     let _thread = Fetcher::spawn(move |control| asking.run(control))?;
-    // Changes wait for the first answer, which usually arrives at once.
+    // Changes wait for the first answer of the supplier, because it usually arrives at once.
     let mut is_later = answers.recv_timeout(REPLICA_CONNECT).ok().flatten();
     let mut requests = Vec::new();
     loop {
@@ -77,7 +78,7 @@ pub(super) fn run(
     }
 }
 
-/// Returns the supplier's last answer, if any has arrived.
+/// Returns the supplier's answer, if one has arrived.
 fn newest(answers: &Receiver<Option<bool>>) -> Option<bool> {
     answers.try_iter().flatten().next()
 }
@@ -104,7 +105,7 @@ fn decide(
     Ok(Decision::Writes(None))
 }
 
-/// Answers a request while the role is unknown. Returns a decision if the request causes one.
+/// Answers a request while the role is unknown. Returns the decision if the request decides the role.
 fn take(
     request: WriteRequest,
     parts: &ReplicaParts,
@@ -140,12 +141,12 @@ fn take(
     None
 }
 
-/// Returns true if this server followed or began the epoch itself.
+/// Returns true if the epoch is in this server's lineage.
 fn is_past(writer: &Writer, epoch: [u8; 16]) -> bool {
     writer.place_in_lineage().is_ok_and(|(_, lineage)| knows(&lineage, epoch))
 }
 
-/// Begins another epoch, so that the former supplier is fenced once it is reachable.
+/// Begins another epoch, so that the former supplier stops writing when it can be reached again.
 fn promote_again(parts: &ReplicaParts, writer: &mut Writer) -> Result<(), Outcome> {
     let epoch = Random::default().bytes().map_err(no_random_numbers)?;
     let number = promote(writer, epoch, &parts.settings.supplier.to_string())?;
@@ -153,13 +154,13 @@ fn promote_again(parts: &ReplicaParts, writer: &mut Writer) -> Result<(), Outcom
     Ok(())
 }
 
-/// Parts of the thread that asks the supplier.
+/// State of the thread that asks the supplier.
 struct Asking {
     settings: crate::config::ReplicaSettings,
     directory: Arc<directory::Directory>,
     figures: Arc<ReplicaFigures>,
     queue: Arc<WriteQueue>,
-    /// Whether the supplier was promoted later; `None` if it does not answer.
+    /// Receives whether the supplier was promoted later; `None` if it did not answer.
     told: Sender<Option<bool>>,
 }
 
@@ -178,7 +179,7 @@ impl Asking {
                     None
                 }
             };
-            // The receiver lives longer than this thread.
+            // Sending cannot fail, because the receiver lives longer than this thread.
             let _ = self.told.send(answer);
             self.queue.poke();
             if answer.is_some() {

@@ -1,9 +1,9 @@
 //! The thread of a promoted server whose settings still name its former supplier. It asks the former supplier for its
 //! lineage at intervals.
 //!
-//! The request contains the promotion, so a former writer that returns makes no changes from then on. If the answer
-//! contains a later promotion, this server stops making changes: the supplier may not have known that promotion when
-//! this server started.
+//! The request contains the lineage with the promotion. Therefore a former writer that returns stops making changes. If
+//! the answer contains a later promotion, this server stops making changes. That happens if the supplier did not know
+//! that promotion yet when this server started.
 
 use std::io;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::config::ReplicaSettings;
 use crate::limits::{REPLICA_RETRY_MAX, REPLICA_RETRY_MIN};
 use crate::workers::writer::{ToWrite, WriteQueue};
 
-/// Parts of the thread.
+/// State of the thread.
 pub(super) struct Watch {
     settings: ReplicaSettings,
     directory: Arc<Directory>,
@@ -50,7 +50,7 @@ impl Watch {
                     REPLICA_RETRY_MAX
                 }
                 Err(FetchError::Stopping) => return,
-                // Usually the former supplier is lost.
+                // An error is usual, because the former supplier is probably lost.
                 Err(error) => {
                     let supplier = &self.settings.supplier;
                     tracing::debug!(%supplier, "the former supplier does not say who writes: {error}");

@@ -1,5 +1,5 @@
-//! Extended operations that change the directory, on the writer's thread. Those that change entries are part of the
-//! directory; the others read files of settings or states of copies, whose formats belong to the server.
+//! Extended operations that change the directory, on the writer's thread. The directory itself executes those that
+//! change entries. The others read settings files or states of copies, whose formats belong to the server.
 
 use directory::virtual_entries::{APPLY_SETTINGS, PROMOTE};
 use directory::{ClientLink, Outcome, RequestContext, Requester, Stamp, WriteBatch};
@@ -9,7 +9,7 @@ use super::Answer;
 use crate::workers::copy_state::last_cookie;
 use crate::workers::settings_change;
 
-/// Executes an extended operation. Returns `None` if the writer does not know it.
+/// Executes an extended operation. Returns `None` if no operation with this name is known here.
 pub(super) fn execute(
     batch: &mut WriteBatch<'_>,
     (requester, link): (&Requester, Option<ClientLink>),

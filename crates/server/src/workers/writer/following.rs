@@ -1,4 +1,4 @@
-//! Changes from the server that this one follows, as one part of a batch.
+//! Changes of the server that this server follows. They are one request in a batch.
 
 use std::collections::HashMap;
 use std::sync::mpsc::Sender;
@@ -10,10 +10,10 @@ use ldap::ResultCode;
 
 use crate::stamp::{Random, no_random_numbers, now_micros};
 
-/// Size of an attribute or a change in memory in addition to its values, in octets.
+/// Memory that an attribute or a change occupies in addition to its values, in octets.
 const OVERHEAD_BYTES: usize = 64;
 
-/// Changes to apply together. No `Debug`: they may contain passwords.
+/// Changes to apply together. It does not implement `Debug`, because they may contain passwords.
 pub(crate) struct FollowedChanges {
     /// DN of the top entry of the copy.
     base: String,
@@ -23,30 +23,30 @@ pub(crate) struct FollowedChanges {
     done: Sender<Outcome>,
 }
 
-/// End of a group of changes, after which the copy has a state of the other server.
+/// End of a group of changes. After it, the copy is in a state of the other server that a cookie names.
 pub(crate) struct GroupEnd {
-    /// State of the copy to store if all changes of the group were made.
+    /// State of the copy to store if all changes were made.
     pub(crate) state: Vec<u8>,
-    /// State to store otherwise. It makes the next connection compare everything.
+    /// State of the copy to store if changes are left. It makes the next connection compare everything.
     pub(crate) incomplete_state: Vec<u8>,
-    /// Whether the stored state is not replaced if changes wait and none was refused: the source then sends them again
-    /// after the stored cookie.
+    /// Whether no state is stored if changes wait and none was refused. The source then sends these changes again after
+    /// the cookie that is stored.
     pub(crate) keeps_state: bool,
     /// Whether changes that still wait are given up.
     pub(crate) gives_up: bool,
-    /// Entries of the group with values that name other entries. If any entry was renamed, these entries are updated
-    /// again, because they may have been received before entries that they name.
+    /// Entries of the group with values that name other entries. They are updated again if an entry was renamed,
+    /// because an entry that they name may have been received after them.
     pub(crate) with_links: Vec<Arc<SourceChange>>,
-    /// Whether an earlier part of the group has renamed an entry.
+    /// Whether an earlier request of the group has renamed an entry.
     pub(crate) has_renames: bool,
 }
 
-/// Indexes of changes that were not made, with the reasons.
+/// Changes that were not made, by their index, and other facts about the group.
 #[derive(Default)]
 pub(crate) struct Leftovers {
     /// Whether an entry was renamed.
     pub(crate) has_renames: bool,
-    /// Changes that need another change first.
+    /// Changes that can only be made after others.
     pub(crate) waiting: Vec<usize>,
     /// Changes that the directory refused.
     pub(crate) refused: Vec<(usize, Outcome)>,
@@ -60,7 +60,7 @@ impl Leftovers {
 }
 
 impl FollowedChanges {
-    /// Creates a group of changes whose outcome is sent to `done` when they are durable.
+    /// Creates a request for changes. When they are durable, the outcome is sent to `done`.
     pub(crate) fn new(
         base: String,
         changes: Vec<Arc<SourceChange>>,
@@ -74,18 +74,18 @@ impl FollowedChanges {
         self.changes.iter().map(|change| change_bytes(change)).sum()
     }
 
-    /// Takes the changes that were not made.
+    /// Returns the changes that were not made. Later calls return none.
     pub(crate) fn take_leftovers(&self) -> Leftovers {
         std::mem::take(&mut *self.leftovers.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(super) fn answer(&self, outcome: Outcome) {
-        // The receiving thread may have ended.
+        // Sending fails if the receiving thread has ended.
         let _ = self.done.send(outcome);
     }
 
-    /// Makes the changes. Those that wait for others are tried after them, unless a later change of the same entry was
-    /// made.
+    /// Makes the changes. A change that needs others is tried again after them, unless a later change of the same entry
+    /// was tried.
     pub(super) fn execute(&self, batch: &mut WriteBatch<'_>, random: &mut Random) -> Outcome {
         if !batch.is_copy(&self.base) {
             let text = "the copy was promoted, or is no longer configured";
@@ -101,7 +101,7 @@ impl FollowedChanges {
                 let Some(change) = self.changes.get(place) else { continue };
                 let outcome = make(batch, &self.base, change, random, &mut leftovers.has_renames);
                 if let Some(earlier) = waiting_of.remove(change.uuid()) {
-                    // If it were made after this one, it would undo it.
+                    // The earlier change must not be made after this later one of the same entry.
                     leftovers.waiting.retain(|place| *place != earlier);
                     last.retain(|(place, _)| *place != earlier);
                 }
@@ -144,7 +144,7 @@ impl GroupEnd {
     ) -> Result<(), Outcome> {
         if leftovers.has_renames || self.has_renames {
             for change in &self.with_links {
-                // This change was refused before and is refused again.
+                // A change that was refused before is refused again here.
                 let outcome = make(batch, base, change, random, &mut false);
                 if outcome.fault.is_some() {
                     return Err(outcome);

@@ -1,4 +1,4 @@
-//! The writer's queue: reserved room, waiting changes, and notices of commits.
+//! The writer's queue. It contains reserved room and waiting changes, and sends notices of commits.
 
 mod elsewhere;
 
@@ -17,31 +17,31 @@ use crate::workers::audit_feed::AuditFeed;
 use crate::workers::log_reader::LogReader;
 use crate::workers::read_age::ReadAge;
 
-/// The writer's queue, shared by all event loops.
+/// The writer's queue, which all event loops share.
 pub(crate) struct WriteQueue {
     waiting: Mutex<WaitingChanges>,
     work_arrived: Condvar,
     reserved: Mutex<Reserved>,
-    /// Number of commits. An event loop whose snapshot is older renews it before it handles requests, so that every
-    /// later request, on any connection, sees the changes that were answered.
+    /// Number of commits. An event loop whose snapshot is older renews the snapshot before it handles requests.
+    /// Therefore every later request, on any connection, sees the changes that were answered.
     commits: AtomicU64,
-    /// Whether each event loop must be notified of the next commit.
+    /// Whether the next commit must be announced to each event loop.
     wanted_by: Box<[AtomicBool]>,
     pub(super) mailboxes: Arc<[Mailbox]>,
     /// Unrecorded password attempts of all accounts.
     attempts: Attempts,
-    /// Receives a notice of each commit, if there is an audit trail.
+    /// Feed of the audit trail, which gets a notice of each commit.
     audit: Option<Arc<AuditFeed>>,
-    /// Receives a notice of each commit for replicas.
+    /// Reader of the log for replicas, which gets a notice of each commit.
     log_reader: Option<Arc<LogReader>>,
-    /// Receives a notice when this server starts or stops deciding changes.
+    /// Age of the data, which depends on whether this server decides changes.
     read_age: Option<Arc<ReadAge>>,
-    /// Whether the writer measures its batches.
+    /// Whether the writer measures its batches for traces.
     is_timed: bool,
 }
 
-/// Room in the queue for `count` changes: one, or more after the reservations of a batch were joined. Dropping it
-/// releases the room, whether the change was made, was refused, or ended with its session.
+/// Room in the queue for `count` changes. That is one change, or more after the reservations of a batch were joined.
+/// Dropping the reservation releases the room, whether the change was made, was refused, or ended with its session.
 pub(crate) struct Reservation {
     queue: Arc<WriteQueue>,
     count: usize,
@@ -49,17 +49,17 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
-    /// Returns a reservation without room, for a change that is not submitted to the writer yet.
+    /// Returns a reservation of no room, for a change that is not submitted to the writer by itself.
     pub(crate) fn none(queue: &Arc<WriteQueue>) -> Reservation {
         Reservation { queue: Arc::clone(queue), count: 0, bytes: 0 }
     }
 
-    /// Returns the size of the reserved room in octets.
+    /// Returns the number of reserved octets.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Takes over the room of another reservation.
+    /// Takes over the room of another reservation, which is empty afterwards.
     pub(super) fn absorb(&mut self, other: &mut Reservation) {
         self.count += std::mem::take(&mut other.count);
         self.bytes += std::mem::take(&mut other.bytes);
@@ -79,14 +79,14 @@ impl Drop for Reservation {
     }
 }
 
-/// The reserved room. No thread holds both locks of the queue at once.
+/// The reserved room. A thread never holds both locks of the queue.
 #[derive(Default)]
 struct Reserved {
-    /// Number of changes that a session holds back, that are queued, or that are in the batch.
+    /// Number of changes for which room is reserved: in sessions, in the queue, and in the batch.
     count: usize,
-    /// Size of their messages in octets.
+    /// Size of the messages of these changes, in octets.
     bytes: usize,
-    /// Whether an event loop found the queue full and waits for [`LoopMessage::WriterHasRoom`].
+    /// Whether an event loop found the queue full and must receive [`LoopMessage::WriterHasRoom`].
     wanted: bool,
 }
 
@@ -94,7 +94,7 @@ struct Reserved {
 struct WaitingChanges {
     requests: Vec<WriteRequest>,
     closed: bool,
-    /// Whether the thread of a replica has other work.
+    /// Whether a replica's thread must stop waiting, because it has other work.
     poked: bool,
 }
 
@@ -115,24 +115,24 @@ impl WriteQueue {
         }
     }
 
-    /// Makes the queue report each commit to the reader of the log and, if there is one, to the audit trail.
+    /// Makes the queue announce each commit to `log_reader`, and to the audit trail if there is one.
     pub(crate) fn noticed(self, audit: Option<Arc<AuditFeed>>, log_reader: Arc<LogReader>) -> WriteQueue {
         WriteQueue { audit, log_reader: Some(log_reader), ..self }
     }
 
-    /// Makes the queue report to `read_age`, if the age of data is limited, whether this server decides changes.
+    /// Sets the age of the data that the queue informs when this server begins or ceases to decide changes.
     pub(crate) fn aging(self, read_age: Option<Arc<ReadAge>>) -> WriteQueue {
         WriteQueue { read_age, ..self }
     }
 
-    /// Records whether this server decides all changes from now on.
+    /// Records whether this server decides changes from now on.
     pub(super) fn decides(&self, is_writer: bool) {
         if let Some(age) = &self.read_age {
             age.decides(is_writer, Instant::now());
         }
     }
 
-    /// Makes the writer measure its batches, for traces.
+    /// Sets whether the writer measures its batches for traces.
     pub(crate) fn timed(self, is_timed: bool) -> WriteQueue {
         WriteQueue { is_timed, ..self }
     }
@@ -142,7 +142,7 @@ impl WriteQueue {
         self.is_timed
     }
 
-    /// Announces a commit. Event loops see it before they handle more requests.
+    /// Announces a commit. Each event loop sees the commit before it handles more requests.
     pub(crate) fn committed(&self) {
         self.commits.fetch_add(1, Ordering::SeqCst);
         for (wanted, mailbox) in self.wanted_by.iter().zip(self.mailboxes.iter()) {
@@ -158,20 +158,20 @@ impl WriteQueue {
         }
     }
 
-    /// Requests [`LoopMessage::Committed`] for an event loop at the next commit. The loop must then compare
-    /// [`commits`](WriteQueue::commits), because it gets no message for earlier commits.
+    /// Makes the next commit post [`LoopMessage::Committed`] to an event loop. After the call, the loop must compare
+    /// [`commits`](WriteQueue::commits) itself, because it gets no message for earlier commits.
     pub(crate) fn request_commit_notice(&self, event_loop: u16) {
         if let Some(wanted) = self.wanted_by.get(usize::from(event_loop)) {
             wanted.store(true, Ordering::SeqCst);
         }
     }
 
-    /// Reserves room for a message of `bytes` bytes. Returns `None` if the queue is full:
-    /// [`LoopMessage::WriterHasRoom`] then announces when to try again.
+    /// Reserves room for a message of `bytes` octets. Returns `None` if the queue is full. In that case
+    /// [`LoopMessage::WriterHasRoom`] announces when to try again.
     pub(crate) fn reserve(self: &Arc<Self>, bytes: usize) -> Option<Reservation> {
         let mut reserved = lock(&self.reserved);
         let fits = reserved.count < WRITES_QUEUED_MAX && reserved.bytes + bytes <= WRITES_QUEUED_BYTES_MAX;
-        // An empty queue accepts a message of any size. Otherwise one above the limit would wait for ever.
+        // An empty queue accepts a message of any size. Otherwise a message above the limit would wait forever.
         if fits || reserved.count == 0 {
             reserved.count += 1;
             reserved.bytes += bytes;
@@ -193,7 +193,7 @@ impl WriteQueue {
         }
     }
 
-    /// Queues changes in order and leaves `requests` empty.
+    /// Queues the changes in `requests` in their order, and leaves it empty.
     pub(crate) fn submit(&self, requests: &mut Vec<WriteRequest>) {
         if requests.is_empty() {
             return;
@@ -214,8 +214,8 @@ impl WriteQueue {
         &self.attempts
     }
 
-    /// Returns a request to record the attempts on an account in [`attempts`](WriteQueue::attempts). No client waits
-    /// for it. Returns `None` if the queue is full.
+    /// Returns a request to record an account's attempts, which are in [`attempts`](WriteQueue::attempts). No client
+    /// waits for it. Returns `None` if the queue is full.
     pub(crate) fn account_request(
         self: &Arc<Self>,
         id: EntryId,
@@ -224,7 +224,8 @@ impl WriteQueue {
         self.own_request(ToWrite::Account { id, grace: None, totp_step: None }, anonymous)
     }
 
-    /// Returns a request of the server itself, for which no client waits. Returns `None` if the queue is full.
+    /// Returns a request of the server itself, so that no client waits for the answer. Returns `None` if the queue is
+    /// full.
     pub(crate) fn own_request(
         self: &Arc<Self>,
         change: ToWrite,
@@ -253,14 +254,14 @@ impl WriteQueue {
         lock(&self.reserved).count
     }
 
-    /// Makes the writer finish the queued changes and end.
+    /// Makes the writer end after it has made the queued changes.
     pub(crate) fn close(&self) {
         lock(&self.waiting).closed = true;
         self.work_arrived.notify_one();
     }
 
-    /// Moves all waiting changes to the end of `backlog`. If there are none, waits for some, for at most `patience` if
-    /// given.
+    /// Moves all waiting changes to the end of `backlog`. If there are none, waits for changes, but for at most
+    /// `patience` if it is given.
     pub(crate) fn fetch(&self, backlog: &mut Vec<WriteRequest>, patience: Option<Duration>) -> Fetched {
         let mut waiting = lock(&self.waiting);
         let mut patience = patience;
@@ -273,7 +274,7 @@ impl WriteQueue {
             }
             waiting = match patience {
                 Some(Duration::ZERO) => return Fetched::Nothing,
-                // A spurious wake-up only ends the wait early.
+                // After a spurious wake-up the wait ends early, which does no harm.
                 Some(limit) => {
                     patience = Some(Duration::ZERO);
                     self.work_arrived.wait_timeout(waiting, limit).unwrap_or_else(PoisonError::into_inner).0
@@ -290,13 +291,13 @@ impl WriteQueue {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fetched {
     Changes,
-    /// No change arrived within the time.
+    /// No change has arrived in time, or the wait was ended by [`poke`](WriteQueue::poke).
     Nothing,
-    /// There is no change, and the queue is closed.
+    /// There is no change, and the queue is closed, so that none can follow.
     Closed,
 }
 
-/// Every update under the locks is one step, so a poisoned lock is usable.
+/// Every update under the locks is one step. Therefore a poisoned lock is usable.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! A writer that another server has replaced. It makes no changes unless it is promoted again.
+//! A writer that another server has replaced. It refuses changes unless it is promoted again.
 
 use directory::replica::ReplicationRole;
 use directory::{OperationError, Outcome, WriteBatch, Writer};
@@ -9,8 +9,8 @@ use super::{Fetched, ToWrite, WriteQueue, WriteRequest};
 use crate::stamp::{Random, no_random_numbers};
 use crate::telemetry::health::Health;
 
-/// Stores in a batch that another server begins an epoch. Ignores an epoch that this server's lineage already contains:
-/// the request comes from a replica that has not read the later ones.
+/// Records in a batch that another server begins an epoch, so that this server stops writing. Ignores an epoch that is
+/// already in this server's lineage, because that request is from a replica that has not read the later epochs.
 pub(super) fn fence(batch: &mut WriteBatch<'_>, epoch: [u8; 16]) -> Outcome {
     let fenced = batch.lineage().and_then(|lineage| match knows(&lineage, epoch) {
         true => Ok(()),
@@ -34,12 +34,12 @@ pub(super) fn is_replaced(writer: &Writer) -> bool {
     writer.replication_role().is_ok_and(|role| !role.may_write())
 }
 
-/// Returns the outcome of a promotion of a server that is no replica.
+/// Returns the outcome of a promotion of a server that already is the writer.
 pub(super) fn no_replica() -> Outcome {
     Outcome::new(ResultCode::UNWILLING_TO_PERFORM, "this server is no replica: it decides changes already")
 }
 
-/// Makes a server the writer of the data.
+/// Makes a server the writer, in the epoch with this name. Returns the number of the epoch.
 ///
 /// # Errors
 /// The store failed, or there were too many promotions.
@@ -58,7 +58,8 @@ pub(crate) fn promote(writer: &mut Writer, epoch: [u8; 16], supplier: &str) -> R
     Ok(number)
 }
 
-/// Refuses changes until the queue is closed and empty, or until a promotion makes this server the writer again.
+/// Refuses changes until the queue is closed and empty. If a promotion makes this server the writer again, runs the
+/// writer.
 pub(crate) fn run(mut writer: Writer, queue: &WriteQueue, health: &Health, mut backlog: Vec<WriteRequest>) {
     queue.decides(false);
     tracing::error!("another server was promoted: this one makes no changes any longer");
@@ -80,7 +81,7 @@ pub(crate) fn run(mut writer: Writer, queue: &WriteQueue, health: &Health, mut b
             }
             match request.change {
                 ToWrite::Account { id, .. } => queue.settle_account(id, false),
-                // The same server repeats its request, because it did not receive the answer.
+                // The new writer repeats its request if it did not receive the answer.
                 ToWrite::Fence(epoch)
                     if writer
                         .replication_role()

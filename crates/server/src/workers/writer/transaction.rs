@@ -1,4 +1,4 @@
-//! Execution of a transaction (RFC 5805): either all of its changes, in order, or none.
+//! Execution of a transaction (RFC 5805): either all of its changes are made in order, or none.
 
 use directory::origin::Origin;
 use directory::{ClientLink, Outcome, Requester, WriteBatch};
@@ -10,11 +10,11 @@ use crate::limits::TRANSACTION_COPIES_BYTES_MAX;
 use crate::net::mailbox::PreparedPasswords;
 use crate::stamp::Random;
 
-/// A change of a transaction. No `Debug`: it may contain passwords.
+/// A change of a transaction. It does not implement `Debug`, because it may contain passwords.
 pub(crate) struct TransactionChange {
     /// The complete message, as received.
     pub(crate) message: Zeroizing<Vec<u8>>,
-    /// The change's clear passwords with their stored forms.
+    /// Clear passwords in the change, with their stored values.
     pub(crate) passwords: PreparedPasswords,
     /// Origin of the request, if records contain it.
     pub(crate) origin: Option<Box<Origin>>,
@@ -23,14 +23,13 @@ pub(crate) struct TransactionChange {
 /// Results of the changes made so far.
 #[derive(Default)]
 struct ChangeResults {
-    /// Response controls, each with the message id of its change.
+    /// Response controls of the changes, each with the message id of its change.
     controls: Vec<(MessageId, Vec<u8>)>,
     control_bytes: usize,
     positions: Vec<Option<u64>>,
 }
 
-/// Makes all changes of a transaction, or none of them. The answer contains the value of the response to the end of the
-/// transaction.
+/// Makes all changes of a transaction, or none of them. The answer contains the value of the End Transaction response.
 pub(crate) fn execute_transaction<'c>(
     batch: &mut WriteBatch<'_>,
     requester: &Requester,
@@ -63,7 +62,7 @@ pub(crate) fn execute_transaction<'c>(
 /// Makes one change of a transaction.
 ///
 /// # Errors
-/// The change was refused. The error contains its message id.
+/// The change was refused. The error contains the change's message id.
 fn make(
     batch: &mut WriteBatch<'_>,
     requester: &Requester,
@@ -72,7 +71,7 @@ fn make(
     random: &mut Random,
     made: &mut ChangeResults,
 ) -> Result<(), (Option<MessageId>, Outcome)> {
-    // The event loop has already decoded the same octets within the limits of the settings.
+    // The event loop has already decoded these octets with the limits in the settings.
     let limits = DecodeLimits { message_size_max: usize::MAX, ..DecodeLimits::AUTHENTICATED };
     let message = Message::decode(message, &limits)
         .map_err(|error| (error.id, Outcome::new(ResultCode::PROTOCOL_ERROR, error.to_string())))?;

@@ -1,5 +1,5 @@
-//! Functions of the writer's queue for a node of a cluster and for a replica, in which another thread decides how and
-//! when a batch is committed.
+//! Functions of the writer's queue for nodes of a cluster and for replicas. There, a thread other than the writer's
+//! loop controls how and when a batch is committed.
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use super::{Fetched, WriteQueue, lock};
 use crate::net::mailbox::{Address, LoopMessage};
 
 impl WriteQueue {
-    /// Ends a wait for changes, because the thread of a replica has other work.
+    /// Ends the wait of a replica's thread for changes, because the thread has other work.
     pub(crate) fn poke(&self) {
         lock(&self.waiting).poked = true;
         self.work_arrived.notify_one();
     }
 
-    /// Waits for [`poke`](WriteQueue::poke) only, for at most `patience`. A spurious wake-up ends the wait early.
+    /// Waits for [`poke`](WriteQueue::poke), but for at most `patience`. A spurious wake-up may end the wait early.
     pub(crate) fn await_poke(&self, patience: Duration) -> Fetched {
         let mut waiting = lock(&self.waiting);
         if !std::mem::take(&mut waiting.poked) {
@@ -51,8 +51,8 @@ impl WriteQueue {
         }
     }
 
-    /// Takes the unrecorded attempts on an account for recording, with the use of a grace login and of a time-based
-    /// code.
+    /// Takes the unrecorded attempts on an account, in order to record them. Adds the time of a grace login and the
+    /// time step of a time-based code.
     pub(crate) fn take_account_update(
         &self,
         id: EntryId,
@@ -61,7 +61,7 @@ impl WriteQueue {
         AccountUpdate { grace, totp_step, ..self.attempts.take(id) }
     }
 
-    /// Ends an update that was taken. If it was not recorded, it waits again.
+    /// Ends an update that was taken. If it was not recorded, the update waits again.
     pub(crate) fn settle_account(&self, id: EntryId, is_recorded: bool) {
         self.attempts.settle(id, is_recorded);
     }
