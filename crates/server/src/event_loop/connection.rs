@@ -387,8 +387,7 @@ impl Connection {
                     Next::WriterRoom => Waiting::Writer,
                     Next::Memory => Waiting::Memory,
                     Next::Position => Waiting::Position,
-                    // These requests arrived without TLS. An attacker may have sent them, so they must not be
-                    // attributed to the client.
+                    // An attacker may have sent these requests, because they arrived without TLS.
                     Next::StartTls if *consumed < input.len() => {
                         self.output.clear();
                         return Reading::Disconnect(ResultCode::PROTOCOL_ERROR, BEFORE_TLS.to_owned());

@@ -1,12 +1,12 @@
-//! The acceptor listens, accepts connections, and hands each one to the event loop with the fewest connections.
+//! The acceptor listens, accepts connections, and passes each one to the event loop with the fewest connections.
 //!
-//! It runs on the thread of the first event loop, whose epoll instance contains the acceptor's own. So connections of
-//! that loop need no hand-over between threads. A separate thread would cost two context switches and a wake-up for
+//! It runs on the thread of the first event loop, whose epoll instance includes the acceptor's. Therefore connections
+//! of that loop are not passed between threads. A separate thread would cost two context switches and a wake-up for
 //! each connection.
 //!
-//! One listener per loop (SO_REUSEPORT) would also spare the other loops the hand-over, but has disadvantages. The
-//! kernel spreads connections by a hash, so the few long-lived connections of LDAP clients may crowd on one core while
-//! another idles. Two servers could share a port without noticing. And the threads would have to agree on the
+//! One listener per loop (SO_REUSEPORT) would save the other loops the message, but has disadvantages. The kernel
+//! spreads connections by a hash, so that the few long-lived connections of LDAP clients may crowd on one core while
+//! another idles. Two servers could share a port without noticing. The threads would also have to agree on the
 //! connection limit, on a lack of file descriptors, and on the time to stop accepting.
 
 use std::io::{self, ErrorKind};
@@ -29,10 +29,10 @@ use crate::net::mailbox::{LoopMessage, Mailbox};
 use crate::net::stream::{Accepted, Peer, Stream};
 use crate::telemetry::counters::Counters;
 
-/// Token of the waker. The token of a listener is its index.
+/// Epoll token of the waker. The token of a listener is its index.
 const WAKER: Token = Token(usize::MAX);
 
-/// State of the acceptor that other threads use: limits, counters, and the request to stop.
+/// State of the acceptor that other threads access: limits, counters, and the request to stop.
 #[derive(Debug)]
 pub(crate) struct AcceptorControl {
     waker: Waker,
@@ -40,22 +40,22 @@ pub(crate) struct AcceptorControl {
     /// Maximum number of open connections, from the settings.
     pub(crate) connections_max: AtomicUsize,
     descriptors: DescriptorLimits,
-    /// Maximum number of connections that the descriptors allow, computed once at the start.
+    /// Maximum number of connections that the process's file descriptors allow, computed once at the start.
     connections_possible: AtomicUsize,
-    /// Connections accepted since start.
+    /// Number of connections accepted since the start.
     pub(crate) accepted: AtomicU64,
-    /// Connections accepted over a Unix socket.
+    /// Number of connections accepted over a Unix socket.
     pub(crate) accepted_local: AtomicU64,
-    /// Connections refused because the maximum number was open.
+    /// Number of connections refused because of a limit on connections.
     pub(crate) refused: AtomicU64,
     /// Error that ended accepting, if there was one.
     pub(crate) failure: OnceLock<io::Error>,
-    /// Connections from the console that wait for an event loop; `None` after accepting has ended.
+    /// New connections of the console that wait for an event loop; `None` after accepting has ended.
     brought: Mutex<Option<Vec<Accepted>>>,
 }
 
 impl AcceptorControl {
-    /// Adds a connection that no listener accepted. It counts as an accepted connection in every other respect.
+    /// Adds a connection that no listener has accepted. In every other respect it is an accepted connection.
     ///
     /// # Errors
     /// The server is stopping, or the acceptor cannot be woken.
@@ -66,7 +66,7 @@ impl AcceptorControl {
         self.waker.wake()
     }
 
-    /// The list is consistent after every step, so a poisoned lock is usable.
+    /// The list is consistent after every step. Therefore a poisoned lock is usable.
     fn brought(&self) -> MutexGuard<'_, Option<Vec<Accepted>>> {
         self.brought.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -79,12 +79,12 @@ impl AcceptorControl {
         }
     }
 
-    /// Returns true if accepting ends or has ended.
+    /// Returns true if the server is to stop accepting connections.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::SeqCst)
     }
 
-    /// Computes how many connections the descriptors allow. Must be called when everything else is open.
+    /// Computes how many connections the file descriptors allow. It must be called when everything else is open.
     pub(crate) fn count_descriptors(&self) {
         let possible = self.descriptors.connections_max(descriptors::open_count());
         self.connections_possible.store(usize::try_from(possible).unwrap_or(usize::MAX), Ordering::Relaxed);
@@ -112,14 +112,14 @@ impl AcceptorControl {
         }
     }
 
-    /// Returns the maximum number of open connections: the setting, or less if there are too few descriptors.
+    /// Returns the maximum number of open connections: the setting, or less if the file descriptors do not suffice.
     pub(crate) fn effective_max(&self) -> usize {
         let possible = self.connections_possible.load(Ordering::Relaxed);
         self.connections_max.load(Ordering::Relaxed).min(possible)
     }
 }
 
-/// The listening sockets. Dropping it closes them, and then makes all event loops drain.
+/// The listening sockets. Dropping this struct closes them and then makes all event loops drain.
 pub(crate) struct Acceptor {
     poll: Poll,
     events: Events,
@@ -127,11 +127,11 @@ pub(crate) struct Acceptor {
     control: Arc<AcceptorControl>,
     mailboxes: Arc<[Mailbox]>,
     counters: Arc<[Arc<Counters>]>,
-    /// Time at which accepting continues after a lack of descriptors or memory.
+    /// Time at which accepting continues after a lack of file descriptors or memory.
     paused_until: Option<Instant>,
     /// Time at which a pause was last logged.
     pause_logged: Option<Instant>,
-    /// Time at which a refused connection was last logged. `refused_since` counts the refusals since then.
+    /// Time at which refusals were last logged. `refused_since` is the number of refusals since then.
     refusal_logged: Option<Instant>,
     refused_since: u64,
 }
@@ -139,7 +139,8 @@ pub(crate) struct Acceptor {
 struct PolledListener {
     listener: Listener,
     place: ListenerIndex,
-    /// Whether the kernel has reported a connection, and `accept` has not returned `WouldBlock` since.
+    /// Whether the listener may have a connection to accept: the kernel has reported one, and `accept` has not returned
+    /// `WouldBlock` since then.
     ready: bool,
 }
 
@@ -147,9 +148,9 @@ impl Acceptor {
     /// Listens on every URL, and on the socket in the data directory.
     ///
     /// # Errors
-    /// The address of a URL is in use, forbidden, or unknown; the error names the first such URL. A failure of the
-    /// socket in the data directory is only logged, because some file systems have no sockets, and only the local tools
-    /// need this one.
+    /// The address of a URL is in use, forbidden, or unknown. The error names the first such URL. A failure of the
+    /// socket in the data directory is only logged. Some file systems have no sockets, and only the local tools need
+    /// this one.
     pub(crate) fn listen(
         urls: &[ServerUrl],
         data: &Path,
@@ -201,8 +202,8 @@ impl Acceptor {
         })
     }
 
-    /// Returns the addresses on which the server listens, with the actual ports: all as URLs, and the network addresses
-    /// also as socket addresses.
+    /// Returns the addresses on which the server listens, with the actual ports. The first list has all addresses as
+    /// URLs, the second the network addresses.
     pub(crate) fn addresses(&self) -> (Vec<ServerUrl>, Vec<SocketAddr>) {
         let listeners = || self.listeners.iter().map(|polled| &polled.listener);
         let urls = listeners().filter_map(|listener| listener.address().ok()).collect();
@@ -213,7 +214,7 @@ impl Acceptor {
         Arc::clone(&self.control)
     }
 
-    /// Returns a descriptor that is readable when [`accept`](Acceptor::accept) has work or the server stops.
+    /// Returns a file descriptor that is readable when [`accept`](Acceptor::accept) has work or the server must stop.
     pub(crate) fn descriptor(&self) -> RawFd {
         self.poll.as_raw_fd()
     }
@@ -223,12 +224,12 @@ impl Acceptor {
         self.paused_until.is_none() && self.listeners.iter().any(|polled| polled.ready)
     }
 
-    /// Returns the time at which to call [`accept`](Acceptor::accept) again without an event.
+    /// Returns the time at which [`accept`](Acceptor::accept) must be called without an event, if there is a pause.
     pub(crate) fn paused_until(&self) -> Option<Instant> {
         self.paused_until
     }
 
-    /// Accepts waiting connections, at most [`ACCEPTS_PER_PASS_MAX`]. Appends connections for the event loop `own` to
+    /// Accepts at most [`ACCEPTS_PER_PASS_MAX`] waiting connections. Appends the connections of the event loop `own` to
     /// `accepted`, and posts the others to the mailboxes of their loops. Returns false if the server is stopping.
     pub(crate) fn accept(&mut self, own: u16, accepted: &mut Vec<Accepted>) -> bool {
         if self.control.stopping.load(Ordering::SeqCst) {
@@ -277,8 +278,8 @@ impl Acceptor {
                     Err(error) if error.kind() == ErrorKind::WouldBlock => polled.ready = false,
                     Err(error) if is_of_one_connection(&error) => {}
                     Err(error) => {
-                        // The process is out of descriptors or memory. The connection stays in the kernel's queue, so
-                        // an immediate retry would spin.
+                        // The process lacks file descriptors or memory. The connection stays in the kernel's queue, so
+                        // that an immediate retry would fail again and again.
                         self.pause(&error);
                         return;
                     }
@@ -296,13 +297,13 @@ impl Acceptor {
         }
     }
 
-    /// Sends the peer a notice of disconnection. Logs a warning if the last one is old enough.
+    /// Sends a refused peer a notice of disconnection. Logs a warning unless the last one was recent.
     fn refuse(&mut self, refused: &mut Accepted, open: u64, is_full: bool) {
         self.control.refused.fetch_add(1, Ordering::Relaxed);
         self.refused_since += 1;
         let why =
             if is_full { "too many connections" } else { "too many connections for the open files allowed" };
-        // Inside TLS a notice would require a handshake.
+        // With TLS, a notice would require a handshake.
         if !refused.has_tls {
             let mut notice = Vec::new();
             response::encode_notice_of_disconnection(&mut notice, ResultCode::BUSY, why);
@@ -317,7 +318,7 @@ impl Acceptor {
         }
     }
 
-    /// Hands a connection to the event loop with the fewest connections.
+    /// Passes a connection to the event loop with the fewest connections, or refuses it.
     fn hand_over(&mut self, mut new: Accepted, own: u16, accepted: &mut Vec<Accepted>) {
         let open: u64 = self.counters.iter().map(|counters| counters.connections()).sum();
         // The administrator must be able to connect even if the server is full.
@@ -347,19 +348,19 @@ impl Acceptor {
 
 impl Drop for Acceptor {
     fn drop(&mut self) {
-        // Close the listeners first: a draining loop must not receive another connection.
+        // The listeners must be closed first, because a draining loop must not receive another connection.
         self.listeners.clear();
         *self.control.brought() = None;
         self.mailboxes.iter().for_each(|mailbox| mailbox.post(LoopMessage::Drain));
     }
 }
 
-/// Returns true if a warning may be logged again.
+/// Returns true if the last warning, at `logged`, is old enough for another one.
 fn is_due(logged: Option<Instant>, now: Instant) -> bool {
     logged.is_none_or(|logged| now.duration_since(logged) >= ACCEPT_WARNING_INTERVAL)
 }
 
-/// Returns true if the error concerns only this connection, so that the next one can be accepted at once.
+/// Returns true if the error concerns only one connection, so that the next one can be accepted at once.
 fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(
         error.kind(),

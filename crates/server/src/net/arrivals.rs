@@ -1,8 +1,8 @@
-//! Connections by source: the number that is open, and the number that arrived in the current second.
+//! Connections by source: the number of open ones, and the number that arrived in the current second.
 //!
-//! While less than half of the maximum number of connections are open, a source may have any number of them. Above
-//! that, a source may only have its share. So a source that keeps opening connections leaves room for others. Networks
-//! that the settings trust and Unix sockets are not counted.
+//! While less than half of the maximum number of connections are open, a source may have any number of them. After
+//! that, a source may only have its share. Therefore a source that keeps opening connections leaves room for others.
+//! Trusted networks and Unix sockets are not counted.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ use crate::net::request_memory::Source;
 use crate::telemetry::counters::Counters;
 use crate::telemetry::seldom::Seldom;
 
-/// The connections of all event loops.
+/// Counts of the connections of all event loops.
 pub(crate) struct Arrivals {
     sources: Mutex<HashMap<Source, Arrived>>,
     control: Arc<AcceptorControl>,
@@ -27,11 +27,11 @@ pub(crate) struct Arrivals {
     refused_by_table: Seldom,
 }
 
-/// Connections of one source.
+/// Counts of one source.
 #[derive(Debug)]
 struct Arrived {
     open: usize,
-    /// Start of the second in which the last connection arrived.
+    /// Start of the second for which `in_second` is counted.
     second: Instant,
     in_second: usize,
 }
@@ -60,7 +60,7 @@ impl Arrivals {
     /// Counts a connection. The caller must call [`leave`](Arrivals::leave) when the connection closes.
     ///
     /// # Errors
-    /// The connection exceeds a limit and must be closed at once. It is not counted. The error is the reason.
+    /// The connection exceeds a limit, is not counted, and must be closed at once. The text is for the client.
     pub(crate) fn enter(
         &self,
         source: Source,
@@ -85,7 +85,7 @@ impl Arrivals {
         })
     }
 
-    /// Takes a place for a connection in a `[[limit]]` table.
+    /// Takes a place for a connection under the connection limit of a `[[limit]]` table.
     ///
     /// # Errors
     /// The table has no free place. The text is for the client.
@@ -115,14 +115,14 @@ impl Arrivals {
         }
     }
 
-    /// Counts are consistent after every step, so a poisoned lock is usable.
+    /// The counts are consistent after every step. Therefore a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, HashMap<Source, Arrived>> {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Arrived {
-    /// Returns true if the entry can be dropped, because no connection is open and its second is over.
+    /// Returns true if the counts can be dropped, because no connection is open and the second is over.
     fn is_over(&self, now: Instant) -> bool {
         self.open == 0 && now.saturating_duration_since(self.second) >= SECOND
     }
@@ -135,7 +135,7 @@ fn enter(
     now: Instant,
 ) -> Result<(), &'static str> {
     if sources.len() >= SOURCES_MAX && !sources.contains_key(&source) {
-        // Each remaining entry has a connection, so there are no more entries than connections.
+        // Each remaining entry has an open or a very recent connection, which bounds the table.
         sources.retain(|_, arrived| !arrived.is_over(now));
     }
     let arrived = sources.entry(source).or_insert(Arrived { open: 0, second: now, in_second: 0 });

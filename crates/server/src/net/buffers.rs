@@ -1,8 +1,8 @@
-//! Buffers of an event loop, lent to connections while they have data to read or write.
+//! Buffers of an event loop. A connection borrows them while it has data to read or write.
 //!
-//! An idle connection has no buffer. Returned buffers keep their capacity, so a warm loop reads, answers and writes
-//! without allocating. The free buffers are bounded in bytes, and the loop frees all of them before it returns memory
-//! to the system: a single one would keep a page of the allocator, up to 4 MiB, resident.
+//! An idle connection has no buffer. Returned buffers keep their capacity, so that a warm loop reads, answers and
+//! writes without allocating. The size of the free buffers is bounded. The loop frees all of them before it returns
+//! memory to the system, because a single one would keep a page of the allocator, up to 4 MiB, resident.
 
 use crate::limits::{BUFFER_SIZE, BUFFERS_KEPT_BYTES_MAX};
 
@@ -10,7 +10,7 @@ use crate::limits::{BUFFER_SIZE, BUFFERS_KEPT_BYTES_MAX};
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
     free: Vec<Vec<u8>>,
-    /// Total capacity of the free buffers.
+    /// Total capacity of the free buffers, in bytes.
     bytes: usize,
 }
 
@@ -37,7 +37,7 @@ impl Buffers {
         }
     }
 
-    /// Frees the free buffers.
+    /// Frees all free buffers.
     pub(crate) fn clear(&mut self) {
         *self = Buffers::default();
     }
@@ -68,8 +68,8 @@ mod tests {
         assert!(buffers.free.is_empty());
     }
 
-    /// Connections that read nothing had grown their buffers, and the pool kept as many of them as of small ones: 16
-    /// MiB for each event loop, and the allocator's pages around them.
+    /// Regression: connections that read nothing had grown their buffers. The pool kept as many of these as of small
+    /// ones: 16 MiB for each event loop, and the allocator's pages around them.
     #[test]
     fn large_buffers_count_with_their_size() {
         let mut buffers = Buffers::default();

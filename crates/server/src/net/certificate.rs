@@ -1,7 +1,8 @@
-//! The server's certificate and other TLS settings, from files that may change while the server runs.
+//! The server's certificate and other TLS settings. Their files may change while the server runs.
 //!
-//! If the settings name no certificate, the first start creates an authority and a certificate signed by it ([`own`]).
-//! New files take effect if they are consistent. Otherwise the old ones stay in force, and the server logs an error.
+//! If the settings name no certificate, the first start creates an authority and a certificate that the authority signs
+//! ([`own`]). New files take effect if they are consistent. Otherwise the old ones stay in force, and the server logs
+//! an error.
 
 mod own;
 
@@ -37,7 +38,7 @@ const FOLDER: &str = "tls";
 /// Seconds in a day.
 const DAY: u64 = 86_400;
 
-/// Error in the TLS files. Every cause names its file.
+/// Error in a TLS file, which the error names.
 #[derive(Debug, thiserror::Error)]
 #[error("TLS: {}: {what}", file.display())]
 pub struct TlsError {
@@ -54,24 +55,24 @@ impl TlsError {
 /// Configuration of new TLS sessions, read from files.
 pub(crate) struct Certificates {
     in_force: ArcSwap<InForce>,
-    /// Settings and files from which the configuration was made.
+    /// Settings and files from which the present configuration was made.
     source: Mutex<TlsFiles>,
-    /// The server's own certificate, if the settings named none at the start.
+    /// The server's own certificate; `None` if the settings named a certificate at the start.
     own: Option<OwnCertificate>,
-    /// Expiry of the certificate, in seconds since 1970.
+    /// Expiry of the certificate in force, in seconds since 1970.
     not_after: AtomicU64,
     /// Number of completed handshakes.
     pub(crate) established: AtomicU64,
-    /// Number of sessions resumed with the keys of an earlier one.
+    /// Number of sessions that were resumed with the keys of an earlier session.
     pub(crate) resumed: AtomicU64,
     /// Number of failed handshakes.
     pub(crate) failed: AtomicU64,
 }
 
-/// Configuration for new sessions.
+/// Configuration in force for new sessions.
 struct InForce {
     config: Arc<ServerConfig>,
-    /// Data of the channel binding tls-server-end-point.
+    /// Data of the channel binding tls-server-end-point, if the certificate has any.
     end_point: Option<Arc<[u8]>>,
 }
 
@@ -85,8 +86,8 @@ struct TlsFiles {
 }
 
 impl Certificates {
-    /// Reads the files. If the settings name none, uses the server's own certificate in `data`, and creates it if it
-    /// does not exist. `now` is in seconds since 1970.
+    /// Reads the files. If the settings name no certificate, uses the server's own one in `data`, or creates it. `now`
+    /// is in seconds since 1970.
     ///
     /// # Errors
     /// A file cannot be read or does not match the others, or a folder cannot be written.
@@ -127,20 +128,20 @@ impl Certificates {
         TlsSession::new(Arc::clone(config), end_point.clone(), now)
     }
 
-    /// Returns the configuration for callers that let the TLS library read from and write to the socket.
+    /// Returns the configuration for callers whose TLS library accesses the socket itself.
     pub(crate) fn config(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.in_force.load().config)
     }
 
-    /// Returns the certificate of the server's own authority; `None` if the certificate in force was named by the
-    /// settings or is self-signed.
+    /// Returns the certificate of the server's own authority. Returns `None` if the certificate in force is self-signed
+    /// or named by the settings.
     pub(crate) fn authority(&self) -> Option<AuthorityFile> {
         let source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
         self.own_in_force(&source)?.for_clients()
     }
 
-    /// Renews the server's own certificate if it is in force and about to expire. [`reload`](Certificates::reload) then
-    /// puts it in force.
+    /// If the server's own certificate is in force and about to expire, renews it. [`reload`](Certificates::reload)
+    /// then puts the new one in force.
     ///
     /// # Errors
     /// A file cannot be read or written, or the files do not match.
@@ -153,8 +154,8 @@ impl Certificates {
         self.own.as_ref().filter(|own| source.settings.certificate.as_ref() == Some(&own.certificate()))
     }
 
-    /// Reads the files again, with new settings if given. Returns true if something changed. Existing sessions are not
-    /// affected. `now` is in seconds since 1970.
+    /// Reads the files again, and takes new settings if they are given. Returns true if something changed. Existing
+    /// sessions are not affected. `now` is in seconds since 1970.
     ///
     /// # Errors
     /// The new files cannot be used. The old configuration stays in force.
@@ -162,7 +163,8 @@ impl Certificates {
         let mut in_force = self.source.lock().unwrap_or_else(PoisonError::into_inner);
         let mut settings = settings.unwrap_or(&in_force.settings).clone();
         if settings.certificate.is_none() {
-            // Without a certificate in the settings, the one in force stays. The own one is chosen only at a start.
+            // If the new settings name no certificate, the present one stays in force. The server's own certificate is
+            // chosen only at a start.
             settings.certificate.clone_from(&in_force.settings.certificate);
             settings.key.clone_from(&in_force.settings.key);
         }
@@ -193,7 +195,7 @@ impl Certificates {
         }
     }
 
-    /// Returns whether the certificate has expired, with a message, if it has expired or is about to expire.
+    /// If the certificate has expired or is about to expire, returns true in the first case, and a message.
     fn expiry(&self, now: i64) -> Option<(bool, String)> {
         let left = self.not_after().saturating_sub(u64::try_from(now).unwrap_or(0));
         if left >= CERTIFICATE_WARNING.as_secs() {
@@ -218,7 +220,7 @@ impl TlsFiles {
         Ok(TlsFiles {
             settings: settings.clone(),
             certificate: read(&settings.certificate)?,
-            // One file may contain both the certificate and the key.
+            // If no file of the key is named, the file of the certificate also contains the key.
             key: read(if settings.key.is_some() { &settings.key } else { &settings.certificate })?.into(),
             client_authorities: read(&settings.client_authorities)?,
         })
@@ -252,7 +254,8 @@ impl TlsFiles {
         let mut config = builder.with_single_cert(chain, key).map_err(|error| {
             TlsError::new(certificate_file, format!("with the key in {}: {error}", key_file.display()))
         })?;
-        // Resumption uses tickets, which clients store, so no client can make the server store sessions.
+        // Clients store the tickets with which sessions are resumed, so that no client can make the server store
+        // sessions.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.ticketer = ring::Ticketer::new().map_err(failed)?;
         config.send_tls13_tickets = 1;
@@ -279,9 +282,9 @@ impl TlsFiles {
     }
 }
 
-/// Returns the data of the channel binding tls-server-end-point (RFC 5929 section 4.1): the digest of the certificate
-/// with the hash function of its signature, or with SHA-256 in place of MD5 and SHA-1. Returns `None` for a signature
-/// algorithm without a separate hash function, such as Ed25519.
+/// Returns the data of the channel binding tls-server-end-point (RFC 5929 section 4.1): a digest of the certificate.
+/// The hash function is that of the certificate's signature, with SHA-256 in place of MD5 and SHA-1. Returns `None` for
+/// a signature algorithm without a separate hash function, such as Ed25519.
 fn end_point(certificate: &[u8], signed_by: &str) -> Option<Arc<[u8]>> {
     Some(match signed_by {
         // RSA with MD5, SHA-1 or SHA-256; ECDSA with SHA-1 or SHA-256.
@@ -298,7 +301,7 @@ fn end_point(certificate: &[u8], signed_by: &str) -> Option<Arc<[u8]>> {
     })
 }
 
-/// Returns the certificates in a PEM text, at least one.
+/// Returns the certificates in a PEM text. A text without a certificate is an error.
 fn certificates(pem: &[u8], file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match found {
@@ -317,8 +320,8 @@ fn read_bounded(file: &Path) -> Result<Vec<u8>, TlsError> {
     fs::read(file).map_err(failed)
 }
 
-/// Returns the host names for the server's own certificate: the name of this machine, the addresses on which it
-/// listens, and the loopback addresses.
+/// Returns the host names for the server's own certificate: the name of this machine, the addresses in `listens_on`,
+/// and the loopback addresses.
 pub(crate) fn own_hosts(listens_on: impl IntoIterator<Item = String>) -> Vec<String> {
     let uname = rustix::system::uname();
     let mut hosts: Vec<String> = uname.nodename().to_str().map(str::to_owned).into_iter().collect();

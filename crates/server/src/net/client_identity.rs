@@ -1,4 +1,4 @@
-//! Identity of a client, by which the use of shared resources is counted.
+//! Identity under which a client's use of shared resources is counted.
 
 use std::fmt;
 

@@ -1,32 +1,32 @@
 //! Counts of connections under the `[[limit]]` tables that limit them.
 //!
-//! A connection has a place in at most one table: the first that applies to its client and sets `connections`. A table
-//! is identified by the clients to which it applies, so places survive a reload that changes the limit.
+//! A connection has a place in at most one table: the first one with `connections` that applies to its client. A table
+//! is identified by the clients to which it applies. Therefore places survive a reload that changes the limit.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::config::limit_tables::{ConnectionsLimit, LimitedWho};
 
-/// Places of all tables.
+/// Places in all tables.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionPlaces {
     tables: Mutex<Vec<Arc<TablePlaces>>>,
 }
 
-/// Places that are taken in one table.
+/// Places of one table that are taken.
 #[derive(Debug)]
 struct TablePlaces {
     who: Arc<[LimitedWho]>,
     taken: AtomicUsize,
 }
 
-/// Place of a connection in a table. Dropping it releases the place.
+/// A connection's place in a table. Dropping it releases the place.
 #[derive(Debug)]
 pub(crate) struct ConnectionPlace(Arc<TablePlaces>);
 
 impl ConnectionPlaces {
-    /// Takes a place; returns `None` if all are taken.
+    /// Takes a place; `None` if no place is free.
     pub(crate) fn take(&self, limit: &ConnectionsLimit) -> Option<ConnectionPlace> {
         let table = self.table(&limit.who);
         let more = |taken: usize| (taken < limit.connections_max).then_some(taken + 1);
@@ -35,12 +35,12 @@ impl ConnectionPlaces {
     }
 
     fn table(&self, who: &Arc<[LimitedWho]>) -> Arc<TablePlaces> {
-        // The list is consistent after every step, so a poisoned lock is usable.
+        // The list is consistent after every step. Therefore a poisoned lock is usable.
         let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(table) = tables.iter().find(|table| table.who == *who) {
             return Arc::clone(table);
         }
-        // Drops tables that were removed from the settings and have no connections.
+        // This drops tables without connections, which may have been removed from the settings.
         tables.retain(|table| Arc::strong_count(table) > 1);
         let table = Arc::new(TablePlaces { who: Arc::clone(who), taken: AtomicUsize::new(0) });
         tables.push(Arc::clone(&table));
@@ -49,7 +49,7 @@ impl ConnectionPlaces {
 }
 
 impl ConnectionPlace {
-    /// Returns true if this place is in the table of `limit`.
+    /// Returns true if this place is in the table with the limit `limit`.
     pub(crate) fn is_of(&self, limit: &ConnectionsLimit) -> bool {
         self.0.who == limit.who
     }
@@ -78,7 +78,7 @@ mod tests {
         assert!(second.is_some() && places.take(&users).is_none());
         assert!(first.is_of(&users) && !first.is_of(&anonymous));
         assert!(places.take(&anonymous).is_some(), "of another table");
-        // A reload creates a new table for the same clients.
+        // A reload creates a new limit for the same clients, which counts the same places.
         assert!(places.take(&limit("users", 2)).is_none());
         let third = places.take(&limit("users", 3));
         assert!(third.is_some());

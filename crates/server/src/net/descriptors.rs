@@ -3,15 +3,15 @@
 //! In addition to connections, the process holds descriptors for:
 //!
 //! - the epoll instance and the waker of each event loop, of the acceptor, and of the signal handler;
-//! - the listening sockets, the log file;
+//! - the listening sockets and the log file;
 //! - the store: the lock, the directory, the data file twice, and the segments of the redo log that are not
-//!   checkpointed yet: usually a few, and one more for every 32 MiB that are not checkpointed;
+//!   checkpointed yet. Usually these are a few segments, and one more for every 32 MiB that are not checkpointed;
 //! - temporarily: files below `/proc`, the node file and schema files of a reload, a socket to the service manager,
 //!   sort files of an import.
 //!
-//! No counter is needed: a new descriptor gets the lowest free number (POSIX, open), so a descriptor N means that at
-//! least N others are open. A connection whose descriptor is too high is closed at once. So the reserve stays free, and
-//! the store always gets a descriptor.
+//! No counter is needed. A new descriptor gets the lowest free number (POSIX, open). Therefore at least N others are
+//! open when a descriptor gets the number N. A connection whose descriptor is too high is closed at once, so that the
+//! reserve stays free and the store always gets a descriptor.
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
@@ -24,7 +24,7 @@ pub(crate) struct DescriptorLimits {
     pub(crate) open_max: u64,
     /// Number of descriptors that connections may not use.
     pub(crate) reserved: u64,
-    /// Number of reserved descriptors that connections of the administrator may use.
+    /// Number of reserved descriptors that trusted connections may use.
     for_trusted: u64,
 }
 
@@ -39,8 +39,8 @@ impl DescriptorLimits {
         DescriptorLimits { open_max, reserved, for_trusted: reserved / DESCRIPTORS_TRUSTED_DIVISOR }
     }
 
-    /// Returns true if a connection may keep the descriptor with this number. `is_trusted` means that its peer may act
-    /// as the administrator.
+    /// Returns true if a connection may keep the descriptor with this number. A connection is trusted if its peer may
+    /// act as the administrator.
     pub(crate) fn admits(&self, descriptor: u64, is_trusted: bool) -> bool {
         let kept = if is_trusted { self.reserved - self.for_trusted } else { self.reserved };
         descriptor < self.open_max - kept
@@ -54,12 +54,12 @@ impl DescriptorLimits {
 
 /// Returns the number of open descriptors of the process; 0 if the kernel does not report it.
 pub(crate) fn open_count() -> u64 {
-    // The directory listing itself uses one descriptor.
+    // Listing the directory itself uses one descriptor.
     std::fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count().saturating_sub(1) as u64)
 }
 
 /// Raises the soft limit on descriptors to the hard limit. The usual soft limit of 1,024 protects programs that use
-/// `select`, which this one does not.
+/// `select`. This program does not use it.
 pub(crate) fn raise_limit() {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current == limit.maximum {

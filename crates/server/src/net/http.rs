@@ -1,10 +1,11 @@
-//! Pages over HTTP/1.1 (RFC 9112), for monitoring systems. Each connection gets one answer.
+//! Pages over HTTP/1.1 (RFC 9112) for monitoring systems. Each connection gets one answer.
 //!
-//! One thread serves all connections. So a slow client occupies a place but no thread, and a client that sends nothing
-//! occupies only an entry in the kernel's queue (`listen_for_requests`). A request that arrives with its connection is
-//! answered at once. A connection that needs several messages has [`HTTP_GRACE`] for them before it may be evicted (see
-//! `places`). So probes are answered even if there are many hostile clients. A separate thread makes `/metrics` (see
-//! `gathering`), so `/live` and `/ready` do not wait for the disk.
+//! Probes must be answered even if there are many hostile clients. One thread serves all connections, so that a slow
+//! client occupies a place but no thread. A client that sends nothing occupies only an entry in the kernel's queue
+//! (`listen_for_requests`). A request that arrives with its connection is answered at once. A connection that needs
+//! several messages has [`HTTP_GRACE`] for them before it may be evicted (`places`).
+//!
+//! A separate thread makes `/metrics` (`gathering`), so that `/live` and `/ready` do not wait for the disk.
 
 mod gathering;
 mod places;
@@ -50,22 +51,23 @@ use crate::net::descriptors::DescriptorLimits;
 use crate::net::request_memory::Source;
 use crate::net::stream::Peer;
 
-/// A page, or the reason why there is none.
+/// A page, or the reason for an error.
 #[derive(Clone, Debug)]
 pub(crate) enum Page {
     /// Media type and text of the page.
     Found(&'static str, String),
     /// The page must be made by [`Rules::metrics`].
     Metrics,
-    /// The server cannot make the page now, for this reason.
+    /// The server cannot make the page now, for the reason in the text.
     Unavailable(String),
-    /// The page requires the token.
+    /// The page requires the token, which the client did not send.
     NeedsToken,
     /// The page does not exist.
     Unknown,
 }
 
-/// Returns the page for a path. The second argument is true if the client knows the token. Must not block.
+/// Function that returns the page for a path. Its second argument is true if the client has sent the token. It must not
+/// block.
 pub(crate) type Pages = dyn Fn(&str, bool) -> Page + Send + Sync;
 
 /// Settings and pages of a listener.
@@ -75,7 +77,7 @@ pub(crate) struct Rules {
     /// Token that clients must send after `Bearer` (RFC 6750 section 2.1); `None` if no page requires it.
     pub(crate) token: Option<Secret>,
     pub(crate) pages: Box<Pages>,
-    /// Makes the page with the metrics. May read the disk.
+    /// Function that makes the page with the metrics. It may read the disk.
     pub(crate) metrics: Arc<dyn Fn() -> Page + Send + Sync>,
 }
 
@@ -85,14 +87,14 @@ struct Shared {
     connections_max: usize,
     rules: Arc<Rules>,
     gathering: Gathering,
-    /// Interrupts the `poll` of the loop.
+    /// Socket that interrupts the `poll` of the loop.
     interrupt: Arc<UnixStream>,
 }
 
 /// The HTTP exchange with one client.
 type Exchange = Pin<Box<dyn Future<Output = Result<(), Box<dyn Error>>>>>;
 
-/// One client's connection.
+/// Connection of one client.
 struct Connection {
     peer: SocketAddr,
     source: Source,
@@ -102,11 +104,11 @@ struct Connection {
     /// Socket events for which the connection waits.
     blocked: Rc<Cell<PollFlags>>,
     alarm: Arc<Alarm>,
-    /// Future that speaks HTTP until the answer is sent.
+    /// Future that ends when the answer is sent.
     exchange: Exchange,
 }
 
-/// Wakes one connection.
+/// Waker of one connection.
 struct Alarm {
     is_due: AtomicBool,
     interrupt: Arc<UnixStream>,
@@ -119,13 +121,13 @@ impl Wake for Alarm {
 
     fn wake_by_ref(self: &Arc<Self>) {
         if !self.is_due.swap(true, Ordering::AcqRel) {
-            // If the octet does not fit, the loop already has one to read.
+            // If the octet does not fit, an earlier one will interrupt the `poll`.
             let _ = (&*self.interrupt).write(&[0]);
         }
     }
 }
 
-/// Answers requests on a listener until the other end of `end` is closed.
+/// Answers requests on a listener until the peer of `end` is closed.
 pub(crate) fn run(listener: &TcpListener, rules: &Arc<Rules>, end: &UnixStream) {
     if let Err(error) = serve(listener, rules, end) {
         tracing::error!(%error, "no metrics and no probes until a restart");
@@ -168,8 +170,8 @@ fn serve(listener: &TcpListener, rules: &Arc<Rules>, end: &UnixStream) -> io::Re
     }
 }
 
-/// Waits for events. Returns whether the server is stopping and whether clients have connected. Marks the connections
-/// whose sockets are ready.
+/// Waits for events, and marks the connections whose sockets are ready. Returns whether the server is stopping, and
+/// whether clients have connected.
 fn wait(
     listener: &TcpListener,
     end: &UnixStream,
@@ -185,7 +187,7 @@ fn wait(
         PollFd::new(listener, accepts),
     ];
     let first = waits.len();
-    // `poll` would report the hang-up of a socket without awaited events again and again.
+    // A socket without awaited events is left out, because `poll` would report its hang-up again and again.
     let blocked = connections.iter().filter(|connection| !connection.blocked.get().is_empty());
     waits.extend(
         blocked
@@ -211,8 +213,9 @@ fn wait(
     Ok([ended, arrived])
 }
 
-/// Gives turns to connections that are due, at most [`HTTP_TURNS_PER_PASS`], and removes those that have ended. The
-/// newest connection is first, so that the request of a probe does not wait for the handshakes of an earlier burst.
+/// Gives turns to at most [`HTTP_TURNS_PER_PASS`] connections that are due, and removes those that have ended. The
+/// newest connection has the first turn. Therefore the request of a probe does not wait for the handshakes of an
+/// earlier burst.
 fn take_turns(connections: &mut Vec<Connection>, now: Instant) {
     let mut turns = 0;
     for index in (0..connections.len()).rev() {
@@ -225,8 +228,8 @@ fn take_turns(connections: &mut Vec<Connection>, now: Instant) {
     }
 }
 
-/// Accepts new connections, at most [`HTTP_ACCEPTS_PER_PASS`]. If all places are taken by connections that still have
-/// time to send their requests, returns the time at which to accept again.
+/// Accepts at most [`HTTP_ACCEPTS_PER_PASS`] new connections. If all places belong to connections that still have time
+/// to send their requests, returns the time at which to accept again.
 fn accept(
     listener: &TcpListener,
     shared: &Shared,
@@ -257,8 +260,8 @@ fn accept(
             tracing::debug!("{} gives its place for the metrics to {peer}", gone.peer);
         }
         match Connection::new(stream, peer, source, shared) {
-            // A plain request has arrived with its connection, so it is answered before other connections need a place.
-            // A handshake is costly, so it waits for its turn.
+            // A request without TLS has arrived with its connection. It is answered before other connections need a
+            // place. A TLS handshake is costly, so it waits for its turn.
             Ok(mut connection) => {
                 let stays = shared.rules.certificates.is_some() || connection.goes_on(now, true);
                 connections.extend(stays.then_some(connection));
@@ -304,7 +307,8 @@ impl Connection {
         self.alarm.is_due.load(Ordering::Acquire)
     }
 
-    /// Gives the connection a turn if it is due. Returns false if the connection has ended.
+    /// Gives the connection a turn if `has_turn` is set and the connection is due. Returns false if the connection has
+    /// ended.
     fn goes_on(&mut self, now: Instant, has_turn: bool) -> bool {
         if has_turn && self.alarm.is_due.swap(false, Ordering::AcqRel) {
             self.blocked.set(PollFlags::empty());
@@ -390,7 +394,7 @@ fn text(status: StatusCode, text: String) -> Response<Full<Bytes>> {
     response
 }
 
-/// Returns true if the value of `Authorization` contains the token, or if none is required.
+/// Returns true if `told`, the value of `Authorization`, contains the token, or if no token is required.
 fn knows(token: Option<&Secret>, told: Option<&[u8]>) -> bool {
     let Some(Secret(token)) = token else { return true };
     let Some((scheme, told)) = told.and_then(|told| told.split_at_checked("Bearer ".len())) else {
@@ -423,7 +427,7 @@ mod tests {
         assert!(knows(None, None));
     }
 
-    /// A listener without TLS and token, which makes its metrics when `pace` permits.
+    /// A listener without TLS and token. Its metrics are made when `pace` permits.
     struct Sample {
         address: SocketAddr,
         pace: Sender<()>,
@@ -454,7 +458,7 @@ mod tests {
             Sample { address, pace, _end: end }
         }
 
-        /// Returns a connection that has sent `octets`, the start of a request.
+        /// Returns a connection that has sent `octets`, which are the start of a request.
         fn send(&self, octets: &str) -> TcpStream {
             let mut stream = TcpStream::connect(self.address).unwrap();
             stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -479,7 +483,7 @@ mod tests {
         let sample = Sample::start();
         let waiting: Vec<TcpStream> = (0..3 * HTTP_CONNECTIONS_MAX).map(|_| sample.ask("/metrics")).collect();
         expect(sample.ask("/live"), "live\n");
-        // The clients that finally get a place receive the same page, or two pages if some arrived after the first was
+        // The clients that get a place receive the same page, or two pages if some of them arrived after the first was
         // begun.
         let last = waiting.into_iter().next_back().unwrap();
         (0..2).for_each(|_| sample.pace.send(()).unwrap());
@@ -496,7 +500,7 @@ mod tests {
             if round % 16 == 0 {
                 expect(sample.ask("/live"), "live\n");
             }
-            // The server closes a connection that has lost its place.
+            // A connection that has lost its place is closed by the server.
             let _ = idle[round / 2].write_all(b"x");
         }
         expect(sample.ask("/live"), "live\n");

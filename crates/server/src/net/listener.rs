@@ -1,8 +1,8 @@
 //! Listening sockets: TCP and Unix.
 //!
 //! The file of a Unix socket remains if the server is killed. The server may replace the socket in the data directory,
-//! because it holds the directory's lock. A socket elsewhere may belong to another process, so the server first
-//! connects to it to learn whether a process listens.
+//! because it holds the directory's lock. Any other socket may belong to another process. Therefore the server connects
+//! to it first, to find out whether a process listens.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -24,11 +24,11 @@ use crate::net::stream::{Peer, Process, Stream};
 /// Name of the socket in the data directory.
 pub const SOCKET_NAME: &str = "pando.sock";
 
-/// Mode of the socket in the data directory: only the directory's owner may connect.
+/// Mode of the socket in the data directory. Only the directory's owner may connect.
 const OWNER_ONLY: u32 = 0o600;
 
-/// Mode of a socket that the settings name: all users of the machine may connect, as to a port. The permissions of its
-/// folder may forbid it.
+/// Mode of a socket that the settings name. As with a port, all users of the machine may connect, unless the
+/// permissions of its folder forbid it.
 const ALL_USERS: u32 = 0o666;
 
 /// Error of listening on a URL.
@@ -37,13 +37,13 @@ const ALL_USERS: u32 = 0o666;
 pub struct ListenError {
     /// URL on which the server cannot listen.
     pub url: ServerUrl,
-    /// The system's error.
+    /// Error of the system.
     pub error: io::Error,
 }
 
 /// A non-blocking listening socket.
 pub(crate) enum Listener {
-    /// A TCP socket, and whether TLS begins with the first octet.
+    /// A TCP socket. The flag is true if TLS begins with the first octet.
     Tcp(TcpListener, bool),
     Local(LocalListener),
 }
@@ -52,17 +52,17 @@ pub(crate) enum Listener {
 pub(crate) struct LocalListener {
     socket: UnixListener,
     path: PathBuf,
-    /// Device and inode of the file that this listener created.
+    /// Device and inode of the socket file that this listener created.
     identity: (u64, u64),
 }
 
-/// Sockets that are bound to their ports but do not listen yet. Until they do, the kernel refuses all connections.
+/// Sockets that are bound to their ports but do not listen yet. Until they listen, the kernel refuses all connections.
 #[derive(Debug, Default)]
 pub(crate) struct BoundPorts(Vec<(ServerUrl, Vec<Socket>)>);
 
 impl BoundPorts {
-    /// Binds the ports of all network URLs. For a URL with the address of an inherited socket, which already listens,
-    /// that socket is used.
+    /// Binds the ports of all network URLs. An inherited socket, which already listens, is used for the URL with its
+    /// address.
     ///
     /// # Errors
     /// A port cannot be bound, or no URL has the address of an inherited socket.
@@ -86,7 +86,7 @@ impl BoundPorts {
 }
 
 impl Listener {
-    /// Listens on all addresses of a URL, using sockets that are already bound for it.
+    /// Listens on all addresses of a URL. Uses the sockets in `bound` for it.
     pub(crate) fn open(url: &ServerUrl, bound: &mut BoundPorts) -> Result<Vec<Listener>, ListenError> {
         let failed = |error| ListenError { url: url.clone(), error };
         match url {
@@ -104,7 +104,7 @@ impl Listener {
         }
     }
 
-    /// Listens on the socket in a data directory. The caller holds the directory's lock.
+    /// Listens on the socket in a data directory. The caller must hold the directory's lock.
     pub(crate) fn open_in(data: &Path) -> Result<Listener, ListenError> {
         let path = data.join(SOCKET_NAME);
         let listener = remove_socket(&path).and_then(|()| LocalListener::open(&path, OWNER_ONLY));
@@ -121,7 +121,7 @@ impl Listener {
         }
     }
 
-    /// Returns the listener's network address, if it has one.
+    /// Returns the listener's network address; `None` for a Unix socket.
     pub(crate) fn network_address(&self) -> Option<SocketAddr> {
         match self {
             Listener::Tcp(socket, _) => socket.local_addr().ok(),
@@ -156,10 +156,10 @@ impl Listener {
     }
 }
 
-/// Returns the addresses of a host name.
+/// Returns the addresses of a host, which is a name or an address.
 fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     if host.is_empty() {
-        // One socket serves both versions of IP. `listen` falls back to IPv4 if the system has no IPv6.
+        // One socket serves both versions of IP. `bind_port` falls back to IPv4 if the system has no IPv6.
         return Ok(vec![SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))]);
     }
     let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -169,7 +169,7 @@ fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     Ok(addresses)
 }
 
-/// Returns a socket for each address of a host. Removes from `inherited` the sockets that it uses.
+/// Returns a bound socket for each address of a host. Takes a socket from `inherited` if it has the address.
 fn bind_all(
     url: &ServerUrl,
     host: &str,
@@ -190,7 +190,7 @@ fn has_address(socket: &Socket, address: SocketAddr) -> bool {
         && socket.local_addr().is_ok_and(|bound| bound.as_socket() == Some(address))
 }
 
-/// Returns the error for a socket that the service manager passed and that no URL uses.
+/// Returns the error for an inherited socket that no URL uses.
 fn unwanted(socket: &Socket) -> ListenError {
     let address = socket.local_addr().ok();
     let url = match address.as_ref().and_then(SockAddr::as_socket) {
@@ -203,7 +203,7 @@ fn unwanted(socket: &Socket) -> ListenError {
 }
 
 /// Sets the options of a socket that will listen. On Linux, accepted sockets inherit TCP_NODELAY and the keepalive
-/// settings, which saves four system calls for each connection.
+/// settings. That saves four system calls for each connection.
 fn prepare(socket: Socket) -> io::Result<Socket> {
     socket.set_tcp_nodelay(true)?;
     let keepalive =
@@ -217,7 +217,7 @@ fn prepare(socket: Socket) -> io::Result<Socket> {
 fn bind_port(address: SocketAddr) -> io::Result<Socket> {
     let unspecified_v6 = address.is_ipv6() && address.ip().is_unspecified();
     let (address, socket) = match new_socket(address) {
-        // Without IPv6, "every address" means every IPv4 address.
+        // On a system without IPv6, "every address" means every IPv4 address.
         Err(_) if unspecified_v6 => {
             let v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()));
             (v4, new_socket(v4)?)
@@ -241,9 +241,9 @@ fn listen_std(socket: Socket) -> io::Result<std::net::TcpListener> {
     Ok(std::net::TcpListener::from(OwnedFd::from(socket)))
 }
 
-/// Returns a non-blocking listener of the standard library. Its accept queue is as long as for LDAP, so that a flood of
-/// clients does not keep others from connecting. The kernel accepts no client before it has sent something, or
-/// `silence_max` has passed.
+/// Returns a non-blocking listener of the standard library. Its accept queue is as long as that for LDAP, so that a
+/// flood of clients does not prevent others from connecting. The kernel accepts no client before the client has sent
+/// something or `silence_max` has passed.
 pub(crate) fn listen_for_requests(
     address: SocketAddr,
     silence_max: Duration,
@@ -258,7 +258,8 @@ fn new_socket(address: SocketAddr) -> io::Result<Socket> {
 }
 
 impl LocalListener {
-    /// Creates the file, sets its permissions, and only then listens. Until then the kernel refuses all connections.
+    /// Creates the socket file, sets its permissions, and only then listens. Until it listens, the kernel refuses all
+    /// connections.
     fn open(path: &Path, mode: u32) -> io::Result<LocalListener> {
         let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
         socket.set_nonblocking(true)?;
@@ -274,7 +275,8 @@ impl LocalListener {
 
 impl Drop for LocalListener {
     fn drop(&mut self) {
-        // Another server may have replaced this socket after finding that no process listens on it.
+        // The file is removed only if it is still this listener's. Another server may have replaced it, because no
+        // process listened.
         if identity(&self.path).is_ok_and(|found| found == self.identity)
             && let Err(error) = fs::remove_file(&self.path)
         {
@@ -283,8 +285,8 @@ impl Drop for LocalListener {
     }
 }
 
-/// Binds a socket to a path. The kernel accepts paths of up to 107 octets; a longer one is bound relative to its
-/// folder.
+/// Binds a socket to a path. The kernel accepts paths of up to 107 octets. A socket with a longer path is bound
+/// relative to its folder.
 fn bind(socket: &Socket, path: &Path) -> io::Result<()> {
     if let Ok(address) = SockAddr::unix(path) {
         return socket.bind(&address);
@@ -303,7 +305,7 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
     Ok((metadata.dev(), metadata.ino()))
 }
 
-/// Removes a socket at `path`, whichever process created it. Any other file is an error and is not removed.
+/// Removes a socket at `path`, whichever process created it. A file of another kind is an error and is not removed.
 fn remove_socket(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -320,7 +322,7 @@ fn remove_if_dead(path: &Path) -> io::Result<()> {
     match std::os::unix::net::UnixStream::connect(path) {
         Ok(_) => Err(io::Error::new(ErrorKind::AddrInUse, "another process listens there")),
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => remove_socket(path),
-        // There is no socket, or binding will report the error.
+        // Either there is no socket, or binding will report the error.
         Err(_) => Ok(()),
     }
 }
@@ -358,7 +360,7 @@ mod tests {
     fn the_socket_of_a_data_directory_is_its_owner_s() {
         let folder = Folder::new("owner");
         let path = folder.0.join(SOCKET_NAME);
-        // The socket of a server that has died is replaced, but no other file is.
+        // The socket of a server that has died is replaced. A file of another kind is not.
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
         let listener = Listener::open_in(&folder.0).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
@@ -381,7 +383,7 @@ mod tests {
         drop(first);
         drop(std::os::unix::net::UnixListener::bind(folder.0.join("s")).unwrap());
         let second = Listener::open(&url, &mut BoundPorts::default()).unwrap();
-        // A listener whose file was replaced by its successor does not remove the new file.
+        // A listener does not remove the file of the listener that has replaced it.
         fs::remove_file(folder.0.join("s")).unwrap();
         let third = Listener::open(&url, &mut BoundPorts::default()).unwrap();
         drop(second);

@@ -1,8 +1,8 @@
-//! Places for searches that wait for changes (persistent searches, and refreshAndPersist of RFC 4533), by client.
+//! Places for persistent searches (also refreshAndPersist of RFC 4533), by client.
 //!
-//! The server has a fixed number of places. While fewer than half are taken, a client may take any number. Above that,
+//! The server has a fixed number of places. While fewer than half are taken, a client may take any number. After that,
 //! each identity and each source may only have its share. Some places are reserved for the administrator, to whom no
-//! share applies. The anonymous clients of a source count as one identity. Trusted networks and Unix sockets have no
+//! share applies. The anonymous clients of a source count as one identity. A trusted network or a Unix socket has no
 //! share as a source, because many cooperating clients connect from there.
 
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ use crate::net::client_identity::ClientIdentity;
 use crate::net::request_memory::{HolderKey, Source};
 use crate::telemetry::seldom::Seldom;
 
-/// Places of a server.
+/// Places for persistent searches.
 #[derive(Debug, Default)]
 pub(crate) struct ListeningPlaces {
     taken: Mutex<Taken>,
@@ -37,16 +37,16 @@ struct Taken {
     by_identity: HashMap<ClientIdentity, usize>,
 }
 
-/// Client of a search that needs a place.
+/// Client of a persistent search.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ListeningClient<'c> {
     pub(crate) source: Source,
-    /// Whether the source is exempt from the share.
+    /// Whether the share of a source does not apply to this source.
     pub(crate) is_trusted: bool,
     pub(crate) requester: &'c Requester,
 }
 
-/// Place of a search. Dropping it releases the place.
+/// Place of a persistent search. Dropping it releases the place.
 #[derive(Debug)]
 pub(crate) struct ListeningPlace {
     places: Arc<ListeningPlaces>,
@@ -54,7 +54,7 @@ pub(crate) struct ListeningPlace {
     identity: ClientIdentity,
 }
 
-/// Reason why a search gets no place.
+/// Reason why a persistent search gets no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoPlace {
     /// All places are taken, except those reserved for the administrator.
@@ -86,10 +86,10 @@ impl NoPlace {
 }
 
 impl ListeningPlaces {
-    /// Takes a place for a search of this client.
+    /// Takes a place for a persistent search of this client.
     ///
     /// # Errors
-    /// There is no place, or the client has used its share.
+    /// No place is free, or the client has used its share.
     pub(crate) fn take(
         self: &Arc<Self>,
         limits: PersistentSearchLimits,
@@ -121,28 +121,28 @@ impl ListeningPlaces {
         self.count_max.store(count_max, Ordering::Relaxed);
     }
 
-    /// Returns the number of searches that have a place.
+    /// Returns the number of places that are taken.
     pub(crate) fn count(&self) -> usize {
         self.lock().count
     }
 
-    /// Returns the number of searches that were refused a place.
+    /// Returns the number of searches that got no place.
     pub(crate) fn refused(&self) -> u64 {
         self.refused.count()
     }
 
-    /// Counts a search that ended because its client reads too slowly.
+    /// Counts a persistent search that was ended because its client reads too slowly.
     pub(crate) fn has_cut_off(&self) {
         self.cut_off.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns the number of searches that ended because their clients read too slowly.
+    /// Returns the number of persistent searches that were ended because their clients read too slowly.
     pub(crate) fn cut_off(&self) -> u64 {
         self.cut_off.load(Ordering::Relaxed)
     }
 
     fn lock(&self) -> MutexGuard<'_, Taken> {
-        // No panic is possible between two of the counts, so a poisoned lock is usable.
+        // No panic is possible between changes of the counts. Therefore a poisoned lock is usable.
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -225,10 +225,11 @@ mod tests {
         let (places, now) = (Arc::<ListeningPlaces>::default(), Instant::now());
         let take = |client| places.take(LIMITS, client, now);
         let (greedy, other) = (user(1), user(2));
-        // The client gets half of the places, from any source, and then none, because its share is an eighth.
+        // From several sources, the identity takes half of the places, and then gets none, because its share is an
+        // eighth.
         let greedy_places: Vec<_> = (0..16).map(|of| take(client(from(of), &greedy)).unwrap()).collect();
         assert_eq!(take(client(from(99), &greedy)).unwrap_err(), NoPlace::IdentityShare);
-        // Another identity gets its share, although its address already has one search.
+        // Another identity gets its share, although the first one has a search from the same address.
         let others: Vec<_> = (0..3).map(|_| take(client(from(0), &other)).unwrap()).collect();
         assert_eq!(take(client(from(0), &other)).unwrap_err(), NoPlace::SourceShare);
         let trusted = ListeningClient { is_trusted: true, ..client(from(0), &other) };

@@ -1,4 +1,4 @@
-//! Mailbox: messages from other threads to an event loop, with a wake-up.
+//! Mailbox of an event loop, to which other threads post messages. A message wakes the loop.
 
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,16 +13,16 @@ use crate::net::stream::Accepted;
 use crate::telemetry::readiness::Readiness;
 use crate::telemetry::traces::{ChangeStages, Stage};
 
-/// Pairs of a clear password and its stored form.
+/// Clear passwords, each with its stored value.
 pub(crate) type HashedPasswords = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// Clear passwords with the text forms of their SCRAM keys.
+/// Clear passwords, each with the text forms of its SASL keys.
 pub(crate) type PasswordKeys = Vec<(Vec<u8>, Vec<String>)>;
 
 /// Address of an operation: its event loop, connection and ticket.
 ///
-/// Slots are reused, but connection numbers are not. So the number shows whether the slot still contains the connection
-/// that submitted the operation.
+/// Slots are reused, but connection numbers are not. Therefore the number shows whether the slot still contains the
+/// connection that submitted the operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     /// Index of the event loop.
@@ -31,23 +31,23 @@ pub(crate) struct Address {
     pub(crate) slot: usize,
     /// Number of the connection since the start of the server.
     pub(crate) connection: u64,
-    /// Number of the operation on its connection.
+    /// Number of the operation on its connection, unique on this connection.
     pub(crate) ticket: u64,
 }
 
 /// Value of a response. Several responses may share it.
 pub(crate) type SharedValue = Arc<Vec<u8>>;
 
-/// Result of a change.
+/// Result of a change or an extended operation that another thread carried out.
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) address: Address,
     pub(crate) outcome: Outcome,
-    /// Value of the response to an extended operation.
+    /// Response value of an extended operation, or encoded response controls of a change.
     pub(crate) value: Option<SharedValue>,
-    /// Position of the record of the change, if it has one.
+    /// Position of the change's record, if the change made one.
     pub(crate) position: Option<u64>,
-    /// Positions of the changes of a transaction.
+    /// Positions of the records of a transaction's changes.
     pub(crate) positions: Vec<Option<u64>>,
     /// Stages of the change, if operations are traced.
     pub(crate) stages: Option<Arc<ChangeStages>>,
@@ -60,7 +60,7 @@ impl Written {
     }
 }
 
-/// Sends the result of an extended operation that made no record to its event loop.
+/// Sends the result of an extended operation that made no record to the operation's event loop.
 pub(crate) fn post_extended(
     mailboxes: &[Mailbox],
     address: Address,
@@ -73,29 +73,29 @@ pub(crate) fn post_extended(
     }
 }
 
-/// Passwords of a change, each clear one with its stored form. No `Debug`, because it contains clear passwords.
+/// Passwords in a change, with their stored values. It does not implement `Debug`, because it contains clear passwords.
 #[derive(Clone, Default)]
 pub(crate) struct PreparedPasswords {
     /// Passwords to store.
     pub(crate) hashed: HashedPasswords,
     /// Passwords to delete.
     pub(crate) matched: HashedPasswords,
-    /// History entries with which the new passwords were compared.
+    /// Result of comparing the new passwords with the password history.
     pub(crate) history: HistoryChecks,
     /// SASL keys of the passwords to store.
     pub(crate) scram: PasswordKeys,
-    /// Passwords that are on a list of bad passwords.
+    /// New passwords that are on a list of bad passwords.
     pub(crate) listed: Vec<Vec<u8>>,
 }
 
-/// Result of a password verification. No `Debug`, because the stored form is a secret.
+/// Result of a password verification. It does not implement `Debug`, because stored values are secrets.
 #[derive(Default)]
 pub(crate) struct VerifiedPassword {
     /// Whether the password is right.
     pub(crate) is_right: bool,
-    /// The stored form that the password matched, and a stronger form to replace it.
+    /// Stored value that the password matched, and a stronger value to replace it.
     pub(crate) rehashed: Option<(Vec<u8>, Vec<u8>)>,
-    /// The stored form that the password matched, and the keys to store under the policy.
+    /// Stored value that the password matched, and the SASL keys to store with it.
     pub(crate) keys: Option<(Vec<u8>, Vec<String>)>,
 }
 
@@ -109,24 +109,24 @@ impl From<bool> for VerifiedPassword {
 pub(crate) enum HashResult {
     /// A password was verified.
     Verified(VerifiedPassword),
-    /// The stored forms of new passwords.
+    /// The passwords of a change were prepared.
     Prepared(PreparedPasswords),
     /// A message of a Kerberos exchange was handled.
     Kerberos(Box<KerberosTurn>),
-    /// A job of another source evicted this one.
+    /// The job was evicted from the full queue.
     Busy,
-    /// The service that verifies the password did not answer.
+    /// The other service that verifies the password did not answer.
     Unreachable,
-    /// The system provided no random salt, or the job hit a fault.
+    /// The system provided no random salt, or the job met a fault of the server.
     Failed(ServerFault),
 }
 
 /// A finished hash pool job.
 pub(crate) struct HashDone {
-    /// Operation that waits for the result.
+    /// Address of the operation that waits for the result.
     pub(crate) address: Address,
     pub(crate) result: HashResult,
-    /// Stages of the job: waiting and work. `None` if no thread has taken it.
+    /// Two stages of the job for traces, waiting and work. `None` if no thread has taken the job.
     pub(crate) stages: Option<[Stage; 2]>,
 }
 
@@ -141,29 +141,29 @@ impl std::fmt::Debug for HashDone {
 pub(crate) enum LoopMessage {
     /// A new connection.
     Connection(Accepted),
-    /// Results of a batch of changes, committed or failed.
+    /// Results of a batch of changes, whether it was committed or not.
     Written(Vec<Written>),
-    /// A password was verified or hashed.
+    /// A hash pool job is done.
     Hashed(HashDone),
     /// The delay of an answer is over.
     Delayed(Address),
-    /// A result of a search on scan threads is ready to be sent.
+    /// A result of a search on scan threads is ready.
     Scanned(Address),
-    /// Prefetch jobs are done. Contains the address of each job, and the pages that were prefetched.
+    /// Prefetch jobs are done. The lists contain the address of each job, and the pages that were prefetched.
     ReadAhead(Vec<Address>, Vec<PageNumber>),
     /// The writer's queue has room again.
     WriterHasRoom,
-    /// There was a commit. Sent only on request.
+    /// There was a commit. The message is sent only to loops that have requested it.
     Committed,
-    /// New settings. The loop drops the sender when it has applied them, which the other end observes.
+    /// New settings. The loop applies them and then drops the sender, so that the receiver notices it.
     Settings(Arc<OnlineSettings>, Sender<()>),
-    /// Read the directory and report success: a probe for the page `/ready`.
+    /// Probe for the page `/ready`: read the directory and report success.
     Probe(Arc<Readiness>),
     /// Finish the outstanding operations, then stop.
     Drain,
 }
 
-/// Mailbox of one event loop.
+/// Mailbox of one event loop, to which other threads post messages.
 #[derive(Debug)]
 pub(crate) struct Mailbox {
     messages: Mutex<Vec<LoopMessage>>,
@@ -175,7 +175,7 @@ impl Mailbox {
         Mailbox { messages: Mutex::default(), waker }
     }
 
-    /// Adds a message. Costs a system call only if the loop has taken all earlier messages.
+    /// Adds a message. The cost includes a system call only if the mailbox was empty.
     pub(crate) fn post(&self, message: LoopMessage) {
         let was_empty = {
             let mut messages = self.lock();
@@ -187,12 +187,12 @@ impl Mailbox {
         }
     }
 
-    /// Takes all messages in the order of arrival. `into` must be empty. Its capacity is reused.
+    /// Moves all messages to `into`, which must be empty, in the order of arrival. The capacity of `into` is reused.
     pub(crate) fn take(&self, into: &mut Vec<LoopMessage>) {
         std::mem::swap(&mut *self.lock(), into);
     }
 
-    /// A panic cannot leave a partial message, so a poisoned lock is usable.
+    /// A panic cannot leave a partial message. Therefore a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, Vec<LoopMessage>> {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,13 +1,13 @@
-//! The PROXY protocol, versions 1 and 2, as in HAProxy's `proxy-protocol.txt`. A proxy names its client in a header
-//! before the first octet of a connection.
+//! The PROXY protocol, versions 1 and 2, as in HAProxy's `proxy-protocol.txt`. Before the first octet of a connection,
+//! a proxy sends a header with the address of its client.
 //!
-//! The decoder works on the octets received so far. A header has a maximum size, and is refused at the first octet that
-//! cannot belong to one.
+//! The decoder works on the octets that have been received so far. A header has a maximum size, and is refused at the
+//! first octet that cannot belong to one.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
-/// Maximum size of a header in octets: the addresses, and data about the proxy's TLS.
+/// Maximum size of a header in octets, which includes data about the proxy's TLS.
 pub const SIZE_MAX: usize = 4 << 10;
 
 /// Maximum size of a version 1 line, including its end (section 2.1).
@@ -18,15 +18,16 @@ const LINE_START: &[u8] = b"PROXY ";
 /// First octets of a version 2 header (section 2.2).
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 
-/// Size of the start of a version 2 header: signature, version and command, family, and size of the rest.
+/// Size in octets of the first part of a version 2 header: the signature, version and command, family, and the size of
+/// the rest.
 const BINARY_START_SIZE: usize = 16;
 
-/// Client that a proxy header names.
+/// Client in a proxy header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProxyHeader {
     /// A client with this address.
     Client(SocketAddr),
-    /// The proxy itself, as in a health check, or a client without an address. The address of the connection applies.
+    /// The proxy itself, as in a health check, or a client without an address. The address of the connection is used.
     Own,
 }
 
@@ -47,7 +48,8 @@ pub enum ProxyHeaderError {
 use ProxyHeaderError::{Absent, Broken, TooLong};
 
 impl ProxyHeader {
-    /// Decodes the header at the start of `bytes`. Returns it with its size in octets, or `None` if it is incomplete.
+    /// Decodes the header at the start of `bytes`. Returns the header and its size in octets; `None` if the header is
+    /// incomplete.
     ///
     /// # Errors
     /// `bytes` cannot be the start of a header.
@@ -61,13 +63,13 @@ impl ProxyHeader {
         }
     }
 
-    /// Returns true if `bytes` begin like a header. No LDAP message and no TLS record does.
+    /// Returns true if `bytes` begin like a header. An LDAP message or a TLS record does not.
     pub fn is_at_start_of(bytes: &[u8]) -> bool {
         bytes.starts_with(LINE_START) || bytes.starts_with(SIGNATURE)
     }
 }
 
-/// Returns true if both are equal up to the length of the shorter one.
+/// Returns true if the shorter of the two is the start of the longer one.
 fn is_start(bytes: &[u8], start: &[u8]) -> bool {
     bytes.iter().zip(start).all(|(found, expected)| found == expected)
 }
@@ -82,7 +84,7 @@ fn decode_line(bytes: &[u8]) -> Result<Option<(ProxyHeader, usize)>, ProxyHeader
     let line = line.ok_or(Broken("the line is no text"))?;
     let mut words = line.split(' ').skip(1);
     let header = match words.next() {
-        // The rest of the line is ignored (section 2.1).
+        // With UNKNOWN, the rest of the line must be ignored (section 2.1).
         Some("UNKNOWN") => ProxyHeader::Own,
         Some("TCP4") => ProxyHeader::Client(client_of_line::<Ipv4Addr>(words)?),
         Some("TCP6") => ProxyHeader::Client(client_of_line::<Ipv6Addr>(words)?),
@@ -91,7 +93,7 @@ fn decode_line(bytes: &[u8]) -> Result<Option<(ProxyHeader, usize)>, ProxyHeader
     Ok(Some((header, end + 2)))
 }
 
-/// Returns the client's address from the addresses and ports of both ends.
+/// Returns the client's address from the rest of the line, which has the addresses and ports of both ends.
 fn client_of_line<'a, A: FromStr + Into<IpAddr>>(
     mut words: impl Iterator<Item = &'a str>,
 ) -> Result<SocketAddr, ProxyHeaderError> {
@@ -106,7 +108,7 @@ fn client_of_line<'a, A: FromStr + Into<IpAddr>>(
     Ok(SocketAddr::new(client.into(), client_port))
 }
 
-/// Parses a port in the form of the protocol: decimal digits without leading zeros.
+/// Parses a port: decimal digits without leading zeros.
 fn port_of(word: &str) -> Option<u16> {
     let is_plain = word.bytes().all(|byte| byte.is_ascii_digit()) && (word == "0" || !word.starts_with('0'));
     if is_plain { word.parse().ok() } else { None }
@@ -126,9 +128,9 @@ fn decode_binary(bytes: &[u8]) -> Result<Option<(ProxyHeader, usize)>, ProxyHead
         _ => return Err(Broken("its version and command are neither LOCAL nor PROXY of version 2")),
     };
     let address_size = match family {
-        // For LOCAL, the family is ignored.
+        // With the command LOCAL, the family must be ignored.
         _ if is_own => 0,
-        // The client is unspecified, or a Unix socket on the proxy's machine.
+        // The client is unspecified, or it used a Unix socket on the proxy's machine.
         0x00 | 0x31 => 0,
         0x11 => 12,
         0x21 => 36,
@@ -213,7 +215,7 @@ mod tests {
         for size in 0..header.len() {
             check(&header[..size], Ok(None));
         }
-        // After the addresses, a proxy may add further data.
+        // A proxy may add further data after the addresses.
         let added = [&v4[..], &[0x20, 0, 3, 7, 7, 7]].concat();
         check(&[binary(0x21, 0x11, &added), vec![0x30]].concat(), Ok(Some(("192.0.2.7:56324", 34))));
         let mut v6 = [0; 36];

@@ -1,7 +1,7 @@
 //! Decides when a thread returns freed memory to the system.
 //!
-//! The allocator keeps the free pages of a thread until that thread allocates again, and a page as long as one of its
-//! blocks is in use. Without a request to return them, memory that a hostile client released would stay resident.
+//! The allocator keeps a page while one of its blocks is in use. It keeps the free pages of a thread until that thread
+//! allocates again. Without a request to return them, memory that a hostile client has released would stay resident.
 
 use std::time::Instant;
 
@@ -11,13 +11,13 @@ use crate::limits::{GIVE_BACK_INTERVAL, GIVE_BACK_MIN, GIVE_BACK_SHARE_MIN};
 #[derive(Debug)]
 pub(crate) struct ReleasedMemory {
     bytes: usize,
-    /// Number of bytes from which memory is returned.
+    /// Number of released bytes from which the memory is returned.
     bytes_min: usize,
     last_return: Instant,
 }
 
 impl ReleasedMemory {
-    /// Creates the counter of one of `thread_count` threads, which share [`GIVE_BACK_MIN`].
+    /// Creates the counter of one of `thread_count` threads, among which [`GIVE_BACK_MIN`] is divided.
     pub(crate) fn new(thread_count: usize, now: Instant) -> ReleasedMemory {
         let bytes_min = (GIVE_BACK_MIN / thread_count.max(1)).max(GIVE_BACK_SHARE_MIN);
         ReleasedMemory { bytes: 0, bytes_min, last_return: now }
@@ -29,8 +29,8 @@ impl ReleasedMemory {
         self.bytes += bytes;
     }
 
-    /// Returns true if the thread must return memory now, and restarts the count. A busy thread, for whose clients the
-    /// system would soon have to supply the memory again, does so at most once in [`GIVE_BACK_INTERVAL`].
+    /// Returns true if the thread must return memory now, and restarts the count. A busy thread would soon need the
+    /// memory again. Therefore it returns memory at most once in [`GIVE_BACK_INTERVAL`].
     #[inline]
     pub(crate) fn take_due(&mut self, is_idle: bool, now: Instant) -> bool {
         let is_due = self.bytes >= self.bytes_min

@@ -9,11 +9,11 @@
 //!   request. The request waits in its socket, and TCP slows the client.
 //! - A connection whose holder occupies a quarter of the budget accepts no further request either. If it needs memory
 //!   for the rest of a message, it is closed.
-//! - When the whole budget is used, requests of holders that occupy more than their *share* are answered with busy. A
-//!   share is the budget divided by the number of holders. Holders that occupy less are served as usual. So no client
-//!   waits for the memory of others, and all holders in total occupy at most twice the budget.
+//! - If the whole budget is used, requests of holders that occupy more than their *share* are answered with busy. A
+//!   share is the budget divided by the number of holders. Holders that occupy less are served as usual. Therefore no
+//!   client waits for the memory of others, and all holders in total occupy at most twice the budget.
 //!
-//! The administrator, over the network or the socket in the data directory, has a separate reserve.
+//! The administrator has a separate reserve, whether over the network or the socket in the data directory.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -29,28 +29,28 @@ use crate::limits::{
 };
 use crate::net::stream::Peer;
 
-/// The memory budget, and the bytes of each holder.
+/// The memory budget, and the bytes that each holder occupies.
 #[derive(Debug)]
 pub(crate) struct RequestMemory {
-    /// Maximum bytes of all holders, except administrators.
+    /// Maximum bytes of all holders together, except administrators.
     limit: usize,
-    /// Maximum bytes of administrators.
+    /// Maximum bytes of all administrators together.
     reserve: usize,
     /// Maximum bytes of one holder.
     holder_max: usize,
     used: AtomicUsize,
     reserve_used: AtomicUsize,
-    /// Number of holders that occupy memory, without administrators.
+    /// Number of holders that occupy memory, except administrators.
     holding: AtomicUsize,
     holders: Mutex<HashMap<HolderKey, Arc<Holder>>>,
-    /// Number of requests answered with busy and connections closed because the budget was used.
+    /// Number of requests answered with busy, and of connections closed, because the budget was used.
     pub(crate) refused: AtomicU64,
-    /// Number of times that a connection had to wait because its holder was at its bound.
+    /// Number of times that a request had to wait because its holder was at its bound.
     pub(crate) waited: AtomicU64,
     warned: Mutex<Option<Instant>>,
 }
 
-/// Key of a holder of memory: a source and an identity.
+/// Key of a holder: a source and an identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct HolderKey {
     source: Source,
@@ -60,9 +60,10 @@ pub(crate) struct HolderKey {
 /// Source of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Source {
-    /// An address. For IPv6 only the first 64 bits, because one customer usually has all addresses with that prefix.
+    /// A network address. For IPv6, only its first 64 bits, because one customer usually has all addresses with that
+    /// prefix.
     Network(IpAddr),
-    /// A user of this machine, over a Unix socket.
+    /// User id of a process on this machine that uses a Unix socket; `None` if unknown.
     User(Option<u32>),
 }
 
@@ -79,10 +80,10 @@ struct Holder {
     bytes: AtomicUsize,
 }
 
-/// Bytes that one connection occupies. [`close`](Account::close) must be called before it is dropped.
+/// Bytes that one connection occupies. [`close`](Account::close) must be called before the account is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Account {
-    /// Holder of the bytes. Set at the first charge.
+    /// Holder of the bytes, which is set when it is first needed.
     holder: Option<Arc<Holder>>,
     charged: usize,
 }
@@ -92,15 +93,15 @@ pub(crate) struct Account {
 pub(crate) enum Admission {
     /// The request is accepted.
     Admitted,
-    /// The request waits in its socket, because its holder is at its bound. If it is the rest of a message, it is
-    /// refused.
+    /// The request must wait in its socket, because its holder is at its bound. The rest of a message cannot wait and
+    /// is refused.
     MustWait,
     /// The request is answered with busy, because the budget is used and its holder occupies more than its share.
     Refused,
 }
 
 impl Source {
-    /// Returns the source of a client at this address.
+    /// Returns the source of a client at a network address.
     pub(crate) fn at(address: IpAddr) -> Source {
         Source::Network(match address {
             IpAddr::V6(address) => match address.to_ipv4_mapped() {
@@ -138,7 +139,7 @@ impl HolderKey {
 }
 
 impl Source {
-    /// Returns the address; for IPv6, the address of the /64 network.
+    /// Returns the network address of the source. For IPv6 it is the address of the /64 network.
     pub(crate) fn address(&self) -> Option<IpAddr> {
         match self {
             Source::Network(address) => Some(*address),
@@ -169,13 +170,14 @@ impl fmt::Display for HolderKey {
 }
 
 impl RequestMemory {
-    /// Creates a budget of `limit` bytes, or more if messages of `message_size_max` bytes need more.
+    /// Creates a budget of `limit` bytes, but not less than [`REQUEST_MEMORY_MIN`]. One holder may always have two
+    /// messages of `message_size_max` bytes.
     pub(crate) fn new(limit: usize, message_size_max: usize) -> RequestMemory {
         let limit = limit.max(REQUEST_MEMORY_MIN);
         RequestMemory {
             limit,
             reserve: limit / REQUEST_MEMORY_RESERVE_DIVISOR,
-            // Room for a complete message and another one that is being received.
+            // A holder needs room for a complete message and for another one that is being received.
             holder_max: (limit / HOLDER_DIVISOR).max(2 * message_size_max),
             used: AtomicUsize::new(0),
             reserve_used: AtomicUsize::new(0),
@@ -191,22 +193,22 @@ impl RequestMemory {
         self.limit
     }
 
-    /// Returns the number of bytes that requests occupy, without those of administrators.
+    /// Returns the number of bytes that all holders except administrators occupy.
     pub(crate) fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of bytes that requests of administrators occupy.
+    /// Returns the number of bytes that administrators occupy.
     pub(crate) fn reserve_used(&self) -> usize {
         self.reserve_used.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of holders that occupy memory, without administrators.
+    /// Returns the number of holders that occupy memory, except administrators.
     pub(crate) fn holders(&self) -> usize {
         self.holding.load(Ordering::Relaxed)
     }
 
-    /// Counts a request answered with busy or a connection that is closed. Logs a warning at most once in
+    /// Counts a request that is answered with busy, or a connection that is closed. Logs a warning at most once in
     /// [`WARNING_INTERVAL`].
     pub(crate) fn refuse(&self, now: Instant) {
         self.refused.fetch_add(1, Ordering::Relaxed);
@@ -237,7 +239,7 @@ impl RequestMemory {
         Arc::clone(holders.entry(key).or_insert_with(new))
     }
 
-    /// Removes a holder from the table if no other account uses it.
+    /// Removes a holder from the table unless another account uses it.
     fn forget(&self, holder: Arc<Holder>) {
         let mut holders = self.lock();
         // One reference is in the table, the other is `holder`.
@@ -246,7 +248,7 @@ impl RequestMemory {
         }
     }
 
-    /// Entries are inserted and removed in one step, so a poisoned lock is usable.
+    /// Entries are inserted and removed in one step. Therefore a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, HashMap<HolderKey, Arc<Holder>>> {
         self.holders.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -257,8 +259,9 @@ impl RequestMemory {
 }
 
 impl Account {
-    /// Sets the number of bytes that the connection occupies. `key` returns their holder. Up to [`UNCHARGED_MAX`] bytes
-    /// count as none, so that most calls use no shared counter. Returns by how many bytes the charge has decreased.
+    /// Sets the number of bytes that the connection occupies. `key` returns the key of their holder. Up to
+    /// [`UNCHARGED_MAX`] bytes count as zero, so that most calls access no shared counter. Returns by how many bytes
+    /// the charge has decreased.
     #[inline]
     pub(crate) fn set(
         &mut self,
@@ -297,8 +300,8 @@ impl Account {
         self.charged = bytes;
     }
 
-    /// Releases all bytes because the connection closes or changes its identity. After a change, [`set`](Account::set)
-    /// charges the new holder. Returns the number of released bytes.
+    /// Releases all bytes, because the connection closes or changes its identity. In the second case, the next call of
+    /// [`set`](Account::set) charges the new holder. Returns the number of released bytes.
     pub(crate) fn close(&mut self, memory: &RequestMemory) -> usize {
         let Some(holder) = self.holder.clone() else { return 0 };
         let released = self.set(memory, || holder.key, 0);
@@ -307,12 +310,12 @@ impl Account {
         released
     }
 
-    /// Decides whether a request of this connection is accepted. `key` returns its holder.
+    /// Decides whether a request of this connection is accepted. `key` returns the key of its holder.
     #[inline]
     pub(crate) fn admission(&mut self, memory: &RequestMemory, key: impl FnOnce() -> HolderKey) -> Admission {
         match &self.holder {
             Some(holder) => holder.admission(memory),
-            // Memory is not short, so the bytes of the holder's other connections do not matter.
+            // Memory is not short. Therefore the holder, which may have other connections, need not be looked up.
             None if memory.used() < memory.limit / 2 => Admission::Admitted,
             None => self.holder.insert(memory.holder(key())).admission(memory),
         }
@@ -382,7 +385,7 @@ mod tests {
         assert_eq!(modest.admission(&memory, || key([2; 4])), Admission::Admitted);
     }
 
-    /// However many holders there are, those below their share are served, and in total they occupy at most twice the
+    /// Holders below their share are served, however many there are. In total, all holders occupy at most twice the
     /// budget.
     #[test]
     fn a_used_budget_refuses_those_above_their_share() {
@@ -408,7 +411,7 @@ mod tests {
         let [mut late, mut another] = [Account::default(), Account::default()];
         late.set(&memory, || key([3; 4]), MIB);
         assert_eq!(late.admission(&memory, || key([3; 4])), Admission::Admitted);
-        // A new connection gets no better treatment than the others of its source.
+        // A new connection is treated like the other connections of its source.
         assert_eq!(another.admission(&memory, || key([1, 1, 1, 0])), Admission::Refused);
         another.close(&memory);
         for mut account in greedy.into_iter().chain(modest).chain([late]) {

@@ -19,17 +19,17 @@ pub(crate) enum Socket {
 }
 
 impl Socket {
-    /// Reads the available bytes.
+    /// Reads the bytes that are available.
     pub(crate) fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         Ok(rustix::net::recv(self, buffer, RecvFlags::empty())?.1)
     }
 
-    /// Reads the available bytes without removing them.
+    /// Reads the bytes that are available, without removing them.
     pub(crate) fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
         Ok(rustix::net::recv(self, buffer, RecvFlags::PEEK)?.1)
     }
 
-    /// Sends as many bytes as fit.
+    /// Sends as many bytes as the socket accepts.
     pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Socket::Tcp(stream) => { stream }.write(bytes),
@@ -37,7 +37,7 @@ impl Socket {
         }
     }
 
-    /// Sends as many bytes of several slices as fit.
+    /// Sends as many bytes of several slices as the socket accepts.
     pub(crate) fn send_vectored(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
             Socket::Tcp(stream) => { stream }.write_vectored(pieces),

@@ -1,4 +1,4 @@
-//! The stream of a connection, with or without TLS, and its peer.
+//! The octet stream of a connection, with or without TLS, and the connection's peer.
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -21,14 +21,14 @@ use crate::net::socket::Socket;
 use crate::net::tls::{Incoming, TlsSession};
 use crate::telemetry::seldom::Seldom;
 
-/// Octet stream of a connection: a socket, and the TLS session over it, if there is one.
+/// Octet stream of a connection: a socket, and the TLS session on it, if there is one.
 #[derive(Debug)]
 pub(crate) struct Stream {
     socket: Socket,
     tls: Option<Box<TlsSession>>,
 }
 
-/// An accepted connection.
+/// A new connection.
 #[derive(Debug)]
 pub(crate) struct Accepted {
     pub(crate) stream: Stream,
@@ -36,18 +36,18 @@ pub(crate) struct Accepted {
     /// Number of the connection since the start of the server.
     pub(crate) number: u64,
     pub(crate) listener: ListenerIndex,
-    /// Whether TLS begins with the first octet, or after a proxy header.
+    /// Whether TLS begins with the first octet, or with the first octet after a proxy header.
     pub(crate) has_tls: bool,
 }
 
 /// Peer of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
-    /// An address on the network, which proves no identity.
+    /// A network address, which proves no identity.
     Network(SocketAddr),
-    /// A client with the address from a proxy header.
+    /// A client whose address is from a proxy header.
     Proxied { client: SocketAddr, proxy: SocketAddr },
-    /// A client of the console, which forwards its requests. Boxed because there are few.
+    /// A client of the console, which sends the client's requests. Boxed because such connections are few.
     Console(Box<ConsoleClient>),
     /// A process on this machine; `None` if the kernel does not identify it.
     Local(Option<Process>),
@@ -57,13 +57,13 @@ pub(crate) enum Peer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ConsoleClient {
     pub(crate) address: SocketAddr,
-    /// Whether the client uses TLS to the console.
+    /// Whether the client uses TLS to connect to the console.
     pub(crate) is_secured: bool,
-    /// Subject of the client's certificate, which TLS has verified.
+    /// Subject of the client's certificate, which was verified by TLS.
     pub(crate) certificate_subject: Option<Arc<str>>,
 }
 
-/// Addresses of the client and the proxy of a connection.
+/// Network addresses of a connection's client, and of its proxy if it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hops {
     client: IpAddr,
@@ -76,14 +76,15 @@ impl Hops {
         self.client
     }
 
-    /// Returns true if `is_such` holds for the client's address and, if there is a proxy, also for the proxy's. So a
-    /// proxy on another machine cannot give its clients the privileges of this machine, whatever its header says.
+    /// Returns true if `is_such` returns true for the client's address and for the proxy's address, if there is a
+    /// proxy. Therefore a proxy on another machine cannot give its clients the privileges of this machine, whatever its
+    /// header contains.
     pub(crate) fn are_all(&self, is_such: impl Fn(IpAddr) -> bool) -> bool {
         is_such(self.client) && self.proxy.is_none_or(&is_such)
     }
 }
 
-/// Counts of connections closed because of a missing or unexpected proxy header.
+/// Counts of the connections that were closed because a proxy header was missing or unexpected.
 #[derive(Debug, Default)]
 pub(crate) struct RefusedProxies {
     from_proxies: Seldom,
@@ -91,7 +92,7 @@ pub(crate) struct RefusedProxies {
 }
 
 impl RefusedProxies {
-    /// Refuses a connection from a proxy without a valid header.
+    /// Counts and logs a connection from a proxy without a valid header.
     pub(crate) fn refuse(&self, now: Instant, connection: u64, peer: &Peer, error: &io::Error) {
         if let Some(before) = self.from_proxies.happened(now) {
             tracing::warn!(
@@ -101,7 +102,7 @@ impl RefusedProxies {
         }
     }
 
-    /// Refuses a connection with a proxy header on a listener that expects none.
+    /// Counts and logs a connection with a proxy header from an address that is not a proxy's.
     pub(crate) fn refuse_elsewhere(&self, now: Instant, connection: u64, source: &dyn fmt::Display) {
         if let Some(before) = self.from_elsewhere.happened(now) {
             tracing::warn!("conn={connection} of {source} is closed: {PROXY_ELSEWHERE}{before}");
@@ -113,7 +114,7 @@ impl RefusedProxies {
 pub(crate) const PROXY_ELSEWHERE: &str =
     "a header of the PROXY protocol, from an address that is not in proxy_networks";
 
-/// Facts from the kernel about the process that connected.
+/// Facts from the kernel about the process at the other end of a Unix socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Process {
     pub(crate) id: i32,
@@ -136,8 +137,8 @@ impl Process {
     }
 }
 
-/// Returns true if processes of this user count as the administrator: the server's own user, who can read the data
-/// files anyway, and root.
+/// Returns true if processes of this user count as the administrator. These are root and the server's own user, who can
+/// read the data files anyway.
 fn is_trusted(user_id: u32, own: u32) -> bool {
     user_id == own || user_id == 0
 }
@@ -152,7 +153,7 @@ impl Peer {
         self.external_identity() == ExternalIdentity::Administrator
     }
 
-    /// Returns the network addresses of the client and the proxy, if there are any.
+    /// Returns the network addresses of the client and the proxy; `None` for a process on this machine.
     pub(crate) fn hops(&self) -> Option<Hops> {
         match self {
             Peer::Network(address) => Some(Hops { client: address.ip(), proxy: None }),
@@ -162,7 +163,7 @@ impl Peer {
         }
     }
 
-    /// Returns the client from a proxy header if this peer is a network address; otherwise the peer itself.
+    /// Returns the peer with the client's address from a proxy header.
     pub(crate) fn with_proxy_header(self, header: ProxyHeader) -> Peer {
         match (self, header) {
             (Peer::Network(proxy), ProxyHeader::Client(client)) => Peer::Proxied { client, proxy },
@@ -205,8 +206,8 @@ impl Stream {
         Stream { socket: Socket::Local(stream), tls: None }
     }
 
-    /// Reads a proxy header, which precedes all other octets. Returns `None` if it is incomplete. Its octets then stay
-    /// in the kernel's buffer.
+    /// Reads a proxy header, which must be the first octets of the stream. Returns `None` if the header is incomplete.
+    /// Its octets then stay in the kernel's buffer.
     ///
     /// # Errors
     /// The connection is broken or has ended, or `InvalidData` if the octets are not a header.
@@ -223,7 +224,7 @@ impl Stream {
         else {
             return Ok(None);
         };
-        // `peek` has already returned these octets.
+        // This removes octets that `peek` has already returned.
         let taken = self.socket.receive(buffer.get_mut(..size).unwrap_or_default())?;
         if taken == size { Ok(Some(header)) } else { Err(ErrorKind::UnexpectedEof.into()) }
     }
@@ -250,7 +251,7 @@ impl Stream {
         // `recv` is cheaper than `read`, which first does checks that concern only files.
         match rustix::net::recv(&self.socket, spare_capacity(input), RecvFlags::empty()) {
             Ok((0, _)) => Ok(Incoming::End),
-            // After a short read the socket is empty.
+            // A short read has emptied the socket.
             Ok((count, _)) => Ok(Incoming::Octets(count, count == room)),
             Err(Errno::AGAIN) => Ok(Incoming::Nothing),
             Err(Errno::INTR) => Ok(Incoming::Octets(0, true)),
@@ -258,7 +259,7 @@ impl Stream {
         }
     }
 
-    /// Sends as many bytes as fit.
+    /// Sends as many bytes as the stream accepts. With TLS, some accepted bytes may not be sent yet.
     #[inline]
     pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.tls {
@@ -267,13 +268,13 @@ impl Stream {
         }
     }
 
-    /// Returns the number of octets that [`send`](Stream::send) has accepted and that are not yet sent.
+    /// Returns the number of octets that [`send`](Stream::send) has accepted and that are not sent yet.
     #[inline]
     pub(crate) fn unsent(&self) -> usize {
         self.tls.as_ref().map_or(0, |tls| tls.unsent())
     }
 
-    /// Sends the octets that [`send`](Stream::send) has accepted.
+    /// Sends the octets that [`send`](Stream::send) has accepted and that are not sent yet.
     ///
     /// # Errors
     /// `WouldBlock` if the socket does not accept all of them.

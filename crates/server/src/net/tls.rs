@@ -1,8 +1,8 @@
 //! The TLS layer of a connection (RFC 4513 section 3), between the socket and the LDAP messages.
 //!
-//! The layer never blocks. Reading takes the available octets of the socket and returns plaintext. Sending encrypts at
-//! most [`TLS_CHUNK_MAX`] octets more than the socket has accepted. So for a peer that does not read, the layer buffers
-//! no more than that. An idle session has only its keys and an empty read buffer.
+//! The layer never blocks. Reading takes the octets that the socket has, and returns plaintext. Sending encrypts at
+//! most [`TLS_CHUNK_MAX`] octets more than the socket has accepted. Therefore the layer buffers no more than that for a
+//! peer that does not read. An idle session has only its keys and an empty read buffer.
 
 use std::io::{self, BufRead, ErrorKind, Read, Write};
 use std::sync::Arc;
@@ -14,19 +14,19 @@ use rustls::{HandshakeKind, ServerConfig, ServerConnection};
 use crate::limits::{TLS_CHUNK_MAX, TLS_HANDSHAKE_SIZE_MAX};
 use crate::net::socket::Socket;
 
-/// Server side of a TLS session on one socket.
+/// Server side of a TLS session.
 #[derive(Debug)]
 pub(crate) struct TlsSession {
     session: ServerConnection,
-    /// Data of the channel binding tls-server-end-point.
+    /// Data of the channel binding tls-server-end-point, if the certificate has any.
     end_point: Option<Arc<[u8]>>,
-    /// Start of the handshake; `None` after its end.
+    /// Time at which the handshake began; `None` after its end.
     handshake_since: Option<Instant>,
-    /// Number of octets that the client has sent for the handshake.
+    /// Number of octets that the client has sent during the handshake.
     handshake_octets: usize,
-    /// Number of plaintext octets that are decrypted but not taken yet.
+    /// Number of plaintext octets that are decrypted and not taken yet.
     plaintext: usize,
-    /// Number of plaintext octets that are encrypted but not sent yet.
+    /// Number of plaintext octets that are encrypted and not sent yet.
     unsent: usize,
     /// Whether neither the socket nor the TLS session will return another octet.
     has_ended: bool,
@@ -35,15 +35,15 @@ pub(crate) struct TlsSession {
 /// Result of a read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Incoming {
-    /// Number of octets, and whether more may be available at once.
+    /// Some octets. The fields are their number, and whether more may be available at once.
     Octets(usize, bool),
-    /// No octets are available until the socket is readable again.
+    /// No octets, until the socket is readable again.
     Nothing,
     /// The stream has ended.
     End,
 }
 
-/// Channel binding data for proofs.
+/// Channel binding data with which proofs are bound to the TLS session.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ChannelBindings {
     /// Data of tls-exporter (RFC 9266 section 2).
@@ -58,7 +58,7 @@ impl ChannelBindings {
         match kind {
             "tls-exporter" => self.exporter.map(Vec::from),
             "tls-server-end-point" => self.end_point.as_deref().map(Vec::from),
-            // OpenLDAP's clients use this name for every type, and prefix the data with the name of the type.
+            // OpenLDAP's clients use this name for every type, and put the name of the type before the data.
             "ldap" => Some([b"tls-server-end-point:", self.end_point.as_deref()?].concat()),
             _ => None,
         }
@@ -72,7 +72,7 @@ impl ChannelBindings {
 
 impl TlsSession {
     /// Creates a session that waits for the client's first message. `end_point` is the tls-server-end-point data of the
-    /// certificate.
+    /// certificate, if it has any.
     pub(crate) fn new(
         config: Arc<ServerConfig>,
         end_point: Option<Arc<[u8]>>,
@@ -90,17 +90,17 @@ impl TlsSession {
         })
     }
 
-    /// Returns the maximum number of octets that the layer buffers.
+    /// Returns the maximum number of octets that the layer buffers now.
     pub(crate) fn buffered_bytes(&self) -> usize {
         if self.handshake_since.is_some() { self.handshake_octets } else { self.unsent() }
     }
 
-    /// Returns the start of the handshake; `None` after its end.
+    /// Returns the time at which the handshake began; `None` after its end.
     pub(crate) fn handshake_since(&self) -> Option<Instant> {
         self.handshake_since
     }
 
-    /// Returns true if the handshake resumed an earlier session.
+    /// Returns true if the handshake has resumed an earlier session.
     pub(crate) fn is_resumed(&self) -> bool {
         self.session.handshake_kind() == Some(HandshakeKind::Resumed)
     }
@@ -113,7 +113,7 @@ impl TlsSession {
         format!("{} {suite}", version.unwrap_or("TLS"))
     }
 
-    /// Returns the channel binding data. Requires that the handshake is done.
+    /// Returns the channel binding data. The handshake must be done.
     pub(crate) fn channel_bindings(&self) -> ChannelBindings {
         let label = b"EXPORTER-Channel-Binding";
         ChannelBindings {
@@ -131,8 +131,8 @@ impl TlsSession {
     /// Appends decrypted octets to `input`, up to its free capacity.
     ///
     /// # Errors
-    /// An error of the socket, or `InvalidData` if the octets are not TLS or were tampered with. In the latter case the
-    /// layer has sent an alert, if the socket accepted it.
+    /// The socket failed. `InvalidData` means that the octets are not TLS or were tampered with. In that case the layer
+    /// has sent an alert, if the socket accepted it.
     pub(crate) fn receive(&mut self, socket: &Socket, input: &mut Vec<u8>) -> io::Result<Incoming> {
         let room = input.capacity() - input.len();
         let mut is_drained = false;
@@ -151,7 +151,7 @@ impl TlsSession {
             self.plaintext = if taken == 0 { 0 } else { self.plaintext.saturating_sub(taken) };
         }
         if count > 0 || room == 0 {
-            // The end of the stream follows the octets, and no event announces it.
+            // The stream may have ended after these octets. No event would announce that.
             return Ok(Incoming::Octets(count, self.plaintext > 0 || self.has_ended || !is_drained));
         }
         Ok(if self.has_ended { Incoming::End } else { Incoming::Nothing })
@@ -173,7 +173,7 @@ impl TlsSession {
         }
         let is_drained = source.is_drained;
         let processed = self.session.process_new_packets();
-        // There may be handshake messages or an alert to send.
+        // The octets may require a handshake message or an alert in response.
         let flushed = self.flush(socket);
         let state = processed.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
         match flushed {
@@ -191,11 +191,11 @@ impl TlsSession {
         Ok(is_drained)
     }
 
-    /// Encrypts and sends octets. Returns the number of accepted octets. They are sent now, or when the socket accepts
-    /// more.
+    /// Encrypts octets and begins to send them. Returns the number of octets that it has accepted. Those that the
+    /// socket does not accept now are sent later.
     ///
     /// # Errors
-    /// `WouldBlock` if the socket did not accept all octets that were encrypted before.
+    /// `WouldBlock` if the socket has not accepted all octets that were encrypted before.
     pub(crate) fn send(&mut self, socket: &Socket, bytes: &[u8]) -> io::Result<usize> {
         self.flush(socket)?;
         if self.session.is_handshaking() {
@@ -210,7 +210,7 @@ impl TlsSession {
         }
     }
 
-    /// Sends the encrypted octets.
+    /// Sends the octets that are encrypted and not sent yet.
     ///
     /// # Errors
     /// `WouldBlock` if the socket does not accept all of them.
@@ -227,7 +227,7 @@ impl TlsSession {
         Ok(())
     }
 
-    /// Returns the approximate number of octets that are encrypted but not sent.
+    /// Returns the approximate number of octets that are encrypted and not sent yet.
     pub(crate) fn unsent(&self) -> usize {
         if self.session.wants_write() { self.unsent.max(1) } else { 0 }
     }
@@ -240,7 +240,7 @@ impl TlsSession {
     }
 }
 
-/// Reader of a socket that records whether the socket was emptied.
+/// Reader of a socket that records whether it has emptied the socket.
 struct Source<'a> {
     socket: &'a Socket,
     is_drained: bool,
@@ -249,7 +249,7 @@ struct Source<'a> {
 impl Read for Source<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.socket.receive(buffer)?;
-        // A read of zero octets means the end of the stream. It does not show that the socket was emptied.
+        // A read of zero octets means the end of the stream, and does not show that the socket is empty.
         self.is_drained = count > 0 && count < buffer.len();
         Ok(count)
     }
@@ -263,7 +263,7 @@ impl Write for Sink<'_> {
     }
 
     fn write_vectored(&mut self, pieces: &[io::IoSlice<'_>]) -> io::Result<usize> {
-        // Most answers are one record, for which the simpler call is cheaper.
+        // Most answers are one record. For one record, the simpler call is cheaper.
         match pieces {
             [piece] => self.0.send(piece),
             pieces => self.0.send_vectored(pieces),

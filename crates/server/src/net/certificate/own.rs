@@ -1,6 +1,6 @@
 //! The server's own certificate, and the small authority that signs it.
 //!
-//! If the settings name no certificate, the first start creates both in the folder `tls` of the data directory:
+//! If the settings name no certificate, the first start creates these files in the folder `tls` of the data directory:
 //!
 //! | file | mode | content |
 //! |---|---|---|
@@ -10,11 +10,11 @@
 //! | `key.pem` | 0600 | private key of the server |
 //!
 //! The server renews its certificate, with the same key, while the authority's key is in the folder. Clients trust the
-//! authority, so a renewal changes nothing for them. An administrator may keep the authority's key elsewhere. The
-//! server then uses its certificate until it expires, and warns before that.
+//! authority, so that a renewal changes nothing for them. An administrator may keep the authority's key elsewhere. In
+//! that case the server uses its certificate until it expires, and warns before that.
 //!
-//! Data directories of earlier versions contain a self-signed certificate and no authority. The server uses it until it
-//! expires.
+//! Data directories of earlier versions contain a self-signed certificate and no authority. The server uses that
+//! certificate until it expires.
 
 use std::fmt::{self, Display};
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
@@ -48,7 +48,7 @@ const DAY: i64 = 86_400;
 const PRIVATE: u32 = 0o600;
 const PUBLIC: u32 = 0o644;
 const PUBLIC_FOLDER: u32 = 0o755;
-/// Permission bit with which all other users may pass through a folder.
+/// Permission bit that allows all other users to pass through a folder.
 const OTHERS_PASS: u32 = 0o001;
 
 /// Maximum length of a common name (ub-common-name in RFC 5280 appendix A.1).
@@ -59,7 +59,7 @@ const COMMON_NAME_MAX: usize = 64;
 pub struct AuthorityFile {
     /// Path of the file.
     pub path: PathBuf,
-    /// First folder above the file that other users cannot pass through, so that they cannot read the file.
+    /// First folder above the file through which other users cannot pass, so that they cannot read the file.
     pub closed_folder: Option<PathBuf>,
 }
 
@@ -85,15 +85,15 @@ pub(super) struct OwnCertificate {
 }
 
 impl OwnCertificate {
-    /// Opens the files in `folder`. Creates the missing ones if there is no certificate. Renews the certificate if it
-    /// is about to expire or does not contain all `hosts`.
+    /// Opens the files in `folder`, or creates the missing ones if there is no certificate. Renews the certificate if
+    /// it is about to expire or lacks one of `hosts`.
     ///
     /// # Errors
-    /// A file cannot be examined, read or written, or there is an authority without a key and no certificate.
+    /// A file cannot be examined, read or written, or there is an authority without its key and no certificate.
     pub(super) fn open(folder: PathBuf, hosts: &[String], now: i64) -> Result<OwnCertificate, TlsError> {
         let own = OwnCertificate { folder, hosts: hosts.to_vec() };
         if is_there(&own.certificate())? {
-            // The error is not fatal, because the present certificate may be valid for months.
+            // The error is not fatal, because the present certificate may still be valid for months.
             if let Err(error) =
                 own.renew_if(now, |facts, leaf| own.is_due(facts, now) || own.lacks_a_host(leaf))
             {
@@ -111,7 +111,7 @@ impl OwnCertificate {
         Ok(own)
     }
 
-    /// Renews the certificate if it is about to expire and the authority's key exists. Returns true if it did.
+    /// Renews the certificate if it is about to expire and the authority's key exists. Returns true if it was renewed.
     ///
     /// # Errors
     /// A file cannot be read or written, or the files of the authority do not match.
@@ -146,7 +146,8 @@ impl OwnCertificate {
         format!("{advice}; or name a certificate of your own with tls.certificate")
     }
 
-    /// Returns the authority's certificate; `None` if the server's certificate is self-signed.
+    /// Returns the authority's certificate, which clients must trust; `None` if the server's certificate is
+    /// self-signed.
     pub(super) fn for_clients(&self) -> Option<AuthorityFile> {
         let path = self.authority();
         let path = path.exists().then(|| fs::canonicalize(&path).unwrap_or(path))?;
@@ -173,8 +174,8 @@ impl OwnCertificate {
         self.folder.join("authority-key.pem")
     }
 
-    /// Creates the missing files. The certificate is the last one, so if it exists, all exist. Never replaces an
-    /// existing key.
+    /// Creates the missing files, the certificate last. Therefore all files exist if the certificate exists. Never
+    /// replaces an existing key.
     fn make(&self, now: i64) -> Result<(), TlsError> {
         let (authority, authority_key) = (self.authority(), self.authority_key());
         let has_authority = is_there(&authority)?;
@@ -219,7 +220,7 @@ impl OwnCertificate {
         Ok(true)
     }
 
-    /// Returns true if the certificate is about to expire and the authority can sign one that expires later.
+    /// Returns true if the certificate is about to expire and the authority can sign a certificate that expires later.
     fn is_due(&self, facts: &CertificateFacts, now: i64) -> bool {
         facts.not_after - now < OWN_CERTIFICATE_RENEWAL_DAYS * DAY
             && self.authority_facts().is_ok_and(|authority| authority.not_after > facts.not_after)
@@ -231,7 +232,7 @@ impl OwnCertificate {
         names.into_iter().any(|name| verify_server_name(&parsed, &name).is_err())
     }
 
-    /// Signs a certificate for the server's key. Returns it with the certificate of the authority, in PEM form.
+    /// Signs a certificate for the server's key. Returns it in PEM form, followed by the certificate of the authority.
     fn issue(&self, now: i64) -> Result<String, TlsError> {
         let (authority, authority_key) = (self.authority(), self.authority_key());
         let failed = |error: String| TlsError::new(&self.certificate(), error);
@@ -259,7 +260,7 @@ impl OwnCertificate {
     }
 }
 
-/// Prefix of the subject in [`CertificateFacts`] if the subject is only a common name.
+/// Prefix of the subject in [`CertificateFacts`] if the subject has only a common name.
 const COMMON_NAME_TYPE: &str = "2.5.4.3=";
 
 fn named(common_name: &str) -> DistinguishedName {
@@ -272,13 +273,13 @@ fn authority_usages() -> Vec<KeyUsagePurpose> {
     vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign]
 }
 
-/// Returns the parameters of an authority with a unique name, because some clients confuse authorities with the same
-/// name.
+/// Returns the parameters of a new authority. Its name is unique, because some clients confuse authorities with the
+/// same name.
 fn authority_params(now: i64) -> Result<CertificateParams, String> {
     let serial = random_octets()?;
     let mut params = dated(Vec::new(), now, now + OWN_AUTHORITY_DAYS * DAY)?;
     params.distinguished_name = named(&format!("Pando authority {}", HEXLOWER.encode(&serial[..4])));
-    // The authority signs only servers, not further authorities.
+    // The authority may sign certificates of servers only, not of further authorities.
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = authority_usages();
     params.serial_number = Some(serial_number(serial));
@@ -293,7 +294,7 @@ fn server_params(hosts: &[String], now: i64, not_after_max: i64) -> Result<Certi
     params.use_authority_key_identifier_extension = true;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    // Random, because a number derived from the key would be the same after a renewal, which NSS refuses.
+    // The serial number is random. A number derived from the key would be the same after a renewal, which NSS refuses.
     params.serial_number = Some(serial_number(random_octets()?));
     Ok(params)
 }
@@ -319,7 +320,7 @@ fn random_octets() -> Result<[u8; 16], String> {
     Ok(octets)
 }
 
-/// Checks that clients that trust `authority` accept `leaf`.
+/// Checks that clients accept `leaf` if they trust `authority`.
 fn check_signed(
     leaf: &CertificateDer<'_>,
     authority: &CertificateDer<'static>,
@@ -366,7 +367,7 @@ fn read_key(file: &Path) -> Result<KeyPair, TlsError> {
 }
 
 /// Returns true if a file with this name exists, even as a broken link. A file that cannot be examined is an error,
-/// because its key must not be replaced.
+/// because it may contain a key that must not be replaced.
 fn is_there(file: &Path) -> Result<bool, TlsError> {
     match fs::symlink_metadata(file) {
         Ok(_) => Ok(true),
@@ -375,13 +376,13 @@ fn is_there(file: &Path) -> Result<bool, TlsError> {
     }
 }
 
-/// Writes a file with this mode, either completely or not at all.
+/// Writes a file with the mode `mode`, either completely or not at all.
 fn write_new(file: &Path, content: &[u8], mode: u32) -> Result<(), TlsError> {
     let new = file.with_extension("new");
     let write = || {
         let mut opened =
             OpenOptions::new().write(true).create(true).truncate(true).mode(PRIVATE).open(&new)?;
-        // Sets the mode regardless of the umask.
+        // This sets the mode regardless of the umask.
         opened.set_permissions(Permissions::from_mode(mode))?;
         opened.write_all(content)?;
         opened.sync_all()?;

@@ -1,7 +1,7 @@
-//! The thread that makes pages that may wait for the disk, so that other pages need not wait.
+//! The thread that makes pages that may wait for the disk. Other pages then need not wait.
 //!
-//! All requests that wait when the thread begins a page receive that page. So a flood of requests costs no more than
-//! one request at a time.
+//! All requests that wait when the thread begins a page receive that page. Therefore a flood of requests costs no more
+//! than one request at a time.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -29,9 +29,9 @@ struct State {
     waker: Option<Waker>,
 }
 
-/// A page that is being made.
+/// The page for a request, as a future.
 pub(super) struct GatheredPage {
-    /// The waiting request; `None` if the thread has ended.
+    /// The request that waits; `None` if the thread has ended.
     waiting: Option<Arc<Waiting>>,
 }
 
@@ -64,7 +64,7 @@ impl Waiting {
 fn run(requests: &Receiver<Arc<Waiting>>, make: impl Fn() -> Page) {
     while let Ok(first) = requests.recv() {
         let mut waiting: Vec<Arc<Waiting>> = std::iter::once(first).chain(requests.try_iter()).collect();
-        // The other requests belong to connections that were closed or evicted.
+        // Without another reference, the connection of a request was closed or evicted.
         waiting.retain(|waiting| Arc::strong_count(waiting) > 1);
         if waiting.is_empty() {
             continue;

@@ -1,13 +1,13 @@
 //! Places for connections to the HTTP listener, and the choice of the connection that a new one evicts.
 //!
-//! A source has a share of the places, so that a single address cannot take all of them. If a source has used its
-//! share, a new connection evicts one of the same source. If all places are taken, it evicts one of the source with the
-//! most connections.
+//! Each source has a share of the places, so that a single address cannot take all of them. If a source has used its
+//! share, a new connection evicts another connection of the same source. If all places are taken, it evicts a
+//! connection of the source with the most connections.
 //!
-//! The oldest connection without a complete request is evicted first, because a probe sends its request at once and an
-//! attacker that only occupies a place does not. New connections are evicted last. If all connections are new, no
-//! client is accepted for a moment ([`free_at`]). So a burst of connections cannot evict a probe during its TLS
-//! handshake.
+//! The oldest connection without a complete request is evicted first. A probe sends its request at once, whereas an
+//! attacker that only wants to occupy a place does not. New connections are evicted last. If all connections are new,
+//! no client is accepted for a moment ([`free_at`]). Therefore a burst of connections cannot evict a probe during its
+//! TLS handshake.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -25,18 +25,18 @@ pub(super) enum Stage {
     Preparing,
 }
 
-/// Facts about a connection that [`choose_evicted`] uses.
+/// Facts about a connection by which [`choose_evicted`] chooses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) source: Source,
-    /// Whether the connection has not had enough time to send its request.
+    /// Whether the connection still has time to send its request.
     pub(super) is_new: bool,
     pub(super) stage: Stage,
     pub(super) since: Instant,
 }
 
-/// Returns the index of the connection that a new one from `source` evicts, if it must evict one. `places_max` is the
-/// total number of places, and `share` the maximum for one source.
+/// Returns the index of the connection that a new one from `source` must evict; `None` if a place is free. `places_max`
+/// is the total number of places, and `share` is the maximum number for one source.
 pub(super) fn choose_evicted(
     places: &[Place],
     source: Source,
@@ -58,8 +58,8 @@ pub(super) fn choose_evicted(
     may_go.min_by_key(|(_, place)| (place.is_new, place.stage, place.since)).map(|(index, _)| index)
 }
 
-/// Returns the time at which a new connection may have a place, or `None` if there is a free one. `begins` are the
-/// start times of the present connections, each of which keeps its place for `grace`.
+/// Returns the time at which a new connection may get a place; `None` if a place is free now. `begins` are the start
+/// times of the present connections. Each keeps its place for `grace`.
 pub(super) fn free_at(
     begins: impl ExactSizeIterator<Item = Instant>,
     places_max: usize,
@@ -84,7 +84,8 @@ mod tests {
         Source::Network(IpAddr::from([127, 0, 0, number]))
     }
 
-    /// Checks which connection a new one from `new` evicts. `connections` are the present ones, the oldest first.
+    /// Checks which connection is evicted by a new one from the source `new`. `connections` are the present
+    /// connections, the oldest first.
     #[track_caller]
     fn check(connections: &[(u8, Stage)], new: u8, expected: Option<usize>) {
         let begin = Instant::now();
@@ -94,7 +95,7 @@ mod tests {
         };
         let mut places: Vec<Place> = (0..).zip(connections).map(place).collect();
         assert_eq!(choose_evicted(&places, source(new), PLACES, SHARE), expected, "{connections:?}");
-        // New connections are evicted in the same order if all are new.
+        // If all connections are new, they are evicted in the same order.
         places.iter_mut().for_each(|place| place.is_new = true);
         assert_eq!(choose_evicted(&places, source(new), PLACES, SHARE), expected, "{connections:?}");
     }
@@ -141,7 +142,7 @@ mod tests {
         places.extend([(2, Receiving); 3]);
         check(&places, 3, Some(3));
         check(&places, 9, Some(3));
-        // Each connection has a different address: the oldest without a request is evicted.
+        // If each connection has a different address, the oldest one without a request is evicted.
         let each: Vec<(u8, Stage)> =
             (0..PLACES as u8).map(|from| (from, if from < 3 { Sending } else { Receiving })).collect();
         check(&each, 77, Some(3));

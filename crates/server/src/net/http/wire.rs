@@ -1,5 +1,5 @@
-//! Adapters from the sockets of the HTTP listener to the interface of hyper, with and without TLS. No call blocks: the
-//! loop in `http` waits for the events for which a call would have waited.
+//! Adapters from the sockets of the HTTP listener to the interface of hyper, with and without TLS. No call blocks.
+//! Instead a socket records the events for which a call would have waited, and the loop in `http` waits for them.
 
 use std::cell::Cell;
 use std::io::{self, Read, Write};

@@ -5,7 +5,7 @@ use super::super::Certificates;
 use super::*;
 use crate::config::TlsSettings;
 
-/// 2026-01-01T00:00:00Z.
+/// 2026-01-01T00:00:00Z in seconds since 1970.
 const START: i64 = 1_767_225_600;
 
 const RENEWED_FROM: i64 = START + (OWN_CERTIFICATE_DAYS - OWN_CERTIFICATE_RENEWAL_DAYS) * DAY;
@@ -38,7 +38,7 @@ impl Data {
         self.open_for(&["ldap.example.com", "127.0.0.1", "::1", "localhost"], now)
     }
 
-    /// Verifies the certificate as a client that trusts the authority and connects to `host`.
+    /// Verifies the certificate at the time `now`, like a client that trusts the authority and connects to `host`.
     fn client(&self, host: &str, now: i64) -> Result<(), rustls::Error> {
         let leaf = first_certificate(&self.file("certificate.pem")).unwrap();
         check_signed(&leaf, &first_certificate(&self.file("authority.pem")).unwrap(), now)?;
@@ -68,15 +68,15 @@ fn an_authority_signs_the_certificate() {
     }
     assert!(data.client("other.example.com", START).is_err());
     assert!(data.client("localhost", START + OWN_CERTIFICATE_DAYS * DAY + 1).is_err());
-    // Valid also for a client whose clock is slow.
+    // The certificate is also valid for a client whose clock is slow.
     data.client("localhost", START - DAY).unwrap();
     let modes = FILES.map(|name| fs::metadata(data.file(name)).unwrap().permissions().mode() & 0o777);
     assert_eq!(modes, [0o600, 0o644, 0o600, 0o644]);
-    // The certificate of the authority is the last one that the server sends.
+    // The server sends the certificate of the authority last.
     let chain: Vec<_> =
         CertificateDer::pem_slice_iter(&data.read("certificate.pem")).collect::<Result<_, _>>().unwrap();
     assert_eq!(chain[1..], [first_certificate(&data.file("authority.pem")).unwrap()]);
-    // The authority of each server has a unique name.
+    // Each server's authority has a unique name.
     let other = Data::new();
     let own = other.open(START).unwrap();
     assert_ne!(
@@ -99,15 +99,16 @@ fn a_renewal_changes_nothing_for_clients() {
     assert_eq!(FILES[..3].iter().map(|name| data.read(name)).collect::<Vec<_>>(), before[..3]);
     assert_eq!(data.ends(), later + OWN_CERTIFICATE_DAYS * DAY);
     data.client("localhost", START + OWN_CERTIFICATE_DAYS * DAY + 1).unwrap();
-    // The serial number differs: NSS refuses two certificates of an authority with the same number.
+    // The renewed certificate has another serial number, because NSS refuses two certificates of an authority with the
+    // same number.
     let serial = |pem: &[u8]| {
         let der = CertificateDer::from_pem_slice(pem).unwrap();
-        // The serial number follows two headers and the version.
+        // In the certificate, the serial number follows two headers and the version.
         assert_eq!(der[13..15], [0x02, 0x10]);
         der[15..31].to_vec()
     };
     assert_ne!(serial(&before[3]), serial(&data.read("certificate.pem")));
-    // A start also renews it, however late.
+    // A start also renews the certificate, however late it is.
     let much_later = later + 2 * OWN_CERTIFICATE_DAYS * DAY;
     data.open(much_later).unwrap();
     data.client("localhost", much_later).unwrap();
@@ -128,7 +129,7 @@ fn the_key_of_the_authority_can_be_stored_elsewhere() {
     assert!(advice.contains("tls.certificate"), "{advice}");
     fs::rename(&elsewhere, &key).unwrap();
     assert!(own.renew(RENEWED_FROM + 1).unwrap());
-    // Without a certificate, only the authority's key can create one. It is not replaced by a new authority.
+    // If the certificate is missing, only the authority's key can create a new one. The authority is not replaced.
     fs::rename(&key, &elsewhere).unwrap();
     fs::remove_file(data.file("certificate.pem")).unwrap();
     let authority = data.read("authority.pem");
@@ -158,7 +159,7 @@ fn warnings_precede_the_expiry_and_contain_advice() {
     assert!(certificates.renew(end).unwrap() && certificates.reload(None, end).unwrap());
     assert_eq!(certificates.expiry(end), None);
     assert_eq!(certificates.authority().unwrap().path, fs::canonicalize(data.file("authority.pem")).unwrap());
-    // The last certificate of an authority expires with it, and is not renewed again and again.
+    // The last certificate that an authority signs expires with the authority. It is not renewed again and again.
     let last = START + OWN_AUTHORITY_DAYS * DAY - 10 * DAY;
     assert!(certificates.renew(last).unwrap() && certificates.reload(None, last).unwrap());
     assert!(!certificates.renew(last).unwrap());
@@ -183,10 +184,10 @@ fn self_signed_certificates_remain_in_use() {
     assert!(advice.contains("self-signed") && advice.contains("move"), "{advice}");
 }
 
-/// Regression: any error of `stat` made the server replace a key.
+/// Regression: after any error of `stat`, the server replaced a key.
 #[test]
 fn an_unreadable_file_is_an_error_and_is_kept() {
-    // The folder is a file, or a symbolic link to itself.
+    // The folder is first a file, then a symbolic link to itself.
     let data = Data::new();
     fs::write(data.0.join("tls"), "precious").unwrap();
     assert!(data.open(START).unwrap_err().contains("Not a directory"));
