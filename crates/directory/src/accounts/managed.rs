@@ -1,8 +1,9 @@
 //! Password Policy State extended operation (1.3.6.1.4.1.26027.1.6.1, compatible with OpenDJ), with which
 //! administrators query and set the state of passwords.
 //!
-//! Each operation of a request concerns an attribute of the password's state. Under access rules, a requester that may
-//! read the attribute may query it, and one that may change it may set it. Without rules only the administrator may.
+//! Each operation of a request concerns an attribute of the password's state. Under access rules, a query requires the
+//! right to read that attribute, and setting the state requires the right to write it. Without rules, only the
+//! administrator may query and set the state.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -80,7 +81,7 @@ impl ManagedAccount {
         Ok(())
     }
 
-    /// Returns the response value: the queried state, and the state after the request's changes.
+    /// Returns the response value: the queried state, including the effect of the request's changes.
     ///
     /// # Errors
     /// The store failed.
@@ -110,7 +111,7 @@ impl ManagedAccount {
         Ok(encode_password_state(&self.dn, &operations))
     }
 
-    /// Returns the values that an operation of this kind reports.
+    /// Returns the values that a state operation of this kind reports.
     fn values(&self, state: TreeState<'_>, account: &Account, kind: u32, now: i64) -> Result<Vec<String>> {
         let policy = &account.policy;
         let time =
@@ -195,7 +196,7 @@ impl ManagedAccount {
     }
 }
 
-/// Kinds of operations in the response to a query for everything, with the attribute of each.
+/// Kinds of operations that a query for the whole state reports, each with its attribute.
 const REPORTED: [(u32, &str); 34] = [
     (0, POLICY_SUBENTRY),
     (1, LOCKED_TIME),
@@ -229,13 +230,14 @@ const REPORTED: [(u32, &str); 34] = [
     (67, CHANGED_TIME),
     (70, LOCKED_TIME),
     (81, CHANGED_TIME),
-    // Kinds whose state is not recorded have no values: the time of a warning, and required times of changes.
+    // The directory does not record the state of these kinds, so they have no values: the time of a warning, and the
+    // times by which changes are required.
     (11, CHANGED_TIME),
     (35, CHANGED_TIME),
 ];
 
-/// Returns the attribute that an operation of this kind concerns, and the kind that reports its state. That is `kind`
-/// itself if the operation sets nothing.
+/// Returns the attribute that an operation of this kind concerns, and the kind of operation that reports its state. If
+/// the operation only queries, that kind is `kind` itself.
 fn subject(kind: u32) -> Option<(&'static str, u32)> {
     let reported = match kind {
         2 | 3 => 1,
@@ -248,7 +250,8 @@ fn subject(kind: u32) -> Option<(&'static str, u32)> {
         40 => 39,
         46 | 47 => 45,
         60 => 59,
-        // The secret itself is never returned. Its existence reveals no more than a lock does.
+        // The secret itself is never returned. The response only reveals whether there is a secret, which is no more
+        // sensitive than a lock.
         76..=79 => return Some((TOTP_SECRET, 70)),
         other => other,
     };

@@ -7,9 +7,9 @@
 //! | grams | `pieces` | attribute, `s`, three bytes | as many as its normal form has bytes |
 //! | sounds | `pieces` | attribute, `a`, code | one per word |
 //!
-//! Grams are taken from the normal form with a mark before and after it, so that the ends of a value can be matched:
-//! `abc` has `<ab`, `abc`, `bc>`. Entries with a value too long for grams or sounds are listed under the key without a
-//! gram or code. They are candidates of every search that uses the part.
+//! Grams are taken from the normal form with a mark before and after it, so that grams also match the ends of a value:
+//! `abc` has the grams `<ab`, `abc` and `bc>`. An entry with a value too long for grams or sounds is listed under the
+//! key without a gram or code. Such an entry is a candidate of every search that uses the part.
 
 use schema::{MatchingRule, Schema, SubstringPiece, sound_codes};
 use store::MapId;
@@ -19,11 +19,12 @@ use crate::model::index_definition::{IndexPart, IndexParts};
 use crate::model::limits::{CODES_PER_VALUE_MAX, GRAMMED_VALUE_MAX, INDEX_KEY_MAX, NEEDED_GRAMS_MAX};
 use crate::model::rows::{AttrId, INDEX, PIECES, index_key};
 
-/// Size of a gram, in bytes. With two bytes, postings would contain most of the directory. With four bytes there would
-/// be a third more rows for little benefit.
+/// Size of a gram, in bytes. With grams of two bytes, postings would contain most of the directory. Grams of four bytes
+/// would need a third more rows for little benefit.
 pub const GRAM_SIZE: usize = 3;
 
-/// Mark before a normal value. UTF-8 does not contain this byte. In octet strings it can only add needless candidates.
+/// Mark before a normal value. UTF-8 does not contain this byte. In an octet string this byte can only add needless
+/// candidates.
 const BEGIN: u8 = 0xfe;
 /// Mark after a normal value.
 const END: u8 = 0xff;
@@ -52,8 +53,8 @@ impl IndexPart {
         key
     }
 
-    /// Returns the key of a row of `pieces`. Without `content`, it is the key for entries that have the attribute
-    /// (presence), or that have a value too long (grams and sounds).
+    /// Returns the key of a row of `pieces`. If `content` is empty, returns the key of the entries that have the
+    /// attribute (presence) or a value that is too long (grams and sounds).
     pub fn key(self, base: AttrId, content: &[u8]) -> Vec<u8> {
         let mut key = self.key_prefix(base);
         key.extend_from_slice(content);
@@ -61,9 +62,9 @@ impl IndexPart {
     }
 }
 
-/// Appends the index rows of a value in these parts. Several values of an entry may share rows.
+/// Appends the rows of a value in these parts of an index. Several values of an entry may share rows.
 pub fn rows_of(schema: &Schema, def: &AttributeDef, parts: IndexParts, value: &[u8], out: &mut Vec<RowKey>) {
-    // Most indexes have only this part, so this is the fast path.
+    // Fast path: most indexes have only this part.
     if parts.has(IndexPart::Values) {
         out.push((IndexPart::Values, key_of_value(schema, def, value)));
     }
@@ -77,7 +78,7 @@ fn key_of_value(schema: &Schema, def: &AttributeDef, value: &[u8]) -> Vec<u8> {
     key.extend_from_slice(&def.base.0.to_be_bytes());
     put_normal_value(schema, def, value, &mut key);
     match key.split_at(size_of::<AttrId>()) {
-        // A long value is shortened.
+        // `index_key` shortens a long value.
         (_, normal) if normal.len() > INDEX_KEY_MAX => index_key(def.base, normal),
         _ => key,
     }
@@ -110,7 +111,7 @@ pub fn for_each_row(
 fn gram_rows(schema: &Schema, base: AttrId, rule: MatchingRule, value: &[u8], each: &mut impl FnMut(&[u8])) {
     let mut key = IndexPart::Grams.key_prefix(base);
     let mut marked = vec![BEGIN];
-    // A value without a normal form matches no substring filter.
+    // A value without a normal form matches no substring filter, so it has no grams.
     if rule.normalize(schema, value, &mut marked).is_err() {
         return;
     }
@@ -142,7 +143,7 @@ fn sound_rows(base: AttrId, value: &[u8], each: &mut impl FnMut(&[u8])) {
     codes.iter().for_each(|code| each(&IndexPart::Sounds.key(base, code.as_bytes())));
 }
 
-/// Grams that a substring filter requires of matching values.
+/// Grams that a value must have to match a substring filter.
 #[derive(Debug, PartialEq, Eq)]
 pub enum NeededGrams {
     /// Matching values have all of these grams. There are no duplicates.
@@ -153,7 +154,7 @@ pub enum NeededGrams {
     Nothing,
 }
 
-/// Returns the grams that every value with these pieces has.
+/// Returns the grams that every value with these pieces must have.
 pub fn needed_grams<'a>(pieces: impl Iterator<Item = SubstringPiece<'a>>) -> NeededGrams {
     let mut grams = Vec::new();
     let mut beginning: &[u8] = &[];
@@ -161,8 +162,8 @@ pub fn needed_grams<'a>(pieces: impl Iterator<Item = SubstringPiece<'a>>) -> Nee
     for piece in &marked {
         let room = NEEDED_GRAMS_MAX.saturating_sub(grams.len());
         grams.extend(piece.windows(GRAM_SIZE).take(room).map(<[u8]>::to_vec));
-        // Two bytes of a value begin a gram, because another byte or the mark follows them. A single byte may be the
-        // last one.
+        // Two bytes of a value always begin a gram, because another byte or the end mark follows. A single byte may be
+        // the last byte of the value, so that no whole gram begins with it.
         if piece.len() == GRAM_SIZE - 1 && !piece.ends_with(&[END]) {
             beginning = piece;
         }

@@ -1,16 +1,16 @@
 //! Building and removing the index rows of existing entries, in slices.
 //!
-//! After an index is defined, every change of an entry maintains its rows ([`super::update`]), so only rows of older
-//! entries are missing. A slice reads the entries after the last one of the previous slice, inserts their rows (a
-//! change may have inserted some already), and stores its progress in `meta`, all in one batch. If the process is
-//! killed, building continues from there. The last slice marks the part complete in the batch with its last rows: a
-//! reader that sees a complete index sees all of its rows.
+//! After an index is defined, every change of an entry maintains the entry's rows ([`super::update`]), so only rows of
+//! older entries are missing. In one batch, a slice reads the entries after the last entry of the previous slice,
+//! inserts their rows, and stores the progress in `meta`. Changes may have inserted some of these rows already. If the
+//! process is killed, building continues from the stored progress. The last slice marks the part complete in the same
+//! batch as its last rows. Thus a reader that sees a complete index sees all of its rows.
 //!
-//! Removal works the same way. If a part is defined again during its removal, building starts after its old rows are
+//! Removal works the same way. If a part is defined again during its removal, building starts when all its old rows are
 //! removed.
 //!
-//! Indexes whose building has reached the same entry are built together, so that several indexes defined at once need
-//! only one pass over the entries.
+//! Indexes whose building has reached the same entry are built together. Thus several indexes that are defined at once
+//! need only one pass over the entries.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub struct IndexProgress {
     pub part: Option<IndexPart>,
     /// [`Phase::Building`] or [`Phase::Clearing`].
     pub phase: Phase,
-    /// Highest entry id whose rows exist, while they are built.
+    /// Highest entry id whose rows are built, in the phase [`Phase::Building`].
     pub built_to: u64,
     /// Highest entry id allocated.
     pub last_entry: u64,
@@ -155,8 +155,8 @@ fn put_row(batch: &mut Batch<'_>, catalog: &mut Arc<Catalog>, base: AttrId, row:
     Ok(())
 }
 
-/// Changes the definition of an attribute's index. Parts that are added will be built, parts that are no longer needed
-/// will be removed.
+/// Changes the definition of an attribute's index. Rows of new parts will be built, and rows of parts no longer needed
+/// will be removed, in later slices.
 pub(crate) fn define(
     batch: &mut Batch<'_>,
     catalog: &mut Arc<Catalog>,
@@ -186,8 +186,8 @@ pub(crate) fn define(
     put_row(batch, catalog, base, &row)
 }
 
-/// Starts to rebuild index parts whose rows are wrong under a new schema. They are the parts of `changed` attributes,
-/// whose normal forms have changed, and grams if the substring rule has changed.
+/// Starts to rebuild the index parts whose rows are wrong under a new schema. These are all parts of the attributes
+/// `changed`, whose normal forms have changed, and the grams of attributes whose substring rule has changed.
 pub(crate) fn follow_schema(
     batch: &mut Batch<'_>,
     catalog: &mut Arc<Catalog>,
@@ -210,11 +210,11 @@ pub(crate) fn follow_schema(
     Ok(())
 }
 
-/// Processes one slice of the remaining work. Returns false if there was none. Calls `maybe_yield` every few tens of
+/// Processes one slice of the remaining work. Returns false if no work remained. Calls `maybe_yield` every few tens of
 /// microseconds.
 ///
 /// # Errors
-/// The store failed or rows contradict each other. The caller must drop the batch then.
+/// The store failed, or rows contradict each other. In both cases the caller must drop the batch.
 pub fn run_slice(
     batch: &mut Batch<'_>,
     catalog: &mut Arc<Catalog>,
@@ -253,14 +253,14 @@ fn in_phase(row: &IndexRow, phase: Phase) -> impl Iterator<Item = IndexPart> {
 
 /// Index rows of the entries in a slice.
 struct SliceRows {
-    /// Sorted, so that they are inserted in the order of the pages.
+    /// Sorted, so that rows of the same page are inserted one after another.
     rows: Vec<(IndexPart, Vec<u8>, u64)>,
     /// The last entry of the slice; `None` if there are no entries after it.
     last: Option<u64>,
 }
 
 impl Slice<'_, '_> {
-    /// Removes some rows of a part. Ends the removal when no rows are left.
+    /// Removes some rows of a part. When no rows are left, ends the removal.
     fn clear(&mut self, base: AttrId, part: IndexPart, mut row: IndexRow) -> Result<()> {
         let rows = first_rows(self.batch, base, part, self.budget.rows_max)?;
         let ids = rows.iter().flat_map(|(key, ids)| ids.iter().map(move |id| (key, *id)));
@@ -283,7 +283,8 @@ impl Slice<'_, '_> {
         Ok(())
     }
 
-    /// Builds the rows of some entries, for all indexes whose building has reached the lowest entry id.
+    /// Builds the rows of some entries. Includes all index parts that share the lowest `built_to` of the parts being
+    /// built.
     fn build(&mut self, bases: &[AttrId]) -> Result<()> {
         let mut rows = Vec::with_capacity(bases.len());
         for base in bases {
@@ -326,7 +327,7 @@ impl Slice<'_, '_> {
         let mut rows: Vec<RowKey> = Vec::new();
         let scan = batch.scan(ENTRIES, (Bound::Excluded(&low[..]), Bound::Unbounded), Direction::Forward);
         for (count, row) in scan.enumerate() {
-            // Checked here because the loop has just seen that an entry follows the slice.
+            // This check is here because the loop has just found that another entry follows the slice.
             if count == budget.entries_max || slice_rows.rows.len() >= budget.rows_max {
                 slice_rows.rows.sort_unstable();
                 return Ok(slice_rows);
@@ -374,7 +375,7 @@ fn first_rows(
 }
 
 /// Appends the index rows of an entry in these parts, without duplicates. `key` and `bytes` are the key and the value
-/// of its row in `entries`.
+/// of the entry's row in `entries`.
 pub(crate) fn entry_rows(
     read: &Read,
     catalog: &Catalog,

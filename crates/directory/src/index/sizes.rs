@@ -1,8 +1,8 @@
 //! Sizes of indexes, estimated from the index rows of a sample of the entries.
 //!
 //! An entry's share of a key is one divided by the number of ids under the key. The sum of the shares of all entries is
-//! the exact number of keys. The sum of the shares of a sample, multiplied by the ratio of all entries to sampled
-//! entries, is an estimate of it. The cost does not depend on the number of entries.
+//! the exact number of keys. For a sample, the sum of its shares, multiplied by the ratio of all entries to sampled
+//! entries, estimates the number of keys. The cost of the estimate does not depend on the number of entries.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -21,11 +21,11 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Size of an id in an index row, in bytes.
 const ID_BYTES: u128 = 8;
 
-/// Representation of the share 1. Shares are fixed-point numbers.
+/// The share 1 as a fixed-point number, the representation of all shares.
 const WHOLE: u128 = 1 << 32;
 
-/// Step by which the sampled entries are visited, so that a sample that is cut short is still spread evenly. A prime
-/// number.
+/// Step, a prime number, with which the sampled entries are visited. It spreads the visited entries evenly even if the
+/// sample ends early.
 const STRIDE: usize = 7_919;
 
 /// Limits of a sample.
@@ -33,7 +33,7 @@ const STRIDE: usize = 7_919;
 pub struct SampleBounds {
     /// Maximum number of entries.
     pub entries_max: usize,
-    /// Maximum number of index rows of all sampled entries. The last entry may exceed it.
+    /// Maximum number of index rows of all sampled entries. The rows of the last entry may exceed this number.
     pub rows_max: u64,
 }
 
@@ -109,8 +109,8 @@ fn complete(catalog: &Catalog, base: AttrId) -> IndexParts {
     parts.fold(IndexParts::NONE, IndexParts::with)
 }
 
-/// Returns the keys of the sampled rows in `entries`: all of them if there are at most `entries_max`, otherwise evenly
-/// distributed ones.
+/// Returns the keys in `entries` of the sampled entries. If there are at most `entries_max` entries, the sample
+/// contains all of them. Otherwise it is evenly distributed.
 fn sample(read: &Read, entries: u64, entries_max: usize) -> Result<Vec<Vec<u8>>> {
     let after = |low: u64| -> Result<Option<Vec<u8>>> {
         let low = low.to_be_bytes();
@@ -183,7 +183,7 @@ mod tests {
         let all = sizes(state.read, state.catalog, ALL).unwrap();
         assert_eq!((all.entries, all.sampled), (91, 91));
         let l = all.by_attribute["l"];
-        // Three cities and one key for presence. Each entry has one row of each.
+        // The keys are three cities and one key for presence. Each entry has one row for its city and one for presence.
         assert_eq!((l.rows, l.keys), (180, 4));
         // A key for a city has the attribute number and the name; the key for presence has the attribute number and a
         // letter.

@@ -14,7 +14,7 @@ type Result<T> = std::result::Result<T, OperationError>;
 pub struct SliceBudget {
     /// Maximum number of entries whose rows are built.
     pub entries_max: usize,
-    /// Maximum number of rows built or removed; slightly more if an entry has many.
+    /// Maximum number of rows built or removed. The rows of the last entry may exceed this number.
     pub rows_max: usize,
 }
 
@@ -24,7 +24,7 @@ impl Default for SliceBudget {
     }
 }
 
-/// Returns the first phase of new rows. Without entries there is nothing to build.
+/// Returns the first phase of a new index. Without entries, the index is complete at once.
 pub(crate) fn first_phase(batch: &Batch<'_>) -> Result<Phase> {
     Ok(if batch.row_count(NODES)? == 0 { Phase::Complete } else { Phase::Building })
 }

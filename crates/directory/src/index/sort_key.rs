@@ -1,4 +1,5 @@
-//! Sort keys of entries (RFC 2891): octets that compare like the entries, for sorted searches and sort orders.
+//! Sort keys of entries (RFC 2891): octets whose order is the order of the entries. Sorted searches and sort orders use
+//! them.
 //!
 //! A key has a part for each attribute:
 //!
@@ -9,7 +10,7 @@
 //!
 //! Only the first [`SORT_KEY_MAX`] octets of these parts are used. The entry id (8 octets) follows, so that all keys
 //! differ, and entries with equal values are in order of ids. The id is complemented if the order of the first
-//! attribute is reversed. So if all attributes are reversed, the order is exactly reversed.
+//! attribute is reversed. Thus reversing the order of all attributes exactly reverses the order of the keys.
 
 use std::ops::ControlFlow;
 
@@ -31,8 +32,8 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Octets of an entry id.
 const ID_SIZE: usize = size_of::<u64>();
 
-/// Octets of a normal form up to which values in rows of their own are certainly in order. The keys of the rows contain
-/// more octets.
+/// Number of leading octets of a normal form by which values in rows of their own are certainly ordered. The keys of
+/// these rows contain at least that many octets of the normal form.
 const ORDERED_MAX: usize = NAME_KEY_MAX / 2;
 
 /// One attribute to sort by.
@@ -43,7 +44,7 @@ pub(crate) struct SortKey {
     pub(crate) is_reversed: bool,
 }
 
-/// Buffers for the keys of entries, with facts about the last key.
+/// Buffers for computing the keys of entries, and facts about the last key.
 #[derive(Default)]
 pub(crate) struct KeyBuffers {
     /// The key.
@@ -51,10 +52,10 @@ pub(crate) struct KeyBuffers {
     normal: Vec<u8>,
     least: Vec<u8>,
     shown: Vec<u8>,
-    /// Number of values that were examined; then the total length of the values in octets.
+    /// Number of values that were examined. The next field is their total length in octets.
     pub(crate) values: usize,
     pub(crate) octets: usize,
-    /// Whether the entry has more values than may be examined.
+    /// Whether the entry has more values than may be examined, so that the key may be wrong.
     pub(crate) is_cut: bool,
 }
 
@@ -66,18 +67,18 @@ impl KeyBuffers {
     }
 }
 
-/// Returns true if comparing normal forms of the rule sorts the values.
+/// Returns true if the order of the rule's normal forms is the order of the values.
 pub(crate) fn orders(rule: MatchingRule) -> bool {
     matches!(rule.rule_use(), RuleUse::Ordering | RuleUse::Equality) && rule.is_order_preserving()
 }
 
-/// Returns the rule by which values of a type are sorted if a request names no rule. Clients also sort by types without
-/// an ordering rule, as most types of RFC 4519 are.
+/// Returns the rule by which values of a type are sorted if a request names no rule. Types without an ordering rule can
+/// be sorted too, because clients request that. Most types of RFC 4519 have no such rule.
 pub(crate) fn sort_rule(known: &AttributeType) -> Option<MatchingRule> {
     known.ordering.or(known.equality).filter(|rule| orders(*rule))
 }
 
-/// Writes the key of an entry into the buffers. With `rights`, only values that the requester may read are used.
+/// Writes the key of an entry into the buffers. If `rights` is given, only values that the requester may read are used.
 pub(crate) fn make_key<'s>(
     keys: &[SortKey],
     state: TreeState<'s>,
@@ -109,7 +110,7 @@ fn is_reversed(keys: &[SortKey]) -> bool {
 }
 
 impl SortKey {
-    /// Returns true if subentries may give entries collective values for the key.
+    /// Returns true if entries may have values of the key's attribute from collective subentries.
     pub(crate) fn asks_collective(&self, state: TreeState<'_>) -> bool {
         self.item.asks_collective(state)
     }
@@ -126,12 +127,12 @@ impl SortKey {
         }
     }
 
-    /// Adds attribute numbers that were allocated after the search began.
+    /// Adds attribute numbers that were allocated after the sort key was created.
     pub(crate) fn find_attributes(&mut self, catalog: &Catalog, shown: Shown) {
         self.item.find_attributes(catalog, shown);
     }
 
-    /// Appends the part of a key for a value in normal form, or for a missing value.
+    /// Appends to a key the part for a value in normal form, or the part for a missing value.
     fn put(&self, value: Option<&[u8]>, key: &mut Vec<u8>) {
         let start = key.len();
         if let Some(value) = value {
@@ -151,8 +152,8 @@ impl SortKey {
         }
     }
 
-    /// Returns the part of a key for a value. Entries with lower values have lower keys. Returns `None` if the value is
-    /// invalid.
+    /// Returns the part of a key for a value, as a bound. Entries with lower values have lower keys. Returns `None` if
+    /// the value is invalid.
     pub(crate) fn key_of(&self, schema: &Schema, value: &[u8]) -> Option<Vec<u8>> {
         let (mut normal, mut key) = (Vec::new(), Vec::new());
         self.rule.normalize_assertion(schema, value, &mut normal).ok()?;
@@ -172,7 +173,8 @@ impl SortKey {
     ) -> Result<bool> {
         let schema = &state.catalog.schema;
         let (mut is_there, mut seen) = (false, 0);
-        // Compares the first octets of the value with those of the least one.
+        // Keeps the value if it is the least so far. Returns true if its first octets are greater than those of the
+        // least value, so that all later values in the order of rows are greater too.
         let mut look = |value: &[u8]| {
             normal.clear();
             let is_value = self.rule.normalize(schema, value, normal).is_ok();
@@ -228,7 +230,7 @@ impl SortKey {
     }
 }
 
-/// Returns the octets of a normal form that determine the order of rows.
+/// Returns the leading octets of a normal form by which rows are certainly ordered.
 fn beginning(normal: &[u8]) -> &[u8] {
     normal.get(..ORDERED_MAX).unwrap_or(normal)
 }

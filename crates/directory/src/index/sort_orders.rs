@@ -1,8 +1,9 @@
 //! Rows of sort orders. Each order of the settings has a sorted set ([`RankedKeys`]) with the keys of its entries,
-//! which [`super::sort_key`] computes. Orders exclude subentries, which most searches do not see.
+//! which [`super::sort_key`] computes. Orders exclude subentries, because most searches do not return them.
 //!
-//! Every change that may move an entry updates its rows. The rows of older entries are built in slices, like those of
-//! attribute indexes. Rows are local to a data directory: records do not contain them.
+//! Every change that may alter the place of an entry in an order updates the entry's rows. The rows of older entries
+//! are built in slices, as the rows of attribute indexes are. Rows are local to a data directory: records do not
+//! contain them.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -25,7 +26,7 @@ use crate::tree::TreeState;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Default settings. Reading rows requires settings, but neither keys nor the filters of orders depend on them.
+/// Default settings. Reading rows requires settings. Neither keys nor the filters of orders depend on their values.
 static NO_SETTINGS: LazyLock<Settings> = LazyLock::new(Settings::default);
 
 /// Number of entries between two calls of `maybe_yield`.
@@ -36,7 +37,7 @@ pub(crate) fn rows_of(number: u32) -> RankedKeys {
     RankedKeys::new(ORDERS, &number.to_be_bytes())
 }
 
-/// A sort order with its names resolved at one position of the log.
+/// A sort order with its names resolved in one state of the directory.
 pub(crate) struct ReadyOrder {
     pub(crate) keys: Vec<SortKey>,
     pub(crate) covering: Covering,
@@ -75,18 +76,19 @@ impl ReadyOrder {
     }
 }
 
-/// A change that may move an entry.
+/// A change that may alter the place of an entry in a sort order.
 #[derive(Clone, Copy)]
 pub(crate) enum Cause<'c> {
     /// The entry is added, deleted or moved.
     Place,
-    /// The class set of the entry changes, and perhaps values.
+    /// The class set of the entry changes, and possibly its values too.
     Classes,
     /// Values change.
     Values(&'c [ValueChange]),
 }
 
-/// The orders that a change of an entry may affect, with the entry's key in each before the change.
+/// The orders that a change of an entry may affect. Each has the entry's key before the change, or `None` if the entry
+/// was not in the order.
 #[derive(Default)]
 pub(crate) struct Places(BTreeMap<u32, Option<Vec<u8>>>);
 
@@ -143,11 +145,12 @@ fn maintained(catalog: &Catalog) -> impl Iterator<Item = (&SortOrder, &SortOrder
     catalog.sort_orders.iter().filter_map(|order| Some((order, order.maintained()?)))
 }
 
-/// For each order with a base: the base, and whether an entry is at or below it.
+/// For each order with a base: the number of the order, its base entry, and whether the entry that is being moved is at
+/// or below the base.
 #[derive(Default, PartialEq, Eq)]
 pub(crate) struct Bases(Vec<(u32, Option<EntryId>, bool)>);
 
-/// Finds the bases of orders, before or after an entry moves with the entries below it.
+/// Finds the bases of orders. Call it before and after an entry is moved together with the entries below it.
 pub(crate) fn bases(read: &Read, catalog: &Catalog, id: EntryId) -> Result<Bases> {
     let mut bases = Bases::default();
     if catalog.sort_orders.is_empty() || read.count(&subtree_counter(id))? == 0 {
@@ -163,7 +166,8 @@ pub(crate) fn bases(read: &Read, catalog: &Catalog, id: EntryId) -> Result<Bases
     Ok(bases)
 }
 
-/// Rebuilds the orders whose base is in a moved tree, and the orders whose base the tree has entered or left.
+/// Starts to rebuild the orders whose base is a different entry after a move, and the orders whose base the moved
+/// entries have come below or left.
 pub(crate) fn follow_tree(
     batch: &mut Batch<'_>,
     catalog: &mut Arc<Catalog>,
@@ -215,7 +219,8 @@ fn put_row(batch: &mut Batch<'_>, number: u32, row: Option<&SortOrderRow>) -> Re
     Ok(())
 }
 
-/// Updates the catalog from the rows, after searches may use an order or may no longer use it.
+/// Updates the catalog from the rows, after an order has become usable or unusable for searches. Searches that use it
+/// then make a new plan.
 fn renew(batch: &mut Batch<'_>, catalog: &mut Arc<Catalog>) -> Result<()> {
     let version = index_version(batch)? + 1;
     batch.put(META, META_INDEX_VERSION, &version.to_be_bytes())?;
@@ -233,10 +238,10 @@ pub(crate) fn has_phase(catalog: &Catalog, phase: Phase) -> bool {
     catalog.sort_orders.iter().any(|order| order.row.phase == phase)
 }
 
-/// Processes one slice of the remaining work on orders. Returns false if there was none.
+/// Processes one slice of the remaining work on orders. Returns false if no work remained.
 ///
 /// # Errors
-/// The store failed or rows contradict each other. The caller must drop the batch then.
+/// The store failed, or rows contradict each other. In both cases the caller must drop the batch.
 pub(crate) fn run_slice(
     batch: &mut Batch<'_>,
     catalog: &mut Arc<Catalog>,
@@ -274,8 +279,8 @@ pub(crate) fn run_slice(
     Ok(true)
 }
 
-/// Returns the sorted keys of the next entries in an order that is being built, and the last of these entries, or
-/// `None` if no entries follow them.
+/// Returns the sorted keys of the next entries in an order that is being built. Also returns the last of these entries;
+/// `None` if no entries follow.
 fn keys_after(
     read: &Read,
     catalog: &Catalog,
@@ -290,7 +295,7 @@ fn keys_after(
     let low = order.row.built_to.to_be_bytes();
     let range = (Bound::Excluded(&low[..]), Bound::Unbounded);
     for (count, row) in read.scan(ENTRIES, range, Direction::Forward).enumerate() {
-        // Checked here because the loop has just seen that an entry follows the slice.
+        // This check is here because the loop has just found that another entry follows the slice.
         if count == budget.entries_max {
             keys.sort_unstable();
             return Ok((keys, last));

@@ -109,7 +109,7 @@ fn changes_during_the_build_are_indexed() {
     let mut directory = people();
     directory.define_index("description", "substring,presence");
     directory.run_index_slice(10);
-    // One entry before the last one built and one after it are changed, emptied, deleted and added.
+    // Changes, empties and deletes entries: first entries whose rows are already built, then others.
     for number in [2, 30] {
         let dn = format!("cn=Person {number},{SUFFIX}");
         let value = "Sentence about birds";
@@ -193,7 +193,7 @@ fn building_all_rows_at_once_equals_building_slices() {
     for memory_bytes in [20_000, 1 << 20] {
         let mut directory = people();
         directory.define_index("description", "substring,equality,presence");
-        // Rows of some entries already exist, as do rows of a removed index.
+        // Rows of some entries already exist. So do rows of an index that is being removed.
         assert!(directory.run_index_slice(3));
         directory.define_index("sn", "none");
         assert_eq!(phase(&directory, "sn", IndexPart::Values), Phase::Clearing);

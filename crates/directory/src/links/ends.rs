@@ -1,6 +1,6 @@
-//! Rows of end times of values, written together with the values.
+//! Rows with the end times (expiration times) of values. They are written together with the values.
 //!
-//! In a directory without end times, this module reads only the number of rows.
+//! If no value has an end time, this module reads only the number of these rows.
 
 use store::Batch;
 
@@ -61,8 +61,8 @@ pub(crate) fn set(
     Ok(())
 }
 
-/// Merges the end time of a value that has become equal to this one. The remaining value has the later end time, or
-/// none if either had none.
+/// Merges the end time `until` of another value that has become equal to this value. The remaining value has the later
+/// of the two end times, or none if either value had none.
 pub(crate) fn join(
     batch: &mut Batch<'_>,
     place: (EntryId, AttrId),
@@ -76,7 +76,7 @@ pub(crate) fn join(
     }
 }
 
-/// Sets this end time for values that the entry has, or removes their end times if it is 0.
+/// Sets the end time of values that the entry has. If the end time is 0, removes the end times of these values.
 #[cold]
 pub(crate) fn set_all(
     batch: &mut Batch<'_>,

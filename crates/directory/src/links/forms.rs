@@ -1,9 +1,9 @@
-//! Updates of stored normal forms after definitions are added to the schema.
+//! Updates stored normal forms after definitions are added to the schema.
 //!
 //! Text of link attributes, and values of large attributes, have rows that are keyed by normal forms. A new definition
-//! changes the normal form of a value that contains the name or the OID of the defined type or class. Its row then
-//! moves to the new key, so that requests find the value again. If two values become equal, one is kept. Text that now
-//! names an entry becomes a link.
+//! changes the normal form of every value that contains the name or the OID of the defined type or class. The row of
+//! the value then moves to the new key, so that requests find the value. If two values become equal, one of them is
+//! kept. Text that now names an entry becomes a link.
 
 use std::ops::Bound;
 
@@ -35,7 +35,8 @@ struct StaleRow {
 }
 
 /// Moves the rows of values whose normal forms differ under a schema with more definitions than `before`. `position` is
-/// that of the record. Returns the indexed attributes whose index has rows with old forms.
+/// the position of the record that changes the schema. Returns the indexed attributes whose index has rows with old
+/// normal forms.
 pub(crate) fn follow_schema(
     batch: &mut Batch<'_>,
     before: &Catalog,
@@ -45,7 +46,7 @@ pub(crate) fn follow_schema(
     if !has_new_names(before, now) {
         return Ok(Vec::new());
     }
-    // Before texts become links, whose names have the new form.
+    // This must come before texts become links, because the names of links have the new form.
     let indexes = stale_indexes(batch, before, now)?;
     let mut after = None;
     loop {
@@ -58,8 +59,8 @@ pub(crate) fn follow_schema(
     }
 }
 
-/// Returns the stale rows after a key, up to about [`STALE_ROWS_BYTES`] of text; and the last key examined, if rows
-/// follow. A moved row that is met again is not stale.
+/// Returns the stale rows after a key, up to about [`STALE_ROWS_BYTES`] of keys and text. Also returns the last key
+/// examined if that limit was reached. A row that was already moved to its new key is not stale when it is read again.
 fn stale_rows(
     batch: &Batch<'_>,
     now: &Catalog,
@@ -73,7 +74,8 @@ fn stale_rows(
         let old = key.get(12..).unwrap_or_default();
         let def = now.attribute(attribute);
         if !reads_definitions(now, attribute) || old == value_hash(text) {
-            // Large values of small attributes are keyed by their hash.
+            // A large value of a small attribute has a row whose key contains its hash. A new definition does not
+            // change that key.
             continue;
         }
         if key != value_key(source, attribute, &normal_value(&now.schema, def, text)) {
@@ -137,8 +139,8 @@ fn reads_definitions(catalog: &Catalog, attribute: AttrId) -> bool {
     def.retired.is_none() && def.equality.is_some_and(schema::MatchingRule::reads_definitions)
 }
 
-/// Returns the indexed attributes with a value in any entry whose normal form has changed. Reads entries only if an
-/// indexed attribute has a syntax whose values name definitions.
+/// Returns the indexed attributes that have, in any entry, a value whose normal form has changed. Reads entries only if
+/// an indexed attribute has a syntax whose values name definitions of the schema.
 fn stale_indexes(batch: &Batch<'_>, before: &Catalog, now: &Catalog) -> Result<Vec<AttrId>> {
     let is_indexed = |id: AttrId| {
         let base = now.attribute(id).base;

@@ -32,7 +32,7 @@ pub struct Directory {
     pub(crate) store: Store,
     pub(crate) catalog: ArcSwap<Catalog>,
     pub(crate) settings: ArcSwap<Settings>,
-    /// Settings of the node. Locked while the settings in force are recomputed.
+    /// Settings of the node. Settings of the node. Their lock is held while the settings in force are recomputed.
     pub(crate) node: Mutex<NodeSettings>,
     pub(crate) monitor: Arc<dyn MonitorSource>,
     pub(crate) vendor_version: String,
@@ -45,18 +45,18 @@ pub struct Directory {
     pub(crate) page_key: PageKey,
     /// See [`keep_log_from`](Directory::keep_log_from).
     pub(crate) log_floor: AtomicU64,
-    /// Promoted copies of other servers' trees.
+    /// Trees that were copied from other servers until they were promoted.
     pub(crate) promoted: ArcSwap<CopyStates>,
 }
 
 impl Directory {
-    /// Returns a secret of this data directory. It is the same at every call, and differs for each purpose.
+    /// Returns a secret of this data directory. The secret is the same at every call, and differs for each purpose.
     pub fn secret(&self, purpose: &[u8]) -> [u8; 32] {
         self.page_key.secret(purpose)
     }
 
-    /// Keeps the log's records from this position on, regardless of their number, because a reader still needs them.
-    /// With `u64::MAX`, the initial value, only the settings determine which records are kept.
+    /// Keeps the log's records from this position on, regardless of their number, because a reader still needs them. If
+    /// the position is `u64::MAX`, which is the initial value, only the settings determine which records are kept.
     pub fn keep_log_from(&self, position: u64) {
         self.log_floor.store(position, Ordering::Release);
     }
@@ -110,27 +110,27 @@ impl Directory {
         self.catalog.load().policies.entries.len()
     }
 
-    /// Returns notices about password policies, and about the setting that names one, that cannot be applied as
-    /// written.
+    /// Returns notices about password policies that cannot be applied as written. They include the policy that a
+    /// setting names.
     pub fn policy_notices(&self) -> Vec<String> {
         self.catalog.load().policies.all_notices()
     }
 
-    /// Returns the number of dynamic groups, and notices about those that cannot be applied as written.
+    /// Returns the number of dynamic groups, and notices about groups that cannot be applied as written.
     pub fn dynamic_groups(&self) -> (usize, Vec<String>) {
         let catalog = self.catalog.load();
         (catalog.dynamic_groups.len(), catalog.dynamic_groups.notices())
     }
 
-    /// Returns the number of collective attribute subentries, and notices about those that cannot be applied as
+    /// Returns the number of collective attribute subentries, and notices about subentries that cannot be applied as
     /// written.
     pub fn collective_subentries(&self) -> (usize, Vec<String>) {
         let catalog = self.catalog.load();
         catalog.collective.as_ref().map_or_else(Default::default, |all| (all.len(), all.notices()))
     }
 
-    /// Returns the progress of the conversion of values to links. While it is pending, also returns the names of the
-    /// attributes.
+    /// Returns the progress of the conversion of values to links. While the conversion is pending, also returns the
+    /// names of the attributes.
     ///
     /// # Errors
     /// The store failed.
@@ -143,8 +143,8 @@ impl Directory {
         Ok((progress, names))
     }
 
-    /// Returns the rules of `auto_members` for which existing entries have still to be added to a group, and the id of
-    /// the newest entry, at which their examination ends.
+    /// Returns the rules of `auto_members` for which existing entries are still to be examined and added to a group.
+    /// Also returns the id of the newest entry, at which this examination ends.
     ///
     /// # Errors
     /// The store failed.
@@ -218,7 +218,8 @@ impl Directory {
         self.store.view()?.position()
     }
 
-    /// Returns the generation of this data, a random identifier. Data that replaces this data has a different one.
+    /// Returns the generation of this data, a random identifier. Data that replaces this data has a different
+    /// generation.
     ///
     /// # Errors
     /// The store failed, or the row is damaged.
@@ -248,7 +249,7 @@ impl Directory {
         self.store.warm_up(bytes_max, go_on)
     }
 
-    /// See [`Store::checkpoint`]. Required before measuring the data file.
+    /// See [`Store::checkpoint`]. The size of the data file is meaningful only after a checkpoint.
     ///
     /// # Errors
     /// See [`Store::checkpoint`].
@@ -257,7 +258,7 @@ impl Directory {
     }
 }
 
-/// Returns true if the entry with this name is in one of these copies.
+/// Returns true if the entry with this name is in one of these copied trees.
 pub(crate) fn is_in(copies: &CopyStates, schema: &Schema, name: &str) -> bool {
     !copies.0.is_empty()
         && ldap::Dn::parse(name).is_ok_and(|dn| copies.of(&NormalName::of(&dn, schema).key).is_some())
@@ -276,8 +277,8 @@ pub(crate) fn check_node(node: &NodeSettings, schema: &Schema) -> Result<(), Ope
     }
 }
 
-/// Returns the normal form of the base of a copy. Refuses a base without a normal form, because the part of it that has
-/// one would name other entries.
+/// Returns the normal form of the base of a copy. Refuses a base if the whole DN has no normal form, because a
+/// normalized part of the DN would name other entries.
 fn check_base(setting: &str, base: &str, schema: &Schema) -> Result<Vec<u8>, OpenError> {
     let bad = |reason| OpenError::Setting { setting: setting.to_owned(), reason };
     let dn = ldap::Dn::parse(base).map_err(|error| bad(format!("{base:?}: {error}")))?;

@@ -1,11 +1,11 @@
 //! Cache from DNs to entries. Resolving a DN in the same spelling again costs one table lookup, instead of parsing,
 //! normalizing, and looking up each RDN.
 //!
-//! The table contains no names. Each DN takes eight bytes, with a part of its hash and the entry id; a cache line holds
-//! eight DNs. A hit is therefore only a hint: [`Snapshot::known_entry`](crate::snapshot::Snapshot::known_entry)
-//! compares the entry's current DN with the requested one. That needs only the row of `nodes`, which every result needs
-//! anyway. Because hints are verified, nothing is ever invalidated, neither when entries are renamed, moved or deleted,
-//! nor when the snapshot moves. The size is limited; names that map to the same line evict each other.
+//! The table contains no names. A DN takes eight bytes: a part of its hash, and the entry id. A cache line holds eight
+//! DNs. A hit is therefore only a hint: [`Snapshot::known_entry`](crate::snapshot::Snapshot::known_entry) compares the
+//! entry's current DN with the requested DN. That needs only the entry's row in `nodes`, which every result needs
+//! anyway. Because hints are verified, the table is never invalidated, neither when entries are renamed, moved or
+//! deleted, nor when the snapshot moves. The size is limited. Names that map to the same line evict each other.
 
 use std::hash::BuildHasher;
 
@@ -26,10 +26,11 @@ const ASSOCIATIVITY: usize = 8;
 const LINES_MIN: usize = 64;
 
 /// Number of bits of an entry id in a word. The other bits are a part of the hash. A directory that adds 1,000 entries
-/// a second needs 34 years to exceed them.
+/// a second needs 34 years to exceed these ids.
 const ID_BITS: u32 = 40;
 
-/// The words of one cache line. Names that are requested more often move to the front. 0 is a free place.
+/// The words of one cache line, one for each name. Names that are requested more often move to the front. The word 0 is
+/// a free place.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Line([u64; ASSOCIATIVITY]);
@@ -64,7 +65,7 @@ impl KnownNames {
         NameHash(self.hasher.hash_one(dn.as_bytes()))
     }
 
-    /// Returns the entries that the DN may name: usually one or none.
+    /// Returns the entries that the DN with this hash may name: usually one or none.
     #[inline]
     pub(crate) fn find(&self, hash: NameHash) -> impl Iterator<Item = EntryId> + use<> {
         let line = match self.lines.len() {
@@ -91,7 +92,8 @@ impl KnownNames {
         }
         let free = words.iter().position(|kept| *kept == 0);
         self.taken += usize::from(free.is_some());
-        // A new name replaces the last one of a line, so that names requested once do not evict names requested often.
+        // A new name replaces only the last name of a line, so that names requested once do not evict names requested
+        // often.
         if let Some(slot) = words.get_mut(free.unwrap_or(ASSOCIATIVITY - 1)) {
             *slot = word;
         }
@@ -138,7 +140,7 @@ impl Names for Snapshot {
 }
 
 impl Snapshot {
-    /// Returns the entry, of any kind, whose DN has exactly this spelling, if it was requested before.
+    /// Returns the entry whose DN has exactly this spelling, if the DN is cached. It may be a special entry.
     #[inline]
     pub(crate) fn known_entry(&self, dn: &str) -> Result<Option<(EntryId, NodeRow<'_>)>, OperationError> {
         let state = self.state();
@@ -163,8 +165,8 @@ impl Snapshot {
         Ok(None)
     }
 
-    /// Returns the entry, of any kind, with this DN, if its superior was requested before. Only one RDN then needs a
-    /// lookup.
+    /// Returns the entry with this DN, if its superior is cached, so that only one RDN needs a lookup. The entry may be
+    /// a special entry.
     pub(crate) fn entry_below_known(
         &self,
         dn: &Dn<'_>,
@@ -242,7 +244,7 @@ mod tests {
     fn requested_names_move_to_the_front() {
         let mut names = KnownNames::new(1 << 20);
         names.keep(names.hash("cn=7"), EntryId(7));
-        // An entry that takes over the name is second.
+        // An entry that takes over the name is in the second place of the line.
         let hash = names.hash("cn=7");
         names.keep(hash, EntryId(700));
         assert_eq!(found(&names, "cn=7"), [7, 700]);

@@ -1,9 +1,9 @@
 //! Cache of names that searches need repeatedly: the DNs of containers, and the entries of search bases.
 //!
 //! Most results are below a few containers, and most searches start at a few bases, so each
-//! [`Snapshot`](crate::snapshot::Snapshot) caches these. A search by an indexed value then costs two lookups in the
-//! store instead of five. The size is limited. A snapshot that moves to another position drops the cache. A few lookups
-//! fill it again, and commits are batched.
+//! [`Snapshot`](crate::snapshot::Snapshot) caches their names. A search by an indexed value then costs two lookups in
+//! the store instead of five. The size is limited. A snapshot that moves to another position drops the cache. That is
+//! cheap, because a few lookups fill the cache again and commits are batched.
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ use crate::tree::{TreeState, damaged_row, node};
 pub(crate) struct Container {
     /// Superior of the container.
     pub(crate) parent: EntryId,
-    /// Alias, referral, subentry.
+    /// Whether the container is an alias, a referral or a subentry.
     pub(crate) flags: NodeFlags,
     /// Highest entry id among the container and its superiors.
     pub(crate) highest: EntryId,
@@ -39,14 +39,14 @@ pub(crate) struct NameCache {
     containers: HashMap<EntryId, Container, RandomState>,
     texts: Vec<u8>,
     bases: HashMap<Box<str>, (EntryId, NodeFlags), RandomState>,
-    /// The administrator's DN and the entry that has it, after the first lookup.
+    /// The administrator's DN and the entry with this DN; `None` before the first lookup.
     pub(crate) administrator: Option<(Box<str>, Option<EntryId>)>,
-    /// Entries that DNs named at this or an earlier position.
+    /// Entries that were found by their DNs, at this or an earlier position.
     pub(crate) known: KnownNames,
 }
 
 impl NameCache {
-    /// Drops the data that may differ at another position.
+    /// Drops the cached data that may differ at another position.
     pub(crate) fn forget(&mut self) {
         self.bases.clear();
         self.administrator = None;
@@ -115,13 +115,14 @@ impl NameCache {
         Ok(container)
     }
 
-    /// Returns the entry that a DN in exactly this spelling named before.
+    /// Returns the cached entry of a DN in exactly this spelling.
     #[inline]
     pub(crate) fn base(&self, dn: &str) -> Option<(EntryId, NodeFlags)> {
         self.bases.get(dn).copied()
     }
 
-    /// Caches the entry that a DN in exactly this spelling names. It must have been found without following an alias.
+    /// Caches the entry that a DN in exactly this spelling names. The entry must have been found without following an
+    /// alias.
     pub(crate) fn keep_base(&mut self, dn: &str, found: (EntryId, NodeFlags)) {
         if self.bases.len() >= BASES_CACHED_MAX {
             self.bases.clear();
@@ -149,7 +150,7 @@ mod tests {
         };
         assert_eq!(names_of_people(&mut directory), [person]);
         assert!(directory.snapshot.names().base(SUFFIX).is_some());
-        // Nothing has changed, so the snapshot does not move.
+        // Nothing has changed, so the snapshot does not move and keeps its cache.
         directory.snapshot.renew().unwrap();
         assert!(directory.snapshot.names().base(SUFFIX).is_some());
         let renamed = directory.modify_dn(unit, "ou=b", true, None);

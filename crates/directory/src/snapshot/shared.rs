@@ -12,7 +12,7 @@ use super::{Directory, Snapshot};
 use crate::catalog::Catalog;
 use crate::model::settings::Settings;
 
-/// A snapshot that does not move and has several owners. Dropped with the last of them.
+/// A snapshot that does not move and has several owners. It is dropped with its last owner.
 pub(crate) struct SharedSnapshot {
     /// Number in the order in which shared snapshots are created.
     number: u64,
@@ -29,7 +29,7 @@ impl SharedSnapshot {
     /// Locks the snapshot for one slice of work. The lock is never contended, because only searches of one thread share
     /// a snapshot.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Snapshot> {
-        // A poisoned lock can be used, because a snapshot drops its caches when in doubt.
+        // A poisoned lock can be used, because a snapshot drops caches that may be inconsistent.
         self.snapshot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -40,7 +40,7 @@ impl Drop for SharedSnapshot {
     }
 }
 
-/// The shared snapshot at a thread's current position, after it was first requested.
+/// The shared snapshot of the state that a thread's snapshot has.
 pub(crate) struct SharedOf {
     version: u64,
     published: Arc<Catalog>,
@@ -49,7 +49,8 @@ pub(crate) struct SharedOf {
 }
 
 impl Snapshot {
-    /// Returns a shared snapshot of the same state or a later one. Returns the same one until this snapshot moves.
+    /// Returns a shared snapshot of the same state or a later state. Returns the same shared snapshot until this
+    /// snapshot moves.
     ///
     /// # Errors
     /// See [`Directory::snapshot`].

@@ -1,13 +1,14 @@
 //! Collective attributes (RFC 3671): finds the subentries that cover an entry, and merges their values into its row.
 //!
 //! Values are merged when an entry is read, and are never stored in it. A merged row has the form of a stored row with
-//! all values inline, so that filters, results and sort keys treat both alike. The rules:
+//! all values inline, so that filters, results and sort keys treat merged and stored rows alike. The rules:
 //!
 //! - A subentry covers the entries of its subtree (RFC 3672 section 2.1), but no subentries.
 //! - An administrative point of the role collectiveAttributeSpecificArea or autonomousArea ends the areas above it. All
-//!   other points, such as those of the role collectiveAttributeInnerArea, add to them.
-//! - collectiveExclusions of the entry removes types; excludeAllCollectiveAttributes removes all.
-//! - Values of several subentries are one set.
+//!   other administrative points, such as those of the role collectiveAttributeInnerArea, add to the areas above them.
+//! - The values of collectiveExclusions in the entry name types that are not merged. The value
+//!   excludeAllCollectiveAttributes excludes all types.
+//! - The values of a type from several subentries are merged into one set.
 
 use std::sync::Arc;
 
@@ -32,14 +33,14 @@ const ADMINISTRATIVE_ROLE: &str = "2.5.18.5";
 const COLLECTIVE_EXCLUSIONS: &str = "2.5.18.7";
 const SUBTREE_SPECIFICATION: &str = "2.5.18.6";
 
-/// Roles of an administrative point that end the areas above it, by OID and by name.
+/// Roles of an administrative point that end the areas above the point, by OID and by name.
 const ENDING_ROLES: [&str; 4] = ["2.5.23.1", "2.5.23.5", "autonomousArea", "collectiveAttributeSpecificArea"];
 
 /// Value of collectiveExclusions that excludes all collective attributes, by OID and by name.
 const ALL: [&str; 2] = ["2.5.18.0", "excludeAllCollectiveAttributes"];
 
 /// Reads the collective attribute subentries, within the limits; `None` if there are none. The result depends only on
-/// the rows, not on earlier results.
+/// the rows in the store, not on earlier results.
 ///
 /// # Errors
 /// The store failed, or rows contradict each other.
@@ -86,11 +87,11 @@ fn read_subentry(
     Ok(CollectiveSubentry { id, point: node.parent, subtree, subtree_octets, attributes })
 }
 
-/// Text for a subtree specification that is not applied.
+/// Notice about a subtree specification that is not applied.
 pub(crate) const UNSUITABLE_SUBTREE: &str =
     "subtreeSpecification is malformed, or the schema lacks an attribute type or object class in it";
 
-/// Returns the number of a type without options, if any entry has ever had it.
+/// Returns the attribute number of a type without options, if any entry has ever had that attribute.
 fn plain(catalog: &Catalog, oid: &str) -> Option<AttrId> {
     catalog.attribute_id(catalog.schema.attribute_type(oid)?.id, "")
 }
@@ -114,10 +115,11 @@ pub(crate) fn changes_collective(read: &Read, catalog: &Catalog, change: &Change
     let was_one = |id| Ok(node(read, id)?.is_some_and(|node| is_one(node.class_set)));
     match change {
         Change::Add(add) => Ok(is_one(add.class_set)),
-        // The modify may remove the class that makes it such a subentry.
+        // The modify may remove the class that makes the entry a collective attribute subentry.
         Change::Modify(modify) if !is_one(modify.class_set) => was_one(modify.id),
         Change::Delete(delete) => was_one(delete.id),
-        // The names of entries above a subentry matter only for the descriptions of faults.
+        // The DNs of subentries occur only in the descriptions of faults. Other renames of entries above a subentry
+        // have no effect.
         Change::ModifyDn(rename) => Ok(known.has_faults() || was_one(rename.id)?),
         Change::Settings(settings) => Ok(settings.schema.is_some()),
         Change::Modify(_) | Change::DeleteTree(_) | Change::Undelete(_) => Ok(true),
@@ -125,7 +127,7 @@ pub(crate) fn changes_collective(read: &Read, catalog: &Catalog, change: &Change
     }
 }
 
-/// Updates the subentries in the catalogue after a change that may affect them.
+/// Updates the subentries in the catalog after a change that may affect them.
 ///
 /// # Errors
 /// The store failed, or rows contradict each other.
@@ -138,8 +140,8 @@ pub(crate) fn renew(read: &Read, catalog: &mut Arc<Catalog>) -> Result<()> {
     Ok(())
 }
 
-/// Returns the row of an entry with the collective attributes of the subentries that cover it; `None` if there are
-/// none.
+/// Returns the row of an entry merged with the collective attributes of the subentries that cover the entry. Returns
+/// `None` if the entry has no collective attributes.
 ///
 /// # Errors
 /// The store failed, or rows contradict each other.
@@ -192,7 +194,7 @@ pub(crate) fn subentries_of(
     Ok(covering.into_iter().filter(gives).map(|subentry| subentry.id).collect())
 }
 
-/// Returns the values, omitting those that equal an earlier one.
+/// Returns the values without those that equal an earlier value.
 fn distinct<'v>(
     catalog: &Catalog,
     attribute: AttrId,
@@ -227,7 +229,7 @@ fn covering<'c>(
         let roles = of_content(state.read, id, role, row.find(role).map(|found| found.content))?;
         Ok::<_, OperationError>(roles.iter().any(|role| is_any(role, &ENDING_ROLES)))
     };
-    // The entry and its superiors, from the entry up.
+    // `path` contains the entry and its superiors, from the entry up.
     let (mut path, mut parent, mut is_end) = (vec![id], node.parent, ends_areas(id, row)?);
     loop {
         if let Some(point) = path.last().copied() {
@@ -254,7 +256,8 @@ fn covering<'c>(
     }
 }
 
-/// Returns true if a subtree contains the first entry of a path that leads up to the administrative point.
+/// Returns true if a subtree specification contains the first entry of `path`. The last entry of the path is the
+/// administrative point.
 fn has_entry(state: TreeState<'_>, subtree: &Subtree, path: &[EntryId], node: &NodeRow<'_>) -> Result<bool> {
     let Some(level) = (path.len() - 1).checked_sub(subtree.base.depth()) else { return Ok(false) };
     let classes = &state.catalog.class_set(node.class_set).closure;
@@ -276,7 +279,8 @@ fn has_entry(state: TreeState<'_>, subtree: &Subtree, path: &[EntryId], node: &N
     Ok(true)
 }
 
-/// Returns true if a name, relative to the last entry of a path, denotes an entry on the path.
+/// Returns true if a name denotes an entry on the path. The name is relative to the last entry of the path, which is
+/// the highest in the tree.
 fn leads_down(state: TreeState<'_>, name: &NormalName, path: &[EntryId]) -> Result<bool> {
     let Some(mut at) = path.last().copied() else { return Ok(false) };
     for (place, expected) in path.iter().rev().skip(1).take(name.depth()).enumerate() {
@@ -288,7 +292,7 @@ fn leads_down(state: TreeState<'_>, name: &NormalName, path: &[EntryId]) -> Resu
     Ok(true)
 }
 
-/// The collective attributes that an entry does not have.
+/// The collective attributes that an entry excludes.
 struct Exclusions(Vec<Vec<u8>>);
 
 impl Exclusions {

@@ -1,6 +1,7 @@
-//! Reads dynamic groups from the rows, and updates their table in the catalogue after changes.
+//! Reads dynamic groups from the rows, and updates their table in the catalog after changes.
 //!
-//! The table depends only on the rows. If there are too many groups, it contains those with the lowest ids.
+//! The content of the table depends only on the rows, not on earlier tables. If there are too many groups, the table
+//! contains the groups with the lowest ids.
 
 use std::sync::Arc;
 
@@ -67,7 +68,7 @@ fn read_group(read: &Read, catalog: &Catalog, id: EntryId) -> Result<Option<Dyna
     }
 }
 
-/// Returns the numbers under which entries may have memberURL.
+/// Returns the attribute numbers of memberURL, with any options.
 pub(crate) fn member_url_attributes(catalog: &Catalog) -> AttributeNumbers {
     let known = catalog.schema.attribute_type(MEMBER_URL);
     known.map_or_else(AttributeNumbers::default, |known| {
@@ -110,7 +111,7 @@ pub(crate) fn member_urls(read: &Read, catalog: &Catalog, id: EntryId) -> Result
     Ok(group)
 }
 
-/// Updates the table in the catalogue after a change was applied.
+/// Updates the table in the catalog after a change was applied.
 ///
 /// # Errors
 /// The store failed, or rows contradict each other.
@@ -133,7 +134,7 @@ fn affected(catalog: &Catalog, change: &Change) -> Affected {
         Change::DeleteTree(_) if !groups.is_empty() => Affected::All,
         Change::Undelete(_) => Affected::All,
         Change::Settings(settings) if settings.schema.is_some() => Affected::All,
-        // The delete may make room for a group that the table lacks.
+        // Deleting a group may make room for another group, which the table lacks because of its limit.
         Change::Delete(_) if groups.left_out() > 0 => Affected::All,
         _ => Affected::Nothing,
     }

@@ -1,4 +1,4 @@
-//! Entry rows as changes read them.
+//! Reading entry rows in order to change them.
 
 use store::Batch;
 
@@ -18,7 +18,7 @@ pub(crate) struct ChangedEntry<'a> {
 }
 
 /// Returns the attributes of an entry before the record at `position`. During replay, returns `None` if the entry does
-/// not exist or already contains that record.
+/// not exist or already has the change of that record.
 pub(crate) fn load_older(batch: &Batch<'_>, id: EntryId, position: u64) -> Result<Option<StoredEntry>> {
     Ok(load(batch, id)?.filter(|entry| entry.position < position))
 }

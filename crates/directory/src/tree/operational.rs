@@ -21,7 +21,7 @@ use crate::tree::{TreeState, dn_of, entry_row};
 const MEMBER_TYPES: [&str; 2] = ["2.5.4.31", "2.5.4.50"];
 
 impl VirtualAttribute {
-    /// Returns true if the values are groups and include nested ones, which contain a group of the entry.
+    /// Returns true if the values are groups and include nested groups: groups that contain another group of the entry.
     pub(crate) fn is_nested(self, state: TreeState<'_>) -> bool {
         match self {
             VirtualAttribute::IsMemberOf => true,
@@ -30,8 +30,8 @@ impl VirtualAttribute {
         }
     }
 
-    /// Returns true if an entry has the attribute. Only groups with the entry as a stored member count. Ends do not
-    /// count, because they depend on the requester.
+    /// Returns true if an entry has the attribute. Only groups with the entry as a stored member are considered. For
+    /// the ends (expiration times) of values, returns false, because these depend on the requester.
     pub(crate) fn is_present(
         self,
         state: TreeState<'_>,
@@ -58,8 +58,8 @@ impl VirtualAttribute {
         }
     }
 
-    /// Calls `each` with each value of an entry until `each` breaks. Groups come in ascending entry id; only those with
-    /// the entry as a stored member are included.
+    /// Calls `each` with each value of an entry until `each` breaks. Groups are in the order of their entry ids. Only
+    /// groups with the entry as a stored member are included.
     pub(crate) fn for_each_value(
         self,
         state: TreeState<'_>,
@@ -113,10 +113,10 @@ impl VirtualAttribute {
     }
 }
 
-/// Name of the attribute with the end of a dynamic entry, as in OpenLDAP.
+/// Name of the attribute with the expiration time of a dynamic entry, as in OpenLDAP.
 pub(crate) const EXPIRE_TIME: &str = "entryExpireTimestamp";
 
-/// Returns the number of whole seconds until the end of a dynamic entry; `None` for other entries.
+/// Returns the number of whole seconds until a dynamic entry expires; `None` for other entries.
 pub(crate) fn seconds_left(
     state: TreeState<'_>,
     (id, node): (EntryId, &NodeRow<'_>),
@@ -152,12 +152,13 @@ pub(crate) fn member_attributes(catalog: &Catalog) -> impl Iterator<Item = AttrI
         .copied()
 }
 
-/// Returns true if a group counts, given the attribute that contains the member.
+/// Returns true if a group may be shown as a group of its member. The arguments are the group and the attribute that
+/// contains the member.
 pub(crate) type ShowsGroup<'f> = dyn FnMut(EntryId, AttrId) -> Result<bool, OperationError> + 'f;
 
 /// Calls `each` with the DN of each group that contains the entry, and of each group in `described`, until `each`
-/// breaks. They come in ascending entry id. Groups that `shows` rejects are skipped. If nested groups are included,
-/// groups that contain the entry only through a skipped group are skipped too.
+/// breaks. The groups are in the order of their entry ids. Groups that `shows` rejects are skipped. If nested groups
+/// are included, groups that contain the entry only through a skipped group are skipped too.
 pub(crate) fn for_each_group(
     state: TreeState<'_>,
     (id, is_nested): (EntryId, bool),
@@ -208,14 +209,14 @@ fn direct_groups(
             }
         }
     }
-    // A group can have the entry both as member and as uniqueMember.
+    // A group may list the entry both in member and in uniqueMember.
     groups.sort_unstable();
     groups.dedup();
     Ok(groups)
 }
 
 /// Returns the groups of an entry, direct and nested, ascending; `None` if there are more than
-/// [`REQUESTER_GROUPS_MAX`]. `described` has further groups that have the entry as a direct member, ascending.
+/// [`REQUESTER_GROUPS_MAX`]. `described` contains further groups of which the entry is a direct member, ascending.
 pub(crate) fn nested_groups(
     state: TreeState<'_>,
     id: EntryId,
@@ -242,7 +243,7 @@ fn context_csn<'a>(state: TreeState<'a>, node: &NodeRow<'_>) -> Result<Option<&'
     if node.parent != EntryId::ROOT {
         return Ok(None);
     }
-    // The RDN of a suffix entry is the whole DN of the suffix, in the same form.
+    // A suffix entry stores its whole DN as its RDN, in the same form as `catalog.suffixes`.
     let suffix = match state.catalog.suffixes.as_slice() {
         [suffix] => Some(suffix),
         suffixes => suffixes.iter().find(|suffix| suffix.dn.as_bytes().eq_ignore_ascii_case(node.rdn)),

@@ -1,8 +1,8 @@
 //! Referral entries, which stand for subtrees on other servers (RFC 3296).
 //!
-//! Without ManageDsaIT such an entry refers to another server: an operation on it or on a name below it returns
-//! `referral`, and a search with the entry in its scope returns a continuation reference. Both contain the URLs of
-//! the entry's `ref` values, with the name and the scope for the client's next request.
+//! Without ManageDsaIT, a referral entry refers to another server. An operation on it or on a name below it returns
+//! `referral`, and a search with the entry in its scope returns a continuation reference. Both contain the URLs of the
+//! entry's `ref` values, with the name and the scope for the client's next request.
 
 use std::ops::ControlFlow;
 
@@ -30,7 +30,7 @@ pub(crate) fn referral(
     let change = |url: &mut LdapUrl| {
         let there = if url.dn.is_empty() { matched_dn.as_str() } else { url.dn.as_str() };
         url.dn = if below.is_empty() { there.to_owned() } else { format!("{below},{there}") };
-        // Section 5.2: the parameters of the request replace those of the URL, except extensions.
+        // By section 5.2, the parameters of the request replace those of the URL, except extensions.
         url.attributes.clear();
         url.filter = None;
         url.scope = scope;
@@ -47,7 +47,7 @@ pub(crate) fn continuation(
     dn: &str,
     scope: Scope,
 ) -> Result<Vec<String>, OperationError> {
-    // One level below the base, only the referral entry itself is in scope (RFC 4511 section 4.5.3).
+    // In a search one level below the base, only the referral entry itself is in scope (RFC 4511 section 4.5.3).
     let scope = if scope == Scope::SingleLevel { Scope::BaseObject } else { Scope::WholeSubtree };
     urls(state, referral, |url| {
         if url.dn.is_empty() {
@@ -57,7 +57,7 @@ pub(crate) fn continuation(
     })
 }
 
-/// Returns the URLs of the `ref` values without labels. LDAP URLs are changed by `change`; other URLs are unchanged.
+/// Returns the URLs of the `ref` values without labels. `change` is applied to LDAP URLs; other URLs stay unchanged.
 fn urls(
     state: TreeState<'_>,
     id: EntryId,

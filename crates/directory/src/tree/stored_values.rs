@@ -1,5 +1,5 @@
-//! Values of attributes that are not links. They are in the entry row; a large value is in a row of `values`; many
-//! values have one row each.
+//! Values of attributes that are not links. Small values are in the entry row. A large value is in a row of `values`.
+//! If an attribute has many values, each is in its own row of `values`.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -63,7 +63,7 @@ pub(crate) fn inline_values(
     values.iter().map(|value| whole_value(read, id, attribute, value).map(<[u8]>::to_vec)).collect()
 }
 
-/// Returns a value of an entry row; a large one is read from `values`.
+/// Returns a value of an entry row. A large value is read from `values`.
 #[inline]
 fn whole_value<'v>(
     read: &'v Read,
@@ -77,7 +77,8 @@ fn whole_value<'v>(
     }
 }
 
-/// Calls `is_it` with the values of an attribute that is not a link until `is_it` returns true. Returns true if it did.
+/// Returns true if `is_it` returns true for any value of an attribute that is not a link. `is_it` is not called for
+/// later values.
 pub(crate) fn any(
     read: &Read,
     id: EntryId,
@@ -153,7 +154,7 @@ pub(crate) fn for_each_value(
     Ok(())
 }
 
-/// Like [`for_each_value`], but skips the first `skipped` values. To skip links costs almost nothing.
+/// Like [`for_each_value`], but skips the first `skipped` values. Skipping links costs almost nothing.
 pub(crate) fn for_each_value_from(
     state: TreeState<'_>,
     id: EntryId,

@@ -2,16 +2,17 @@
 //! entry.
 //!
 //! The governing rule follows from the entry's structural class, the attribute types of its RDN, and the governing rule
-//! of its superior. It is computed and not stored, so that moving a subtree updates no entries, and rules of a new
-//! schema apply to existing entries.
+//! of its superior. The governing rule is computed and not stored. Thus moving a subtree updates no entries, and rules
+//! of a new schema apply to existing entries.
 //!
-//! - Entries of a class with active name forms follow one of them.
-//! - Entries of a class with active structure rules are governed by one of them. If several fit, it is the one with the
-//!   lowest number.
+//! - The RDN of an entry whose class has active name forms must follow one of these name forms.
+//! - An entry whose class has active structure rules is governed by one of these rules. If several rules fit, the rule
+//!   with the lowest number governs.
 //! - A rule without superior rules is for administrative points: the entry of a naming context, and entries whose
 //!   administrativeRole is autonomousArea or subschemaAdminSpecificArea (RFC 3672 section 3).
-//! - Below a governed entry, all entries are governed. Elsewhere, entries of other classes may have any superior.
-//! - Subentries and referrals are not governed: they are not objects or aliases of the tree.
+//! - Below a governed entry, all entries are governed. Elsewhere, entries of classes without structure rules may have
+//!   any superior.
+//! - Subentries and referrals are not governed, because structure rules apply only to object and alias entries.
 
 use ldap::Dn;
 use schema::{ClassId, NameForm, Schema, TypeId};
@@ -32,7 +33,7 @@ const ADMINISTRATIVE_ROLE: &str = "2.5.18.5";
 /// Roles of an administrative point that starts a subschema area, by OID and by name.
 const POINT_ROLES: [&str; 4] = ["2.5.23.1", "2.5.23.4", "autonomousArea", "subschemaAdminSpecificArea"];
 
-/// Encodes "no class" in temporary files.
+/// Encoding of "no class" in temporary files.
 const NO_CLASS: u32 = u32::MAX;
 
 /// Number of a structure rule; `None` for an entry that is not governed.
@@ -105,7 +106,7 @@ impl Placed {
         Ok(Placed::of(&catalog.schema, (class, node.flags), rdn, is_point))
     }
 
-    /// Appends the facts in the encoding for temporary files. It is never empty.
+    /// Appends the facts in the encoding for temporary files. At least one byte is appended.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         out.push(u8::from(self.is_point));
         let class = self.class.map_or(NO_CLASS, |class| class.0);
@@ -221,7 +222,8 @@ pub(crate) fn governing_rule(state: TreeState<'_>, id: EntryId) -> Result<Govern
     if schema.structure_rules().is_empty() {
         return Ok(None);
     }
-    // Walk up as far as rules depend on the superior, then compute the rules from there down to the entry.
+    // First go up as long as the governing rule depends on the superior. Then compute the rules from that superior down
+    // to the entry.
     let (mut path, mut at) = (Vec::new(), id);
     while at != EntryId::ROOT && path.len() <= TREE_DEPTH_MAX {
         let node = state.node(at)?.ok_or_else(|| damaged_row("nodes", at))?;

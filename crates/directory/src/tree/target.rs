@@ -1,13 +1,13 @@
 //! Resolution of the target entry of an update or a compare.
 //!
-//! Updates and compares do not follow aliases (for the superiors of an added entry see RFC 4511 section 4.7), so an
-//! alias among the superiors is an entry without subordinates. A referral entry among the superiors always leads to
-//! another server. If the target itself is a referral entry, ManageDsaIT makes it an ordinary entry (RFC 3296 section
-//! 5.2).
+//! Updates and compares do not follow aliases (for the superiors of an added entry see RFC 4511 section 4.7). An alias
+//! among the superiors of the target therefore counts as an entry without subordinates. A referral entry among the
+//! superiors always leads to another server. If the target itself is a referral entry, ManageDsaIT makes it an ordinary
+//! entry (RFC 3296 section 5.2).
 //!
 //! No entry can have a name with a type that the schema lacks, or with a value that does not conform to its syntax.
-//! Such a name results in invalidDNSyntax (RFC 4511 section 4.1.9), unless a referral among the superiors shows that
-//! another server is responsible.
+//! Such a name results in invalidDNSyntax (RFC 4511 section 4.1.9), unless a referral entry among the superiors shows
+//! that another server holds the name.
 
 use ldap::{Dn, ResultCode};
 
@@ -100,7 +100,7 @@ pub(crate) fn missing(
     Ok(OperationError::NoSuchObject { matched_dn, what })
 }
 
-/// Returns the diagnostic message for a name in a naming context whose suffix entry does not exist, or in none.
+/// Returns the diagnostic message for a name that is in no naming context, or in one whose suffix entry does not exist.
 fn outside(state: TreeState<'_>, dn: &Dn<'_>, name: &NormalName) -> String {
     if let Some(suffix) = state.catalog.suffix_above(&name.key) {
         return format!(
@@ -122,7 +122,7 @@ fn outside(state: TreeState<'_>, dn: &Dn<'_>, name: &NormalName) -> String {
 /// Refuses the names of the root DSE, the subschema subentry, and the entries at and below `cn=monitor`.
 ///
 /// # Errors
-/// `code`, with the name of the entry.
+/// An error with the result code `code`, which names the entry.
 pub(crate) fn check_not_virtual(
     state: TreeState<'_>,
     dn: &Dn<'_>,
@@ -147,12 +147,13 @@ pub(crate) fn check_not_virtual(
     Ok(())
 }
 
-/// Checks that an entry with `rdn_count` RDNs is not too far below the entry of its suffix.
+/// Checks that an entry with `rdn_count` RDNs is not too far below its suffix entry.
 ///
 /// # Errors
 /// unwillingToPerform beyond [`TREE_DEPTH_MAX`].
 pub(crate) fn check_depth(rdn_count: usize, suffix_rdn_count: usize) -> Result<()> {
-    // TREE_DEPTH_MAX limits the entries from the suffix entry down, which counts as one however many RDNs it has.
+    // TREE_DEPTH_MAX limits the number of entries from the suffix entry down. The suffix entry counts as one, whatever
+    // its number of RDNs.
     let depth = rdn_count + 1 - suffix_rdn_count.min(rdn_count);
     if depth < TREE_DEPTH_MAX {
         return Ok(());
@@ -163,7 +164,7 @@ pub(crate) fn check_depth(rdn_count: usize, suffix_rdn_count: usize) -> Result<(
     ))
 }
 
-/// Returns the DN of an entry that was just found in `names`, so that it must exist.
+/// Returns the DN of an entry that must exist, because it was just found in `names`.
 pub(crate) fn entry_dn(state: TreeState<'_>, id: EntryId) -> Result<String> {
     state.dn(id)?.ok_or_else(|| damaged_row("nodes", id))
 }

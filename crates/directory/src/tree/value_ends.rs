@@ -1,4 +1,5 @@
-//! Ends of values, in the forms that results, exports and tombstones need: see [`crate::model::value_end`].
+//! Ends (expiration times) of values, in the forms that results, exports and tombstones need. See
+//! [`crate::model::value_end`].
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -15,7 +16,7 @@ use crate::tree::{TreeState, damaged_row, dn_of};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Returns the time at which a value ends; 0 if it has no end.
+/// Returns the time at which a value ends (expires); 0 if it has no end.
 pub(crate) fn of_value(
     read: &Read,
     (source, attribute): (EntryId, AttrId),
@@ -40,8 +41,8 @@ pub(crate) fn count(read: &Read, source: EntryId, max: usize) -> Result<usize> {
     Ok(count)
 }
 
-/// Calls `each` with the attribute, the value and the end of each value of an entry that has an end. `attribute`
-/// restricts them to one attribute.
+/// Calls `each` with the attribute, the value and the end of each value of an entry that has an end. If `attribute` is
+/// given, only the values of this attribute are considered.
 pub(crate) fn for_each(
     read: &Read,
     source: EntryId,
@@ -77,7 +78,7 @@ pub(crate) fn value_of(read: &Read, key: EndKey<'_>) -> Result<Value> {
     }
 }
 
-/// Returns the changes that set the ends of the values of an entry.
+/// Returns changes that set the present ends of an entry's values again.
 pub(crate) fn changes_of(read: &Read, source: EntryId) -> Result<Vec<ValueChange>> {
     let mut by_end: BTreeMap<(AttrId, u64), Vec<Value>> = BTreeMap::new();
     for_each(read, source, None, &mut |attribute, value, until| {
