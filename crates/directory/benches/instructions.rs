@@ -1,11 +1,12 @@
 //! Instruction counts of hot paths. `./dev bench instructions` runs each case under valgrind, which counts the
-//! instructions in [`measured`], and compares them with the baseline in `bench/instructions.txt`.
+//! instructions in [`measured`]. It compares the counts with the baseline in `bench/instructions.txt`.
 //!
-//! A case is the work of a server for one request between its sockets: decode the message, execute it, encode the
-//! response. Unlike times, these counts do not change on a busy machine. They include neither cache misses nor the
-//! kernel.
+//! A case measures all work of a server for one request except socket calls: decoding the message, executing it, and
+//! encoding the response. Unlike times, these counts do not change on a busy machine. They include neither cache misses
+//! nor the kernel.
 //!
-//! `instructions CASE` runs a case and prints how often. Without a case it prints the names of all cases.
+//! `instructions CASE` runs a case and prints the number of counted requests. Without a case it prints the names of all
+//! cases.
 
 #![allow(clippy::unwrap_used, reason = "a bench that fails has no result")]
 #![allow(dead_code, reason = "testing.rs is shared with tests that use all of it")]
@@ -33,7 +34,7 @@ use testing::{SUFFIX, TestDirectory};
 
 const PERSON_COUNT: u32 = 2_000;
 
-/// Number of counted requests per case. The same number of uncounted requests precedes them.
+/// Number of counted requests per case. At least the same number of uncounted requests precedes the counted ones.
 const COUNT: u32 = 500;
 
 /// Memory for the row cache, as in an event loop.
@@ -45,7 +46,8 @@ type MakeRequest = fn(u32) -> Vec<u8>;
 /// Case whose requests examine every entry.
 const SCAN: &str = "search-scan";
 
-/// Superiors of entries with passwords, and of the entries that a one-level search returns.
+/// Superior of the entries with passwords. The next constant is the superior of the entries that a one-level search
+/// returns.
 const ACCOUNTS: &str = "ou=accounts,dc=example,dc=com";
 const TEAM: &str = "ou=team,dc=example,dc=com";
 const TEAM_SIZE: u32 = 100;
@@ -54,7 +56,8 @@ const PASSWORD: &str = "correct horse";
 const CASES: [(&str, MakeRequest); 21] = [
     ("search-uid-dn", by_uid_dn),
     ("search-uid-all", by_uid_all),
-    // As a user without rules, with 50 rules of which five depend on the entry, and with 500 rules.
+    // The requester of these cases is a user, with no access rules, with 50 rules of which five depend on the entry,
+    // and with 500 rules.
     ("user-dn-rules-0", by_uid_dn),
     ("user-dn-rules-50", by_uid_dn),
     ("user-dn-rules-500", by_uid_dn),
@@ -129,9 +132,9 @@ fn main() {
     let mut directory = sample(PERSON_COUNT);
     add_others(&mut directory, &case);
     directory.snapshot.cache_rows(KNOWN_BYTES);
-    // A change that succeeds only once per person uses other people for the counted requests.
+    // These changes succeed only once per person, so the counted requests use other people than the uncounted requests.
     let shift = if matches!(case.as_str(), "add" | "delete" | "modify") { COUNT } else { 0 };
-    // After warming up, every lookup has been made before, as in a running event loop.
+    // After the uncounted requests, all lookups are in the caches, as in a running event loop.
     let (count, rounds) = match case.as_str() {
         SCAN => (COUNT / 50, 1),
         "add" | "delete" | "modify" => (COUNT, 1),
@@ -198,8 +201,8 @@ fn add_others(directory: &mut TestDirectory, case: &str) {
     }
 }
 
-/// Makes a user the requester, with this many access rules. Five depend on the entry. Of the others a third are for
-/// everyone, a third for groups that the requester is not in, and a third for a part of the tree.
+/// Makes a user the requester and defines `count` access rules. Five of them depend on the entry. Of the others, a
+/// third are for everyone, a third are for groups that the requester is not in, and a third are for a part of the tree.
 fn ask_under_rules(directory: &mut TestDirectory, count: usize) {
     let groups = "ou=groups,dc=example,dc=com";
     directory.add(groups, &[("objectClass", &["organizationalUnit"])]);
@@ -245,8 +248,9 @@ fn run(
     assert_eq!(carry_out(directory, &messages, &stamps), messages.len(), "requests that succeeded");
 }
 
-/// Lets requests read the data file, not pending rows. Without changes, the snapshot then stays at its state: moving to
-/// another one can drop all cached rows, if a commit in between was not recorded, and more often on a busy machine.
+/// Writes all pending rows into the data file and moves the snapshot to the new state. As long as nothing changes, the
+/// snapshot then keeps its cached rows. Moving to another state during the measurement might drop these rows, depending
+/// on the load of the machine.
 fn settle(directory: &mut TestDirectory) {
     directory.directory.checkpoint().unwrap();
     directory.snapshot.renew().unwrap();
@@ -264,12 +268,12 @@ fn warm_up(directory: &mut TestDirectory, messages: &[Vec<u8>], stamps: &[Stamp]
     std::hint::black_box(carry_out(directory, messages, stamps))
 }
 
-/// Executes messages. Changes share one batch. Returns the number of successful ones.
+/// Executes messages. Changes share one batch. Returns the number of successful requests.
 #[inline(always)]
 fn carry_out(directory: &mut TestDirectory, messages: &[Vec<u8>], stamps: &[Stamp]) -> usize {
     let mut out = Vec::with_capacity(1 << 20);
     let mut succeeded = 0;
-    // A server never searches in an open batch.
+    // Other requests run outside the batch, because a server never searches in an open batch.
     let is_change = |bytes: &[u8]| {
         let request = Message::decode(bytes, &DecodeLimits::AUTHENTICATED).unwrap().request;
         matches!(request, Request::Add(_) | Request::Modify(_) | Request::Delete(_))

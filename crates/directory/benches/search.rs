@@ -1,4 +1,4 @@
-//! Cost of a search without sockets: random people among 100,000 below `ou=people`.
+//! Cost of a search without sockets. The searches are for random people among 100,000 below `ou=people`.
 //!
 //! `cargo bench -p directory --bench search`. Each result is the best of several rounds, to reduce the effect of a busy
 //! machine. The database fits in memory.

@@ -16,7 +16,7 @@ const SUFFIX: &str = "dc=example,dc=com";
 /// Part, key and value.
 type Row = (String, Vec<u8>, Vec<u8>);
 
-/// Creates a group of forty members in a tree with two parts.
+/// Returns a directory with two subtrees and a group of forty members.
 fn directory() -> TestDirectory {
     let mut directory = TestDirectory::with_suffix_entry();
     let units = [format!("ou=people,{SUFFIX}"), format!("ou=groups,{SUFFIX}")];
@@ -85,7 +85,7 @@ fn slices_contain_each_row_once_within_their_limit() {
     }
 }
 
-/// The thread of a node that stops must end its reading at the next row.
+/// If a node stops, the thread that reads the rows must end at the next row.
 #[test]
 fn reading_ends_when_the_caller_stops() {
     let directory = directory();

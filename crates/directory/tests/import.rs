@@ -1,5 +1,5 @@
-//! Tests of the import: its result equals that of adding the entries one by one, for any order of the text. Also
-//! rejected records and the reasons for it.
+//! Tests of the import: whatever the order of the records, the result equals the result of adding the entries one by
+//! one. Other tests are about rejected records and the reasons for their rejection.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 #[path = "../src/testing.rs"]
@@ -18,7 +18,7 @@ use directory::import::{
 use ldap::{ResultCode, Scope};
 use testing::{SUFFIX, TemporaryFolder, TestDirectory};
 
-/// A small size, so that the sorters use their files.
+/// Small memory size, which forces the sorters to use files.
 const MEMORY: usize = 1 << 16;
 
 const OTHER_SUFFIX: &str = "o=other";
@@ -49,7 +49,7 @@ fn options() -> ImportOptions {
     ImportOptions { creator: "cn=admin".to_owned(), now_micros: 1_700_000_100_000_000, ..Default::default() }
 }
 
-/// Imports texts as separate chunks, alternately with two preparers.
+/// Imports texts as separate chunks. Two preparers take the chunks in turn.
 fn import(folder: &TemporaryFolder, options: ImportOptions, texts: &[&[u8]]) -> Result<Done, ImportError> {
     let mut builder = Builder::create(folder.path(), &store_options())?;
     let now = options.now_micros;
@@ -121,8 +121,8 @@ fn empty(suffixes: &[&str]) -> Arc<TemporaryFolder> {
     folder
 }
 
-/// Returns all entries with their values, without values that differ between runs. Sorted if the order is not
-/// guaranteed.
+/// Returns all entries with their values, except values that differ between runs. Values are sorted if their order is
+/// not guaranteed.
 fn content(
     directory: &mut TestDirectory,
     bases: &[&str],
@@ -237,7 +237,7 @@ fn keeps_ends_of_values() {
     assert_sound(&directory);
 }
 
-/// Regression test: `userPassword;x-anything` permitted binds, and stayed when the password was reset.
+/// Regression test: `userPassword;x-anything` permitted binds, and remained when the password was reset.
 #[test]
 fn drops_and_counts_passwords_with_meaningless_options() {
     let folder = empty(&[SUFFIX]);
@@ -333,7 +333,8 @@ fn removes_the_state_of_389_ds_and_drops_deleted_content() {
     assert_eq!(content(&mut directory, &[SUFFIX]).len(), 3);
 }
 
-/// Dumps of other servers: identifiers and times are kept; operational attributes are left out and counted by name.
+/// From dumps of other servers, identifiers and times are kept. Other operational attributes are left out and counted
+/// by name.
 #[test]
 fn converts_attributes_of_other_servers() {
     let folder = empty(&[SUFFIX]);
@@ -380,7 +381,7 @@ fn converts_attributes_of_other_servers() {
     assert!(matches!(&error, ImportError::UnknownAttribute { name } if name == "shoeSize"), "{error}");
 }
 
-/// An entry with five faults is rejected with all five reasons.
+/// The report on a rejected entry with five faults lists all five.
 #[test]
 fn a_rejected_record_has_all_its_reasons() {
     let folder = empty(&[SUFFIX]);
@@ -518,7 +519,7 @@ fn rejected_records_have_the_line_of_the_fault() {
     assert_eq!(lines, [(14, Refusal::Bad), (16, Refusal::Malformed)]);
 }
 
-/// Generator of entry names, links with and without targets, and values of many kinds.
+/// Random generator of entry names, links with and without targets, and values of many kinds.
 struct Random(fastrand::Rng);
 
 impl Random {
@@ -674,7 +675,7 @@ fn replaces_only_the_requested_suffix() {
         (kept["seeAlso"].len(), kept["memberUid"].len(), kept["description"][0].len()),
         (3, 100, 3_000)
     );
-    // A link follows the renames of its entry. A name without an entry does not change.
+    // A link follows renames of the entry that it names. A name without an entry does not change.
     assert_eq!(
         directory.modify_dn("uid=comes,ou=people,dc=example,dc=com", "uid=renamed", true, None).code,
         ResultCode::SUCCESS
@@ -696,7 +697,7 @@ fn reads_a_record_too_long_for_memory_in_chunks() {
         let end = if number % 3_000 == 9 { ";x-until-20970101000000Z" } else { "" };
         group.push_str(&format!("member{end}: uid=u{number},\n {SUFFIX}\nmemberUid: u{number}\n"));
     }
-    // A duplicate value is stored once, because it is found only after sorting.
+    // A duplicate value does not reject the record, because it is found only after sorting. It is stored once.
     group.push_str(&format!("member: UID=u7,{SUFFIX}\nmemberUid: u8\ndescription: last\n\n"));
     let bad = group.replace("cn=all", "cn=bad").replace("description: last", "shoeSize: 4");
     let person = format!("dn: uid=u7,{SUFFIX}\nobjectClass: account\n\n");

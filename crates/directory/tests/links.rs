@@ -114,7 +114,7 @@ fn text_becomes_a_link_by_rename_and_by_subtree_move() {
     );
     assert_eq!(directory.read("cn=b,ou=x,dc=example,dc=com").unwrap().texts("memberOf"), [GROUP]);
     assert_eq!(directory.modify_dn("ou=x,dc=example,dc=com", "ou=y", true, None).code, ResultCode::SUCCESS);
-    // Both values now name the same entry, so they are one link.
+    // Both values now name the same entry, so they have become one link.
     assert_eq!(members(&mut directory), ["cn=b,ou=y,dc=example,dc=com"]);
     is_sound(&directory);
 }
@@ -147,7 +147,7 @@ fn with_integrity_links_vanish_and_a_required_last_value_becomes_the_empty_dn() 
     directory.modify("cn=b,dc=example,dc=com", &[(ChangeOperation::Add, "seeAlso", see_also)]);
     assert_eq!(directory.delete("cn=a,dc=example,dc=com").code, ResultCode::SUCCESS);
     assert_eq!(members(&mut directory), ["cn=b,dc=example,dc=com"]);
-    // Integrity is set per attribute.
+    // The setting for referential integrity covers only some attributes, and not seeAlso.
     assert_eq!(directory.read("cn=b,dc=example,dc=com").unwrap().texts("seeAlso"), see_also);
     assert_eq!(directory.delete("cn=b,dc=example,dc=com").code, ResultCode::SUCCESS);
     assert_eq!(members(&mut directory), [""]);

@@ -62,7 +62,7 @@ fn each_impossible_setting_has_its_message() {
 #[test]
 fn a_second_owner_is_refused() {
     let directory = TestDirectory::new();
-    // Opened by path, as another process would.
+    // The directory is opened by its path, as another process would open it.
     let options = directory::OpenOptions {
         initial: directory::DirectorySettings::default(),
         suffixes: Vec::new(),
@@ -83,7 +83,7 @@ fn csns_increase_in_log_order_across_restarts_and_clock_steps_back() {
     let mut directory = TestDirectory::with_suffix_entry();
     let mut last = csn(&mut directory);
     for round in 0..6 {
-        // Each restart sets the clock back to its beginning.
+        // Each restart sets the test clock back to its first time.
         let folder = directory.folder();
         drop(directory);
         directory = TestDirectory::open(folder, Settings::default(), &[SUFFIX], 0).unwrap();

@@ -32,7 +32,7 @@ fn rows(read: &Read) -> Vec<(&'static str, Vec<u8>, Vec<u8>)> {
         if map.kind == MapKind::Plain {
             for row in read.scan(MapId::new(index), all, Direction::Forward) {
                 let (key, value) = row.unwrap();
-                // Rows that do not come from the log: written once, or counted locally.
+                // These rows do not come from the log. They are written once, or counted locally.
                 if !matches!(key, b"format" | b"generation" | b"index version") {
                     rows.push((map.name, key.to_vec(), value.to_vec()));
                 }
@@ -54,8 +54,8 @@ fn records(read: &Read) -> Vec<(u64, Record)> {
     read.log_records(1).map(|row| row.map(|(position, bytes)| (position, decode(bytes))).unwrap()).collect()
 }
 
-/// Creates a log in which names pass to other entries, links become text and text becomes links, and large values and
-/// tables change.
+/// Creates a log with three kinds of events: names pass to other entries; links become text, and text becomes links;
+/// large values and tables of values change.
 fn eventful() -> TestDirectory {
     let mut d = TestDirectory::with_suffix_entry();
     let base = "dc=example,dc=com";
@@ -127,7 +127,7 @@ fn eventful() -> TestDirectory {
     let soon: &[(&str, &[&str])] =
         &[("objectClass", &["groupOfNames"]), (until, &[base, "cn=soon"]), ("seeAlso", &[base])];
     ok(d.add(&format!("cn=ending,{base}"), soon));
-    // Each record of this log has a different time, so only one is due.
+    // Each record of this log has a different time, so only one tombstone is due.
     d.change_settings(|settings| settings.general.keep_deleted_seconds = 1_000_000);
     assert!(d.make_due_changes(100_000));
     d.finish_indexes();
@@ -135,7 +135,7 @@ fn eventful() -> TestDirectory {
     d
 }
 
-/// Returns the members of a group that get an end time.
+/// Returns the members of a group that receive an end time (expiration time).
 fn group_members(group: &str) -> &'static [&'static str] {
     match group {
         "cn=in,ou=k" => &["cn=one,ou=l,ou=k,dc=example,dc=com"],
@@ -143,8 +143,8 @@ fn group_members(group: &str) -> &'static [&'static str] {
     }
 }
 
-/// Deletes entries, restores them with other names, as whole trees and as parts of trees, more than once. Meanwhile
-/// changes the groups that they were in. Removes some tombstones.
+/// Deletes entries, restores them with other names, as whole trees and as parts of trees, more than once. In between,
+/// changes the groups of the deleted entries and removes some tombstones.
 fn deleted_entries_return(d: &mut TestDirectory) {
     let base = testing::SUFFIX;
     let ok =
@@ -209,8 +209,8 @@ fn deleted_entries_return(d: &mut TestDirectory) {
     ok(d.delete(&format!("ou=n,{base}")));
 }
 
-/// Deletes trees with links into, out of and across them, and adds entries with the same names. One entry was moved out
-/// before.
+/// Deletes trees with links into, out of and across them, and adds entries with the same names. One entry is moved out
+/// of its tree before the tree is deleted.
 fn trees_come_and_go(d: &mut TestDirectory) {
     let base = testing::SUFFIX;
     let unit = [("objectClass", &["organizationalUnit"][..])];
@@ -277,8 +277,8 @@ fn plain_values_become_links(d: &mut TestDirectory) {
     assert!(d.make_due_changes(0));
 }
 
-/// Changes settings of every kind: suffixes, a schema that entries use, one whose rules change, limits, and several
-/// together.
+/// Changes settings of every kind: suffixes, a schema that entries use, a schema whose matching rules change, limits,
+/// and several settings together.
 fn settings_come_and_go(d: &mut TestDirectory) {
     let colour = |rule: &str| {
         format!(
@@ -295,7 +295,7 @@ fn settings_come_and_go(d: &mut TestDirectory) {
         settings.indexes.insert("colour".to_owned(), "equality".parse().unwrap());
         settings.suffixes.retain(|dn| dn != "o=first");
     });
-    // No entry has the attribute yet, so its rules may change, while its number stays.
+    // No entry has the attribute yet, so its matching rules may change. Its number stays the same.
     d.change_settings(|settings| drop(settings.schema.insert("own".to_owned(), colour("caseIgnoreMatch"))));
     let coloured: &[(&str, &[&str])] =
         &[("objectClass", &["organization", "extensibleObject"]), ("colour", &["Red"])];
@@ -368,8 +368,8 @@ fn records_replayed_after_any_earlier_position_change_nothing() {
     }
 }
 
-/// After each record, some records are applied again, as after a crash between the log and the rows. That leaves the
-/// rows unchanged, so the next records find the same rows as in a store that never stopped.
+/// After each record, some records are applied again, as after a crash between writing the log and writing the rows.
+/// This must leave the rows unchanged, so that the next records find the same rows as in a store that never stopped.
 #[test]
 fn a_store_stopped_anywhere_in_the_log_reaches_the_same_rows() {
     let directory = eventful();
@@ -391,10 +391,10 @@ fn applying_groups_of_another_node_gives_the_same_rows() {
     let mut decided = eventful();
     let records: Vec<Vec<u8>> =
         decided.snapshot.state().read.log_records(1).map(|row| row.unwrap().1.to_vec()).collect();
-    // Both begin with the same first record.
+    // Both directories begin with the same first record.
     let mut follower = TestDirectory::new();
     for (first, group) in (1..).step_by(3).zip(records.chunks(3)) {
-        // Twice, because a log is read again after a crash.
+        // The log is applied twice, because it is read again after a crash.
         for _ in 0..2 {
             let cursor = (first + group.len() as u64).to_be_bytes();
             let group = group.iter().map(Vec::as_slice);
@@ -424,8 +424,8 @@ fn records_of(directory: &directory::Directory, from: u64) -> Vec<u8> {
     bytes
 }
 
-/// Restores a directory from rows and records up to a moment, and completes its indexes. Returns the directory and the
-/// moment that it has reached.
+/// Restores a directory from rows and from the records up to `until`, and completes its indexes. Returns the directory
+/// and the moment that the restore reached.
 fn restored(rows: &[u8], records: &[u8], until: Until) -> (TestDirectory, Moment) {
     let folder = Arc::new(TemporaryFolder::new());
     restore_rows(&mut &rows[..], folder.path(), [7; 16]).unwrap();
@@ -442,7 +442,7 @@ fn restored(rows: &[u8], records: &[u8], until: Until) -> (TestDirectory, Moment
 fn a_backup_can_be_restored_at_every_moment() {
     let original = eventful();
     let log = records(original.snapshot.state().read);
-    // Both begin with the same first record.
+    // Both directories begin with the same first record.
     let first = rows_of(&TestDirectory::new().directory);
     let changes = records_of(&original.directory, 2);
     let last = log.last().unwrap().0;
@@ -452,7 +452,8 @@ fn a_backup_can_be_restored_at_every_moment() {
     for (index, (position, record)) in log.iter().enumerate() {
         replica.replay(&log[index..=index]);
         let expected = replica.rows();
-        // Each change has a different time. A change that first converts values of its entry to links has two records.
+        // Each change has a different time. A change that first converts values of its entry to links has two records
+        // with one time.
         let micros = record.csn.micros;
         let is_last = log.iter().all(|(other, of)| other <= position || of.csn.micros != micros);
         let until = match position % 2 == 1 && is_last {
@@ -466,7 +467,7 @@ fn a_backup_can_be_restored_at_every_moment() {
             assert_eq!(rows(found.snapshot.state().read), expected, "at position {position}");
             found
         };
-        // Rows from the middle of the log can be restored like the first ones.
+        // Rows from the middle of the log can be restored too, not only the first rows.
         let found = expect(&base, &rest);
         (base, rest) = (rows_of(&found.directory), records_of(&original.directory, position + 1));
         if position.is_multiple_of(16) || *position == last {
@@ -478,7 +479,7 @@ fn a_backup_can_be_restored_at_every_moment() {
     }
 }
 
-/// Damaged data is never accepted as complete, and a damaged length field does not cause a large allocation.
+/// A restore never accepts damaged data as complete. A damaged length field does not cause a large allocation.
 #[test]
 fn a_cut_or_changed_stream_is_refused() {
     let original = eventful();
@@ -494,7 +495,8 @@ fn a_cut_or_changed_stream_is_refused() {
             let mut bytes = whole.clone();
             let place = random.usize(..bytes.len());
             bytes[place] ^= 1 << random.u8(..8);
-            // The checksum of the file detects changed letters. Here nothing may panic or use much memory.
+            // The checksum of the backup file detects changed bytes. This test only requires that a changed stream
+            // causes no panic and no large use of memory.
             let folder = TemporaryFolder::new();
             if place.is_multiple_of(20) && restore_rows(&mut &bytes[..], folder.path(), [7; 16]).is_err() {
                 assert!(!store::has_data_file(folder.path()).unwrap());
@@ -506,7 +508,7 @@ fn a_cut_or_changed_stream_is_refused() {
     assert!(read_back(&mut &lies[..]).is_err());
 }
 
-/// A backup excludes a node's state of the shared log.
+/// A backup does not contain the state that a node keeps about the shared log.
 #[test]
 fn a_backup_of_a_node_does_not_restore_a_node() {
     let mut node = eventful();
@@ -593,7 +595,7 @@ fn a_node_changes_only_with_its_log() {
     let Err(refused) = writer.begin() else { panic!("a batch was begun on a node without its log") };
     assert!(refused.to_string().contains("is a node of a cluster"), "{refused}");
     drop((directory, writer));
-    // Changes that opening would write are refused too, for every caller.
+    // Opening the directory is refused if it would have to write changes, such as a new suffix.
     let options = OpenOptions { follows_log: true, ..options(&["o=other"]) };
     let Err(refused) = Directory::open(folder.path(), options) else { panic!("it has another suffix") };
     assert!(refused.to_string().contains("another suffix"), "{refused}");

@@ -1,4 +1,4 @@
-//! Tests that a search reports the memory that it holds, by which the server limits requests.
+//! Tests that a search reports the memory that it holds. The server limits the memory of requests by these reports.
 //!
 //! The allocator of this test counts the memory that each thread has allocated and not freed.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
@@ -26,7 +26,7 @@ fn count(bytes: isize) {
     let _ = ALLOCATED.try_with(|allocated| allocated.set(allocated.get() + bytes));
 }
 
-// SAFETY: all methods call the system allocator; counting accesses no allocated memory.
+// SAFETY: all methods call the system allocator; counting does not access allocated memory.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
@@ -61,7 +61,8 @@ fn sample() -> TestDirectory {
     directory
 }
 
-/// Returns the memory that a search holds after `slices` slices: as it reports, and as the allocator counts.
+/// Returns the memory that a search holds after `slices` slices: first as the search reports it, then as the allocator
+/// counts it.
 fn memory_of(directory: &TestDirectory, filter: &str, attributes: &[&str], slices: usize) -> (usize, usize) {
     let filter = FilterBuf::parse(filter).unwrap();
     let mut selection = SelectionBuf::new();
@@ -112,7 +113,8 @@ fn a_search_reports_the_memory_that_it_holds() {
             let (said, counted) =
                 memory_of(&directory, filter, &["cn", "+", "mail;lang-en", "unknown"], slices);
             let what = &filter[..filter.len().min(60)];
-            // Vectors double their capacity as they grow, and the search does not report a few words.
+            // The counts may differ, because vectors double their capacity as they grow and because the search leaves a
+            // few words out of its report.
             assert!(
                 said + said / 8 + 256 >= counted,
                 "{what} after {slices}: {said} said, {counted} allocated"

@@ -9,7 +9,7 @@ pub(crate) const PEOPLE: &str = "ou=people,dc=example,dc=com";
 
 const ADDS_PER_BATCH: u32 = 1_000;
 
-/// Returns a directory with this many people, one subtree below the suffix entry.
+/// Returns a directory with this many people in one subtree below the suffix entry.
 pub(crate) fn sample(person_count: u32) -> TestDirectory {
     let mut directory = TestDirectory::with_suffix_entry();
     directory.add(PEOPLE, &[("objectClass", &["organizationalUnit"]), ("ou", &["people"])]);
@@ -27,7 +27,7 @@ pub(crate) fn person_dn(number: u32) -> String {
     format!("uid=user.{number},{PEOPLE}")
 }
 
-/// Returns the 16 attributes of a person, except the naming one.
+/// Returns the 16 attributes of a person, except the naming attribute.
 pub(crate) fn person(number: u32) -> AttributesBuf {
     let uid = format!("user.{number}");
     let mut attributes = AttributesBuf::new();

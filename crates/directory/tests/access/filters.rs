@@ -11,7 +11,7 @@ pub(crate) enum Filter {
     And(Vec<Filter>),
     Or(Vec<Filter>),
     Not(Box<Filter>),
-    /// Attribute, kind of test, and value.
+    /// A test of an attribute: the attribute, the kind of test, and the value.
     Item(&'static str, Sign, String),
 }
 
@@ -38,8 +38,8 @@ impl Sign {
     }
 }
 
-/// Values of an attribute that may be searched, and whether these are all of its values; `None` if none may be
-/// searched.
+/// Values of an attribute that may be searched, and whether these are all values of the attribute. `None` if the
+/// attribute may not be searched at all.
 type SearchableValues = Option<(Vec<String>, bool)>;
 
 impl Filter {
@@ -52,7 +52,7 @@ impl Filter {
         }
     }
 
-    /// Returns the filter of the dynamic group.
+    /// Returns the filter in the URL of the sample's dynamic group.
     pub(crate) fn described() -> Filter {
         let mails = ["anna@example.com", "bert@example.com"];
         let by_mail = mails.map(|mail| Filter::Item("mail", Sign::Equal, mail.to_owned()));
@@ -76,7 +76,7 @@ impl Filter {
         }
     }
 
-    /// Returns true if the filter matches a value. Ignores the attributes that the filter names.
+    /// Returns true if the filter matches a value. The attributes in the filter are ignored.
     pub(crate) fn matches_value(&self, value: &str) -> bool {
         match self {
             Filter::And(filters) => filters.iter().all(|filter| filter.matches_value(value)),
@@ -138,14 +138,15 @@ impl Filter {
         }
     }
 
-    /// Evaluates the filter on an entry for a requester; `None` is Undefined.
+    /// Evaluates the filter on an entry with a requester's rights; `None` is Undefined.
     pub(crate) fn truth(&self, rights: &Rights<'_>, dn: &str) -> Option<bool> {
         let values = |name: &str| match rights.extent("search", dn, name) {
             Extent::Nothing => None,
             extent => Some((rights.values(dn, name, "search"), extent == Extent::All)),
         };
         self.truth_of(&values, &|attribute, target| {
-            // Each entry on the chain shows its own values; for memberOf, those of its groups.
+            // At each entry of a chain, only values that the requester may search are followed. For memberOf, these are
+            // values of its groups.
             let next = |at: &str| match attribute {
                 "memberOf" => rights.values(at, attribute, "search"),
                 _ if rights.may("search", at, attribute) => rights.values(at, attribute, "search"),
@@ -213,13 +214,13 @@ pub(crate) fn is_described(tree: &Tree, group: &Attributes, dn: &str) -> bool {
     describes(group, dn) && Filter::described().matches(tree, dn)
 }
 
-/// Returns true if steps lead from an entry to a target.
+/// Returns true if one or more steps `next` lead from an entry to a target.
 fn leads(tree: &Tree, from: &str, target: &str, next: &dyn Fn(&str) -> Vec<String>) -> bool {
     let next = |at: &str| if tree.contains_key(at) { next(at) } else { Vec::new() };
     nested(from, &next).iter().any(|end| end == target)
 }
 
-/// Returns all entries that one or more steps lead to.
+/// Returns all entries to which one or more steps `next` lead.
 pub(crate) fn nested(from: &str, next: &dyn Fn(&str) -> Vec<String>) -> Vec<String> {
     let (mut open, mut seen) = (vec![from.to_owned()], Vec::new());
     while let Some(at) = open.pop() {
@@ -233,15 +234,16 @@ pub(crate) fn nested(from: &str, next: &dyn Fn(&str) -> Vec<String>) -> Vec<Stri
     seen
 }
 
-/// Evaluates an item. A supertype covers its subtypes, some of which may be hidden. If no visible one matches, a hidden
-/// one might.
+/// Evaluates an item. A supertype covers its subtypes, some of which may be hidden. If no visible subtype matches, the
+/// result is Undefined, because a hidden subtype might match.
 fn item(values: &dyn Fn(&str) -> SearchableValues, attribute: &str, sign: Sign, value: &str) -> Option<bool> {
     let is_covered = |(name, _, above): &&(&'static str, &[&str], &[&str])| {
         *name == attribute || above.contains(&attribute)
     };
     let mut types: Vec<&str> = TYPES.iter().filter(is_covered).map(|(name, ..)| *name).collect();
     if !types.contains(&attribute) {
-        // The supertype itself, and its subtypes that no entry has: rules cover these only through the supertype.
+        // This type stands for the supertype itself and for its subtypes that no entry has. Rules cover these only by
+        // naming the supertype.
         types.push(if attribute == "name" { "title" } else { attribute });
     }
     let mut is_hidden = false;

@@ -43,7 +43,7 @@ fn for_seeds(count: u64, run: fn(u64)) {
     }
 }
 
-/// Creates a directory with these entries. The number of each determines its time and UUID.
+/// Creates a directory with these entries. The number of an entry determines its time and its UUID.
 fn directory_of(entries: &[(u64, String, Attributes)]) -> TestDirectory {
     let mut directory = TestDirectory::new();
     let stamps: Vec<_> = (0..entries.iter().map(|(number, ..)| number + 1).max().unwrap_or(0))
@@ -64,7 +64,7 @@ fn directory_of(entries: &[(u64, String, Attributes)]) -> TestDirectory {
     directory
 }
 
-/// Returns the sample as maps and as a directory.
+/// Returns the sample both as maps and as a directory.
 fn sample() -> (Tree, TestDirectory) {
     let entries: Vec<_> =
         tree::sample().into_iter().zip(0..).map(|((dn, entry), number)| (number, dn, entry)).collect();
@@ -151,7 +151,7 @@ fn answers_are_those_of_the_plain_rules() {
         let mut rng = Rng::with_seed(seed);
         let (tree, mut directory) = sample();
         if seed % 2 == 0 {
-            // Results are sorted by sort orders if the rules permit that.
+            // Sorted results come from sort orders if the rules permit that.
             let orders = SORTED_BY.map(|by| format!("{by}: {by}")).to_vec();
             directory.change_settings(|settings| settings.general.sort_orders = orders);
         }
@@ -167,7 +167,7 @@ fn answers_are_those_of_the_plain_rules() {
                 .map(|link| ClientLink { listener: Some(ListenerName::LDAPS), ..link }),
         ];
         for round in 0..400 {
-            // Few rules let a user change a password.
+            // Rounds continue until some password was changed, because few rules let a user change one.
             if round >= 40 && changed > 0 {
                 break;
             }
@@ -198,7 +198,7 @@ fn single_values_are_changed_as_the_plain_rules_say() {
         let (tree, mut directory) = sample();
         let (mut refused, mut changed) = (0, 0);
         for _ in 0..40 {
-            // Access rules under which a user may write some values of a user's attribute.
+            // Random access rules are drawn until a user may write some, but not all, values of an attribute.
             let (rules, asker, dn, attribute) = loop {
                 let rules: Vec<Rule> =
                     (0..rng.usize(1..6)).map(|place| Rule::random(&mut rng, place < 3)).collect();
@@ -334,7 +334,7 @@ fn check_search(
     let found = search(directory, &case, &RequestControls::default());
     let what = || format!("{case:?} as {asker:?} from {:?} under {texts:#?}", rights.link);
     let expected = expected_entries(rights, base, scope, &filter);
-    // A search whose base is hidden must find an entry below it.
+    // A search whose base is hidden succeeds only if it finds an entry below the base.
     let begins = base.is_empty() || (tree.contains_key(base) && (rights.sees(base) || !expected.is_empty()));
     if !begins {
         assert_eq!(found.code, ResultCode::NO_SUCH_OBJECT, "{}", what());
@@ -388,7 +388,8 @@ fn sort(by: &str, reverse: bool) -> Option<SortOptions> {
     Some(SortOptions { is_critical: true, keys: vec![key] })
 }
 
-/// Returns the expected order: by the least value that may be read. Entries without one are last.
+/// Returns the DNs in the expected order: by the least value that the requester may read. Entries without a readable
+/// value are last.
 fn expected_order(case: &SearchCase, rights: &Rights<'_>, mut dns: Vec<String>) -> Vec<String> {
     let key = &case.sort.as_ref().unwrap().keys[0];
     let least = |dn: &String| {
@@ -400,7 +401,7 @@ fn expected_order(case: &SearchCase, rights: &Rights<'_>, mut dns: Vec<String>) 
         (least.is_none(), least)
     };
     if key.reverse {
-        // Entries with equal values are reversed too.
+        // The order of entries with equal values is reversed too.
         dns.reverse();
     }
     dns.sort_by(|a, b| {
@@ -410,7 +411,7 @@ fn expected_order(case: &SearchCase, rights: &Rights<'_>, mut dns: Vec<String>) 
     dns
 }
 
-/// Changes a user's password with a modify. Returns true if it succeeded.
+/// Changes a user's password with a modify. Returns true if the modify succeeded.
 fn check_password(
     directory: &mut TestDirectory,
     rng: &mut Rng,
@@ -436,7 +437,7 @@ fn check_password(
     outcome.code == ResultCode::SUCCESS
 }
 
-/// Changes values of an attribute, checks the result code and returns it. Restores the values after a success.
+/// Changes values of an attribute, and checks and returns the result code. After a success, restores the values.
 fn check_values(
     directory: &mut TestDirectory,
     rng: &mut Rng,
@@ -470,7 +471,8 @@ fn check_values(
     let stays = |value: &String| before.contains(value) && may("read", value);
     let is_allowed = match names_all {
         true => given.iter().all(|value| may("write", value)),
-        // All values that were removed or are present afterwards, except known ones that stay.
+        // The requester needs the right to write all values that were removed, and all values that are present
+        // afterwards. Only values that it may read and that stay are exempt.
         false => {
             before.difference(&after).all(|value| may("write", value))
                 && after.iter().all(|value| may("write", value) || stays(value))
@@ -523,12 +525,12 @@ fn check_compare(directory: &TestDirectory, rng: &mut Rng, rights: &Rights<'_>, 
     let dn = names[rng.usize(..names.len())];
     let all = ["cn", "mail", "description", "manager", "member", "memberOf", "isMemberOf", "title", "name"];
     let attribute = all[rng.usize(..all.len())];
-    // A supertype covers its subtypes, each with its own rights.
+    // A supertype covers its subtypes. The requester has separate rights on each of them.
     let is_asked = |(name, _, above): &&(&str, _, &[&str])| *name == attribute || above.contains(&attribute);
     let names = rules::TYPES.iter().filter(is_asked).map(|(name, ..)| *name);
     let names = names.filter(|name| rights.may("compare", dn, name));
     let mut values: Vec<String> = names.flat_map(|name| rights.values(dn, name, "compare")).collect();
-    // The members of a dynamic group are the entries whose groups include it.
+    // The members of a dynamic group are the entries that have this group among their groups.
     let is_dynamic = attribute == "member" && rights.extent("compare", dn, "memberURL") == Extent::All;
     let is_dynamic = is_dynamic && rights.tree[dn].contains_key("memberURL");
     if is_dynamic {

@@ -1,5 +1,5 @@
-//! Pairs of trees that differ only in data that a requester may not see, with the same times and UUIDs. Every response
-//! must be equal.
+//! Pairs of trees that differ only in data that a requester may not see, and that have the same times and UUIDs. All
+//! responses from both trees must be equal.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ type Numbered = Vec<(u64, String, Attributes)>;
 #[derive(Debug, PartialEq)]
 pub(crate) struct Page {
     pub(crate) found: Found,
-    /// Size in the paged results response control; `None` without the control.
+    /// Size field of the paged results response control; `None` without the control.
     size: Option<u32>,
 }
 
@@ -96,7 +96,7 @@ fn hidden_data_is_indistinguishable_from_absent_data() {
     });
 }
 
-/// Returns the sample with an alias, a referral and other entries to hide.
+/// Returns the sample with additional entries to hide, such as an alias and a referral.
 fn first(rng: &mut Rng) -> Numbered {
     let mut entries = sample();
     let of = |pairs: &[(&str, &str)]| -> Attributes {
@@ -168,7 +168,7 @@ fn second(rng: &mut Rng, rules: &[Rule], asker: &str, first: &Numbered) -> Numbe
     let mut second = first.clone();
     let whole = tree_of(first);
     let rights = Rights { rules, asker, tree: &whole, link: None };
-    // From the leaves up, because entries to be removed may have subordinates to be removed.
+    // Entries are visited from the leaves up, because an entry can be removed only after its subordinates.
     for (_, dn, _) in first.iter().rev() {
         let has_children = second.iter().any(|(_, other, _)| parent(other) == dn);
         if !rights.sees(dn) && !has_children && dn != asker && rng.bool() {
@@ -223,7 +223,7 @@ const SELECTIONS: [&[&str]; 4] = [
 fn check_pair(rng: &mut Rng, asker: &str) -> bool {
     let one = first(rng);
     let mut rules: Vec<Rule> = (0..rng.usize(2..7)).map(|place| Rule::random(rng, place < 2)).collect();
-    // Rules that allow changes are excluded, so that both trees stay unchanged.
+    // Rules that allow changes are left out, so that both trees stay unchanged.
     for rule in &mut rules {
         rule.rights.retain(|right| !["write", "reset"].contains(right));
         if rule.rights.is_empty() {
@@ -319,7 +319,7 @@ fn filter(rng: &mut Rng) -> String {
     }
 }
 
-/// Removes data about the whole directory, and the order of values.
+/// Removes what may differ: data about the whole directory, and the order of values.
 fn comparable(found: Found) -> Found {
     let mut found = found;
     for entry in &mut found.entries {

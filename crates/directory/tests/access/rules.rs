@@ -1,5 +1,5 @@
-//! Random access rules and their meaning, implemented only from `docs/how-to/access-rules.md`, independently of the
-//! code that evaluates rules.
+//! Random access rules and an evaluator for them. The evaluator is written only from `docs/how-to/access-rules.md`,
+//! independently of the code under test.
 
 use std::net::IpAddr;
 
@@ -49,7 +49,7 @@ pub(crate) enum Who {
     Itself,
     User(String),
     UsersIn(String),
-    /// Users that match the filter, in a place if one is given.
+    /// Users that match the filter; if a place is given, only users in that place.
     UsersMatching(Option<String>, Filter),
     Group(String),
     NamedBy(&'static str),
@@ -59,7 +59,7 @@ pub(crate) enum Who {
 pub(crate) struct Rule {
     pub(crate) is_allow: bool,
     pub(crate) rights: Vec<Right>,
-    /// Empty if the rule names none.
+    /// Attributes that the rule names; empty if it names none.
     pub(crate) attributes: Vec<&'static str>,
     pub(crate) place: Option<(&'static str, String)>,
     /// Filter that the values of the rule's only attribute must match.
@@ -69,7 +69,7 @@ pub(crate) struct Rule {
     pub(crate) but_places: Vec<(&'static str, String)>,
     /// Filter that the entries must match.
     pub(crate) filter: Option<Filter>,
-    /// Whether other rules decide about the right to browse.
+    /// Whether the rule covers only entries that other rules permit to browse.
     pub(crate) where_seen: bool,
     pub(crate) who: Vec<Who>,
     /// First octet of the network that requests must come from.
@@ -209,7 +209,8 @@ impl Rule {
         }
     }
 
-    /// Returns true if the rule applies to requests of this connection. If the connection is unknown, a `deny` applies.
+    /// Returns true if the rule applies to requests of this connection. If the connection is unknown, a `deny` rule
+    /// applies and an `allow` rule does not.
     fn holds_over(&self, link: Option<ClientLink>) -> bool {
         let mut known = Vec::new();
         known.extend(self.network.map(|network| {
@@ -265,7 +266,7 @@ impl Rule {
     }
 
     fn is_about(&self, attribute: &str) -> bool {
-        // A rule that does not name userPassword cannot allow anything about it, but can deny it.
+        // A rule without attributes covers userPassword only if it denies.
         let is_any = self.attributes.is_empty() && !(self.is_allow && attribute == "userPassword");
         (is_any || names(&self.attributes, attribute)) && !names(&self.but_attributes, attribute)
     }
@@ -275,7 +276,7 @@ impl Rule {
 #[derive(Clone, Debug)]
 pub(crate) struct UseRule {
     is_allow: bool,
-    /// Names or OIDs; empty for all.
+    /// Names or OIDs of controls and operations; empty for all.
     names: Vec<&'static str>,
     but: Vec<&'static str>,
     who: Vec<Who>,
@@ -330,8 +331,8 @@ impl UseRule {
     }
 }
 
-/// Returns true if one of `USES` may be used: no rule denies it, and either one of the allowing rules applies or there
-/// are none.
+/// Returns true if one of `USES` may be used: no rule denies it, and either an allowing rule applies to the requester
+/// or no allowing rule exists.
 pub(crate) fn may_use(
     rules: &[UseRule],
     (asker, tree): (&str, &Tree),
@@ -469,8 +470,8 @@ impl Rights<'_> {
         self.decides(true, "browse", dn) && !self.decides(false, "browse", dn)
     }
 
-    /// Returns the extent to which the values of an attribute are allowed: all, some (perhaps none of the existing
-    /// ones), or none.
+    /// Returns the extent to which a right covers the values of an attribute: all, some, or none. `Some` may cover no
+    /// existing value.
     pub(crate) fn extent(&self, right: Right, dn: &str, attribute: &str) -> Extent {
         if !self.sees(dn) {
             return Extent::Nothing;
@@ -507,8 +508,8 @@ impl Rights<'_> {
         }
     }
 
-    /// Returns true if the password of a visible entry may be changed. That needs the right to write the requester's
-    /// own password, or to reset another.
+    /// Returns true if the password of a visible entry may be changed. The requester's own password requires the right
+    /// to write, another password the right to reset.
     pub(crate) fn may_change_password(&self, dn: &str) -> bool {
         match self.asker == dn {
             true => self.may("write", dn, "userPassword"),
@@ -543,15 +544,15 @@ impl Rights<'_> {
         String::new()
     }
 
-    /// Returns the allowed values of an attribute. For memberOf, these are the groups whose members the right covers;
-    /// for isMemberOf, also the groups of these groups.
+    /// Returns the values of an attribute that a right covers. For memberOf, these are the groups whose members the
+    /// right covers; for isMemberOf, also the groups of these groups.
     pub(crate) fn values(&self, dn: &str, attribute: &str, right: Right) -> Vec<String> {
         match attribute {
             "memberOf" => {
                 let names = |entry: &crate::tree::Attributes| {
                     entry.get("member").is_some_and(|members| members.iter().any(|member| member == dn))
                 };
-                // A search with the requester's rights finds the entry.
+                // True if a search with the URL of the group and the requester's rights finds the entry.
                 let finds = |group: &str, entry: &crate::tree::Attributes| {
                     describes(entry, dn)
                         && self.extent(right, group, "memberURL") == Extent::All
@@ -573,7 +574,7 @@ impl Rights<'_> {
     }
 }
 
-/// Extent to which the values of an attribute are allowed.
+/// Extent to which a right covers the values of an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
     Nothing,

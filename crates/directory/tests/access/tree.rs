@@ -1,4 +1,4 @@
-//! Tree of the tests as plain maps.
+//! The sample tree of the tests, as plain maps.
 
 use std::collections::BTreeMap;
 

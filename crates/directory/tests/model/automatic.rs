@@ -1,6 +1,6 @@
 //! Random changes under rules of `auto_members` and `next_numbers`, compared with a simple list of entries. Groups have
-//! exactly the members that the rules, the clients, renames and deletes give them. `{next}` is the number after the
-//! highest in use, or at the end of the range the lowest free one.
+//! exactly the members that result from the rules, from changes by clients, and from renames and deletes. `{next}` is
+//! the number after the highest number in use. At the end of the range, it is the lowest free number.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -48,7 +48,7 @@ fn rules(name: u32) -> [Vec<String>; 2] {
 #[derive(Clone, Debug)]
 struct Person {
     title: &'static str,
-    /// uidNumber and gidNumber.
+    /// The values of uidNumber and gidNumber.
     numbers: [i64; 2],
 }
 
@@ -58,7 +58,7 @@ struct Plain {
     people: BTreeMap<String, Person>,
     /// Members of each group; `None` if the group does not exist.
     members: [Option<BTreeSet<String>>; 2],
-    /// True for each rule by which existing entries have yet to join, because its group does not exist.
+    /// True for each rule whose group does not exist, so that existing entries have not joined it yet.
     is_pending: [bool; 2],
 }
 
@@ -77,7 +77,7 @@ impl Plain {
         }
     }
 
-    /// Lets existing entries join by the pending rules whose groups exist.
+    /// Adds existing entries to groups, by the pending rules whose groups exist now.
     fn join_existing(&mut self) {
         for rule in 0..2 {
             if self.members[rule].is_some() && std::mem::take(&mut self.is_pending[rule]) {
@@ -101,7 +101,7 @@ impl Plain {
         }
     }
 
-    /// Returns the numbers that an entry gets; `None` if no number is free.
+    /// Returns the numbers that an entry receives; `None` if no number is free.
     fn numbers(&self, dn: &str, texts: &[String; 2]) -> Option<[i64; 2]> {
         let number = |attribute: usize| match texts[attribute].as_str() {
             NEXT => self.next(dn, attribute),
@@ -115,7 +115,7 @@ struct Run {
     directory: TestDirectory,
     plain: Plain,
     rng: Rng,
-    /// Counts of the cases that a run must contain.
+    /// Counts of three kinds of cases. Each kind must occur in a run.
     joined: usize,
     reused: usize,
     without_free: usize,
@@ -147,7 +147,8 @@ impl Run {
         }
     }
 
-    /// Notes that an entry got numbers. A number that the server chose was free, and is in its range.
+    /// Records the numbers that an entry received. Checks that a number chosen by the server was free and is in its
+    /// range.
     fn note(&mut self, texts: &[String; 2], numbers: [i64; 2]) {
         let used = |number: i64| self.plain.people.values().any(|person| person.numbers[0] == number);
         if texts[0] == NEXT {

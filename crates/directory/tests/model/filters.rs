@@ -1,5 +1,5 @@
-//! Random filters: the simple directory tests every entry, the real one uses a plan. Results are equal with and without
-//! indexes.
+//! Random filters: the simple directory tests every entry, the real directory uses a plan. Results are equal with and
+//! without indexes.
 
 use fastrand::Rng;
 use ldap::{ResultCode, Scope};

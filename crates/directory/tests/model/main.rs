@@ -1,5 +1,5 @@
 //! Random operations, compared with a simple in-memory directory. Result codes, entries, and results of random filters
-//! are the same, with and without indexes and across restarts, and the rows are sound.
+//! must be the same, with and without indexes and across restarts. The rows must be consistent.
 //!
 //! A failure prints its seed; `PANDO_SEED=n cargo test -p directory --test model` replays that run alone.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
@@ -29,7 +29,7 @@ const SEEDS: u64 = 12;
 const OPERATIONS: usize = 400;
 const BATCH_MAX: usize = 5;
 
-/// Beginning of the tests in seconds since 1970. It precedes the first time of the test clock.
+/// Reference time for times in the tests, in seconds since 1970. It precedes the first time of the test clock.
 const BEGINNING: u64 = 1_700_000_000;
 
 #[test]
@@ -92,7 +92,8 @@ const INDEXED: [(&str, &[&str]); 6] = [
     ("uidNumber", &["equality", "ordering", "presence"]),
 ];
 
-/// Sometimes redefines an index, and processes a part of the index work, so that searches run at every stage.
+/// At random, redefines an index and processes a part of the index work, so that searches run at every stage of the
+/// work.
 fn change_indexes(directory: &mut TestDirectory, rng: &mut Rng) {
     if rng.u32(0..20) == 0 {
         let (attribute, kinds) = INDEXED[rng.usize(0..INDEXED.len())];
@@ -128,7 +129,7 @@ fn change_settings(directory: &mut TestDirectory, rng: &mut Rng) {
             Some(place) => drop(settings.suffixes.remove(place)),
             None => settings.suffixes.push(suffix),
         }
-        // Adds, changes and removes types that no entry has, which renumbers all later ones.
+        // Adds, changes and removes types that no entry has. This changes the numbers of all later types.
         let rule = if rng.bool() { "caseIgnoreMatch" } else { "caseExactMatch" };
         let texts = (0..4).filter(|_| rng.bool()).map(|number| definition(number, rule)).collect::<String>();
         match texts.is_empty() {
@@ -138,8 +139,8 @@ fn change_settings(directory: &mut TestDirectory, rng: &mut Rng) {
     });
 }
 
-/// Executes random operations in one batch; each sees the ones before it. A transaction ends with the first operation
-/// that fails, and then makes none of its changes.
+/// Executes random operations in one batch; each operation sees the effects of earlier operations. A transaction ends
+/// with the first operation that fails, and then none of its changes are made.
 fn execute(directory: &mut TestDirectory, plain: &mut Plain, count: usize, rng: &mut Rng) {
     let stamps: Vec<_> = (0..count).map(|_| directory.stamp()).collect();
     let mut batch = directory.writer.begin().unwrap();
@@ -188,7 +189,7 @@ fn execute_one(
     let mut execute = |controls: &RequestControls| {
         with_request(operation, |request| batch.execute(&requester.context(), request, controls, stamp))
     };
-    // First with the no-op control, which must change nothing.
+    // The operation first runs with the no-op control and must change nothing.
     let asked = execute(&testing::no_operation(&controls));
     let outcome = execute(&controls);
     match outcome.code {

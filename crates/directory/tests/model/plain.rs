@@ -34,14 +34,15 @@ pub(crate) enum Operation {
         dn: String,
         superior: Option<String>,
     },
-    /// Adds values of a link attribute that end in this number of seconds after the beginning; 0 is never.
+    /// Adds values of a link attribute that end (expire) at this number of seconds after the beginning. 0 stands for no
+    /// end.
     Until {
         dn: String,
         attribute: &'static str,
         values: Vec<String>,
         seconds: u64,
     },
-    /// Makes the changes that are due in this number of seconds after the beginning.
+    /// Makes the changes that are due at this number of seconds after the beginning.
     Pass {
         seconds: u64,
     },
@@ -51,19 +52,19 @@ pub(crate) enum Operation {
     },
 }
 
-/// A tombstone.
+/// Tombstone of a deleted entry.
 #[derive(Clone, Debug)]
 struct Tombstone {
-    /// Number of the delete.
+    /// Number of the delete operation, shared by all entries of a deleted tree.
     delete: usize,
     dn: String,
     entry: PlainEntry,
-    /// Attributes and entries that named the deleted entry, whether their values were removed, and the end times of the
-    /// values.
+    /// Values that named the deleted entry: the attribute, the entry, whether the value was removed, and the end time
+    /// of the value.
     named_by: Vec<(&'static str, usize, bool, Option<u64>)>,
 }
 
-/// A value of a link attribute: an entry, as long as one has this name, or text.
+/// A value of a link attribute: the entry that has this name, or text as long as no entry has it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Link {
     To(usize),
@@ -73,7 +74,7 @@ enum Link {
 #[derive(Clone, Debug)]
 pub(crate) struct PlainEntry {
     parent: usize,
-    /// `cn=a`, in lower case.
+    /// The RDN in lower case, such as `cn=a`.
     rdn: String,
     pub(crate) class: &'static str,
     pub(crate) values: BTreeMap<&'static str, Vec<String>>,
@@ -99,8 +100,8 @@ pub(crate) struct Plain {
     tombstones: BTreeMap<usize, Tombstone>,
 }
 
-/// Replaces the old suffix entry as a superior or as the target of values in tombstones, after the suffix entry was
-/// added again.
+/// Id in tombstones that stands for an old suffix entry, as a superior or as the target of values. It is used after the
+/// suffix entry was added again, which has the same number.
 const GONE: usize = usize::MAX;
 
 const LINKS: [&str; 3] = ["member", "seealso", "manager"];
@@ -340,7 +341,7 @@ impl Plain {
                     let to = Link::To(*id);
                     let until = ends.remove(&(*attribute, link));
                     let until = match resolved.contains(&to) {
-                        // Two values become one, with the later end time.
+                        // Two values become one. It has the later end time, or none if either value has none.
                         true => until.zip(ends.remove(&(*attribute, to.clone()))).map(|(a, b)| a.max(b)),
                         false => until,
                     };
@@ -386,7 +387,7 @@ impl Plain {
             self.tombstones.insert(id, Tombstone { delete, dn, entry, named_by });
         }
         if top == TOP {
-            // The next suffix entry gets the same number.
+            // The next suffix entry will have the same number.
             self.tombstones.remove(&TOP);
             for Tombstone { entry, named_by, .. } in self.tombstones.values_mut() {
                 named_by.retain(|(_, source, ..)| *source != TOP);
@@ -542,7 +543,8 @@ impl Plain {
             }
             self.put(id, name, &now);
         }
-        // A value that is removed and added again keeps its end time.
+        // End times of values that are no longer there are removed. A value that was removed and added again in one
+        // modify keeps its end time.
         let PlainEntry { links, ends, .. } = self.entries.get_mut(&id).unwrap();
         ends.retain(|(name, link), _| links.get(name).is_some_and(|links| links.contains(link)));
         Ok(())
@@ -650,7 +652,7 @@ impl Plain {
         match rng.u32(0..10) {
             0..4 => self.random_add(rng),
             4..5 => {
-                // Deletes trees rarely, because otherwise little would be left.
+                // Trees are deleted only rarely, because otherwise few entries would be left.
                 let dn = self.random_dn(rng);
                 Operation::Delete { with_tree: rng.u32(0..8) == 0 && dn.len() > SUFFIX.len(), dn }
             }
@@ -671,7 +673,7 @@ impl Plain {
         if rng.bool()
             && let Some(id) = self.find(&dn)
         {
-            // Values that the entry already has, so that their end times change.
+            // Also uses values that the entry already has, so that their end times change.
             values.extend(self.values(id, attribute).into_iter().filter(|value| !value.is_empty()));
             let mut seen = Vec::new();
             values.retain(|value| {
@@ -749,7 +751,7 @@ impl Plain {
         Operation::Modify { dn, changes: (0..rng.usize(1..=3)).map(|_| change(rng)).collect() }
     }
 
-    /// Returns the name of an entry in random spelling, sometimes a name without an entry.
+    /// Returns the DN of an entry in random spelling, or sometimes a DN without an entry.
     pub(crate) fn random_dn(&self, rng: &mut Rng) -> String {
         if rng.u32(0..6) == 0 {
             let parent = self.random_dn(rng);

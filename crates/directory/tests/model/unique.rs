@@ -172,7 +172,7 @@ impl Run {
         });
     }
 
-    /// Renames a person to uid=N, which adds a value. In some cases also moves it to another parent.
+    /// Renames a person to `uid=N`, which adds a value of uid. In some cases also moves the person to another superior.
     fn rename(&mut self) {
         let people = self.people();
         if people.is_empty() {

@@ -1,4 +1,4 @@
-//! Properties that hold for any bytes, for the fuzz target and, on stable Rust, for `corpus_replay.rs`.
+//! Properties that must hold for any bytes. The fuzz target and, on stable Rust, `corpus_replay.rs` check them.
 
 use directory::record::{Change, Record};
 
