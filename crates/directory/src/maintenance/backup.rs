@@ -1,11 +1,12 @@
 //! Backup and restoration of a directory.
 //!
 //! A backup contains all rows at one position of the log, and the records after that position in contiguous segments.
-//! To restore the directory at a later position, the records up to it are applied to the rows, as at every start and on
-//! every replica. This module reads and writes rows and records as streams of bytes; the caller chooses the files.
+//! To restore the directory at a later position, the records up to that position are applied to the rows, as at every
+//! start and on every replica. This module reads and writes rows and records as streams of bytes. It opens no files.
 //!
-//! A backup excludes the state of a cluster's shared log, so a restored directory does not belong to a cluster. It has
-//! a new generation, so that cookies and positions issued after the backup are not mistaken for its own.
+//! A backup excludes the state of a cluster's shared log, so a restored directory does not belong to a cluster. The
+//! restored directory has a new generation, so that it does not accept cookies and positions that the old directory
+//! issued after the backup.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -26,10 +27,10 @@ use crate::model::virtual_entries::{MonitorSource, VirtualEntry};
 use crate::settings::{DirectorySettings, NodeSettings};
 use crate::snapshot::Directory;
 
-/// Size of the records applied in one commit, in bytes.
+/// Total size of the records that a restoration applies in one commit, in bytes.
 const GROUP_BYTES: usize = 8 << 20;
 
-/// Short hash of a record. Two logs with the same fingerprint at a position are equal up to there.
+/// Short hash of a record. If two logs have the same fingerprint at a position, they are equal up to that position.
 pub type Fingerprint = [u8; 16];
 
 /// Error of a backup or restoration.
@@ -105,7 +106,7 @@ impl BackupSource {
         })
     }
 
-    /// Returns the hash of the record at a position; `None` if the log has no record there, or no longer has it.
+    /// Returns the hash of the record at a position. Returns `None` if the log never had the record, or trimmed it.
     ///
     /// # Errors
     /// The store failed, or the record is damaged.
@@ -116,7 +117,7 @@ impl BackupSource {
         }
     }
 
-    /// Writes all rows and the last record of the log. Older records are not needed to continue.
+    /// Writes all rows and the last record of the log. Continuing the log needs no older record.
     ///
     /// # Errors
     /// The store failed, or the bytes cannot be written.
@@ -126,7 +127,7 @@ impl BackupSource {
         Ok(sink.sink.finish().map(drop).map_err(StreamError::from)?)
     }
 
-    /// Writes the records from a position on.
+    /// Writes the records from position `from` on.
     ///
     /// # Errors
     /// See [`write_rows`](BackupSource::write_rows).
@@ -145,7 +146,7 @@ fn fingerprint(record: &[u8]) -> Fingerprint {
     hash
 }
 
-/// Filter that drops the rows of a cluster node's state, and sets the generation if one is given.
+/// Filter of rows that drops the rows of a cluster node's state, and replaces the generation if one is given.
 struct Portable<S> {
     sink: S,
     generation: Option<[u8; 16]>,
@@ -179,7 +180,7 @@ impl<S: RowSink> RowSink for Portable<S> {
     }
 }
 
-/// Reads a stream of rows or records to its end, and verifies that it is complete.
+/// Reads a stream of rows or records to its end, and verifies its completeness.
 ///
 /// # Errors
 /// The stream is incomplete or cannot be read.
@@ -196,7 +197,7 @@ where
     store::read_stream(input, MAPS, sink)
 }
 
-/// Summary of [`read_back`].
+/// Summary of the stream that [`read_back`] read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadBack {
     /// Number of rows of maps, ids of sets, and counters.
@@ -242,10 +243,10 @@ impl RowSink for ReadBack {
     }
 }
 
-/// Creates a data directory from rows, with this new generation.
+/// Creates a data directory from rows. Its generation is `generation`, which must be new.
 ///
 /// # Errors
-/// `to` contains data, or the rows cannot be read. Nothing is created then.
+/// `to` contains data, or the rows cannot be read. Nothing is then created.
 pub fn restore_rows(input: &mut impl Read, to: &Path, generation: [u8; 16]) -> Result<(), BackupError> {
     if store::has_data_file(to)? {
         return Err(OpenError::HasData.into());
@@ -256,21 +257,22 @@ pub fn restore_rows(input: &mut impl Read, to: &Path, generation: [u8; 16]) -> R
     Ok(sink.sink.finish()?)
 }
 
-/// Target of a restoration: the last record to apply, by position and by time, both inclusive.
+/// End of a restoration: the position and the time of the last record to apply, both inclusive. The first limit that is
+/// reached ends the restoration.
 #[derive(Clone, Copy, Debug)]
 pub struct Until {
-    /// Last position.
+    /// Position of the last record to apply.
     pub position: Position,
     /// Latest time of a record, in microseconds since 1970-01-01T00:00:00Z.
     pub micros: u64,
 }
 
 impl Until {
-    /// Target that applies all records.
+    /// No limit: all records are applied.
     pub const END: Until = Until { position: Position::MAX, micros: u64::MAX };
 }
 
-/// A directory being restored, to which records are applied.
+/// A directory that is being restored, to which records are applied.
 pub struct Replay {
     directory: Arc<Directory>,
     writer: Writer,
@@ -305,8 +307,8 @@ impl Replay {
         Ok(Replay { directory, writer, until, next: 1, first: 1, group, group_bytes, is_over: false })
     }
 
-    /// Applies the records of a stream that are not applied yet, up to the target. Returns true when the target is
-    /// reached.
+    /// Applies the records of a stream that are not applied yet, up to the end of the restoration. Returns true if the
+    /// end is reached.
     ///
     /// # Errors
     /// The records cannot be read, do not follow the last applied record, or cannot be applied.
@@ -316,7 +318,7 @@ impl Replay {
         Ok(self.is_over)
     }
 
-    /// Closes the directory. Returns the moment that it has reached.
+    /// Closes the directory. Returns the moment to which it was restored.
     ///
     /// # Errors
     /// The store failed.
@@ -373,7 +375,7 @@ impl RowSink for Replay {
     }
 }
 
-/// Source without entries: a directory being restored answers no searches.
+/// Source without entries for `cn=monitor`, because a directory that is being restored answers no searches.
 struct NoMonitor;
 
 impl MonitorSource for NoMonitor {

@@ -1,10 +1,11 @@
-//! Full check, which compares every row with the entries in both directions; and repair of derived rows.
+//! Full check, which compares all rows with the entries, in both directions. Also the repair of derived rows.
 //!
-//! `nodes`, `entries`, `values` and `links` are the primary data. All other rows are derived from it: names, class
-//! postings, index rows, reverse links, dangling names and counters. The check computes the derived rows again
-//! ([`expected`]), sorts them (on disk if memory is not enough), and compares them with the existing rows
-//! ([`compare`]). Its memory therefore does not grow with the directory. Each difference is a [`Finding`]: a sentence
-//! that names the place, and the changes that repair it if the entries determine what is right.
+//! `nodes`, `entries`, `values` and `links` are the primary data. All other rows are derived from them: names, class
+//! postings, index rows, reverse links, dangling links and counters. The check computes the derived rows again
+//! ([`expected`]), sorts them, and compares them with the existing rows ([`compare`]). Sorting uses the disk if memory
+//! is not enough, so memory does not grow with the directory. Each difference is a [`Finding`]: a sentence that names
+//! the place of the fault, and the changes that repair it. No changes are given if the entries do not determine the
+//! correct row.
 //!
 //! [`repair()`] makes these changes in batches, and then checks again.
 
@@ -29,13 +30,13 @@ pub use repair::{RepairSummary, repair};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Maximum number of findings that [`check`] returns. Further ones are only counted.
+/// Maximum number of findings that [`check`] returns. Further findings are only counted.
 const FINDINGS_MAX: usize = 200;
 
-/// Memory of [`check`], which is for small directories, in bytes.
+/// Memory for sorting in [`check`], in bytes. It serves small directories.
 const SMALL_MEMORY_BYTES: usize = 16 << 20;
 
-/// Memory for sorting in bytes, sufficient for any directory: further rows are sorted in temporary files.
+/// Memory for sorting in bytes. It suffices for any directory, because more rows are sorted in temporary files.
 pub const MEMORY_BYTES: usize = 256 << 20;
 
 /// A fault of the data.
@@ -43,7 +44,7 @@ pub const MEMORY_BYTES: usize = 256 << 20;
 pub struct Finding {
     /// The fault and its place, as a sentence.
     pub text: String,
-    /// Changes that repair the fault, in order. Empty if the entries do not determine what is right.
+    /// Changes that repair the fault, in order. Empty if the entries do not determine the correct row.
     pub fixes: Vec<Fix>,
 }
 
@@ -60,20 +61,20 @@ pub enum Fix {
     RemoveId(MapId, Vec<u8>, u64),
     /// Adds to a counter.
     Count(Vec<u8>, i64),
-    /// Adds a link attribute to the entry row if it has values; otherwise removes it.
+    /// Makes the entry row list this link attribute exactly if the entry has values of it.
     Mark(EntryId, AttrId),
 }
 
 /// Options of a check.
 #[derive(Clone, Copy, Debug)]
 pub struct CheckOptions<'a> {
-    /// Folder for temporary files, which may grow to a fraction of the data; usually the data directory.
+    /// Directory for temporary files, usually the data directory. The files may grow to a fraction of the data's size.
     pub scratch: &'a Path,
     /// Memory for sorting, in bytes.
     pub memory_bytes: usize,
 }
 
-/// Counts of a check.
+/// Counts of what a check has examined and found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckSummary {
     /// Number of entries.
@@ -84,7 +85,7 @@ pub struct CheckSummary {
     pub findings: u64,
 }
 
-/// Checks every row of a small directory in memory. Returns the findings as sentences; none for a sound directory.
+/// Checks all rows of a small directory in memory. Returns the findings as sentences; none for a sound directory.
 ///
 /// # Errors
 /// The store failed.
@@ -103,7 +104,7 @@ pub fn check(snapshot: &Snapshot) -> Result<Vec<String>> {
     Ok(texts)
 }
 
-/// Checks every row of a directory of any size, and passes each finding to `each`.
+/// Checks all rows of a directory of any size, and passes each finding to `each`.
 ///
 /// # Errors
 /// The store failed, the disk is full, or `each` has failed.
@@ -121,13 +122,13 @@ pub fn check_all(
     Ok(report.checked)
 }
 
-/// Receiver of findings.
+/// Receiver and counter of findings.
 struct Report<'e> {
     each: &'e mut dyn FnMut(Finding) -> Result<()>,
     checked: CheckSummary,
-    /// Entries that cannot be read completely, so that their derived rows are unknown.
+    /// Entries that cannot be read completely. Their derived rows are therefore unknown.
     unreadable: HashSet<u64>,
-    /// Whether some entries have an unknown place in the tree.
+    /// Whether the place of some entries in the tree is unknown.
     lost_nodes: bool,
 }
 

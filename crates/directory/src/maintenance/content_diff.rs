@@ -1,8 +1,8 @@
-//! Differences between the entries of two servers: entries that only one server has, and attributes with different
-//! values.
+//! Differences between the entries of two servers: entries that only one server has, and attributes that have different
+//! values on the servers.
 //!
 //! Names and values are compared by the schema's matching rules. Passwords, and values without an equality rule, are
-//! compared by their octets. Memory is limited to that of the sorters and two entries.
+//! compared by their octets. The comparison needs memory only for the sorters and two entries.
 
 use store::StoreError;
 
@@ -20,7 +20,7 @@ pub enum ContentDifference<'d> {
     Values(&'d str, &'d [AttributeDifference]),
 }
 
-/// Attribute whose values differ in an entry.
+/// Attribute of an entry that has different values on the two servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttributeDifference {
     /// Name of the attribute, with its options.
@@ -38,15 +38,15 @@ pub struct ContentSummary {
     pub only_first: u64,
     /// Number of entries that only the second server has.
     pub only_second: u64,
-    /// Number of entries that both have, with different values.
+    /// Number of entries that both servers have, with different values.
     pub differing: u64,
-    /// Number of entries that are equal on both.
+    /// Number of entries that both servers have, with the same values.
     pub same: u64,
 }
 
 /// Passes each difference to `each`, in the order of names.
 ///
-/// An entry that a server sent twice, because it was moved meanwhile, counts once.
+/// A server may send an entry twice, because the entry was moved meanwhile. It counts once.
 ///
 /// # Errors
 /// The disk failed, or `each` returned an error.

@@ -1,15 +1,16 @@
-//! Rows that are determined by records alone, by part of the directory. Nodes of a cluster compare these rows.
+//! Rows that records alone determine, by part of the directory. Nodes of a cluster compare digests of these rows.
 //!
-//! They are entries with their values and links, settings and schema: the data that `check` treats as primary. Index
-//! rows, names, counters and reverse links are derived from it, and each node builds them at its own pace.
+//! These rows are entries with their values and links, settings and schema. `check` treats the same rows as primary
+//! data. All other rows are derived from them: index rows, names, counters and reverse links. Each node builds index
+//! rows at its own pace.
 //!
-//! A part consists of an entry directly below a suffix and all entries below it. Such an entry without subordinates
-//! belongs to the part of the suffix.
+//! A part consists of an entry directly below a suffix entry, and all entries below it. If the entry has no
+//! subordinates, it belongs to the part of the suffix entry.
 //!
-//! Rows are read in slices. A slice contains the rows between two points. A point is a letter for the map, a key of the
-//! map and, for a link, the id of its target, so that a slice may end within the members of one group. Points are
-//! ordered by their octets. There need not be a row at a point. Deletions therefore move no slice, and an added row
-//! belongs to the slice that contains its point.
+//! Rows are read in slices. A slice contains the rows between two points, which are ordered by their octets. A point is
+//! a letter for the map and a key of the map. For a link, the id of its target follows, so that a slice may end within
+//! the members of one group. A point need not have a row. Therefore deletions move no slice, and an added row belongs
+//! to the slice that contains its point.
 
 use std::collections::HashMap;
 use std::ops::{Bound, ControlFlow};
@@ -34,10 +35,10 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// continue.
 pub type EachRow<'f> = dyn FnMut(&str, &[u8], &[u8]) -> ControlFlow<()> + 'f;
 
-/// Callback for a row without its part.
+/// Callback for a row that does not receive the row's part.
 type Visit<'f> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>> + 'f;
 
-/// A range of rows between two points. An empty point means the beginning or the end of all rows.
+/// A range of rows between two points. An empty point is the beginning or the end of all rows.
 #[derive(Clone, Copy, Debug)]
 pub struct RowSlice<'p> {
     /// First point, inclusive.
@@ -46,14 +47,14 @@ pub struct RowSlice<'p> {
     pub to: &'p [u8],
 }
 
-/// The range of a slice within one map. Points are without their letter; `None` is no bound.
+/// The part of a slice that is in one map. Its points have no letter. `None` means no limit.
 struct MapSlice<'p> {
     from: Option<&'p [u8]>,
     to: Option<&'p [u8]>,
 }
 
-/// Cost of a row in addition to its bytes, for finding its part and for a hash. It is expressed in bytes, so that one
-/// limit covers both.
+/// Cost of a row in addition to its size. It stands for finding the row's part and for a hash. Its unit is bytes, so
+/// that one limit covers both.
 pub const ROW_COST: u64 = 64;
 
 /// Maps with the letters that represent them in points.
@@ -76,10 +77,10 @@ const LINK_KEY_SIZE: usize = 12;
 /// Name of the part that contains settings and schema.
 const SETTINGS: &str = "settings";
 
-/// Name of the part for rows whose entry does not exist or has no place in the tree.
+/// Name of the part for rows of entries that do not exist or have no place in the tree.
 const NOWHERE: &str = "no entry";
 
-/// Maximum number of other parts. Further entries directly below a suffix belong to the part of the suffix.
+/// Maximum number of parts of entries. Further entries directly below a suffix entry belong to its part.
 const PARTS_MAX: usize = 500;
 
 /// Number of ids read in one step.
@@ -87,7 +88,7 @@ const ID_BLOCK: usize = 512;
 
 const ALL: store::KeyRange<'static> = (Bound::Unbounded, Bound::Unbounded);
 
-/// Passes the rows of a slice to `each`. Every slice also includes the rows of settings and schema.
+/// Passes the rows of a slice to `each`. The rows of settings and schema are included in every slice.
 ///
 /// # Errors
 /// The store failed.
@@ -100,10 +101,10 @@ pub fn each_row(snapshot: &Snapshot, slice: RowSlice<'_>, each: &mut EachRow<'_>
     walk(state, slice, &mut |key, value| Ok(each(parts.name(key.get(1..).unwrap_or_default())?, key, value)))
 }
 
-/// Plans the slice that begins at `from`. Returns its end and its cost for the present rows. A slice costs at most
-/// `bytes_max`, unless it has only one row. Each row costs its key, its value and [`ROW_COST`]. The end is empty if no
-/// row remains after it. `step` receives the cost of each row and returns whether to continue; if not, the result is
-/// `None`.
+/// Plans the slice that begins at `from`. Returns the end of the slice, and its cost for the present rows. The cost of
+/// a slice is at most `bytes_max`, unless it has only one row. Each row costs the size of its key and value, and
+/// [`ROW_COST`]. The end is empty if no row remains after the slice. `step` receives the cost of each row and returns
+/// whether to continue. If it returns false, the result is `None`.
 ///
 /// # Errors
 /// The store failed.
@@ -135,8 +136,8 @@ pub fn row_cost(key: &[u8], value: &[u8]) -> u64 {
     (key.len() as u64 + value.len() as u64).saturating_add(ROW_COST)
 }
 
-/// Passes the rows of a slice to `visit` in the order of their points, with letter and key, and value. The value of a
-/// link is the id of its target.
+/// Passes the rows of a slice to `visit` in the order of their points. `visit` receives the letter and the key
+/// together, then the value. The value of a link is the id of its target.
 fn walk(state: TreeState<'_>, slice: RowSlice<'_>, visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
     let mut tagged = Vec::new();
     for (letter, map) in MAPS {
@@ -160,8 +161,8 @@ fn walk(state: TreeState<'_>, slice: RowSlice<'_>, visit: &mut Visit<'_>) -> Res
     Ok(ControlFlow::Continue(()))
 }
 
-/// Passes the links between two points (without their letter) to `visit`. Starts at the first requested target of a
-/// key.
+/// Passes the links between two points (without their letter) to `visit`. The first and the last key may have targets
+/// outside of the slice, which are skipped.
 fn links(state: TreeState<'_>, slice: MapSlice<'_>, visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
     let (from, to) = (slice.from.map(link_point), slice.to.map(link_point));
     let low = from.map_or(Bound::Unbounded, |(key, _)| Bound::Included(key));
@@ -192,7 +193,7 @@ fn links(state: TreeState<'_>, slice: MapSlice<'_>, visit: &mut Visit<'_>) -> Re
     Ok(ControlFlow::Continue(()))
 }
 
-/// Splits the point of a link into key and target.
+/// Splits the point of a link into the key and the target.
 fn link_point(point: &[u8]) -> (&[u8], u64) {
     match point.split_at_checked(LINK_KEY_SIZE) {
         Some((key, id)) => (key, id.first_chunk().map_or(0, |id| u64::from_be_bytes(*id))),
@@ -201,7 +202,7 @@ fn link_point(point: &[u8]) -> (&[u8], u64) {
 }
 
 impl<'p> RowSlice<'p> {
-    /// Returns the range of the slice within the map with this letter; `None` if it is empty.
+    /// Returns the range of the slice within the map with this letter; `None` if the range is empty.
     fn of_map(self, letter: u8) -> Option<MapSlice<'p>> {
         let from = match self.from.split_first() {
             Some((of, _)) if *of > letter => return None,
@@ -250,18 +251,18 @@ fn settings(state: TreeState<'_>, each: &mut EachRow<'_>) -> Result<ControlFlow<
     Ok(ControlFlow::Continue(()))
 }
 
-/// Finds the parts of rows.
+/// Finds the parts to which rows belong.
 struct Parts<'s> {
     state: TreeState<'s>,
     names: Vec<String>,
-    /// Places in `names` of the parts that entries with subordinates belong to.
+    /// Indexes in `names` of the parts of entries, for suffix entries and entries with subordinates.
     of: HashMap<EntryId, usize>,
-    /// The entry of the last row and its part. Rows of one entry are adjacent.
+    /// The entry of the last row, and its part. Rows of one entry are adjacent.
     last: Option<(EntryId, usize)>,
 }
 
 impl Parts<'_> {
-    /// Returns the name of the part of a row whose key begins with an entry id.
+    /// Returns the name of the part of a row. The row's key begins with an entry id.
     fn name(&mut self, key: &[u8]) -> Result<&str> {
         let id = key.first_chunk().map(|id| EntryId(u64::from_be_bytes(*id)));
         let place = match (id, self.last) {

@@ -1,4 +1,4 @@
-//! Existing values that violate a uniqueness rule, because they are older than the rule or were imported.
+//! Existing values that violate a uniqueness rule. They are older than the rule, or were imported.
 
 use std::collections::BTreeSet;
 
@@ -14,21 +14,21 @@ use crate::tree::target::entry_dn;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Maximum number of values that a text shows, and of entries for each value.
+/// Maximum number of values that a text shows, and maximum number of entries shown for each value.
 const EXAMPLES_MAX: usize = 5;
 
 /// Number of entries read in one step.
 const BLOCK: usize = 512;
 
-/// Returns a text for each uniqueness rule of `settings` that entries violate: the number of values that occur in
-/// several entries, and the first entries that have them. Traverses the indexes of the rules.
+/// Returns a text for each uniqueness rule of `settings` that entries violate. The text has the number of values that
+/// occur in several entries, and the first of these entries. Traverses the indexes of the rules.
 ///
 /// # Errors
 /// The store failed.
 pub(super) fn duplicates(state: TreeState<'_>, settings: &DirectorySettings) -> Result<Vec<String>> {
     let mut texts = Vec::new();
     for text in &settings.general.unique {
-        // A rule that this schema does not allow is reported elsewhere, as a problem of the settings.
+        // Another check reports rules that this schema does not allow, as problems of the settings.
         let Ok(rule) = UniqueRule::read(text, &state.catalog.schema, &state.catalog.secrets) else {
             continue;
         };
@@ -90,7 +90,7 @@ fn has_key<'b>(
     })
 }
 
-/// Returns the covered entries that have a value in one of these indexes, up to [`EXAMPLES_MAX`].
+/// Returns the entries that the rule covers and that have a value in one of these indexes, up to [`EXAMPLES_MAX`].
 fn holders(
     state: TreeState<'_>,
     covering: &Covering,
@@ -100,7 +100,7 @@ fn holders(
     let mut found = BTreeSet::new();
     for base in bases {
         let mut ids = state.read.ids(INDEX, &index_row(*base, normal))?;
-        // With one attribute, a value that occurs in one entry is unique without further checks.
+        // If the rule has one attribute, a value that only one entry has needs no further checks.
         if bases.len() == 1 && ids.estimate() < 2 {
             continue;
         }

@@ -1,5 +1,5 @@
-//! entryUUID (RFC 4530), which must be unique. Copies identify entries by it: of two entries with the same entryUUID
-//! they would lose one.
+//! entryUUID (RFC 4530), which must be unique, because other servers identify copied entries by it. Of two entries with
+//! the same entryUUID, they would copy only one.
 
 use schema::AttributeDescription;
 use uuid::Uuid;

@@ -1,13 +1,13 @@
 //! Export of the entries of a directory as LDIF (RFC 2849), in one pass over the rows.
 //!
 //! Entries are in ascending order of ids, which is the order in which they were added. An entry that was moved below a
-//! younger entry comes after that entry, so each superior comes before its subordinates. The same rows give the same
-//! text, byte for byte, and the entries can be added again in this order.
+//! younger entry follows the younger one, so that each superior precedes its subordinates. The entries can therefore be
+//! added again in this order. The same rows give the same text, byte for byte.
 //!
 //! Values are written directly from the store, without an allocation per value. The text contains what a search by the
 //! administrator returns, including passwords in stored form. Computed attributes (memberOf, entryDN, counts) are
-//! included only if requested by name, so that the text can be added again. Aliases, referrals and subentries are
-//! ordinary entries here.
+//! included only if requested by name, because they cannot be added again. Aliases, referrals and subentries are
+//! exported like other entries.
 
 mod tree;
 
@@ -41,7 +41,7 @@ pub use self::tree::{TreeBounds, export_tree};
 /// Size of the buffer for text, in bytes.
 const BUFFER_SIZE: usize = 1 << 20;
 
-/// Attributes that may be exported: those that the administrator may read.
+/// Attributes that may be exported, which are those that the administrator may read.
 const SHOWN: Shown = Shown::Secrets;
 
 /// Number of link targets read in one step.
@@ -50,14 +50,14 @@ const TARGET_BLOCK: usize = 512;
 /// Request for an export. By default it exports every entry with all attributes that a client may write.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ExportRequest<'a> {
-    /// Base of the export: this entry and all below it; `None` for all entries.
+    /// Base of the export: this entry and all entries below it are exported; `None` for all entries.
     pub base: Option<&'a str>,
     /// Filter that entries must match.
     pub filter: Option<Filter<'a>>,
-    /// Attributes to export, as in a search (including `*`, `+` and `@class`). Empty for all attributes that a client
-    /// may write.
+    /// Attributes to export, as in a search (including `*`, `+` and `@class`). If empty, all attributes that a client
+    /// may write are exported.
     pub attributes: &'a [String],
-    /// Whether stored operational attributes are exported too.
+    /// Whether to export stored operational attributes, too.
     pub operational: bool,
 }
 
@@ -95,8 +95,8 @@ type Result<T> = std::result::Result<T, ExportError>;
 /// Writes the entries of one position as LDIF. The text starts with a comment that states the position.
 ///
 /// # Errors
-/// noSuchObject if the base does not exist; rows are damaged; or the text cannot be written. The text written before is
-/// not a complete export.
+/// noSuchObject if the base does not exist. Also if rows are damaged, or the text cannot be written. The text written
+/// before an error is not a complete export.
 pub fn export(
     state: TreeState<'_>,
     request: &ExportRequest<'_>,
@@ -109,10 +109,10 @@ pub fn export(
     Ok(export.summary)
 }
 
-/// Writes one entry of one position as LDIF, with its stored operational attributes, but without the entries below it.
+/// Writes one entry of one position as LDIF, with its stored operational attributes.
 ///
 /// # Errors
-/// As [`export`]. `out` may limit the size of the entry by refusing further text.
+/// As [`export`]. To limit the size of the entry, `out` may refuse further text.
 pub fn export_entry(state: TreeState<'_>, dn: &str, out: &mut dyn Write) -> Result<ExportSummary> {
     let request = ExportRequest { operational: true, ..ExportRequest::default() };
     let mut export = Export::start(state, &request, out)?;
@@ -129,7 +129,7 @@ struct Export<'s, 'o> {
     filter: Option<(Term, Matcher)>,
     scope: Option<SearchScope>,
     names: NameCache,
-    /// Superiors that have not been exported yet, but have older entries below them.
+    /// Superiors that are not exported yet, although older entries are below them.
     awaited: HashSet<u64>,
     /// DN of the current entry.
     dn: Vec<u8>,
@@ -180,7 +180,7 @@ impl<'s, 'o> Export<'s, 'o> {
         })
     }
 
-    /// Writes the version, and comments that describe the export.
+    /// Writes the version line, and comments that describe the export.
     fn heading(&mut self, request: &ExportRequest<'_>) -> Result<()> {
         let mut heading = format!("version: 1\n# Pando export at log position {}\n", self.summary.position);
         if let Some(base) = request.base {
@@ -204,7 +204,7 @@ impl<'s, 'o> Export<'s, 'o> {
             let (key, value) = row?;
             let id = EntryId(u64::from_be_bytes(key.try_into().unwrap_or_default()));
             let node = NodeRow::decode(value).ok_or_else(|| damaged_row("nodes", id))?;
-            // Both maps have the same keys, so both cursors advance together.
+            // Both maps contain all entries, so both cursors advance together.
             let (entry_key, row) = rows.next().transpose()?.ok_or_else(|| damaged_row("entries", id))?;
             if entry_key != key {
                 return Err(damaged_row("entries", id).into());
@@ -229,7 +229,7 @@ impl<'s, 'o> Export<'s, 'o> {
         }
     }
 
-    /// Exports the entries below `container` that are older than `last` and were postponed until their superior was
+    /// Exports the entries below `container` that are older than `last`. They were postponed until `container` was
     /// exported.
     fn older_below(&mut self, container: EntryId, last: EntryId, depth: usize) -> Result<()> {
         if depth > TREE_DEPTH_MAX || self.state.read.count(&children_counter(container))? == 0 {
@@ -327,7 +327,7 @@ impl<'s, 'o> Export<'s, 'o> {
         }
     }
 
-    /// Exports values that have rows of their own. There may be millions of them.
+    /// Exports values that have rows of their own, which may be millions.
     fn table(
         &mut self,
         id: EntryId,
@@ -345,7 +345,7 @@ impl<'s, 'o> Export<'s, 'o> {
         Ok(())
     }
 
-    /// Exports the current names of the entries that a link attribute names.
+    /// Exports the present names of the entries to which the values of a link attribute refer.
     fn links(
         &mut self,
         id: EntryId,
@@ -390,7 +390,7 @@ impl<'s, 'o> Export<'s, 'o> {
     }
 }
 
-/// End times of the values of one attribute of an entry. There are few: see [`VALUE_ENDS_MAX`].
+/// End times of the values of one attribute of an entry. Their number is limited by [`VALUE_ENDS_MAX`].
 ///
 /// [`VALUE_ENDS_MAX`]: crate::model::limits::VALUE_ENDS_MAX
 #[derive(Default)]
@@ -407,7 +407,7 @@ impl Ends {
         Ok(Ends(ends))
     }
 
-    /// Returns the name of the attribute for a value, including the option for its end time if it has one.
+    /// Returns the attribute's name for a value, with the option for an end time if the value has one.
     fn name<'n>(&self, name: &'n str, value: impl FnOnce() -> Value) -> Cow<'n, str> {
         if self.0.is_empty() {
             return Cow::Borrowed(name);
@@ -421,7 +421,7 @@ impl Ends {
     }
 }
 
-/// Writes a comment in one line, even if the text has line breaks.
+/// Writes a comment on one line, even if `text` contains line breaks.
 fn comment(heading: &mut String, what: &str, text: &str) {
     heading.push_str("# ");
     heading.push_str(what);
@@ -442,14 +442,14 @@ fn find_base(state: TreeState<'_>, base: &str) -> Result<EntryId> {
     }
 }
 
-/// Returns the attributes to export. Computed ones are included only by name.
+/// Returns the attributes to export. Computed attributes are included only if requested by name.
 fn selection(state: TreeState<'_>, request: &ExportRequest<'_>) -> Selection {
     let mut stored = SelectionBuf::new();
     let mut named = SelectionBuf::new();
-    // An empty list means all user attributes, unless there is another selector.
+    // An empty list means all user attributes, unless it contains another selector.
     if request.attributes.is_empty() {
         stored.push("*");
-        // Also operational attributes that clients may write, such as the `ref` of a referral.
+        // Add operational attributes that clients may write, such as the `ref` of a referral.
         let schema = &state.catalog.schema;
         let is_clients = |def: &&AttributeDef| {
             def.is_operational && !schema.type_by_id(def.description.type_id).no_user_modification
@@ -557,7 +557,7 @@ mod tests {
         let all = text_of(&directory, &ExportRequest::default());
         assert_eq!(dns(&all), ["dc=example", "ou=b", "ou=c", "ou=a", "cn=x", "cn=y"]);
         assert_eq!(all, text_of(&directory, &ExportRequest::default()), "not the same text twice");
-        // Younger than the entry that was postponed for it, and itself below a postponed entry.
+        // The new entry is younger than ou=c, after which ou=a was postponed, and is itself below ou=a.
         let added = directory
             .add("cn=z,ou=a,ou=c,ou=b,dc=example,dc=com", &[("objectClass", &["device"]), ("cn", &["z"])]);
         assert_eq!(added, crate::model::outcome::Outcome::success());

@@ -1,13 +1,13 @@
-//! Applies the changes of another server: makes the local entry with an entryUUID equal to the entry of the other
-//! server.
+//! Applies the changes of another server to a copied tree. Makes the local entry with an entryUUID equal to the other
+//! server's entry.
 //!
-//! The other server sends whole entries by content synchronization (RFC 4533). An existing entry is renamed if its name
-//! differs, and only attributes that differ are changed, so receiving an entry again makes no record. The changes are
-//! ordinary ones, with the rights of the administrator and without password policies, which the other server has
-//! already applied.
+//! The other server sends whole entries by content synchronization (RFC 4533). A local entry is renamed if its name
+//! differs, and only attributes that differ are changed. Receiving an entry again therefore makes no record. The
+//! changes are ordinary ones, with the rights of the administrator. Password policies do not apply, because the other
+//! server has already applied them.
 //!
-//! Not copied: computed attributes, the state that each server maintains itself (entryCSN, failed and successful
-//! binds), and attributes of other servers that have no meaning here.
+//! Three kinds of attributes are not copied: computed ones, the state that each server maintains itself (entryCSN,
+//! failed and successful binds), and those of other servers without a meaning for Pando.
 
 mod doubtful;
 
@@ -66,7 +66,7 @@ pub struct SourceAttribute {
 /// A change of the other server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SourceChange {
-    /// The entry has this content now.
+    /// The entry was added or changed. Contains its present content.
     Entry(SourceEntry),
     /// The entry was deleted.
     Delete(SyncUuid),
@@ -82,7 +82,7 @@ impl SourceChange {
     }
 }
 
-/// Number of values up to which they are replaced as a whole. If there are more, only differences are added and
+/// Maximum number of values that a change replaces as a whole. If there are more, only differences are added and
 /// deleted.
 const REPLACED_VALUES_MAX: usize = 64;
 
@@ -100,9 +100,9 @@ impl SourceEntry {
     }
 
     /// Replaces remote names by local names in the DN, the attributes, the classes, and values that name entries.
-    /// Removes attributes and classes in `leave_out`, which lists remote names. Also removes values that are ambiguous,
-    /// because their remote name is the local name of another entry of the copy. Returns the number of ambiguous
-    /// values.
+    /// Removes attributes and classes in `leave_out`, which lists remote names. Also removes ambiguous values, and
+    /// returns their number. A value is ambiguous if it names a remote entry outside of the copied tree by a DN that is
+    /// also the local name of a copied entry.
     pub fn map(&mut self, schema: &Schema, mapping: &NameMapping, leave_out: &[String]) -> usize {
         if mapping.is_identity() && leave_out.is_empty() {
             return 0;
@@ -128,7 +128,7 @@ impl SourceEntry {
             }
             let description = format!("{new_name}{options}");
             match mapped.iter_mut().find(|other| other.description.eq_ignore_ascii_case(&description)) {
-                // Two remote attributes have the same local name.
+                // Two remote attributes have the same local name, so their values are combined.
                 Some(other) => {
                     values
                         .retain(|value| !other.values.iter().any(|known| known.eq_ignore_ascii_case(value)));
@@ -142,9 +142,10 @@ impl SourceEntry {
         ambiguous
     }
 
-    /// Removes attributes that are not copied: computed ones, and those without a meaning here. `left_out` counts
-    /// values of the latter by attribute, as in an import. Replaces clear passwords by the stored form that the local
-    /// entry already has of them, or by a new one. Returns true if values name other entries: see [`follow`].
+    /// Removes attributes that are not copied: computed ones, and those without a meaning for Pando. `left_out` counts
+    /// values without a meaning by attribute, as in an import. Replaces a clear password by its stored form in the
+    /// local entry if there is one, otherwise by a new stored form. Returns true if values name other entries: see
+    /// [`follow`].
     ///
     /// # Errors
     /// The store failed.
@@ -161,7 +162,7 @@ impl SourceEntry {
             let name = attribute.description.split(';').next().unwrap_or_default();
             match schema.parse_description(&attribute.description) {
                 Ok(description) => is_copied(schema, description.type_id),
-                // Other unknown attributes stay and the entry is refused, so that no data is lost silently.
+                // Other unknown attributes stay, so that the entry is refused and no data are lost silently.
                 Err(_) => match vendor(name) {
                     Some(Vendor::Disabled(form)) => {
                         is_locked |= attribute.values.iter().any(|value| is_disabled(form, value));
@@ -224,8 +225,8 @@ pub fn uuid_text(uuid: &SyncUuid) -> String {
     Uuid::from_bytes(*uuid).hyphenated().to_string()
 }
 
-/// Returns true if an attribute of the other server is never copied: computed ones, and the state that each server
-/// maintains itself.
+/// Returns true if an attribute of the other server is never copied: computed attributes, and the state that each
+/// server maintains itself.
 pub fn is_left_out(schema: &Schema, description: &str) -> bool {
     schema.parse_description(description).is_ok_and(|known| !is_copied(schema, known.type_id))
 }
@@ -247,7 +248,7 @@ fn names_entries(schema: &Schema, name: &str) -> bool {
 }
 
 /// Maps a value that names an entry, with or without a UID (RFC 4517 section 3.3.21). Returns false if the value is
-/// ambiguous: it names a remote entry outside the base, but its name is the local name of an entry in the copy.
+/// ambiguous: it names a remote entry outside of the base by a DN that is also the local name of a copied entry.
 fn map_value(schema: &Schema, mapping: &NameMapping, value: &mut Vec<u8>) -> bool {
     let Ok(text) = std::str::from_utf8(value) else { return true };
     let place = if has_uid(text) { text.rfind("#'") } else { None };
@@ -259,7 +260,7 @@ fn map_value(schema: &Schema, mapping: &NameMapping, value: &mut Vec<u8>) -> boo
     true
 }
 
-/// Returns true if the tree at `base` is a whole naming context of the directory and has no entry.
+/// Returns true if the tree at `base` is a whole naming context of the directory, and has no entries.
 ///
 /// # Errors
 /// The store failed, or the name is malformed.
@@ -286,14 +287,14 @@ fn is_copied(schema: &Schema, type_id: TypeId) -> bool {
 }
 
 /// Applies a change of the other server. Returns noSuchObject if the superior of the entry is missing, and
-/// notAllowedOnNonLeaf if the entry to delete has subordinates. The caller may have to apply another change first.
+/// notAllowedOnNonLeaf if the entry to delete has subordinates. The caller may then have to apply another change first.
 ///
-/// The change is confined to the copy at `base`. It never deletes an entry outside of this copy. It moves an entry into
-/// the copy only from another copy, whose source will report its deletion.
+/// The change is confined to the copied tree at `base`. It never deletes an entry outside of the tree. It moves an
+/// entry into the tree only from another copied tree, whose source will report the deletion.
 ///
-/// Sets `renames` if an entry was renamed. Local values that name an entry follow its renames. If a received value
-/// already has an entry's new name, but the rename has not been applied, the value names no entry or a wrong one. The
-/// caller must then compare such entries with the other server again.
+/// Sets `renames` if an entry was renamed. Local values that name an entry follow its renames, but a received value may
+/// already contain a new name. If the rename is not applied yet, the value then names no entry or a wrong one. The
+/// caller must compare the entries with these values with the other server again.
 pub fn follow(
     batch: &mut WriteBatch<'_>,
     base: &str,
@@ -318,7 +319,7 @@ fn follow_delete(batch: &mut WriteBatch<'_>, base: &str, uuid: &SyncUuid, stamp:
     let state = batch.state();
     let Some(id) = entry_of(state, uuid)? else { return Ok(Outcome::success()) };
     let dn = dn(state, id)?;
-    // The entry may have moved into another copy.
+    // The entry may have moved into another copied tree.
     if !key(state, &dn)?.starts_with(&key(state, base)?) {
         return Ok(Outcome::success());
     }
@@ -367,7 +368,7 @@ fn not_followed(text: &'static str) -> OperationError {
     OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text)
 }
 
-/// Returns true if the name is in a copied tree.
+/// Returns true if the name is in any copied tree.
 fn is_in_copy(state: TreeState<'_>, name: &[u8]) -> Result<bool> {
     for tree in &state.settings.node.followed {
         if name.starts_with(&key(state, tree.base())?) {
@@ -389,9 +390,9 @@ fn execute(batch: &mut WriteBatch<'_>, request: &Request<'_>, stamp: &Stamp) -> 
 
 type Step<'s> = &'s mut dyn FnMut(&mut WriteBatch<'_>, &SourceEntry, &Stamp) -> Result<Outcome>;
 
-/// Executes a step that gives the entry its name. If another entry has that name, that entry is first renamed: a later
-/// message will contain its new name or its deletion. The base entry of a copy is never renamed, because that would
-/// move it outside of the copy.
+/// Executes `step`, which gives the entry its name. If another entry has the name, the other entry is renamed first,
+/// because a later message will contain its new name or its deletion. The base entry of a copied tree is never renamed,
+/// because it would leave the tree.
 fn in_free_place(
     batch: &mut WriteBatch<'_>,
     entry: &SourceEntry,
@@ -407,7 +408,7 @@ fn in_free_place(
     step(batch, entry, stamp)
 }
 
-/// Renames the entry with this name to an unused name. Returns false if it cannot be renamed.
+/// Renames the entry with this name to an unused name. Returns false if the entry cannot be renamed.
 fn set_aside(batch: &mut WriteBatch<'_>, name: &str, stamp: &Stamp) -> Result<bool> {
     let parsed = parse_dn(name)?;
     let Some(attribute) = parsed.rdn().and_then(|rdn| rdn.avas.first().map(|ava| ava.attribute.to_owned()))
@@ -421,8 +422,8 @@ fn set_aside(batch: &mut WriteBatch<'_>, name: &str, stamp: &Stamp) -> Result<bo
     Ok(execute(batch, &Request::ModifyDn(rename), stamp).code == ResultCode::SUCCESS)
 }
 
-/// Renames an entry. Keeps the values of the old RDN if possible. Those that the other server no longer has are removed
-/// with the other differences.
+/// Renames an entry. Keeps the values of the old RDN if possible. If the other server no longer has these values, they
+/// are removed with the other differences.
 fn rename(batch: &mut WriteBatch<'_>, entry: &str, to: &Dn<'_>, stamp: &Stamp) -> Outcome {
     let superior = to.text_from(1);
     let own = to.text().strip_suffix(superior).unwrap_or(to.text()).trim_end_matches(' ');
@@ -453,7 +454,7 @@ fn add(batch: &mut WriteBatch<'_>, entry: &SourceEntry, stamp: &Stamp) -> Result
 
 const ENTRY_UUID: &str = "entryUUID";
 
-/// Returns the changes that make the attributes of the entry `id` equal to those of the other server.
+/// Returns the changes that make the attributes of the entry `id` equal to those of `entry`.
 fn differences(state: TreeState<'_>, id: EntryId, entry: &SourceEntry) -> Result<ChangesBuf> {
     let schema = &*state.catalog.schema;
     let mut changes = ChangesBuf::new();
@@ -543,7 +544,7 @@ fn entry_of(state: TreeState<'_>, uuid: &SyncUuid) -> Result<Option<EntryId>> {
     Ok(found.first().copied().map(EntryId))
 }
 
-/// Returns the entryUUIDs of the entries at or below `base` that are not in `known`, youngest entry first.
+/// Returns the entryUUIDs of the entries at or below `base` that are not in `known`, the youngest entry first.
 ///
 /// # Errors
 /// The store failed.
@@ -582,7 +583,7 @@ pub fn has_entry(snapshot: &Snapshot, uuid: &SyncUuid) -> Result<bool> {
     Ok(entry_of(snapshot.state(), uuid)?.is_some())
 }
 
-/// Returns the entryUUIDs of an entry at or below `base` and of the entries below it, youngest first.
+/// Returns the entryUUIDs of an entry at or below `base` and of all entries below it, the youngest entry first.
 ///
 /// # Errors
 /// The store failed.

@@ -1,7 +1,7 @@
 //! Import of a whole directory from LDIF text, without the log and the batches of single changes.
 //!
-//! The rows of millions of entries are produced out of order and written in order. Some data is known only after all
-//! entries were read: the id of a superior, the entry that a link names, the postings of an index key. Such data passes
+//! The rows of millions of entries are produced out of order and written in order. Some data are known only after all
+//! entries were read: the id of a superior, the entry that a link names, the postings of an index key. These data pass
 //! through sorters on disk, so memory does not grow with the number of entries:
 //!
 //! ```text
@@ -13,11 +13,11 @@
 //! ```
 //!
 //! Normal DNs start at the root, so sorted DNs list every entry after its superiors. One pass with a stack finds
-//! parents, duplicates, orphans, links and counts, whatever the order of the text. Entries refused at that stage are
-//! only recorded by id; the writers of rows skip them.
+//! parents, duplicates, orphans, links and counts, regardless of the order in the text. Entries that this pass refuses
+//! are only recorded by id. The writers of rows skip them.
 //!
-//! Ids are allocated in the order of the text, one per record; a refused record leaves a gap. Entries of naming
-//! contexts that the import does not replace keep their ids: they are carried over first.
+//! Ids are allocated in the order of the text, one for each record. A refused record leaves a gap. Entries of naming
+//! contexts that the import does not replace are carried over first, with their ids.
 //!
 //! This module starts no thread, reads no clock, and opens no file except its temporary ones in the data directory. The
 //! caller reads the text in chunks, passes them to one preparer per thread, and keeps their order.

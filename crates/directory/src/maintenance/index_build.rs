@@ -1,8 +1,8 @@
-//! Builds the indexes of a directory that no server has open, in one pass.
+//! Builds the indexes of a directory that no server has open, in one pass over the entries.
 //!
 //! A running server builds rows in short slices, each of which changes pages all over the index
-//! ([`crate::index::maintenance`]). Here, the rows of all entries are sorted in bounded memory, as in an import, and
-//! then written to the data file in page order. Only then is the index marked complete. If the process ends before, the
+//! ([`crate::index::maintenance`]). This module sorts the rows of all entries in bounded memory, as an import does, and
+//! writes them to the data file in page order. It then marks the index as complete. If the process ends before, the
 //! index stays incomplete, and a server or the next command completes it. Existing rows do no harm.
 
 use std::ops::Bound;
@@ -19,19 +19,18 @@ use crate::snapshot::Snapshot;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Number of entries between two reports.
+/// Number of entries between two progress reports.
 const ENTRIES_PER_REPORT: usize = 100_000;
 /// Number of entries whose sort keys are written in one slice.
 const ENTRIES_PER_SLICE: usize = 20_000;
 /// Approximate number of ids collected before they are written.
 const IDS_MAX: usize = 4_096;
 
-/// Completes all index work of a directory: removes rows of dropped indexes and builds missing ones. Sorting uses up to
-/// `memory_bytes`; further rows are written to a temporary file in `folder`, the data directory. Calls `report` from
-/// time to time.
+/// Completes all index work of a directory: removes rows of dropped indexes and builds missing rows. Sorting uses up to
+/// `memory_bytes` of memory, then a temporary file in `folder`, the data directory. Calls `report` from time to time.
 ///
 /// # Errors
-/// The disk is nearly full or failed, or rows contradict each other. Work done before the error does no harm.
+/// The disk is nearly full or failed, or rows contradict each other. Rows written before the error do no harm.
 pub fn build_indexes(
     writer: &mut Writer,
     folder: &Path,
@@ -58,7 +57,7 @@ pub fn build_indexes(
     build_orders(writer, &mut report)
 }
 
-/// Builds the sort orders, in larger slices than a server does.
+/// Builds the sort orders, in larger slices than a server.
 fn build_orders(writer: &mut Writer, report: &mut dyn FnMut(&IndexProgress)) -> Result<()> {
     let budget = SliceBudget { entries_max: ENTRIES_PER_SLICE, ..SliceBudget::default() };
     while writer.maintenance_pending() {
@@ -68,7 +67,7 @@ fn build_orders(writer: &mut Writer, report: &mut dyn FnMut(&IndexProgress)) -> 
     Ok(())
 }
 
-/// Computes the rows of all entries.
+/// Computes the index rows of all entries.
 fn rows(
     snapshot: &Snapshot,
     work: &IndexWork,

@@ -1,7 +1,6 @@
-//! Checks a record of LDIF on its own: names, values, and the classes of entries.
+//! Checks a record of LDIF without a directory: names, values, and the classes of entries.
 //!
-//! Conditions that depend on a directory are not checked, such as whether the superior exists or another entry has the
-//! name.
+//! Conditions that depend on a directory are not checked, such as whether the superior exists or the name is free.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -15,7 +14,7 @@ use crate::write::schema_check::{Present, check_attributes, object_class_type, r
 /// A fault of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LdifFinding {
-    /// Line, counted from 1.
+    /// Line of the fault, counted from 1.
     pub line: u64,
     /// Description of the fault.
     pub text: String,
@@ -81,7 +80,7 @@ impl<'s> RecordCheck<'s> {
         }
     }
 
-    /// Checks values. Returns the attributes with their numbers of values.
+    /// Checks the values of a record. Returns the attributes with their numbers of values.
     fn values(&mut self, values: LdifValues<'_>) -> Vec<Present<'static>> {
         let Some(schema) = self.schema else { return Vec::new() };
         let mut present: Vec<Present<'static>> = Vec::new();

@@ -1,12 +1,13 @@
-//! Difference between the entries of two LDIF texts, as change records that turn the first text into the second.
+//! Difference between the entries of two LDIF texts. It consists of change records that turn the first text into the
+//! second.
 //!
 //! Names and values are compared by the schema's matching rules, which may ignore differences in case or spaces.
-//! Attributes that only the server writes (entryUUID, createTimestamp ...) are excluded, because no client could change
-//! them. A rename appears as a deletion and an addition.
+//! Attributes that only the server writes (such as entryUUID and createTimestamp) are excluded, because clients cannot
+//! change them. A rename appears as a deletion and an addition.
 //!
-//! Both texts are first sorted by name, on disk if memory is not enough. Memory is therefore limited to that of the
-//! sorters and two entries. Additions and modifications come first, superiors before their subordinates. Deletions
-//! follow in reverse order.
+//! Both texts are first sorted by name, on disk if memory is not enough. The comparison therefore needs memory only for
+//! the sorters and two entries. Additions and modifications come first, superiors before their subordinates. Deletions
+//! follow, subordinates before their superiors.
 
 use std::io::{self, BufRead, Write};
 use std::path::Path;
@@ -30,7 +31,7 @@ pub struct DiffSummary {
     pub modified: u64,
     /// Number of entries that only the first text has.
     pub deleted: u64,
-    /// Number of entries that are equal in both texts.
+    /// Number of entries that both texts have, with the same values.
     pub same: u64,
 }
 
@@ -43,7 +44,7 @@ pub enum DiffError {
     Ldif {
         /// Name of the text.
         text: &'static str,
-        /// Error with its line.
+        /// The error, which has the line.
         error: LdifError,
     },
     /// A record cannot be compared.
@@ -68,11 +69,11 @@ type Result<T> = std::result::Result<T, DiffError>;
 
 /// Writes the changes that turn the entries of `old` into those of `new`.
 ///
-/// `scratch` is a folder for temporary files, `memory_bytes` the memory for sorting.
+/// `scratch` is a directory for temporary files. Sorting uses up to `memory_bytes` of memory.
 ///
 /// # Errors
-/// A text is not LDIF, or has change records, two entries with the same name, or names that the schema cannot compare;
-/// or the disk failed.
+/// A text is not LDIF, or has change records, two entries with the same name, or names that the schema cannot compare.
+/// Also if the disk failed.
 pub fn diff(
     schema: &Schema,
     old: impl BufRead,
@@ -94,7 +95,7 @@ pub fn diff(
         check_name(&new, SECOND)?;
         match old.order(&new) {
             std::cmp::Ordering::Less => {
-                // Descending keys reverse the order.
+                // Descending keys reverse the order of the deletions.
                 deletions.push(&(u64::MAX - summary.deleted).to_be_bytes(), old.dn().as_bytes())?;
                 summary.deleted += 1;
                 old.advance()?;
@@ -158,7 +159,7 @@ fn add(compared: &Compared<'_>, new: &SortedEntries, writer: &mut LdifWriter<&mu
 
 type Change<'e> = (ChangeOperation, &'e str, Vec<&'e [u8]>);
 
-/// Writes the changes of one entry; returns false if there are none.
+/// Writes the changes of one entry. Returns false if there are no changes.
 fn modify(
     compared: &Compared<'_>,
     old: &SortedEntries,
@@ -197,8 +198,8 @@ fn change_values<'e>(
     if gone.is_empty() && come.is_empty() {
         return;
     }
-    // Without an equality rule, a modify cannot delete single values (RFC 4511 section 4.6), so all values are
-    // replaced.
+    // Without an equality rule, a modify cannot delete single values (RFC 4511 section 4.6), so it replaces all of
+    // them.
     if before.is_single || before.equality.is_none() || gone.len() == before.values.len() {
         changes.push((ChangeOperation::Replace, name, after.values.clone()));
         return;

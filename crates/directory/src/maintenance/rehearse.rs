@@ -1,5 +1,5 @@
-//! Rehearsal of proposed access rules: the rights that they would change, by requester and entry. Also the history of
-//! rules.
+//! Rehearsal of proposed access rules: the rights that they would change, by requester and entry. Also the versions of
+//! the rules in the log.
 
 mod explained;
 mod operation;
@@ -33,19 +33,19 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Scope of a rehearsal.
 #[derive(Clone, Debug, Default)]
 pub struct Rehearsal {
-    /// Authorization identities of requesters (RFC 4513 section 5.2.1.8); an empty one is anonymous. If the list is
-    /// empty, the requesters are anonymous and users among the sampled entries.
+    /// Authorization identities of the requesters (RFC 4513 section 5.2.1.8), in which an empty text is anonymous. With
+    /// an empty list, the requesters are anonymous and the users among the sampled entries.
     pub requesters: Vec<String>,
     /// Maximum number of users in the sample, if `requesters` is empty.
     pub requesters_max: usize,
-    /// Maximum number of entries, which are evenly distributed.
+    /// Maximum number of sampled entries, which are evenly distributed.
     pub entries_max: u64,
 }
 
 /// Changed rights of one requester to one entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessChange {
-    /// Authorization identity of the requester; `anonymous` if there is none.
+    /// Authorization identity of the requester; `anonymous` without an identity.
     pub requester: String,
     /// DN of the entry.
     pub dn: String,
@@ -76,16 +76,16 @@ pub struct RehearsalSummary {
     pub requesters: usize,
     /// Number of entries examined.
     pub entries: u64,
-    /// Number of pairs of requester and entry with a change.
+    /// Number of pairs of a requester and an entry with changed rights.
     pub changes: u64,
 }
 
-/// Returns the authorization identities of a rehearsal's requesters: the named ones, or those of its sample.
+/// Returns the authorization identities of the requesters: those that the rehearsal names, or those of its sample.
 ///
 /// # Errors
 /// A requester does not exist, or the store failed.
 pub fn identities(state: TreeState<'_>, rehearsal: &Rehearsal) -> Result<Vec<String>> {
-    // A sample reads a row of every entry.
+    // Sampling reads a row of every entry, so it is done only if no requesters are named.
     let ids = match rehearsal.requesters.is_empty() {
         true => sampled(state, rehearsal.entries_max)?,
         false => Vec::new(),
@@ -93,8 +93,8 @@ pub fn identities(state: TreeState<'_>, rehearsal: &Rehearsal) -> Result<Vec<Str
     Ok(requesters(state, rehearsal, &ids)?.iter().map(Requester::authorization_id).collect())
 }
 
-/// Compares the proposed rules with the rules in force, on existing entries. Examines one requester after another while
-/// `goes_on` returns true.
+/// Compares the proposed rules with the rules in force on existing entries. Examines one requester after another as
+/// long as `goes_on` returns true.
 ///
 /// # Errors
 /// A requester does not exist, or the store failed.
@@ -194,7 +194,7 @@ fn types_of(state: TreeState<'_>, id: EntryId) -> Result<Vec<TypeId>> {
     Ok(types)
 }
 
-/// Returns the rights in `with` that are not in `without`.
+/// Returns the rights in `with` that are missing in `without`.
 fn difference<'r>(
     state: TreeState<'_>,
     without: &'r EntryRights,
@@ -214,7 +214,7 @@ fn difference<'r>(
     ];
     let password = state.catalog.schema.attribute_type(USER_PASSWORD).map(|password| password.id);
     for (word, right, counts) in of_entry {
-        // Write rights to a password imply the right to reset it, which need not be listed.
+        // The right to write a password includes the right to reset it, which is then not listed.
         let is_said =
             word == "reset" && password.is_some_and(|id| with.may_write(id) && !without.may_write(id));
         if counts && !is_said && with.may(right) && !without.may(right) {
@@ -233,7 +233,7 @@ fn difference<'r>(
         for type_id in types {
             let may_show = Shown::AsRulesSay.includes(&state.catalog.secrets, *type_id);
             let counts = if is_write { may_change } else { may_show };
-            // Write rights imply join and leave, which need not be listed.
+            // The right to write includes the rights to join and leave, which are then not listed.
             let is_said = matches!(word, "join" | "leave") && with.may_write(*type_id);
             let extent = |rights: &'r EntryRights| rights.extent(right, Some(*type_id));
             if let (true, false, Some(gain)) = (counts, is_said, gain(&extent(without), &extent(with))) {
@@ -244,8 +244,8 @@ fn difference<'r>(
     rights
 }
 
-/// Returns the values of an attribute for which the right is gained, as a prefix of the attribute's name. Returns
-/// `None` if nothing is gained.
+/// Describes the values of an attribute for which a right is gained, as a prefix of the attribute's name. Returns
+/// `None` if no right is gained.
 fn gain(without: &RightExtent<'_>, with: &RightExtent<'_>) -> Option<&'static str> {
     match (without, with) {
         (RightExtent::Nothing, RightExtent::All) => Some(""),
@@ -263,15 +263,16 @@ pub struct RulesVersion {
     pub position: u64,
     /// Time of the change, in microseconds since 1970-01-01T00:00:00Z.
     pub micros: u64,
-    /// DN of the requester.
+    /// DN of the requester that set the rules.
     pub requester: String,
     /// The access rules.
     pub rules: Vec<String>,
-    /// The last expectations that were set while these rules were in force.
+    /// Expectations that were set last while these rules were in force.
     pub expectations: Vec<String>,
 }
 
-/// Returns the versions of the access rules in the log, oldest first, one for each change.
+/// Returns the versions of the access rules in the log, the oldest first. A change that keeps the rules makes no
+/// version.
 ///
 /// # Errors
 /// The store failed, or a record cannot be read.

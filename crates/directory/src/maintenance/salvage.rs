@@ -1,7 +1,9 @@
-//! Salvage of a damaged data directory: exports its entries up to the first gap, and lists the changes lost after it.
+//! Salvage of a damaged data directory: exports its entries up to the first gap in the redo log, and lists the changes
+//! that are lost after the gap.
 //!
-//! The store determines which data is intact, and returns the records that were not applied. This module describes them
-//! as changes, with time and name but without values, because a list of lost changes ends up in logs and tickets.
+//! The store determines which data are intact, and returns the records that were not applied. This module describes the
+//! changes in these records by time and name. It omits values, because lists of lost changes are copied into logs and
+//! tickets.
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -19,14 +21,15 @@ use crate::model::rows::MAPS;
 use crate::model::settings::{NodeSettings, Settings};
 use crate::tree::TreeState;
 
-/// A damaged data directory, opened to salvage its intact data. No other process may open it meanwhile.
+/// A damaged data directory that is opened to salvage its intact data. No other process may have it open at the same
+/// time.
 pub struct SalvagedDirectory {
     salvage: Salvage,
-    /// Catalog and settings in the rows, or the reason why they cannot be read.
+    /// Catalog and settings of the intact rows, or the reason why they cannot be read.
     meaning: Result<(Catalog, Settings), OpenError>,
 }
 
-/// Identity and time of a change.
+/// Position and time of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct When {
     /// Position in the log.
@@ -40,16 +43,16 @@ pub struct When {
 pub struct LostChange {
     /// Number of the redo group that contains the change.
     pub group: u64,
-    /// The change, as far as its record can be read. `None` for a group that changes no entry, such as a slice of an
-    /// index.
+    /// The change, as far as its record can be read. `None` for a group that changes no entry, such as a slice of index
+    /// rows.
     pub change: Option<(When, String)>,
 }
 
 impl SalvagedDirectory {
-    /// Reads the data directory `path`, which no other process may have open. Changes nothing in it.
+    /// Opens the data directory `path` without changing it. No other process may have it open.
     ///
     /// # Errors
-    /// Another process has the directory open, or it does not exist.
+    /// Another process has the data directory open, or the data directory does not exist.
     pub fn open(path: &Path) -> Result<SalvagedDirectory, OpenError> {
         let salvage = store::salvage(path, MAPS)?;
         let meaning = match salvage.read() {
@@ -61,23 +64,23 @@ impl SalvagedDirectory {
                 let settings = Settings::of(&NodeSettings::default(), &catalog.settings.general);
                 Ok((catalog, settings))
             }),
-            // The store reports the reason elsewhere.
+            // The caller receives the reason from [`state`](SalvagedDirectory::state).
             Err(_) => Err(OpenError::Empty),
         };
         Ok(SalvagedDirectory { salvage, meaning })
     }
 
-    /// Returns the intact data, for an export.
+    /// Returns the intact data, from which entries can be exported.
     ///
     /// # Errors
-    /// The reason why there is none: no data file, or one that cannot be read.
+    /// The reason why no data are intact: the data file is missing or cannot be read.
     pub fn state(&self) -> Result<TreeState<'_>, String> {
         let read = self.salvage.read().map_err(ToString::to_string)?;
         let (catalog, settings) = self.meaning.as_ref().map_err(ToString::to_string)?;
         Ok(TreeState::stored(read, catalog, settings))
     }
 
-    /// Returns the last change in [`state`](SalvagedDirectory::state); `None` if there is none.
+    /// Returns the last change that [`state`](SalvagedDirectory::state) contains; `None` if it contains none.
     ///
     /// # Errors
     /// The log cannot be read.
@@ -87,14 +90,13 @@ impl SalvagedDirectory {
         if position == 0 {
             return Ok(None);
         }
-        // The entries exist even if the record is missing.
+        // The change counts even if its record is missing, because its entries exist.
         let record = read.log_records(position).next().and_then(Result::ok);
         let csn = record.and_then(|(_, bytes)| Record::decode(bytes)).map(|record| record.csn);
         Ok(Some(When { position, csn }))
     }
 
-    /// Returns the numbers of the redo groups that are in [`state`](SalvagedDirectory::state), but not in the data
-    /// file.
+    /// Returns the numbers of the redo groups that [`state`](SalvagedDirectory::state) contains, but not the data file.
     pub fn applied(&self) -> Option<RangeInclusive<u64>> {
         self.salvage.applied()
     }
@@ -104,7 +106,8 @@ impl SalvagedDirectory {
         self.salvage.missing()
     }
 
-    /// Returns the last redo group, if only its header exists. The client may never have received a response for it.
+    /// Returns the number of the last redo group, if only its header exists. The client may have received no response
+    /// for it.
     pub fn in_doubt(&self) -> Option<u64> {
         self.salvage.in_doubt()
     }
@@ -119,12 +122,12 @@ impl SalvagedDirectory {
         self.salvage.has_redo_log()
     }
 
-    /// Returns true if nothing is missing, as far as the data file and the redo log show.
+    /// Returns true if nothing is missing according to the data file and the redo log.
     pub fn is_whole(&self) -> bool {
         self.salvage.is_whole() && self.meaning.is_ok()
     }
 
-    /// Passes each readable change after the gap to `each`, in the order in which they were made.
+    /// Passes each readable change after the gap to `each`, in the order of the changes.
     ///
     /// # Errors
     /// The redo log can no longer be read.
@@ -150,7 +153,7 @@ fn unreadable(damage: LogDamage) -> String {
     format!("a damaged record: {damage}")
 }
 
-/// Returns the kind of a change and the DNs in it, but no values.
+/// Returns the kind of a change and the DNs in it. Omits values.
 fn describe(change: &Change) -> String {
     match change {
         Change::Add(add) => format!("add {}", Quoted(&add.dn)),
@@ -211,7 +214,7 @@ mod tests {
             flags: NodeFlags(0),
             changes: secret(),
         };
-        // A line break in a DN must not start another line.
+        // A line break in a DN is escaped, so that it does not start another line.
         assert_eq!(text_of(Change::Modify(modify)), r#"modify "cn=a\nb,dc=example""#);
         let delete = Delete {
             id: EntryId(5),

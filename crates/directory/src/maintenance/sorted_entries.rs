@@ -1,4 +1,4 @@
-//! Entries sorted by name for comparisons; sorted on disk if memory is not enough.
+//! Entries sorted by name, for comparisons. The disk is used if memory is not enough.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -25,24 +25,25 @@ pub enum EntryFault {
 #[derive(Clone, Debug)]
 pub struct Compared<'s> {
     schema: &'s Schema,
-    /// Whether to compare attributes that only the server writes, except computed ones.
+    /// Whether to compare attributes that only the server writes, unless they are ignored.
     operational: bool,
     left_out: HashSet<TypeId>,
-    /// Names to ignore, in lower case. The schema need not define them.
+    /// Names of attributes to ignore that the schema does not define, in lower case.
     left_out_names: HashSet<String>,
 }
 
-/// Operational attributes about the progress of one server, which differ in a copy.
+/// Operational attributes that describe the progress of one server, so that a copy has other values.
 const OF_ONE_SERVER: [&str; 2] = ["entryCSN", "contextCSN"];
 
 impl<'s> Compared<'s> {
-    /// Compares the attributes that clients can write.
+    /// Compares only attributes that clients can write.
     pub fn user(schema: &'s Schema) -> Compared<'s> {
         Compared { schema, operational: false, left_out: HashSet::new(), left_out_names: HashSet::new() }
     }
 
-    /// Compares the attributes that clients can write. With `operational`, also compares those that the server writes,
-    /// except computed ones and those about the progress of one server. Ignores `leave_out`.
+    /// Compares the attributes that clients can write. With `operational`, also compares attributes that only the
+    /// server writes, except computed ones and those that describe the progress of one server. Ignores the attributes
+    /// in `leave_out`.
     pub fn stored(schema: &'s Schema, operational: bool, leave_out: &[String]) -> Compared<'s> {
         let mut compared = Compared { operational, ..Compared::user(schema) };
         for name in leave_out.iter().map(String::as_str).chain(OF_ONE_SERVER) {
@@ -56,7 +57,8 @@ impl<'s> Compared<'s> {
         compared
     }
 
-    /// Returns the name by which equal descriptions are recognized; `None` for attributes that are not compared.
+    /// Returns the normalized form of an attribute description, by which equal descriptions are recognized. Returns
+    /// `None` if the attribute is not compared.
     pub(super) fn name(&self, description: &str) -> Option<String> {
         match self.schema.parse_description(description) {
             Ok(known) if self.left_out.contains(&known.type_id) => None,
@@ -73,7 +75,7 @@ impl<'s> Compared<'s> {
     }
 }
 
-/// Sorter that accepts entries in any order.
+/// Sorter of entries, which are added in any order.
 pub struct EntrySorter<'s> {
     schema: &'s Schema,
     sorter: Sorter,
@@ -83,7 +85,7 @@ pub struct EntrySorter<'s> {
 }
 
 impl<'s> EntrySorter<'s> {
-    /// Creates a sorter that uses `memory_bytes` of memory, and temporary files in `folder` if that is not enough.
+    /// Creates a sorter that uses `memory_bytes` of memory, then temporary files in `folder`.
     pub fn new(schema: &'s Schema, folder: &Path, memory_bytes: usize) -> EntrySorter<'s> {
         let sorter = Sorter::new(folder, memory_bytes);
         EntrySorter { schema, sorter, key: Vec::new(), row: Vec::new(), count: 0 }
@@ -116,7 +118,7 @@ impl<'s> EntrySorter<'s> {
         self.count
     }
 
-    /// Returns the entries in order.
+    /// Returns the entries in the order of their names.
     ///
     /// # Errors
     /// The disk failed.
@@ -135,13 +137,13 @@ impl<'s> EntrySorter<'s> {
     }
 }
 
-/// Reader of entries in the order of their names. It has a current entry.
+/// Reader of entries in the order of their names. It is at a current entry, or at the end.
 pub(super) struct SortedEntries {
     sorted: Sorted,
     pub(super) key: Vec<u8>,
     row: Vec<u8>,
     pub(super) is_at_end: bool,
-    /// Whether the current entry has the same name as the previous one.
+    /// Whether the previous entry has the same name as the current one.
     pub(super) is_repeated: bool,
 }
 
@@ -161,12 +163,12 @@ impl SortedEntries {
         Ok(())
     }
 
-    /// Compares the names of the current entries. The end is after every name.
+    /// Compares the names of the current entries of both readers. The end is greater than every name.
     pub(super) fn order(&self, other: &SortedEntries) -> std::cmp::Ordering {
         (self.is_at_end, &self.key).cmp(&(other.is_at_end, &other.key))
     }
 
-    /// Returns the number with which the entry was added.
+    /// Returns the number with which the current entry was added.
     pub(super) fn number(&self) -> u64 {
         Decoder(&self.row).varint().unwrap_or(0)
     }
@@ -177,7 +179,7 @@ impl SortedEntries {
         decoder.str().unwrap_or_default()
     }
 
-    /// Returns the lines of the entry: description and value.
+    /// Returns the lines of the current entry: description and value.
     pub(super) fn lines(&self) -> impl Iterator<Item = (&str, &[u8])> {
         let mut decoder = Decoder(&self.row);
         decoder.varint();
@@ -185,12 +187,12 @@ impl SortedEntries {
         std::iter::from_fn(move || Some((decoder.str()?, decoder.bytes()?)))
     }
 
-    /// Returns the attributes to compare, by name.
+    /// Returns the attributes of the current entry that are compared, by name.
     pub(super) fn attributes(&self, compared: &Compared<'_>) -> BTreeMap<String, ComparedAttribute<'_>> {
         let mut attributes: BTreeMap<String, ComparedAttribute<'_>> = BTreeMap::new();
         let mut last: Option<(&str, Option<String>)> = None;
         for (description, value) in self.lines() {
-            // Usually the attribute of the previous line.
+            // Usually, the line has the same attribute as the previous line.
             if last.as_ref().is_none_or(|(known, _)| *known != description) {
                 last = Some((description, compared.name(description)));
             }
@@ -207,7 +209,7 @@ impl SortedEntries {
     }
 }
 
-/// The values of an attribute, and how they are compared.
+/// The values of one attribute, and how values of the attribute are compared.
 pub(super) struct ComparedAttribute<'e> {
     pub(super) equality: Option<MatchingRule>,
     pub(super) is_single: bool,
@@ -233,7 +235,7 @@ impl<'e> ComparedAttribute<'e> {
         }
     }
 
-    /// Returns the values that `other` lacks.
+    /// Returns the values that `other` does not have.
     pub(super) fn without(&self, compared: &Compared<'_>, other: &ComparedAttribute<'_>) -> Vec<&'e [u8]> {
         let schema = compared.schema;
         let others: HashSet<Vec<u8>> = other.values.iter().map(|value| other.key(schema, value)).collect();

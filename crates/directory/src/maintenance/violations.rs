@@ -1,7 +1,7 @@
-//! Existing entries that violate rules of the settings, because they are older than a rule or were imported.
+//! Existing entries that violate rules of the settings. They are older than a rule, or were imported.
 //!
-//! `pando plan` shows them before a rule takes effect. The entries stay unchanged. If an entry violates its classes or
-//! content rule, changes that leave the violation are refused.
+//! `pando plan` shows the violations before a rule takes effect. The entries stay unchanged. If an entry violates its
+//! classes or content rule, later changes of the entry are refused unless they remove the violation.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -30,21 +30,21 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Maximum number of entries that a text names.
 const EXAMPLES_MAX: usize = 3;
 
-/// Maximum number of different texts. Further faults share one text.
+/// Maximum number of different texts. Further violations share one text.
 const TEXTS_MAX: usize = 50;
 
-/// Maximum number of cached results, for sets of attributes and for superiors.
+/// Maximum number of cached results: one limit for sets of attributes and one for superiors.
 const CACHED_MAX: usize = 100_000;
 
-/// Returns a text for each rule of `settings` that entries violate. It checks uniqueness rules; classes and content
-/// rules, if the schema has DIT content rules; name forms and structure rules; and value limits. Except for uniqueness,
-/// faults are counted by reason, with examples, in one pass over all entries.
+/// Returns a text for each kind of violation in the entries. It checks uniqueness rules; classes and content rules, if
+/// the schema has DIT content rules; name forms and structure rules; and value limits. Uniqueness rules have one text
+/// each. Other violations are counted by reason, with examples, in one pass over all entries.
 ///
 /// # Errors
 /// The store failed.
 pub fn violations(state: TreeState<'_>, settings: &DirectorySettings) -> Result<Vec<String>> {
     let mut texts = duplicates(state, settings)?;
-    // Problems of the settings, and missing definitions, are reported elsewhere.
+    // Other checks report problems of the settings and missing definitions.
     let Ok(checked) = check(settings) else { return Ok(texts) };
     let schema = &checked.schema;
     let limits = &checked.settings.general.value_limits;
@@ -60,8 +60,8 @@ pub fn violations(state: TreeState<'_>, settings: &DirectorySettings) -> Result<
     Ok(texts)
 }
 
-/// Like [`violations`], in a limited time. If a directory has more than `entries_max` entries, they are not examined,
-/// and a text says so.
+/// Like [`violations`], in a limited time. Does not examine a directory with more than `entries_max` entries. The
+/// result then contains a text that says this.
 ///
 /// # Errors
 /// The store failed.
@@ -79,8 +79,8 @@ pub fn violations_of_few(
     }
 }
 
-/// Returns a text for each uniqueness rule in force that entries violate. If a directory with such rules has more than
-/// `entries_max` entries, the indexes are not read, and the result is `None`.
+/// Returns a text for each uniqueness rule in force that entries violate. If the directory has uniqueness rules and
+/// more than `entries_max` entries, reads no indexes and returns `None`.
 ///
 /// # Errors
 /// The store failed.
@@ -92,7 +92,7 @@ pub fn duplicates_of_few(state: TreeState<'_>, entries_max: u64) -> Result<Optio
     duplicates(state, &settings).map(Some)
 }
 
-/// Faults, grouped by text.
+/// Violations, grouped by text.
 #[derive(Default)]
 struct Found(BTreeMap<Cow<'static, str>, Fault>);
 
@@ -132,7 +132,7 @@ struct Pass<'a> {
     found: Found,
     /// Limits of values, with the entries that each limit covers.
     limits: Vec<(&'a ValueLimit, Covering)>,
-    /// Cached faults of a class set with a set of attributes.
+    /// Cached violations of a class set and a set of attributes.
     shapes: HashMap<(ClassSetId, Vec<AttrId>), Vec<String>>,
     /// Cached governing structure rules of superiors.
     superiors: HashMap<EntryId, GoverningRule>,
@@ -228,7 +228,8 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// Returns the reasons why an entry with these classes and attributes does not conform to its classes and content rule.
+/// Returns the reasons why an entry with these classes and attributes does not conform to its classes or its content
+/// rule.
 fn faults_of(catalog: &Catalog, class_set: &ClassSet, attributes: &[AttrId]) -> Result<Vec<String>> {
     let present: Vec<Present<'_>> = attributes
         .iter()

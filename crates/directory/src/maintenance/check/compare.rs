@@ -1,4 +1,4 @@
-//! Comparison of existing rows with expected ones. Both are read map by map in the order of keys.
+//! Comparison of existing rows with expected ones. Both are read map by map, in the order of keys.
 
 use std::ops::Bound;
 
@@ -35,7 +35,7 @@ pub(super) fn compare(state: TreeState<'_>, expected: ExpectedRows, report: &mut
         ahead: Lookahead::new(rows)?,
         report,
     };
-    // In the order of the maps' numbers, in which expected rows are sorted.
+    // Maps in the order of their numbers, in which expected rows are sorted.
     comparison.plain(VALUES)?;
     comparison.plain(NAMES)?;
     for map in [LINKS, LINKED, DANGLING, INDEX, CLASSES, PIECES] {
@@ -47,7 +47,7 @@ pub(super) fn compare(state: TreeState<'_>, expected: ExpectedRows, report: &mut
     counters_of(state.read, state.catalog, Lookahead::new(counters)?, report)
 }
 
-/// Reader of sorted rows that looks one row ahead.
+/// Reader of sorted rows that reads one row ahead.
 struct Lookahead {
     sorted: Sorted,
     key: Vec<u8>,
@@ -75,7 +75,7 @@ impl Lookahead {
         Ok(())
     }
 
-    /// Returns the key of the next row if the row belongs to the map.
+    /// Returns the key of the next row, if this row belongs to the map.
     fn key_of(&self, map: MapId) -> Option<&[u8]> {
         let (number, key) = self.key.split_first()?;
         (!self.is_at_end && usize::from(*number) == map.index()).then_some(key)
@@ -94,7 +94,7 @@ impl Lookahead {
 struct Comparison<'a, 'e, 'r> {
     read: &'a Read,
     catalog: &'a Catalog,
-    /// Key prefixes of index parts that are being removed. Their rows may or may not exist.
+    /// Key prefixes of index parts that are being removed. Rows of these parts may exist or not.
     cleared: Vec<(MapId, Vec<u8>)>,
     ahead: Lookahead,
     report: &'r mut Report<'e>,
@@ -137,8 +137,7 @@ impl Comparison<'_, '_, '_> {
                 self.surplus_row(map, key, value)?;
                 continue;
             }
-            // Expected rows of `values` have no value to compare: only the key is known, and the value was checked
-            // before.
+            // An expected row of `values` has no value to compare. Its value was already compared with its key.
             if map == NAMES && self.ahead.value != value {
                 self.wrong_name(key)?;
             }
@@ -222,7 +221,7 @@ impl Comparison<'_, '_, '_> {
         if self.ahead.key_of(map) != Some(key) || self.ahead.id() != id {
             return self.surplus_id(map, key, id);
         }
-        // Several values of an entry may share a row.
+        // Several values of an entry may produce the same row.
         while self.ahead.key_of(map) == Some(key) && self.ahead.id() == id {
             self.ahead.advance()?;
         }
@@ -253,7 +252,7 @@ impl Comparison<'_, '_, '_> {
         self.report.found(text, vec![Fix::RemoveId(map, key.to_vec(), id)])
     }
 
-    /// Describes the place of a row.
+    /// Describes a row by its place in the directory.
     fn place(&self, map: MapId, key: &[u8]) -> String {
         let name = map_spec(map).name;
         let (id, rest) = key.split_at_checked(8).unwrap_or((key, &[]));
@@ -269,7 +268,7 @@ impl Comparison<'_, '_, '_> {
     }
 }
 
-/// Returns the name of the attribute at the start of a key, and the rest of the key.
+/// Describes a key that begins with an attribute number: the attribute's name, and the rest of the key.
 fn attribute_and_key(catalog: &Catalog, key: &[u8]) -> String {
     let Some((number, rest)) = key.split_first_chunk() else {
         return format!("key {}", HEXLOWER.encode(key));
@@ -280,7 +279,7 @@ fn attribute_and_key(catalog: &Catalog, key: &[u8]) -> String {
     if rest.is_empty() { name } else { format!("{name}, key {}", HEXLOWER.encode(rest)) }
 }
 
-/// Compares the counters.
+/// Compares the counters with the expected ones.
 fn counters_of(read: &Read, catalog: &Catalog, mut ahead: Lookahead, report: &mut Report<'_>) -> Result<()> {
     for counter in read.counters() {
         let (key, count) = counter?;
@@ -299,7 +298,7 @@ fn counters_of(read: &Read, catalog: &Catalog, mut ahead: Lookahead, report: &mu
     Ok(())
 }
 
-/// Returns the next counter with the sum of all its contributions.
+/// Returns the next counter with its sum of all contributions.
 fn next_sum(ahead: &mut Lookahead) -> Result<(Vec<u8>, i64)> {
     let key = ahead.key.clone();
     let mut sum = 0;

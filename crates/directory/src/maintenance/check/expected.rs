@@ -1,8 +1,8 @@
-//! Rows that should exist, derived from the entries and sorted.
+//! Expected rows: the rows that should exist. They are derived from the entries and sorted.
 //!
-//! One sorter takes the rows of all maps. Its keys consist of the map's number and the row's key, followed by the id or
-//! the value. A byte after an id says whether the row is required, or only allowed because its index is being built.
-//! Counters are summed in a table of limited size before they are added to a sorter of their own.
+//! One sorter receives the rows of all maps. A sorted row consists of the map's number, the row's key, and the id or
+//! value. A byte after an id says whether the row is required, or only allowed because its index is being built.
+//! Counters have another sorter. They are first summed in a table of limited size.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -35,7 +35,7 @@ const COUNTERS_MAX: usize = 1 << 16;
 /// Number of link targets read in one step.
 const TARGET_BLOCK: usize = 512;
 
-/// Number used instead of a map number in the keys of entryUUIDs. It is higher than all map numbers.
+/// Number that replaces the map number in the keys of entryUUIDs. It is higher than all map numbers.
 pub(super) const UUIDS: u8 = u8::MAX;
 const _: () = assert!(MAPS.len() < UUIDS as usize);
 
@@ -57,7 +57,7 @@ pub(super) fn derive(
     options: &CheckOptions<'_>,
     report: &mut Report<'_>,
 ) -> Result<ExpectedRows> {
-    // The sorters share the memory. Their final merges use the same memory.
+    // The sorters share the memory. Their final merges can use the same amount again.
     let sorter = |part| Sorter::new(options.scratch, options.memory_bytes / 8 * part);
     let mut derivation = Derivation {
         state,
@@ -88,7 +88,7 @@ pub(super) fn derive(
     })
 }
 
-/// Reads every record in the log, which verifies it.
+/// Reads every record in the log. Reading verifies a record.
 fn log(read: &Read, report: &mut Report<'_>) -> Result<()> {
     let first = read.first_position()?.unwrap_or(0);
     for record in read.log_records(first) {
@@ -107,7 +107,7 @@ struct Derivation<'s, 'r, 'e> {
     counts: HashMap<Box<[u8]>, i64>,
     indexes: BTreeMap<AttrId, IndexRow>,
     index_rows: Vec<RowKey>,
-    /// The last container that was looked up; then the container and its superiors.
+    /// The container for which superiors were last computed; then this container and its superiors.
     chain: (Option<EntryId>, Vec<EntryId>),
     /// Attribute number of entryUUID.
     uuid: Option<AttrId>,
@@ -177,7 +177,7 @@ impl Derivation<'_, '_, '_> {
         Ok(())
     }
 
-    /// Adds the expected name, class posting and counters of a node.
+    /// Adds the expected name, class posting and counters of an entry.
     fn node(&mut self, id: EntryId, node: &NodeRow<'_>) -> Result<()> {
         let catalog = self.state.catalog;
         let Some(class_set) = catalog.class_sets().get(node.class_set.0 as usize) else {
@@ -220,7 +220,7 @@ impl Derivation<'_, '_, '_> {
             }
             match self.state.read.get(NODES, &id_key(at))?.map(NodeRow::decode) {
                 Some(Some(row)) => at = row.parent,
-                // The check reports the entry when it reaches it.
+                // The check reports this damaged row when it reaches the superior.
                 Some(None) => break,
                 None => {
                     self.report.lost_nodes = true;
@@ -370,7 +370,7 @@ impl Derivation<'_, '_, '_> {
         Ok(())
     }
 
-    /// Checks a value with a row of its own. The row's key must be derived from the value.
+    /// Checks that the key of a value's own row is the one derived from the value.
     fn table_row<'r>(
         &mut self,
         id: EntryId,
@@ -431,7 +431,7 @@ impl Derivation<'_, '_, '_> {
         Ok(())
     }
 
-    /// Adds the expected rows of the end time of a value, if it has one.
+    /// Adds the expected rows of a value's end time, if the value has one.
     fn end(&mut self, place: (EntryId, AttrId), value: EndingValue<'_>) -> Result<()> {
         let until = of_value(self.state.read, place, value)?;
         if until == 0 {
@@ -442,7 +442,7 @@ impl Derivation<'_, '_, '_> {
         due_keys(&key, until).try_for_each(|due| self.expect(DUE, &due, &row))
     }
 
-    /// Checks text in a link attribute, which should name no entry.
+    /// Checks text in a link attribute. It must be a dangling link, so no entry may have the name.
     fn link_text(&mut self, id: EntryId, def: &AttributeDef, key: Vec<u8>, text: &[u8]) -> Result<()> {
         let catalog: &Catalog = self.state.catalog;
         let Some(name) = name_in(&catalog.schema, text) else { return Ok(()) };

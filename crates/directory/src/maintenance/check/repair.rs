@@ -13,27 +13,28 @@ use crate::tree::stored_values::table_values;
 /// Number of changes made in one commit.
 const FIXES_PER_COMMIT: usize = 4_096;
 
-/// Maximum number of repair rounds. A repair can reveal another fault; this many rounds reveal all of them.
+/// Maximum number of repair rounds. A repair can reveal another fault, but no fault remains hidden after this many
+/// rounds.
 const ROUNDS_MAX: usize = 4;
 
 /// Result of a repair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RepairSummary {
-    /// Number of findings that were repaired.
+    /// Number of repaired findings.
     pub repaired: u64,
-    /// Result of the last check, after everything repairable was repaired.
+    /// Result of the last check, after all possible repairs.
     pub remaining: CheckSummary,
 }
 
-/// Repairs derived rows and checks again, until no repairable finding remains. Passes each finding to `each` with
-/// whether it was repaired. A finding that was not repaired is reported once.
+/// Repairs derived rows and checks again, until no repairable finding remains. Passes each finding to `each`, with a
+/// flag that is true if the finding was repaired. Other findings are passed once.
 ///
-/// Derived rows are changed to agree with the entries, never the reverse. Data lost with an entry itself stays lost: a
-/// damaged row of `nodes` or `entries`, a large value, a record of the log. A link to a missing entry has lost its name
-/// and is removed. A name that is stored as text although its entry exists becomes a link.
+/// Derived rows are changed to agree with the entries, never the reverse. Lost primary data stay lost: a damaged row of
+/// `nodes` or `entries`, a large value, a record of the log. A link to a missing entry is removed, because its name is
+/// lost. A name that is stored as text becomes a link if its entry exists.
 ///
 /// # Errors
-/// The store failed. Changes committed before remain, and do no harm.
+/// The store failed. Repairs that are already committed remain, and do no harm.
 pub fn repair(
     directory: &std::sync::Arc<Directory>,
     writer: &mut Writer,
@@ -68,7 +69,7 @@ pub fn repair(
     }
 }
 
-/// Findings to repair in one commit, and to report afterwards.
+/// Findings that are repaired in one commit, and then reported.
 #[derive(Default)]
 struct PendingRepairs {
     findings: Vec<Finding>,
@@ -98,7 +99,7 @@ impl PendingRepairs {
     }
 }
 
-/// Adds the link attribute to the entry row if it has values; otherwise removes it.
+/// Makes the entry row list this link attribute exactly if the entry has values of it.
 fn update_link_mark(batch: &mut Batch<'_>, id: EntryId, attribute: AttrId) -> Result<()> {
     let Some(mut entry) = load(batch, id)? else { return Ok(()) };
     let has_links = batch.ids(LINKS, &link_key(id, attribute))?.estimate() > 0;

@@ -14,7 +14,8 @@ use crate::model::rows::{ENTRIES, META};
 use crate::model::sort_order::SortOrderRow;
 use crate::tree::TreeState;
 
-/// Computes the keys of all entries, and looks up each of them. A fault is repaired by rebuilding the order.
+/// Computes the keys of all entries in each sort order, and looks up each key. A fault is repaired by rebuilding the
+/// sort order.
 pub(super) fn check(state: TreeState<'_>, report: &mut Report<'_>) -> Result<()> {
     for order in state.catalog.sort_orders.iter().filter(|order| order.row.phase == Phase::Complete) {
         let Some(rule) = &order.rule else { continue };
@@ -41,7 +42,7 @@ pub(super) fn check(state: TreeState<'_>, report: &mut Report<'_>) -> Result<()>
             }
             None => continue,
         };
-        // A rebuild first removes all rows.
+        // The phase in which a rebuild begins, by removing all rows.
         let rebuilt = SortOrderRow::of(&order.row.text, Phase::Clearing).encode();
         let version = (index_version(state.read)? + 1).to_be_bytes().to_vec();
         let fixes = vec![

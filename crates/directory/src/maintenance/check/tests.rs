@@ -1,4 +1,4 @@
-//! Tests that the check finds each kind of damage, and repairs it if the entries determine what is right.
+//! Tests of the check: it finds each kind of damage, and repairs it if the entries determine the correct rows.
 
 use store::Batch;
 
@@ -10,8 +10,8 @@ const PEOPLE: &str = "ou=people,dc=example,dc=com";
 const ANNA: &str = "cn=anna,ou=people,dc=example,dc=com";
 const GROUP: &str = "cn=group,dc=example,dc=com";
 
-/// Creates the suffix (1), people (2), anna (3) and a group (4), which has a member, a name without an entry, a large
-/// value, and many values.
+/// Creates the suffix entry (1), people (2), anna (3) and a group (4). The group has a member, a dangling link, a large
+/// value, and an attribute with many values.
 fn planted() -> TestDirectory {
     let mut directory = TestDirectory::with_suffix_entry();
     let large = "x".repeat(3_000);
@@ -174,7 +174,7 @@ fn text_that_names_an_entry_becomes_a_link() {
         batch.remove_id(LINKS, &links, 3).unwrap();
         batch.remove_id(LINKED, &link_key(EntryId(3), member), 4).unwrap();
     });
-    // Stores the text under its correct key.
+    // Stores the text of a link under its correct key.
     let schema = directory.snapshot.state().catalog.schema.clone();
     let def = directory.snapshot.state().catalog.attribute(member).clone();
     let key = value_key(EntryId(4), member, &crate::catalog::normal_value(&schema, &def, ANNA.as_bytes()));
@@ -224,7 +224,7 @@ fn reports_data_lost_with_an_entry_and_removes_none_of_it() {
     }
 }
 
-/// Regression test: an import accepted two entries with the same entryUUID, and copies then had only one of them.
+/// Regression test: an import accepted two entries with the same entryUUID. Other servers then copied only one of them.
 #[test]
 fn finds_two_entries_with_one_uuid() {
     let mut directory = planted();
@@ -235,14 +235,14 @@ fn finds_two_entries_with_one_uuid() {
     let mut row = first_row(&directory, ENTRIES, &id_key(EntryId(4))).1;
     let place = row.windows(second.len()).position(|part| part == second.as_bytes()).unwrap();
     row[place..place + first.len()].copy_from_slice(first.as_bytes());
-    // The row begins with a version and the checksum of the bytes after it.
+    // An entry row begins with a version and the checksum of all bytes after both.
     let crc = crc32c::crc32c(&row[5..]).to_le_bytes();
     row[1..5].copy_from_slice(&crc);
     damage(&mut directory, |batch| batch.put(ENTRIES, &id_key(EntryId(4)), &row).unwrap());
     let found = check(&directory.snapshot).unwrap();
     let text = format!("entry 4 ({GROUP}): its entryUUID {first} is that of entry 2 ({PEOPLE}) as well");
     assert!(found.iter().any(|finding| finding.starts_with(&text)), "{found:?}");
-    // The entries do not determine which of them should keep the entryUUID.
+    // No repair is possible, because the entries do not determine which one should keep the entryUUID.
     assert_eq!(repair_all(&mut directory).remaining.findings, 1);
 }
 

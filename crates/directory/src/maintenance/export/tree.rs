@@ -1,4 +1,4 @@
-//! Export of a small tree, with the entries outside of it that name one of its entries.
+//! Export of a small tree, and of the entries outside of the tree with links into it.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::Write;
@@ -17,21 +17,21 @@ use crate::tree::{TreeState, damaged_row, node};
 /// Name of the attribute with an entry's UUID (RFC 4530).
 const ENTRY_UUID: &str = "entryUUID";
 
-/// Limits of the export of a tree.
+/// Limits of the export of a small tree.
 #[derive(Clone, Copy, Debug)]
 pub struct TreeBounds {
     /// Maximum number of entries in the tree.
     pub entries_max: usize,
-    /// Maximum number of values outside the tree that name one of its entries.
+    /// Maximum number of links into the tree from entries outside of it.
     pub names_max: usize,
 }
 
-/// Values of an entry that name other entries: attribute and named entry.
+/// Links of one entry into the tree: attribute and named entry.
 type NamesOf = Vec<(AttrId, EntryId)>;
 
 /// Writes an entry and all entries below it as LDIF, superiors first, with their stored operational attributes. Then
-/// writes to `referrers` the entries outside the tree that name one of its entries. Each of them has only its entryUUID
-/// and the values that name the tree.
+/// writes the entries outside of the tree with links into it to `referrers`. Each of these has only its entryUUID and
+/// the links into the tree.
 ///
 /// # Errors
 /// As [`export`](super::export); adminLimitExceeded if a limit is exceeded.
@@ -55,7 +55,7 @@ pub fn export_tree(
     export.flush()
 }
 
-/// Returns the values outside a tree that name one of its entries, grouped by entry.
+/// Returns the links into a tree from entries outside of it, by entry.
 fn names_elsewhere(
     state: TreeState<'_>,
     tree: &[EntryId],
@@ -103,7 +103,7 @@ fn bounded(count: usize, max: usize, what: &str) -> Result<()> {
 }
 
 impl Export<'_, '_> {
-    /// Exports a tree. Returns its entries.
+    /// Exports a tree. Returns the ids of its entries.
     fn tree(&mut self, base: EntryId, entries_max: usize) -> Result<Vec<EntryId>> {
         let (mut tree, mut waiting) = (Vec::new(), vec![base]);
         while let Some(id) = waiting.pop() {
@@ -119,7 +119,7 @@ impl Export<'_, '_> {
         Ok(tree)
     }
 
-    /// Exports an entry with only these names.
+    /// Exports an entry with only its entryUUID and these links.
     fn referrer(&mut self, source: u64, names: NamesOf) -> Result<()> {
         let (state, source) = (self.state, EntryId(source));
         let row = node(state.read, source)?.ok_or_else(|| damaged_row("nodes", source))?;

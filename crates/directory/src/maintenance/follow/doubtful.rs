@@ -1,5 +1,5 @@
-//! Entries whose values may differ from the other server's, because names changed in an unfavorable order. They are
-//! found in the records of the copied changes.
+//! Doubtful entries: copied entries whose values may differ from the other server's, because renames arrived in an
+//! unfavorable order. The records of the copied changes show which entries they are.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -14,12 +14,12 @@ use crate::model::rows::{AttrId, EntryId, LINKED, NAMES, decode_name_row, id_key
 use crate::snapshot::Snapshot;
 use crate::tree::{Found, TreeState, damaged_row, entry_row};
 
-/// Maximum number of entries in a renamed tree whose referrers are searched for.
+/// Maximum number of entries in a renamed tree for which entries with links to them are searched for.
 const TREE_MAX: usize = 100_000;
 
-/// Returns the entries at or below `base`, with their DNs, that may differ according to the records after a position:
-/// entries that received a value without an entry, or that named a deleted or renamed entry. Also returns the position
-/// of the last record read. Returns about `max` entries at most.
+/// Returns the doubtful entries at or below `base`, with their DNs, according to the records after position `since`. An
+/// entry is doubtful if it received a dangling link, or had a link to a deleted or renamed entry. Also returns the
+/// position of the last record read. Reading stops after a record with which the entries are `max` or more.
 ///
 /// # Errors
 /// The store failed, or a record is damaged.
@@ -33,8 +33,8 @@ pub fn doubtful(
     Ok((named(snapshot.state(), base, ids)?, reached))
 }
 
-/// Returns the ids of such entries in all trees, the position of the last record read, and whether these are all such
-/// entries up to there.
+/// Returns the ids of doubtful entries in all trees, and the position of the last record read. The third value is false
+/// if some doubtful entries up to that position are missing.
 fn ids_after(
     state: TreeState<'_>,
     since: Position,
@@ -73,7 +73,7 @@ fn ids_after(
     Ok((ids, reached, are_all))
 }
 
-/// Returns those of these entries that are at or below `base`.
+/// Returns the entries among `ids` that are at or below `base`, each with its DN.
 fn named(state: TreeState<'_>, base: &str, ids: BTreeSet<EntryId>) -> Result<Vec<(SyncUuid, String)>> {
     let type_id = state.catalog.schema.attribute_type(ENTRY_UUID).map(|known| known.id);
     let attribute = type_id.and_then(|id| state.catalog.attribute_id(id, ""));
@@ -90,8 +90,8 @@ fn named(state: TreeState<'_>, base: &str, ids: BTreeSet<EntryId>) -> Result<Vec
     Ok(entries)
 }
 
-/// Returns the entries of [`doubtful`] according to all records after a position. Returns `None` if the log no longer
-/// has all of these records, or if there are `max` entries or more.
+/// Returns the entries that [`doubtful`] would return after reading all records after `since`. Returns `None` if the
+/// log no longer has all of these records, or if there are `max` entries or more.
 ///
 /// # Errors
 /// As [`doubtful`].
@@ -112,7 +112,7 @@ pub fn all_doubtful(
     }
 }
 
-/// Adds the entries with values that name the entry `top` or one below it, until there are `max`. Returns false if the
+/// Adds the entries with links to the entry `top` or to an entry below it, until there are `max`. Returns false if the
 /// tree was too large to find all of them.
 fn name_below(state: TreeState<'_>, top: EntryId, max: usize, ids: &mut BTreeSet<EntryId>) -> Result<bool> {
     let links: Vec<AttrId> =
@@ -146,8 +146,8 @@ mod tests {
     use super::*;
     use crate::testing::{SUFFIX, TestDirectory, ok};
 
-    /// Observed with slapd's overlay refint: it does not repair a value in an entry that is itself renamed meanwhile,
-    /// so the old name stays. Here the value follows, and the entry was not read again.
+    /// slapd's overlay refint was observed to leave the old name in an entry that is itself renamed meanwhile. In the
+    /// copy the link follows the rename, so the copied entry differs until it is read again.
     #[test]
     fn renames_put_the_entries_that_name_them_in_doubt() {
         let mut directory = TestDirectory::with_suffix_entry();
@@ -180,7 +180,7 @@ mod tests {
         let all = |since, max| all_doubtful(&directory.snapshot, SUFFIX, since, max).unwrap();
         assert_eq!(all(position, 10).map(|all| all.len()), Some(1));
         assert_eq!(all(position, 1), None);
-        // The next call reads the remaining entries.
+        // The next call reads the records after that position.
         assert_eq!(doubted(&directory, 1).1, position + 1);
         assert_eq!(doubted(&directory, 10).1, position + 3);
     }

@@ -162,7 +162,7 @@ fn remote_names_become_local_names() {
             .to_vec(),
     };
     let leave_out = ["SHOESIZE".to_owned(), "shoeowner".to_owned()];
-    // One remote manager has the local name of another entry.
+    // One remote manager has the local DN of another copied entry.
     assert_eq!(source.map(&directory.snapshot.state().catalog.schema, &mapping, &leave_out), 1);
     let expected: &[(&str, &[&str])] = &[
         ("objectClass", &["top", "inetOrgPerson"]),
@@ -178,7 +178,7 @@ fn remote_names_become_local_names() {
 const BERLIN: &str = "ou=berlin,dc=example,dc=com";
 const PARIS: &str = "ou=paris,dc=example,dc=com";
 
-/// Returns a directory with copies at [`BERLIN`] and [`PARIS`], and an entry outside of both.
+/// Returns a directory with copied trees at [`BERLIN`] and [`PARIS`], and an entry outside of both.
 fn two_copies() -> TestDirectory {
     let copy = |base: &str| FollowedTree {
         mapping: NameMapping { bases: (base.to_owned(), base.to_owned()), names: Vec::new() },
@@ -203,16 +203,16 @@ fn a_source_changes_its_own_copy_only() {
     let mut directory = two_copies();
     let (berlin, paris) = ("cn=one,ou=berlin,dc=example,dc=com", "cn=one,ou=paris,dc=example,dc=com");
     assert_eq!(make_at(&mut directory, BERLIN, &entry(9, berlin, PERSON)).0, ResultCode::SUCCESS);
-    // The entry moves from one source to the other, whose message arrives first.
+    // The entry moves from one source to the other. The message of the new source arrives first.
     assert_eq!(make_at(&mut directory, PARIS, &entry(9, paris, PERSON)), (ResultCode::SUCCESS, true));
     assert_eq!(make_at(&mut directory, BERLIN, &SourceChange::Delete([9; 16])).0, ResultCode::SUCCESS);
     assert!(directory.read(paris).is_some() && directory.read(berlin).is_none());
-    // An entry outside of the copies is neither deleted nor taken over.
+    // An entry outside of the copied trees is neither deleted nor moved.
     assert_eq!(make_at(&mut directory, PARIS, &SourceChange::Delete([4; 16])).0, ResultCode::SUCCESS);
     let position = directory.snapshot.position().unwrap();
     let refused = ResultCode::UNWILLING_TO_PERFORM;
     assert_eq!(make_at(&mut directory, PARIS, &unit(4, "ou=x,ou=paris,dc=example,dc=com")).0, refused);
-    // A name outside the copy is not written, and a different base entry does not displace the existing one.
+    // A DN outside of the copied tree is refused, and so is another entry for the base of the tree.
     assert_eq!(make_at(&mut directory, PARIS, &entry(8, berlin, PERSON)).0, refused);
     assert_eq!(make_at(&mut directory, PARIS, &unit(3, "ou=gone,dc=example,dc=com")).0, refused);
     assert_eq!(make_at(&mut directory, PARIS, &unit(7, PARIS)).0, ResultCode::ENTRY_ALREADY_EXISTS);

@@ -1,4 +1,4 @@
-//! Writes the new data file, each map from its first row to its last.
+//! Writes the new data file: map by map, each from its first row to its last.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -50,12 +50,12 @@ pub struct Builder {
     has_carried_over: bool,
     /// Number of entries written.
     count: u64,
-    /// Ids of records that were refused, although some of their rows exist.
+    /// Ids of refused records, some of whose rows exist already.
     refused: Vec<EntryId>,
 }
 
 impl Builder {
-    /// Returns the new data file: see [`BulkStore::new_file`].
+    /// Returns a handle of the new data file: see [`BulkStore::new_file`].
     ///
     /// # Errors
     /// The file cannot be opened.
@@ -63,7 +63,7 @@ impl Builder {
         self.store.new_file()
     }
 
-    /// Locks the data directory and begins a new data file. The directory has been opened before, so it contains data.
+    /// Locks the data directory and begins a new data file. The directory must contain data.
     ///
     /// # Errors
     /// Another process has the directory open, it contains no data, or the disk failed.
@@ -108,7 +108,7 @@ impl Builder {
         Ok(count)
     }
 
-    /// Writes entry rows. Their ids are higher than all earlier ones.
+    /// Writes entry rows. Their ids must be higher than those written before.
     ///
     /// # Errors
     /// The disk is full or failed.
@@ -127,7 +127,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Writes `nodes`. Passes entries without a place in the tree to `reject`.
+    /// Writes `nodes`. Passes the entries without a place in the tree to `reject`.
     ///
     /// # Errors
     /// The disk is full or failed.
@@ -137,7 +137,8 @@ impl Builder {
         mut reject: impl FnMut(RejectedRecord) -> Result<()>,
     ) -> Result<RefusedIds> {
         let mut outcomes = resolved.outcomes.finish()?;
-        // For each pair of entries with the same entryUUID: a description of the earlier one, which is read first.
+        // For each pair of entries with the same entryUUID, a description of the earlier entry, whose item is read
+        // first.
         let mut earlier: HashMap<EntryId, String> = HashMap::new();
         earlier.extend(resolved.same_uuid.values().map(|id| (*id, String::new())));
         self.nodes.flush()?;
@@ -174,14 +175,14 @@ impl Builder {
         Ok(RefusedIds { ids, count })
     }
 
-    /// Returns the number of entries of the text written so far, including those that [`place`](Builder::place)
-    /// rejects.
+    /// Returns the number of imported entries written so far, including those that [`place`](Builder::place) rejects
+    /// later.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Writes all other maps and the counters. Returns the number of repeated values in attributes that were too large
-    /// for an earlier check. Each of these values is stored once.
+    /// Writes all other maps and the counters. Stores each value once and returns the number of repetitions. Values can
+    /// be repeated only in attributes that were too large for an earlier check.
     ///
     /// # Errors
     /// The first error in the blocks, or the disk is full or failed.
@@ -206,10 +207,10 @@ impl Builder {
         Ok(rows.repeated_values)
     }
 
-    /// Writes the catalog and the log's first record, makes everything durable, and replaces the old data.
+    /// Writes the catalog and the first record of the log, makes the new data file durable, and replaces the old one.
     ///
     /// # Errors
-    /// The disk is full or failed. The old data is unchanged then.
+    /// The disk is full or failed. The old data are then unchanged.
     pub fn finish(mut self, job: &Job, generation: [u8; 16], now_micros: u64) -> Result<()> {
         let csn = Csn::after(self.latest_csn, now_micros, SERVER_NUMBER);
         let catalog = job.catalog();
@@ -232,7 +233,7 @@ impl Builder {
             put(&meta_key(META_CONTEXT_CSN, suffix.number), csn.to_string().as_bytes());
         }
         if !self.has_carried_over {
-            // Every entry has all rows of its indexes.
+            // The index is complete, because the rows of all entries were written.
             for def in catalog.attributes().iter().filter(|def| def.id == def.base && def.index.has_work()) {
                 let index = def.index.rebuilt();
                 put(&meta_key(META_INDEX, def.id.0), &IndexRow::of(index).encode());
@@ -249,8 +250,8 @@ impl Builder {
         for (key, value) in &meta {
             self.store.append(META, key, value)?;
         }
-        // The record names the naming context, which already exists. Followers of the log learn the new numbers from
-        // the record. They recognize by the generation that this is a different log.
+        // The record names a naming context, which exists already. From the record, followers of the log learn the new
+        // numbers of attributes and class sets. From the new generation, they learn that this is a different log.
         let dn = job.target_suffixes().next().unwrap_or_default().to_owned();
         let requester = job.creator.clone();
         let record = Record {
@@ -269,14 +270,15 @@ impl Builder {
     }
 }
 
-/// Ids of refused entries, of which no rows are written.
+/// Ids of refused entries. No rows of these entries are written.
 pub struct RefusedIds {
     ids: IdBits,
     count: u64,
 }
 
 impl RefusedIds {
-    /// Returns the number of written entries that have no place in the tree.
+    /// Returns the number of refused entries whose entry rows were written, because only their place in the tree was
+    /// refused.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -319,7 +321,7 @@ fn place_of(node: &NodeItem<'_>) -> String {
     }
 }
 
-/// Returns the reason why an entry has no place in the tree. `same` is the entry with the same entryUUID.
+/// Returns the rejection of an entry without a place in the tree. `same` describes the entry with the same entryUUID.
 fn rejected(node: &NodeItem<'_>, outcome: NameOutcome, (same, schema): (&str, &Schema)) -> RejectedRecord {
     let below = |what: &str| format!("its superior is {what}, which cannot have subordinates");
     let (refusal, reason) = match outcome {
@@ -344,15 +346,15 @@ fn rejected(node: &NodeItem<'_>, outcome: NameOutcome, (same, schema): (&str, &S
     RejectedRecord { place: node.place, refusal, reason }
 }
 
-/// Collects the rows of one key and writes them to the store.
+/// Writer of sorted rows. Collects the ids, or the differences of a counter, under one key before it writes them.
 struct MapWriter<'a> {
     store: &'a mut BulkStore,
     refused: &'a IdBits,
-    /// Map and key of the last row.
+    /// Destination and key of the last row.
     at: Option<(Destination, Vec<u8>)>,
     ids: IdMerger,
     count: i64,
-    /// Corrections of counters for repeated values.
+    /// Corrections of counters, because repeated values are stored only once.
     corrections: BTreeMap<Vec<u8>, i64>,
     repeated_values: u64,
 }
@@ -392,10 +394,10 @@ impl<'a> MapWriter<'a> {
                     self.ids.drop_settled();
                 }
             }
-            // End times of a repeated value.
+            // The end times of a repeated value are already written.
             Destination::Map(ENDS | DUE) if is_same => {}
             Destination::Map(map) if is_same => {
-                // Only values can be repeated: duplicate names were found before.
+                // Only values can be repeated here, because duplicate names were found before.
                 debug_assert_eq!(map, VALUES);
                 self.repeated_values += 1;
                 if let Some((id, attribute)) = crate::model::rows::split_link_key(key) {
@@ -410,7 +412,7 @@ impl<'a> MapWriter<'a> {
         Ok(())
     }
 
-    /// Begins another key. Does nothing if the key is the same.
+    /// Writes the content under the last key, and begins another key, unless the keys are the same.
     fn begin(&mut self, is_same: bool, to: Destination, key: &[u8]) -> Result<()> {
         if is_same {
             return Ok(());
@@ -427,7 +429,7 @@ impl<'a> MapWriter<'a> {
         Ok(())
     }
 
-    /// Writes the collected rows of the last key.
+    /// Writes the content that was collected under the last key.
     fn flush(&mut self) -> Result<()> {
         let Some((to, key)) = &self.at else { return Ok(()) };
         match to {
@@ -439,7 +441,7 @@ impl<'a> MapWriter<'a> {
                 self.count = 0;
             }
             Destination::Map(map) => {
-                // Only id sets have ids.
+                // Only the rows of id sets have ids.
                 if !self.ids.all().is_empty() {
                     self.store.append_ids(*map, key, self.ids.all())?;
                 }
@@ -450,8 +452,8 @@ impl<'a> MapWriter<'a> {
     }
 }
 
-/// Returns the entry whose id is in the key, if it can be a refused entry. In other id sets the members are the
-/// entries, and they are checked.
+/// Returns the entry that owns a row, if the row's key contains its id. Keys of id sets do not, except for links. Their
+/// members are entries, which are checked instead.
 fn owner(to: Destination, key: &[u8]) -> Option<EntryId> {
     let id = |bytes: Option<&[u8]>| Some(EntryId(u64::from_be_bytes(bytes?.try_into().ok()?)));
     match to {

@@ -1,8 +1,9 @@
-//! Carries entries of naming contexts that the import does not replace over into the new data file, with their ids.
+//! Carries over the entries of naming contexts that the import does not replace. Writes them into the new data file
+//! with their ids.
 //!
-//! Their rows are copied, except rows that depend on replaced entries. Names, and links to and from replaced entries,
-//! are resolved again together with all others. A link to a discarded entry becomes the text of its name, and a link
-//! again if an entry with that name is imported.
+//! Their rows are copied, except those that depend on replaced entries. Names, and links to replaced entries, are
+//! resolved together with those of imported entries. A link to a replaced entry becomes text. It becomes a link again
+//! if an entry with the name is imported.
 
 use std::ops::Bound;
 
@@ -36,7 +37,7 @@ type Put<'p> = dyn FnMut(EntryId, &[u8], &[u8]) -> Result<()> + 'p;
 const ALL: store::KeyRange<'static> = (Bound::Unbounded, Bound::Unbounded);
 
 /// Carries over the entries outside of the imported naming contexts. `put` receives them in ascending order of ids,
-/// each with its entry row and its fields for `nodes`. Returns the number of these entries.
+/// each with its entry row and its fields for `nodes`. Returns the number of entries.
 pub(super) fn carry_over(old: &Read, job: &Job, sorters: &mut Sorters, put: &mut Put<'_>) -> Result<u64> {
     let dropped = ReplacedEntries::find(old, job)?;
     let kept = old.row_count(NODES)? - dropped.ids.len();
@@ -53,7 +54,7 @@ pub(super) fn carry_over(old: &Read, job: &Job, sorters: &mut Sorters, put: &mut
     Ok(kept)
 }
 
-/// Ids of the replaced entries.
+/// Ids of the entries that the import replaces.
 struct ReplacedEntries {
     ids: IdBits,
 }
@@ -159,8 +160,8 @@ impl CarryOver<'_> {
         Ok(())
     }
 
-    /// Returns true if an attribute has one row per value. Such values are counted; large values of other attributes
-    /// are not.
+    /// Returns true if each value of an attribute has a row. These values are counted. Large values of other attributes
+    /// have rows, too, but are not counted.
     fn is_table(&self, id: EntryId, attribute: AttrId) -> Result<bool> {
         Ok(self.old.count(&value_counter(id, attribute))? > 0)
     }

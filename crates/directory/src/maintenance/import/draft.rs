@@ -1,6 +1,6 @@
-//! An entry while it is being read: its values with their normal forms, grouped by attribute.
+//! Draft: an entry that is being read, as values with their normal forms, grouped by attribute.
 //!
-//! The same draft is reused for every entry, so that reading an entry allocates almost nothing.
+//! All entries share one draft, so that reading an entry allocates almost no memory.
 
 #![expect(
     clippy::indexing_slicing,
@@ -25,9 +25,9 @@ pub(super) struct DraftAttribute {
     /// Place of the attribute in [`super::known::KnownAttributes`].
     pub(super) known: usize,
     values: Vec<DraftValue>,
-    /// Whether the attribute has a single value, whose normal form has not been computed.
+    /// Whether the attribute has a single value whose normal form has not been computed.
     lacks_normal: bool,
-    /// Number of values whose rows have already been made, because there are too many to keep in memory.
+    /// Number of values whose rows have already been made, because the attribute has too many values for memory.
     streamed_count: usize,
 }
 
@@ -37,10 +37,11 @@ pub(super) struct Draft {
     bytes: Vec<u8>,
     normals: Vec<u8>,
     attributes: Vec<DraftAttribute>,
-    /// For each known attribute: the last entry that had it, counted from 1, and the attribute's place in `attributes`.
+    /// For each known attribute: the number of the last entry that had it, counted from 1, and its index in
+    /// `attributes`.
     numbers: Vec<(u64, usize)>,
     entry: u64,
-    /// Number of `attributes` that belong to this entry. Later ones are kept for their capacity.
+    /// Number of `attributes` of the current entry. The attributes after them are kept only for their capacity.
     count: usize,
 }
 
@@ -52,7 +53,7 @@ impl Default for Draft {
 }
 
 impl Draft {
-    /// Begins a new entry.
+    /// Clears the draft for a new entry.
     pub(super) fn clear(&mut self) {
         self.entry += 1;
         self.bytes.clear();
@@ -60,12 +61,12 @@ impl Draft {
         self.count = 0;
     }
 
-    /// Returns the attributes in the order in which the entry got them.
+    /// Returns the attributes in the order in which the entry received them.
     pub(super) fn attributes(&self) -> &[DraftAttribute] {
         &self.attributes[..self.count]
     }
 
-    /// Returns the attribute with this place in `KnownAttributes`, if the entry has it.
+    /// Returns the attribute whose place in `KnownAttributes` is `known`, if the entry has it.
     pub(super) fn find(&self, known: usize) -> Option<&DraftAttribute> {
         self.number(known).map(|number| &self.attributes[number])
     }
@@ -75,7 +76,8 @@ impl Draft {
         (entry == self.entry).then_some(number)
     }
 
-    /// Returns the number of an attribute within the entry. Adds the attribute if the entry does not have it yet.
+    /// Returns the number of an attribute within the entry, counted from 0. Adds the attribute if the entry does not
+    /// have it.
     pub(super) fn attribute(&mut self, known: usize) -> usize {
         if let Some(number) = self.number(known) {
             return number;
@@ -95,7 +97,7 @@ impl Draft {
         self.count - 1
     }
 
-    /// Adds a value to the attribute with this number. `normalize` appends the normal form; if it fails, the value is
+    /// Adds a value to the attribute with this number. `normalize` appends the normal form. If it fails, the value is
     /// not added.
     pub(super) fn add<E>(
         &mut self,
@@ -161,7 +163,7 @@ impl Draft {
         attribute.values.len() + attribute.streamed_count
     }
 
-    /// Returns the values of an attribute with their normal forms, which are empty if they were not computed.
+    /// Returns the values of an attribute, each with its normal form, which is empty if it was not computed.
     pub(super) fn values<'d>(
         &'d self,
         attribute: &'d DraftAttribute,
@@ -171,7 +173,7 @@ impl Draft {
         attribute.values.iter().map(pair)
     }
 
-    /// Returns the place of a value that repeats an earlier one of the attribute, counted from 1.
+    /// Returns the place of a value that repeats an earlier value of the attribute, counted from 1.
     pub(super) fn given_twice(&self, attribute: &DraftAttribute) -> Option<usize> {
         let normal = |place: usize| &self.normals[attribute.values[place].normal.clone()];
         let count = attribute.values.len();

@@ -1,7 +1,8 @@
-//! Rows of an entry that has passed every check.
+//! Emits the rows of an entry that has passed every check.
 //!
-//! The entry row is final: it does not depend on the entry's place in the tree or on the targets of its links. Rows of
-//! `values`, `index` and `classes` are final as well. They are dropped later if the entry has no place in the tree.
+//! The entry row is final, because it does not depend on the entry's place in the tree or on the targets of its links.
+//! Rows of `values`, `index` and `classes` are final, too. They are dropped later if the entry has no place in the
+//! tree.
 
 use schema::Schema;
 
@@ -46,7 +47,7 @@ impl Preparer<'_> {
         Ok(())
     }
 
-    /// Makes the rows of one attribute, given its number within the draft.
+    /// Makes the rows of the attribute with this number in the draft.
     #[expect(clippy::indexing_slicing, reason = "the number is of one of the attributes of the draft")]
     fn emit_attribute(&mut self, id: EntryId, number: usize, row: &mut RowWriter) -> Result<()> {
         let attribute = &self.draft.attributes()[number];
@@ -95,8 +96,8 @@ impl Preparer<'_> {
 }
 
 impl super::Job {
-    /// Passes on a value of a link attribute: its name to the sorter of names or, if it can never become a link, a row
-    /// with its text. `until` is its end time, 0 for none.
+    /// Passes on a value of a link attribute. The sorter of names receives its name. If the value can never become a
+    /// link, the sorter of rows receives its text. `until` is its end time, 0 for none.
     pub(super) fn emit_link(
         &self,
         sorters: &mut super::Sorters,
@@ -115,7 +116,7 @@ impl super::Job {
     }
 }
 
-/// Makes the rows of index parts other than normal values.
+/// Makes the rows of all index parts except normal values.
 pub(super) fn emit_pieces(
     schema: &Schema,
     known: &KnownAttribute,
@@ -140,7 +141,7 @@ fn inline(value: &[u8]) -> InlineValue<'_> {
     }
 }
 
-/// Fields of an entry for its row in `nodes`, except the superior, and the place of its record in the text.
+/// Fields of an entry for its row in `nodes`, except the superior. Also the place of its record in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NodeItem<'a> {
     pub(super) id: EntryId,

@@ -1,13 +1,13 @@
 //! Replication state in dumps of 389 DS, and attributes that the schema defines but Pando ignores. See
-//! [`super::vendor`] for the attributes of other servers.
+//! [`super::vendor`] for attributes of other servers.
 
 use ldap::ldif::LdifValues;
 
-/// Options of 389 DS that name the change that added or deleted a value, or made it part of the name. A change number
-/// of 20 hexadecimal digits follows each.
+/// Options of 389 DS that contain the change that added or deleted a value, or made it part of the name. A change
+/// number of 20 hexadecimal digits follows each prefix.
 const STATE: [&str; 4] = ["vucsn-", "vdcsn-", "adcsn-", "mdcsn-"];
 
-/// Further options of 389 DS, for a deleted value and a deleted attribute.
+/// Options of 389 DS for a deleted value and for a deleted attribute.
 const DELETED: [&str; 2] = ["deleted", "deletedattribute"];
 
 /// Number of hexadecimal digits in a change number.
@@ -19,18 +19,18 @@ const TOMBSTONE: &[u8] = b"nsTombstone";
 /// OIDs of operational attributes that the schema defines and Pando ignores: entryTtl and dynamicSubtrees (RFC 2589).
 const WITHOUT_EFFECT: [&str; 2] = ["1.3.6.1.4.1.1466.101.119.3", "1.3.6.1.4.1.1466.101.119.4"];
 
-/// Replication state in the options of a description.
+/// Replication state in the options of an attribute description.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// No replication state.
     None,
-    /// The values exist. Contains the description without replication state.
+    /// The values exist. Contains the description without the options of replication state.
     Present(String),
     /// The values are deleted.
     Deleted,
 }
 
-/// Removes the options of 389 DS's replication state from a description.
+/// Removes the options of 389 DS's replication state from an attribute description.
 pub(super) fn without_state(text: &str) -> State {
     let is_state = |option: &&str| {
         STATE.iter().any(|prefix| {
@@ -52,8 +52,8 @@ pub(super) fn without_state(text: &str) -> State {
     State::Present(kept.join(";"))
 }
 
-/// Removes the option `range=FIRST-LAST` of Active Directory, which returns large attributes in ranges. The flag is
-/// true if this is the last range (`range=1500-*`).
+/// Removes the option `range=FIRST-LAST` from a description. Active Directory returns large attributes in ranges. The
+/// flag is true for the last range (`range=1500-*`).
 pub(super) fn without_range(text: &str) -> Option<(String, bool)> {
     let range = |option: &str| {
         let (name, range) = option.split_once('=')?;

@@ -1,16 +1,16 @@
 //! Ids under frequent keys, collected before they are sorted.
 //!
 //! Most index rows add one entry to a key that thousands of entries share: a gram, a surname, a class set. A thread
-//! reads its entries by ascending id, so the ids that it collects under a key are already sorted. [`IdCollector`]
-//! collects them in a table of limited size, and passes blocks of them under their key to the sorter:
+//! reads its entries in ascending order of ids, so the ids under a key need no sorting. [`IdCollector`] collects them
+//! in a table of limited size. It passes them to the sorter in blocks under their key:
 //!
 //! ```text
 //!  first id (8, big-endian) | difference to the next (varint) | ...
 //! ```
 //!
-//! A key that occurs again stays in the table. A key that does not is evicted, and its id is passed on alone. Blocks
-//! are sorted by their first id. Blocks of several threads overlap; [`IdMerger`] merges them into one ascending list. A
-//! block never spans more than [`SPAN_MAX`] ids, which limits how many can overlap anywhere.
+//! A key that occurs again soon stays in the table. A key that does not is evicted, and its id is passed on alone.
+//! Blocks are sorted by their first ids. Blocks of several threads overlap, so [`IdMerger`] merges them into one
+//! ascending list. A block never spans more than [`SPAN_MAX`] ids, which limits the number of blocks that overlap.
 
 #![expect(
     clippy::indexing_slicing,
@@ -36,13 +36,13 @@ const DIFFERENCES_SIZE: usize = 184;
 /// Maximum size of one difference, which is at most [`SPAN_MAX`], in bytes.
 const DIFFERENCE_SIZE_MAX: usize = 3;
 
-/// Number of places in a set. A key may be in any place of its set.
+/// Number of places in a set. A key can be in any place of one set.
 const ASSOCIATIVITY: usize = 4;
 
-/// Maximum number of sets in a table. More sets would not fit into the processor's caches.
+/// Maximum number of sets in a table. A table with more sets would not fit into the processor's caches.
 const SETS_MAX: usize = 4_096;
 
-/// Maximum number of times that other keys must claim a place before its key is evicted.
+/// Maximum strength of a key: the number of times that other keys must claim its place before it is evicted.
 const STRENGTH_MAX: u8 = 32;
 
 /// A key and the ids collected under it.
@@ -51,7 +51,7 @@ struct CollectedKey {
     first: u64,
     last: u64,
     key_len: u8,
-    /// Number of bytes of `differences` in use.
+    /// Number of bytes in use in `differences`.
     used: u8,
     key: [u8; KEY_MAX],
     differences: [u8; DIFFERENCES_SIZE],
@@ -66,20 +66,21 @@ const EMPTY: CollectedKey = CollectedKey {
     differences: [0; DIFFERENCES_SIZE],
 };
 
-/// Summary of the places of a set. A lookup of a key that is not in the table, such as most rare keys, reads only this
-/// summary.
+/// Summary of the keys in a set's places. It is enough to find that a key is not in the table, which is usual for rare
+/// keys.
 #[derive(Clone, Default)]
 struct Set {
     /// Part of the hash of each place's key; 0 for an empty place.
     tags: [u32; ASSOCIATIVITY],
-    /// Number of times that other keys must claim each place before its key is evicted.
+    /// Strength of each place's key: the number of times that other keys must claim the place before the key is
+    /// evicted.
     strengths: [u8; ASSOCIATIVITY],
 }
 
 /// A table of frequent keys.
 pub(super) struct IdCollector {
     sets: Vec<Set>,
-    /// The places of all sets, [`ASSOCIATIVITY`] for each set.
+    /// The places of all sets. Each set has [`ASSOCIATIVITY`] adjacent places.
     places: Vec<CollectedKey>,
     set_count_max: usize,
 }
@@ -92,7 +93,7 @@ impl IdCollector {
         IdCollector { sets: Vec::new(), places: Vec::new(), set_count_max }
     }
 
-    /// Adds an id under a key. `out` receives the content that is evicted: a key and a block of ids.
+    /// Adds an id under a key. `out` receives evicted content, which is a key and a block of ids.
     pub(super) fn push(
         &mut self,
         key: &[u8],
@@ -127,13 +128,13 @@ impl IdCollector {
         Ok(())
     }
 
-    /// Passes everything in the table to `out`, and frees its memory.
+    /// Passes the whole content of the table to `out`, and frees its memory.
     pub(super) fn finish(&mut self, out: &mut impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
         self.sets = Vec::new();
         std::mem::take(&mut self.places).iter_mut().try_for_each(|place| place.flush(out))
     }
 
-    /// Returns the set of a key, and its tag.
+    /// Returns the set of a key, and the key's tag.
     fn hash(&self, key: &[u8]) -> (usize, u32) {
         let mut hasher = FixedState::default().build_hasher();
         hasher.write(key);
@@ -185,17 +186,17 @@ impl CollectedKey {
     }
 }
 
-/// Merges blocks, sorted by their first id, into the ids under one key.
+/// Merges blocks into the ids under one key. The blocks come in the order of their first ids.
 #[derive(Default)]
 pub(in crate::maintenance) struct IdMerger {
     /// The merged ids, ascending.
     ids: Vec<u64>,
-    /// Number of ids before which no later block can insert one.
+    /// Number of `ids` whose places are final, because later blocks contain only higher ids.
     final_count: usize,
 }
 
 impl IdMerger {
-    /// Adds the next block, without ids for which `is_refused` returns true. Returns `None` if the bytes are not a
+    /// Adds the next block, without the ids for which `is_refused` returns true. Returns `None` if the bytes are not a
     /// block.
     pub(in crate::maintenance) fn take(
         &mut self,
@@ -229,7 +230,7 @@ impl IdMerger {
         Some(())
     }
 
-    /// Sorts the overlapping part of blocks. It consists of ascending runs, which a stable sort exploits.
+    /// Sorts the part of `ids` in which blocks overlap. It consists of ascending runs, on which a stable sort is fast.
     fn sort_tail(&mut self) {
         let tail = &mut self.ids[self.final_count..];
         tail.sort();
@@ -255,7 +256,7 @@ impl IdMerger {
         self.final_count = 0;
     }
 
-    /// Returns all ids. The caller has no more blocks.
+    /// Returns all ids. Must be called after the last block.
     pub(in crate::maintenance) fn all(&self) -> &[u64] {
         &self.ids
     }
@@ -275,7 +276,7 @@ mod tests {
 
     type Blocks = Vec<(Vec<u8>, Vec<u8>)>;
 
-    /// Collects ids by key on several alternating threads, and merges them again.
+    /// Collects ids by key on alternating threads, and merges them.
     fn check(memory: usize, threads: usize, rows: &[(Vec<u8>, u64)]) -> Blocks {
         let mut gatherers: Vec<_> = (0..threads).map(|_| IdCollector::new(memory)).collect();
         let mut blocks = Blocks::new();

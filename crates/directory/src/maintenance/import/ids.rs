@@ -1,4 +1,4 @@
-//! Set of entry ids with one bit per id, up to the highest.
+//! Set of entry ids, with one bit for each id up to the highest.
 
 use crate::model::rows::EntryId;
 

@@ -17,24 +17,25 @@ use crate::tree::child;
 /// Options of an import.
 #[derive(Clone, Debug, Default)]
 pub struct ImportOptions {
-    /// Naming contexts to import, which must exist in the directory; empty for all.
+    /// Naming contexts to import. They must exist in the directory. Empty for all naming contexts.
     pub suffixes: Vec<String>,
-    /// Whether to discard the existing entries of these naming contexts. Without it and `add`, there must be none.
+    /// Whether to discard the existing entries of these naming contexts. If `replace` and `add` are false, there must
+    /// be no existing entries.
     pub replace: bool,
-    /// Whether to keep the existing entries of these naming contexts and add the imported ones.
+    /// Whether to keep the existing entries of these naming contexts, and add the imported ones.
     pub add: bool,
     /// Whether to store clear passwords unchanged instead of hashing them.
     pub keep_clear_passwords: bool,
-    /// Value of creatorsName and modifiersName for entries without these attributes.
+    /// Value of creatorsName and modifiersName for entries without them.
     pub creator: String,
     /// Current time in microseconds since 1970, for entries without timestamps.
     pub now_micros: u64,
     /// Attributes and object classes to leave out, by name.
     pub leave_out: Vec<String>,
-    /// Attributes to rename: their names in the text, and their names in the schema.
+    /// Attributes to rename, each with its name in the text and its name in the schema.
     pub renamed: Vec<(String, String)>,
-    /// Whether the schema contains the definitions of the other server. Attributes that [`super::vendor`] lists are
-    /// still converted or left out.
+    /// Whether the schema contains the other server's definitions. Even then, attributes that [`super::vendor`] lists
+    /// are converted or left out.
     pub has_foreign_schema: bool,
 }
 
@@ -56,7 +57,7 @@ pub enum ImportError {
         "the data directory is a node of a cluster: import into a separate directory, and create a new cluster from it"
     )]
     Node,
-    /// Another server is the writer of the data.
+    /// Another server decides the changes of this data.
     #[error(
         "another server decides the changes of this data: import at the supplier, then move this data directory away, \
          so that the next start copies it again"
@@ -65,7 +66,7 @@ pub enum ImportError {
     /// A naming context does not exist.
     #[error("the directory has no suffix {dn:?}; it has {known}")]
     UnknownSuffix {
-        /// DN as given.
+        /// The DN as given in the options.
         dn: String,
         /// Existing naming contexts.
         known: String,
@@ -73,7 +74,7 @@ pub enum ImportError {
     /// The options rename an attribute to one that the schema does not define.
     #[error("the attribute type {name:?}, to which another is to be renamed, is not defined in the schema")]
     UnknownAttribute {
-        /// Name as given.
+        /// The name as given in the options.
         name: String,
     },
     /// A naming context already has entries.
@@ -82,7 +83,7 @@ pub enum ImportError {
         /// DN of the naming context.
         dn: String,
     },
-    /// Several naming contexts could be replaced.
+    /// The options name no naming context, and several could be replaced.
     #[error("use --suffix to choose which of these is to be replaced: {known}")]
     WhichSuffix {
         /// Existing naming contexts.
@@ -94,7 +95,7 @@ pub enum ImportError {
     /// The operating system returned no random numbers.
     #[error("no random numbers: {0}")]
     Random(String),
-    /// Data read from a temporary file differs from what was written.
+    /// Data in a temporary file differ from the data that were written.
     #[error("temporary files are damaged: {0}")]
     Damaged(&'static str),
 }
@@ -109,20 +110,21 @@ impl From<store::OpenError> for ImportError {
 pub struct Job {
     pub(super) schema: Arc<Schema>,
     catalog: Mutex<Catalog>,
-    /// Number of attributes and class sets before the import.
+    /// Numbers of attributes and class sets before the import.
     pub(super) known_attributes: usize,
     pub(super) known_class_sets: usize,
-    /// All naming contexts, and the places of those to import.
+    /// All naming contexts, and the indexes in this list of those to import.
     pub(super) suffixes: Vec<Suffix>,
     pub(super) targets: Vec<usize>,
     pub(super) replace: bool,
     pub(super) keep_clear_passwords: bool,
     pub(super) creator: String,
-    /// Names of attributes and classes to leave out: those of other servers, then the operator's.
+    /// Names of attributes and classes to leave out: first names that are known from other servers, then names in the
+    /// options.
     left_out_names: Vec<String>,
-    /// Number of names of other servers in `left_out_names`.
+    /// Number of names in `left_out_names` that are known from other servers.
     vendor_count: usize,
-    /// Whether the operator's names may include an object class.
+    /// Whether a name in the options may be that of an object class.
     pub(super) leaves_classes_out: bool,
     renamed: Vec<(String, String)>,
     has_foreign_schema: bool,
@@ -130,7 +132,7 @@ pub struct Job {
     pub(super) last_old_id: EntryId,
     /// Log position of the import's record.
     pub(super) position: u64,
-    /// CSN of the first entry. Each further entry has the CSN of the next microsecond.
+    /// CSN of the first entry. The CSN of each further entry is one microsecond later.
     pub(super) first_csn: Csn,
 }
 
@@ -138,7 +140,7 @@ impl Job {
     /// Checks the existing data and the options.
     ///
     /// # Errors
-    /// The data is unusable, or a naming context does not exist or is not empty.
+    /// The data are unusable, or a naming context does not exist or is not empty.
     pub fn begin(read: &Read, options: ImportOptions) -> Result<Job, ImportError> {
         if check_versions(read)? {
             return Err(OpenError::damaged("format versions").into());
@@ -190,31 +192,31 @@ impl Job {
         self.target_list().map(|suffix| suffix.dn.as_str())
     }
 
-    /// Returns the name to leave out at this place of the list.
+    /// Returns the name at this place of the list of names to leave out.
     pub fn left_out_name(&self, place: usize) -> &str {
         self.left_out_names.get(place).map_or("", String::as_str)
     }
 
-    /// Returns the place of a name to leave out.
+    /// Returns the place of a name in the list of names to leave out.
     pub(super) fn left_out(&self, name: &str) -> Option<usize> {
         self.left_out_names.iter().position(|known| known.eq_ignore_ascii_case(name))
     }
 
-    /// Returns the place of a name that the operator leaves out.
+    /// Returns the place of a name in the list of names to leave out, if the options contain the name.
     pub(super) fn left_out_by_operator(&self, name: &str) -> Option<usize> {
         let own = self.left_out_names.get(self.vendor_count..)?;
         let place = own.iter().position(|known| known.eq_ignore_ascii_case(name))?;
         Some(self.vendor_count + place)
     }
 
-    /// Returns the new name of an attribute that the operator renames.
+    /// Returns the new name of an attribute that the options rename.
     pub(super) fn renamed(&self, name: &str) -> Option<&str> {
         let renamed = self.renamed.iter().find(|(old, _)| old.eq_ignore_ascii_case(name));
         renamed.map(|(_, new)| new.as_str())
     }
 
-    /// Returns true if values of this name are stored unchanged: the schema defines it, and its definition is not
-    /// merely the other server's own.
+    /// Returns true if values under this name are stored unchanged. This is the case if the schema defines the name,
+    /// and its definition is not merely that of the other server.
     pub(super) fn defines(&self, name: &str) -> bool {
         let defined = self.schema.attribute_type(name);
         defined.is_some_and(|defined| !(self.has_foreign_schema && is_of_vendor(&defined.oid)))
@@ -235,7 +237,7 @@ impl Job {
         Csn { micros, ..self.first_csn }
     }
 
-    /// Returns the attribute with this description. Allocates a number if it has none.
+    /// Returns the attribute with this description. Allocates a number if the attribute has none.
     pub(super) fn attribute(&self, description: &AttributeDescription) -> Result<AttributeDef, OpenError> {
         let mut catalog = self.catalog();
         let mut allocations = Allocations::new(&catalog);
@@ -245,7 +247,7 @@ impl Job {
         Ok(catalog.attribute(id).clone())
     }
 
-    /// Returns the number of a set of classes. Allocates a number if it has none.
+    /// Returns the number of a set of classes. Allocates a number if the set has none.
     pub(super) fn class_set(&self, classes: &[ClassId]) -> Result<ClassSetId, OpenError> {
         let mut catalog = self.catalog();
         let mut allocations = Allocations::new(&catalog);
@@ -261,7 +263,7 @@ impl Job {
     }
 }
 
-/// Returns the places of the naming contexts to import.
+/// Returns the indexes of the naming contexts to import in the catalog's list of suffixes.
 fn targets(catalog: &Catalog, options: &ImportOptions) -> Result<Vec<usize>, ImportError> {
     let known = || catalog.suffixes.iter().map(|suffix| suffix.dn.as_str()).collect::<Vec<_>>().join(", ");
     if options.suffixes.is_empty() {

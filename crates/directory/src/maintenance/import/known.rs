@@ -1,4 +1,4 @@
-//! Attributes by the spellings of their descriptions in the text. Each spelling is looked up once.
+//! Cache of attribute descriptions, so that each spelling in the text is resolved once.
 
 use std::collections::HashMap;
 
@@ -15,48 +15,50 @@ use crate::model::index_definition::{IndexPart, IndexParts};
 use crate::model::outcome::OperationError;
 use crate::model::value_end::of_option;
 
-/// Maximum number of cached spellings, because a hostile text can contain any number. Further ones are looked up every
-/// time.
+/// Maximum number of cached spellings, because a hostile text can contain any number of them. Further spellings are
+/// resolved every time.
 const SPELLINGS_MAX: usize = 16_384;
 
-/// Number of lines of a record whose attributes are cached for the next record.
+/// Maximum number of lines of a record whose attributes are kept for the next record.
 const RECENT_MAX: usize = 64;
 
 /// OID of objectClass.
 const OBJECT_CLASS: &str = "2.5.4.0";
 
-/// Handling of the values with a description.
+/// Handling of the values under one attribute description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Named {
-    /// Dropped, because the server computes the values on demand.
+    /// The values are dropped, because the server computes them when requested.
     Virtual,
-    /// Dropped: a password attribute with options that have no meaning.
+    /// The values are dropped: a password attribute has options without meaning.
     Meaningless,
-    /// Stored as values of the attribute at this place in [`KnownAttributes`].
+    /// The values are stored in the attribute at this place of [`KnownAttributes`].
     Stored(usize),
-    /// Stored. The description has options of 389 DS's replication state.
+    /// The values are stored without the options of 389 DS's replication state, which the description has.
     State(usize),
-    /// Stored. The description has the option `range` of Active Directory. The flag is true for the last range.
+    /// The values are stored without the option `range` of Active Directory, which the description has. The flag is
+    /// true for the last range.
     Part(usize, bool),
-    /// An attribute in which Active Directory repeats the name of the entry: stored if the classes allow it.
+    /// Active Directory repeats the name of the entry in this attribute. The values are stored if the classes allow the
+    /// attribute.
     Name(usize),
-    /// Stored with this end time.
+    /// The values are stored with this end time.
     Ending(usize, u64),
-    /// Dropped, because 389 DS has deleted the values and keeps them for replication.
+    /// The values are dropped, because 389 DS has deleted them and keeps them only for replication.
     Deleted,
-    /// Converted from an attribute of another server. If the schema defines the attribute, the values are stored as
-    /// well.
+    /// The values of another server's attribute are converted. They are also stored if the schema defines the
+    /// attribute.
     Converted(Vendor, Option<usize>),
-    /// Dropped. The schema defines the attribute, but Pando ignores it.
+    /// The values are dropped, because Pando ignores this attribute of the schema.
     Foreign,
-    /// Dropped: an attribute of another server, or one that the operator leaves out. Contains the place of its name in
-    /// the job.
+    /// The values are dropped: the attribute is known from other servers, or the options leave it out. Contains the
+    /// place of its name in the job's list.
     LeftOut(usize),
-    /// Object classes of which the operator leaves some out.
+    /// Object classes, some of which the options leave out.
     Classes(usize),
 }
 
-/// An attribute that some entry has.
+/// A resolved attribute.
 #[derive(Clone, Debug)]
 pub(super) struct KnownAttribute {
     pub(super) def: AttributeDef,
@@ -64,12 +66,12 @@ pub(super) struct KnownAttribute {
     pub(super) is_user_password: bool,
     /// Name of the attribute, if its values are secrets that no bind uses.
     pub(super) other_secret: Option<&'static str>,
-    /// Whether normal values are indexed.
+    /// Whether the normal forms of all values are indexed.
     pub(super) has_value_rows: bool,
-    /// Rule of normal forms, if they are needed only for entries with several values. That is the case for attributes
-    /// that are not links and whose normal values are not indexed.
+    /// Equality rule, if normal forms are needed only to compare several values. This is the case if the attribute is
+    /// not a link and normal forms are not indexed.
     spared_rule: Option<MatchingRule>,
-    /// Indexed parts other than normal values.
+    /// Index parts of the attribute, except normal values.
     pub(super) other_parts: IndexParts,
 }
 
@@ -78,23 +80,23 @@ fn is_object_class(job: &Job, description: &AttributeDescription) -> bool {
 }
 
 impl KnownAttribute {
-    /// Returns true if the normal form of an entry's only value need not be computed. The value certainly has one.
+    /// Returns true if the normal form of an entry's only value need not be computed, because the value certainly has
+    /// one.
     pub(super) fn spares_normal(&self, value: &[u8]) -> bool {
         self.spared_rule.is_some_and(|rule| rule.surely_has_key(value))
     }
 
-    /// Returns true if normal forms of single values are not needed.
+    /// Returns true if the normal form of an entry's only value is not needed.
     pub(super) fn spares_normals(&self) -> bool {
         self.spared_rule.is_some()
     }
 }
 
-/// Attributes that one thread has met.
+/// Attributes that one thread has resolved.
 #[derive(Default)]
 pub(super) struct KnownAttributes {
     by_spelling: HashMap<Box<str>, Named>,
-    /// Attributes of the previous record's lines, which the next record mostly repeats; then the number of the current
-    /// line.
+    /// Descriptions on the lines of the previous record, which the next record usually repeats.
     recent: Vec<(Box<str>, Named)>,
     line: usize,
     all: Vec<KnownAttribute>,
@@ -106,7 +108,7 @@ impl KnownAttributes {
         self.line = 0;
     }
 
-    /// Returns the attribute of the description on the next line of a record.
+    /// Returns the handling of the description on the next line of a record.
     ///
     /// # Errors
     /// See [`find`](KnownAttributes::find).
@@ -127,7 +129,7 @@ impl KnownAttributes {
         Ok(named)
     }
 
-    /// Returns the attribute of a description in the text.
+    /// Returns the handling of a description in the text.
     ///
     /// # Errors
     /// undefinedAttributeType and similar codes.
@@ -154,7 +156,7 @@ impl KnownAttributes {
         Ok(named)
     }
 
-    /// Returns the handling of another server's description, if the schema alone does not determine it.
+    /// Returns the handling of a description of another server, if the schema alone does not determine it.
     #[cold]
     fn foreign(&mut self, job: &Job, text: &str) -> Result<Option<Named>, OperationError> {
         match foreign::without_state(text) {
@@ -222,7 +224,7 @@ impl KnownAttributes {
         }
     }
 
-    /// Returns the place of an attribute. Adds the attribute if it is new.
+    /// Returns the place of an attribute. Adds the attribute if it is not known.
     pub(super) fn place(
         &mut self,
         job: &Job,

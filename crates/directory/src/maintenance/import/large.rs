@@ -1,9 +1,9 @@
 //! Import of records too large for memory, such as a group with ten million members.
 //!
-//! The text is read twice, in chunks. The first pass counts the values of each attribute. The second pass adds the
-//! values of small attributes to the draft, and immediately makes the rows of the others: an attribute with many values
-//! has one row per value anyway. A duplicate value of a large attribute is not refused but stored once, because only
-//! the sorted rows reveal it.
+//! The record is read twice, in chunks. The first pass counts the values of each attribute. The second pass adds the
+//! values of small attributes to the draft. For large attributes it makes rows immediately, because these have one row
+//! per value anyway. A duplicate value of a large attribute is stored once and not refused, because only the sorted
+//! rows reveal it.
 
 use std::io::{self, Read};
 
@@ -29,13 +29,13 @@ const LINE_SIZE_MAX: usize = 64 << 20;
 /// A record too large for memory.
 #[derive(Clone, Copy)]
 pub struct LargeText<'t> {
-    /// Number of the text that contains it.
+    /// Number of the text that contains the record.
     pub source: u32,
-    /// Offset of the record in that text, in bytes.
+    /// Offset of the record in its text, in bytes.
     pub offset: u64,
     /// Length of the record, in bytes.
     pub length: u64,
-    /// Number of lines in that text before the record.
+    /// Number of lines in the text before the record.
     pub line: u64,
     /// Id of the entry.
     pub id: u64,
@@ -47,7 +47,7 @@ impl Preparer<'_> {
     /// Makes the rows of a record too large for memory.
     ///
     /// # Errors
-    /// An error that ends the import. A bad record does not end it.
+    /// An error that ends the import. A rejected record does not end the import.
     pub fn prepare_large(&mut self, text: &LargeText<'_>) -> Result<PreparedRows, ImportError> {
         let mut prepared = self.begin(0);
         self.problems.lines_before = 0;
@@ -72,7 +72,7 @@ impl Preparer<'_> {
             Err(Failure::LeftOut) => self.leave_out(id, &mut prepared),
             Err(Failure::Refused(..)) if self.foreign_state.is_deleted => self.leave_out(id, &mut prepared),
             Err(Failure::Refused(refusal, line, reason)) => {
-                // Some rows of the record may already exist.
+                // Mark the id as refused, because some rows of the record may already exist.
                 prepared.refused.push(id);
                 prepared.rejected.push(RejectedRecord {
                     place: RecordPlace { line, ..place },
@@ -91,7 +91,7 @@ impl Preparer<'_> {
         prepared.refused.push(id);
     }
 
-    /// Reads the record twice: the second time into the draft and into rows. Returns its DN.
+    /// Reads the record twice. The second time, its values go to the draft or become rows. Returns the entry's DN.
     fn read_large(&mut self, id: EntryId, text: &LargeText<'_>) -> Result<String, Failure> {
         let mut counts: Vec<usize> = Vec::new();
         self.for_each_value(text, &mut |preparer, description, _| {
@@ -135,7 +135,7 @@ impl Preparer<'_> {
         })
     }
 
-    /// Checks a value of an attribute with many values, and makes its rows.
+    /// Checks a value of a large attribute, and makes the rows of the value.
     fn stream_value(
         &mut self,
         (id, place): (EntryId, usize),
@@ -168,13 +168,13 @@ impl Preparer<'_> {
         Ok(made)
     }
 
-    /// Passes every value of the record to `each`. Returns its DN.
+    /// Passes every value of the record to `each`. Returns the entry's DN.
     fn for_each_value(&mut self, text: &LargeText<'_>, each: &mut Each<'_, Self>) -> Result<String, Failure> {
         let mut parts = Parts { input: (text.open)(), rest: Vec::new(), line: text.line, is_at_end: false };
         let (mut dn, mut part) = (None::<String>, Vec::new());
         loop {
             part.clear();
-            // Each chunk is read as a record of its own, with the same DN.
+            // Each chunk is read as a separate record, with the DN of the first.
             if let Some(dn) = &dn {
                 part.extend_from_slice(format!("dn:: {}\n", STANDARD.encode(dn)).as_bytes());
             }
@@ -214,14 +214,13 @@ impl Preparer<'_> {
     }
 }
 
-/// Callback for a description and a value. The inner result is an error that ends the import, the outer one a refusal
-/// of the record.
+/// Callback for a description and a value. The outer error refuses the record. The inner error ends the import.
 type Each<'e, P> = dyn FnMut(&mut P, &str, &[u8]) -> Result<Result<(), ImportError>, OperationError> + 'e;
 
-/// A record, split at line starts that are not continuations.
+/// Reader of a record in chunks, which begin with a line that is not a continuation.
 struct Parts<'t> {
     input: Box<dyn Read + 't>,
-    /// Bytes read after the last chunk.
+    /// Bytes that were read after the end of the last chunk.
     rest: Vec<u8>,
     /// Number of lines before the next chunk.
     line: u64,
@@ -229,8 +228,8 @@ struct Parts<'t> {
 }
 
 impl Parts<'_> {
-    /// Appends the next chunk. Returns false at the end. A chunk longer than the longest allowed line may be split
-    /// anywhere.
+    /// Appends the next chunk. Returns false at the end of the record. If a line is longer than allowed, the chunk may
+    /// end anywhere.
     #[expect(clippy::indexing_slicing, reason = "begin and end lie within the part")]
     fn append_next(&mut self, part: &mut Vec<u8>) -> io::Result<bool> {
         let begin = part.len();

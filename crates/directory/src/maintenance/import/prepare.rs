@@ -1,8 +1,9 @@
-//! Converts a chunk of text into entry rows, and adds all other data of its entries to the sorters.
+//! Preparer: converts text into entry rows, and adds all other data of the entries to the sorters.
 //!
 //! Each thread has a preparer. It checks every entry like an add request, with the same functions. [`super::resolve()`]
-//! checks the conditions that need all entries: whether the superior exists, whether the name is free, and which
-//! entries links name. Entries that fail are returned as [`RejectedRecord`]s, with a reason for the administrator.
+//! checks the conditions for which all entries are needed: whether the superior exists, whether the name is free, and
+//! which entries links name. Entries that fail a check are returned as [`RejectedRecord`]s, with a reason for the
+//! administrator.
 
 mod foreign_state;
 mod problems;
@@ -43,20 +44,20 @@ use foreign_state::ForeignState;
 pub(super) use problems::Problems;
 use server_values::{ServerValues, random};
 
-/// Maximum number of cached sets of attributes that a class set allows.
+/// Maximum number of cached sets of attributes that the classes of an entry allow.
 const SHAPES_MAX: usize = 1_024;
 
-/// Reason for rejecting a change record.
+/// Reason to reject a change record.
 pub(super) const IS_A_CHANGE: &str =
     "this is a change, and only entries are imported: apply it with ldapmodify afterwards";
 
-/// Source of sixteen random bytes, which are never repeated. The error is the reason why there are none.
+/// Source of sixteen random bytes. The error is the reason why none are available.
 pub type RandomSource = Box<dyn FnMut() -> Result<[u8; 16], String> + Send>;
 
 /// Place of a record in the imported texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordPlace {
-    /// Number of the text, as the caller counts them.
+    /// Number of the text, as counted by the caller.
     pub source: u32,
     /// Number of bytes in that text before the record.
     pub offset: u64,
@@ -75,18 +76,18 @@ pub struct Text<'t> {
     pub offset: u64,
     /// Number of lines in that text before the chunk.
     pub line: u64,
-    /// Entry id of the first record. Each record uses one id.
+    /// Entry id of the first record. Each record, rejected or not, uses one id.
     pub first_id: u64,
     /// The bytes.
     pub bytes: &'t [u8],
 }
 
-/// Kind of reason for rejecting a record.
+/// Kind of a reason for which a record is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Refusal {
     /// The text is not LDIF.
     Malformed,
-    /// The entry is invalid, or the kind of record is not supported.
+    /// The entry is invalid, or this kind of record is not supported.
     Bad,
     /// The entry is outside of the imported naming contexts.
     Outside,
@@ -103,9 +104,9 @@ pub enum Refusal {
 pub struct RejectedRecord {
     /// Place of the record.
     pub place: RecordPlace,
-    /// The kind of reason.
+    /// Kind of the reason.
     pub refusal: Refusal,
-    /// The reason, for the administrator.
+    /// Description of the reason, for the administrator.
     pub reason: String,
 }
 
@@ -114,7 +115,7 @@ pub struct RejectedRecord {
 pub struct Statistics {
     /// Number of records read, valid or not.
     pub records: u64,
-    /// Values that were dropped, because the server computes them: memberOf and the like.
+    /// Values that were dropped, because the server computes them (memberOf and others).
     pub virtual_values: u64,
     /// Values of password attributes that were dropped, because their options would permit no bind.
     pub unusable_passwords: u64,
@@ -174,21 +175,21 @@ impl Statistics {
 pub struct PreparedRows {
     /// Concatenated entry rows.
     pub(super) rows: Vec<u8>,
-    /// Ascending ids, each with the end of its row in `rows`.
+    /// Ids in ascending order, each with the end of its row in `rows`.
     pub(super) ends: Vec<(EntryId, usize)>,
     /// Fields of each entry for `nodes`, see [`super::emit`].
     pub(super) nodes: Vec<u8>,
-    /// Ids of records that were rejected, although some of their rows exist.
+    /// Ids of rejected records, some of whose rows exist.
     pub(super) refused: Vec<EntryId>,
     /// Rejected records in their order.
     pub rejected: Vec<RejectedRecord>,
     /// Counts of the chunk.
     pub statistics: Statistics,
-    /// Numbers of values left out, by the place of their name in [`Job::left_out_name`].
+    /// Numbers of values that were left out, by place in the list of names to leave out ([`Job::left_out_name`]).
     pub left_out: BTreeMap<usize, u64>,
     /// Numbers of stored passwords that cannot be verified, by scheme and form.
     pub unverifiable: BTreeMap<String, u64>,
-    /// Numbers of values with secrets of other protocols, which no bind uses, by attribute.
+    /// Numbers of secret values for other protocols, which no bind uses, by attribute.
     pub other_secrets: BTreeMap<&'static str, u64>,
     /// Highest CSN in an entry.
     pub(super) latest_csn: Csn,
@@ -196,7 +197,7 @@ pub struct PreparedRows {
     pub(super) last_id: EntryId,
 }
 
-/// Converts text to entry rows on one thread.
+/// Converts text to entry rows, on one thread.
 pub struct Preparer<'j> {
     pub(super) job: &'j Job,
     pub(super) sorters: Sorters,
@@ -204,12 +205,12 @@ pub struct Preparer<'j> {
     pub(super) draft: Draft,
     /// State of the current record according to attributes of another server.
     pub(super) foreign_state: ForeignState,
-    /// Superior of the last entry, as text and in normal form.
+    /// Superior of the previous entry, as text and in normal form.
     superior: Option<(String, NormalName)>,
     class_sets: HashMap<Vec<u8>, (ClassSetId, Arc<ClassSet>)>,
     object_class: TypeId,
-    /// Sets of attributes that a class set is known to allow, see [`Preparer::check_attributes`]. The value is true if
-    /// they belong to a group without members.
+    /// Sets of attributes that the classes are known to allow, see [`Preparer::check_attributes`]. The value is true if
+    /// a set belongs to a group without members.
     shapes: HashMap<Vec<u32>, bool>,
     shape: Vec<u32>,
     server_values: Option<ServerValues>,
@@ -223,25 +224,25 @@ pub struct Preparer<'j> {
     /// Reasons to reject the current record, with the lines of the values.
     pub(super) problems: Problems,
     pub(super) latest_csn: Csn,
-    /// End times of values of the current record, by the places of the attribute and of the value in the draft.
+    /// End times of the current record's values. The key is the place of the attribute and of the value in the draft.
     pub(super) ends: HashMap<(usize, usize), u64>,
-    /// Number of end times in the current record, including those whose rows have already been made.
+    /// Number of end times in the current record, including those of values whose rows have already been made.
     end_count: usize,
 }
 
-/// Data of an entry that has passed every check, except its values.
+/// Properties of an entry that has passed every check. Its values are in the draft.
 pub(super) struct CheckedEntry {
     pub(super) id: EntryId,
     pub(super) name: NormalName,
     pub(super) rdn: String,
     pub(super) class_set: ClassSetId,
     pub(super) flags: NodeFlags,
-    /// Data that structure rules require, if the schema has name forms.
+    /// Properties that structure rules examine, if the schema has name forms.
     pub(super) placed: Option<Placed>,
 }
 
-/// Reason why a record is not imported: a dropped entry that is only counted, a refusal, or an error that ends the
-/// import.
+/// Reason why a record is not imported: the entry is only counted and dropped, the record is refused, or an error ends
+/// the import.
 pub(super) enum Failure {
     LeftOut,
     Refused(Refusal, u64, String),
@@ -249,7 +250,7 @@ pub(super) enum Failure {
 }
 
 impl<'j> Preparer<'j> {
-    /// Creates a preparer whose sorters use `memory` bytes and have their files in `directory`.
+    /// Creates a preparer. Its sorters use `memory` bytes, and files in `directory`.
     ///
     /// # Errors
     /// The schema does not define objectClass.
@@ -293,7 +294,7 @@ impl<'j> Preparer<'j> {
         Ok(self.sorters)
     }
 
-    /// Provides the buffer of rows that were written ([`PreparedRows::into_buffer`]), for the next text.
+    /// Returns a buffer, after its rows were written ([`PreparedRows::into_buffer`]), so that the next text can use it.
     pub fn reuse_buffer(&mut self, buffer: Vec<u8>) {
         self.buffer = buffer;
     }
@@ -301,9 +302,9 @@ impl<'j> Preparer<'j> {
     /// Makes the rows of the records in a text.
     ///
     /// # Errors
-    /// An error that ends the import. A bad record does not end it.
+    /// An error that ends the import. A rejected record does not end the import.
     pub fn prepare(&mut self, text: &Text<'_>) -> Result<PreparedRows, ImportError> {
-        // Rows take about as many bytes as the text, and more for attributes that the server adds.
+        // Rows take about as many bytes as the text, and a quarter more for attributes that the server adds.
         let mut prepared = self.begin(text.bytes.len() + text.bytes.len() / 4);
         self.problems.lines_before = text.line;
         let mut reader = LdifReader::with_record_size_max(Cursor::new(text.bytes), text.bytes.len());
@@ -311,7 +312,7 @@ impl<'j> Preparer<'j> {
         loop {
             let start = end;
             let record = reader.next_record();
-            // The record borrows the reader, so its content is processed before its place is determined.
+            // The content is processed first, because the record borrows the reader, which knows the place.
             let id = EntryId(text.first_id + self.statistics.records);
             let outcome = match record {
                 Ok(None) => break,
@@ -349,7 +350,7 @@ impl<'j> Preparer<'j> {
         Ok(prepared)
     }
 
-    /// Resets the counts, and reserves `size` bytes for rows.
+    /// Resets the counts, and returns a result with room for `size` bytes of rows.
     pub(super) fn begin(&mut self, size: usize) -> PreparedRows {
         self.statistics = Statistics::default();
         self.latest_csn = Csn::default();
@@ -379,14 +380,14 @@ impl<'j> Preparer<'j> {
         prepared.latest_csn = self.latest_csn;
     }
 
-    /// Reads a record into the draft and checks it.
+    /// Reads a record into the draft, and checks the entry.
     fn record(&mut self, id: EntryId, record: &LdifRecord<'_>) -> Result<CheckedEntry, Failure> {
         let (LdifBody::Entry(values) | LdifBody::Add(values)) = record.body else {
             return Err(Failure::Refused(Refusal::Bad, record.line, IS_A_CHANGE.to_owned()));
         };
         let counted = self.statistics;
         let read = self.entry(id, record.dn, values);
-        // A tombstone of 389 DS may fail other checks before its class is read.
+        // A tombstone of 389 DS may fail other checks before its class is read, so the class is looked up.
         if self.foreign_state.is_deleted || (read.is_err() && foreign::is_deleted(values)) {
             self.statistics = counted;
             return Err(Failure::LeftOut);
@@ -398,7 +399,7 @@ impl<'j> Preparer<'j> {
         }
     }
 
-    /// Reads an entry into the draft and checks it. Returns `None` if [`Self::problems`] is not empty.
+    /// Reads an entry into the draft, and checks the entry. Returns `None` if it adds to [`Self::problems`].
     fn entry(
         &mut self,
         id: EntryId,
@@ -426,7 +427,7 @@ impl<'j> Preparer<'j> {
         }
     }
 
-    /// Counts a value with an end time, up to the limit.
+    /// Counts a value with an end time. Refuses more than the limit.
     pub(super) fn count_end(&mut self) -> Result<(), OperationError> {
         self.end_count += 1;
         check_count(self.end_count)
@@ -468,8 +469,8 @@ impl<'j> Preparer<'j> {
         })
     }
 
-    /// Checks the entry in the draft. Adds the values of its RDN and the operational attributes that the server
-    /// maintains. Returns `None` if [`Self::problems`] is not empty.
+    /// Completes the draft with the values of the RDN and the operational attributes that the server maintains, and
+    /// checks the entry. Returns `None` if [`Self::problems`] is not empty.
     ///
     /// # Errors
     /// An error that ends the import.
@@ -482,8 +483,8 @@ impl<'j> Preparer<'j> {
         Ok(None)
     }
 
-    /// Checks the entry. Returns an error for a problem that prevents further checks. Collects other problems in
-    /// [`Self::problems`], and returns `None` if there are any.
+    /// Checks the entry in the draft. Returns an error for a problem that prevents further checks. Collects other
+    /// problems in [`Self::problems`], and returns `None` if there are any.
     fn checked(&mut self, id: EntryId, dn: &str) -> Result<Option<CheckedEntry>, OperationError> {
         let job = self.job;
         let dn = parse_dn(dn)?;
@@ -529,7 +530,8 @@ impl<'j> Preparer<'j> {
         Ok(Some(CheckedEntry { id, name, rdn, class_set, flags: classes.flags, placed }))
     }
 
-    /// Returns the normal form of a DN. Caches that of the superior, which adjacent entries mostly share.
+    /// Returns the normal form of a DN. Caches the superior's normal form, because adjacent entries usually have the
+    /// same superior.
     fn name(&mut self, dn: &Dn<'_>) -> NormalName {
         let schema = &self.job.schema;
         let Some(rdn) = dn.rdn() else { return NormalName::of(dn, schema) };
@@ -554,7 +556,7 @@ impl<'j> Preparer<'j> {
         Ok(())
     }
 
-    /// Adds values of the RDN that the entry lacks.
+    /// Adds the values of the RDN that the entry lacks to the draft.
     #[expect(clippy::indexing_slicing, reason = "the draft has just given out the number")]
     fn add_naming(&mut self, dn: &Dn<'_>) -> Result<(), OperationError> {
         for naming in naming_values(&self.job.schema, dn)? {
@@ -578,7 +580,7 @@ impl<'j> Preparer<'j> {
         Ok(())
     }
 
-    /// Returns the object classes. Caches the result by the spellings of the classes.
+    /// Returns the object classes. Caches the class sets by the spellings of the classes.
     fn classes(&mut self) -> Result<(ClassSetId, Arc<ClassSet>), OperationError> {
         let place = self.known.place(self.job, &AttributeDescription::of(self.object_class))?;
         let mut values = Vec::new();
@@ -598,7 +600,7 @@ impl<'j> Preparer<'j> {
         Ok((id, class_set))
     }
 
-    /// Checks that the classes allow the attributes. Caches allowed sets, because most entries have the same
+    /// Checks that the classes allow the attributes. Caches the allowed sets, because most entries have the same
     /// attributes.
     fn check_attributes(&mut self, class_set: ClassSetId, classes: &ClassSet) -> Result<(), OperationError> {
         self.shape.clear();
@@ -630,7 +632,7 @@ impl<'j> Preparer<'j> {
         Ok(())
     }
 
-    /// Returns the data on which the entry's place depends. A name that no name form permits is a problem.
+    /// Returns the properties on which structure rules depend. Records a problem if no name form permits the name.
     #[cold]
     fn placed(&mut self, classes: &ClassSet, rdn: &str, is_suffix: bool) -> Result<Placed, OperationError> {
         let schema = &self.job.schema;
@@ -649,7 +651,7 @@ impl<'j> Preparer<'j> {
         Ok(placed)
     }
 
-    /// Hashes clear passwords with a fast scheme, because a slow one would take hours for a million of them.
+    /// Hashes clear passwords with a fast scheme. A slow scheme would take hours for a million passwords.
     #[expect(clippy::indexing_slicing, reason = "the numbers run over the attributes of the draft")]
     fn hash_passwords(&mut self) -> Result<(), OperationError> {
         for attribute in self.draft.attributes() {
@@ -699,7 +701,7 @@ fn is_empty_group(schema: &Schema, classes: &ClassSet, present: &[Present<'_>]) 
     })
 }
 
-/// Computes the missing normal form of an attribute, if any. Required before its values are compared.
+/// Computes the normal form of an attribute's value if it is missing. Must be called before its values are compared.
 #[expect(clippy::indexing_slicing, reason = "the number is of one of the attributes of the draft")]
 fn complete_normal(
     job: &Job,
@@ -715,8 +717,8 @@ fn fatal(error: crate::model::open_error::OpenError) -> OperationError {
     OperationError::Damaged(error.to_string())
 }
 
-/// Returns the kind of refusal for an LDIF error. A value given by URL is valid LDIF, but not supported. All other
-/// errors mean that the text is not LDIF.
+/// Returns the kind of refusal for an error of the LDIF reader. A value given by URL is valid LDIF, but not supported.
+/// All other errors mean that the text is not LDIF.
 pub(super) fn refusal_of(kind: &LdifErrorKind) -> Refusal {
     match kind {
         LdifErrorKind::UrlValue => Refusal::Bad,

@@ -1,4 +1,4 @@
-//! Resolves sorted names to places in the tree: superiors, duplicates, orphans, link targets and counts of
+//! Resolves sorted names to places in the tree: finds superiors, duplicates, orphans, link targets and numbers of
 //! subordinates.
 
 use std::collections::HashMap;
@@ -17,8 +17,8 @@ use crate::model::rows::{
 };
 use crate::model::value_end::EndingValue;
 
-/// Maximum number of entries for which the other entry with the same entryUUID is recorded, so that both are reported.
-/// Beyond it, only the later entry is reported.
+/// Maximum number of pairs of entries with the same entryUUID in which both entries are reported. In further pairs,
+/// only the later entry is reported.
 const SAME_UUID_NAMED_MAX: usize = 65_536;
 use crate::tree::structure::{GoverningRule, Misplaced, Placed};
 
@@ -32,9 +32,10 @@ pub struct Resolution {
     pub(super) outcomes: Sorter,
     /// Number of link values that name no entry.
     pub dangling: u64,
-    /// Entries with the same entryUUID as an earlier entry, and that entry; at most [`SAME_UUID_NAMED_MAX`].
+    /// Entries with the same entryUUID as an earlier entry, each with the earlier entry; at most
+    /// [`SAME_UUID_NAMED_MAX`].
     pub(super) same_uuid: HashMap<EntryId, EntryId>,
-    /// The schema, for the reasons of refusals.
+    /// The schema, which reasons of refusals name.
     pub(super) schema: Arc<Schema>,
 }
 
@@ -43,7 +44,7 @@ pub struct Resolution {
 pub(super) enum NameOutcome {
     /// The superior of the entry.
     Parent(EntryId),
-    /// An earlier entry, which this is, has the same name.
+    /// An earlier entry, with the contained id, has the same name.
     Duplicate(EntryId),
     /// The superior does not exist, or was refused.
     Orphan,
@@ -51,7 +52,7 @@ pub(super) enum NameOutcome {
     Leaf(NodeFlags),
     /// An earlier entry has the same entryUUID.
     SameUuid,
-    /// No structure rule of this class permits a superior with this governing rule.
+    /// No structure rule permits an entry of this class below a superior with this governing rule.
     Misplaced(ClassId, GoverningRule),
 }
 
@@ -89,9 +90,9 @@ impl NameOutcome {
     }
 }
 
-/// Resolves the names of all entries and links, in the order of
-/// [`SortedRows::merge_names`](super::SortedRows::merge_names), and adds the resulting rows to `rows`. `outcomes` is an
-/// empty sorter. `progress` receives the number of names resolved so far.
+/// Resolves the names of all entries and links, and adds the resulting rows to `rows`. The names are in the order of
+/// [`SortedRows::merge_names`](super::SortedRows::merge_names). `outcomes` is an empty sorter. `progress` receives the
+/// number of names resolved so far.
 ///
 /// # Errors
 /// The first error in the blocks, or the disk is full or failed.
@@ -148,15 +149,15 @@ impl PathEntry {
     }
 }
 
-/// The current name.
+/// Entries and links with the current name.
 #[derive(Default)]
 struct CurrentName {
     key: Vec<u8>,
     /// First entry with the name.
     first: Option<EntryId>,
-    /// Entry that owns the name: the first one, if it has a place in the tree.
+    /// Entry that owns the name: the first entry, if it has a place in the tree.
     owner: Option<EntryId>,
-    /// The previous link value.
+    /// Attribute and source of the previous link.
     last_link: Option<(AttrId, EntryId)>,
 }
 
@@ -166,7 +167,7 @@ struct Resolver<'a> {
     resolved: Resolution,
     /// Normal DN of the last entry with a place in the tree.
     path: Vec<u8>,
-    /// Entries on the path, starting with the root; never empty.
+    /// Entries on the path, starting with the root. Never empty.
     open: Vec<PathEntry>,
     at: CurrentName,
     /// Ids of entries with the same entryUUID as an earlier entry.
@@ -190,7 +191,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Processes an entryUUID. All entryUUIDs precede the first name; equal ones are in the order of entry ids.
+    /// Processes an entryUUID. All entryUUIDs precede the first name. Equal entryUUIDs are in the order of entry ids.
     fn uuid(&mut self, id: EntryId) {
         let first = *self.at.first.get_or_insert(id);
         // Existing entries are kept, even if they are invalid.
@@ -213,7 +214,7 @@ impl Resolver<'_> {
                     let superior = self.open.last().and_then(|open| open.rule);
                     match self.governed(placed, superior)? {
                         Ok(governing) => rule = governing,
-                        // Existing entries are kept, even if they are invalid.
+                        // Existing entries are kept, even if no rule permits them.
                         Err(_) if id <= self.job.last_old_id => {}
                         Err(class) => return self.refuse(id, NameOutcome::Misplaced(class, superior)),
                     }
@@ -237,8 +238,8 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// Returns the structure rule that governs an entry, if `superior` governs its superior. The error is the class of
-    /// an entry that is not permitted there.
+    /// Returns the structure rule that governs an entry, if `superior` governs its superior. Returns the class of the
+    /// entry as an error if no rule permits the entry there.
     #[cold]
     fn governed(
         &self,
@@ -257,7 +258,8 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// Finds the superior of the current name, and makes it the last entry on the path.
+    /// Removes entries from the path up to the superior of the current name. Returns the superior, or the reason why
+    /// there is none.
     fn superior(&mut self, rdn_start: usize) -> Result<NameOutcome> {
         let shared = self.path.iter().zip(&self.at.key).take_while(|(one, other)| one == other).count();
         self.close_down_to(shared)?;
@@ -276,7 +278,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Removes entries with longer names from the path, because no further entries are below them.
+    /// Removes the entries from the path whose names are longer than `length`. No later name is below them.
     fn close_down_to(&mut self, length: usize) -> Result<()> {
         while self.open.len() > 1 && self.open.last().is_some_and(|open| open.length > length) {
             self.count_below()?;
@@ -297,8 +299,8 @@ impl Resolver<'_> {
     }
 
     fn link(&mut self, (source, attribute): (EntryId, AttrId), text: &[u8], until: u64) -> Result<()> {
-        // Different spellings of a name in one attribute are the same value. They occur only in attributes too large
-        // for an earlier check.
+        // Two spellings of a name in one attribute are the same value. They can occur only in attributes that were too
+        // large for an earlier check.
         if self.at.last_link.replace((attribute, source)) == Some((attribute, source)) {
             self.rows.count(&value_counter(source, attribute), -1)?;
             return Ok(());

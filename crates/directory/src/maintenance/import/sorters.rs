@@ -1,12 +1,12 @@
-//! Sorters for rows (by map and key) and for names (by DN), and the encoding of their content.
+//! Sorters of rows (by map and key) and of names (by normal DN), and the encoding of what they sort.
 //!
-//! A key of the first sorter is the map's number followed by the row's key, so that one pass over all rows visits the
-//! maps one after another. The value for an id set is a block of ids (see [`super::id_blocks`]). The value for a
-//! counter is a difference; all differences of one key are added.
+//! A key in the sorter of rows is the map's number followed by the row's key, so that one pass visits the maps one
+//! after another. The value for an id set is a block of ids (see [`super::id_blocks`]). The value for a counter is a
+//! difference. All differences under one key are added.
 //!
-//! Keys of the second sorter are normal DNs. Under each DN, the entries with that name come first, by id, then the
-//! links that name it. The entryUUIDs of all entries precede all names, so that duplicates are known when the names are
-//! resolved.
+//! Keys in the sorter of names are normal DNs. Under each DN, the entries with the name come first, in the order of
+//! ids. The links with the name follow. The entryUUIDs of all entries precede all names, so that duplicates are known
+//! when names are resolved.
 
 use std::path::Path;
 
@@ -20,24 +20,24 @@ use crate::tree::structure::Placed;
 
 type Result<T> = std::result::Result<T, store::StoreError>;
 
-/// Number used instead of a map number in the key of a counter. It is higher than all map numbers.
+/// Number that replaces the map number in the key of a counter. It is higher than all map numbers.
 const COUNTERS: u8 = u8::MAX;
 
 /// Size of a block of sorted rows, in bytes.
 pub const ROW_BLOCK_SIZE: usize = 512 << 10;
 
-/// Divisor for the share of a preparer's memory that names get: a third. An entry has one name, and only a few index
-/// rows that are not collected in blocks.
+/// Divisor for the share of a preparer's memory for names: a third. An entry has one name, and only a few index rows
+/// that are not collected in blocks.
 const NAMES_SHARE: usize = 3;
 
-/// Divisor for the share of the row memory that the table of frequent keys gets: an eighth.
+/// Divisor for the share of the rows' memory for the table of frequent keys: an eighth.
 const GATHERED_SHARE: usize = 8;
 
 /// The two sorters of a preparer.
 pub struct Sorters {
     /// Rows of all maps except `nodes` and `entries`.
     pub rows: Rows,
-    /// Names.
+    /// Names of entries and links.
     pub names: Names,
 }
 
@@ -48,7 +48,7 @@ impl Sorters {
         Sorters { rows: Rows::new(directory, memory - names), names: Names(Sorter::new(directory, names)) }
     }
 
-    /// Sorts the complete content on this thread, which makes merging faster.
+    /// Sorts the whole content on this thread, so that merging is faster.
     ///
     /// # Errors
     /// The disk is full or failed.
@@ -81,7 +81,7 @@ impl Rows {
         self.id_with(map, id, |out| out.extend_from_slice(key))
     }
 
-    /// Like [`id`](Rows::id), under the key that `put_key` appends.
+    /// Like [`id`](Rows::id). `put_key` appends the key.
     pub(super) fn id_with(
         &mut self,
         map: MapId,
@@ -101,7 +101,7 @@ impl Rows {
         self.push(map_number(map), key, value)
     }
 
-    /// Adds the rows of the end time of a value. Does nothing if `until` is 0.
+    /// Adds the rows of a value's end time. Does nothing if `until` is 0, which means none.
     pub(super) fn end(
         &mut self,
         (source, attribute): (EntryId, AttrId),
@@ -139,8 +139,8 @@ impl Rows {
     }
 }
 
-/// All rows, or all names, in order. Merging takes as long as processing the result, so both may run on separate
-/// threads.
+/// All rows, or all names, in sorted order. Merging takes as long as processing the result, so the two may run on
+/// separate threads.
 pub struct SortedRows {
     sorted: Sorted,
 }
@@ -165,7 +165,7 @@ impl SortedRows {
         Ok(SortedRows { sorted })
     }
 
-    /// Returns the next rows; `None` after the last.
+    /// Returns the next block of rows; `None` after the last.
     ///
     /// # Errors
     /// The disk failed.
@@ -185,7 +185,7 @@ impl SortedRows {
 /// A block of concatenated rows.
 pub struct RowBlock {
     bytes: Vec<u8>,
-    /// Ends of each row's key and value.
+    /// For each row, the end of its key and the end of its value.
     pub(super) ends: Vec<(usize, usize)>,
 }
 
@@ -211,7 +211,7 @@ pub(in crate::maintenance) enum Destination {
     Counters,
 }
 
-/// Splits the key of a sorted row. `None` if it was not written by [`Rows`].
+/// Splits the key of a sorted row. Returns `None` if [`Rows`] did not write the key.
 pub(in crate::maintenance) fn destination(key: &[u8]) -> Option<(Destination, &[u8])> {
     let (&map, key) = key.split_first()?;
     match map {
@@ -232,14 +232,14 @@ const ENDING_LINK: u8 = 3;
 /// precede all names.
 const UUID_KEY: u8 = 0;
 
-/// Use of a name in the sorter.
+/// Use of a name in the sorter of names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Named<'a> {
     /// Name of an entry.
     Entry {
         /// Id of the entry.
         id: EntryId,
-        /// Alias, referral, subentry.
+        /// Flags: alias, referral, subentry.
         flags: NodeFlags,
         /// Start of the entry's own RDN in the normal DN.
         rdn_start: usize,
@@ -250,14 +250,14 @@ pub(super) enum Named<'a> {
     Link {
         /// The attribute.
         attribute: AttrId,
-        /// Entry with the value.
+        /// Entry that has the value.
         source: EntryId,
         /// The value.
         text: &'a [u8],
         /// End time of the value in seconds since 1970; 0 for none.
         until: u64,
     },
-    /// Not a name: the entryUUID of an entry, which is sorted with the names.
+    /// The entryUUID of an entry. It is no name, but sorted with the names.
     Uuid {
         /// Id of the entry.
         id: EntryId,
@@ -317,7 +317,7 @@ impl Names {
 }
 
 impl<'a> Named<'a> {
-    /// Decodes a sorted value. `None` if it was not written by [`Names`].
+    /// Decodes a value of the sorter. Returns `None` if [`Names`] did not write the value.
     pub(super) fn decode(value: &'a [u8]) -> Option<Named<'a>> {
         let number = |bytes: &[u8]| bytes.try_into().map(u64::from_be_bytes).ok();
         let short = |bytes: &[u8]| bytes.try_into().map(u32::from_be_bytes).ok();

@@ -1,7 +1,8 @@
-//! Operational attributes of other servers, which are converted or left out.
+//! Operational attributes of other servers, which an import converts or leaves out.
 //!
-//! The tables apply to attributes that the schema does not define; an operator who needs such an attribute defines it.
-//! An attribute that is neither defined nor listed may contain user data, so its entry is rejected.
+//! The tables apply to attributes that the schema does not define. To import one of them unchanged, an administrator
+//! adds its definition to the schema. An attribute that is neither defined nor listed may contain user data, so its
+//! entry is rejected.
 
 use schema::AttributeType;
 use uuid::Uuid;
@@ -9,19 +10,19 @@ use uuid::Uuid;
 /// Handling of an attribute of another server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::maintenance) enum Vendor {
-    /// The identifier of the entry, used as entryUUID.
+    /// The identifier of the entry, which becomes its entryUUID.
     Identifier,
-    /// A value that says whether the account is disabled.
+    /// A value that shows whether the account is disabled.
     Disabled(Disabled),
     /// A time, stored in the attribute with this name.
     Time(&'static str),
     /// A time in units of 100 nanoseconds since 1601 (Active Directory), stored in the attribute with this name.
     FileTime(&'static str),
-    /// An attribute without a meaning here.
+    /// An attribute without a meaning for Pando.
     LeftOut,
 }
 
-/// Form of a value that says whether an account is disabled.
+/// Form of a value that shows whether an account is disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::maintenance) enum Disabled {
     /// `TRUE` means disabled.
@@ -30,7 +31,7 @@ pub(in crate::maintenance) enum Disabled {
     AccountControl,
 }
 
-/// Bit of userAccountControl for a disabled account.
+/// Bit of userAccountControl that marks a disabled account.
 const ACCOUNT_DISABLED: i64 = 2;
 
 /// Seconds from 1601 to 1970.
@@ -62,7 +63,7 @@ const CONVERTED: &[(&str, Vendor)] = &[
     ("accountExpires", Vendor::FileTime("pwdEndTime")),
 ];
 
-/// Attributes that are left out, by server.
+/// Attributes that are left out, grouped by server.
 const LEFT_OUT: &[&str] = &[
     // OpenLDAP.
     "OpenLDAPaci saslAuthzTo saslAuthzFrom authzTo authzFrom entryExpireTimestamp pwdUniqueAttempts queryId \
@@ -122,8 +123,8 @@ const LEFT_OUT: &[&str] = &[
      orclPwdAccountUnlock orclPwdIPFailureTime orclLastLoginTime orclUpdateTime orclConflict",
 ];
 
-/// OIDs below which the vendors of other servers define attributes: OpenLDAP, Netscape and 389 DS, Sun, OpenDJ and
-/// ForgeRock, Microsoft, Novell, IBM, Oracle.
+/// OIDs of the arcs in which other servers define attributes: OpenLDAP, Netscape and 389 DS, Sun, OpenDJ and ForgeRock,
+/// Microsoft, Novell, IBM, Oracle.
 const VENDOR_OIDS: [&str; 9] = [
     "1.3.6.1.4.1.4203.",
     "2.16.840.1.113730.",
@@ -136,7 +137,7 @@ const VENDOR_OIDS: [&str; 9] = [
     "2.16.840.1.113894.",
 ];
 
-/// Attributes with passwords or keys for other protocols, which no bind uses.
+/// Attributes that contain passwords or keys for other protocols. No bind uses them.
 const OTHER_SECRETS: [&str; 7] = [
     "sambaNTPassword",
     "sambaLMPassword",
@@ -147,19 +148,20 @@ const OTHER_SECRETS: [&str; 7] = [
     "krb5Key",
 ];
 
-/// Returns the name of an attribute type whose values are secrets that no bind uses.
+/// Returns the name of an attribute type whose values are secrets for other protocols.
 pub(super) fn other_secret(attribute_type: &AttributeType) -> Option<&'static str> {
     let is_named = |secret: &&str| attribute_type.names.iter().any(|name| name.eq_ignore_ascii_case(secret));
     OTHER_SECRETS.into_iter().find(is_named)
 }
 
-/// Attribute of other servers whose name an attribute of the schema also has, with another form of values.
+/// Name of an attribute of other servers. The schema has an attribute of the same name whose values have another form.
 pub(super) const OTHER_FORM: &str = "passwordHistory";
 
-/// Attributes in which Active Directory repeats the RDN or DN of an entry. Classes of other servers do not allow them.
+/// Attributes in which Active Directory repeats the RDN or the DN of an entry. The classes of other servers do not
+/// allow these attributes.
 const REPEATED: [&str; 2] = ["distinguishedName", "name"];
 
-/// Returns true if Active Directory repeats the RDN or DN of an entry in this attribute.
+/// Returns true if Active Directory repeats the RDN or the DN of an entry in this attribute.
 pub(super) fn repeats_name(name: &str) -> bool {
     REPEATED.iter().any(|repeated| repeated.eq_ignore_ascii_case(name))
 }
@@ -169,7 +171,8 @@ pub(super) fn left_out_names() -> impl Iterator<Item = &'static str> {
     LEFT_OUT.iter().flat_map(|names| names.split_ascii_whitespace()).chain([OTHER_FORM]).chain(REPEATED)
 }
 
-/// Returns true if the vendor of another server has defined the type with this OID. 389 DS has words instead of OIDs.
+/// Returns true if the type with this OID is defined by the vendor of another server. 389 DS uses words instead of
+/// OIDs.
 pub(super) fn is_of_vendor(oid: &str) -> bool {
     oid.ends_with("-oid") || VENDOR_OIDS.iter().any(|arc| oid.starts_with(arc))
 }
@@ -180,12 +183,13 @@ pub(in crate::maintenance) fn vendor(name: &str) -> Option<Vendor> {
     converted.map(|(_, vendor)| *vendor).or_else(|| left_out_name(name).map(|_| Vendor::LeftOut))
 }
 
-/// Returns the listed name of an attribute that is left out; `None` if it is not listed.
+/// Returns the name of a left-out attribute as the table spells it. Returns `None` if the attribute is not in the
+/// table.
 pub(in crate::maintenance) fn left_out_name(name: &str) -> Option<&'static str> {
     left_out_names().find(|known| known.eq_ignore_ascii_case(name))
 }
 
-/// Returns true if a value says that the account is disabled.
+/// Returns true if a value of this form marks a disabled account.
 pub(in crate::maintenance) fn is_disabled(form: Disabled, value: &[u8]) -> bool {
     let value = value.trim_ascii();
     match form {

@@ -1,6 +1,6 @@
-//! Explanation of recorded operations: the access rules that decided operations in the audit trail. It uses the rules
-//! of that time, as far as the log has them, and the present entries. Explanations are computed when a trail is read,
-//! so that no request waits for them.
+//! Explanation of recorded operations: the access rules that decided the operations in an audit trail. Uses the rules
+//! of that time, if the log still has them, and the present entries. Explanations are computed when an audit trail is
+//! read, so that no request waits for them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -27,22 +27,23 @@ use crate::tree::TreeState;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Limits on the entries of a search that are explained.
+/// Limits of a search whose entries are explained.
 const EXTENT: Extent = Extent { matching_max: 100, examined_max: 10_000 };
 
-/// Explains which rules decided recorded operations.
+/// Explains which access rules decided recorded operations.
 pub struct RecordedExplainer<'s> {
     state: TreeState<'s>,
-    /// Versions of the rules, oldest first, each with the time from which it was in force, in microseconds since 1970.
+    /// Versions of the rules, the oldest first. Each has the time from which it was in force, in microseconds since
+    /// 1970.
     versions: Vec<(u64, Arc<RulesInForce>)>,
     requesters: RequesterCache,
     rights: HashMap<RightsKey, EffectiveRights, RandomState>,
 }
 
-/// Version, requester, and the rules that apply to the connection.
+/// Version of the rules, requester, and one bit for each rule that applies to the connection.
 type RightsKey = (usize, Option<EntryId>, Vec<u64>);
 
-/// Explanations, grouped by the right and the deciding rules, with the attributes to which each applies.
+/// Explanations, grouped by the right and the deciding rules. Each has the attributes to which it applies.
 #[derive(Default)]
 struct Explanations {
     explanations: BTreeMap<(&'static str, String), BTreeSet<String>>,
@@ -94,7 +95,8 @@ impl<'s> RecordedExplainer<'s> {
         })
     }
 
-    /// Returns the rules that decide an operation, one text for each required right. Empty if no rule is involved.
+    /// Returns the rules that decide an operation, as one text for each required right. Returns no text if no rule
+    /// decides the operation.
     ///
     /// # Errors
     /// The store failed.
@@ -120,7 +122,8 @@ impl<'s> RecordedExplainer<'s> {
         Ok(explanations.texts())
     }
 
-    /// Returns the requester of an operation under the rules of that time; `None` for the administrator.
+    /// Returns the requester of an operation under the rules of that time. Returns `None` for the administrator, to
+    /// whom rules do not apply.
     fn operation_view<'a>(
         &mut self,
         version: usize,
@@ -202,8 +205,8 @@ impl OperationView<'_> {
         }
     }
 
-    /// Explains a change of values. If the requester may not write them, explains the rules for adding and deleting its
-    /// own name.
+    /// Explains a change of values. Without the right to write them, explains the rights to add and delete the
+    /// requester's own name.
     fn explain_change(
         &self,
         state: TreeState<'_>,
@@ -222,7 +225,7 @@ impl OperationView<'_> {
             .try_for_each(|right| self.explain_right(state, place, (right, Some(type_id)), explanations))
     }
 
-    /// Explains the entries that the search finds now, or would find if the requester were allowed to.
+    /// Explains the rights to the entries that the search finds now, or would find if the requester had more rights.
     fn explain_search(
         &self,
         state: TreeState<'_>,
@@ -233,7 +236,7 @@ impl OperationView<'_> {
         let request = SearchRequest::new(self.recorded.target, scope, filter, attributes);
         let mut again = SearchAgain::of(state, base, &request)?;
         let Some(mut sight) = Sight::of(self.rights.clone()) else { return Ok(()) };
-        // Entries whose rights are decided by the same rules are explained once.
+        // If the same rules decide the rights to several entries, they are explained once.
         let (mut known, mut kept, mut has_any) = (HashSet::new(), Vec::new(), false);
         again.look(state, EXTENT, &mut sight, &mut |candidate, rights, uses| {
             has_any = true;
@@ -274,7 +277,7 @@ impl OperationView<'_> {
     }
 }
 
-/// Returns the decision with the names of the deciding rules.
+/// Returns the decision, and the names of the deciding rules.
 fn verdict(why: &AccessExplanation) -> String {
     let names: Vec<&str> = why.rules.iter().map(DecidingRule::name).collect();
     match (why.is_allowed, names.is_empty()) {
@@ -286,8 +289,8 @@ fn verdict(why: &AccessExplanation) -> String {
     }
 }
 
-/// Returns the versions of the rules in the log, each with its start. If the log contains no change, returns the rules
-/// in force.
+/// Returns the versions of the rules in the log, each with the time from which it was in force. If the log contains no
+/// change of the rules, returns those in force.
 fn versions(state: TreeState<'_>) -> Result<Vec<(u64, Arc<RulesInForce>)>> {
     let types = (&*state.catalog.schema, &state.catalog.secrets);
     let in_force =

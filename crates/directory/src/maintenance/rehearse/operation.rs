@@ -18,7 +18,7 @@ use crate::tree::{Found, TreeState, damaged_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Maximum number of cached requesters, with their identities and effective rights. Each takes up to a megabyte.
+/// Maximum number of cached requesters. Each has identities and effective rights, which take up to a megabyte.
 pub(super) const REQUESTERS_CACHED_MAX: usize = 128;
 
 /// An operation recorded in an audit trail.
@@ -28,7 +28,7 @@ pub struct RecordedOperation<'a> {
     pub who: &'a str,
     /// Authorization identity of the operation, if it differs from `who`.
     pub acts_as: Option<&'a str>,
-    /// Connection of the client, with the time of the request.
+    /// Connection of the client at the time of the request.
     pub link: ClientLink,
     /// Time of the request in microseconds since 1970-01-01T00:00:00Z.
     pub micros: u64,
@@ -78,12 +78,12 @@ pub(super) struct EntryPlace<'a> {
 #[derive(Clone, Copy)]
 pub(super) enum At {
     Entry(EntryId),
-    /// An entry before its addition. Contains the present entry with its name, if there is one.
+    /// An entry before its addition. Contains the present entry with the same name, if it exists.
     New(Option<EntryId>),
 }
 
 impl<'a> EntryPlace<'a> {
-    /// Returns the question why a requester has a right at this place, or does not have it.
+    /// Returns the question about a requester's right at this place.
     pub(super) fn question(
         self,
         (word, right, type_id): (&'a str, Rights, Option<TypeId>),
@@ -97,10 +97,10 @@ impl<'a> EntryPlace<'a> {
     }
 }
 
-/// Returns the base entry of a search; `None` if it is not in the tree.
+/// Returns the base entry of a search; `None` if the base is not in the tree.
 pub(super) fn base_of(state: TreeState<'_>, dn: &str, scope: Scope) -> Result<Option<EntryId>> {
     if dn.is_empty() {
-        // As a base object, the empty DN is the root DSE.
+        // With the scope baseObject, the empty DN is the root DSE.
         return Ok((scope != Scope::BaseObject).then_some(EntryId::ROOT));
     }
     name_of(state, dn).map_or(Ok(None), |name| state.entry_of(&name))
@@ -111,7 +111,7 @@ pub(super) fn name_of(state: TreeState<'_>, dn: &str) -> Option<NormalName> {
     parse_dn(dn).ok().map(|dn| NormalName::of(&dn, &state.catalog.schema))
 }
 
-/// Returns the place of an entry, which may no longer exist; `None` if its superior does not exist either.
+/// Returns the place of an entry, which need not exist any more. Returns `None` if its superior does not exist either.
 pub(super) fn place_of<'a>(state: TreeState<'_>, dn: &'a str) -> Result<Option<EntryPlace<'a>>> {
     let Some(name) = name_of(state, dn) else { return Ok(None) };
     let (at, parent) = match state.find(&name)? {
@@ -127,7 +127,7 @@ pub(super) fn place_of<'a>(state: TreeState<'_>, dn: &'a str) -> Result<Option<E
     Ok(Some(EntryPlace { dn, at, parent }))
 }
 
-/// Returns the place of an added entry, whether or not it exists now.
+/// Returns the place of an added entry, whether the entry exists now or not.
 pub(super) fn new_place_of<'a>(state: TreeState<'_>, dn: &'a str) -> Result<Option<EntryPlace<'a>>> {
     let place = place_of(state, dn)?;
     Ok(place.map(|place| match place.at {
@@ -165,15 +165,15 @@ pub(super) fn type_of(state: TreeState<'_>, attribute: &str) -> Option<TypeId> {
     state.catalog.schema.parse_description(attribute).ok().map(|known| known.type_id)
 }
 
-/// Present requesters with the identities in a trail.
+/// Cache of the present requesters with the identities in an audit trail.
 #[derive(Default)]
 pub(super) struct RequesterCache {
     known: HashMap<Box<str>, Option<Requester>, RandomState>,
 }
 
 impl RequesterCache {
-    /// Returns the requester of the connection and the requester of the operation; `None` if one of them no longer
-    /// exists.
+    /// Returns the requester as whom the client had bound, and the requester of the operation. Returns `None` if one of
+    /// them no longer exists.
     pub(super) fn of(
         &mut self,
         state: TreeState<'_>,

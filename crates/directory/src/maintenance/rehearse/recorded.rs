@@ -1,9 +1,9 @@
-//! Rehearsal on an audit trail: decides each recorded operation under the rules in force and under the proposed rules,
-//! on the present entries.
+//! Rehearsal on an audit trail. Each recorded operation is decided twice on the present entries: under the rules in
+//! force and under the proposed rules.
 //!
-//! Differences are aggregated by requester, entry and right, with a count and the last time, so that memory is bounded
-//! for any length of the trail. Rights of requesters and results of searches are cached between operations, because
-//! clients repeat the same requests.
+//! Differences are aggregated by requester, entry and right, with a count and the last time. Memory is therefore
+//! bounded, regardless of the length of the trail. Rights of requesters and results of searches are cached between
+//! operations, because clients repeat the same requests.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hash};
@@ -38,10 +38,10 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Maximum size of cached searches with their results, in octets.
 const SEARCHES_KEPT_BYTES: usize = 16 << 20;
 
-/// Maximum number of unlisted differences that are counted exactly.
+/// Maximum number of unlisted differences that are counted. Further ones are not.
 const UNLISTED_MAX: usize = 1_000_000;
 
-/// Maximum number of deciding rules that a reason names.
+/// Maximum number of deciding rules that the reason for a decision names.
 const RULES_NAMED_MAX: usize = 3;
 
 /// Limits of a rehearsal.
@@ -49,26 +49,26 @@ const RULES_NAMED_MAX: usize = 3;
 pub struct RecordedLimits {
     /// Maximum number of listed differences.
     pub lines_max: usize,
-    /// Maximum number of entries matching a search's filter that are examined.
+    /// Maximum number of entries that match the filter and are examined for a search.
     pub matching_max: u64,
     /// Maximum number of entries that are examined for a search.
     pub examined_max: u64,
 }
 
-/// A decision that the proposed rules change.
+/// A decision that differs under the proposed rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecisionChange {
-    /// Authorization identity of the requester; `anonymous` for none.
+    /// Authorization identity of the requester; `anonymous` without an identity.
     pub requester: String,
     /// DN of the entry.
     pub dn: String,
     /// Required right, such as `browse` or `read mail`.
     pub right: String,
-    /// True if it would be newly allowed, false if newly denied.
+    /// True if the right would be newly allowed, false if it would be newly denied.
     pub is_gained: bool,
-    /// Number of operations with this change.
+    /// Number of operations whose decision changes in this way.
     pub count: u64,
-    /// Time of the last operation.
+    /// Time of the last of these operations.
     pub last_micros: u64,
     /// Reason for the decision under the rules in force.
     pub before: String,
@@ -83,7 +83,7 @@ pub struct RecordedTally {
     pub decided: u64,
     /// Times of the first and the last operation.
     pub times: Option<(u64, u64)>,
-    /// Number of operations with a changed decision.
+    /// Number of operations whose decision changes.
     pub changed: u64,
     /// Number of operations of the administrator, to whom no rule applies.
     pub of_administrator: u64,
@@ -91,13 +91,13 @@ pub struct RecordedTally {
     pub requester_gone: u64,
     /// Number of operations that could not be decided, because the entry no longer exists.
     pub entry_gone: u64,
-    /// Number of changes of entries that no longer exist, decided by the place of the entry.
+    /// Number of changes of entries that no longer exist. They are decided by the place of the entry.
     pub by_place: u64,
-    /// Number of searches of which not all entries were examined.
+    /// Number of searches for which not all entries were examined.
     pub cut: u64,
     /// Number of differences that are not listed.
     pub unlisted: usize,
-    /// Whether there are further unlisted differences, which were not counted.
+    /// Whether more differences exist that are neither listed nor counted.
     pub has_more_unlisted: bool,
 }
 
@@ -119,10 +119,10 @@ pub struct RecordedRehearsal<'s> {
 /// Requester, entry, right, and whether the right is gained.
 type LineKey = (Box<str>, Box<str>, Box<str>, bool);
 
-/// A requester, and the rules that apply to the connection: those in force, then the proposed ones.
+/// A requester, and the rules that apply to the connection, as bits: first those in force, then the proposed ones.
 type PairKey = (Option<EntryId>, Vec<u64>, Vec<u64>);
 
-/// View of a requester under both sets of rules.
+/// Rights of a requester under both sets of rules.
 struct Pair {
     before: Sight,
     after: Sight,
@@ -185,7 +185,7 @@ impl<'s> RecordedRehearsal<'s> {
     /// Decides an operation under both sets of rules.
     ///
     /// # Errors
-    /// The store failed. An operation that cannot be decided is only counted.
+    /// The store failed. An operation that cannot be decided causes no error, but is only counted.
     pub fn decide(&mut self, recorded: &RecordedOperation<'_>) -> std::result::Result<(), Outcome> {
         let (own, requester) = self.requesters.of(self.state, recorded)?;
         let Some(requester) = requester else {
@@ -276,7 +276,7 @@ impl<'s> RecordedRehearsal<'s> {
                 self.decide_search(&mut pair, deciding, &key, &request)?
             }
             Act::Compare(attribute) => self.decide_compare(&pair, deciding, recorded.target, attribute)?,
-            // Anonymous requesters may change nothing under any rules.
+            // Anonymous requesters may not change entries under any rules.
             _ if !may_change => true,
             Act::Modify(attributes) => self.decide_modify(&pair, deciding, recorded.target, attributes)?,
             Act::Add => self.decide_add(&pair, deciding, recorded.target)?,
@@ -313,7 +313,7 @@ impl<'s> RecordedRehearsal<'s> {
             Extent { examined_max: self.limits.examined_max, matching_max: self.limits.matching_max };
         let mut own = Deciding { effect: Effect::default(), ..*deciding };
         let mut again = SearchAgain::of(state, base, request)?;
-        // There are at most as many as the attributes of the examined entries.
+        // Their number is limited by the attributes of the examined entries.
         let mut shifts = Vec::new();
         let is_whole =
             again.compare(state, extent, (&mut pair.before, &mut pair.after), &mut |candidate, shift| {
@@ -361,7 +361,7 @@ impl<'s> RecordedRehearsal<'s> {
         };
         let dn = self.state.dn(at.0)?.unwrap_or_default();
         let place = EntryPlace { dn: &dn, at: At::Entry(at.0), parent: at.1 };
-        // If the entry is no longer visible, all lost rights are reported as the loss of `browse`.
+        // If the entry is no longer visible, the loss of all rights is reported as the loss of `browse`.
         let (old, new) = self.rights_at(pair, place)?;
         let asked = if old.may_browse() != new.may_browse() { (BROWSE, None) } else { asked };
         self.hold(pair, deciding, place, asked)
@@ -407,8 +407,8 @@ impl<'s> RecordedRehearsal<'s> {
                 self.hold(pair, deciding, place, password)?;
                 continue;
             }
-            // The trail does not record whether a value was the requester's own name. If the requester may only write
-            // that one, join and leave both count.
+            // The trail does not record whether a value was the requester's own name. If this is the only value that
+            // the requester may write, the rights to join and to leave both count.
             let writes = |rights: &EntryRights| rights.extent(WRITE, Some(type_id)) != RightExtent::Nothing;
             let rights = match writes(&old) || writes(&new) {
                 true => [WRITE].as_slice(),
@@ -453,7 +453,7 @@ impl<'s> RecordedRehearsal<'s> {
         Ok((at(&pair.before)?, at(&pair.after)?))
     }
 
-    /// Records a difference in whether the entry is visible. Returns true if no other right has to be compared.
+    /// Records whether the right to browse the entry differs. Returns true if no other right has to be compared.
     fn hold_browse(
         &mut self,
         pair: &Pair,
@@ -465,7 +465,7 @@ impl<'s> RecordedRehearsal<'s> {
         Ok(!old.may_browse() || !new.may_browse())
     }
 
-    /// Records a difference in a right.
+    /// Records whether a right differs.
     fn hold(
         &mut self,
         pair: &Pair,
@@ -534,8 +534,8 @@ impl<'s> RecordedRehearsal<'s> {
         }
     }
 
-    /// Takes a requester's view out of the cache, or creates it; [`keep_pair`](RecordedRehearsal::keep_pair) puts it
-    /// back. The view is `None` for the administrator.
+    /// Takes a requester's rights out of the cache, or computes them. [`keep_pair`](RecordedRehearsal::keep_pair) puts
+    /// them back. Returns `None` instead of rights for the administrator.
     fn pair(&mut self, deciding: &Deciding<'_>) -> Result<(PairKey, Option<Pair>)> {
         let own = match deciding.requester {
             Requester::User { id, .. } => Some(*id),
@@ -562,7 +562,7 @@ impl<'s> RecordedRehearsal<'s> {
     }
 }
 
-/// Returns the cache key of a requester's search.
+/// Returns the cache key for the result of a requester's search.
 fn search_key((own, before, after): &PairKey, base: EntryId, request: &SearchRequest<'_>) -> Box<[u8]> {
     let mut key = Vec::new();
     let own = own.map_or(0, |own| own.0);

@@ -1,4 +1,4 @@
-//! Attributes of other servers in a record, whose values are converted, or dropped and counted.
+//! Attributes of other servers in a record. Their values are converted, or dropped and counted.
 
 use std::sync::Arc;
 
@@ -23,27 +23,27 @@ const DISTINGUISHED_NAME: &str = "2.5.4.49";
 /// Value of pwdAccountLockedTime for a permanent lock (draft-behera-ldap-password-policy section 5.3.3).
 const PERMANENT_LOCK: &[u8] = b"000001010000Z";
 
-/// State of an entry according to the attributes of another server.
+/// State that attributes of another server give to the current entry.
 #[derive(Debug, Default)]
 pub(in crate::maintenance::import) struct ForeignState {
-    /// The entry is deleted.
+    /// Whether the entry is deleted.
     pub(in crate::maintenance::import) is_deleted: bool,
-    /// The account is disabled.
+    /// Whether the account is disabled.
     is_disabled: bool,
     /// Identifier of the entry.
     unique_id: Option<Uuid>,
     /// Times to store, with the names of their attributes.
     times: Vec<(&'static str, Vec<u8>)>,
-    /// Places of the names of values that are left out.
+    /// For each value that is left out, the place of its name in the job's list.
     left_out: Vec<usize>,
-    /// Values that may only repeat the RDN of the entry, with the places of their attributes.
+    /// Values that may repeat the RDN of the entry, each with the place of its attribute.
     names: Vec<(usize, Vec<u8>)>,
-    /// Places of attributes whose last range of values has not been read.
+    /// Places of attributes of which ranges of values were read, but not the last range.
     parts: Vec<usize>,
 }
 
 impl ForeignState {
-    /// Stores the meaning of a value. Returns false if the value has none.
+    /// Records the meaning of a value. Returns false if the value has no meaning.
     fn convert(&mut self, vendor: Vendor, value: &[u8]) -> bool {
         match vendor {
             Vendor::Identifier => {
@@ -72,8 +72,8 @@ impl ForeignState {
 }
 
 impl Preparer<'_> {
-    /// Processes a value in the form of another server. Returns the place of the attribute in which it is to be stored,
-    /// if any.
+    /// Processes a value in the form of another server. Returns the place of the attribute in which the value must be
+    /// stored, if it must.
     #[cold]
     pub(super) fn foreign_value(&mut self, named: Named, value: &[u8]) -> Option<usize> {
         if let Named::Classes(place) = named {
@@ -120,8 +120,8 @@ impl Preparer<'_> {
         }
     }
 
-    /// Adds values in which Active Directory may repeat the RDN of the entry to the draft. Omits those that do, if the
-    /// classes do not allow their attribute.
+    /// Adds the values in which Active Directory may repeat the name of the entry to the draft. Omits a value that only
+    /// repeats the name, if the classes do not allow its attribute.
     pub(super) fn take_names(&mut self, dn: &Dn<'_>, name: &NormalName) -> Result<(), OperationError> {
         let names = std::mem::take(&mut self.foreign_state.names);
         if names.is_empty() {
@@ -153,7 +153,7 @@ impl Preparer<'_> {
         Ok(())
     }
 
-    /// Adds the state that the other server expressed in its own attributes to the draft.
+    /// Adds the state to the draft that the other server expressed in its own attributes.
     pub(super) fn apply_foreign_state(&mut self) -> Result<(), OperationError> {
         let ForeignState { is_disabled, unique_id, times, left_out, parts, .. } = &self.foreign_state;
         match (is_disabled, unique_id, times.is_empty(), left_out.is_empty() && parts.is_empty()) {
@@ -184,8 +184,8 @@ impl Preparer<'_> {
         Ok(())
     }
 
-    /// Sets a value of an attribute. If `replaces` is true, it replaces other values; otherwise it is added only if
-    /// there are none. Returns true if the entry now has the value.
+    /// Sets a value of an attribute. If `replaces` is true, it replaces all other values. Otherwise it is added only if
+    /// there are no other values. Returns true if the entry then has the value.
     fn set_value(&mut self, name: &str, value: &[u8], replaces: bool) -> Result<bool, OperationError> {
         let Some(known) = self.job.schema.attribute_type(name) else { return Ok(false) };
         let description = AttributeDescription::of(known.id);

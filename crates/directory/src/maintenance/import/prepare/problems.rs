@@ -1,4 +1,4 @@
-//! Reasons to reject a record. All of them are reported, so that the administrator can correct the record in one
+//! Reasons to reject a record. All reasons are reported, so that the administrator can correct the record in one
 //! attempt.
 
 use ldap::ResultCode;
@@ -12,10 +12,10 @@ const PROBLEMS_MAX: usize = 50;
 /// Reasons to reject the current record.
 #[derive(Debug, Default)]
 pub(in crate::maintenance::import) struct Problems {
-    /// Refusals with their lines, if known.
+    /// Refusals, each with its line if the line is known.
     all: Vec<(Option<u64>, OperationError)>,
     more: usize,
-    /// Number of lines in the file before the chunk, whose lines are counted from 1.
+    /// Number of lines in the file before the current chunk, in which lines are counted from 1.
     pub(in crate::maintenance::import) lines_before: u64,
 }
 
@@ -36,7 +36,7 @@ impl Problems {
     /// Adds a refusal.
     ///
     /// # Errors
-    /// `error`, if it is not a refusal. It ends the import.
+    /// `error`, if it is not a refusal. This error ends the import.
     #[cold]
     pub(in crate::maintenance::import) fn add(
         &mut self,
@@ -53,7 +53,7 @@ impl Problems {
         Ok(())
     }
 
-    /// Returns the refusal of a record that begins in this line, with all reasons in one text.
+    /// Returns the refusal of the record that begins in this line. Its text contains all reasons.
     #[cold]
     pub(in crate::maintenance::import) fn refusal(&self, line: u64) -> Failure {
         let first = self.all.iter().find_map(|(line, _)| *line).unwrap_or(line);

@@ -1,8 +1,9 @@
-//! Operational attributes that the server adds if the text lacks them: entryUUID, entryCSN, creator, modifier and
+//! Operational attributes that an import adds to entries without them: entryUUID, entryCSN, creator, modifier and
 //! times.
 //!
-//! Four of the six values are equal for all entries of a second. They are formatted, checked and normalized once per
-//! second instead of once per entry. The normal forms of the other two are computed only if they are indexed.
+//! Of the six values, four are equal for all entries whose CSNs are in the same second. They are formatted, checked and
+//! normalized once per second instead of once per entry. The normal forms of the other two are computed only if they
+//! are indexed.
 
 #![expect(clippy::indexing_slicing, reason = "places are those of NAMES, and a UUID has sixteen bytes")]
 
@@ -22,13 +23,13 @@ use crate::write::given_values::check_value;
 const NAMES: [&str; 6] =
     ["entryUUID", "creatorsName", "createTimestamp", "entryCSN", "modifiersName", "modifyTimestamp"];
 
-/// Places in `NAMES` of the two attributes that differ for every entry.
+/// Places in `NAMES` of the two attributes whose values differ in every entry.
 const UUID_PLACE: usize = 0;
 const CSN_PLACE: usize = 3;
 
-/// The current values.
+/// Values for the current entry.
 pub(super) struct ServerValues {
-    /// Places of the attributes; `None` if the schema does not define them.
+    /// Places of the attributes among known attributes; `None` if the schema does not define an attribute.
     places: [Option<usize>; NAMES.len()],
     values: [Value; NAMES.len()],
     /// The second since 1970 for which the values were formatted.
@@ -90,7 +91,8 @@ impl Preparer<'_> {
 }
 
 impl Preparer<'_> {
-    /// Adds the entryUUID of an entry in the text to the sorter of names. `place` is that of the attribute.
+    /// Adds the entryUUID that the text gives to an entry to the sorter of names. `place` is the place of the
+    /// attribute.
     fn note_uuid(&mut self, place: usize, id: EntryId) -> Result<(), OperationError> {
         let Some(attribute) = self.draft.find(place) else { return Ok(()) };
         let uuid =
