@@ -8,8 +8,8 @@ use test_support::{ADMIN_DN, Pando, SUFFIX, Scratch};
 
 const GROUP: &str = "cn=staff,ou=groups,dc=example,dc=com";
 
-/// Under these rules, anna may ask for explanations and bert may not. Members of the staff, to whom only anna belongs,
-/// may write mail addresses.
+/// Under these rules, anna may ask for explanations, and bert may not. Only members of the staff may write mail
+/// addresses, and only anna belongs to the staff.
 fn rules() -> [String; 5] {
     [
         "all: allow read to authenticated".to_owned(),
@@ -163,7 +163,7 @@ fn effective_rights_have_the_forms_of_389_ds_and_opendj() {
     let refused = search("bert", &of_anna, &bert, &["mail"]).expect_code(50);
     refused.expect_error("you may ask for your own rights, not for those of others");
     search("anna", "dn:uid=nobody", &bert, &["mail"]).expect_code(32);
-    // `*` selects all attributes of the entry's classes, whether the entry has them or not.
+    // `*` selects all attributes of the entry's classes, including those that the entry does not have.
     let all = search("bert", "", &anna, &["*"]).expect_code(0).stdout;
     assert!(all.contains("sn:none") && all.contains("homePhone:rsc") && all.contains("seeAlso:rsc"), "{all}");
     let acl = search("anna", &of_bert, &bert, &["aclRights", "aclRightsInfo", "mail"]).expect_code(0);

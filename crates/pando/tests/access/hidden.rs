@@ -1,9 +1,9 @@
 //! No request may distinguish hidden data from absent data.
 //!
 //! Regression test: an assertion control (RFC 4528) on a search with a hidden base ended with assertionFailed if the
-//! base existed and with noSuchObject if not, so its object classes could be guessed one by one. The refusal of a
-//! rename below a hidden superior had another text than that below an absent one. Tests of single operations do not
-//! find such differences.
+//! base existed, and with noSuchObject if it did not. So the object classes of the base could be guessed one by one.
+//! The refusal of a rename below a hidden superior had another text than the refusal of a rename below an absent one.
+//! Tests of single operations do not find such differences.
 
 use std::time::Duration;
 

@@ -105,8 +105,8 @@ fn ask(pando: &Pando) -> Vec<Seen> {
     all
 }
 
-/// Returns the rights in the first list that the second lacks. If an entry is no longer visible, its read rights are
-/// left out.
+/// Returns the rights in the list `from` that the list `to` lacks. Omits read rights on entries that are no longer
+/// visible.
 fn not_in(from: &[Seen], to: &[Seen]) -> Seen {
     let mut not_in = Seen::new();
     for (from, to) in from.iter().zip(to) {
@@ -192,7 +192,7 @@ fn a_rehearsal_predicts_what_clients_see_afterwards() {
     let mut before = ask(&pando);
     assert!(pando.stop().success());
     for rules in SETS.iter().skip(1) {
-        // The trail contains the same requests several times, and each occurrence counts.
+        // The trail contains the same requests several times. Each occurrence is counted.
         let said = rehearse(&scratch, rules, &["--lines-max", "10000"]).expect_code(0);
         apply(&scratch, rules);
         let pando = start(&scratch);

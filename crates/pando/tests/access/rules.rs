@@ -296,7 +296,7 @@ fn rules_ask_entries_and_askers_by_filters() {
     )];
     let outcome = admin.modify("cn=config", wrong).unwrap();
     assert!(!outcome.is_success() && outcome.diagnostic.contains("shoeSize"), "{outcome:?}");
-    // If a change makes an entry match no longer, the entry is hidden.
+    // If a change makes an entry no longer match a rule, the entry is hidden.
     let gone: &[(_, &str, &[&str])] = &[(ChangeOperation::Delete, "employeeType", &[])];
     assert!(admin.modify(&bert, gone).unwrap().is_success());
     read("anna").expect_code(32);
@@ -351,7 +351,7 @@ fn rules_distinguish_single_values() {
         .expect_output("partly: \"uid=anna,ou=people,dc=example,dc=com\" may read some values of mail of")
         .expect_output("rule 2: work: ")
         .expect_output("needed: that the value matches \"(mail=*@example.com)\"");
-    // A right to only some values fulfils neither expectation, because an expectation covers all values.
+    // A right to only some values fulfills neither expectation, because an expectation covers all values.
     for says in ["may", "may not"] {
         let expected = format!("'{anna}' {says} read mail of '{bert}'");
         let refused = admin
@@ -528,7 +528,7 @@ fn controls_and_operations_are_kept_from_some() {
         let fixed = ["-x", "-H", &url, "-b", SUFFIX, "-E", control, "uid"];
         run("ldapsearch", &[bound, &fixed].concat(), "")
     };
-    // A control that the rules withhold is ignored unless it is critical: all entries are sent.
+    // The rules deny the requester this control. Unless the control is critical, it is ignored: all entries are sent.
     let whole =
         pages("pr=1/noprompt", &[]).expect_code(0).expect_output("uid: anna\n").expect_output("uid: bert\n");
     assert!(!whole.stdout.contains("pagedresults"), "{whole}");
@@ -543,7 +543,7 @@ fn controls_and_operations_are_kept_from_some() {
     let nobody = run("ldapwhoami", &["-x", "-H", &url], "").expect_code(1).expect_output("(50)");
     nobody.expect_output("access rules keep extended operation 1.3.6.1.4.1.4203.1.11.3 from you");
     as_person(&pando, "anna", "ldapwhoami", &[], "").expect_code(0).expect_output(&anna);
-    // A change ignores a withheld ManageDsaIT control too, so it ends with a referral.
+    // A change also ignores the denied ManageDsaIT control, so it ends with a referral.
     let elsewhere = format!("ou=elsewhere,{SUFFIX}");
     let referral = [
         ("objectClass", "referral"),

@@ -1,5 +1,5 @@
-//! Secrets of other software in a directory, such as Samba hashes and Kerberos keys. Only the administrator, and
-//! requesters with a rule that names the attribute, can see them by any request.
+//! Secrets of other software in a directory, such as Samba hashes and Kerberos keys. Only the administrator can see
+//! them, and requesters with a rule that names the attribute. No request may reveal them to anyone else.
 
 use ldap::{ChangeOperation, ResultCode};
 use test_support::clients::{Run, ldap_utility, run};
@@ -53,7 +53,7 @@ fn hashes_and_keys_of_other_software_are_secrets() {
     replace(&mut admin, &bert, "sambaNTPassword", &[HASH]);
     replace(&mut admin, &bert, "krbPrincipalKey;x-old", &[KEY]);
 
-    // No kind of request may reveal them.
+    // No kind of request may reveal the secrets.
     let names = [
         "*",
         "+",
@@ -100,14 +100,14 @@ fn hashes_and_keys_of_other_software_are_secrets() {
     let set = format!("dn: {anna}\nchangetype: modify\nreplace: sambaNTPassword\nsambaNTPassword: {HASH}\n");
     as_anna(&pando, "ldapmodify", &[], &set).expect_code(50);
 
-    // The administrator sees them, and an export contains them.
+    // The administrator sees the secrets, and an export contains them.
     let found =
         ldap_utility("ldapsearch", pando.address(), &["-b", SUFFIX, &by_hash, "*"], "").expect_code(0);
     assert!(reveals_secret(&found), "{found}");
     let exported = command(&["export"], Some(&Pando::data(&scratch))).expect_code(0);
     assert!(exported.stdout.contains(HASH), "an export is the administrator's");
 
-    // Rules grant them only by name.
+    // Rules permit access to secrets only by naming them.
     let rules = ["all: allow read to authenticated", "own: allow write of userPassword to self"];
     replace(&mut admin, "cn=config", "pandoAccessRule", &rules);
     assert!(!reveals_secret(
@@ -118,7 +118,7 @@ fn hashes_and_keys_of_other_software_are_secrets() {
     let found = as_anna(&pando, "ldapsearch", &["-b", SUFFIX, &by_hash, "*"], "").expect_code(0);
     assert!(found.stdout.contains(HASH) && !found.stdout.contains("krbPrincipalKey"), "{found}");
 
-    // Neither the log nor the audit trail contains them, although the trail is configured to record values.
+    // Neither the log nor the audit trail contains the secrets, although the trail is configured to record values.
     let (log, said) = (pando.log(), pando.everything_said());
     pando.signal(rustix::process::Signal::TERM);
     assert!(pando.exit().success());

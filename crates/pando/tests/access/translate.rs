@@ -308,7 +308,8 @@ fn values_of_openldap_s_clauses_show_as_there() {
         translate(&scratch, clause).expect_code(6).expect_error(why);
     }
 
-    // Debian's slapd under its clauses and Pando under the rules show the same values, and answer compares alike.
+    // Debian's slapd under its clauses and Pando under the rules show the same values, and their answers to compares
+    // are equal.
     let pando = Pando::start(&scratch);
     let folder = Scratch::new("translate-values-slapd");
     let amended = Amendments { rules: Some(clauses.to_owned()), ..Amendments::default() };
@@ -485,7 +486,8 @@ fn aci_sets() -> [String; 4] {
     ]
 }
 
-/// Tests whether a known reason explains a difference, given the request, and what 389 DS and Pando show of an entry.
+/// Returns true if a known reason explains a difference. The arguments are the request, and the names that 389 DS and
+/// Pando show of an entry.
 type IsSo = fn(&AccessRequest<'_>, VisibleNames<'_>, VisibleNames<'_>) -> bool;
 
 /// Known reasons for differences between 389 DS and Pando, with a test for each.
@@ -498,7 +500,7 @@ const DIFFERENCES: [(&str, IsSo); 2] = [
     (
         "who may search an entry and read nothing of it sees its name here, and not there",
         |asked, theirs, ours| {
-            // The rule "Probe" causes this. It also covers other requesters.
+            // The ACI "Probe" causes this difference, because it also covers other requesters.
             asked.requester.is_empty() && theirs.is_none() && ours.is_some_and(|names| names.is_empty())
         },
     ),

@@ -1,5 +1,5 @@
-//! The audit trail, as its readers see it. It contains every operation with its identity and without passwords, it
-//! lacks no acknowledged change after a failure, and a full disk has the configured effect.
+//! The audit trail, as its readers see it. It contains every operation with its identity, and no passwords. After a
+//! failure, no acknowledged change is missing. A full disk has the configured effect.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
@@ -45,7 +45,7 @@ fn events(scratch: &Scratch, arguments: &[&str]) -> Vec<Value> {
     run.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Returns the single event that matches `wanted`.
+/// Returns the only event that matches `wanted`.
 #[track_caller]
 fn one<'e>(events: &'e [Value], wanted: &[(&str, &str)]) -> &'e Value {
     let fits = |event: &&Value| wanted.iter().all(|(name, value)| event[name] == *value);
@@ -165,7 +165,7 @@ fn events_have_identities_and_no_secrets() {
     for kind in ["opened", "closed", "unbind", "started", "stopped"] {
         assert!(all.iter().any(|event| event["operation"] == kind), "{kind}");
     }
-    // Each operation appears once, not both from its session and from its log record.
+    // Each operation appears once. It must not appear both for its session and for its log record.
     let adds = all.iter().filter(|event| event["operation"] == "add");
     assert_eq!(adds.count(), 6);
 
@@ -173,7 +173,7 @@ fn events_have_identities_and_no_secrets() {
         let text = String::from_utf8_lossy(&bytes);
         assert!(!text.contains("secret"), "{}", path.display());
     }
-    // The trail is compressed, so search its printed form too.
+    // The trail is compressed, so its printed form is searched.
     let printed = audit(&scratch, &["--json"]).stdout;
     assert!(!printed.contains("-secret") && !printed.contains(ADMIN_PASSWORD), "{printed}");
     assert!(printed.contains("withheld, it may assert a password"), "{printed}");
@@ -363,7 +363,7 @@ fn a_rule_lets_users_read_the_trail_over_the_network() {
     set(&[all]);
     explain(&bert).expect_code(8).expect_output("it is for those alone whom a rule allows it by name");
 
-    // Read more events than fit in one response, read past damage, and use a lower bound of the time.
+    // Reads more events than one response can contain, reads past damage, and uses a lower bound of the time.
     let mut filters = 0;
     while files(&folder(&scratch)).iter().map(|(_, bytes)| bytes.len()).sum::<usize>() < 300_000 {
         for number in 0..1_000 {
@@ -392,7 +392,7 @@ fn a_rule_lets_users_read_the_trail_over_the_network() {
     damaged.expect_error("the trail is damaged");
     assert!(pando.stop().success());
 
-    // A server without a trail says so.
+    // A server without an audit trail reports that.
     let other = Scratch::new("audit-online-none");
     let bare = Pando::start(&other);
     let asked = ask_server(&other, &bare, (ADMIN_DN, ADMIN_PASSWORD), &[]);
@@ -565,7 +565,7 @@ fn no_acknowledged_change_is_missing_after_kill_9() {
     assert_eq!(starts.len(), 6);
 }
 
-/// A power cut loses whatever neither the data nor the trail had synced.
+/// A power cut loses everything that neither the data nor the trail had synced.
 #[test]
 fn no_acknowledged_change_is_missing_after_a_power_cut() {
     let mut random = fastrand::Rng::with_seed(test_support::seed());

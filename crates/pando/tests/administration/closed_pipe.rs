@@ -1,5 +1,5 @@
-//! Output whose reader stops before the end, as in `pando index list | head -1`. Commands must not panic because they
-//! cannot print, and neither must the threads of a server whose log has lost its reader.
+//! Output whose reader stops before the end, as in `pando index list | head -1`. Neither a command nor a thread of a
+//! server may panic because it cannot print.
 
 use std::process::{Command, Stdio};
 
@@ -41,7 +41,7 @@ fn commands_end_quietly_when_the_pipe_is_closed() {
     plant(&mut server.administrator());
     let data = Pando::data(&scratch);
     let data = data.to_str().unwrap();
-    // These commands ask the running server. Further below, commands read the files of the stopped directory.
+    // These commands ask the running server. Commands that read the files of the stopped directory follow below.
     unread(&["explain", "--data", data, "(uid=anna)"], 0);
     unread(&["apply", "--data", data, settings(&scratch, data).as_str()], 0);
     assert!(server.stop().success());
@@ -73,7 +73,7 @@ fn commands_end_quietly_when_the_pipe_is_closed() {
         (&["bench", "list", "oid-search-random"], 0),
         (&["ldif", "count", good], 0),
         (&["ldif", "check", good], 0),
-        // These commands fail: incomplete output is not a success, and some have findings.
+        // These commands fail: incomplete output is not a success. Some also fail because they have findings.
         (&["ldif", "check", bad], 1),
         (&["ldif", "diff", good, bad], 1),
         (&["generate", "oid", "--entries", "1000"], 1),

@@ -62,7 +62,7 @@ fn entries_become_as_declared_and_stay_so() {
     assert_eq!(bound.code, ResultCode::SUCCESS);
     let group = admin.entry(&dn("cn=wiki-users"), &["member"]).unwrap().unwrap();
     assert_eq!(group.texts("member"), [person_dn("anna"), dn("uid=wiki")]);
-    // A second run finds no difference, and writes nothing.
+    // A second run finds no difference and writes nothing.
     let csn = |admin: &mut Connection| {
         admin.entry(&dn("uid=wiki"), &["entryCSN"]).unwrap().unwrap().text("entryCSN")
     };
@@ -76,7 +76,7 @@ fn entries_become_as_declared_and_stay_so() {
     assert!(changed.stdout.contains("0 added, 1 changed, 0 deleted"), "{changed}");
     let lines = [format!("- member: {}", person_dn("anna")), format!("+ member: {}", person_dn("bert"))];
     assert!(lines.iter().all(|line| changed.stdout.contains(line)), "{changed}");
-    // A new password is set. An attribute that is no longer declared is removed, and others stay.
+    // A new password is set. An attribute that is no longer declared is removed, and other attributes stay.
     scratch.write("wiki-password", "another");
     replace(&mut admin, &dn("uid=wiki"), "l", &["Vienna"]);
     let text = text.replace("description = [\"the  WIKI\", \"Reads people\"]\n", "");
@@ -99,7 +99,7 @@ fn only_owned_entries_are_pruned() {
     let planned = with(&scratch, &["plan"], none).expect_code(0);
     assert!(planned.stdout.contains("3 to delete; refused: 0"), "{planned}");
     assert!(planned.stdout.contains("delete ou=apps,dc=example,dc=com (not checked)"), "{planned}");
-    // The unit contains entries of others, so it stays. All other entries of the owner are deleted.
+    // The unit contains entries of other owners, so it stays. All other entries of the owner are deleted.
     let applied = with(&scratch, &["apply"], none).expect_code(6);
     assert!(applied.stdout.contains("2 deleted; refused: 1"), "{applied}");
     assert!(applied.stderr.contains("notAllowedOnNonLeaf"), "{applied}");
@@ -125,7 +125,7 @@ fn entries_of_others_are_not_taken() {
     assert_eq!(entry.texts("sn"), ["anna"], "what is not declared stays");
     let other = anna.replace("hr", "it");
     with(&scratch, &["apply"], &other).expect_code(6).expect_error("belongs to the owner hr");
-    // Each entry is a separate change: one that the server refuses is reported, and the others are made.
+    // Each entry is a separate change. If the server refuses one, it is reported, and the others are made.
     let text = "owner = \"it\"\n[[entry]]\ndn = \"cn=a,ou=groups,dc=example,dc=com\"\nobjectClass = \"person\"\n\
                 [[entry]]\ndn = \"cn=b,ou=groups,dc=example,dc=com\"\nobjectClass = \"applicationProcess\"\n";
     let planned = with(&scratch, &["plan"], text).expect_code(6);
@@ -158,7 +158,7 @@ fn a_plan_that_is_no_longer_true_is_refused() {
     assert!(admin.entry(&dn("uid=wiki"), &["1.1"]).unwrap().is_none(), "nothing is changed");
     assert!(admin.delete(&format!("ou=apps,{SUFFIX}")).unwrap().is_success());
     with(&scratch, &late, APPLICATIONS).expect_code(0).expect_output("3 added");
-    // A change of an entry between plan and apply invalidates the plan too.
+    // A change of an entry after the plan and before apply also makes the plan invalid.
     let text = APPLICATIONS.replace("Reads people", "Reads groups");
     let planned = with(&scratch, &["plan"], &text).expect_code(0).stdout;
     let number = planned.trim_end().rsplit(' ').next().unwrap();

@@ -50,7 +50,7 @@ fn a_server_is_set_up_once() {
     init(&folder, &["--suffix", "dc=example,dc=org"]).expect_code(3);
     drop(admin);
     assert!(pando.stop().success());
-    // Run it again, with the same answers and with others.
+    // `pando init` runs again, with the same answers and with different ones.
     init(&folder, &["--suffix", "dc=example,dc=org"]).expect_code(0).expect_output("stays as it is");
     init(&folder, &["--suffix", "dc=example,dc=net"]).expect_code(2).expect_error("settings.toml exists");
     init(&folder, &["--suffix", "nonsense"]).expect_code(2);
@@ -117,7 +117,8 @@ fn a_certificate_of_ones_own_is_named() {
     assert!(!scratch.join("other").exists() && !scratch.join("third").exists());
 }
 
-/// An answer that only the settings refuse once left its files, so that a second try with another answer failed.
+/// Regression test: if only the settings refused an answer, its files stayed, and a second attempt with another answer
+/// failed.
 #[test]
 fn a_refused_answer_leaves_no_file() {
     let scratch = Scratch::new("init-refused");

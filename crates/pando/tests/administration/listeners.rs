@@ -145,8 +145,8 @@ fn packaged(name: &str) -> String {
     std::fs::read_to_string(std::path::Path::new(folder).join(name)).unwrap()
 }
 
-/// The sockets of the shipped unit fit the URLs of the shipped node file. The test listens on an address of its own,
-/// and on ports above 1023.
+/// The sockets of the shipped unit match the URLs of the shipped node file. The test uses a separate address, and ports
+/// above 1023.
 #[test]
 fn the_service_manager_passes_sockets() {
     let scratch = Scratch::new("listeners-activated");

@@ -1,5 +1,5 @@
-//! Unix domain sockets: which users may connect, which are the administrator without a password, and when the socket
-//! file is created, replaced and removed.
+//! Unix domain sockets: which users may connect, which user is the administrator without a password, and when the
+//! socket file is created, replaced and removed.
 
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ fn external(program: &str, path: &Path, arguments: &[&str]) -> Run {
     run(program, &all, "")
 }
 
-/// Runs a program as a user who is neither root nor the one that the tests run as.
+/// Runs a program as a user who is neither root nor the user that runs the tests.
 fn as_unprivileged(program: &str, arguments: &[&str]) -> Run {
     let mut all = vec!["--reuid=65534", "--regid=65534", "--clear-groups", program];
     if rustix::process::geteuid().is_root() {
@@ -40,8 +40,8 @@ fn as_unprivileged(program: &str, arguments: &[&str]) -> Run {
     run("sudo", &all, "")
 }
 
-/// Any user of the machine can read the authority's certificate, which clients need, at the path that the server
-/// prints. No other file is readable.
+/// Every user of the machine can read the authority's certificate, which clients need, at the path that the server
+/// prints. No other file is readable for other users.
 #[test]
 fn others_read_the_certificate_of_the_authority_alone() {
     let scratch = Scratch::new("authority");
@@ -200,8 +200,8 @@ fn a_second_server_is_kept_out_without_the_lock_file() {
     };
     std::fs::remove_file(data.join("lock")).unwrap();
     refused(&data);
-    // The directory is locked under another name too, and so is a data file that is linked into a folder at the old
-    // path.
+    // The directory is also locked under another name. A data file is locked even if it is linked into a folder at the
+    // old path.
     let moved = scratch.join("moved");
     std::fs::rename(&data, &moved).unwrap();
     refused(&moved);

@@ -89,7 +89,7 @@ fn metrics_say_what_happened_as_the_monitor_does() {
     assert!(pando.stop().success());
 }
 
-/// A client that does not read its answers delays the end of a stopping server.
+/// If a client does not read its answers, a stopping server ends later.
 #[test]
 fn a_stopping_server_is_not_ready() {
     let scratch = Scratch::new("metrics-stopping");
@@ -185,8 +185,8 @@ fn strangers_get_one_answer_a_connection() {
     assert!(pando.stop().success());
 }
 
-/// Regression test: eight idle clients kept probes out, because no connection was accepted until their 10 seconds had
-/// passed. A new connection must be accepted even if clients stop in the middle of their TLS handshakes.
+/// Regression test: eight idle clients kept probes out, because no further connection was accepted until 10 seconds had
+/// passed. A new connection must be accepted even if other clients stop in the middle of their TLS handshakes.
 #[test]
 fn idle_clients_keep_no_probe_out() {
     for table in ["", "tls = true\n"] {
@@ -283,7 +283,7 @@ fn work_is_counted_by_listener_index_and_client() {
     }
     drop(anonymous);
 
-    // A turn is counted after its answers have been sent.
+    // A turn of an event loop is counted after its answers have been sent.
     let metrics = until("the work", || {
         let metrics = page(&pando, "/metrics").1;
         let operations = value(&metrics, "pando_listeners_operations_total{listener=\"ldap\"}");

@@ -86,8 +86,8 @@ fn root_is_given_up_once_the_ports_are_taken() {
     }
     let data = fs::metadata(scratch.join("home/data")).unwrap();
     assert_eq!((data.uid(), data.gid(), data.mode() & 0o777), (UNPRIVILEGED_ID, UNPRIVILEGED_ID, 0o711));
-    // The server answers on both ports and on its socket. On the socket, the user that owns the process is the
-    // administrator.
+    // The server answers on both ports and on its socket. The user that runs the server process is the administrator on
+    // the socket.
     plant(&mut pando.administrator());
     run("ldapwhoami", &["-x", "-H", &privileged, "-D", ADMIN_DN, "-w", ADMIN_PASSWORD], "").expect_code(0);
     let local = pando.ready_line.split_whitespace().last().unwrap().to_owned();
@@ -138,7 +138,7 @@ fn files_that_root_creates_belong_to_the_owner_of_the_folder() {
         (&["verify"], Path::new(restored_text)),
     ];
     for (arguments, data) in commands {
-        // Commands that only read create the reader table (`data.mdb-lock`) too.
+        // Even commands that only read create the reader table (`data.mdb-lock`).
         let _ = fs::remove_file(data.join("data.mdb-lock"));
         command(arguments, Some(data)).expect_code(0);
         let owners = owners(data);
@@ -149,8 +149,8 @@ fn files_that_root_creates_belong_to_the_owner_of_the_folder() {
     }
     let kept = owners(&backup);
     assert!(kept.len() > 1 && kept.iter().all(|(_, owner)| *owner == UNPRIVILEGED_ID), "{kept:?}");
-    // Only files that root created there change their owner: neither a hard link to a system file nor the target of a
-    // symbolic link.
+    // Only files that root created in the folder change their owner. A hard link to a system file and the target of a
+    // symbolic link keep theirs.
     let system = scratch.write("of-the-system", "root's");
     fs::hard_link(&system, data.join("hard")).unwrap();
     std::os::unix::fs::symlink(&system, data.join("soft")).unwrap();

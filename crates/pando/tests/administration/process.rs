@@ -92,7 +92,7 @@ fn slow_operations_are_logged_with_their_plan() {
     plant(&mut pando.administrator());
     assert!(pando.stop().success());
     let anna = person_dn("anna");
-    // Every operation takes at least 0 milliseconds, and none takes a month.
+    // A limit of 0 milliseconds logs every operation; a limit of a month logs none.
     let run = |log: &str| {
         let node = scratch.write("node.toml", format!("[log]\n{log}\n"));
         std::fs::remove_file(scratch.join("pando.log")).unwrap();
@@ -183,8 +183,8 @@ fn an_interrupted_command_leaves_no_unfinished_file() {
             entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect::<Vec<_>>()
         };
         let file = scratch.join("people.ldif.zst");
-        // Generate more than fits on the disk, so that the command does not end by itself. The signals need their
-        // default actions, because a shell makes its background jobs ignore them.
+        // Generates more than fits on the disk, so that the command does not end by itself. The signals need their
+        // default actions, because a shell lets its background jobs ignore them.
         let mut command = std::process::Command::new("env")
             .args([
                 "--default-signal",

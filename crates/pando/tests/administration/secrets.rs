@@ -1,8 +1,8 @@
 //! Searches for secrets in everything that leaves the process: log, audit trail, monitor, metrics, web console, support
 //! bundle, `/proc`, and backups.
 //!
-//! A backup may contain what the directory stores to verify credentials: hashes, SCRAM keys, secrets of one-time codes.
-//! Clear passwords may appear nowhere, and neither may secrets in files of the node: keys, tokens, credentials for
+//! A backup may contain what the directory stores to verify credentials: hashes, SCRAM keys, and secrets of one-time
+//! codes. No output may contain clear passwords, or secrets from files of the node: keys, tokens, and credentials for
 //! other servers.
 
 use std::fs;
@@ -126,8 +126,8 @@ fn no_output_and_no_backup_has_a_secret() {
     let trail = command(&["audit", "--json", "--folder", &folder], None).expect_code(0);
     assert!(trail.stdout.contains("userPassword"), "values are recorded: {trail}");
     seen.add("audit trail", trail.stdout);
-    // The backup is added after this check, because it contains the secret of one-time codes, which a restored server
-    // needs.
+    // The backup is added only after this check, because it contains the secret of one-time codes. A restored server
+    // needs that secret.
     seen.expect_without(&[&code]);
     seen.backup(&scratch.join("backup"));
     seen.expect_without(&[ADMINISTRATOR, USER, OLD, GUESS, TOKEN, &key, "PRIVATE KEY"]);

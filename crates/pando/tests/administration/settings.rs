@@ -36,7 +36,7 @@ fn a_directory_begins_with_the_settings_of_a_file() {
     let list = command(&["index", "list"], Some(&Pando::data(&scratch))).stdout;
     assert_eq!(list, "colour equality\nmail equality\n", "an index that is not defined is not kept");
 
-    // The first start of a server keeps the settings. Exported settings create a second directory with equal settings.
+    // The first start of a server stores the settings. Exported settings create a second directory with equal settings.
     let pando = Start::bare(&scratch, "data").ready();
     let contexts = pando.connect().entry("", &["namingContexts"]).unwrap().unwrap();
     assert_eq!(contexts.texts("namingContexts"), ["o=partners"]);
@@ -169,8 +169,8 @@ fn an_import_can_bring_the_settings_of_a_new_directory() {
     import(other.to_str().unwrap()).expect_code(2).expect_error("has other settings");
 }
 
-/// Regression test: a file without suffixes implies the default suffix, with which `dc=com` cannot coexist. `--suffix`
-/// was refused for that reason.
+/// Regression test: `--suffix` was refused with a settings file without suffixes. Such a file implies the default
+/// suffix, which cannot coexist with `dc=com`.
 #[test]
 fn an_import_uses_its_suffix_if_the_settings_name_none() {
     let scratch = Scratch::new("settings-import-suffix");
@@ -310,12 +310,12 @@ fn the_settings_must_name_an_existing_policy() {
         let run = with_file(&scratch, verb, &named(dn)).expect_code(2);
         assert!(run.stderr.contains("settings.toml:2:") && run.stderr.contains(what), "{run}");
     };
-    // In an empty directory, the policy entry may be added later, unless no suffix can contain it.
+    // In an empty directory, the policy entry may be added later, except if no suffix can contain it.
     with_file(&scratch, "plan", &named(&policy)).expect_code(0).expect_output("does not exist yet");
     wrong("plan", "cn=policy,o=elsewhere", "below no suffix");
     with_file(&scratch, "apply", &named(&policy)).expect_code(0).expect_output("note: password_policy");
     with_file(&scratch, "apply", &named(&policy)).expect_code(0).expect_output("no change");
-    // If an import lacks the policy, it reports an error, and the imported entries stay.
+    // If the imported entries lack the policy, the import reports an error, and the entries stay.
     let suffix = format!("dn: {SUFFIX}\nobjectClass: domain\ndc: example\n\n");
     let tree = scratch.write("tree.ldif", &suffix);
     let run = command(&["import", tree.to_str().unwrap()], Some(&data)).expect_code(6);
@@ -323,7 +323,7 @@ fn the_settings_must_name_an_existing_policy() {
     wrong("plan", &policy, "no such entry");
     wrong("apply", &policy, "no such entry");
     wrong("plan", SUFFIX, "which is not a password policy");
-    // If an import contains the policy, only its parts without effect are reported.
+    // If the imported entries contain the policy, only those of its attributes that have no effect are reported.
     let entry = format!(
         "dn: {policy}\nobjectClass: device\nobjectClass: pwdPolicy\nobjectClass: pwdPolicyChecker\ncn: policy\n\
          pwdAttribute: userPassword\npwdCheckModule: checker.so\npwdMinLength: 5\npwdCheckQuality: 1\n"

@@ -74,7 +74,7 @@ fn slow_operations_are_traced_with_their_plan() {
     assert!(pando.stop().success());
 }
 
-/// The stages of a bind are the work of other threads and of other servers, and the delay of an answer.
+/// The stages of a bind are the work of other threads, the work of other servers, and the delay of the answer.
 #[test]
 fn binds_are_traced_with_their_stages() {
     let there = Scratch::new("traces-bind-there");

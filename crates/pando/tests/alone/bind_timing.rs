@@ -156,8 +156,8 @@ fn compare(when: &str, times: &[(&str, Vec<Duration>)]) -> (f64, f64) {
 }
 
 /// Failing binds of all kinds take the same time, idle and under load. With PANDO_TEST_ROUNDS=100, a thousand binds of
-/// each kind must be indistinguishable. Fewer rounds only detect whether a hash is computed, because a hash takes far
-/// longer than disturbances by other programs on the machine.
+/// each kind must be indistinguishable. With fewer rounds, the test only detects whether a hash is computed, because a
+/// hash takes far longer than the disturbances by other programs on the machine.
 #[test]
 fn the_time_of_a_failing_bind_does_not_reveal_the_reason() {
     let _alone = crate::alone();
@@ -227,7 +227,7 @@ fn binds_of_disconnected_clients_are_not_hashed() {
     for _ in 0..DISCONNECTED {
         drop(send(pando.address(), &bind));
         drop(send(pando.address(), &with_unbind));
-        // The client does not close these connections after the unbind.
+        // After sending the unbind, the client keeps these connections open.
         open.push(send(pando.address(), &with_unbind));
         let half_closed = send(pando.address(), &bind);
         half_closed.shutdown(Shutdown::Write).unwrap();
@@ -241,7 +241,7 @@ fn binds_of_disconnected_clients_are_not_hashed() {
     }
     let mut connection = pando.connect();
     assert!(connection.bind(ADMIN_DN, test_support::ADMIN_PASSWORD).unwrap().is_success());
-    // In the queue, binds of closed connections may come after the administrator's bind.
+    // Binds of closed connections may come after the administrator's bind in the queue.
     let [jobs_after, hashes_after, dropped] = until("no bind waits", || {
         let [jobs_after, hashes_after] = figures(&mut administrator);
         let dropped = figure(&mut administrator, "Jobs Dropped");

@@ -1,5 +1,5 @@
-//! A directory whose data is not in memory. Prefetch threads read the pages that requests need, or perform dry runs,
-//! and every answer is the same as without them.
+//! A directory whose data is not in memory. Prefetch threads read the pages that requests need, or perform dry runs.
+//! Every answer must be the same as without prefetching.
 //!
 //! Each test runs alone: others would keep the disk busy, and the server measures the time that it waits for the disk.
 
@@ -55,7 +55,7 @@ fn figure(connection: &mut Connection, name: &str) -> u64 {
     entry.text("monitorCounter").unwrap().parse().unwrap()
 }
 
-/// Returns true if the request for this person reads several rows.
+/// Returns true if the request for this person traverses several rows.
 fn is_walk(number: usize) -> bool {
     number % 100 == 99
 }
@@ -94,8 +94,8 @@ fn send(connection: &mut Connection, numbers: &[usize]) {
 
 /// Returns true if the request for this person asks for the position of its answer.
 ///
-/// Regression test: in a cold loop, three of four such answers had no position, because they came from a search of a
-/// dry run, which did not know of the control. Clients of a cluster could not read their own changes.
+/// Regression test: in a cold loop, three of four answers lacked the position that their request had asked for. Their
+/// results came from dry runs, which ignored the control. So clients of a cluster could not read their own changes.
 fn wants_position(number: usize) -> bool {
     number.is_multiple_of(2)
 }
@@ -206,7 +206,7 @@ fn writes_and_binds_work_during_cold_searches(pando: &Pando) {
     a_bind_counts_for_what_is_sent_with_it(&mut connection, &entry);
 }
 
-/// The result of a dry run applies only to the identity that it ran with.
+/// The result of a dry run applies only to the identity with which it was performed.
 fn a_bind_counts_for_what_is_sent_with_it(connection: &mut Connection, entry: &str) {
     let (filter, selection) = (FilterBuf::parse("(sn=x)").unwrap(), SelectionBuf::from_iter(["sn"]));
     let search = SearchRequest::new(entry, Scope::BaseObject, filter.as_filter(), selection.as_selection());

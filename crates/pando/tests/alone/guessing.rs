@@ -1,6 +1,6 @@
 //! Guessed passwords from one address: their answers are delayed, and other clients are not affected.
 //!
-//! Each test runs alone: its binds must arrive while others of them wait, and a busy machine prevents that.
+//! Each test runs alone: its binds must arrive while others of its binds wait, and a busy machine prevents that.
 
 use client::Connection;
 use ldap::{Authentication, BindRequest, ChangeOperation, Controls, MessageId, Request, ResultCode};
@@ -76,7 +76,8 @@ fn both_names_of_an_entry_count_as_one() {
         .map(|number| send(&pando, if number % 2 == 0 { "anna" } else { ANNA }, &format!("guess{number}")))
         .collect();
     let (wrong, busy) = answers(sent);
-    // Three binds are verified at once, and eight wait, for each account. For two accounts, at least 22 would be wrong.
+    // For each account, three binds are verified at once, and eight wait. If the names counted as two accounts, at
+    // least 22 binds would be wrong.
     assert!((11..22).contains(&wrong) && wrong + busy == GUESSES, "{wrong} wrong, {busy} busy");
 }
 

@@ -1,8 +1,8 @@
 //! Installation of Rust by `./dev` (`tools/needs.sh`) on different machines. Each machine is a folder with stand-ins
 //! for apt, curl and rustup. The PATH contains only these, and tools that every Debian has.
 //!
-//! Each test runs alone: it writes programs and runs them, which fails (ETXTBSY) while a process started by another
-//! test still has one of them open for writing.
+//! Each test runs alone: it writes programs and then runs them. This fails (ETXTBSY) if a process of another test still
+//! has a program open for writing.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -52,7 +52,7 @@ struct Machine {
     has_rust_at_home: bool,
     /// Whether the certificates for TLS are installed.
     has_certificates: bool,
-    /// State of Debian's rustup package: `fits`, `none`, or another word if apt reports a conflict with installed
+    /// State of Debian's rustup package: `fits`, `none`, or any other word if apt reports a conflict with installed
     /// packages.
     debians_rustup: &'static str,
     internet: &'static str,
