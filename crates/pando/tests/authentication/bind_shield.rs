@@ -130,8 +130,8 @@ fn a_flood_from_many_addresses_leaves_others_their_turns() {
     assert_eq!(code(&mut good, &person_dn("anna"), "anna-secret"), ResultCode::SUCCESS);
     let passed = figure(&mut watch, "Hashes Verified") - verified;
     assert!(passed <= 20, "{passed} of the flood went first");
-    // Event loops read in parallel, so the queue may be full for any bind of the flood. Those in the queue are answered
-    // later.
+    // Event loops read in parallel, so the queue may be full for any bind of the flood. The binds in the queue are
+    // answered later.
     let mut codes = flood.iter_mut().map(|(connection, id)| connection.reply(*id).unwrap().outcome.code);
     let answered = codes.by_ref().filter(|&code| code != ResultCode::BUSY).take(3).collect::<Vec<_>>();
     assert_eq!(answered, [ResultCode::INVALID_CREDENTIALS; 3]);
@@ -169,8 +169,8 @@ fn a_flood_of_password_changes_keeps_no_bind_out() {
         .collect();
     // Each of anna's addresses sends more changes than may wait in total.
     connections.iter_mut().for_each(|connection| connection.send_bytes(&changes_of(&anna, 600)).unwrap());
-    // Anna has a limited share of the queue: some of her requests are refused, and the rest wait. Binds of others do
-    // not wait.
+    // Anna has a limited share of the queue. Some of her requests are refused, and the rest wait. Binds of other users
+    // do not wait.
     let mut busy = 0;
     while busy < 300 {
         let answer = connections[0].receive_any().unwrap();
@@ -216,7 +216,7 @@ fn waits_for_hashes_end_with_the_input() {
     assert!(pando.stop().success());
 }
 
-/// Regression test: with a stored value of its choice, a user could make each bind cost the server a second of Argon2.
+/// Regression test: a user could store a value that made each bind with it cost the server a second of Argon2.
 #[test]
 fn only_the_administrator_stores_what_costs_more_than_the_settings_say() {
     let scratch = Scratch::new("shield-costly");

@@ -68,14 +68,14 @@ fn people_bind_with_tickets() {
     assert_ne!(who_am_i(&kdc, &pando, "anna", "GSSAPI", &strong).code, Some(0));
     who_am_i(&kdc, &pando, "anna", "GSS-SPNEGO", &strong).expect_code(7).expect_error("use TLS");
 
-    // The user's own authorization identity is accepted, and those of others are not.
+    // A user may act with the own authorization identity, and not with the identity of another user.
     who_am_i(&kdc, &pando, "anna", "GSSAPI", &["-X", "u:anna"]).expect_code(0).expect_output(&anna);
     who_am_i(&kdc, &pando, "anna", "GSSAPI", &["-X", "u:bert"]).expect_code(49);
     let administrator = format!("dn:{ADMIN_DN}");
     who_am_i(&kdc, &pando, "anna", "GSSAPI", &["-X", &administrator]).expect_code(49);
 
-    // A principal without an entry and an account that an administrator has locked are refused. An expired password is
-    // not.
+    // A principal without an entry is refused, and so is an account that an administrator has locked. An expired
+    // password does not matter.
     let nobody = who_am_i(&kdc, &pando, "ghost", "GSSAPI", &[]).expect_code(49);
     assert!(!nobody.stderr.contains("entry"), "{nobody}");
     let lock: &[(_, &str, &[&str])] =

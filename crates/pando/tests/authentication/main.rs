@@ -1,6 +1,6 @@
 //! Authentication of clients: passwords, SASL, TLS, tokens and codes.
 //!
-//! One binary, so that it is linked once and tests that wait do so at the same time.
+//! These tests are one binary, so that it is linked once and tests that wait can run at the same time.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod bearer;

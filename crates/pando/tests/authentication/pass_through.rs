@@ -1,4 +1,4 @@
-//! Passwords that another service verifies: a second Pando, or Debian's saslauthd, which binds to that Pando.
+//! Passwords that another service verifies: a second Pando, or Debian's saslauthd, which binds to the second Pando.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -58,7 +58,7 @@ impl Saslauthd {
         while !heard.contains("listening on socket") {
             assert_ne!(said.read_line(&mut heard).unwrap(), 0, "{heard}");
         }
-        // Read its output, so that it never blocks on a full pipe.
+        // The output is read, so that the daemon never blocks on a full pipe.
         std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
         (Saslauthd(child), folder.join("mux"))
     }
@@ -79,7 +79,7 @@ fn the_other_server_says_whether_a_password_is_right() {
     plant(&mut other.administrator());
     let certificate = Pando::data(&there).join("tls/certificate.pem");
     let here = Scratch::new("pass-here");
-    // Verify by StartTLS.
+    // The password is verified over StartTLS.
     let pando =
         start(&here, &format!("ldap://127.0.0.1:{}", other.address().port()), certificate.to_str().unwrap());
     assert_eq!(bind(&pando, "anna", "anna-secret"), ResultCode::SUCCESS);
@@ -170,7 +170,7 @@ fn saslauthd_says_whether_a_password_is_right() {
     assert!(pando.log().contains("does not say whether a password is right"), "{}", pando.log());
 }
 
-/// Checks the octets of the request. An answer that is neither yes nor no, and a missing answer, mean unavailable.
+/// Checks the octets of the request. If the answer is neither yes nor no, or is missing, the result is unavailable.
 #[test]
 fn a_daemon_that_says_neither_yes_nor_no_is_unavailable() {
     let scratch = Scratch::new("pass-sasl-odd");

@@ -114,7 +114,8 @@ fn passwords_expire_with_warnings_and_grace_logins() {
     let (code, response) = bind(&pando, "bert", "bert-secret");
     let Some(PolicyWarning::TimeBeforeExpiration(seconds)) = response.warning else { panic!("{response:?}") };
     assert!(code == OK && seconds > 1_000_000_000, "{seconds}");
-    // There are two grace logins. The second comes after a kill, so the first was durable before it was answered.
+    // The policy permits two grace logins. The second comes after a kill, so the first must have been durable before it
+    // was answered.
     assert_eq!(bind(&pando, "anna", "wrong"), nothing(WRONG));
     assert_eq!(bind(&pando, "anna", "anna-secret"), warned(PolicyWarning::GraceLeft(1)));
     pando.kill();
@@ -170,7 +171,7 @@ fn failures_lock_the_account_durably() {
     let pando = restart(&scratch);
     assert_eq!(bind(&pando, "anna", "anna-secret"), locked);
     assert!(state(&pando, "anna").text("pwdAccountLockedTime").unwrap().ends_with('Z'));
-    // The administrator unlocks the account as with OpenLDAP, and by setting a new password.
+    // The administrator unlocks the account in the same way as with OpenLDAP, or by setting a new password.
     let unlock: &[(_, &str, &[&str])] = &[(ChangeOperation::Delete, "pwdAccountLockedTime", &[])];
     assert!(pando.administrator().modify(&person_dn("anna"), unlock).unwrap().is_success());
     assert_eq!(bind(&pando, "anna", "anna-secret"), nothing(OK));
@@ -475,7 +476,7 @@ fn administrators_look_at_accounts_from_the_command_line() {
     command(&["account", "show", "ghost"], Some(&data)).expect_code(1).expect_error("there is no user ghost");
 }
 
-/// The answer to a wrong password is delayed. A right password is answered at once meanwhile.
+/// The answer to a wrong password is delayed. Meanwhile a right password is answered at once.
 #[test]
 fn a_policy_holds_answers_to_failures_back() {
     let scratch = Scratch::new("policy-delay");
@@ -533,8 +534,8 @@ fn a_lock_ends_whatever_part_of_a_second_it_began_in() {
     assert!(state(&pando, "anna").values("pwdAccountLockedTime").is_empty());
 }
 
-/// Regression test: with pwdInHistory, a hashed password was always answered with busy. Now its octets are compared
-/// with the history, and otherwise pwdCheckQuality decides.
+/// Regression test: with pwdInHistory, a change to a hashed password was always answered with busy. Now the octets of
+/// the hash are compared with the history, and otherwise pwdCheckQuality decides.
 #[test]
 fn hashed_passwords_pass_as_the_quality_says() {
     const FIRST: &str = "{SSHA}yYfB0fXx0j8l9M4mUVmc2a3SLpVhYmNk";
@@ -629,7 +630,7 @@ fn a_wrong_old_password_is_a_failure_as_in_a_bind() {
     assert!(pando.log().contains("is locked"), "{}", pando.log());
 }
 
-/// Parallel attempts do not evade the lock either.
+/// Parallel attempts with old passwords do not evade the lock.
 #[test]
 fn concurrent_tries_of_the_old_password_do_not_evade_the_lock() {
     let scratch = Scratch::new("policy-old-parallel");

@@ -84,8 +84,8 @@ fn operation<'a>(kind: u32, values: &[&'a str]) -> StateOperation<&'a [u8]> {
     StateOperation { kind, values: values.iter().map(|value| value.as_bytes()).collect() }
 }
 
-/// The time of the last bind is written minutes later, or when the server stops. Until then the time in memory applies,
-/// unless an administrator sets another one.
+/// The time of the last bind is written minutes later, or when the server stops. Until it is written, the time in
+/// memory applies, unless an administrator sets another time.
 #[test]
 fn a_last_bind_waits_for_the_disk_and_counts_meanwhile() {
     let scratch = Scratch::new("state-waits");
@@ -175,7 +175,7 @@ fn restrictions_of_an_administrator_hold_without_a_policy() {
     let (past, future) = ("20010101000000Z", "29990101000000Z");
     for (attribute, value, is_usable) in [
         ("pwdAccountLockedTime", "000001010000Z", false),
-        // A lock by wrong passwords lasts as long as a policy says, so without one it does not count.
+        // The policy determines how long a lock by wrong passwords lasts. Without a policy, the lock does not count.
         ("pwdAccountLockedTime", past, true),
         ("pwdStartTime", future, false),
         ("pwdStartTime", past, true),
@@ -197,8 +197,8 @@ fn restrictions_of_an_administrator_hold_without_a_policy() {
     }
 }
 
-/// Without access rules, only the administrator may use the operation. With rules, requesters may who can read and
-/// write the attributes.
+/// Without access rules, only the administrator may use the operation. With rules, requesters may use it who may read
+/// and write the attributes.
 #[test]
 fn others_look_after_accounts_by_rules() {
     let scratch = Scratch::new("state-rights");

@@ -57,7 +57,7 @@ fn users_change_their_own_passwords() {
     let made = made.unwrap();
     assert_eq!((code, made.len()), (ResultCode::SUCCESS, 19));
     assert!(binds(&pando, &anna, &made) && !binds(&pando, &anna, "second"));
-    // The request may have no value at all, and may name the user by an authorization identity with the DN.
+    // The request may have no value. It may also name the user by an authorization identity that contains the DN.
     let reply = own.extended(MODIFY_PASSWORD, None).unwrap();
     assert!(reply.outcome.is_success() && reply.extended.value.is_some());
     let identity = format!("dn:{anna}");
@@ -202,7 +202,7 @@ fn a_user_is_named_as_in_sasl() {
     assert_eq!(modify(&mut administrator, named("u:anna", b"x")).0, ResultCode::NO_SUCH_OBJECT);
     assert_eq!(modify(&mut pando.connect(), named("u:bert", b"x")).0, ResultCode::STRONGER_AUTH_REQUIRED);
     assert!(binds(&pando, &anna, "fourth") && binds(&pando, &person_dn("bert"), "bert-secret"));
-    // The same with OpenLDAP's client.
+    // OpenLDAP's client gets the same results.
     let url = format!("ldap://{}", pando.address());
     let arguments = ["-x", "-H", &url, "-D", ADMIN_DN, "-w", ADMIN_PASSWORD, "-s", "fifth", "u:bert"];
     run("ldappasswd", &arguments, "").expect_code(0);
@@ -224,7 +224,7 @@ fn the_password_of_a_node_file_is_not_changed_by_clients() {
         .expect_output("Server is unwilling to perform");
     assert!(binds(&pando, ADMIN_DN, ADMIN_PASSWORD));
     assert!(pando.stop().success());
-    // Without a password at the start, the server uses the one that the first start generated and stored.
+    // If no password is given at the start, the server uses the one that its first start generated and stored.
     let names = ["--admin-dn", ADMIN_DN];
     let pando =
         Start::bare(&scratch, "own").arguments(&names).without_environment("PANDO_ADMIN_PASSWORD").ready();

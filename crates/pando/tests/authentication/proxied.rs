@@ -76,7 +76,7 @@ fn openldap_s_clients_ask_as_others() {
     as_administrator(&pando, "ldapdelete", &["-e", &proxied(&anna), &own]).expect_code(50);
     as_administrator(&pando, "ldapcompare", &["-e", &proxied("u:bert"), &own, "userPassword:x"])
         .expect_code(50);
-    // The change is made with anna's identity, so without a name it changes her password.
+    // The change is made with anna's identity. The request names no user, so it changes her password.
     as_administrator(&pando, "ldappasswd", &["-e", &proxied(&anna), "-s", "new-s3cret"]).expect_code(0);
     let changed = pando.administrator().entry(&own, &["modifiersName"]).unwrap().unwrap();
     assert_eq!(changed.texts("modifiersName"), [own.as_str()]);
@@ -210,7 +210,7 @@ fn a_bind_says_whose_the_connection_is() {
         let identity = identity.map(|control| String::from_utf8(control.value.unwrap().to_vec()).unwrap());
         assert_eq!(identity, said, "{name}");
     }
-    // The same with UnboundID's client.
+    // UnboundID's client gets the same results.
     let arguments = [
         "--proxyAs",
         "u:anna",

@@ -128,7 +128,7 @@ fn cyrus_sasl_binds_by_every_mechanism() {
         let wrong = ["-Y", mechanism, "-U", "anna", "-w", "wrong"];
         who_am_i(&pando, &wrong).expect_code(49);
         who_am_i(&pando, &["-Y", mechanism, "-U", "nobody", "-w", "wrong"]).expect_code(49);
-        // The user's own authorization identity is accepted, and another one is refused.
+        // A user may act with the own authorization identity, and not with another one.
         let own = ["-Y", mechanism, "-U", "anna", "-w", "anna-s3cret", "-X", &anna];
         who_am_i(&pando, &own).expect_code(0).expect_output(&anna);
         let other = ["-Y", mechanism, "-U", "anna", "-w", "anna-s3cret", "-X", "u:bert"];
@@ -152,7 +152,7 @@ fn cyrus_sasl_binds_by_every_mechanism() {
     digest(&["-U", "nobody", "-w", "wrong"]).expect_code(49);
     // The hash contains the name as the client spells it, so another spelling is refused.
     digest(&["-U", "Anna", "-w", "anna-s3cret"]).expect_code(49);
-    // A client that prefers a security layer accepts none; a client that insists on one fails.
+    // A client that only prefers a security layer continues without one. A client that insists on one fails.
     let url = format!("ldap://{}", pando.address());
     let liking = ["-Q", "-H", &url, "-Y", "DIGEST-MD5", "-U", "anna", "-w", "anna-s3cret"];
     run("ldapwhoami", &liking, "").expect_code(0).expect_output(&anna);
@@ -174,7 +174,7 @@ fn unboundid_binds_by_plain_and_scram() {
         ("SCRAM-SHA-256", "username=anna"),
         ("SCRAM-SHA-512", "username=anna"),
         ("CRAM-MD5", "authID=u:anna"),
-        // The hash contains the name as given, so `u:` would be a part of it.
+        // The hash contains the name as given, so it would contain the `u:` too.
         ("DIGEST-MD5", "authID=anna"),
     ] {
         let mechanism = format!("mech={mechanism}");
@@ -333,7 +333,8 @@ fn broken_exchanges_leave_the_session_anonymous() {
         challenge.split(',').nth(1).unwrap().to_owned()
     };
     assert_ne!(salt("ghost"), salt("spirit"));
-    // A name has one salt however it is spelled, whether it exists or not: otherwise two spellings would show that.
+    // A name has one salt, however it is spelled and whether or not it exists. Otherwise two spellings would show
+    // whether it exists.
     for spelling in ["Ghost", "u:ghost", " ghost", "u:GHOST  "] {
         assert_eq!(salt("ghost"), salt(spelling), "{spelling:?}");
     }

@@ -90,7 +90,8 @@ fn users_add_and_remove_passwords_of_applications() {
     ] {
         assert_eq!(send(&mut application, &request).0, ResultCode::STRONGER_AUTH_REQUIRED, "{request:?}");
     }
-    // Such a password, found on a device, does not become the user's own.
+    // An application password may be found on a device. Without the user's own password, it cannot be used to set
+    // another one.
     let (dn, new) = (person_dn("anna"), "anna-secret-2");
     let password = |operation, value: &'static str| (operation, "userPassword", [value]);
     let mut change = |changes: &[(ChangeOperation, &str, [&str; 1])]| {
@@ -155,7 +156,7 @@ fn users_set_up_codes_with_one_that_their_device_shows() {
     assert!(pando.stop().success());
 }
 
-/// Nothing is possible unless the policy permits it, and a failed bind revokes the proof of the password.
+/// The policy must permit every action. A failed bind revokes the proof of the password.
 #[test]
 fn the_policy_decides_and_the_bind_is_recent() {
     let scratch = Scratch::new("self-policy");

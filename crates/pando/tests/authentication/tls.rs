@@ -217,7 +217,7 @@ fn a_request_and_the_end_come_together() {
     assert!(ids >= 2, "an entry and a result: {answer:02x?}");
 }
 
-/// CVE-2011-0411 and similar: octets that an attacker appends to StartTLS must not count as sent within TLS.
+/// CVE-2011-0411 and similar holes: octets that an attacker appends to StartTLS must not count as sent within TLS.
 #[test]
 fn nothing_counts_between_start_tls_and_its_handshake() {
     let scratch = Scratch::new("tls-injection");

@@ -173,7 +173,8 @@ fn applications_have_passwords_of_their_own() {
     assert_eq!(bind(&pando, "anna", &mail), ResultCode::SUCCESS);
     account(&["app-remove", &anna, "mail"]).expect_code(0);
     assert_eq!(bind(&pando, "anna", &mail), WRONG);
-    // Users cannot add application passwords directly, and none is stored with a slow hash or in clear.
+    // Users cannot add application passwords directly. The server stores no application password with a slow hash or in
+    // clear.
     let set = |connection: &mut client::Connection, dn: &str, value: &str| {
         let add: &[(_, &str, &[&str])] = &[(ChangeOperation::Add, "userPassword;x-app-own", &[value])];
         connection.modify(dn, add).unwrap().code
@@ -186,7 +187,7 @@ fn applications_have_passwords_of_their_own() {
     assert_eq!(set(&mut administrator, &anna, "in clear"), ResultCode::CONSTRAINT_VIOLATION);
     assert_eq!(set(&mut administrator, &anna, hashed), ResultCode::SUCCESS);
     account(&["show", &anna]).expect_code(0).expect_output("own: SSHA");
-    // If another user resets the password, all application passwords are removed.
+    // If another user resets the password of the account, all application passwords are removed.
     account(&["app-remove", &anna, "own"]).expect_code(0);
     let mail = add("mail", &[]);
     assert_eq!(bind(&pando, "anna", &mail), ResultCode::SUCCESS);
@@ -195,7 +196,7 @@ fn applications_have_passwords_of_their_own() {
     assert!(!account(&["show", &anna]).expect_code(0).stdout.contains("application"));
 }
 
-/// Regression test: with any other option, a userPassword value was accepted by binds, and no reset removed it.
+/// Regression test: a userPassword value with an unknown option was accepted by binds, and no reset removed it.
 #[test]
 fn no_other_option_makes_a_password() {
     let scratch = Scratch::new("totp-options");

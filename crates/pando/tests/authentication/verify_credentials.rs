@@ -183,8 +183,8 @@ fn sasl_exchanges_are_verified_next_to_each_other() {
     assert_eq!((reply.outcome.code, reply.extended.value), expected);
 }
 
-/// Over TLS, a client that verifies for an application may say that the application's connection has no channel binding
-/// (RFC 5802 section 6).
+/// A client may verify credentials over TLS for an application. The client may then state that the application's
+/// connection has no channel binding (RFC 5802 section 6).
 fn user_has_a_channel_of_its_own(pando: &Pando) {
     let mut admin = pando.connect().start_tls(&Tls::insecure().unwrap(), "localhost").unwrap();
     assert_eq!(admin.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().code, DONE);

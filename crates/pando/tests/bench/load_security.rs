@@ -125,7 +125,7 @@ fn untrusted_servers_are_not_measured() {
     assert!(misnamed.contains("certificate") || misnamed.contains("refused"), "{misnamed}");
     let untold = error(None, &secure, false);
     assert!(untold.contains("--tls-ca"), "{untold}");
-    // Without TLS, this slapd refuses requests, which proves that the measured requests used TLS.
+    // Without TLS, this slapd refuses requests. So the measured requests must have used TLS.
     let plain = error(None, &format!("ldap://{}", slapd.address()), false);
     assert!(plain.contains("result code 13"), "{plain}");
     // The command line reports the same error.

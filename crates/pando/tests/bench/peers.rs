@@ -93,8 +93,8 @@ fn slapd_and_pando_load_the_same_and_answer_the_same() {
     assert!(table.contains("Pando 0") && table.contains("OpenLDAP 2"), "{table}");
 }
 
-/// Runs the steps of the suite of access rules with few entries. Some settings change while Pando runs, and an audit
-/// trail needs a restart.
+/// Runs the steps of the suite of access rules with few entries. Some settings change while Pando runs. The audit trail
+/// needs a restart.
 #[test]
 fn a_workload_is_measured_under_settings_too() {
     let scratch = Scratch::new("peers-settings");
@@ -181,7 +181,7 @@ fn workloads_alternate_between_slapd_and_pando() {
     assert!(table.contains("Pando's / theirs"), "{table}");
 }
 
-/// An interrupted comparison continues: results in the file are kept, and missing and failed ones are measured.
+/// An interrupted comparison continues: results in the file are kept, and missing and failed measurements are made.
 #[test]
 fn a_comparison_goes_on_where_it_was_interrupted() {
     let scratch = Scratch::new("peers-resume");
@@ -219,7 +219,7 @@ fn a_comparison_goes_on_where_it_was_interrupted() {
     let run = how("200ms").output().unwrap();
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     let whole = RunResult::read(&output).unwrap();
-    // A load, a search, and a search after a fresh start, on two servers each.
+    // Six workloads: a load, a search, and a search after a fresh start, on two servers each.
     assert_eq!(whole.workloads.len(), 6);
     let fresh_rows = whole.workloads.iter().filter(|measured| measured.workload == "fresh");
     for measured in fresh_rows {
@@ -251,7 +251,7 @@ fn a_comparison_goes_on_where_it_was_interrupted() {
         fresh.map(|measured| measured.started.clone()).collect()
     };
     assert_eq!(times(&again), times(&whole));
-    // The results of different commands are not combined.
+    // Results of commands that differ are not combined.
     let run = how("300ms").output().unwrap();
     assert_eq!(run.status.code(), Some(1));
     let said = String::from_utf8_lossy(&run.stderr);

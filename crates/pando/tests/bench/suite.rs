@@ -38,7 +38,7 @@ fn every_shipped_file_is_a_suite_or_a_workload_of_one() {
             used.push_str(&format!("{} ", workload.data.template));
             workloads.push(name);
         } else {
-            // The file is a template or contains settings.
+            // A workload's file is a template or contains settings.
             workloads.push(name);
         }
     }
@@ -76,7 +76,7 @@ fn a_suite_is_measured_once_and_judged() {
     assert!(one.stdout.contains("| reached |") && one.stdout.contains("| NOT MEASURED |"), "{}", one.stdout);
     assert!(one.stdout.contains("two/people-compare/pando: the step has no result"), "{}", one.stdout);
 
-    // The same command does not repeat steps with results.
+    // If the command is repeated, it does not repeat steps that have results.
     let both = suite(&scratch, &file, &["--set", "entries=50"])
         .expect_code(7)
         .expect_error("pando: one: is measured")

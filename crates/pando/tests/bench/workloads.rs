@@ -46,9 +46,8 @@ fn completed(connection: &mut Connection, kind: &str) -> u64 {
     entry.text("monitorOpCompleted").unwrap().parse().unwrap()
 }
 
-/// Runs a workload as an open loop, which must send as many requests as it reports, and report how many it could not
-/// send. Requests that were not sent are tolerated, because a busy machine may suspend this process at the end of the
-/// run.
+/// Runs a workload as an open loop. The driver must send as many requests as it reports, and report how many it could
+/// not send. Some requests may remain unsent, because a busy machine may suspend this process at the end of the run.
 fn run(workload: &Workload, address: SocketAddr) -> WorkloadResult {
     let options = Options {
         entries: Some(PEOPLE),
@@ -90,8 +89,8 @@ fn the_driver_counts_what_slapd_counts() {
     ] {
         let before = completed(&mut connection, operation);
         let result = run(&workload::shipped(workload).unwrap(), slapd.address());
-        // slapd also counts the bind and the search of the root DSE by the driver, and this test's own search for the
-        // previous count, which was completed only after the count was read.
+        // slapd also counts requests that are not part of the workload: the driver's bind, its search of the root DSE,
+        // and this test's search for the previous count, which was completed only after the count was read.
         let own = match operation {
             "Search" => 2,
             "Bind" => 1,

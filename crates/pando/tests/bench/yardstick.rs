@@ -1,5 +1,5 @@
-//! Rates that load generators report, compared with the server's counts: for the yardstick, a second load generator,
-//! and for `pando bench`.
+//! Rates that load generators report, compared with the server's counts. The generators are the yardstick, a second
+//! load generator, and `pando bench`.
 
 use std::process::Command;
 
