@@ -26,7 +26,7 @@ fn a_change_on_one_node_is_read_on_all() {
     let found = until("a change on one is read on two", || read(&mut two, &unit("on-one")));
     assert_eq!(Some(found), read(&mut one, &unit("on-one")), "with all its operational attributes");
 
-    // A change at node 2 is forwarded. The client that sent it sees it at once.
+    // A change at node 2 is forwarded to the writer. The client that sent it sees it at once.
     assert_eq!(figure(&second, "Writer"), "1");
     assert_eq!(add_unit(&mut two, "on-two").code, ResultCode::SUCCESS);
     assert!(read(&mut two, &unit("on-two")).is_some(), "the client that changed it sees it");
@@ -48,7 +48,7 @@ fn a_change_on_one_node_is_read_on_all() {
         });
         assert!(bound.is_success(), "{bound:?}");
     }
-    // A user may change only the own password, on any node.
+    // On any node, a user may change only the own password.
     let mut user = second.connect();
     assert!(user.bind(&person, "secret").unwrap().is_success());
     let refused = user.modify(&person, &[(ChangeOperation::Replace, "sn", &["B"])]).unwrap();

@@ -48,8 +48,8 @@ fn first_key(identity: PathBuf) -> KeyRing {
     KeyRing::new(1, ClusterKey::new(&secret))
 }
 
-/// Forges the next group with an old key. It is a copy of the last group with the next number and position, and another
-/// entry name.
+/// Forges the next group with an old key. The group is a copy of the last one, with the next number and position, and
+/// another entry name.
 fn forged(log: &Settings, keys: &KeyRing) -> Vec<u8> {
     let all = messages(log);
     let last = all.iter().rfind(|message| message[1] == 3).unwrap();
@@ -119,7 +119,7 @@ fn a_former_node_cannot_write_with_an_old_key() {
     let refused = cluster.cluster_command(3, &["fetch-keys", "--keys-from", &address]);
     assert!(refused.code != Some(0) && refused.stderr.contains("no keys of node 1"), "{refused}");
 
-    // A group that the former node writes with its old key would be the next one. All nodes ignore and report it.
+    // The former node forges a group with its old key that would be the next one. All nodes ignore and report it.
     assert_eq!(figure(&first, "Alarms"), "0");
     assert_eq!(add_unit(&mut first.administrator(), "genuine").code, ResultCode::SUCCESS);
     cluster.expect_equal(&[(1, &first), (2, &second)]);
@@ -169,7 +169,7 @@ fn contains(file: &std::path::Path, number: u64) -> bool {
     std::fs::read_to_string(file).unwrap().contains(&number.to_string())
 }
 
-/// Nodes can read an encrypted group, and the broker cannot.
+/// The nodes can read an encrypted group. The broker cannot.
 #[test]
 fn groups_are_sealed_where_the_writer_says_so() {
     let (cluster, first) = Cluster::new("cluster-sealed");
@@ -205,8 +205,8 @@ fn groups_are_sealed_where_the_writer_says_so() {
     an_offered_key_outlives_its_node(&cluster, first, &second);
 }
 
-/// A node stops after it has announced a new key in the log, before any other node has the key. After its next start,
-/// it continues the rotation.
+/// A node stops after it has announced a new key in the log, and before any other node has the key. After its next
+/// start, it continues the rotation.
 fn an_offered_key_outlives_its_node(cluster: &Cluster, first: Pando, second: &Pando) {
     second.signal(Signal::STOP);
     let offered = std::thread::scope(|scope| {

@@ -8,8 +8,7 @@ use test_support::pando::{Start, command};
 #[test]
 fn a_departed_node_is_rejected_and_the_log_is_trimmed_to_what_all_have() {
     let (cluster, first) = Cluster::secured("cluster-members");
-    // Node 2 copies the data of the running first node. If the copy fails, neither the node nor anything else is
-    // created.
+    // Node 2 copies the data of the first node, which is running. If the copy fails, nothing is created.
     let (invitation, address) = (cluster.invite(2), figure(&first, "Address"));
     let join = |address: &str, more: &[&str]| {
         let words = [&["join", "--invitation", &invitation, "--copy-from", address][..], more].concat();
@@ -57,12 +56,12 @@ fn a_departed_node_is_rejected_and_the_log_is_trimmed_to_what_all_have() {
         "{says}"
     );
 
-    // After the third node is unregistered, no messages are kept for it, other nodes reject it, and it detects this
+    // The third node is unregistered. Then no messages are kept for it, other nodes reject it, and it detects this
     // itself.
     let old_deletable: u64 = start.parse().unwrap();
     let gone = cluster.cluster_command(1, &["unregister", "3"]).expect_code(0);
     gone.expect_output("node 3 is unregistered");
-    // Its certificate does not give a client a copy either.
+    // The former node's certificate does not give a client a copy of the data either.
     let theirs = cluster.scratch.join("node-3.invitation");
     cluster.write_node_file(9);
     until("its certificate is refused", || {
@@ -105,8 +104,8 @@ fn a_departed_node_is_rejected_and_the_log_is_trimmed_to_what_all_have() {
     });
     assert!(start > old_deletable, "{start}");
 
-    // The nodes continue, and so does a node created from a snapshot. A node whose data is older than the log is
-    // refused.
+    // The nodes continue, and so does a node that was created from a snapshot. A node whose data is older than the log
+    // is refused.
     cluster.expect_equal(&[(1, &first), (2, &second)]);
     let mut second = second;
     for _ in 0..5 {

@@ -1,4 +1,4 @@
-//! Guarantees of nodes to each other and to clients, on one broker.
+//! Guarantees that nodes give each other and clients, on one broker.
 
 use client::Entry;
 use ldap::{ChangeOperation, ResultCode, Scope, oids};
@@ -85,7 +85,8 @@ fn a_forwarded_change_brings_copies_and_takes_trees(cluster: &Cluster, first: &P
     cluster.expect_equal(&[(1, first), (2, second)]);
 }
 
-/// A client that sends its position sees the same state on another node. It sees its own changes even without that.
+/// A client that sends its position sees the same state on another node. On the same node, it sees its own changes even
+/// without sending a position.
 fn positions_hold_on_every_node(first: &Pando, second: &Pando) {
     let (mut one, mut two) = (first.administrator(), second.administrator());
     // The follower is suspended during a change, and receives a read with that position before it has read the change.
@@ -107,8 +108,8 @@ fn positions_hold_on_every_node(first: &Pando, second: &Pando) {
     assert_eq!(made.position, seen.position + 1);
     assert_eq!(two.reply(asked).unwrap().entries.len(), 1);
 
-    // The answer to a forwarded change contains its position. Without the control, the client's connection waits for
-    // it.
+    // The answer to a forwarded change contains the change's position. Even without the control, the client's
+    // connection waits for that position.
     for round in 0..20 {
         let name = unit(&format!("own-{round}"));
         let seen = position_of(&add(&mut two, &name, None));
@@ -185,7 +186,7 @@ fn the_administrator_is_the_same_on_every_node(cluster: &Cluster, first: &Pando,
     assert!(!second.connect().bind(name, "of all").unwrap().is_success());
     assert!(second.connect().bind(name, "of all, again").unwrap().is_success());
 
-    // Each node uses the administrator of its node file again.
+    // Without the setting, each node uses the administrator of its node file again.
     let set = two.modify("cn=config", &[(ChangeOperation::Replace, "pandoAdministrator", &[])]).unwrap();
     assert!(set.is_success(), "{set:?}");
     assert!(second.stop().success());
@@ -194,8 +195,8 @@ fn the_administrator_is_the_same_on_every_node(cluster: &Cluster, first: &Pando,
     second
 }
 
-/// A row of a stopped node is altered. The node detects that when it starts, reports the place, stops serving, and
-/// cannot be started again without other data.
+/// A row of a stopped node is altered. When the node starts, it detects that, reports the place, and stops serving. It
+/// cannot be started again until it has other data.
 fn a_node_with_other_data_stops_serving(cluster: &Cluster, first: &Pando, second: &Pando) -> Pando {
     cluster.join(3);
     let third = cluster.start(3);
@@ -228,7 +229,7 @@ fn a_node_with_other_data_stops_serving(cluster: &Cluster, first: &Pando, second
     let again = Start::bare(&cluster.scratch, "node-3").arguments(&["--node", node_file.to_str().unwrap()]);
     let refused = again.refused().1;
     assert!(refused.contains("must not be served") && refused.contains(&place), "{refused}");
-    // The other nodes continue, and are notified.
+    // The other nodes continue, and learn of the difference.
     assert_eq!(add_unit(&mut one, "unmoved").code, ResultCode::SUCCESS);
     until("they know", || (figure(first, "Alarms") != "0" && figure(second, "Alarms") != "0").then_some(()));
 
@@ -278,8 +279,8 @@ fn all_nodes_begin_again_with_other_data(cluster: &Cluster, first: Pando, others
     assert!(import.code != Some(0), "{import}");
 
     assert!(first.stop().success());
-    // The command is interrupted after it has announced the new generation and before the node has the data: a folder
-    // is in its way.
+    // The command is interrupted after it has announced the new generation and before the node has the data, because a
+    // folder is in the way.
     let obstacle = cluster.data(1).join("data.new");
     std::fs::create_dir(&obstacle).unwrap();
     let broken = command(&begin, Some(&cluster.data(1)));

@@ -25,7 +25,7 @@ const CLIENTS: usize = 3;
 /// Number of values for which all clients compete.
 const VALUES: usize = 8;
 
-/// Number of free numbers, fewer than clients ask for.
+/// Number of free numbers. It is lower than the number of requests for one.
 const NUMBERS: usize = 20;
 
 /// OID of the matching rule that follows chains of links.
@@ -49,7 +49,7 @@ fn rules_about_data_have_one_effect_on_all_nodes() {
     a_new_writer_keeps_the_rules_and_finishes_what_was_begun(&mut nodes);
 }
 
-/// The running nodes with their numbers, and their cluster.
+/// The running nodes with their numbers, and the cluster of the test.
 struct Nodes {
     running: Vec<(u32, Pando)>,
     cluster: Cluster,
@@ -90,7 +90,7 @@ impl Nodes {
         self.at_once_while(run, || ())
     }
 
-    /// Like [`at_once`](Nodes::at_once), and calls `meanwhile` while the clients run.
+    /// Does the same as [`at_once`](Nodes::at_once), and calls `meanwhile` while the clients run.
     fn at_once_while<T: Send>(
         &self,
         run: impl Fn(usize, &mut Connection) -> T + Sync,
@@ -108,7 +108,8 @@ impl Nodes {
         })
     }
 
-    /// Waits until every node has the changes that any node has. Expects the same answer from each, and returns it.
+    /// Waits until every node has the changes that any node has. Then expects the same answer from each node, and
+    /// returns it.
     #[track_caller]
     fn same_answer<T: PartialEq + Debug>(&self, ask: impl Fn(&mut Connection) -> T) -> T {
         let last = self.running.iter().map(|(_, server)| position(server)).max().unwrap();
@@ -130,7 +131,7 @@ impl Nodes {
         }
     }
 
-    /// Starts a node. All nodes then compare their data; expects equal digests.
+    /// Starts a node. All nodes then compare their data, and must have equal digests.
     fn start_and_compare(&mut self, node: u32) {
         let digests = |nodes: &Nodes| -> BTreeSet<Option<String>> {
             nodes.running.iter().map(|(_, server)| figure_of(server, "Digest")).collect()
@@ -143,7 +144,7 @@ impl Nodes {
         });
     }
 
-    /// Expects the same answers, exports, logs and no alarms of all nodes.
+    /// Expects that all nodes have the same answers, exports and logs, and no alarms.
     fn expect_equal(&self) {
         self.same_answer(answers);
         let nodes: Vec<_> = self.running.iter().map(|(node, server)| (*node, server)).collect();
@@ -161,7 +162,7 @@ fn add_group(connection: &mut Connection, name: &str) {
     add(connection, &group(name), &[("objectClass", "groupOfNames"), ("member", SUFFIX)]);
 }
 
-/// Returns the attributes of a person, and others.
+/// Returns the attributes of a person, followed by `others`.
 fn person_with<'a>(name: &'a str, others: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
     let attributes = [("objectClass", "inetOrgPerson"), ("cn", name), ("sn", "x")];
     [&attributes[..], others].concat()
@@ -217,8 +218,8 @@ fn answers(connection: &mut Connection) -> Vec<client::Entry> {
     entries
 }
 
-/// Adds a person, again until a node decides. Returns false if a rule refuses the person. An add that was made but
-/// answered with `unavailable` finds its entry.
+/// Adds a person, and repeats that until a node decides. Returns false if a rule refuses the person. If an add was made
+/// but answered with `unavailable`, the repeated add finds its entry.
 #[track_caller]
 fn add_if_allowed(connection: &mut Connection, uid: &str, attributes: &[(&str, &str)]) -> bool {
     let code = until("a node decides", || {
@@ -232,8 +233,8 @@ fn add_if_allowed(connection: &mut Connection, uid: &str, attributes: &[(&str, &
     }
 }
 
-/// Adds people with a number and with values for which all clients compete. Returns those that were added, with their
-/// values. Reports each answer on `answered`.
+/// Adds people who have a number, and values for which all clients compete. Returns the people that were added, with
+/// their values. Reports each answer on `answered`.
 fn compete(
     connection: &mut Connection,
     client: usize,
@@ -250,8 +251,8 @@ fn compete(
     won.map(|(uid, mail)| (person_dn(&uid), vec![mail])).collect()
 }
 
-/// Expects that each value has one entry, that of the client that won it, and that all numbers differ. Returns the
-/// numbers.
+/// Expects that each value belongs to one entry, which the winning client added, and that all numbers differ. Returns
+/// the numbers.
 #[track_caller]
 fn expect_one_of_each(nodes: &Nodes, mails: &str, won: Vec<(String, Vec<String>)>) -> BTreeSet<usize> {
     let different: BTreeSet<_> = won.iter().flat_map(|(_, mail)| mail).collect();
@@ -277,7 +278,7 @@ fn of_simultaneous_adds_of_a_value_one_succeeds(nodes: &Nodes) {
     assert_eq!(numbers, (2_000..2_000 + VALUES).collect(), "an add that is refused takes no number");
 }
 
-/// A range with fewer numbers than clients ask for.
+/// The range has fewer numbers than clients ask for.
 fn simultaneous_clients_get_all_numbers_of_a_range(nodes: &Nodes) {
     let range = 1_000..1_000 + NUMBERS;
     let rule = format!("few: uidNumber from {} to {}", range.start, range.end - 1);
@@ -294,8 +295,8 @@ fn simultaneous_clients_get_all_numbers_of_a_range(nodes: &Nodes) {
     assert_eq!(numbers, range.collect());
 }
 
-/// The client gets the numbers of the entries that its transaction adds. If a change breaks a rule, none is made, and
-/// the answer names that change.
+/// The client receives the numbers of the entries that its transaction adds. If one change breaks a rule, no change is
+/// made, and the answer names the change.
 fn a_forwarded_transaction_makes_all_changes_or_none(nodes: &Nodes) {
     let mut client = nodes.forwarder();
     replace(&mut client, "cn=config", "pandoNextNumber", &["some: uidNumber from 3000 to 3999"]);
@@ -356,7 +357,7 @@ fn of_simultaneous_transactions_with_a_value_one_commits(nodes: &Nodes) {
     assert_eq!(nodes.same_answer(|connection| found(connection, "(|(cn=first-*)(cn=last-*))")), expected);
 }
 
-/// Adds a member of a group until a time in so many seconds, by the clock that the writer uses.
+/// Adds a member of a group for a number of seconds, counted by the clock that the writer uses.
 fn add_guest(connection: &mut Connection, group: &str, member: &str, seconds: u64) {
     until("the end is in the future when the writer reads it", || {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
@@ -444,7 +445,7 @@ fn until_nothing_pends(nodes: &Nodes, task: &str) {
     nodes.until_all_answer(task, &Some("0".to_owned()), pending);
 }
 
-/// Entries of all nodes have values of new attributes. The values of one become links, and follow a rename.
+/// Entries of all nodes have values of new attributes. The values of one attribute become links, which follow a rename.
 fn definitions_and_links_reach_all_nodes(nodes: &Nodes) {
     let mut client = nodes.forwarder();
     let (boss, deputy) = (definition("boss", ""), definition("deputy", ""));
@@ -475,7 +476,8 @@ fn definitions_and_links_reach_all_nodes(nodes: &Nodes) {
     }
 }
 
-/// New entries join with their adds, and existing ones by records in the background. The group is in another one.
+/// New entries join a group when they are added. Existing entries join by records that the writer makes in the
+/// background. The group is a member of another group.
 fn entries_join_groups_by_rules_on_all_nodes(nodes: &Nodes) {
     let mut client = nodes.forwarder();
     for uid in ["anne", "bert"] {
@@ -508,8 +510,8 @@ fn all_nodes_answer_alike_and_have_equal_digests(nodes: &mut Nodes) {
     nodes.expect_equal();
 }
 
-/// The writer is killed while clients of the other nodes compete for values, a rule lets existing entries join a group,
-/// values become links, and an entry and a membership are about to end.
+/// The writer is killed while much is in progress: clients of the other nodes compete for values, a rule lets existing
+/// entries join a group, values become links, and an entry and a membership are about to end.
 fn a_new_writer_keeps_the_rules_and_finishes_what_was_begun(nodes: &mut Nodes) {
     let mut client = nodes.forwarder();
     ["late", "short"].iter().for_each(|name| add_group(&mut client, name));

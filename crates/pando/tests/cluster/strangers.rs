@@ -1,4 +1,5 @@
-//! Copies that are interrupted while a node joins, and forwarded changes from senders that are not nodes.
+//! Copies that are interrupted while a node joins, and forwarded changes from senders that are not nodes of the
+//! cluster.
 
 use std::io::Read;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -23,8 +24,8 @@ fn strangers_change_nothing_and_broken_copies_leave_nothing() {
     a_stranger_forwards_nothing(&cluster, first);
 }
 
-/// Starts a listener that forwards connections to an address. After [`BREAKS_AFTER`] octets from there, it closes the
-/// connection, or holds the rest back.
+/// Starts a listener that forwards connections to an address. After it has received [`BREAKS_AFTER`] octets from that
+/// address, it closes the connection if `closes` is true. Otherwise it holds back all further octets.
 fn breaking(to: SocketAddr, closes: bool) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -46,8 +47,8 @@ fn breaking(to: SocketAddr, closes: bool) -> SocketAddr {
     address
 }
 
-/// After an interrupted copy, neither the joining node nor the copied one keeps parts of it, whether the network failed
-/// or the process was killed. The next copy is complete.
+/// After an interrupted copy, neither the joining node nor the sending node keeps parts of it. This holds if the
+/// network failed, and if the process was killed. The next copy is complete.
 fn a_copy_that_breaks_off_is_begun_again(cluster: &Cluster, first: &Pando) {
     let mut one = first.administrator();
     for number in 0..100 {
@@ -151,7 +152,7 @@ impl Papers {
     }
 }
 
-/// Forges a forwarded change of a node, by which the administrator adds a unit.
+/// Forges a forwarded change of a node, in which the administrator adds a unit.
 fn forged(node: u32, epoch: u64, number: u64, name: &str) -> Vec<u8> {
     let entry = unit(name);
     let mut attributes = AttributesBuf::new();
@@ -192,7 +193,7 @@ fn send_and_be_closed(address: SocketAddr, tls: Option<(&Tls, &str)>, frame: &[u
     }
 }
 
-/// A sender without the certificate of a member cannot forward changes on any listener. A member can, but only on the
+/// Without the certificate of a member, a sender cannot forward changes on any listener. A member can, but only on the
 /// cluster listener.
 fn a_stranger_forwards_nothing(cluster: &Cluster, first: Pando) {
     cluster.join(3);

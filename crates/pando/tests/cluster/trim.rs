@@ -39,7 +39,7 @@ fn the_log_is_trimmed_by_itself_and_never_below_what_is_needed() {
     assert!(first.stop().success());
     let folders = [1, 2].map(|node| cluster.scratch.join(&format!("snapshots-{node}")));
     keep_snapshots(&cluster, 1, &folders[0]);
-    // One node cannot make snapshots, because a file is in the way, so nothing is deleted.
+    // One node cannot make snapshots, because a file is in the way. So nothing is deleted.
     cluster.scratch.write("snapshots-2", "no folder");
     keep_snapshots(&cluster, 2, &folders[1]);
     let (first, second, third) = (cluster.start(1), cluster.start(2), cluster.start(3));

@@ -111,7 +111,7 @@ fn users_turn_codes_on_with_a_qr_code() {
     assert!(pando.stop().success());
 }
 
-/// The password page states the rules of the policy, even to a user who must change the password before anything else.
+/// The password page lists the rules of the policy, even for a user who must first change the password.
 #[test]
 fn a_page_lists_the_rules_of_a_new_password() {
     let scratch = Scratch::new("console-rules");

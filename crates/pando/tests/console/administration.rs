@@ -155,7 +155,7 @@ fn the_audit_trail_is_searched_by_who_what_and_when() {
     for wrong in ["since=yesterday", "until=x", "page=a.b", "page=1"] {
         assert_eq!(browser.get(&format!("/audit?{wrong}")).status, 422, "{wrong}");
     }
-    // Neither the sign-in nor the pages of a user send a request that is refused.
+    // Neither signing in nor the pages of a user cause a request that the server refuses.
     let own = Browser::signed_in(&pando, "anna", "anna-secret");
     assert_eq!((own.get("/").status, own.get("/search?q=anna").status), (200, 200));
     patiently(|| !events("who=anna&operation=search").is_empty());
@@ -217,7 +217,7 @@ fn histories_list_changes_which_are_undone() {
         assert!(made == Some(409) && said.contains("have changed since") && said.contains(name), "{refusal}");
     }
     assert_eq!(values(&mut administrator, "member"), [anna.as_str()]);
-    // Refused: a preview that is out of date, undoing an add, and a change of another entry.
+    // Refused are: a preview that is out of date, undoing an add, and a change of another entry.
     let stale = [("dn", sales.as_str()), ("position", "1"), ("csn", "x"), ("step", "apply")];
     assert_eq!(browser.post("/history", &stale).status, 422);
     let position = changes[0]["position"].to_string();
@@ -235,7 +235,7 @@ fn histories_list_changes_which_are_undone() {
     assert!(pando.stop().success());
 }
 
-/// An undo needs the rights of the change that it makes, and keeps what others have changed since.
+/// An undo needs the rights that its change needs, and keeps what other users have changed since.
 #[test]
 fn an_undo_needs_rights_and_keeps_later_changes() {
     let scratch = Scratch::new("console-undo-rights");
@@ -275,11 +275,11 @@ fn an_undo_needs_rights_and_keeps_later_changes() {
         administrator.entry(&sales, &[name]).unwrap().unwrap().texts(name)
     };
     assert_eq!(of(&mut administrator, "description"), [""; 0]);
-    // The administrator takes bea out again, and keeps vera, who came later.
+    // The administrator removes bea again. Vera, who was added later, stays.
     let browser = Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD);
     assert_eq!((undo(&browser, 2), undo(&browser, 2)), (303, 409));
     assert_eq!(of(&mut administrator, "member"), [anna, vera]);
-    // A spelling that the directory regards as equal is no change.
+    // A different spelling that the directory regards as equal is not a change.
     modify(&mut administrator, ChangeOperation::Replace, "description", "of  SALES");
     let history = browser.json(&format!("/history?dn={}", quoted(&sales)));
     modify(&mut administrator, ChangeOperation::Replace, "description", "Of Sales");
@@ -289,7 +289,7 @@ fn an_undo_needs_rights_and_keeps_later_changes() {
     assert!(pando.stop().success());
 }
 
-/// The page of access names the rules about a right, and for whom they are, as the server has them.
+/// The page lists the rules about a right, and the requesters to whom they apply, as the server reports them.
 #[test]
 fn access_lists_whom_rules_give_a_right() {
     let scratch = Scratch::new("console-access-list");

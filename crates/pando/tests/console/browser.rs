@@ -1,5 +1,5 @@
-//! The pages in Chromium, as each role sees them. On wide and narrow screens, nothing is wider than the screen; each
-//! control has a name; and axe-core finds nothing serious or critical, in the light and the dark style.
+//! The pages in Chromium, as each role sees them. On wide and narrow screens, nothing may be wider than the screen.
+//! Each control must have a name. In the light and in the dark style, axe-core must find nothing serious or critical.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -26,7 +26,7 @@ const STYLE_LINK: &str = "<link rel=\"stylesheet\" href=\"/style.css\">";
 /// Paths with GET that return no page: this one returns a picture.
 const NO_PAGES: [&str; 1] = ["/photo"];
 
-/// A finding that is accepted: the user has requested the automatic reload of this page, and can stop it by a link.
+/// A finding that is accepted: the user has requested the automatic reload of this page, and can stop it with a link.
 const REFRESHED: (&str, &str) = ("/?live=1 as administrator", "meta-refresh");
 
 /// Runs Chromium on a page, and returns the findings of its script. If Chromium or axe-core is missing, the test fails.

@@ -76,7 +76,7 @@ impl Site {
         run("/usr/bin/python3", &arguments, "")
     }
 
-    /// Signs in, which must pass TLS. Returns the answers.
+    /// Signs in, which must get past TLS. Returns the answers.
     fn answers(&self, form: &str, own: Option<(String, String)>) -> Vec<Value> {
         let run = self.sign_in(form, own).expect_code(0);
         run.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()

@@ -164,7 +164,7 @@ fn entries_are_renamed_and_trees_deleted_on_demand() {
     assert!(pando.stop().success());
 }
 
-/// Templates fail if the model lacks a value, so each page is rendered for each kind of user.
+/// A template fails if the model lacks a value, so each page is rendered for each kind of user.
 #[test]
 fn every_page_renders_as_html_and_json() {
     let scratch = Scratch::new("console-pages");
@@ -293,7 +293,7 @@ fn deleted_entries_come_back_and_access_is_explained() {
     assert_eq!(asked(&browser, "bea", "read", "mail"), "allowed");
     assert_eq!(asked(&browser, "bea", "write", "mail"), "denied");
     assert_eq!(asked(&browser, "anonymous", "read", "mail"), "denied");
-    // The link from an entry names no attribute. If a question is refused, the form still contains it.
+    // The link from an entry names no attribute. If the server refuses the question, the form still contains it.
     let linked = browser.get(&format!("/access?right=read&dn={}", quoted(&anna)));
     assert_eq!(linked.status, 200, "{}", linked.text());
     assert!(linked.text().contains("Name an attribute"), "{}", linked.text());

@@ -15,7 +15,7 @@ pub(crate) fn backup_table(scratch: &Scratch) -> String {
     format!("[backup]\nfolder = {:?}", scratch.join("backup").to_str().unwrap())
 }
 
-/// A moment in the future, which selects the end of the backup. Later changes are not in it.
+/// A moment in the future, which selects the end of the backup. Changes after the backup are not included.
 pub(crate) const NEWEST: &str = "2100-01-01T00:00:00Z";
 
 const KEY_HOLDER: &str = "attributetype ( 1.3.6.1.4.1.7165.2.1.25 NAME 'sambaNTPassword' EQUALITY \
@@ -214,8 +214,8 @@ fn a_deleted_tree_is_brought_back_with_its_passwords_and_memberships() {
         "{same}"
     );
 
-    // An entry that differs gets its earlier values. An entry with another UUID is left alone, as is everything below
-    // it.
+    // An entry that differs gets its earlier values. An entry with another UUID is left alone, and so is everything
+    // below it.
     replace(&mut administrator, &anna, "title", &["Boss"]);
     assert!(administrator.delete(&bert).unwrap().is_success());
     let found = tree(&browser, &people);

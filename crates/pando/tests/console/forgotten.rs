@@ -9,8 +9,8 @@ use test_support::http::Browser;
 use test_support::tree::{add, add_person, bind, person_dn, plant_policy, replace};
 use test_support::{ADMIN_DN, DEADLINE, Pando, SUFFIX, Scratch};
 
-/// Starts a server that sends mail to this mail server, with further keys in its `[mail]` table. Its people have mail
-/// addresses and a policy with these attributes.
+/// Starts a server that sends mail to `server`, with further keys in its `[mail]` table. Its people have mail
+/// addresses, and a policy with these attributes.
 fn sending(
     scratch: &Scratch,
     mail_server: &MailServer,
@@ -68,7 +68,7 @@ fn open(pando: &Pando, token: &str) -> Result<Browser, u16> {
     Ok(browser)
 }
 
-/// Sets a new password in such a session. Returns the status and text of the answer.
+/// Sets a new password in a session that a link has opened. Returns the status and text of the answer.
 fn set(browser: &Browser, new: &str) -> (u16, String) {
     let answer = browser.post_json("/password", &[("new", new), ("again", new)]);
     (answer.status, answer.text())
@@ -105,7 +105,7 @@ fn a_link_by_mail_sets_a_password_by_the_rules() {
         assert!(mail.text.contains(part), "{part}: {}", mail.text);
     }
     let token = token_of(&mail);
-    // A program that inspects mails and opens the link does not use it up.
+    // A program may inspect mails and open the link. That does not use up the link.
     for _ in 0..2 {
         let page = Browser::new(&pando).get(&format!("/new-password?token={token}"));
         assert!(page.status == 200 && page.text().contains(&token), "{}", page.text());
@@ -180,8 +180,8 @@ fn an_account_has_one_link_and_few_mails_an_hour() {
     assert!(pando.stop().success());
 }
 
-/// The reset ends a lock caused by wrong passwords, which strangers can cause. A lock by an administrator prevents the
-/// reset.
+/// The reset ends a lock caused by wrong passwords, because strangers can cause that. A lock by an administrator
+/// prevents the reset.
 #[test]
 fn locks_of_an_administrator_hold() {
     let (scratch, mail_server) = (Scratch::new("forgotten-locked"), MailServer::start());

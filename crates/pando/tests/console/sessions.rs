@@ -201,7 +201,7 @@ fn sign_ins_beyond_the_bound_are_refused() {
     assert_eq!(Browser::new(&pando).sign_in("user1", "user1-secret").status, 200);
     assert_eq!(browsers[8].get("/search").status, 303, "the oldest of the user");
     assert_eq!(browsers[9].get("/search").status, 200);
-    // A wrong password is reported as such only if another session would be possible.
+    // A wrong password is reported as wrong only if another session would be possible.
     assert!(matches!(Browser::new(&pando).sign_in("user8", "wrong").status, 401 | 503));
     assert!(pando.stop().success());
 }

@@ -1,5 +1,5 @@
-//! Tasks of administrators and users, done from the pages alone: a visitor follows links and completes forms by the
-//! texts on the pages, in the sample organization.
+//! Tasks of administrators and users in the sample organization, done with the pages alone. A visitor follows links and
+//! completes forms by the texts on the pages.
 
 use ldap::ResultCode;
 

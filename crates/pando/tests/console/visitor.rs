@@ -1,15 +1,16 @@
-//! A visitor of the console, who knows no addresses: it follows links and completes forms by the texts on the pages.
+//! A visitor of the console, who knows no paths: the visitor follows links and completes forms by the texts on the
+//! pages.
 
 use test_support::Pando;
 use test_support::http::{Answer, Browser, quoted};
 
-/// A visitor, and the page before it.
+/// A visitor, and the page that the visitor sees.
 pub(crate) struct Visitor {
     browser: Browser,
     pub(crate) html: String,
 }
 
-/// A start tag, the attributes of which have their plain values.
+/// A start tag. Its attributes have their unescaped values.
 struct Tag<'h> {
     name: &'h str,
     attributes: Vec<(&'h str, String)>,
@@ -85,7 +86,7 @@ impl Visitor {
         visitor
     }
 
-    /// Opens a page, and those to which it redirects.
+    /// Opens a page, and follows redirects.
     #[track_caller]
     fn open(&mut self, path: &str) {
         let answer = self.browser.get(path);
@@ -124,7 +125,7 @@ impl Visitor {
     }
 
     /// Completes the first form that has a button with this text, and presses the button. The fields with these labels
-    /// get these values, the others keep theirs.
+    /// get these values. Other fields keep their values.
     #[track_caller]
     pub(crate) fn send(&mut self, button: &str, values: &[(&str, &str)]) {
         let html = std::mem::take(&mut self.html);
@@ -158,7 +159,7 @@ impl Form {
         let label_of = |field: &Tag<'_>| {
             let is_its = |tag: &&Tag<'_>| tag.name == "label" && tag.get("for") == field.get("id");
             let label = field.get("id").and_then(|_| tags.iter().find(is_its)).map(Tag::text);
-            // The label of a field that is required ends with that word.
+            // The label of a required field ends with the word "required".
             let label = label.map(|label| label.trim_end_matches(" required").to_owned());
             label.or(field.get("aria-label").map(str::to_owned)).unwrap_or_default()
         };
