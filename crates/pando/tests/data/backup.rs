@@ -150,8 +150,8 @@ fn a_subtree_comes_back_while_the_rest_goes_on() {
     pando(&["ldif", "diff", &export(&Pando::data(&scratch), "again.ldif"), &then]).expect_code(0);
 }
 
-/// Regression test: for a deleted subtree, the procedure failed at the export, because the base did not exist. The
-/// restored people must be members of their groups again.
+/// Regression test: for a deleted subtree, the procedure failed at the export, because the base did not exist. After
+/// the procedure, the restored people must be members of their groups again.
 #[test]
 fn a_deleted_subtree_comes_back_with_its_memberships() {
     let scratch = Scratch::new("backup-deleted");
@@ -267,7 +267,8 @@ fn a_subtree_is_recovered_with_its_identity_and_memberships() {
 }
 
 /// Regression test: if a password policy kept a history, hashed passwords were always answered with busy. The passwords
-/// of deleted people are restored; to restore a password that is still in the history, the history must be cleared.
+/// of deleted people can be restored. A password that is still in the history can be restored only after the history is
+/// cleared.
 #[test]
 fn a_subtree_comes_back_under_a_password_policy() {
     let scratch = Scratch::new("backup-policy");
@@ -296,7 +297,7 @@ fn a_subtree_comes_back_under_a_password_policy() {
     let again = ldap_utility("ldapmodify", server.address(), &["-c"], &back);
     assert!(again.code == Some(19) && again.stderr.contains("used before"), "{again}");
     assert_eq!(bind(&server, "bert", "bert-then"), ResultCode::SUCCESS);
-    // As docs/how-to/backup.md describes.
+    // The history is cleared as docs/how-to/backup.md describes.
     let clear = [StateOperation { kind: CLEAR_HISTORY, values: Vec::<String>::new() }];
     let value = encode_password_state(&person_dn("anna"), &clear);
     assert!(admin.extended(PASSWORD_STATE, Some(&value)).unwrap().outcome.is_success());
@@ -306,7 +307,7 @@ fn a_subtree_comes_back_under_a_password_policy() {
     assert_eq!(bind(&server, "anna", "anna-then"), ResultCode::SUCCESS);
 }
 
-/// A restored backup never contains the second of two consecutive changes without the first.
+/// A restored backup never contains the second of two successive changes without the first.
 #[test]
 fn a_backup_during_writes_has_one_moment() {
     let scratch = Scratch::new("backup-moment");
@@ -420,8 +421,8 @@ fn lost_data_is_not_replaced_by_an_empty_directory() {
     assert!(start().ready().stop().success());
 }
 
-/// A server makes a backup when it starts, and before its log deletes changes that are in no backup. It reports
-/// failures.
+/// A server makes a backup when it starts. It makes another one before its log deletes changes that are in no backup.
+/// It reports failures.
 #[test]
 fn a_server_keeps_its_own_backup() {
     let scratch = Scratch::new("backup-server");

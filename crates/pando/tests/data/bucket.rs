@@ -46,8 +46,8 @@ fn s3_of_seaweedfs_has_every_moment() {
     large_files_are_uploaded_in_parts(&scratch, &storage);
 }
 
-/// A server writes a backup to a bucket. Commands list, verify, prune and restore it. Each locks the bucket for the
-/// others.
+/// A server writes a backup to a bucket. Commands list, verify, prune and restore it. Each of them locks the bucket
+/// meanwhile.
 fn keeps_every_moment(scratch: &Scratch, storage: &S3) {
     let place = place("of/node-1");
     S3::credentials(scratch, "keys", SECRET);
@@ -118,8 +118,7 @@ fn large_files_and_broken_connections() {
     large_files_are_uploaded_in_parts(&scratch, &S3::rclone(&scratch));
 }
 
-/// Files that are larger than one part of an upload, with connections that break and a process that is killed during
-/// the upload.
+/// Files larger than one part of an upload. Connections break during the upload, and the process is killed.
 fn large_files_are_uploaded_in_parts(scratch: &Scratch, storage: &S3) {
     let large = &scratch.join("large");
     let mut random = fastrand::Rng::with_seed(7);

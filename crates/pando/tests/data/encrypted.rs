@@ -53,11 +53,12 @@ fn only_an_identity_reads_the_backup_of_a_server() {
     make(&[]).expect_code(0).expect_output("changes up to position");
     let moment = exported(&data);
     list().expect_code(0).expect_output(" MB, encrypted, not verified");
-    // If the option is forgotten, nothing is written unencrypted.
+    // If the option for encryption is forgotten, nothing is written.
     let forgotten = command(&["backup", "make", &place], Some(&data));
     forgotten.expect_code(2).expect_error("is encrypted: name its recipients");
 
-    // The identity of any recipient restores the backup. Without an identity, or with another one, the restore fails.
+    // Any recipient can restore the backup with the own identity. Without an identity, or with another one, the restore
+    // fails.
     let (others, _) = identity(&scratch, "other.key");
     for (number, identity) in [&annas, &berts].into_iter().enumerate() {
         let then = scratch.join(&format!("then-{number}"));
@@ -77,7 +78,7 @@ fn only_an_identity_reads_the_backup_of_a_server() {
     verified.expect_code(0).expect_output("2 files are whole; restored to");
     list().expect_code(0).expect_output(" MB, encrypted, verified 2");
 
-    // The command restores an entry with the identity. The server has no identity, so it cannot.
+    // The command has the identity and restores an entry. The server has no identity, so it cannot.
     let carl = person_dn("carl");
     replace(&mut admin, &carl, "title", &["spoiled"]);
     assert!(admin.delete(&carl).unwrap().is_success());

@@ -29,7 +29,8 @@ fn follower(scratch: &Scratch, source: SocketAddr) -> Pando {
     Start::with_node(scratch, node).ready()
 }
 
-/// Time for two comparisons, a minute apart, of values that a slow slapd repairs late.
+/// Maximum time until the servers are equal. It allows two comparisons, a minute apart, of values that a slow slapd
+/// repairs late.
 const EQUAL_MAX: Duration = Duration::from_secs(180);
 
 /// Waits until both servers have the same entries, without comparing the attributes in `leave_out`.
@@ -71,8 +72,8 @@ struct Changes {
     random: fastrand::Rng,
     connection: Connection,
     count: u32,
-    /// Whether the source renames links with their entries, and replicates that, which slapd does not. Also permits two
-    /// people to exchange their names.
+    /// Whether the source renames links together with their entries and replicates that, which slapd does not. If true,
+    /// two people may also exchange their names.
     links_follow: bool,
 }
 
@@ -257,7 +258,7 @@ fn clients_are_referred_to_the_source() {
     refused(admin.add(&format!("ou=new,{SUFFIX}"), &[("objectClass", "organizationalUnit")]).unwrap());
     replace(&mut admin, "cn=config", "pandoKeepDeletedSeconds", &["60"]);
     assert_eq!(test_support::tree::bind(&copy, "anna", "anna-secret"), ResultCode::SUCCESS);
-    // Without the table `[follow]`, the copy is an independent directory.
+    // Without the table `[follow]`, the directory is no longer a copy but independent.
     copy.stop();
     let copy = Pando::start(&scratch);
     assert!(copy.administrator().delete(&anna).unwrap().is_success());
@@ -295,7 +296,7 @@ fn a_promoted_copy_follows_no_longer() {
     }
     assert!(admin.delete(&anna).unwrap().is_success());
     until("the end of the thread", || (figure(&copy, "State") == "promoted").then_some(()));
-    // Starting with the same settings does not make the directory a copy again.
+    // A start with the same settings does not make the directory a copy again.
     copy.stop();
     let copy = start().ready();
     until("the stage", || (figure(&copy, "State") == "promoted").then_some(()));
@@ -309,7 +310,7 @@ fn a_promoted_copy_follows_no_longer() {
 #[test]
 fn a_copy_equals_a_slapd_that_repairs_names_later() {
     // slapd's overlay refint renames members some time after the entry, without a sync message. If a client changes the
-    // group in between, it is sent with the old name.
+    // group in the meantime, slapd sends the group with the old name.
     let (scratch, folder) = (Scratch::new("follow-refint"), Scratch::new("follow-refint-source"));
     let rules = "access to * by * write\noverlay syncprov\noverlay refint\nrefint_attributes member manager\n\
                  refint_nothing cn=nothing\n";
@@ -335,8 +336,8 @@ fn a_copy_equals_a_slapd_that_repairs_names_later() {
         assert!(theirs.modify_dn(&from, &rdn, None).unwrap().is_success());
         replace(&mut theirs, &group, "description", &[&rdn]);
     }
-    // The units of a person and of the person's manager are renamed at the same time. refint may then miss the repair,
-    // so that the old name stays at the source.
+    // A person's unit and the unit of the person's manager are renamed at the same time. refint may then miss the
+    // repair, so that the old name stays at the source.
     for number in 0..10 {
         let (above, below) = (format!("ou=a{number},{SUFFIX}"), format!("ou=b{number},{SUFFIX}"));
         [&above, &below]

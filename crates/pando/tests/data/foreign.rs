@@ -17,7 +17,7 @@ fn load(name: &str, ldif: &str, expected_code: i32) -> (String, String) {
     load_with(name, ldif, "", expected_code)
 }
 
-/// Like [`load`], with schema files: the value of the setting `schema_files`.
+/// Does the same as [`load`], with a value of the setting `schema_files`.
 #[track_caller]
 fn load_with(name: &str, ldif: &str, schema_files: &str, expected_code: i32) -> (String, String) {
     let scratch = Scratch::new(&format!("foreign-{name}"));

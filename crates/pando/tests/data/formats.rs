@@ -1,8 +1,8 @@
 //! Data directories of earlier versions, kept in `formats/`. This version opens, verifies, exports, serves and changes
 //! them.
 //!
-//! `store-N.tar.zst` has store format N. Its server was killed after some changes, so these are only in the redo log. A
-//! version that changes a format adds a directory written by the previous version.
+//! `store-N.tar.zst` has store format N. Its server was killed after some changes, so these changes are only in the
+//! redo log. A version that changes a format adds a directory that the previous version has written.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -76,7 +76,7 @@ fn indexes_are_advised_from_the_searches_of_a_running_server() {
     for number in [7, 77] {
         search(&pando, &format!("(employeeNumber={number})"));
     }
-    // Each entry has a row, with an id of 8 octets and a key of up to 28.
+    // Each entry has a row in the index, with an id of 8 octets and a key of up to 28 octets.
     advise()
         .expect_code(0)
         .expect_output("  definition: indexes.employeeNumber = [\"equality\"]\n  size: about 8")
@@ -84,7 +84,7 @@ fn indexes_are_advised_from_the_searches_of_a_running_server() {
         .expect_output("  filter: (employeeNumber=?)\nNothing is changed.");
     command(&["index", "add", "employeeNumber"], Some(&data)).expect_code(0);
     advise().expect_code(0).expect_output("all such indexes exist by now");
-    // 1,000 of 2,501 entries are sampled. All but one of them have a unique number.
+    // 1,000 of 2,501 entries are sampled. All entries but one have a unique number.
     let list = command(&["index", "list", "--sizes", "--json"], Some(&data)).expect_code(0).stdout;
     let line = list.lines().find(|line| line.contains("\"employeeNumber\"")).unwrap();
     let size = serde_json::from_str::<serde_json::Value>(line).unwrap()["size"].clone();

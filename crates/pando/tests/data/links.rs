@@ -22,7 +22,8 @@ fn name(number: usize) -> String {
     format!("cn=e{number},{SUFFIX}")
 }
 
-/// Fills a directory. Entry 0 is the boss of the first ten entries, and an absent entry that of the others.
+/// Fills a directory. The boss of the first ten entries is entry 0, and the boss of the others is an entry that does
+/// not exist.
 fn fill(scratch: &Scratch) {
     let mut text = format!("dn: {SUFFIX}\nobjectClass: domain\ndc: example\n");
     for number in 0..COUNT {
@@ -88,7 +89,7 @@ fn values_become_links_across_a_kill() {
     assert_eq!(led(&mut admin, &first).len(), 10);
     let chain = format!("(boss:1.2.840.113556.1.4.1941:={first})");
     assert_eq!(admin.search(SUFFIX, Scope::WholeSubtree, &chain, &["1.1"]).unwrap().entries.len(), 10);
-    // Add the entry that the others name.
+    // Adds the entry that the others name as their boss.
     let none = format!("cn=none,{SUFFIX}");
     test_support::tree::add(&mut admin, &none, &[("objectClass", "device")]);
     test_support::tree::replace(&mut admin, &none, "description", &["here"]);

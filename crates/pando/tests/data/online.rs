@@ -129,8 +129,8 @@ fn commands_over_the_network_bind() {
     command(&["export", "--url", &url, "--bind-dn", "cn=x"], None)
         .expect_code(2)
         .expect_error("--password-file");
-    // A data directory given together with a server is refused, because it would be ignored. A directory in the
-    // environment is only a default.
+    // If a data directory is given together with a server, the command is refused, because the directory would be
+    // ignored. A directory in the environment is only a default, and is ignored.
     for verb in [&["export"][..], &["apply", "settings.toml"], &["explain", "(cn=*)"]] {
         command(&[verb, &["--url", &url]].concat(), Some(&Pando::data(&scratch)))
             .expect_code(2)

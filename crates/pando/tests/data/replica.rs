@@ -1,4 +1,4 @@
-//! The log that a server provides to replicas, which have no shared log.
+//! The log that a server provides to replicas. Replicas and the server have no shared log.
 
 use std::time::{Duration, Instant};
 
@@ -55,7 +55,7 @@ fn the_log_is_served_from_any_position_in_parts() {
     let asked = request(generation, 0);
     let (first, all) = records(&read(&mut admin, &asked));
     assert_eq!((first, all.len() as u64), (1, newest));
-    // Read small parts. Each begins at the end of the previous one.
+    // Reads small parts. Each begins at the end of the previous part.
     let mut parts: Vec<Vec<u8>> = Vec::new();
     while (parts.len() as u64) < newest {
         let next = LogRequest { position: parts.len() as u64, bytes_max: 700, ..asked };
@@ -72,7 +72,8 @@ fn the_log_is_served_from_any_position_in_parts() {
     assert_eq!(records(&read(&mut admin, &same)).0, 11);
     let other = LogRequest { digest: &last[16..], ..same };
     assert_eq!(LogAnswer::decode(&read(&mut admin, &other)).unwrap().part, LogPart::Diverged(10));
-    // Positions beyond the log, requests for other data, and requests that know a later writer get other answers.
+    // Other answers come if the position is beyond the log, if the request is for other data, and if the requester
+    // knows a later writer.
     let beyond = LogRequest { position: newest + 5, ..asked };
     assert_eq!(LogAnswer::decode(&read(&mut admin, &beyond)).unwrap().part, LogPart::Diverged(newest + 1));
     let foreign = LogRequest { generation: [1; 16], ..asked };
@@ -156,7 +157,7 @@ fn the_log_needs_a_right_that_names_it() {
     assert!(pando.stop().success());
 }
 
-/// The log keeps a limited number of records. The answer to a request for older ones is the first position that is
+/// The log keeps a limited number of records. If older records are requested, the answer is the first position that is
 /// kept.
 #[test]
 fn a_trimmed_log_says_where_it_begins() {

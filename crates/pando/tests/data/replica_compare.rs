@@ -14,7 +14,8 @@ use test_support::{Pando, SUFFIX, Scratch};
 const CHANGES_MAX: u32 = 3_000;
 
 /// A comparison succeeds although clients change the data all the time. Then a row of an entry is altered while the
-/// replica is stopped. The next comparison finds the part with the entry, and a new copy of the data ends the alert.
+/// replica is stopped. The next comparison finds the part that contains the entry. A new copy of the data ends the
+/// alert.
 #[test]
 fn an_altered_entry_of_a_replica_is_found() {
     let scratch = Scratch::new("compare-supplier");

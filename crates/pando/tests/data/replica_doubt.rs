@@ -63,8 +63,8 @@ fn promoted_pair(name: &str) -> (Twin, Twin) {
     equal(&b.scratch, &first, &second);
     b.promote(&["replica", "promote"]).expect_code(0);
     assert!(second.stop().success());
-    // The former supplier knows of no later promotion. The first change after the start waits for its answer, and is
-    // then made.
+    // The former supplier knows no later promotion. The first change after the start waits for the former supplier's
+    // answer, and is then made.
     let second = b.start();
     assert_eq!(add_code(&second, "kept").0, ResultCode::SUCCESS);
     assert_eq!(figure(&second, "State"), "promoted");
@@ -88,7 +88,7 @@ fn a_promoted_server_writes_only_when_it_knows_that_it_is_the_writer() {
     assert!(ready.contains("has not said whether it was promoted later"), "{ready}");
     assert_eq!(figure(&second, "State"), "undecided");
     b.promote(&["replica", "promote"]).expect_code(1).expect_error("--without-supplier");
-    // The promoted server asks again. The former supplier follows it, and knows no later epoch.
+    // The promoted server asks again. The former supplier then follows it, and knows no later epoch.
     let first = a.start();
     until("a change", || (add_code(&second, "known").0 == ResultCode::SUCCESS).then_some(()));
     equal(&a.scratch, &first, &second);
@@ -123,7 +123,8 @@ fn a_former_writer_that_comes_back_is_stopped_by_the_promoted_server() {
     until("the fence", || (add_code(&first, "old").0 == ResultCode::UNAVAILABLE).then_some(()));
     assert_eq!(add_code(&second, "newer").0, ResultCode::SUCCESS);
     assert!(second.stop().success());
-    // Regression test: users could not read a promoted server, because its data counted as too old: it follows no log.
+    // Regression test: users could not read a promoted server, because its data counted as too old: a promoted server
+    // follows no log.
     let table = std::fs::read_to_string(&b.node).unwrap();
     std::fs::write(&b.node, table.replace("[replica]\n", "[replica]\nread_age_seconds = 60\n")).unwrap();
     let second = b.start();
@@ -149,8 +150,8 @@ fn two_promotions_leave_one_writer() {
     assert_eq!((&*figure(&second, "State"), &*figure(&second, "Epoch")), ("following", "3"));
     assert_eq!(add_code(&second, "forwarded").0, ResultCode::SUCCESS);
     assert!(has(&first, "forwarded"));
-    // Each server names the other as its supplier. The server with the last epoch is the writer, whichever starts
-    // first.
+    // Each server names the other one as its supplier. The server with the last epoch is the writer, whichever server
+    // starts first.
     assert!(first.stop().success());
     assert!(second.stop().success());
     let first = a.start();

@@ -53,7 +53,7 @@ fn cut_connections_end_with_equal_data() {
     let cut_count = usize::try_from(rounds(8)).unwrap();
     let relay = Relay::to(supplier.address(), move |number| match number {
         0..3 => Lasts::CutAfter(cuts.u64(..2_000_000)),
-        // These connections read the log, and are cut after a few answers.
+        // The first `cut_count` connections read the log, and are cut after a few answers.
         _ if number < cut_count => Lasts::CutAfter(cuts.u64(..20_000)),
         _ => Lasts::ToTheEnd,
     });
@@ -132,7 +132,7 @@ fn full_disks_end_with_equal_data() {
         equal(&scratch, &supplier, &replica);
     }
     std::fs::write(&room, "0").unwrap();
-    // Send changes until the space that the log has allocated before is used up.
+    // Sends changes until the space that the log had allocated earlier is used up.
     until("the reason", || {
         let text: String = (0..LARGE_BYTES).map(|_| random.alphanumeric()).collect();
         replace(&mut admin, &format!("ou=large0,{SUFFIX}"), "description", &[&text]);
@@ -149,7 +149,8 @@ fn full_disks_end_with_equal_data() {
     assert!(supplier.stop().success());
 }
 
-/// An import would give a replica another history, so it is refused, while the replica runs and after it has stopped.
+/// An import would give a replica another history. So it is refused, both while the replica runs and after it has
+/// stopped.
 #[test]
 fn imports_into_a_replica_are_refused() {
     let scratch = Scratch::new("replica-import-supplier");

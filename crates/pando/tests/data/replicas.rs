@@ -85,7 +85,7 @@ fn a_replica_copies_follows_and_forwards() {
     let mut reader = replica.administrator();
     let read = positions::read(&mut reader, &unit, positions::at_least(token, 0, 20_000));
     assert_eq!((read.outcome.code, read.entries.len()), (ResultCode::SUCCESS, 1));
-    // A client of the replica makes a change, which the supplier decides, and reads it at once.
+    // A client of the replica makes a change and reads it at once. The supplier decides the change.
     let mut anna = replica.connect();
     assert!(anna.bind(&person_dn("anna"), "anna-secret").unwrap().is_success());
     let title: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "title", &["forwarded"])];
@@ -223,7 +223,7 @@ fn killed_replicas_and_suppliers_end_equal() {
     assert!(supplier.stop().success());
 }
 
-/// A replica of a replica: records pass through the one in the middle, and so do changes in the other direction.
+/// A replica of a replica: the one in the middle passes records on, and changes in the other direction.
 #[test]
 fn replicas_form_chains() {
     let scratch = Scratch::new("replica-chain");
@@ -291,8 +291,8 @@ fn failed_binds_lock_an_account_everywhere() {
     assert!(supplier.stop().success());
 }
 
-/// If a supplier's log no longer contains the next record, the replica reports that, keeps serving its data, and is
-/// replaced by a new copy. If a supplier has lost records, its replica does not merge the two histories.
+/// If a supplier's log no longer contains the next record, the replica reports that and keeps serving its data, until a
+/// new copy replaces the data. If a supplier has lost records, its replica does not merge the two histories.
 #[test]
 fn a_replica_without_records_says_why_it_halts() {
     let scratch = Scratch::new("replica-halt");
@@ -409,8 +409,8 @@ fn a_promotion_loses_nothing() {
     assert!(new.stop().success());
 }
 
-/// After a promotion without the supplier, the histories may differ. They are not merged: the old writer does not
-/// become a replica, and it stops making changes as soon as a replica of the new writer asks it.
+/// After a promotion without the supplier, the histories may differ. They are never merged: the old writer does not
+/// become a replica. It stops making changes as soon as a replica of the new writer asks it.
 #[test]
 fn a_replaced_writer_is_fenced_and_never_merged() {
     let scratch = Scratch::new("fence-old");
@@ -433,7 +433,7 @@ fn a_replaced_writer_is_fenced_and_never_merged() {
     equal(&scratch, &new, &other);
     assert_eq!(figure(&other, "Epoch"), "2");
     assert!(other.stop().success());
-    // The old writer is started again, does not know of the promotion, and makes a change.
+    // The old writer is started again. It does not know of the promotion, and makes a change.
     let old = Pando::start(&scratch);
     add_person(&mut old.administrator(), "old");
     // By mistake, a replica of the new writer asks the old one.

@@ -1,6 +1,6 @@
-//! Random directories with values of every syntax. They are imported from LDIF in any of its forms, exported, imported
-//! again, and must be the same, from the files and over LDAP. Invalid records are rejected with their reasons, and all
-//! others are imported.
+//! Random directories with values of every syntax. They are imported from LDIF in any of its forms, exported, and
+//! imported again. The second import must give the same directory, from the files and over LDAP. Invalid records are
+//! rejected with their reasons, and all other records are imported.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -19,7 +19,7 @@ const ROUNDS: u64 = 3;
 /// Number of entries in each directory.
 const ENTRIES: usize = 80;
 
-/// Values, some of them valid for each syntax, that are used in addition to random ones.
+/// Values that are used in addition to random ones. For each syntax, some of them are valid.
 const SAMPLES: &[&str] = &[
     "TRUE",
     "FALSE",
@@ -338,7 +338,7 @@ fn every_syntax_goes_round() {
         maker.random.shuffle(&mut records[1..]);
         let bad = bad_records();
         for (_, record) in &bad {
-            // One bad record is a second suffix entry, so they all come after the first.
+            // One invalid record is a second suffix entry, so all invalid records come after the first record.
             records.insert(maker.random.usize(1..=records.len()), record.clone());
         }
         let file = scratch.write("in.ldif", [b"version: 1\n\n".to_vec(), records.concat()].concat());

@@ -122,7 +122,7 @@ fn limits_and_errors_have_exit_codes() {
     let url = format!("ldap://{}", pando.address());
     let file = scratch.write("password", "anna-secret\n");
     let anna = person_dn("anna");
-    // The environment can name the identity and the password file, but never contains the password.
+    // The environment can contain the identity and the name of the password file. It never contains the password.
     let environment = [
         &format!("PANDO_BIND_DN={anna}"),
         &format!("PANDO_BIND_PASSWORD_FILE={}", file.display()),

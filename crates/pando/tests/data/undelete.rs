@@ -1,5 +1,5 @@
-//! Deleted entries that are kept: `pando undelete` lists them and brings them back, even after a restart. No other
-//! request shows them.
+//! Deleted entries that are kept: `pando undelete` lists them and restores them, even after a restart. No other request
+//! shows them.
 
 use client::Connection;
 use ldap::{ResultCode, Scope};
@@ -86,8 +86,8 @@ fn deleted_entries_come_back_with_their_groups() {
     command(&["verify"], Some(&Pando::data(&scratch))).expect_code(0);
 }
 
-/// Active Directory's control for deleted entries, as ldapsearch and ldap3 send it: the administrator gets values, a
-/// user with the right to undelete gets none, and for others the control does not exist.
+/// Active Directory's control for deleted entries, as ldapsearch and ldap3 send it. The administrator gets values. A
+/// user with the right to undelete gets entries without values. For other users the control does not exist.
 #[test]
 fn searches_show_deleted_entries_to_those_who_may_undelete() {
     let scratch = Scratch::new("show-deleted");

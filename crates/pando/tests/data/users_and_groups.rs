@@ -147,7 +147,7 @@ fn groups_have_members_nested_ones_too() {
     pando(&scratch, "group set empty description=none").expect_code(0);
     pando(&scratch, "group list").expect_code(0).expect_output("none");
     pando(&scratch, "group show outer").expect_code(0).expect_output(&format!("member: {staff}"));
-    // A group of those whom a URL finds is a group like others.
+    // A group whose members a URL finds can be used like any other group.
     let url = format!("ldap:///ou=people,{SUFFIX}??sub?(uid=bert)");
     let found = format!("cn=found,ou=groups,{SUFFIX}");
     let attributes = [("objectClass", "groupOfURLs"), ("cn", "found"), ("memberURL", &url)];

@@ -192,7 +192,7 @@ pub(crate) fn kerberos() {
     let host = Host::new(&scratch, &["directory.example.com"]);
     let given = "export PATH=$PATH:/usr/sbin KRB5_KDC_PROFILE=$HOME/kdc.conf KRB5CCNAME=FILE:$HOME/tickets";
     host.run(&format!("{given}\n{REALM}"));
-    // On its own machine, the administrator of the realm needs no password.
+    // On the own machine, the administrator of the realm needs no password.
     let create = page.block("kadmin").replace("kadmin", "kadmin.local");
     host.run(&format!("{given}\n{create}"));
     let suffix = "suffixes = [\"dc=example,dc=com\"]";
@@ -300,7 +300,7 @@ pub(crate) fn access_rules() {
     host.run("ldapsearch -x -D cn=admin -w secret -b dc=example,dc=com > found");
     wait_for_event(&host, "--folder /var/lib/trail", "search");
     host.run(page.block("$ pando access rehearse")).expect_output("operations from");
-    // The rules are in force now, so the exit code is that of a denial.
+    // The rules are in force now, so the command must exit with the code of a denial.
     host.run("pando apply --data /var/lib/pando settings.toml");
     let said = host.run_any(page.block("$ pando access explain")).expect_code(8);
     said.expect_output("may not read homePhone")
@@ -308,7 +308,7 @@ pub(crate) fn access_rules() {
     let said = host.run_typing(page.block("ldapsearch -x -D cn=admin"), "secret\n").expect_code(0);
     said.expect_output("entryLevelRights: ");
     configure_openldap(&host, "dc=example,dc=com");
-    // The exit code of the first line says that rules in cn=config are left out. The last line is for another product.
+    // The exit code of the first line means that rules in cn=config are left out. The last line is for another product.
     for (line, code) in page.block("slapcat -n 0").lines().zip([6, 0]) {
         host.run_any(line).expect_code(code).expect_output("allow read");
     }

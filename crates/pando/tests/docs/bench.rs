@@ -55,7 +55,7 @@ pub(crate) fn benchmark() {
 
     let sweep = short(page.block("pando bench sweep")).trim_end().to_owned();
     let said = host.run_any(&format!("{sweep} --duration 100ms --warmup 0s"));
-    // Not every machine has groups that a test may write.
+    // Some machines have no control groups that a test may write.
     assert!(said.code == Some(0) || said.stderr.contains("memory cannot be limited here"), "{said}");
 
     let block = page.block("openssl rand");
@@ -70,7 +70,7 @@ pub(crate) fn benchmark() {
     all_used(&page, "how-to/benchmark.md");
 }
 
-/// `./dev test-peers` runs the other servers, which this test leaves out.
+/// This test leaves out the other servers, which `./dev test-peers` runs.
 #[test]
 pub(crate) fn peers() {
     let (scratch, page) = (Scratch::new("docs-peers"), Blocks::of("how-to/peers.md"));

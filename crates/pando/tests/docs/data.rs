@@ -90,8 +90,8 @@ pub(crate) fn backup() {
     host.run("pando backup make --data /var/lib/pando /var/backups/pando");
     let said = host.run(page.block("pando backup list"));
     said.expect_output("1 files are whole");
-    // The page contains a fixed moment, and one two hours ago. A backup's first moment is one second after its rows
-    // were read.
+    // The page contains a fixed moment, and a moment two hours ago. The first moment of a backup is one second after
+    // its rows were read.
     let next_second = "$(date -u -d '1 second' +%FT%TZ)";
     let restore = page.block("pando restore").replace("2026-11-25T14:05:00Z", next_second);
     host.run(&restore);

@@ -156,7 +156,7 @@ impl Host {
         self.run("kill -TERM -1; pidwait -x pando || true");
     }
 
-    /// Runs a function in the host's network, as well as the processes that it starts. Needs root.
+    /// Runs a function in the host's network. Processes that it starts are in that network too. Needs root.
     #[cfg(feature = "kafka")]
     #[track_caller]
     pub(crate) fn in_network<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
@@ -164,7 +164,7 @@ impl Host {
         use std::os::fd::AsFd as _;
 
         let network = std::fs::File::open(format!("/proc/{}/ns/net", self.within)).unwrap();
-        // A thread cannot be moved back without another file, so this one ends.
+        // A thread cannot be moved back without another open file, so this thread ends.
         let in_network = || {
             move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
             work()

@@ -1,5 +1,5 @@
-//! Runs the commands of the pages of docs/ as they are written, each page on a separate host. Only what depends on the
-//! reader, such as a time or a password, is replaced.
+//! Runs the commands of the pages of docs/ as they are written, each page on a separate host. The tests replace only
+//! what depends on the reader, such as a time or a password.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod administration;
@@ -47,8 +47,8 @@ const PAGES: &[(&str, fn())] = &[
     ("tutorial/start.md", administration::tutorial),
 ];
 
-/// Commands that are not run, as page, beginning of the command (empty for the whole page), and reason. A command at
-/// the beginning of a block stands for the whole block.
+/// Commands that are not run: the page, the beginning of the command (empty for the whole page), and the reason. A
+/// command at the beginning of a block stands for the whole block.
 const LEFT_OUT: &[(&str, &str, &str)] = &[
     (
         "how-to/access-rules.md",

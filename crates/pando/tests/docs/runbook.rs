@@ -58,7 +58,7 @@ pub(crate) fn each_section_of_the_runbook_does_what_it_says() {
     let said = shell(&scratch, &block(password, 0));
     let mut admin = pando.connect();
     assert!(admin.bind("cn=admin", said.trim_end()).unwrap().is_success());
-    // `du` exits with 1 if a file of the redo log disappears meanwhile.
+    // `du` exits with 1 if a file of the redo log disappears while it runs.
     let sizes = format!("{} || [ $? = 1 ]", block(full, 0).trim_end());
     assert!(shell(&scratch, &sizes).contains("data.mdb"));
 

@@ -6,8 +6,8 @@ use test_support::ds389::RunningDs389;
 const RETRO: (&str, &[(&str, &str)]) =
     ("Retro Changelog Plugin", &[("nsslapd-attribute", "nsuniqueid:targetUniqueId")]);
 
-/// Makes random changes while the copy runs and while it is stopped, and compares both servers each time. Attributes
-/// that the source does not send after an interruption are not compared.
+/// Makes random changes while the copy runs and while it is stopped. Compares both servers each time, except attributes
+/// that the source does not send after an interruption.
 #[track_caller]
 fn follows(name: &str, plugins: &[(&str, &[(&str, &str)])], cookie: &str, lost: &[&str]) {
     let (scratch, folder) = (Scratch::new(name), Scratch::new(&format!("{name}-source")));

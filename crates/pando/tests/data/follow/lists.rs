@@ -21,7 +21,7 @@ use test_support::sync_source::read_message;
 
 type Values = Vec<(&'static str, Vec<Vec<u8>>)>;
 
-/// An answer of the source to the next search with this base, whose filter contains this text.
+/// Answer of the source to the next search that has this base and whose filter contains this text.
 struct Answer {
     base: &'static str,
     filter: &'static str,
@@ -33,8 +33,8 @@ struct Answer {
     expected: Option<(&'static str, Vec<u8>)>,
 }
 
-/// A source that gives the answers in order. A search that does not match the next answer returns no entries. The root
-/// DSE and the suffix entry can always be read, unless `is_hidden`.
+/// A source that gives its answers in order. A search that does not match the next answer returns no entries. The root
+/// DSE and the suffix entry can always be read, except if `is_hidden` is true.
 #[derive(Clone)]
 struct ListSource {
     address: SocketAddr,
@@ -79,7 +79,7 @@ impl ListSource {
             [("changelog", text("cn=changelog"))].into_iter().chain(numbers).collect();
     }
 
-    /// Adds several answers in one step, because the copy may send searches meanwhile.
+    /// Adds several answers in one step, because the copy may search at any time.
     fn push<const N: usize>(&self, answers: [Answer; N]) {
         self.answers.lock().unwrap().extend(answers);
     }
@@ -226,8 +226,8 @@ fn dir_sync_of_active_directory() {
     let anna = || person(ANNA, "Anna", 2, "objectGUID");
     let first = || vec![domain(), anna(), group("member;range=0-0")];
     let everything = || answer(SUFFIX, "(objectClass=*)", first());
-    // The start requests a cookie and the entries. Because the group is too long for one answer, the copy is left to
-    // the following thread, which requests both again.
+    // The start of the copy requests a cookie and the entries. The group is too long for one answer, so the first copy
+    // is left to the following thread, which requests both again.
     let cookies = || {
         [
             Answer { control: cookie(true, b"0"), expected: sync(b""), ..answer(SUFFIX, "", vec![anna()]) },
@@ -358,7 +358,7 @@ fn a_source_that_hides_its_content_takes_nothing_from_the_copy() {
     let listed = || answer("cn=changelog", "(changeNumber>=42)", changes());
     source.is_hidden.store(true, Relaxed);
     source.set_numbers("1", "43");
-    // First the suffix entry and the person are invisible; later only the person is gone.
+    // At first the suffix entry and the person are invisible. Later only the person is missing.
     source.push([listed(), answer(SUFFIX, "(nsUniqueId=00000001-", vec![])]);
     until("a message", || copy.log().contains("the source shows no entry at all").then_some(()));
     source.all_given();
@@ -380,7 +380,7 @@ fn a_content_without_its_base_is_not_imported() {
         answer(SUFFIX, "(objectClass=*)", top.into_iter().chain([retro_person(ANNA, "Anna", 2)]).collect())
     };
     // The first copy fails, because the content lacks the base. The following thread then compares the content, which
-    // has it.
+    // has the base.
     let source = ListSource::start(Vec::new(), vec![content(vec![]), content(vec![retro_top()])]);
     source.set_numbers("1", "41");
     let copy = follower(&scratch, source.address);

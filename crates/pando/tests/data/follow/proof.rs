@@ -13,8 +13,8 @@ use test_support::relay::{Lasts, Relay};
 
 use super::*;
 
-/// Time for a refresh of the whole content by a debug build while the source changes, and for comparisons of the whole
-/// content after it: entries that slapd repairs late are read again a minute later.
+/// Time for a debug build to refresh the whole content while the source changes, and for the following comparisons of
+/// the whole content: entries that slapd repairs late are read again a minute later.
 const REFRESH_MAX: Duration = Duration::from_secs(600);
 
 /// Returns the number in an environment variable, or a default.

@@ -99,7 +99,8 @@ fn a_deleted_entry_does_not_wait_for_its_superior() {
 
 #[test]
 fn an_entry_waits_for_a_superior_that_has_a_later_cookie() {
-    // Regression test: each cookie discarded the entries that waited, and the next connection compared everything.
+    // Regression test: each cookie discarded the entries that waited for their superior, and the next connection
+    // compared everything.
     let (scratch, source) = (Scratch::new("follow-later-superior"), SyncSource::start());
     let copy = follower(&scratch, source.address());
     let mut search = source.search();
@@ -108,7 +109,8 @@ fn an_entry_waits_for_a_superior_that_has_a_later_cookie() {
     until("an entry that waits", || (figure(&copy, "Rejected") == "1").then_some(()));
     until("its cookie", || figure(&copy, "Cookie").contains("20261127090002").then_some(()));
     assert!(!is_there(&copy, "uid=early,ou=later"));
-    // Cut the connection here. The last cookie is not used, because an entry is missing; the one before it is.
+    // The connection is cut here. The last cookie is not used, because an entry is missing. The cookie before it is
+    // used.
     drop(search);
     let mut search = source.search();
     assert_eq!(search.cookie, Some(cookie(1).into_bytes()));
@@ -119,7 +121,7 @@ fn an_entry_waits_for_a_superior_that_has_a_later_cookie() {
     search.entry((ADD, uuid(3)), Some(&cookie(3)), &dn("ou=later"), UNIT).send();
     until_there(&copy, "uid=early,ou=later");
     until("nothing that waits", || (figure(&copy, "Rejected") == "0").then_some(()));
-    // If the superior of an entry never arrives, the entry is given up with a message.
+    // If the superior of an entry never arrives, the copy gives up the entry and reports that.
     search.entry((ADD, uuid(4)), Some(&cookie(4)), &dn("uid=alone,ou=never"), PERSON).send();
     for second in 5..30 {
         search
@@ -187,8 +189,8 @@ fn changes_that_the_refresh_contained_are_not_repeated() {
 #[test]
 fn a_change_that_the_refresh_overtook_is_left_out() {
     // Regression test, found with slapd: during the refresh, an entry was added below a unit, and the unit was then
-    // renamed. The refresh sent both in their final state, and the messages after it named a superior that no longer
-    // existed.
+    // renamed. The refresh sent both in their final state. The messages after the refresh named a superior that no
+    // longer existed.
     let (scratch, source) = (Scratch::new("follow-overtaken"), SyncSource::start());
     let copy = follower(&scratch, source.address());
     let mut search = source.search();
