@@ -75,7 +75,7 @@ fn administrator(pando: &Pando) -> client::Connection {
     connection
 }
 
-/// Runs commands in a shell, as a reader would who copies them. Stops at the first that fails.
+/// Runs commands in a shell, as a reader who copies them would. Stops at the first command that fails.
 fn shell(commands: &str) -> Run {
     let arguments = ["-u", "LDAPNOINIT", "bash", "-euo", "pipefail", "-c", commands];
     run("env", &arguments, "").expect_code(0)
@@ -153,8 +153,9 @@ fn java() {
     shell(tools).expect_output("uid: ahuber");
 }
 
-/// The product is a desktop program. Its library, the Apache LDAP API, sends the same requests as its browser: StartTLS
-/// with the authority, a simple bind, the root DSE, the whole schema, and children with their operational attributes.
+/// Apache Directory Studio is a desktop program. Its library, the Apache LDAP API, sends the same requests as its
+/// browser: StartTLS with the authority, a simple bind, the root DSE, the whole schema, and children with their
+/// operational attributes.
 #[test]
 #[ignore = "./dev test clients"]
 fn apache_directory_studio() {

@@ -49,8 +49,8 @@ fn answers_are_those_of_slapd() {
     report.end();
 }
 
-/// The same comparison for features that slapd has as overlays or settings. Each file of operations has its
-/// servers, with settings that mean the same.
+/// Makes the same comparison for features that slapd has as overlays or settings. Each file of operations has its own
+/// servers, whose settings mean the same.
 #[test]
 fn features_answer_as_those_of_slapd() {
     let mut report = Report::default();
@@ -73,7 +73,7 @@ fn features_answer_as_those_of_slapd() {
     report.end();
 }
 
-/// The same comparison for random filters, generated from the attribute types and values of the tree.
+/// Makes the same comparison for random filters, generated from the attribute types and values of the tree.
 #[test]
 fn random_filters_find_what_slapd_finds() {
     let scratch = Scratch::new("random-filters");
@@ -132,7 +132,8 @@ fn paged(side: &mut Side, filter: &str, size: u32) -> Entries {
     }
 }
 
-/// The same comparison for random changes: both servers make a change, or both refuse it, and the trees stay equal.
+/// Makes the same comparison for random changes: both servers must make a change, or both must refuse it, and the trees
+/// must stay equal.
 #[test]
 fn random_changes_leave_what_slapd_has() {
     let scratch = Scratch::new("random-changes");
@@ -192,7 +193,8 @@ struct Report {
 }
 
 impl Report {
-    /// Runs an operation on both servers and compares the answers, or prepares the only server that it is for.
+    /// Runs an operation on both servers and compares the answers. If the operation is for one server only, runs it
+    /// there.
     fn run(&mut self, operation: &Operation, ours: &mut Side, theirs: &mut Side) {
         self.count += 1;
         if let Some(only) = operation.only {
@@ -211,7 +213,7 @@ impl Report {
     /// Prints the justified differences.
     ///
     /// # Panics
-    /// There are others.
+    /// Some differences are not justified.
     fn end(self) {
         println!("{} operations, {} differ on purpose:", self.count, self.justified.len());
         self.justified.iter().for_each(|line| println!("  {line}"));

@@ -49,8 +49,8 @@ fn is_well(pando: &Pando) {
     assert_eq!(found.unwrap().texts("cn"), ["anna"]);
 }
 
-/// Filters that refer to a hidden attribute without its name: by a rule that fits any attribute, by OID, by a subtype
-/// or an option, by ordering (CVE-2013-2219, CVE-2022-1949 of 389 DS).
+/// Filters that refer to a hidden attribute without its name: by a rule that applies to any attribute, by OID, by a
+/// subtype or an option, or by ordering (CVE-2013-2219, CVE-2022-1949 of 389 DS).
 #[test]
 fn no_detour_reveals_passwords() {
     let scratch = Scratch::new("detours");
@@ -121,7 +121,7 @@ fn no_detour_reveals_passwords() {
     }
 }
 
-/// A replace or delete without values needed no right (CVE-2002-0045 of OpenLDAP).
+/// In other servers, a replace or delete without values needed no right (CVE-2002-0045 of OpenLDAP).
 #[test]
 fn a_change_without_values_needs_the_right_too() {
     let scratch = Scratch::new("no-values");
@@ -148,8 +148,8 @@ fn a_change_without_values_needs_the_right_too() {
     assert_eq!(kept.texts("description"), ["kept"]);
 }
 
-/// Renames to invalid names, and of names whose values do not match their syntax (CVE-2010-0211, CVE-2010-0212,
-/// CVE-2011-1081, CVE-2020-25692 of OpenLDAP; CVE-2025-2487 of 389 DS).
+/// Renames to invalid names, and renames of entries whose names have values that do not match their syntax
+/// (CVE-2010-0211, CVE-2010-0212, CVE-2011-1081, CVE-2020-25692 of OpenLDAP; CVE-2025-2487 of 389 DS).
 #[test]
 fn renames_to_what_is_no_name_are_refused() {
     let scratch = Scratch::new("renames");
@@ -254,8 +254,8 @@ fn broken_assertions_of_rules_match_nothing() {
     is_well(&pando);
 }
 
-/// Controls and extended operations that crashed other servers, critical or not and with malformed values, whether
-/// Pando supports them or not.
+/// Controls and extended operations that crashed other servers. They are sent critical or not, and with malformed
+/// values, whether or not Pando supports them.
 #[test]
 fn controls_and_operations_with_any_value_do_no_harm() {
     const CONTROLS: &[&str] = &[
@@ -393,8 +393,8 @@ fn aliases_in_circles_end() {
     is_well(&pando);
 }
 
-/// Stored values that lock an account on other servers, and malformed values, match no password, not even their own
-/// text (CVE-2004-0823 of OpenLDAP; CVE-2021-3652, CVE-2024-2199, CVE-2024-5953, CVE-2024-8445 of 389 DS).
+/// Stored values that lock an account on other servers, and malformed values. They match no password, not even their
+/// own text (CVE-2004-0823 of OpenLDAP; CVE-2021-3652, CVE-2024-2199, CVE-2024-5953, CVE-2024-8445 of 389 DS).
 #[test]
 fn broken_stored_passwords_are_nobodys() {
     let scratch = Scratch::new("stored");
@@ -505,8 +505,9 @@ fn nothing_is_answered_over_udp() {
     assert!(has("tcp") && !["udp", "udp6", "raw", "raw6", "packet"].into_iter().any(has));
 }
 
-/// A bind with a name and no password is refused, and so is one with a password and no name (RFC 4513 section 5.1.2).
-/// The latter is answered like a wrong password, so that a client does not take it for a successful bind.
+/// A bind with a name and no password is refused, and so is a bind with a password and no name (RFC 4513 section
+/// 5.1.2). The answer to the latter is that to a wrong password, so that a client does not take it for a successful
+/// bind.
 #[test]
 fn half_a_bind_is_none() {
     let scratch = Scratch::new("half");

@@ -214,7 +214,7 @@ fn bad_names() {
 fn bad_filters() {
     let scratch = Scratch::new("filters");
     let pando = Pando::start(&scratch);
-    // Encoded filters, and parts of the answer. The connection stays usable after each.
+    // Encoded filters, and parts of the answer to each. The connection stays usable after each answer.
     let cases: &[(&str, &[u8], &str)] = &[
         ("no substrings at all", &[0xa4, 6, 4, 2, b'c', b'n', 0x30, 0], "substrings"),
         (

@@ -95,8 +95,8 @@ fn until_listening(connection: &mut Connection, count: u64) {
 }
 
 /// Regression test: after a client had closed its connection, the connection and its search stayed until the next
-/// change, or for minutes (RFC 4511 section 5.3). The same happened to requests that waited after persistent searches,
-/// and with TLS, which ends its data before the socket is closed.
+/// change, or for minutes (RFC 4511 section 5.3). The same happened to requests that waited after persistent searches.
+/// It also happened with TLS, which ends its data before the socket is closed.
 #[test]
 fn the_end_of_input_ends_what_listens() {
     let scratch = Scratch::new("persistent-input-ends");
@@ -130,7 +130,7 @@ fn the_end_of_input_ends_what_listens() {
     let (gone, _) = begin(1, &mut admin);
     drop(gone);
     until_listening(&mut admin, 0);
-    // TLS ends its data, and the socket stays open on both sides.
+    // TLS ends its data, and both sides keep the socket open.
     let tls = Tls::insecure().unwrap();
     for requests in [1, 3] {
         let stream = TcpStream::connect(pando.address()).unwrap();

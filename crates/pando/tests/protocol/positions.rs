@@ -1,5 +1,5 @@
-//! Positions in answers, and requests that need at least a position, on a single server. Because a single server never
-//! lags, a request waits only for a future change.
+//! Positions in answers, and requests that require a minimum position, on a single server. A single server never lags,
+//! so a request waits only for a future change.
 
 use ldap::{
     Authentication, BindRequest, CompareRequest, Control, ControlsBuf, DeleteRequest, ExtendedRequest,
@@ -16,7 +16,7 @@ fn unit(name: &str) -> String {
 #[test]
 fn answers_have_their_position_and_requests_wait_for_one() {
     let scratch = Scratch::new("positions");
-    // With one event loop, a waiting request would block all other requests if it could block any.
+    // The server has one event loop. If a waiting request could block others, it would block all of them.
     let server = Start::with_node(&scratch, "threads = 1\n").ready();
     let mut one = server.administrator();
     let root = one.search("", Scope::BaseObject, "(objectClass=*)", &["supportedControl"]).unwrap();
@@ -24,7 +24,7 @@ fn answers_have_their_position_and_requests_wait_for_one() {
     assert!([oids::POSITION, oids::AT_LEAST].iter().all(|oid| supported.contains(&(*oid).to_owned())));
     one.add(SUFFIX, &[("objectClass", "domain"), ("dc", "example")]).unwrap();
 
-    // Every kind of answer contains a position. Only a change that is made increases it.
+    // Every kind of answer contains a position. The position increases only if a change is made.
     let first = position_of(&add(&mut one, &unit("a"), None));
     let second = position_of(&add(&mut one, &unit("b"), None));
     assert_eq!((second.generation, second.position), (first.generation, first.position + 1));

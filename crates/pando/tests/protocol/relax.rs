@@ -50,7 +50,7 @@ fn a_migration_gives_identity_and_history() {
         run("ldapadd", &more, code);
     }
 
-    // A modify can replace them, except the entryUUID. The server sets those that the client does not.
+    // A modify can replace these attributes, except the entryUUID. The server sets those that the client does not set.
     let modify = |changes: &str| format!("dn: {unit}\nchangetype: modify\n{changes}\n");
     run("ldapmodify", &modify("replace: createTimestamp\ncreateTimestamp: 20050101000000Z"), 0);
     let after = read();
@@ -74,7 +74,7 @@ fn a_migration_gives_identity_and_history() {
         admin.entry(&unit, &["structuralObjectClass"]).unwrap().unwrap().text("structuralObjectClass"),
         Some("device".to_owned())
     );
-    // The control fits every change. A delete and a modify DN are as without it.
+    // The control is valid for every change. It has no effect on a delete or a modify DN.
     let renamed = format!("ou=renamed,{SUFFIX}");
     let change = format!("dn: ou=other,{SUFFIX}\nchangetype: modrdn\nnewrdn: ou=renamed\ndeleteoldrdn: 1\n");
     run("ldapmodify", &change, 0);

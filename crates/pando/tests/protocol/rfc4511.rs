@@ -93,7 +93,7 @@ fn who_am_i_follows_the_binds() {
     assert_eq!(identity(&mut connection), "");
     assert!(connection.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
     assert_eq!(identity(&mut connection), format!("dn:{ADMIN_DN}"));
-    // The DN in another spelling identifies the same entry. The response contains the spelling of the entry.
+    // Another spelling of the DN identifies the same entry. The response contains the spelling of the entry.
     assert!(connection.bind("UID=Anna, OU=people,dc=example,dc=com", "anna-secret").unwrap().is_success());
     assert_eq!(identity(&mut connection), format!("dn:{}", person_dn("anna")));
     // A failed bind leaves the connection anonymous (RFC 4513 section 4).
@@ -602,7 +602,7 @@ fn a_password_is_changed_by_deleting_the_old_and_adding_the_new() {
     assert!(binds("anna-secret") && !binds("new-secret"));
     assert_eq!(change(&mut own, "anna-secret", "new-secret"), ResultCode::SUCCESS);
     assert!(binds("new-secret") && !binds("anna-secret"));
-    // The same for fast hashes, with several values, and by the administrator.
+    // Tests the same for fast hashes, with several values, and for the administrator.
     let several = ["{SSHA}AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "second", "third"];
     assert!(admin.modify(&anna, &[(Replace, "userPassword", &several)]).unwrap().is_success());
     assert_eq!(change(&mut admin, "second", "fourth"), ResultCode::SUCCESS);

@@ -74,7 +74,7 @@ fn subentries_copies_and_what_changes_nothing() {
     assert_eq!(with_value.outcome.code, ldap::ResultCode::PROTOCOL_ERROR);
 }
 
-/// The control returns the number of results that the search would have for this requester, whatever the plan.
+/// The control returns the number of results that the search would return to this requester, whatever the plan.
 #[test]
 fn searches_count_their_results() {
     let scratch = Scratch::new("counts");

@@ -94,8 +94,8 @@ impl Drop for Sssd {
 const PATIENCE: &str =
     "timeout = 120\nldap_search_timeout = 120\nldap_network_timeout = 120\nldap_opt_timeout = 120\n";
 
-/// Regression test: SSSD reads members with the dereference control. Results with more than 2,000 members came without
-/// the control and with success, so that SSSD took the group for empty.
+/// Regression test: SSSD reads members with the dereference control. If there were more than 2,000 members, the answer
+/// had no control and was a success, so that SSSD took the group for empty.
 #[test]
 fn groups_of_every_size_have_all_their_members() {
     const PEOPLE: usize = 10_000;

@@ -68,8 +68,8 @@ const REPLICA_RULES: [&str; 2] = [
     "not all: deny read of title to user 'uid=replica,ou=people,dc=example,dc=com'",
 ];
 
-/// Checks that a replica of OpenLDAP has the entries that Pando shows to its identity. It polls or listens, as the
-/// administrator or as a user under access rules.
+/// Checks that a replica of OpenLDAP has the entries that Pando shows to the replica's identity. The replica polls or
+/// listens, and is the administrator or a user under access rules.
 fn slapd_follows(name: &str, kind: &str, is_bound: bool) {
     let scratch = Scratch::new(name);
     let pando = Pando::start(&scratch);
@@ -111,8 +111,8 @@ fn slapd_follows(name: &str, kind: &str, is_bound: bool) {
     let (first, second) = (person_dn("anna"), person_dn("sync5"));
     add(&mut admin, &group, &[("objectClass", "groupOfNames"), ("member", &first), ("member", &second)]);
     follow("a group");
-    // The group is sent with the new name of its member. OpenLDAP ignores an entry with a known entryCSN, so it gets
-    // the new name only after the next change of the group.
+    // Pando sends the group with the new name of its member. OpenLDAP ignores an entry whose entryCSN it knows, so it
+    // gets the new name only after the next change of the group.
     assert!(admin.modify_dn(&second, "uid=member", None).unwrap().is_success());
     let change = (ChangeOperation::Delete, "member", &[first.as_str()][..]);
     assert!(admin.modify(&group, &[change]).unwrap().is_success());

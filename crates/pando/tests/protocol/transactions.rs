@@ -39,7 +39,7 @@ fn a_commit_makes_all_changes_or_none() {
     assert!(lists("supportedExtension", oids::END_TRANSACTION));
     assert!(lists("supportedControl", oids::TRANSACTION_SPECIFICATION));
 
-    // A change in a transaction sees the changes before it. Other clients see none of them before the commit.
+    // A change in a transaction sees the changes before it. Other clients see none of these before the commit.
     let identifier = start(&mut admin);
     assert_eq!(add_unit(&mut admin, &identifier, "one").1, SUCCESS);
     let below = format!("cn=below,ou=one,{SUFFIX}");
@@ -64,7 +64,7 @@ fn a_commit_makes_all_changes_or_none() {
     assert_eq!(failure(&reply), (ResultCode::ENTRY_ALREADY_EXISTS, Some(failing)));
     assert!(!is_there(&mut other, "two") && !is_there(&mut other, "three"));
 
-    // The client can abort a transaction. A bind and the end of the connection abort it too.
+    // The client can abort a transaction. A bind and the end of the connection also abort it.
     let identifier = start(&mut admin);
     add_unit(&mut admin, &identifier, "two");
     assert_eq!(failure(&end(&mut admin, &identifier, false)), (SUCCESS, None));
@@ -92,8 +92,8 @@ fn a_commit_makes_all_changes_or_none() {
     assert_eq!(malformed.outcome.code, ResultCode::PROTOCOL_ERROR);
 }
 
-/// The response to the end contains the entry copies, each with the message id of its change. An assertion is evaluated
-/// in the sequence of the changes.
+/// The response to the end of a transaction contains the entry copies, each with the message id of its change. An
+/// assertion is evaluated at its place in the sequence of changes.
 #[test]
 fn controls_of_changes_apply_in_the_transaction() {
     let (_scratch, _pando, mut admin) = planted("transaction-controls");
@@ -147,7 +147,8 @@ fn controls_of_changes_apply_in_the_transaction() {
     assert_eq!(admin.entry(&anna, &["title"]).unwrap().unwrap().text("title").as_deref(), Some("two"));
 }
 
-/// A refused change prevents the commit, because the client may have sent the end before it read the refusal.
+/// A refused change prevents the commit, because the client may have sent the end of the transaction before it read the
+/// refusal.
 #[test]
 fn a_refused_change_prevents_the_commit() {
     let (_scratch, _pando, mut admin) = planted("transaction-refusals");

@@ -27,7 +27,7 @@ fn nothing_acknowledged_is_lost_by_kill_9() {
     {
         let pando = Pando::start(&scratch);
         writers = Writer::planted(WRITERS, &mut random, &mut pando.administrator());
-        // The first kill comes directly after these entries are added.
+        // The server is first killed directly after these entries are added.
         pando.kill();
     }
     for round in 0..ROUNDS {

@@ -1,4 +1,4 @@
-//! Connections that use up all file descriptors. The store and the administrator can still get one.
+//! Connections that use up all file descriptors. The store and the administrator must still get one.
 
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ fn connections_leave_descriptors_for_the_store_and_the_administrator() {
     assert!(pando.stop().success());
 }
 
-/// If there are enough descriptors, no message is logged.
+/// If the limit of descriptors is high enough, no message is logged.
 #[test]
 fn a_limit_that_is_high_enough_is_not_worth_a_word() {
     let scratch = Scratch::new("descriptors-enough");

@@ -84,7 +84,7 @@ fn code_of(status: std::process::ExitStatus) -> i32 {
     status.code().unwrap_or(-1)
 }
 
-/// Checks that only reads are served, and that this is reported everywhere.
+/// Checks that the server serves only reads, and that this is reported in every place.
 fn check_stopped(trial: &Trial, pando: Pando, mut admin: Connection, cause: &str) {
     let heard = trial.wait_for("STATUS=reading only");
     assert!(heard.contains(cause), "{heard}");
@@ -114,8 +114,8 @@ fn check_stopped(trial: &Trial, pando: Pando, mut admin: Connection, cause: &str
     assert_eq!(code_of(pando.stop()), 0);
 }
 
-/// Regression test: after a failed checkpoint, all changes were refused, the log had no line, and SIGTERM ended the
-/// server with exit code 0.
+/// Regression test: after a failed checkpoint, all changes were refused, but the log had no line about it, and SIGTERM
+/// ended the server with exit code 0.
 #[test]
 fn a_failed_checkpoint_is_reported_without_a_request() {
     let trial = Trial::new("fold-eio");
@@ -182,7 +182,7 @@ fn descriptors_that_are_short_for_a_while_refuse_changes_meanwhile() {
 fn a_password_that_cannot_be_hashed_for_want_of_random_numbers_is_in_the_log() {
     let trial = Trial::new("no-random");
     let (pando, mut admin) = trial.start(Fault::new(FaultCall::Random, EIO).thread("pando-*"));
-    // The hash threads have random numbers in stock, so the fault shows only after some hashes.
+    // The hash threads have a stock of random numbers, so the fault shows only after some hashes.
     trial.switch_on();
     let mut hash = || {
         let changes = [(ChangeOperation::Replace, "userPassword", &["fresh-and-secret"][..])];

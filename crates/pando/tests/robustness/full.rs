@@ -1,5 +1,5 @@
-//! A server whose disk is full, or that is killed while it builds an index. Only changes are refused, and all work
-//! continues once there is space, or after a start.
+//! A server whose disk is full, or that is killed while it builds an index. Only changes are refused. All work
+//! continues once there is space, or after the next start.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
@@ -171,7 +171,7 @@ fn check_indexes(data: &Path) {
     must(&["explain", "--base", SUFFIX, "(mail=*son*)"], data).expect_output("by indexes:");
 }
 
-/// Counts the calls and bytes of a server that only builds all of the indexes.
+/// Counts the calls and bytes of a server that does nothing but build all of the indexes.
 fn whole_build(scratch: &Scratch, template: &Path) -> powercut::Counted {
     let (data, count) = (scratch.path().canonicalize().unwrap().join("data"), scratch.join("count"));
     copy(template, &data);
@@ -203,7 +203,7 @@ fn an_index_goes_on_after_kills() {
             writer.write_until_the_end(pando.address(), &sender);
             assert_eq!(pando.exit().code(), None, "killed: {}", pando.log());
         }
-        // Killed once more during the build, after some acknowledged changes.
+        // The server is killed once more during the build, after some acknowledged changes.
         let pando = Pando::start(&scratch);
         writer.check(&mut pando.administrator());
         write_some(std::slice::from_mut(&mut writer), &pando, random.u64(1..20));
@@ -217,7 +217,7 @@ fn an_index_goes_on_after_kills() {
     }
 }
 
-/// Bytes written when existing data is opened, by LMDB's reader table.
+/// Bytes that are written when existing data is opened, by LMDB's reader table.
 const OPENING_BYTES: i64 = 128 << 10;
 
 /// Sends searches until the disk is full. Returns false if all indexes are complete before that.
@@ -259,8 +259,8 @@ fn an_index_waits_for_room_on_the_disk() {
             if build_until_full(&pando) {
                 break pando;
             }
-            // Slices end after a certain time, so each build writes a different number of bytes. Try again with less
-            // space.
+            // Slices end after a certain time, so each build writes a different number of bytes. This build was
+            // complete, so the next attempt has less space.
             pando.kill();
             bytes = OPENING_BYTES + (bytes - OPENING_BYTES) / 2;
         };

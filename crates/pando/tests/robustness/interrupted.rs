@@ -1,5 +1,5 @@
-//! Commands that create data, killed or out of disk space at random points of their run. Either the old or the new data
-//! is there, complete and sound. The same command can then be completed, and leaves nothing else.
+//! Commands that create data are killed, or find the disk full, at random points of their run. Either the old or the
+//! new data must be there, complete and sound. The same command must then succeed, and leave nothing else.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use test_support::{Pando, SUFFIX, Scratch};
 
 /// Number of kills, power cuts and full disks for each command.
 const ROUNDS: u64 = 3;
-/// The same number for commands that take long.
+/// Number of interruptions of each kind for commands that take long.
 const ROUNDS_LARGE: u64 = 2;
 
 /// Creates the sample organisation as data that no server has open, and as LDIF.
@@ -61,7 +61,7 @@ fn an_import_in_place_of_entries() {
     interrupt(&Interruption::of(&scratch, Some(&old), true, &arguments), ROUNDS);
 }
 
-/// The text is so large that rows are sorted in temporary files.
+/// The text is so large that the import sorts rows in temporary files.
 #[test]
 fn an_import_that_sorts_on_the_disk() {
     const GROUPS: usize = 2_000;
@@ -77,7 +77,7 @@ fn an_import_that_sorts_on_the_disk() {
     }
     let (raw, first) = (scratch.join("raw"), scratch.write("raw.ldif", text));
     must(&["import", "--suffix", SUFFIX, first.to_str().unwrap()], &raw);
-    // The export contains all values that an import would otherwise generate anew each time.
+    // The export contains all values that an import would otherwise generate, so that imports are equal.
     let file = scratch.join("all.ldif");
     let file = file.to_str().unwrap();
     must(&["export", "--operational", "-o", file], &raw);
@@ -102,7 +102,7 @@ fn a_repair() {
     interrupt(&Interruption::of(&scratch, Some(&data), false, &["verify", "--repair"]), ROUNDS);
 }
 
-/// Either all settings take effect or none. Afterwards, index rows are built in slices, and missing ones are added
+/// Either all settings take effect or none. Index rows are built in slices afterwards, so missing rows may be added
 /// later.
 #[test]
 fn settings_that_are_applied() {

@@ -58,7 +58,8 @@ fn start_with(scratch: &Scratch, limits: &str) -> Pando {
         ];
         add(&mut administrator, &person_dn(uid), &attributes);
     }
-    // Carl belongs to the group through another group, and so does Bert, who has an individual limit.
+    // Carl belongs to the group because he belongs to another group in it. So does Bert, who also has an individual
+    // limit.
     let group = |name: &str, members: &[&str]| {
         let dn = format!("cn={name},{SUFFIX}");
         let mut attributes = vec![("objectClass", "groupOfNames"), ("cn", name)];
@@ -175,13 +176,14 @@ fn an_identity_and_a_group_have_so_many_connections() {
     assert_eq!(who(&mut third), b"", "it stays anonymous, and in use");
     // After another bind as the same user, a connection still counts once.
     assert!(bind(&mut first, "bert").is_success());
-    // The group's limit of one connection is counted separately. If a bind exceeds a limit, the connection keeps its
-    // identity.
+    // The group's limit of one connection is counted separately. If a bind would exceed a limit, the connection keeps
+    // its identity.
     let mut carl = bound(&pando, "carl");
     assert_eq!(bind(&mut third, "carl").code, ResultCode::ADMIN_LIMIT_EXCEEDED);
     assert_eq!(bind(&mut first, "carl").code, ResultCode::ADMIN_LIMIT_EXCEEDED);
     assert_eq!(bind(&mut third, "bert").code, ResultCode::ADMIN_LIMIT_EXCEEDED);
-    // Other users are not limited. If a connection binds as one of them, it no longer counts for the group.
+    // Other users are not limited. If a connection of the group binds as another user, it no longer counts for the
+    // group.
     let others: Vec<Connection> = (0..5).map(|_| bound(&pando, "dora")).collect();
     assert!(bind(&mut carl, "dora").is_success());
     assert!(bind(&mut third, "carl").is_success());
@@ -225,7 +227,7 @@ fn a_listener_and_a_network_share_the_connections_of_their_table() {
     assert_eq!(found(&mut third).1, ResultCode::SUCCESS);
 }
 
-/// Two clients request the same amount and read nothing. One of them may have fewer octets waiting.
+/// Two clients request the same amount and read nothing. The limit on waiting octets is lower for one of them.
 #[test]
 fn a_slow_reader_has_so_many_bytes_waiting() {
     let limits = "[[limit]]\nfor = [\"uid=bert,ou=people,dc=example,dc=com\"]\nslow_reader_bytes = 1\n";

@@ -39,7 +39,8 @@ fn a_disk_below_its_reserve_is_full_until_it_has_room() {
             assert_eq!(refused.code, ResultCode::UNWILLING_TO_PERFORM, "{refused:?}");
             expect_not_ready_now(&pando, "the disk is full");
         }
-        // It becomes ready without a change, because clients may send changes to another server until then.
+        // It becomes ready again without a change, because clients may send their changes to another server until it is
+        // ready.
         disk.resize(1_000);
         metrics::wait_for_ready(&pando, 200);
         if is_changed {
@@ -49,7 +50,7 @@ fn a_disk_below_its_reserve_is_full_until_it_has_room() {
     assert!(pando.stop().success());
 }
 
-/// The supplier is suspended: its connections stay open, and nothing arrives.
+/// The supplier is suspended: its connections stay open, and no data arrives.
 #[test]
 fn a_replica_that_lags_more_than_its_limit_is_not_ready() {
     let (of_supplier, of_replica) = (Scratch::new("lag-supplier"), Scratch::new("lag-replica"));

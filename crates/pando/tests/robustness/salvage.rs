@@ -1,5 +1,5 @@
 //! `pando verify --salvage`: a directory whose redo log is damaged in the middle does not open, and the message names
-//! this command. It saves every change before the gap and none after it, and lists the lost ones.
+//! this command. The command saves every change before the gap and none after it, and lists the lost changes.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -236,7 +236,7 @@ fn records_before_a_gap_are_saved_and_none_after_it() {
     let lost = format!("add \"{}\"", dn(pending.entry_of(later.sequence)));
     assert!(!run.stdout.contains(&lost), "{run}");
 
-    // The header of a segment has no information that its groups lack.
+    // Without the header of a segment, no information is missing: the groups contain it too.
     let headless = pending.copy("headless");
     flip(&headless.join(&first.segment), 9);
     let run = salvage(&headless, &headless.with_extension("ldif")).expect_code(0);

@@ -107,8 +107,8 @@ fn an_explanation_names_scan_threads() {
     assert!(text.contains("of them on scan threads"), "{text}");
 }
 
-/// Regression test: a persistent search outlived its client. No other long operation may outlive it: scans, sorted
-/// results that are not read, passwords that wait to be hashed, waits for a position.
+/// Regression test: a persistent search outlived its client. Other long operations must not outlive their clients
+/// either: scans, sorted results that are not read, passwords that wait to be hashed, and waits for a position.
 #[test]
 fn nothing_outlives_its_connection() {
     let scratch = Scratch::new("outlives");

@@ -1,5 +1,5 @@
-//! `pando apply`, killed, without power or out of disk space at any moment. The old or the new settings are in force as
-//! a whole, and the next run continues.
+//! `pando apply` is killed, loses power or runs out of disk space at any moment. The old or the new settings must be in
+//! force as a whole, and the next run must continue.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -134,7 +134,7 @@ fn a_killed_first_apply_leaves_nothing_or_a_directory() {
         PowerCut::new(&data, &scratch.join("journal")).kill_at(random.u64(1..20)).apply(&mut apply);
         apply.stdout(Stdio::null()).stderr(Stdio::null());
         apply.status().unwrap();
-        // The remains are a complete directory, or do not prevent a new one.
+        // The remaining files are a complete directory, or do not prevent the creation of a new one.
         let planned = command(&["plan", settings[0].to_str().unwrap()], Some(&data)).expect_code(0);
         if planned.stdout.starts_with("no change") {
             assert_eq!(is_whole(&data, &expected), 0);
@@ -172,7 +172,8 @@ fn a_server_killed_while_it_takes_settings_has_all_of_them_or_none() {
     let mut killed = 0;
     for round in 0..ROUNDS {
         let target = (round % 2) as usize;
-        // Most kills come while the change itself is written; the others come while index rows are written.
+        // In most rounds the server is killed while the change itself is written; in the others, while index rows are
+        // written.
         let last = if random.u32(0..4) == 0 { all } else { start + 4 };
         let call = random.u64(start + 1..=last.min(all));
         let power = PowerCut::new(&data, &journal).kill_at(call);

@@ -113,8 +113,8 @@ fn malformed_filters_are_refused() {
     assert_eq!(scim.get("/Users?startIndex=9223372036854775807").status, 400);
 }
 
-/// A body of 1 MiB can name hundreds of thousands of values. They were compared with each other, for minutes, before
-/// the directory saw anything.
+/// Regression test: a body of 1 MiB can name hundreds of thousands of values. They were compared with each other, for
+/// minutes, before the directory received anything.
 #[test]
 fn many_values_cost_little() {
     let scim = Scim::start("scim-hostile-values");
@@ -133,8 +133,8 @@ fn many_values_cost_little() {
     assert_eq!(scim.get(&format!("/Users?attributes={}", vec!["title"; 100].join(","))).status, 200);
 }
 
-/// The directory delays the answers to wrong passwords. Requests that wait for them occupied all threads of the
-/// console.
+/// Regression test: the directory delays the answers to wrong passwords. Requests that waited for them occupied all
+/// threads of the console.
 #[test]
 fn wrong_passwords_leave_threads_to_others() {
     let scim = Scim::start("scim-hostile-passwords");

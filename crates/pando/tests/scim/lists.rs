@@ -35,7 +35,7 @@ fn pages_contain_every_user_once() {
         seen.extend(names(&page));
     }
     assert_eq!((seen.len(), seen.iter().collect::<BTreeSet<_>>().len()), (COUNT, COUNT));
-    // An index at which no page has begun before.
+    // Requests an index at which no earlier page has begun.
     let page = scim.get("/Users?startIndex=54&count=7&attributes=userName").expect(200, None);
     assert_eq!((names(&page).as_slice(), &page["totalResults"]), (&seen[53..], &json!(COUNT)));
     for (query, listed) in

@@ -40,7 +40,7 @@ const DN_ATTRIBUTES: &[&str] = &[
 /// One of the two servers.
 pub(super) struct Side {
     pub client: Client,
-    /// Whether the server completes a change after it has answered, as slapd with the overlay refint.
+    /// Whether the server completes some changes after it has answered. slapd does with the overlay refint.
     pub is_late: bool,
 }
 
@@ -80,7 +80,7 @@ impl Side {
         Answer::new(reply, others, tree)
     }
 
-    /// Waits until a late server has the tree of the other one. The wait ends if the trees differ for good.
+    /// Waits until a late server has the tree of the other server. Stops waiting if the trees differ for good.
     pub(super) fn complete(&mut self, answer: &mut Answer, wanted: &Answer) {
         let begun = Instant::now();
         while self.is_late && answer.tree != wanted.tree && begun.elapsed() < LATE_MAX {
@@ -88,7 +88,7 @@ impl Side {
         }
     }
 
-    /// Describes the value of the response to the end of a transaction. Changes have the number of their order.
+    /// Describes the value of the response to the end of a transaction. Changes are numbered in their order.
     fn end_texts(&self, value: &[u8]) -> BTreeSet<String> {
         let Some(result) = EndTransactionResult::decode(value) else {
             return BTreeSet::from([format!("unreadable value {value:02x?}")]);
