@@ -5,18 +5,19 @@
 //! writes nothing, so a refused request has no effect. [`apply`] then turns the record into rows. It is idempotent and
 //! cannot be refused. Start-up replay, replicas and restore use only [`apply`].
 //!
-//! Reads use [`search::Search`]: a state machine that any thread may run in slices, each slice on that thread's own
+//! Reads use [`search::Search`], a state machine that runs in slices. Any thread may run a slice, on its own
 //! [`Snapshot`].
 //!
-//! The modules are floors: each uses only the floors before it (`crates/house/floors.toml`). Items for other crates are
-//! re-exported at the root, whatever their floor.
+//! The modules are floors: each uses only lower floors, in the order of `crates/house/floors.toml`. Items for other
+//! crates are re-exported at the root.
 //!
-//! This crate reads no clock and no random source (a [`Stamp`] provides both), opens no socket, and starts no thread.
+//! This crate opens no socket, starts no thread, and reads neither a clock nor a random source: a [`Stamp`] contains
+//! the time and random bits.
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 #![forbid(unsafe_code)]
 
-// Lets `testing.rs` use the same crate name in unit tests and integration tests.
+// The name `directory` serves `testing.rs`, which unit tests and integration tests share.
 #[cfg(test)]
 extern crate self as directory;
 
@@ -35,7 +36,7 @@ pub mod settings;
 mod snapshot;
 pub mod tree;
 mod write;
-// Integration tests use items that unit tests do not use.
+// Unit tests do not use all items that integration tests use.
 #[cfg(test)]
 #[allow(dead_code)]
 mod testing;

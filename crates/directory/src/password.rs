@@ -1,12 +1,12 @@
-//! userPassword schemes: parsing a stored value, verifying an asserted password, and hashing a clear one.
+//! Values of userPassword: parsing a stored value, verifying an asserted password, and hashing a clear password.
 //!
-//! A stored value is `{SCHEME}` followed by a text of that scheme (RFC 2307 section 5.3; RFC 3112 has the idea), or
-//! clear text. Directories are imported from other servers. This module therefore verifies every form that OpenLDAP
-//! (with its contrib modules), 389 Directory Server and OpenDJ write by default, and the older hashes that they still
-//! contain. Pando itself writes only the schemes of [`StorageScheme`].
+//! A stored value is clear text, or `{SCHEME}` followed by a text of the scheme (RFC 2307 section 5.3; the idea is that
+//! of RFC 3112). Imported directories contain values of other servers. This module therefore verifies every form that
+//! OpenLDAP (with its contrib modules), 389 Directory Server and OpenDJ write by default, and the older hashes that
+//! such directories still contain. Pando itself writes only the schemes of [`StorageScheme`].
 //!
-//! [`parse`] finds the scheme without decoding the rest; [`verify`] does the work. This module reads no random source
-//! and no clock, and starts no thread. The caller passes the salt, calls [`is_slow`], and chooses the thread.
+//! [`parse`] finds the scheme without decoding the text. [`verify`] verifies a password. This module reads no random
+//! source and no clock, and starts no thread. The caller passes the salt, calls [`is_slow`], and chooses the thread.
 //!
 //! # Bounds
 //! A stored value may come from a malicious user. The costs that it *announces* (iterations, memory) are therefore
@@ -14,14 +14,14 @@
 //! a panic.
 //!
 //! # Unknown schemes
-//! As in slapd, a value that starts with `{`, at least one octet, `}` announces a scheme. A value with an unknown
-//! scheme never matches: if it counted as clear text, anyone who can read a dump could bind with its content.
+//! As in slapd, a value announces a scheme if it begins with `{`, at least one octet, and `}`. A value with an unknown
+//! scheme never matches. If it counted as clear text, a reader of a dump could bind with the content of the value.
 //!
 //! # Left out
-//! `$7$`, `$gy$`, `$sha1$` and `$md5$`: no software writes them by default. Encrypted passwords (`{AES}`, `{3DES}`,
-//! `{RC4}` of OpenDJ, `{DES}` of 389 DS) need a key of the other server. `{KERBEROS}` and `{UNIX}` delegate
-//! verification to another service, like `{SASL}` and `{PASSTHROUGH}`, for which [`Verification::elsewhere`] returns
-//! the service.
+//! `$7$`, `$gy$`, `$sha1$` and `$md5$`, because no software writes them by default. Encrypted passwords (`{AES}`,
+//! `{3DES}`, `{RC4}` of OpenDJ, `{DES}` of 389 DS), because they need a key of the other server. `{KERBEROS}` and
+//! `{UNIX}` delegate verification to another service, like `{SASL}` and `{PASSTHROUGH}`, for which
+//! [`Verification::elsewhere`] returns the service.
 
 pub mod app_password;
 mod argon2;
@@ -51,41 +51,40 @@ use pbkdf2::Prf;
 use verification::PASS_THROUGH;
 pub use verification::{Verification, VerificationResult};
 
-/// Limits on the work that a stored value may require. At a limit, a verification takes at most a few seconds of one
+/// Limits on the work that a stored value may require. A verification at a limit takes at most a few seconds of one
 /// core.
 pub mod limits {
     /// Maximum size of a hashed value, in bytes. The longest known form, 389 DS's {PBKDF2_SHA256}, has about 450.
     pub const STORED_SIZE_MAX: usize = 4096;
-    /// PBKDF2: maximum number of runs of the inner HMAC, which is iterations times output blocks. 389 DS can be
-    /// configured with at most 10,000,000 iterations, with one block.
+    /// PBKDF2: maximum number of runs of the inner HMAC, which is iterations times output blocks. In 389 DS, at most
+    /// 10,000,000 iterations of one block can be configured.
     pub const PBKDF2_ROUNDS_MAX: u64 = 10_000_000;
     /// Maximum memory of one verification with Argon2 or yescrypt, in KiB: 256 MiB.
     pub const MEMORY_KIB_MAX: u64 = 256 * 1024;
     /// Argon2: maximum memory filled in all passes (memory times passes), in KiB: 2 GiB.
     pub const ARGON2_WORK_KIB_MAX: u64 = 2 * 1024 * 1024;
-    /// SHA-crypt: maximum number of rounds. 5,000 is the usual number; some distributions have used 656,000.
+    /// SHA-crypt: maximum number of rounds. 5,000 is the usual number, but some distributions have used 656,000.
     pub const SHA_CRYPT_ROUNDS_MAX: u32 = 1_000_000;
     /// BSDi's form of crypt(3): maximum number of DES encryptions. 725 is the usual number; passlib writes 5,001.
     pub const DES_ROUNDS_MAX: u32 = 1_000_000;
     /// bcrypt: maximum cost, the binary logarithm of the number of rounds.
     pub const BCRYPT_COST_MAX: u32 = 15;
-    /// Maximum length of a password, in octets. A longer one never matches and is not accepted as a new password. Every
-    /// digest processes the whole password, and that must be cheap compared with a slow hash.
+    /// Maximum length of a password, in octets. A longer password never matches, and is refused as a new one. Every
+    /// digest processes the whole password, which must be cheap compared with a slow hash.
     pub const PASSWORD_SIZE_MAX: usize = 4096;
-    /// Maximum length of a password verified against {CRYPT}, in bytes: libxcrypt's limit. The cost of SHA-crypt grows
-    /// with the square of the length.
+    /// Maximum length of a password verified against {CRYPT}, in bytes, which is the limit of libxcrypt. The cost of
+    /// SHA-crypt grows with the square of the length.
     pub const CRYPT_PASSWORD_SIZE_MAX: usize = 512;
 }
 
-/// Kind of a userPassword value, without decoding the hash.
+/// Kind of a userPassword value. The hash is not decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored<'a> {
-    /// Clear text. The value has no scheme, or {CLEARTEXT} (OpenLDAP) or {CLEAR} (389 DS), which are not part of the
-    /// password.
+    /// Clear text, without the prefix {CLEARTEXT} (OpenLDAP) or {CLEAR} (389 DS).
     Clear(&'a [u8]),
     /// A known scheme and the text after it.
     Hashed(Scheme, &'a [u8]),
-    /// An unknown scheme, by its name without braces. Never matches.
+    /// The name of an unknown scheme, without braces. The value never matches.
     Unknown(&'a [u8]),
 }
 
@@ -93,16 +92,16 @@ pub enum Stored<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Scheme {
-    /// {MD5}, {SHA}, {SHA256}, {SHA384}, {SHA512}, and with salt: {SMD5}, {SSHA}, {SSHA256}, {SSHA384}, {SSHA512}. The
-    /// text is base64 of the digest and, if there is one, the salt after it.
+    /// {MD5}, {SHA}, {SHA256}, {SHA384}, {SHA512} without salt, and {SMD5}, {SSHA}, {SSHA256}, {SSHA384}, {SSHA512}
+    /// with salt. The text is base64 of the digest, followed by the salt.
     Digest {
         /// Digest algorithm, applied to password and salt.
         algorithm: DigestAlgorithm,
-        /// Whether a salt of at least one byte is required. Otherwise none is allowed.
+        /// Whether a salt of at least one byte is required. Without this, a salt is not allowed.
         salted: bool,
     },
     /// {PBKDF2}, {PBKDF2-SHA1}, {PBKDF2-SHA256}, {PBKDF2-SHA512}: `iterations$salt$hash`. OpenDJ's {PBKDF2},
-    /// {PBKDF2-HMAC-SHA256}, {PBKDF2-HMAC-SHA512}: `iterations:` and base64 of hash and salt.
+    /// {PBKDF2-HMAC-SHA256}, {PBKDF2-HMAC-SHA512}: `iterations:`, then base64 of hash and salt.
     Pbkdf2(Prf),
     /// 389 DS's {PBKDF2_SHA256}: base64 of iterations (4 bytes, big endian), salt (64) and hash (256).
     Pbkdf2Binary,
@@ -110,8 +109,8 @@ pub enum Scheme {
     Pkcs5s2,
     /// {ARGON2}: a PHC string of argon2id, argon2i or argon2d.
     Argon2,
-    /// {BSDMD5} and {APR1} of OpenLDAP's contrib modules: base64 of the digest and the salt of crypt(3)'s `$1$`, and
-    /// of Apache's `$apr1$`.
+    /// {BSDMD5} and {APR1} of OpenLDAP's contrib modules: base64 of digest and salt. The digest is that of crypt(3)'s
+    /// `$1$`, or that of Apache's `$apr1$`.
     Md5Crypt(Md5CryptForm),
     /// {CRYPT}, and {BCRYPT} of OpenDJ: crypt(3) strings of DES, MD5, sha256-crypt, sha512-crypt, bcrypt and yescrypt.
     Crypt,
@@ -172,9 +171,9 @@ pub fn parse(stored: &[u8]) -> Stored<'_> {
     Scheme::from_name(name).map_or(Stored::Unknown(name), |scheme| Stored::Hashed(scheme, rest))
 }
 
-/// Returns the scheme and form of a stored value that [`verify`] never matches, for reports: `{ABC}`, `{CRYPT} $7$`.
+/// Returns the scheme and form of a stored value that never matches a password, for reports: `{ABC}`, `{CRYPT} $7$`.
 ///
-/// Returns `None` for a value that delegates verification to another service.
+/// Returns `None` for other values, and for a value that delegates verification to another service.
 pub fn unverifiable_form(stored: &[u8]) -> Option<String> {
     let (scheme, encoded) = match parse(stored) {
         Stored::Clear(_) => return None,
@@ -207,15 +206,15 @@ fn printed(scheme: &[u8]) -> String {
 
 /// Reason why a value of a known scheme never matches.
 enum Fault {
-    /// The form of crypt(3) is not supported.
+    /// The value has a form of crypt(3) that is not supported.
     Form,
     /// The value is malformed.
     Damaged,
-    /// The value demands more work than is allowed.
+    /// The value requires more work than the limits allow.
     Costly,
 }
 
-/// Returns the reason why a value never matches, without verifying a password.
+/// Returns the reason why a value never matches. Verifies no password.
 fn fault(scheme: Scheme, encoded: &[u8]) -> Option<Fault> {
     let damaged = |is_whole: bool| (!is_whole).then_some(Fault::Damaged);
     let derived = |decoded: Option<pbkdf2::Decoded>| match decoded {
@@ -241,7 +240,8 @@ fn fault(scheme: Scheme, encoded: &[u8]) -> Option<Fault> {
     }
 }
 
-/// Splits `{name}rest` after the braces. The name has at least one octet; `{}` is not a scheme (slapd's rule).
+/// Splits `{name}rest` into the name and the rest. The name has at least one octet, so `{}` is not a scheme, as in
+/// slapd.
 fn split_scheme(stored: &[u8]) -> Option<(&[u8], &[u8])> {
     let inner = stored.strip_prefix(b"{")?;
     let end = inner.iter().position(|&byte| byte == b'}').filter(|&end| end > 0)?;
@@ -251,15 +251,15 @@ fn split_scheme(stored: &[u8]) -> Option<(&[u8], &[u8])> {
 
 /// Returns true if `asserted` is the password of the form `stored`.
 ///
-/// Compares hashes in constant time. Returns false for malformed values, unknown schemes, values beyond [`limits`], an
-/// `asserted` longer than [`limits::PASSWORD_SIZE_MAX`], and an empty `asserted`: an empty password proves nothing (RFC
-/// 4513 section 5.1.2). Takes microseconds, or, if [`is_slow`] returns true, up to seconds and
-/// [`limits::MEMORY_KIB_MAX`].
+/// Compares hashes in constant time. Returns false for malformed values, unknown schemes and values beyond [`limits`].
+/// Also returns false if `asserted` is longer than [`limits::PASSWORD_SIZE_MAX`], or empty: an empty password proves
+/// nothing (RFC 4513 section 5.1.2). Takes microseconds. If [`is_slow`] returns true, takes up to seconds and the
+/// memory [`limits::MEMORY_KIB_MAX`].
 pub fn verify(stored: &[u8], asserted: &[u8]) -> bool {
     try_verify(stored, asserted).unwrap_or(false)
 }
 
-/// Like [`verify`], but returns `None` if the result is false without computing a hash.
+/// Like [`verify`], but returns `None` for a result that is false without computing a hash.
 fn try_verify(stored: &[u8], asserted: &[u8]) -> Option<bool> {
     if asserted.is_empty() || asserted.len() > limits::PASSWORD_SIZE_MAX {
         return None;
@@ -272,7 +272,7 @@ fn try_verify(stored: &[u8], asserted: &[u8]) -> Option<bool> {
     }
 }
 
-/// Verifies a hashed value. Returns `None` if it cannot be read or requires too much work.
+/// Verifies a hashed value. Returns `None` if the value cannot be read or requires too much work.
 fn verify_hashed(scheme: Scheme, encoded: &[u8], asserted: &[u8]) -> Option<bool> {
     match scheme {
         Scheme::Digest { algorithm, salted } => digest::verify(algorithm, salted, encoded, asserted),
@@ -285,13 +285,13 @@ fn verify_hashed(scheme: Scheme, encoded: &[u8], asserted: &[u8]) -> Option<bool
     }
 }
 
-/// Returns true if the hash pool should verify this value: for PBKDF2, Argon2 and crypt. Returns false for clear text,
-/// fast digests and values that never match.
+/// Returns true for a value that the hash pool should verify, which is one of PBKDF2, Argon2 or crypt. Returns false
+/// for clear text, fast digests and unknown schemes.
 pub fn is_slow(stored: &[u8]) -> bool {
     matches!(parse(stored), Stored::Hashed(scheme, _) if scheme.is_slow())
 }
 
-/// Returns the password in a clear value, without a {CLEARTEXT} before it.
+/// Returns the password in a clear value, without the prefix {CLEARTEXT}.
 pub fn clear_of(value: &[u8]) -> &[u8] {
     match parse(value) {
         Stored::Clear(clear) => clear,
@@ -299,34 +299,35 @@ pub fn clear_of(value: &[u8]) -> &[u8] {
     }
 }
 
-/// Returns true if a value in an add or modify is already hashed, so that it is stored unchanged: it announces a scheme
-/// other than clear text. Unknown schemes count as hashed, so that hashes for other systems survive a round trip.
-/// Malformed hashes count too; they never match, as in slapd.
+/// Returns true if a value in an add or modify is already hashed, so that it is stored unchanged. Such a value
+/// announces a scheme other than clear text. Unknown schemes count as hashed, so that hashes for other systems survive
+/// an export and import. Malformed hashes count, too, but never match, as in slapd.
 pub fn is_hashed(value: &[u8]) -> bool {
     !matches!(parse(value), Stored::Clear(_))
 }
 
 /// Returns the value to store for a clear password.
 ///
-/// `value` is as the client sent it; a {CLEARTEXT} before it is not hashed. `salt` must come from a secure random
-/// source, new for every call. Argon2id takes about 20 ms and 19 MiB, PBKDF2 about 200 ms, the others microseconds.
+/// `value` is as the client sent it. A prefix {CLEARTEXT} is not hashed. `salt` must come from a secure random source,
+/// and be new for every call. Argon2id takes about 20 ms and 19 MiB, PBKDF2 about 200 ms, and other schemes
+/// microseconds.
 pub fn hash(scheme: StorageScheme, value: &[u8], salt: &[u8; 16]) -> Vec<u8> {
     let clear = clear_of(value);
     match scheme {
-        // If 19 MiB cannot be allocated, PBKDF2 is the next best: never a weaker digest, and the write does not fail.
+        // If 19 MiB cannot be allocated, use PBKDF2, so that the write neither fails nor stores a weaker digest.
         StorageScheme::Argon2id => argon2::hash(clear, salt).unwrap_or_else(|| pbkdf2::hash(clear, salt)),
         StorageScheme::Ssha => digest::hash("{SSHA}", DigestAlgorithm::Sha1, clear, salt),
         StorageScheme::Ssha256 => digest::hash("{SSHA256}", DigestAlgorithm::Sha256, clear, salt),
         StorageScheme::Ssha512 => digest::hash("{SSHA512}", DigestAlgorithm::Sha512, clear, salt),
         StorageScheme::Pbkdf2Sha256 => pbkdf2::hash(clear, salt),
-        // A clear password that looks like a scheme would never match, so {CLEARTEXT} is put before it.
+        // Without the prefix {CLEARTEXT}, a clear password that looks like a scheme would never match.
         StorageScheme::Clear if split_scheme(clear).is_some() => [b"{CLEARTEXT}", clear].concat(),
         StorageScheme::Clear => clear.to_vec(),
     }
 }
 
-/// Base64 with or without padding, and with any unused bits in the last character. Other servers write all these forms,
-/// and none of them weakens a comparison of the decoded bytes.
+/// Base64 with or without padding, and with any unused bits in the last character. Other servers write all these forms.
+/// They do not weaken a comparison of the decoded bytes.
 const LENIENT_BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new()
@@ -334,8 +335,9 @@ const LENIENT_BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Returns true if `asserted` is the password of a value of authPassword, `scheme$salt$digest` without spaces (RFC 3112
-/// section 3). Supports MD5 and SHA1 of the password followed by the salt. Other schemes never match.
+/// Returns true if `asserted` is the password in a value of authPassword, which is `scheme$salt$digest` without spaces
+/// (RFC 3112 section 3). Supports MD5 and SHA1 of the password followed by the salt. A value of another scheme never
+/// matches.
 pub(crate) fn verify_auth_password(value: &[u8], asserted: &[u8]) -> bool {
     let mut parts = value.split(|byte| *byte == b'$');
     let (Some(scheme), Some(salt), Some(digest)) = (parts.next(), parts.next(), parts.next()) else {

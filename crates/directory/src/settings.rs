@@ -1,14 +1,15 @@
-//! Directory-wide settings, which are shared by all nodes of a directory and part of its backup.
+//! Directory-wide settings. All nodes of a directory share them, and its backup contains them.
 //!
-//! [`DirectorySettings`] contains them as an administrator writes them: suffixes, indexes, schema texts and the
-//! [`GeneralSettings`] (limits, access, passwords, links). They arrive in a file for `pando apply`, or as requests for
-//! the entries below `cn=config` ([`entries`], [`change_entries`]). From then on they are processed in the same way.
-//! [`check`](mod@check) makes the proposal canonical or reports problems with their places. [`decide`](mod@decide)
-//! makes one record of the difference. [`apply`](mod@apply) updates the rows and the catalog. [`Difference`]s describe
-//! the changes to an administrator, with the cost of each.
+//! [`DirectorySettings`] contains the settings as an administrator writes them: suffixes, indexes, schema texts and the
+//! [`GeneralSettings`] (limits, access, passwords, links). A proposal of settings arrives in a file for `pando apply`,
+//! or as a request for an entry below `cn=config` ([`entries`], [`change_entries`]). [`check`](mod@check) makes the
+//! proposal canonical, or reports problems with their places. [`decide`](mod@decide) makes one record of the difference
+//! from the settings in force. [`apply`](mod@apply) updates the rows and the catalog. [`Difference`]s describe the
+//! changes to an administrator, with the cost of each.
 //!
-//! Settings of one machine (listeners, threads, the administrator's name and password) are in [`NodeSettings`] or
-//! belong to the server. [`Settings`] combines both for operations.
+//! Settings of one machine are in [`NodeSettings`] (such as the administrator's name and password) or belong to the
+//! server (such as listeners and threads). For operations, [`Settings`] combines the settings of the directory and of
+//! the node.
 
 pub mod apply;
 pub mod change_entries;
@@ -48,16 +49,16 @@ pub const DEFAULT_SUFFIX: &str = "dc=example,dc=com";
 pub struct DirectorySettings {
     /// DNs of the naming contexts, in any order.
     pub suffixes: Vec<String>,
-    /// Indexes by attribute type. Other types have no index.
+    /// Kinds of indexes by attribute type. A type that is not listed has no index.
     pub indexes: BTreeMap<String, IndexKinds>,
-    /// Schema definitions in addition to the shipped ones: texts by name, read in the order of the names.
+    /// Schema texts by name, in addition to the shipped schema. They are read in the order of their names.
     pub schema: BTreeMap<String, String>,
     /// All other settings.
     pub general: GeneralSettings,
 }
 
 impl DirectorySettings {
-    /// Returns notices of settings that are valid but have no effect: unknown extensions in schema texts.
+    /// Returns notices about settings that are valid but have no effect, which are unknown extensions in schema texts.
     pub fn notices(&self) -> Vec<SettingsProblem> {
         without_effect(&self.schema)
     }
@@ -82,7 +83,7 @@ pub fn default_indexes() -> BTreeMap<String, IndexKinds> {
     types.map(|known| (known.name().to_owned(), possible_kinds(known, &schema, kinds))).collect()
 }
 
-/// Returns the version of a directory's settings: the log position of their last change.
+/// Returns the version of a directory's settings, which is the log position of their last change.
 pub fn version(catalog: &Catalog) -> u64 {
     catalog.settings.position
 }

@@ -1,5 +1,6 @@
-//! A directory in a temporary folder, for this crate's unit tests (`mod testing`) and, by `#[path]`, its integration
-//! tests. Time is a counter and UUIDs are numbers, so a run depends only on its requests.
+//! A directory in a temporary folder, for the unit tests of this crate (`mod testing`) and for its integration tests,
+//! which include this file by `#[path]`. Time is a counter and UUIDs are numbers, so a run depends only on its
+//! requests.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -43,8 +44,8 @@ pub(crate) fn no_monitor() -> Arc<dyn MonitorSource> {
     Arc::new(NoMonitor)
 }
 
-/// Folder of a test, removed at the end of the test. It is in memory if the system has such a folder, because syncs are
-/// fast there.
+/// Temporary folder of a test, which is removed at the end of the test. If the system has a folder in memory, it is
+/// there, because syncs are fast.
 pub(crate) struct TemporaryFolder(PathBuf);
 
 impl TemporaryFolder {
@@ -69,7 +70,7 @@ impl Drop for TemporaryFolder {
     }
 }
 
-/// An entry that a search returned: values by attribute name.
+/// An entry in a search result: values by attribute name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) dn: String,
@@ -91,11 +92,11 @@ pub(crate) struct Found {
     pub(crate) matched_dn: String,
     pub(crate) diagnostic: String,
     pub(crate) entries: Vec<Entry>,
-    /// URIs of search result references.
+    /// URIs in search result references.
     pub(crate) references: Vec<String>,
 }
 
-/// Converts the outcome of a refused search.
+/// Makes the result of a refused search from its outcome.
 impl From<Outcome> for Found {
     fn from(outcome: Outcome) -> Found {
         Found {
@@ -127,22 +128,22 @@ pub(crate) fn deleted_uuid(state: TreeState<'_>, dn: &str) -> [u8; 16] {
     }
 }
 
-/// An open directory with all that requests need.
+/// An open directory, with all that a test needs for requests.
 pub(crate) struct TestDirectory {
     pub(crate) directory: Arc<Directory>,
     pub(crate) writer: Writer,
     pub(crate) snapshot: Snapshot,
-    /// Requester of the operations; by default the administrator.
+    /// Requester of the operations, initially the administrator.
     pub(crate) requester: Requester,
     /// Connection of the operations.
     pub(crate) link: Option<ClientLink>,
     /// Whether searches may use indexes.
     pub(crate) use_indexes: bool,
-    /// Whether records of deletes have no trace, as in earlier builds.
+    /// Whether delete records have no trace, as in earlier builds.
     pub(crate) omits_delete_traces: bool,
     clock: u64,
     settings: Settings,
-    // The last field, so that the files are closed before the folder is removed.
+    // This is the last field, so that the files are closed before the folder is removed.
     folder: Arc<TemporaryFolder>,
 }
 
@@ -165,7 +166,7 @@ impl TestDirectory {
         directory
     }
 
-    /// Creates an empty directory whose `cn=monitor` is provided by `monitor`.
+    /// Creates an empty directory. `monitor` provides the entries of its `cn=monitor`.
     pub(crate) fn with_monitor(monitor: Arc<dyn MonitorSource>) -> TestDirectory {
         let folder = Arc::new(TemporaryFolder::new());
         TestDirectory::open_with(folder, Settings::default(), &[SUFFIX], 0, monitor).unwrap()
@@ -244,7 +245,7 @@ impl TestDirectory {
         Stamp { now_micros: EPOCH_MICROS + self.clock * 1_000, uuid, ..Stamp::default() }
     }
 
-    /// Executes a change in its own batch.
+    /// Executes a change in a separate batch.
     pub(crate) fn execute(&mut self, request: &Request<'_>) -> Outcome {
         let stamp = self.stamp();
         self.execute_with(request, &RequestControls::default(), &stamp)
@@ -275,7 +276,7 @@ impl TestDirectory {
         self.execute(&Request::Add(AddRequest { entry: dn, attributes: buffer.as_attributes() }))
     }
 
-    /// Adds an entry for each number, in one batch. `make` returns its DN and attributes.
+    /// Adds an entry for each number, in one batch. `make` returns the DN and the attributes of an entry.
     pub(crate) fn add_all(&mut self, numbers: Range<u32>, make: impl Fn(u32) -> (String, AttributesBuf)) {
         let stamps: Vec<_> = numbers.clone().map(|_| self.stamp()).collect();
         let context = RequestContext::new(&self.requester, self.link);
@@ -311,7 +312,7 @@ impl TestDirectory {
         outcome
     }
 
-    /// Makes the changes that are due in this number of seconds from now. Returns true if there were any.
+    /// Makes the changes that are due `seconds` from now. Returns true if it made any.
     pub(crate) fn make_due_changes(&mut self, seconds: u64) -> bool {
         let mut stamp = self.stamp();
         stamp.now_micros += seconds * 1_000_000;
@@ -340,8 +341,8 @@ impl TestDirectory {
         self.execute(&Request::ModifyDn(ModifyDnRequest { entry: dn, new_rdn, delete_old_rdn, new_superior }))
     }
 
-    /// Defines the index of an attribute. `kinds` is the text of its kinds, or `none`. The rows of existing entries are
-    /// built later.
+    /// Defines the index of an attribute. `kinds` names its kinds, or is `none`. The rows of existing entries are built
+    /// later.
     pub(crate) fn define_index(&mut self, attribute: &str, kinds: &str) {
         let kinds = if kinds == "none" { IndexKinds::NONE } else { kinds.parse().unwrap() };
         let stamp = self.stamp();
@@ -354,7 +355,7 @@ impl TestDirectory {
         self.try_change_settings(change).unwrap();
     }
 
-    /// Changes the directory-wide settings. The error contains the reasons against the change.
+    /// Changes the directory-wide settings. Returns the reasons against the change as the error.
     pub(crate) fn try_change_settings(
         &mut self,
         change: impl FnOnce(&mut DirectorySettings),
@@ -367,7 +368,7 @@ impl TestDirectory {
         changed
     }
 
-    /// Builds or removes index rows of some entries. Returns true if more rows remain.
+    /// Builds or removes index rows of at most `entries_max` entries. Returns true if more rows remain.
     pub(crate) fn run_index_slice(&mut self, entries_max: usize) -> bool {
         let budget = SliceBudget { entries_max, rows_max: entries_max * 8 };
         let more = self.writer.run_maintenance_slice(&budget, &mut || ()).unwrap();
@@ -380,7 +381,7 @@ impl TestDirectory {
         while self.run_index_slice(512) {}
     }
 
-    /// Runs a search to its end without following aliases.
+    /// Runs a search to its end. Does not follow aliases.
     pub(crate) fn search(&mut self, base: &str, scope: Scope, filter: &str, attributes: &[&str]) -> Found {
         let filter = FilterBuf::parse(filter).unwrap();
         let mut selection = SelectionBuf::new();
@@ -411,7 +412,7 @@ impl TestDirectory {
         ) {
             Err(outcome) => outcome.into(),
             Ok(mut search) => {
-                // Small slices, so that every test also covers the limits of slices.
+                // The slices are small, so that every test also covers the ends of slices.
                 let budget = Budget { entries_examined_max: 7, out_bytes_max: 2_000 };
                 while matches!(search.run(&self.snapshot, &mut out, &budget), Step::More) {}
                 received(&out)
@@ -419,7 +420,7 @@ impl TestDirectory {
         }
     }
 
-    /// Returns the entry with this DN and all its attributes; `None` if it does not exist.
+    /// Returns the entry with this DN and all its attributes; `None` if the entry does not exist.
     pub(crate) fn read(&mut self, dn: &str) -> Option<Entry> {
         self.search(dn, Scope::BaseObject, "(objectClass=*)", &["*", "+"]).entries.pop()
     }
@@ -450,15 +451,15 @@ pub(crate) fn tree_delete() -> RequestControls {
     RequestControls { seldom: Some(Box::new(seldom)), ..RequestControls::default() }
 }
 
-/// Adds the no-op control.
+/// Returns these controls with the no-op control added.
 pub(crate) fn no_operation(controls: &RequestControls) -> RequestControls {
     let mut asking = controls.clone();
     asking.seldom.get_or_insert_default().no_operation = true;
     asking
 }
 
-/// Returns an equivalent filter that no index answers: a double negation (RFC 4511 section 4.5.1.7). It is stored in
-/// `bytes`.
+/// Returns an equivalent filter that no index answers. It is a double negation (RFC 4511 section 4.5.1.7), and is
+/// stored in `bytes`.
 pub(crate) fn without_index<'b>(filter: Filter<'_>, bytes: &'b mut Vec<u8>) -> Filter<'b> {
     let not = |inner: &[u8]| {
         let mut outer = Vec::with_capacity(inner.len() + 8);

@@ -1,8 +1,9 @@
-//! Application passwords, which a user has in addition to their own password. Each is for a program that must not know
-//! the user's own password.
+//! Application passwords, which a user has in addition to the user's own password. Each is for one program, which must
+//! not know the user's own password.
 //!
-//! They are random and long enough that a fast digest protects them, so trying all of them takes microseconds. They
-//! need no time-based code, and rules about the age and change of the user's own password do not apply to them.
+//! They are random, and long enough that a fast digest protects them. Trying all of a user's application passwords
+//! therefore takes microseconds. They need no time-based code. Rules about the age and change of the user's own
+//! password do not apply to them.
 
 use super::{Stored, is_slow, parse, verify};
 
@@ -38,7 +39,7 @@ pub fn matching_password<'a>(
     now: i64,
 ) -> Option<&'a AppPassword> {
     let mut found = None;
-    // All of them are tried, so that the duration does not reveal the place of the match.
+    // Try all of them, so that the duration does not reveal which one matches.
     for password in passwords.iter().filter(|password| is_fit(&password.stored)) {
         if verify(&password.stored, asserted) && password.end.is_none_or(|end| now < end) {
             found = Some(password);

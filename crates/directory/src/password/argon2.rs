@@ -5,7 +5,8 @@ use ::argon2::{Algorithm, Argon2, Params, PasswordHasher as _, PasswordVerifier 
 
 use super::limits;
 
-/// Memory in KiB, passes, lanes, and output size in bytes of new hashes: OWASP's first choice for Argon2id.
+/// Parameters of new hashes, which are OWASP's first choice for Argon2id: memory in KiB, passes, lanes, and output size
+/// in bytes.
 const MEMORY_KIB: u32 = 19 * 1024;
 const PASSES: u32 = 2;
 const LANES: u32 = 1;
@@ -13,7 +14,7 @@ const OUTPUT_SIZE: usize = 32;
 
 pub(super) fn verify(encoded: &[u8], asserted: &[u8]) -> Option<bool> {
     let mut hash = PasswordHash::new(std::str::from_utf8(encoded).ok()?).ok()?;
-    // A missing `v=` means the first version, as in libargon2. The crate would assume the current version.
+    // A missing `v=` means the first version, as in libargon2. The library used here would assume the present version.
     hash.version = hash.version.or(Some(Version::V0x10.into()));
     if !is_in_bounds(&Params::try_from(&hash).ok()?) {
         return None;
@@ -21,7 +22,7 @@ pub(super) fn verify(encoded: &[u8], asserted: &[u8]) -> Option<bool> {
     Some(Argon2::default().verify_password(asserted, &hash).is_ok())
 }
 
-/// Returns true if the work that a value announces is within the limits; `None` if the value cannot be read.
+/// Returns true if the work that a value announces is within the limits. Returns `None` if the value cannot be read.
 pub(super) fn in_bounds(encoded: &[u8]) -> Option<bool> {
     let hash = PasswordHash::new(std::str::from_utf8(encoded).ok()?).ok()?;
     Some(is_in_bounds(&Params::try_from(&hash).ok()?))
@@ -33,15 +34,14 @@ fn is_in_bounds(params: &Params) -> bool {
         && memory_kib * u64::from(params.t_cost()) <= limits::ARGON2_WORK_KIB_MAX
 }
 
-/// Returns the memory that verifying a value fills in all passes, in KiB.
+/// Returns the memory that a verification of a value fills in all passes, in KiB.
 pub(super) fn work_kib(encoded: &[u8]) -> Option<u64> {
     let hash = PasswordHash::new(std::str::from_utf8(encoded).ok()?).ok()?;
     let params = Params::try_from(&hash).ok()?;
     Some(u64::from(params.m_cost()).saturating_mul(u64::from(params.t_cost())))
 }
 
-/// Returns true if verifying a value costs the same as verifying a result of [`hash`]. The variant of Argon2 does not
-/// matter.
+/// Returns true if verifying a value costs as much as verifying a hash of [`hash`]. The variant of Argon2 may differ.
 pub(super) fn costs_like_ours(encoded: &[u8]) -> bool {
     let Some(hash) = std::str::from_utf8(encoded).ok().and_then(|text| PasswordHash::new(text).ok()) else {
         return false;

@@ -1,25 +1,25 @@
-//! Cost of verifying or computing a stored value, from the parameters in the value.
+//! Cost of verifying or computing a stored value. It is computed from the parameters in the value.
 //!
-//! The unit is one Argon2id hash of [`hash`](super::hash), about 20 ms of one core. Queues count in this unit, and it
-//! limits the forms that users may store. The factors between schemes are approximate.
+//! The unit is the cost of one Argon2id hash of [`hash`](super::hash), about 20 ms of one core. Queues count in this
+//! unit. A limit in this unit applies to the forms that users may store. The factors between schemes are approximate.
 
 use super::{Scheme, StorageScheme, Stored, argon2, crypt, parse, pbkdf2};
 
-/// Argon2: KiB filled in all passes per unit.
+/// Argon2: KiB filled in all passes, for one unit.
 const ARGON2_KIB: u64 = 38_912;
-/// PBKDF2: runs of the inner HMAC per unit.
+/// PBKDF2: runs of the inner HMAC, for one unit.
 const PBKDF2_ROUNDS: u64 = 60_000;
-/// SHA-crypt: rounds per unit.
+/// SHA-crypt: rounds, for one unit.
 const SHA_CRYPT_ROUNDS: u64 = 10_000;
-/// DES: encryptions per unit.
+/// DES: encryptions, for one unit.
 const DES_ROUNDS: u64 = 20_000;
-/// bcrypt: rounds per unit, those of cost 8.
+/// bcrypt: rounds, for one unit. They are those of cost 8.
 const BCRYPT_ROUNDS: u64 = 1 << 8;
-/// yescrypt: KiB per unit.
+/// yescrypt: KiB, for one unit.
 const YESCRYPT_KIB: u64 = 16 << 10;
 
-/// Returns the cost of verifying a stored value; 0 for clear text, fast digests, and malformed values. A value beyond
-/// the [`limits`](super::limits) has the cost that it announces, although it is never verified.
+/// Returns the cost of verifying a stored value. It is 0 for clear text, fast digests and malformed values. A value
+/// beyond the [`limits`](super::limits) has the cost that it announces, although it is never verified.
 pub fn cost(stored: &[u8]) -> u32 {
     let Stored::Hashed(scheme, encoded) = parse(stored) else { return 0 };
     let (work, unit) = match scheme {
@@ -41,19 +41,19 @@ pub fn cost(stored: &[u8]) -> u32 {
     work.map_or(0, |work| u32::try_from(work.div_ceil(unit).max(1)).unwrap_or(u32::MAX))
 }
 
-/// Returns the cost of hashing with a scheme of the settings; 0 for schemes that take microseconds.
+/// Returns the cost of hashing with a storage scheme, which is 0 for a scheme that takes microseconds.
 pub fn cost_of_scheme(scheme: StorageScheme) -> u32 {
     cost(decoy(scheme).as_bytes())
 }
 
-/// Returns true if a hashed value costs more than users may impose on the server: more than a value of the settings'
-/// scheme or, if that scheme is fast, more than one of Argon2id.
+/// Returns true if a hashed value costs more than users may impose on the server. The limit is the cost of the scheme
+/// in the settings, or that of Argon2id if the scheme is fast.
 pub(crate) fn is_too_costly(stored: &[u8], scheme: StorageScheme) -> bool {
     cost(stored) > cost_of_scheme(scheme).max(1)
 }
 
-/// Returns a stored form that costs as much as others of its scheme and matches no password, because salt and hash are
-/// zeros.
+/// Returns a stored form that costs as much as other values of its scheme, but matches no password, because its salt
+/// and hash are zeros.
 pub(super) fn decoy(scheme: StorageScheme) -> &'static str {
     match scheme {
         StorageScheme::Pbkdf2Sha256 => {
@@ -96,7 +96,7 @@ mod tests {
             (argon2("m=7168,t=5,p=1"), 1),
             (argon2("m=65536,t=3,p=4"), 6),
             (argon2("m=262144,t=8,p=1"), 54),
-            // Beyond the limit.
+            // Memory beyond the limit.
             (argon2("m=4194304,t=100,p=1"), 10_779),
             ("{PBKDF2-SHA256}600000$AAAA$AAAA".to_owned(), 10),
             ("{PBKDF2}10000$AAAA$AAAA".to_owned(), 1),
@@ -114,7 +114,7 @@ mod tests {
             ("{CRYPT}ab1234567890".to_owned(), 0),
             ("{CRYPT}$1$saltsalt$hash".to_owned(), 1),
             ("{CRYPT}_J9..rasmz0.F/jqjWck".to_owned(), 1),
-            // The maximum number of rounds in this form, which is beyond the limit.
+            // The maximum number of rounds that this form can announce, which is beyond the limit.
             ("{CRYPT}_zzzzrasmz0.F/jqjWck".to_owned(), 839),
             ("{CRYPT}_zzzz".to_owned(), 0),
             ("{APR1}Ix66H6GmSm9gP+NUjDlZkGx3LjZYNlBw".to_owned(), 1),

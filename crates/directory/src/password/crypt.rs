@@ -1,8 +1,8 @@
-//! {CRYPT}: the strings of crypt(3). These are `$5$` and `$6$` (SHA-crypt), `$2a$`, `$2b$`, `$2y$` (bcrypt), `$y$`
-//! (yescrypt, in passwd of Debian and Fedora), and the old forms of other servers: `$1$`, `$apr1$` (MD5), and those of
-//! DES.
+//! {CRYPT}: strings of crypt(3). They are `$5$` and `$6$` (SHA-crypt), `$2a$`, `$2b$`, `$2y$` (bcrypt), and `$y$`
+//! (yescrypt, in passwd of Debian and Fedora). Directories of other servers also contain old forms: `$1$` and `$apr1$`
+//! (MD5), and those of DES.
 //!
-//! The cost is checked here before a library is called, because none of the libraries limits it.
+//! The cost of a string is checked before a library is called, because none of the libraries limits the cost.
 
 use sha_crypt::{PasswordVerifier as _, ShaCrypt};
 use yescrypt::Yescrypt;
@@ -12,15 +12,15 @@ use super::{des_crypt, limits, md5_crypt};
 
 /// Number of characters of a 32-byte hash at the end of a `$y$` string.
 const YESCRYPT_HASH_LENGTH: usize = 43;
-/// Number of rounds of a SHA-crypt string that does not specify it.
+/// Number of rounds of a SHA-crypt string that states none.
 const SHA_CRYPT_ROUNDS: u64 = 5_000;
 /// `$2b$`, two digits, `$`, 22 characters of salt, 31 of hash.
 const BCRYPT_LENGTH: usize = 60;
 
 pub(super) fn verify(encoded: &[u8], asserted: &[u8]) -> Option<bool> {
     let encoded = std::str::from_utf8(encoded).ok().filter(|text| text.is_ascii())?;
-    // crypt(3) ends a password at its first NUL, so that different passwords would match. slapd refuses such passwords
-    // too.
+    // For crypt(3), a password ends at its first NUL, so that different passwords would match. slapd also refuses such
+    // passwords.
     if asserted.len() > limits::CRYPT_PASSWORD_SIZE_MAX || asserted.contains(&0) {
         return None;
     }
@@ -47,12 +47,12 @@ pub(super) fn verify(encoded: &[u8], asserted: &[u8]) -> Option<bool> {
     }
 }
 
-/// Work that a string announces.
+/// Work that a string of crypt(3) announces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
     /// Encryptions with DES.
     DesRounds(u64),
-    /// Fixed small work of a form with MD5, or of the older form with DES.
+    /// Small work that is the same for all strings: forms with MD5, and the older form with DES.
     Fixed,
     /// Rounds of SHA-crypt.
     ShaRounds(u64),
@@ -75,13 +75,13 @@ impl Work {
     }
 }
 
-/// Returns true if a string has the prefix of a form that is not supported.
+/// Returns true if the string has a prefix whose form is not supported.
 pub(super) fn is_other_form(encoded: &[u8]) -> bool {
     const FORMS: [&[u8]; 6] = [b"$5$", b"$6$", b"$2a$", b"$2b$", b"$2y$", b"$y$"];
     encoded.starts_with(b"$") && !FORMS.iter().any(|form| encoded.starts_with(form)) && !is_obsolete(encoded)
 }
 
-/// Returns true if a string has a form with DES or MD5, which today is as weak as an unsalted digest.
+/// Returns true if the string has a form with DES or MD5, which today is as weak as an unsalted digest.
 pub(super) fn is_obsolete(encoded: &[u8]) -> bool {
     !encoded.starts_with(b"$") || encoded.starts_with(MD5) || encoded.starts_with(APR1)
 }
@@ -106,7 +106,7 @@ pub(super) fn work(encoded: &[u8]) -> Option<Work> {
     }
 }
 
-/// `[rounds=N$]salt$hash`.
+/// Reads the rounds in `[rounds=N$]salt$hash`.
 fn sha_crypt_rounds(settings: &str) -> Option<u64> {
     let Some(rest) = settings.strip_prefix("rounds=") else { return Some(SHA_CRYPT_ROUNDS) };
     rest.split_once('$').and_then(|(rounds, _)| rounds.parse().ok())
@@ -116,7 +116,7 @@ fn sha_crypt_in_bounds(settings: &str) -> bool {
     sha_crypt_rounds(settings).is_some_and(|rounds| rounds <= limits::SHA_CRYPT_ROUNDS_MAX.into())
 }
 
-/// `NN$salthash`.
+/// Reads the cost in `NN$salthash`.
 fn bcrypt_cost(settings: &str) -> Option<u32> {
     settings.split_once('$').and_then(|(cost, _)| cost.parse().ok())
 }
@@ -126,8 +126,9 @@ fn bcrypt_in_bounds(encoded: &str, settings: &str) -> bool {
         && bcrypt_cost(settings).is_some_and(|cost| cost <= limits::BCRYPT_COST_MAX)
 }
 
-/// Checks `jNr$salt$hash`. Accepts only the native mode `j` with one character each for N and r, which crypt(3)'s
-/// gensalt always writes. Refuses the optional fields of the format (parallelism, extra time).
+/// Returns the memory in KiB of a string `jNr$salt$hash`. Accepts only the native mode `j` with one character each for
+/// N and r, which gensalt of crypt(3) always writes. Refuses the optional fields of the format (parallelism, extra
+/// time).
 fn yescrypt_in_bounds(settings: &str) -> bool {
     let is_whole = settings.split('$').nth(2).is_some_and(|hash| hash.len() == YESCRYPT_HASH_LENGTH);
     is_whole && yescrypt_memory_kib(settings).is_some_and(|kib| kib <= limits::MEMORY_KIB_MAX)
@@ -145,8 +146,8 @@ fn yescrypt_memory_kib(settings: &str) -> Option<u64> {
     Some((u64::from(yescrypt_digit(r)?) << yescrypt_digit(n)?) * 128 / 1024)
 }
 
-/// Returns the number that a single character encodes; the first character encodes 1. Returns `None` for a character
-/// that begins a longer number.
+/// Returns the number that a single character encodes, in which the first character means 1. Returns `None` for a
+/// character that begins a longer number.
 fn yescrypt_digit(byte: u8) -> Option<u32> {
     const DIGITS: &[u8; 48] = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghij";
     DIGITS.iter().zip(1..).find(|(digit, _)| **digit == byte).map(|(_, number)| number)

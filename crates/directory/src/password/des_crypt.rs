@@ -1,10 +1,10 @@
-//! The crypt(3) strings that are based on DES (FIPS 46-3). The older form (Unix, 1979) has two characters of salt and
-//! eleven of hash. BSDi's form has `_`, four characters of rounds, four of salt and eleven of hash.
+//! The strings of crypt(3) that are based on DES (FIPS 46-3). The older form (Unix, 1979) has two characters of salt
+//! and eleven of hash. BSDi's form has `_`, four characters of rounds, four of salt and eleven of hash.
 //!
-//! DES encrypts a block of zeros with the password as the key; the salt exchanges bits of the expansion. DES ignores
+//! DES encrypts a block of zeros, with the password as the key. The salt exchanges bits of the expansion. DES ignores
 //! the highest bit of each octet of the password. The older form ignores all octets after the eighth.
 //!
-//! The tables number bits as the standard does: 1 is the most significant bit.
+//! The tables number bits as in the standard, in which 1 is the most significant bit.
 
 use subtle::ConstantTimeEq as _;
 
@@ -16,10 +16,10 @@ const EXTENDED_LENGTH: usize = 20;
 const EXTENDED_SETTINGS: usize = 9;
 /// Number of encryptions of the older form.
 const ROUNDS: u32 = 25;
-/// Number of octets of a password that make one key.
+/// Number of octets of a password in one key.
 const KEY_SIZE: usize = 8;
 
-/// Digits of crypt(3), six bits each.
+/// Digits of crypt(3), with six bits each.
 pub(super) const DIGITS: &[u8; 64] = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 const INITIAL: [u8; 64] = [
@@ -89,7 +89,7 @@ const SUBSTITUTIONS: [[u8; 64]; 8] = [
     ],
 ];
 
-/// Substitution followed by permutation, for each group of six bits.
+/// For each group of six bits, the result of substitution and permutation.
 static ROUND_TABLES: [[u32; 64]; 8] = round_tables();
 
 /// Verifies a string of the older form.
@@ -114,19 +114,19 @@ pub(super) fn verify_extended(encoded: &[u8], asserted: &[u8]) -> Option<bool> {
     Some(digits(hash).ct_eq(encoded.get(EXTENDED_SETTINGS..)?).into())
 }
 
-/// Returns the number of encryptions that a string of BSDi's form announces; `None` for a malformed string.
+/// Returns the number of encryptions that a string of BSDi's form announces. Returns `None` for a malformed string.
 pub(super) fn extended_rounds(encoded: &[u8]) -> Option<u32> {
     let is_whole = encoded.len() == EXTENDED_LENGTH && encoded.first() == Some(&b'_');
     encoded.get(1..5).filter(|_| is_whole).and_then(number).filter(|rounds| *rounds > 0)
 }
 
-/// Returns the number that digits represent, the least significant one first.
+/// Returns the number that these digits represent. The first digit is the least significant one.
 fn number(encoded: &[u8]) -> Option<u32> {
     let digit = |byte: &u8| DIGITS.iter().zip(0..).find(|(digit, _)| *digit == byte).map(|(_, value)| value);
     encoded.iter().rev().try_fold(0_u32, |number, byte| Some(number << 6 | digit(byte)?))
 }
 
-/// Encodes a hash as eleven digits, the most significant one first, with two zero bits at the end.
+/// Encodes a hash as eleven digits. The first digit is the most significant one. Two zero bits follow the hash.
 #[expect(clippy::indexing_slicing, reason = "six bits are a valid index of 64 digits")]
 fn digits(hash: u64) -> [u8; 11] {
     let mut encoded = [0; 11];
@@ -137,7 +137,8 @@ fn digits(hash: u64) -> [u8; 11] {
     encoded
 }
 
-/// Returns the key in the first eight octets of a password: seven bits of each, and a parity bit that DES ignores.
+/// Returns the key that the first eight octets of a password make: seven bits of each octet, and a parity bit that DES
+/// ignores.
 fn key(password: &[u8]) -> u64 {
     let octets = password.iter().copied().chain(std::iter::repeat(0)).take(KEY_SIZE);
     octets.fold(0, |key, octet| key << 8 | u64::from(octet << 1))
@@ -159,10 +160,10 @@ impl Keys {
     }
 }
 
-/// Encrypts a block `rounds` times with 24 bits of salt.
+/// Encrypts a block `rounds` times. `salt` has 24 bits.
 #[expect(clippy::cast_possible_truncation, reason = "the lower half of a block is meant")]
 fn encrypt(keys: &Keys, salt: u32, rounds: u32, block: u64) -> u64 {
-    // The least significant bit of the salt exchanges the first bits of the two halves of the expansion.
+    // The least significant bit of the salt exchanges the first bits of both halves of the expansion.
     let exchanged = u64::from(salt.reverse_bits() >> 8);
     let block = permute(block, 64, &INITIAL);
     let (mut left, mut right) = ((block >> 32) as u32, block as u32);
@@ -170,8 +171,8 @@ fn encrypt(keys: &Keys, salt: u32, rounds: u32, block: u64) -> u64 {
         for key in &keys.0 {
             (left, right) = (right, left ^ mix(right, *key, exchanged));
         }
-        // The last round of the standard does not exchange the halves, and the next initial permutation does not
-        // either.
+        // The last round of the standard does not exchange the halves, so the exchange in the loop is undone here. The
+        // next initial permutation does not exchange them either.
         (left, right) = (right, left);
     }
     permute(u64::from(left) << 32 | u64::from(right), 64, &FINAL)
@@ -184,7 +185,7 @@ fn encrypt(keys: &Keys, salt: u32, rounds: u32, block: u64) -> u64 {
     reason = "only six bits count, and they are a valid index of 64 entries"
 )]
 fn mix(half: u32, key: u64, exchanged: u64) -> u32 {
-    // Each group of four bits is extended by the bits next to it.
+    // Each group of four bits is extended by one adjacent bit on either side.
     let groups = (0..8)
         .fold(0_u64, |bits, group: u32| bits << 6 | u64::from(half.rotate_left((4 * group + 31) % 32) >> 26));
     let exchange = (groups >> 24 ^ groups) & exchanged;
@@ -194,7 +195,7 @@ fn mix(half: u32, key: u64, exchanged: u64) -> u32 {
     looked_up.fold(0, |all, one| all | one)
 }
 
-/// Returns the bits of `input` that a table lists, in its order. `input` has `width` bits.
+/// Returns the bits of `input` that a table lists, in the order of the table. `input` has `width` bits.
 #[expect(clippy::indexing_slicing, reason = "the loop ends with the table")]
 const fn permute(input: u64, width: u32, table: &[u8]) -> u64 {
     let (mut output, mut place) = (0, 0);
@@ -230,7 +231,7 @@ const fn round_tables() -> [[u32; 64]; 8] {
 mod tests {
     use super::*;
 
-    /// From NIST SP 800-17 and the standard's own examples: without salt, one encryption is DES.
+    /// The examples are those of NIST SP 800-17 and of the standard. Without salt, one encryption is that of DES.
     #[test]
     fn encrypts_as_des_does() {
         for (key, clear, expected) in [

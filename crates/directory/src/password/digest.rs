@@ -1,5 +1,5 @@
-//! The schemes with a single digest: {SHA}, {SSHA} and their relatives. They are fast to verify and as fast to guess.
-//! They are supported because most existing directories contain them.
+//! Schemes with a single digest: {SHA}, {SSHA} and their relatives. A value is fast to verify, and as fast to guess.
+//! They are supported because most existing directories contain such values.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -39,7 +39,7 @@ impl DigestAlgorithm {
         }
     }
 
-    /// Returns the strength of a salted value relative to other schemes: see [`super::Verification::has_weaker`].
+    /// Returns the strength of a salted value compared with other schemes: see [`super::Verification::has_weaker`].
     pub(super) fn strength(self) -> u8 {
         match self {
             DigestAlgorithm::Md5 => 1,
@@ -60,8 +60,8 @@ impl DigestAlgorithm {
     }
 }
 
-/// Verifies a value. As in slapd, a salted value must have a salt, and an unsalted one must not, so that a truncated
-/// value of one kind is not accepted as the other.
+/// Verifies a value. As in slapd, a value of a salted scheme must have a salt, and a value of an unsalted scheme must
+/// not. A truncated value of one kind is therefore not accepted as the other kind.
 pub(super) fn verify(
     algorithm: DigestAlgorithm,
     salted: bool,
@@ -73,7 +73,7 @@ pub(super) fn verify(
     Some(algorithm.digest(asserted, salt).ct_eq(expected).into())
 }
 
-/// Returns true if a stored value has the right length, so that it can match a password.
+/// Returns true if a stored value has a length with which it can match a password.
 pub(super) fn is_whole(algorithm: DigestAlgorithm, salted: bool, encoded: &[u8]) -> bool {
     decode_base64(encoded).is_some_and(|decoded| split(algorithm, salted, &decoded).is_some())
 }

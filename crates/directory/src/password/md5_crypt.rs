@@ -25,7 +25,7 @@ const HASH_LENGTH: usize = 22;
 const SALT_LENGTH_MAX: usize = 8;
 /// Number of rounds after the first digest.
 const ROUNDS: usize = 1_000;
-/// Places of the octets of the digest in the order of the digits: groups of three. The last octet follows.
+/// Groups of three octets of the digest, in the order in which they become digits. The octet [`LAST`] follows alone.
 const GROUPS: [[usize; 3]; 5] = [[0, 6, 12], [1, 7, 13], [2, 8, 14], [3, 9, 15], [4, 10, 5]];
 const LAST: usize = 11;
 
@@ -78,7 +78,7 @@ pub(super) fn digest(name: &[u8], salt: &[u8], password: &[u8]) -> [u8; 16] {
     digest
 }
 
-/// Returns the digits of a digest, the least significant one of each group first.
+/// Returns the digits of a digest. In each group, the first digit is the least significant one.
 #[expect(clippy::indexing_slicing, reason = "the places are below 16, and six bits are below 64")]
 fn encode(digest: &[u8; 16]) -> Vec<u8> {
     let mut encoded = Vec::with_capacity(HASH_LENGTH);

@@ -1,13 +1,13 @@
-//! PBKDF2 (RFC 8018 section 5.2) in the forms in use.
+//! PBKDF2 (RFC 8018 section 5.2), in the forms that other servers write:
 //!
 //! - Text of OpenLDAP's pw-pbkdf2 and of 389 DS 2.x: `iterations$salt$hash`. OpenLDAP writes passlib's "adapted" base64
-//!   (`.` for `+`, no padding), 389 DS standard base64 with padding; both are accepted for every scheme name.
+//!   (`.` for `+`, no padding), and 389 DS standard base64 with padding. Both are accepted for every scheme name.
 //! - Text of OpenDJ: `iterations:` and base64 of the hash followed by the salt.
 //! - Atlassian's {PKCS5S2}, also used by OpenDJ: base64 of 16 bytes of salt and 32 of hash with HMAC-SHA-1.
 //! - {PBKDF2_SHA256} of 389 DS 1.3 to 2.x: base64 of 4 bytes of iterations, 64 of salt and 256 of hash.
 //!
-//! HMAC pads a short key with NULs (RFC 2104 section 2), so adding NULs to the end of a password makes no difference,
-//! as in every implementation of PBKDF2.
+//! HMAC pads a short key with NULs (RFC 2104 section 2). Therefore NULs at the end of a password make no difference, as
+//! in every implementation of PBKDF2.
 
 use ::pbkdf2::pbkdf2_hmac;
 use base64::Engine as _;
@@ -24,7 +24,7 @@ const ITERATIONS: u32 = 600_000;
 const BINARY_SALT_SIZE: usize = 64;
 const BINARY_HASH_SIZE: usize = 256;
 
-/// {PKCS5S2}: iterations, bytes of salt, and bytes of hash.
+/// Parameters of {PKCS5S2}: iterations, bytes of salt, and bytes of hash.
 const PKCS5S2_ITERATIONS: u32 = 10_000;
 const PKCS5S2_SALT_SIZE: usize = 16;
 const PKCS5S2_HASH_SIZE: usize = 32;
@@ -82,7 +82,7 @@ impl Decoded {
             }
             (iterations, decode_adapted(salt)?, decode_adapted(hash)?)
         };
-        // All writers use one block. Accepting a shorter hash would make a truncated value easier to match.
+        // All known servers write one block. A shorter hash would make a truncated value easier to match.
         let is_whole = hash.len() == prf.block_size() && !salt.is_empty();
         let iterations = parse_iterations(iterations).filter(|iterations| *iterations > 0)?;
         is_whole.then_some(Decoded { prf, iterations, salt, hash })
@@ -113,7 +113,7 @@ impl Decoded {
         u64::from(self.iterations) * blocks <= limits::PBKDF2_ROUNDS_MAX
     }
 
-    /// Returns true if the password matches; `None` if verifying it would take too much work.
+    /// Returns true if the password matches. Returns `None` if verifying it would take too much work.
     pub(super) fn verify(&self, asserted: &[u8]) -> Option<bool> {
         self.is_in_bounds().then(|| {
             let mut computed = vec![0; self.hash.len()];
@@ -147,7 +147,7 @@ pub(super) fn rounds_binary(encoded: &[u8]) -> Option<u64> {
     Some(u64::from(u32::from_be_bytes(*iterations)) * blocks)
 }
 
-/// Returns true if verifying a value costs the same as verifying a result of [`hash`].
+/// Returns true if verifying a value costs as much as verifying a hash of [`hash`].
 pub(super) fn costs_like_ours(prf: Prf, encoded: &[u8]) -> bool {
     prf == Prf::Sha256 && rounds(encoded) == Some(ITERATIONS.into())
 }

@@ -1,8 +1,8 @@
 //! Rules of a password policy (draft-behera-ldap-password-policy sections 7 and 8): results of binds, requirements on
-//! new passwords, and the state to record. This module reads no store and no clock.
+//! new passwords, and the state to record. This module reads neither the store nor a clock.
 //!
-//! Times are microseconds since 1970. Failures are recorded to the microsecond, most other times in whole seconds, as
-//! in OpenLDAP. A time in whole seconds is read as the last microsecond of its second
+//! Times are microseconds since 1970. As in OpenLDAP, failures are recorded to the microsecond, and most other times in
+//! whole seconds. A time in whole seconds is read as the last microsecond of its second
 //! ([`moment`](crate::accounts::moment)), so that no rule takes effect early.
 
 use std::sync::Arc;
@@ -25,47 +25,47 @@ pub struct Account {
     pub id: EntryId,
     /// Policy of the entry.
     pub policy: Arc<PasswordPolicy>,
-    /// pwdChangedTime, as the last microsecond that it can mean.
+    /// Value of pwdChangedTime, as the last microsecond of its second.
     pub changed: Option<i64>,
-    /// pwdAccountLockedTime.
+    /// Value of pwdAccountLockedTime.
     pub locked: Option<Lock>,
-    /// pwdFailureTime.
+    /// Values of pwdFailureTime.
     pub failures: Vec<i64>,
     /// Number of values of pwdGraceUseTime.
     pub grace_uses: u32,
-    /// pwdReset.
+    /// Value of pwdReset.
     pub is_reset: bool,
-    /// pwdStartTime.
+    /// Value of pwdStartTime.
     pub start: Option<i64>,
-    /// pwdEndTime.
+    /// Value of pwdEndTime.
     pub end: Option<i64>,
-    /// pwdLastSuccess, as the last microsecond that it can mean.
+    /// Value of pwdLastSuccess, as the last microsecond of its second.
     pub last_success: Option<i64>,
     /// State of time-based codes, if the policy requires them.
     pub totp: Option<Box<Totp>>,
     /// Application passwords.
     pub apps: Vec<AppPassword>,
-    /// Keys that the policy requires and the entry lacks. Lists the names for DIGEST-MD5 even if their keys exist.
+    /// Keys that the policy requires and the entry lacks. The names for DIGEST-MD5 are listed even if they have keys.
     pub missing_keys: SaslKeyRules,
 }
 
-/// Lock in pwdAccountLockedTime.
+/// Value of pwdAccountLockedTime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lock {
-    /// Locked since this time, which is that of the failure that locked the account, if it is recorded.
+    /// Locked since this time. It is the time of the failure that locked the account, if the failure is recorded.
     Since(i64),
-    /// Locked until an administrator unlocks the account: `000001010000Z`.
+    /// Locked until an administrator unlocks the account (`000001010000Z`).
     Permanent,
 }
 
-/// State to record after a bind or compare.
+/// State that must be recorded after a bind or compare.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AttemptRecord {
-    /// Clear the failures, and the lock if it has passed.
+    /// Whether to clear the failures, and a lock that has passed.
     pub clears_failures: bool,
-    /// Record the time as that of the last success.
+    /// Whether to record the time as that of the last success.
     pub success: bool,
-    /// Record a grace login. The response waits until the record is durable.
+    /// Whether to record a grace login. The response then waits until the record is durable.
     pub grace: bool,
 }
 
@@ -76,7 +76,7 @@ pub struct Judgement {
     pub succeeds: bool,
     /// Password policy response control.
     pub response: PolicyResponse,
-    /// Whether the user has to change the password before anything else.
+    /// Whether the user must first change the password.
     pub must_change: bool,
     /// State to record.
     pub recorded: AttemptRecord,
@@ -86,19 +86,20 @@ fn seconds(number: u32) -> i64 {
     i64::from(number) * SECOND
 }
 
-/// Returns the whole seconds between two times; 0 if `to` is before `from`.
+/// Returns the number of whole seconds between two times; 0 if `to` is before `from`.
 pub(crate) fn seconds_between(from: i64, to: i64) -> u32 {
     u32::try_from(to.saturating_sub(from).max(0) / SECOND).unwrap_or(u32::MAX)
 }
 
 impl Account {
-    /// Returns true if no password is accepted now (draft section 7.1).
+    /// Returns true if the account accepts no password at this time (draft section 7.1).
     pub fn is_locked(&self, now: i64) -> bool {
         self.is_unavailable(now) || self.is_failure_locked(now) || self.is_idle_locked(now)
     }
 
-    /// Returns true if no proof is accepted now: an administrator has locked the account, or the time is before its
-    /// start or after its end. Locks by wrong passwords or by idleness do not count, because others can cause them.
+    /// Returns true if the account accepts no proof of any kind at this time: an administrator has locked it, or the
+    /// time is before its start or after its end. Locks by wrong passwords or by idleness do not count, because other
+    /// persons can cause them.
     pub fn is_unavailable(&self, now: i64) -> bool {
         self.is_disabled() || self.is_before_start(now) || self.is_past_end(now)
     }
@@ -116,7 +117,7 @@ impl Account {
         }
     }
 
-    /// Returns the time at which a lock by wrong passwords ends without an administrator.
+    /// Returns the time at which a lock by wrong passwords ends by itself.
     pub fn unlocks_at(&self) -> Option<i64> {
         match self.locked {
             Some(Lock::Since(since)) if self.policy.lockout_duration > 0 => {
@@ -147,7 +148,7 @@ impl Account {
         self.end.is_some_and(|end| now >= end)
     }
 
-    /// Returns the expiry time: the last microsecond at which the password needs no grace login.
+    /// Returns the expiry time, which is the last microsecond at which a login is not a grace login.
     pub fn expires_at(&self) -> Option<i64> {
         let changed = self.changed.filter(|_| self.policy.max_age > 0);
         changed.map(|changed| changed.saturating_add(seconds(self.policy.max_age)))
@@ -166,12 +167,12 @@ impl Account {
         if in_time { policy.grace_limit.saturating_sub(self.grace_uses) } else { 0 }
     }
 
-    /// Returns true if the password has to be changed before anything else.
+    /// Returns true if the user must first change the password.
     pub fn must_change(&self) -> bool {
         self.policy.must_change && self.is_reset
     }
 
-    /// Returns whether a bind with the right password would succeed, and the reason if not.
+    /// Returns true if a bind with the right password would succeed at this time. Otherwise returns the reason why not.
     pub fn usability(&self, now: i64) -> AccountUsability {
         let why = Unusable {
             is_inactive: self.is_unavailable(now),
@@ -195,8 +196,9 @@ impl Account {
         self.counting_failures(now).count()
     }
 
-    /// Returns the times of the failures that still count (draft section 7.6): those younger than the interval. When a
-    /// lock has passed, failures up to its end no longer count, regardless of the precision of the stored times.
+    /// Returns the times of the failures that still count, because they are younger than the interval (draft section
+    /// 7.6). After a lock has passed, failures up to its end do not count, regardless of the precision of the stored
+    /// times.
     pub fn counting_failures(&self, now: i64) -> impl Iterator<Item = i64> {
         let interval = seconds(self.policy.failure_interval);
         let passed = self.unlocks_at().filter(|end| now >= *end).unwrap_or(i64::MIN);
@@ -205,18 +207,19 @@ impl Account {
         self.failures.iter().copied().filter(counts)
     }
 
-    /// Applies attempts that are not recorded yet: first a success, if any, which ends the recorded failures; then
-    /// failures in the order in which they occurred. Recording them later has the same result.
+    /// Applies attempts that are not recorded yet. If `ends_recorded` is true, a success first ends the recorded
+    /// failures. The failures follow in the order in which they occurred. Recording the attempts later has the same
+    /// result.
     pub fn apply_attempts(&mut self, ends_recorded: bool, failures: &[i64]) {
         if ends_recorded {
             self.failures.clear();
-            // An administrator may have locked the account meanwhile, and that lock stays.
+            // A permanent lock stays, because an administrator may have set it meanwhile.
             self.locked = self.locked.filter(|lock| *lock == Lock::Permanent);
         }
         failures.iter().for_each(|time| self.apply_failure(*time));
     }
 
-    /// Applies a failure (draft section 8.1.3). A time that is already recorded is the same failure.
+    /// Applies a failure (draft section 8.1.3). A failure whose time is already recorded is not applied again.
     fn apply_failure(&mut self, time: i64) {
         if self.failures.contains(&time) || self.is_disabled() || self.is_failure_locked(time) {
             return;
@@ -225,7 +228,7 @@ impl Account {
         self.locked = None;
         if self.locks_at(self.failures.len()) {
             self.locked = Some(Lock::Since(time));
-            // Drops failures from before the clock was set back, which would outlive the lock that they caused.
+            // Drop failures from before the clock was set back. Otherwise they would outlive the lock that they caused.
             self.failures.retain(|failure| *failure <= time);
         }
         self.failures.sort_unstable();
@@ -245,8 +248,8 @@ impl Account {
         Judgement { response: PolicyResponse { warning: None, error }, ..Judgement::default() }
     }
 
-    /// Returns true if a success at this time has to be recorded as the last one. A later recorded time is from before
-    /// the clock was set back.
+    /// Returns true if a success at this time must be recorded as the last one. If the recorded time is later, the
+    /// clock was set back after it.
     pub fn records_success_at(&self, now: i64) -> bool {
         let precision = seconds(self.policy.last_success_precision);
         let is_fresh = |last: i64| {
@@ -276,7 +279,7 @@ impl Account {
                     let recorded = AttemptRecord { grace: true, ..recorded };
                     Judgement { response: PolicyResponse { warning, error: None }, recorded, ..good }
                 }
-                // A success that the policy refuses does not count, and the failures stay.
+                // The policy refuses the bind, so the success does not count, and the failures stay.
                 None => Judgement {
                     response: PolicyResponse::error(PolicyError::PasswordExpired),
                     ..Judgement::default()
@@ -290,8 +293,8 @@ impl Account {
         Judgement { response: PolicyResponse { warning, error: None }, ..good }
     }
 
-    /// Returns the reason why the user may not change the password now (draft section 8.2). `with_old` is true if the
-    /// request contains the old password.
+    /// Returns the reason why the user may not change the password at this time (draft section 8.2). `with_old` is true
+    /// if the request contains the old password.
     pub fn change_refused(&self, now: i64, has_password: bool, with_old: bool) -> Option<PolicyError> {
         let policy = &self.policy;
         let is_young = || {
@@ -311,7 +314,7 @@ impl Account {
     }
 
     /// Returns true if the user may set a new password with a link sent by mail. A lock by wrong passwords does not
-    /// prevent that, because others can cause it. The change ends the lock.
+    /// prevent this, because other persons can cause it. The change of the password ends this lock.
     pub fn may_be_reset_by_mail(&self, now: i64) -> bool {
         self.policy.reset_by_mail
             && !self.is_unavailable(now)
@@ -319,7 +322,8 @@ impl Account {
             && self.change_refused(now, true, true).is_none()
     }
 
-    /// Returns the delay of the response to a failure in seconds, after this number of failures (draft section 7.7).
+    /// Returns the delay of the response to a failed attempt, in seconds. `failures` is the number of failures,
+    /// including this one (draft section 7.7).
     pub fn delay(&self, failures: usize) -> u32 {
         let doublings = u32::try_from(failures.saturating_sub(1)).unwrap_or(u32::MAX).min(31);
         self.policy.min_delay.saturating_mul(1 << doublings).min(self.policy.max_delay)
@@ -327,7 +331,8 @@ impl Account {
 }
 
 impl PasswordPolicy {
-    /// Returns the error that a new password causes (draft section 8.2.5). `clear` is `None` if it was sent hashed.
+    /// Returns the error that a new password causes (draft section 8.2.5). `clear` is `None` if the client sent the
+    /// password hashed.
     pub fn quality(&self, clear: Option<&[u8]>) -> Option<PolicyError> {
         if self.check_quality == 0 {
             return None;
@@ -335,7 +340,7 @@ impl PasswordPolicy {
         let Some(clear) = clear else {
             return (self.check_quality == 2).then_some(PolicyError::InsufficientQuality);
         };
-        // The length in characters, or in octets if the password is not UTF-8.
+        // The length is in characters, or in octets if the password is not UTF-8.
         let length = std::str::from_utf8(clear).map_or(clear.len(), |text| text.chars().count());
         let is = |limit: u32, holds: fn(usize, usize) -> bool| {
             limit > 0 && holds(length, usize::try_from(limit).unwrap_or(usize::MAX))
@@ -425,7 +430,7 @@ mod tests {
         account.locked = Some(Lock::Since(3 * SECOND));
         assert_eq!(account.failure_count(4 * SECOND), 3);
         assert_eq!(account.failure_count(8 * SECOND), 0);
-        // Within the second of a lock, whose time is stored without its fraction.
+        // All failures are within the second of a lock whose time is stored without its fraction.
         account.failures = vec![3 * SECOND + 1, 3 * SECOND + 2, 4 * SECOND - 1];
         assert_eq!(account.failure_count(8 * SECOND), 0);
     }
@@ -500,7 +505,7 @@ mod tests {
             change(&mut account);
             let told = account.usability(second * SECOND);
             assert_eq!(told, expected, "{account:?} at {second}");
-            // A bind agrees with the usability.
+            // A bind succeeds exactly if the usability says so.
             let is_good = !account.is_locked(second * SECOND) && account.verified(second * SECOND).succeeds;
             let good = matches!(
                 told,

@@ -1,11 +1,11 @@
-//! Tests with values from other tools, and with malicious values.
+//! Tests of values from other tools, and of malicious values.
 
 use super::*;
 
-/// Each value is "secret", hashed by the tool in the comment above it. Tools that use a salt produce another value
-/// every time.
+/// Each value is a hash of "secret" by the tool in the comment above the value. A tool that uses a salt produces
+/// another value every time.
 const SECRET: &[&str] = &[
-    // slappasswd -h '{SSHA}' -s secret (and so on; OpenLDAP 2.5)
+    // slappasswd -h '{SSHA}' -s secret, and so on for other schemes (OpenLDAP 2.5)
     "{SSHA}SiFwmLuStANxZXs3YztqjoVuyg9M42h0",
     "{SMD5}u529tZMzBZGNv65PsUX4f8L8zqk=",
     "{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=",
@@ -38,7 +38,7 @@ const SECRET: &[&str] = &[
     "{ARGON2}$argon2d$v=19$m=512,t=1,p=1$c29tZXNhbHQxMjM0NTY3OA$YZAHw5bN8Q7QiWVY4wnOsRJB8/6+FNeP",
     "{ARGON2}$argon2i$v=19$m=1024,t=3,p=2$c29tZXNhbHQxMjM0NTY3OA$9L+LV5u6UucxL+LSigXdmwnVJcg4Qaf9yhxE3FMc034",
     "{ARGON2}$argon2i$v=16$m=256,t=2,p=1$c29tZXNhbHQxMjM0NTY3OA$i0U9nuOOiWml9CUs/uMe41rx60e7mzlAGoGOQlMpmuI",
-    // The first value without its version, as early versions of libargon2 wrote it.
+    // The value without its version, as early versions of libargon2 wrote it.
     "{ARGON2}$argon2i$m=256,t=2,p=1$c29tZXNhbHQxMjM0NTY3OA$i0U9nuOOiWml9CUs/uMe41rx60e7mzlAGoGOQlMpmuI",
     // openssl passwd -6 secret; openssl passwd -5 secret; mkpasswd -m sha512crypt -R 10000 -S saltstring secret
     "{CRYPT}$6$mtVgmKBkLLP0hSRm$NC2eBuQwKnhSj42xoXAi/y4F2bcfcruikqY8eM1l5iRByxUv0.tsIIVY98VBe4Oj8MlFuD67mW9y4o5uYCwRq1",
@@ -189,12 +189,12 @@ fn names_the_forms_that_no_password_matches() {
     ] {
         assert_eq!(unverifiable_form(stored.as_bytes()).as_deref(), Some(form), "{stored}");
     }
-    // Another service verifies these.
+    // Another service verifies these values, so they are not reported.
     assert_eq!(unverifiable_form(b"{SASL}anna@EXAMPLE.COM"), None);
 }
 
-/// Every prefix of every valid value, and every valid value with one character changed or added, matches nothing and
-/// causes no panic.
+/// Neither a prefix of a valid value nor a valid value with one character changed or added matches a password or causes
+/// a panic.
 #[test]
 fn damaged_values_never_match() {
     let cheap = |stored: &&&str| {
@@ -202,7 +202,7 @@ fn damaged_values_never_match() {
     };
     for stored in SECRET.iter().filter(cheap).filter(|stored| is_hashed(stored.as_bytes())) {
         let body = stored.find('}').unwrap() + 1;
-        // The padding of base64 carries no data, so the value is still valid without it.
+        // Padding of base64 contains no data, so the value is still valid without it.
         let end = stored.trim_end_matches('=').len();
         for cut in body..end {
             assert!(!verify(&stored.as_bytes()[..cut], b"secret"), "{}", &stored[..cut]);
@@ -225,7 +225,7 @@ fn malformed_values_never_match() {
         "{SSHA}",
         "{SSHA}=",
         "{SSHA}!!!!",
-        // A salted scheme with a digest without salt, and an unsalted scheme with a salt.
+        // A salted scheme whose value has no salt, and an unsalted scheme whose value has a salt.
         "{SSHA}5en6G6MezRroT3XKqkdPOmY/BfQ=",
         "{SHA}SiFwmLuStANxZXs3YztqjoVuyg9M42h0",
         "{MD5}5en6G6MezRroT3XKqkdPOmY/BfQ=",
@@ -295,7 +295,7 @@ fn malformed_values_never_match() {
     }
 }
 
-/// Values that announce hours of work or all memory are refused immediately; otherwise this test would not end.
+/// Values that announce hours of work or all memory are refused immediately. Otherwise this test would not end.
 #[test]
 fn refuses_values_that_require_too_much_before_any_work() {
     let pbkdf2 = "$AAECAwQFBgcICQoLDA0ODxAREhMUFRYX$x2ce9C8Piw9fv2t65Cc0g4XtSFMcnOsKncJQTOTPCGw=";
@@ -324,7 +324,8 @@ fn refuses_values_that_require_too_much_before_any_work() {
             .to_owned(),
         format!("{{CRYPT}}$2b$31{bcrypt}"),
         format!("{{CRYPT}}$2b$16{bcrypt}"),
-        // N = 2^17 with r = 32 is 512 MiB; then N = 2^48, r = 48; then the optional fields.
+        // N = 2^17 with r = 32 takes 512 MiB. The next value has N = 2^48, r = 48, and the last one the optional
+        // fields.
         format!("{{CRYPT}}$y$jET{yescrypt}"),
         format!("{{CRYPT}}$y$jjj{yescrypt}"),
         format!("{{CRYPT}}$y$j9T.zzzzz{yescrypt}"),
@@ -336,7 +337,7 @@ fn refuses_values_that_require_too_much_before_any_work() {
     assert!(!verify(sha512_crypt.as_bytes(), &vec![b'x'; 4 << 20]));
 }
 
-/// For every small N and r within the limit, the library computes a result or refuses, and does not panic.
+/// For every small N and r within the limit, the library returns a result or an error, but does not panic.
 #[test]
 fn small_yescrypt_parameters_are_harmless() {
     for n in "./01234".chars() {

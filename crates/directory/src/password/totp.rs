@@ -1,7 +1,7 @@
-//! Time-based codes (RFC 6238): six digits that a device and the server compute from a secret and the time step.
+//! Time-based codes (RFC 6238). A device and the server compute the same six digits from a secret and the time step.
 //!
-//! A step takes 30 seconds. Codes of some earlier and later steps are accepted too, because clocks differ and typing
-//! takes time (section 5.2). After a code is used, this code and all older ones are refused.
+//! A time step takes 30 seconds. Codes of some earlier and later steps are also accepted, because clocks differ and
+//! typing takes time (section 5.2). After a code is used, this code and all older codes are refused.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha1::Sha1;
@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 /// Number of digits in a code.
 pub const CODE_SIZE: usize = 6;
 
-/// Microseconds per step.
+/// Microseconds in a time step.
 const STEP: i64 = 30_000_000;
 
 /// Minimum size of a secret, in octets (RFC 4226 section 4, R6).
@@ -22,7 +22,7 @@ pub const SECRET_SIZE_MIN: usize = 16;
 pub struct Totp {
     /// Secret in base32, as stored.
     pub secret: Vec<u8>,
-    /// Time step of the last code used.
+    /// Time step of the last code that was used.
     pub last_step: Option<i64>,
     /// Number of time steps before and after the current one whose codes the policy accepts.
     pub window: u32,
@@ -36,13 +36,13 @@ impl std::fmt::Debug for Totp {
 }
 
 impl Totp {
-    /// Returns the time step of a code that is valid at this time, in microseconds since 1970. No code is valid if the
-    /// secret is unreadable.
+    /// Returns the time step of a code, if the code is valid at the time `now`, in microseconds since 1970. No code is
+    /// valid if the secret is unreadable.
     pub fn step_of(&self, code: &[u8], now: i64) -> Option<i64> {
         let secret = Zeroizing::new(secret_of(&self.secret)?);
         let (present, window) = (now.div_euclid(STEP), i64::from(self.window));
         let mut found = None;
-        // All of them are tried, so that the duration does not reveal which one matches.
+        // Try all of them, so that the duration does not reveal which one matches.
         for step in present - window..=present + window {
             let is_right: bool = code_of(&secret, step).ct_eq(code).into();
             if is_right && self.last_step.is_none_or(|last| step > last) {
@@ -141,7 +141,7 @@ mod tests {
         let at = |last_step, second: i64| {
             Totp { secret: secret.clone(), last_step, window: 1 }.step_of(b"287082", second * 1_000_000)
         };
-        // The time step of second 59 is that from 30 to 60.
+        // The time step of second 59 lasts from second 30 to second 60.
         assert_eq!([-1, 0, 59, 89].map(|second| at(None, second)), [None, Some(1), Some(1), Some(1)]);
         assert_eq!(at(None, 90), None);
         assert_eq!([Some(0), Some(1), Some(2)].map(|last| at(last, 59)), [Some(1), None, None]);

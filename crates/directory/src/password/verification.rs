@@ -1,14 +1,15 @@
-//! Verification of an asserted password, with a cost that does not reveal why the password is wrong.
+//! Verification of an asserted password. Its cost does not reveal why the password is wrong.
 //!
-//! A right password costs as much as its stored form. A wrong password costs one verification of the settings' scheme,
-//! regardless of what is stored: nothing (an unknown name, or an entry without a password), a fast digest, or a value
-//! of that scheme, whose verification is the one counted. The duration of a failing bind therefore does not reveal
-//! whether a name exists (RFC 4513 section 6.3.3 is about guessing, which starts with existing names).
+//! A right password costs as much as its stored form. A wrong password costs one verification of the settings' scheme.
+//! This applies to an unknown name, to an entry without a password, and to a stored fast digest. It also applies to a
+//! stored value of the settings' scheme, which needs no additional verification. The duration of a failing bind
+//! therefore does not reveal whether a name exists. Password guessing begins with names that exist (RFC 4513 section
+//! 6.3.3).
 //!
-//! Limitation: every slow value of an entry has to be tried before the result is negative. Binds to an entry fail later
-//! than others if its values cost more than one verification of the settings' scheme: if there are several, or if
-//! another server made them with a higher cost. Setting the password again corrects this. If the settings' scheme is
-//! itself fast, only fast digests are hidden.
+//! Limitation: every slow value of an entry must be tried before the result is negative. Binds to an entry fail later
+//! than other binds if its values together cost more than one verification of the settings' scheme. This happens if the
+//! entry has several slow values, or if another server made them with a higher cost. Setting the password again
+//! corrects this. If the settings' scheme is itself fast, only fast digests are hidden.
 
 use super::cost::decoy;
 use super::{
@@ -32,7 +33,7 @@ pub struct Verification {
 pub struct VerificationResult {
     /// Whether the password matches.
     pub is_right: bool,
-    /// Number of slow hashes computed.
+    /// Number of slow hashes that were computed.
     pub hash_count: u32,
 }
 
@@ -45,23 +46,23 @@ impl std::fmt::Debug for Verification {
 }
 
 impl Verification {
-    /// Creates a verification that succeeds if one of `stored` matches. A failure costs as much as `scheme`, the scheme
-    /// of the settings.
+    /// Creates a verification that succeeds if one of `stored` matches. A failure costs as much as a verification of
+    /// `scheme`, which is the scheme of the settings.
     pub fn new(stored: Vec<Vec<u8>>, scheme: StorageScheme) -> Verification {
         Verification { stored, scheme }
     }
 
-    /// Drops the stored values, so that no password matches. The cost is that of any wrong password.
+    /// Drops the stored values, so that no password matches. The cost stays that of any wrong password.
     pub fn verify_nothing(&mut self) {
         self.stored.clear();
     }
 
-    /// Returns true if a stored value is weaker than values of `scheme`.
+    /// Returns true if a stored value is weaker than a value of `scheme`.
     pub fn has_weaker(&self, scheme: StorageScheme) -> bool {
         self.stored.iter().any(|stored| is_weaker(stored, scheme))
     }
 
-    /// Returns the stored value that is weaker than values of `scheme` and matches `asserted`.
+    /// Returns the stored value that matches `asserted`, if it is weaker than a value of `scheme`.
     pub fn weaker_match(&self, asserted: &[u8], scheme: StorageScheme) -> Option<&[u8]> {
         let mut weaker = self.stored.iter().filter(|stored| is_weaker(stored, scheme));
         weaker.find(|stored| verify(stored, asserted)).map(Vec::as_slice)
@@ -72,7 +73,8 @@ impl Verification {
         &self.stored
     }
 
-    /// Returns the value that delegates verification to another service, and the name with which to bind there.
+    /// Returns the value that delegates verification to another service, and the name with which to bind to this
+    /// service.
     pub fn elsewhere(&self) -> Option<(&[u8], &str)> {
         self.stored.iter().find_map(|stored| match super::split_scheme(stored) {
             Some((scheme, name))
@@ -90,8 +92,8 @@ impl Verification {
         self.stored.iter().find(|stored| verify(stored, asserted)).map(Vec::as_slice)
     }
 
-    /// Returns the maximum cost of [`run`](Verification::run), in units of [`cost`](super::cost()): all slow values,
-    /// and one of the settings' scheme.
+    /// Returns the approximate cost of [`run`](Verification::run), in units of [`cost`](super::cost()). It is the cost
+    /// of all slow values, but at least that of the settings' scheme.
     pub fn cost(&self) -> u32 {
         let stored = self.stored.iter().map(|stored| cost(stored));
         stored.fold(0, u32::saturating_add).max(cost_of_scheme(self.scheme)).max(1)
@@ -102,10 +104,10 @@ impl Verification {
         self.stored.iter().map(Vec::len).sum()
     }
 
-    /// Decides within microseconds if possible: if a fast value matches, or if no value matches and none is slow.
-    /// Returns `None` if [`run`](Verification::run) must decide on the hash pool.
+    /// Decides within microseconds if possible: if a fast value matches, or if no value matches and none of them is
+    /// slow. Returns `None` if [`run`](Verification::run) must decide, on the hash pool.
     pub fn run_quick(&self, asserted: &[u8]) -> Option<bool> {
-        // All of them are tried, so that the duration does not reveal the place of the match.
+        // Try all of them, so that the duration does not reveal which one matches.
         let mut is_right = false;
         for stored in self.stored.iter().filter(|stored| !is_slow(stored)) {
             is_right |= verify(stored, asserted);
@@ -123,8 +125,8 @@ impl Verification {
         }
     }
 
-    /// Verifies the slow values, after [`run_quick`](Verification::run_quick) could not decide. If none of them matches
-    /// and none has the cost of the settings' scheme, verifies a value of that scheme that no password matches.
+    /// Verifies the slow values, if [`run_quick`](Verification::run_quick) could not decide. If no value matches and
+    /// none costs as much as the settings' scheme, also verifies a value of this scheme that matches no password.
     pub fn run(&self, asserted: &[u8]) -> VerificationResult {
         let mut verified = VerificationResult { is_right: false, hash_count: 0 };
         let mut is_paid = !self.scheme.is_slow();
@@ -145,7 +147,8 @@ impl Verification {
     }
 }
 
-/// Returns true if a stored value is easier to crack than one of `scheme`. False for a value of an unknown scheme.
+/// Returns true if a stored value is easier to crack than a value of `scheme`. Returns false for a value of an unknown
+/// scheme.
 fn is_weaker(stored: &[u8], scheme: StorageScheme) -> bool {
     let strength = |scheme| match scheme {
         StorageScheme::Clear => 0,
@@ -169,7 +172,7 @@ fn is_weaker(stored: &[u8], scheme: StorageScheme) -> bool {
     stored < strength(scheme)
 }
 
-/// Returns true if verifying a stored value costs the same as verifying a value of `scheme`.
+/// Returns true if verifying a stored value costs as much as verifying a value of `scheme`.
 fn costs_like(stored: &[u8], scheme: StorageScheme) -> bool {
     match (scheme, parse(stored)) {
         (StorageScheme::Argon2id, Stored::Hashed(Scheme::Argon2, encoded)) => {
@@ -208,8 +211,8 @@ mod tests {
         }
     }
 
-    /// Regression test: the response to a wrong password of a user with {SSHA} took microseconds, that to an unknown
-    /// name 16 ms.
+    /// Regression test: the response to a wrong password took microseconds for a user with {SSHA}, but 16 ms for an
+    /// unknown name.
     #[test]
     fn every_failure_costs_one_hash_of_the_configured_scheme() {
         for scheme in SLOW {
@@ -228,13 +231,14 @@ mod tests {
             }
             check(vec![stored(scheme)], b"wrong", 1);
             check(vec![b"{UNKNOWN}x".to_vec()], b"wrong", 1);
-            // The schemes are slow, but the values require no work.
+            // The values have slow schemes, but require no work.
             check(vec![b"{ARGON2}nonsense".to_vec(), b"{PBKDF2}0$AA$AA".to_vec()], b"wrong", 1);
             check(vec![stored(scheme), stored(StorageScheme::Ssha)], b"wrong", 1);
             // A password longer than the limit is not hashed.
             let long = vec![b'x'; super::super::limits::PASSWORD_SIZE_MAX + 1];
             check(vec![stored(StorageScheme::Ssha)], &long, 1);
-            // The limitation: values of other costs, and several values, take additional time.
+            // Values of other costs, and several values, take additional time: see the limitation in the module's
+            // comment.
             check(
                 vec![b"{CRYPT}$2b$04$......................7uPgSUoZ3oqIbdBMdTZFGnbpMPbXfWC".to_vec()],
                 b"wrong",

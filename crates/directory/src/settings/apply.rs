@@ -1,4 +1,4 @@
-//! Applies settings records to rows and catalog. [`SettingsRecord`] explains why an old record changes nothing.
+//! Applies settings records to rows and catalog. An old record changes nothing; [`SettingsRecord`] explains the reason.
 
 use std::sync::Arc;
 
@@ -20,10 +20,10 @@ use crate::model::schema_times::SchemaTimes;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Applies the record's schema. Must precede the record's allocations, whose types the schema may add.
+/// Applies the schema in a record. Must precede the record's allocations, whose types may be new in the schema.
 ///
 /// # Errors
-/// The store failed, or the schema cannot be built, because this program ships a different schema than the one that
+/// The store failed, or the schema cannot be built, because this program ships a different schema than the program that
 /// decided the record.
 pub(crate) fn apply_schema(
     batch: &mut Batch<'_>,
@@ -65,7 +65,7 @@ pub(crate) fn apply_schema(
     maintenance::follow_schema(batch, catalog, &changed)
 }
 
-/// Updates the times of the schema, at the first settings record (which creates a directory) and at each record that
+/// Sets the times of the schema, at the first settings record (which creates a directory) and at each record that
 /// changes definitions. The times depend only on the log.
 ///
 /// # Errors
@@ -84,7 +84,7 @@ pub(crate) fn apply_schema_times(
     Ok(())
 }
 
-/// Applies all other parts of the record.
+/// Applies the parts of a record other than the schema.
 ///
 /// # Errors
 /// The store failed, or rows contradict each other.

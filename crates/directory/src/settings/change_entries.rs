@@ -1,8 +1,8 @@
-//! Settings that a request for an entry below `cn=config` or for `cn=subschema` proposes.
+//! Settings that a request proposes as a change of an entry below `cn=config` or of `cn=subschema`.
 //!
-//! An add, delete or modify request is applied to the entry in memory, checked against the entry's object class like
-//! any other, and parsed as settings. The settings are then decided like those of a settings file. An add therefore
-//! defines an index, a modify changes it and a delete drops it, with one record each.
+//! An add, delete or modify request is applied to the entry in memory. The result is checked against the entry's object
+//! class, like other entries, and parsed as settings. The settings are then decided like those of a settings file. For
+//! example, an add defines an index, a modify changes it, and a delete drops it, with one record each.
 
 use ldap::{AddRequest, ChangeOperation, ModifyRequest, Request, ResultCode, Values};
 use schema::{AttributeType, Schema};
@@ -24,14 +24,14 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// `cn=subschema`, or if the requester is not the administrator.
 ///
 /// # Errors
-/// A fault of the request itself.
+/// The request itself is faulty.
 pub(crate) fn proposal(
     state: TreeState<'_>,
     requester: &Requester,
     request: &Request<'_>,
 ) -> Result<Option<DirectorySettings>> {
     let (Some(text), true) = (target(request), requester.is_administrator()) else { return Ok(None) };
-    // Runs for every change. The last characters of a name exclude most requests.
+    // This code runs for every change. The last characters of the DN exclude most requests.
     let tail = text.trim_end().as_bytes();
     let ends_with =
         |word: &[u8; 6]| tail.last_chunk().is_some_and(|end: &[u8; 6]| end.eq_ignore_ascii_case(word));
@@ -111,7 +111,7 @@ fn key_of(schema: &Schema, dn: &str) -> Result<Vec<u8>> {
     Ok(NormalName::of(&parse_dn(dn)?, schema).key)
 }
 
-/// Converts the reasons against a change of settings to the error for an LDAP client.
+/// Converts an error of a change of settings to the error for an LDAP client.
 pub(crate) fn refusal(error: SettingsError) -> OperationError {
     match error {
         SettingsError::Operation(error) => error,
@@ -122,14 +122,14 @@ pub(crate) fn refusal(error: SettingsError) -> OperationError {
     }
 }
 
-/// Converts the reasons against a proposal to an outcome.
+/// Converts an error of a change of settings to an outcome.
 impl From<SettingsError> for Outcome {
     fn from(error: SettingsError) -> Outcome {
         refusal(error).into()
     }
 }
 
-/// An entry in memory to which a request is applied: attribute types with their values.
+/// An entry in memory to which a request is applied: values by attribute type.
 struct Draft<'s> {
     schema: &'s Schema,
     attributes: Vec<(&'s AttributeType, Vec<Vec<u8>>)>,
@@ -211,7 +211,7 @@ impl<'s> Draft<'s> {
         Ok(())
     }
 
-    /// Checks the entry against its only object class.
+    /// Checks the entry against `class`, which is its only object class.
     fn check(&self, class: &str) -> Result<()> {
         let violation = |what: String| Err(refused(ResultCode::OBJECT_CLASS_VIOLATION, what));
         let Some(class) = self.schema.object_class(class) else {
@@ -332,7 +332,7 @@ fn add(
     }
     let names = draft.texts("cn");
     match names.as_slice() {
-        // The naming value may be omitted, as for other entries.
+        // The request may omit the naming value, as in other entries.
         [] => {
             if let Some(of) = schema.attribute_type("cn") {
                 draft.values(of).push(named.into_bytes());

@@ -1,8 +1,8 @@
-//! Checks of settings that need no entries: names are defined by the schema, values are within limits, and there are no
-//! duplicates.
+//! Checks of settings for which no entries are needed: the schema defines all names, values are within limits, and
+//! lists have no duplicates.
 //!
-//! [`decide`](mod@super::decide) checks conditions that depend on entries, such as whether a removed suffix has entries
-//! or a removed definition is in use.
+//! [`decide`](mod@super::decide) checks conditions that depend on entries. For example, a removed suffix must have no
+//! entries, and a removed definition must not be in use.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use crate::tree::operational::EXPIRE_TIME;
 /// OID of objectClass.
 const OBJECT_CLASS: &str = "2.5.4.0";
 
-/// Settings in canonical form: names in the schema's spelling, rendered DNs, lists without duplicates.
+/// Settings in canonical form: names in the schema's spelling, DNs in the form for clients, lists without duplicates.
 #[derive(Clone, Debug)]
 pub struct CheckedSettings {
     /// The settings.
@@ -44,7 +44,7 @@ pub struct CheckedSettings {
 /// Checks settings.
 ///
 /// # Errors
-/// All problems. If the schema is unusable, nothing else is checked, because names would have no meaning.
+/// All problems found. If the schema is unusable, nothing else is checked, because names have no meaning without it.
 pub fn check(proposal: &DirectorySettings) -> Result<CheckedSettings, Vec<SettingsProblem>> {
     check_schema_names(&proposal.schema)?;
     let schema = schema_of(&proposal.schema)?;
@@ -79,7 +79,7 @@ pub fn check(proposal: &DirectorySettings) -> Result<CheckedSettings, Vec<Settin
     if problems.is_empty() { Ok(CheckedSettings { settings, schema, secrets }) } else { Err(problems) }
 }
 
-/// Checks the settings of dynamic entries. The indexes must have been checked before.
+/// Checks the settings of dynamic entries. The indexes in `settings` must already be checked.
 fn check_lifetimes(settings: &DirectorySettings, problems: &mut Vec<SettingsProblem>) {
     let general = &settings.general;
     let (min, max) = (general.dynamic_ttl_min_seconds, general.dynamic_ttl_max_seconds);
@@ -148,7 +148,7 @@ fn check_schema_names(texts: &BTreeMap<String, String>) -> Result<(), Vec<Settin
 }
 
 fn check_suffixes(dns: &[String], schema: &Arc<Schema>, problems: &mut Vec<SettingsProblem>) -> Vec<String> {
-    // Suffixes are added to an empty catalog, which checks that they do not conflict.
+    // Adding the suffixes to an empty catalog checks that none is above or below another.
     let mut catalog = Catalog::new(Arc::clone(schema));
     for (number, dn) in dns.iter().enumerate() {
         let mut refuse = |what| problems.push(SettingsProblem::member("suffixes", number, what));
@@ -165,7 +165,7 @@ fn check_suffixes(dns: &[String], schema: &Arc<Schema>, problems: &mut Vec<Setti
     catalog.suffixes.into_iter().map(|suffix| suffix.dn).collect()
 }
 
-/// Returns the name of the server's own tree that would contain the suffix; `None` if there is none.
+/// Returns the DN of the server's own tree that contains the suffix; `None` if the suffix is in none of them.
 fn reserved(catalog: &Catalog, dn: &str) -> Option<&'static str> {
     let key = |dn: &str| catalog.suffix_of(dn).ok().map(|suffix| suffix.key);
     let asked = key(dn)?;
@@ -215,7 +215,7 @@ fn check_links(names: &[String], schema: &Schema, problems: &mut Vec<SettingsPro
     canonical
 }
 
-/// Checks SASL mechanisms. Returns them in the order in which they are offered.
+/// Checks the SASL mechanisms. Returns them in the order in which the server offers them.
 fn check_mechanisms(names: &[String], problems: &mut Vec<SettingsProblem>) -> Vec<String> {
     let is = |known: &str, name: &String| known.eq_ignore_ascii_case(name);
     for (number, name) in names.iter().enumerate() {
@@ -228,7 +228,7 @@ fn check_mechanisms(names: &[String], problems: &mut Vec<SettingsProblem>) -> Ve
     named.map(|known| (*known).to_owned()).collect()
 }
 
-/// Checks the realm of DIGEST-MD5. It may contain only characters that need no escape in messages and keys.
+/// Checks the realm of DIGEST-MD5, which may contain only characters that need no escape in messages and keys.
 fn check_realm(realm: &str, mechanisms: &[String], problems: &mut Vec<SettingsProblem>) {
     let is_fit = |letter: char| letter.is_ascii_alphanumeric() || "-._@".contains(letter);
     if realm.len() > REALM_SIZE_MAX || !realm.chars().all(is_fit) {
@@ -270,7 +270,7 @@ fn check_identities(
     canonical
 }
 
-/// Checks secret attribute types. Keeps them as written, because a schema may define some later.
+/// Checks the secret attribute types. Keeps the names as written, because the schema may define some of them later.
 fn check_secrets(names: &[String], schema: &Schema, problems: &mut Vec<SettingsProblem>) -> Vec<String> {
     let mut canonical: Vec<String> = Vec::new();
     for (number, name) in names.iter().enumerate() {
@@ -301,7 +301,7 @@ fn check_secrets(names: &[String], schema: &Schema, problems: &mut Vec<SettingsP
     canonical
 }
 
-/// Checks a DN, which may be empty. The entry need not exist yet.
+/// Checks a DN, which may be empty. An entry with the DN need not exist.
 fn check_name(key: &str, text: &str, schema: &Schema, problems: &mut Vec<SettingsProblem>) {
     if !text.is_empty()
         && let Err(what) = entry_name(text, schema)
@@ -310,7 +310,7 @@ fn check_name(key: &str, text: &str, schema: &Schema, problems: &mut Vec<Setting
     }
 }
 
-/// Checks DNs. Keeps the first spelling of each. The entries need not exist yet.
+/// Checks DNs. Of equal DNs, keeps the first spelling. Entries with these DNs need not exist.
 fn check_names(
     key: &str,
     dns: &[String],
@@ -348,7 +348,7 @@ fn check_clients(texts: &[String], schema: &Schema, problems: &mut Vec<SettingsP
     }
 }
 
-/// Checks the templates of users.
+/// Checks the user templates.
 fn check_templates(texts: &[String], schema: &Schema, problems: &mut Vec<SettingsProblem>) {
     let mut names = HashSet::new();
     for (number, text) in texts.iter().enumerate() {
@@ -391,7 +391,7 @@ fn check_capabilities(oids: &[String], problems: &mut Vec<SettingsProblem>) {
     }
 }
 
-/// Parses the DN of an entry. The error is the reason why it is not one.
+/// Parses the DN of an entry. The error is the reason why the text is not such a DN.
 fn entry_name(text: &str, schema: &Schema) -> Result<NormalName, String> {
     let dn = parse_dn(text).map_err(|error| error.to_string())?;
     let name = NormalName::of(&dn, schema);

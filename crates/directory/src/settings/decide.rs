@@ -1,4 +1,4 @@
-//! Decides proposed settings: makes the record of the changes, or returns the reasons against them.
+//! Decides proposed settings: makes the record of the changes, or returns the reasons against the changes.
 
 use schema::AttributeDescription;
 
@@ -18,7 +18,7 @@ use crate::tree::{TreeState, child};
 pub struct SettingsDecision {
     /// The changes.
     pub record: SettingsRecord,
-    /// Allocations for attributes that no entry had before and that are now indexed.
+    /// Allocations for attributes that become indexed although no entry has had them.
     pub attributes: Vec<AttributeAllocation>,
     /// The changes, described for an administrator.
     pub differences: Vec<Difference>,
@@ -28,7 +28,7 @@ pub struct SettingsDecision {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingsError {
-    /// The settings are not valid.
+    /// The settings are invalid, or existing entries prevent them.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Problems(Vec<SettingsProblem>),
     /// The directory failed.
@@ -48,10 +48,10 @@ impl From<store::StoreError> for SettingsError {
     }
 }
 
-/// Decides the changes that lead to `proposal`. Writes nothing.
+/// Decides the changes from the settings in force to `proposal`. Writes nothing.
 ///
 /// # Errors
-/// The settings are invalid, existing entries prevent them, or the store failed.
+/// The settings are invalid, existing entries prevent the change, or the store failed.
 pub fn decide(state: TreeState<'_>, proposal: &DirectorySettings) -> Result<SettingsDecision, SettingsError> {
     let checked = check(proposal)?;
     let unfulfilled = expectations::unfulfilled(state, &checked.settings)?;
@@ -59,7 +59,7 @@ pub fn decide(state: TreeState<'_>, proposal: &DirectorySettings) -> Result<Sett
         return Err(unfulfilled.into());
     }
     let before = DirectorySettings::of(state.catalog);
-    // An existing fault of the default policy does not prevent other changes; `notes` reports it.
+    // If the default policy in force already has a fault, it does not prevent other changes. `notes` reports it.
     if checked.settings.general.password_policy != before.general.password_policy {
         notes(state, &checked.settings)?;
     }
@@ -98,12 +98,12 @@ pub fn decide(state: TreeState<'_>, proposal: &DirectorySettings) -> Result<Sett
     Ok(SettingsDecision { record, attributes, differences })
 }
 
-/// Returns notices about the settings, in addition to their differences. They report values that a new definition
-/// compares by other rules, and a default policy or a group of `auto_members` that does not exist yet.
+/// Returns notices about proposed settings, in addition to their differences. They report values that a new definition
+/// compares by other rules. They also report a default policy or a group of `auto_members` that does not exist yet.
 ///
 /// # Errors
-/// The default policy is not a policy, or can come into existence only by another change of the settings; or the store
-/// failed.
+/// The default policy cannot be used: its entry is not a policy, or can exist only after another change of the
+/// settings. Also if the store failed.
 pub fn notes(state: TreeState<'_>, settings: &DirectorySettings) -> Result<Vec<String>, SettingsError> {
     let name = &settings.general.password_policy;
     let mut notes = notes_of(accounts::named_policy(state, name, &settings.suffixes)?)?;
@@ -122,8 +122,8 @@ pub fn notes_of_new(checked: &CheckedSettings) -> Result<Vec<String>, SettingsEr
     notes_of(accounts::named_policy_of_new(schema, name, &settings.suffixes)?)
 }
 
-/// Returns the rules of existing password policies that cannot be applied as written. Does not check the setting that
-/// names a policy.
+/// Returns notices about the rules of existing password policies that cannot be applied as written. Does not check the
+/// setting that names the default policy.
 ///
 /// # Errors
 /// The store failed.

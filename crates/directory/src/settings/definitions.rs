@@ -1,8 +1,8 @@
 //! Changes of the schema of a directory with entries.
 //!
 //! A definition can be removed if no entry uses it. The syntax and matching rules of an attribute type can change if
-//! all of its values are valid under the new ones; its indexes are then built again. The names of a type can change if
-//! no DN contains them. Tombstones count as entries.
+//! all of its values are valid under the new ones. Its indexes are then built again. A name of a type can be removed if
+//! no DN contains the name. Tombstones count as entries.
 
 #[cfg(test)]
 mod tests;
@@ -31,11 +31,11 @@ use crate::tree::{TreeState, damaged_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Maximum number of entries that a refusal names.
+/// Maximum number of entries that an error names.
 const NAMED_MAX: usize = 3;
 
 /// Returns the catalog under the proposed schema. The inner error contains the reasons against the schema: entries use
-/// a definition that is removed, or have values that are invalid under a definition that changes.
+/// a removed definition, or have values that are invalid under a changed definition.
 ///
 /// # Errors
 /// The store failed.
@@ -62,8 +62,8 @@ pub(super) fn change(
     Ok(if problems.is_empty() { Ok(catalog) } else { Err(problems) })
 }
 
-/// Returns attributes whose types lose a name, which DNs may contain, or become collective, so that entries can have no
-/// values of their own.
+/// Returns attributes whose types lose a name or become collective. DNs may contain the name, and entries cannot have
+/// their own values of a collective type.
 fn also_changed<'c>(before: &'c Catalog, now: &'c Catalog) -> impl Iterator<Item = AttrId> + 'c {
     before.attributes().iter().filter_map(|def| {
         let old = before.schema.type_by_id(def.description.type_id);
@@ -81,8 +81,8 @@ fn becomes_collective(before: &AttributeType, now: &AttributeType) -> bool {
     now.collective && !before.collective
 }
 
-/// Returns true if a definition is removed, loses a name, or gets another equality rule. Values that contain names may
-/// have other normal forms then.
+/// Returns true if a definition is removed, loses a name, or has another equality rule. Values that contain names may
+/// then have other normal forms.
 fn changes_names(before: &Schema, now: &Schema) -> bool {
     let same_type = |old: &AttributeType| {
         let new = now.attribute_type(&old.oid);
@@ -94,7 +94,7 @@ fn changes_names(before: &Schema, now: &Schema) -> bool {
     !before.attribute_types().iter().all(same_type) || !before.object_classes().iter().all(same_class)
 }
 
-/// Returns a notice for each attribute type whose values would be compared by other rules.
+/// Returns a notice for each attribute type whose values the proposed settings would compare by other rules.
 ///
 /// # Errors
 /// The store failed.
@@ -118,8 +118,8 @@ pub(super) fn notes(state: TreeState<'_>, settings: &DirectorySettings) -> Resul
     Ok(changed.attributes.iter().filter(is_new).map(note).collect())
 }
 
-/// Returns a problem for each access rule that uses links of an attribute of which some values are still plain. Until
-/// they are converted, the rule would not apply to their entries.
+/// Returns a problem for each access rule that uses links of an attribute with plain values left. Until these values
+/// are converted, the rule would not apply to their entries.
 pub(super) fn early_rules(catalog: &Catalog, checked: &CheckedSettings) -> Vec<SettingsProblem> {
     if catalog.becoming_links().is_empty() {
         return Vec::new();
@@ -142,18 +142,18 @@ struct Obstacles<'o> {
     state: TreeState<'o>,
     /// The catalog under the proposed schema.
     catalog: &'o Catalog,
-    /// Obstacles by the OID of the definition.
+    /// Obstacles, each by the OID of its definition.
     found: BTreeMap<String, Obstacle>,
 }
 
 /// Entries that prevent the change of one definition.
 struct Obstacle {
-    /// Name of the definition, for the administrator.
+    /// Name of the definition, in messages for the administrator.
     subject: String,
-    /// Reason and advice.
+    /// Reason why the entries prevent the change, and advice.
     reason: &'static str,
     count: u64,
-    /// DNs of the first entries.
+    /// DNs of the first entries that prevent the change.
     names: Vec<String>,
 }
 
@@ -169,7 +169,7 @@ impl Obstacle {
 impl Obstacles<'_> {
     /// Finds entries with attributes that are removed, or with values that are invalid under new definitions. If
     /// `changes_names` is true, also finds entries with values that contain names and whose normal forms change,
-    /// because their rows are keyed by these forms.
+    /// because these forms are the keys of the values' rows.
     fn look_at_entries(&mut self, attributes: &[AttrId], changes_names: bool) -> Result<()> {
         let state = self.state;
         let mut wanted = Vec::with_capacity(attributes.len());
@@ -199,7 +199,7 @@ impl Obstacles<'_> {
         Ok(())
     }
 
-    /// Returns true if the values of an attribute keep their normal forms, although they contain names.
+    /// Returns true if all values of an attribute keep their normal forms, although they may contain names.
     fn keeps_forms(&self, id: EntryId, attribute: &AttributeRow<'_>) -> Result<bool> {
         let (state, now) = (self.state, self.catalog);
         let def = state.catalog.attribute(attribute.id);
@@ -209,7 +209,7 @@ impl Obstacles<'_> {
         let keeps = |value: &[u8]| {
             normal_value(&state.catalog.schema, def, value) == normal_value(&now.schema, def, value)
         };
-        // Link values are ids, so they contain no names.
+        // A link is stored as an id. Only dangling links contain names.
         if attribute.content == Content::Links {
             for value in table_values(state.read, id, attribute.id) {
                 if !keeps(value?.1) {
@@ -226,7 +226,7 @@ impl Obstacles<'_> {
         Ok(all_keep)
     }
 
-    /// Finds entries with class sets that lose a class.
+    /// Finds entries with class sets one of whose classes is removed.
     fn look_at_classes(&mut self, class_sets: &[ClassSetId]) -> Result<()> {
         for class_set in class_sets {
             let mut ids = Vec::new();
@@ -268,7 +268,7 @@ impl Obstacles<'_> {
         Ok(())
     }
 
-    /// Returns true if an attribute of an entry can stay as stored.
+    /// Returns true if an attribute of an entry can stay as it is stored.
     fn fits(&self, id: EntryId, attribute: &AttributeRow<'_>) -> Result<bool> {
         let mut values: Vec<Vec<u8>> = Vec::new();
         for_each_value(self.state, id, attribute, &mut |value| {
@@ -279,7 +279,7 @@ impl Obstacles<'_> {
             return Ok(false);
         };
         if attribute.content == Content::Table {
-            // Rows of the values are keyed by their normal forms.
+            // The normal forms are the keys of the values' rows, so they must not change.
             let (def, schema) = (self.state.catalog.attribute(attribute.id), &self.state.catalog.schema);
             let mut before: Vec<_> = values.iter().map(|value| normal_value(schema, def, value)).collect();
             before.sort_unstable();
@@ -293,8 +293,8 @@ impl Obstacles<'_> {
         Ok(now.is_ok_and(|now| normal_rdn(self.state.catalog, node.parent, rdn).is_ok_and(|was| was == now)))
     }
 
-    /// Returns the sorted normal forms of values under the proposed schema. Returns `None` if the type is removed or
-    /// becomes collective, if a value is invalid, or if two values are equal.
+    /// Returns the sorted normal forms of values under the proposed schema. Returns `None` if the type is removed,
+    /// becomes collective or loses its links, if a value is invalid, or if two values are equal.
     fn forms<'v>(&self, id: AttrId, values: impl Iterator<Item = &'v [u8]>) -> Option<Vec<Vec<u8>>> {
         let def = self.catalog.attribute(id);
         let schema = &self.catalog.schema;
@@ -373,7 +373,7 @@ fn add(
     obstacle.names.extend(names.iter().take(room).cloned());
 }
 
-/// Returns true if an index shows that no entry has an attribute, with any options.
+/// Returns true if an index shows that no entry has the attribute, with any options.
 fn is_unused(state: TreeState<'_>, attribute: AttrId) -> Result<bool> {
     let def = state.catalog.attribute(attribute);
     let parts = [IndexPart::Presence, IndexPart::Values];

@@ -1,4 +1,4 @@
-//! Differences between settings, and the cost of each change, for administrators.
+//! Differences between settings, which are described to administrators with the cost of each change.
 
 use super::{DirectorySettings, GENERAL, SettingValue};
 use crate::catalog::Catalog;
@@ -7,7 +7,7 @@ use crate::model::outcome::OperationError;
 use crate::model::rows::NODES;
 use crate::tree::TreeState;
 
-/// A difference between settings.
+/// A difference between two settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Difference {
     /// A suffix is added.
@@ -16,11 +16,11 @@ pub enum Difference {
     SuffixRemoved(String),
     /// A schema text is added, removed or changed.
     Schema {
-        /// Name of the text.
+        /// Name of the schema text.
         name: String,
-        /// Number of lines before the change; `None` if the text is added.
+        /// Number of lines before the change; `None` for a new text.
         before: Option<usize>,
-        /// Number of lines after the change; `None` if the text is removed.
+        /// Number of lines after the change; `None` for a removed text.
         after: Option<usize>,
     },
     /// The kinds of an index change.
@@ -79,8 +79,9 @@ impl Difference {
         found
     }
 
-    /// Describes the difference and its cost, one line each. `state` is the directory to change, or `None` for one to
-    /// create. With `counts_rows`, counts the index rows that would be removed, which traverses their keys.
+    /// Describes the difference and its cost, as one or more lines. `state` is the directory to change, or `None` if a
+    /// new directory is created. With `counts_rows`, also counts the index rows to be removed, which traverses their
+    /// keys.
     ///
     /// # Errors
     /// The store failed.
@@ -122,13 +123,13 @@ fn describe_list(key: &str, before: &[String], after: &[String]) -> Vec<String> 
         return vec![format!("changes the order of {key}, or repeated members")];
     }
     let mut lines = vec![format!("changes {key}: removes {}, adds {}", removed.len(), added.len())];
-    // Quoted as in Rust, because a member may have several lines.
+    // Members are quoted as in Rust, because a member may have several lines.
     lines.extend(removed.iter().map(|word| format!("  - {word:?}")));
     lines.extend(added.iter().map(|word| format!("  + {word:?}")));
     lines
 }
 
-/// Returns the sorted names of both, without duplicates.
+/// Returns the names that one of the two maps contains or both, sorted and without duplicates.
 fn union<'a>(
     one: impl Iterator<Item = &'a String>,
     other: impl Iterator<Item = &'a String>,
@@ -190,13 +191,13 @@ fn describe_index(
         texts.push(text);
     }
     if texts.is_empty() {
-        // Equality and ordering use the same rows.
+        // Equality and ordering share their rows, so none are built or removed.
         texts.push(format!("changes the index on {attribute} from {before} to {after}, without new rows"));
     }
     Ok(texts)
 }
 
-/// Formats "an equality index" or "equality and substring indexes".
+/// Formats the kinds among `kinds` that need these parts, as "an equality index" or "equality and substring indexes".
 fn indexes(kinds: IndexKinds, parts: &[IndexPart]) -> String {
     let of_parts = |kind: &IndexKinds| kinds.contains(*kind) && parts.iter().any(|part| part.is_of(*kind));
     let names: Vec<&str> =

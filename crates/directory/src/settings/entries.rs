@@ -1,4 +1,4 @@
-//! Settings as entries at and below `cn=config`, computed on demand.
+//! Settings as entries at and below `cn=config`, which are computed when requested.
 //!
 //! ```text
 //! cn=config                        pandoConfig: suffixes, limits, access, passwords, links
@@ -8,8 +8,8 @@
 //!     cn=NAME,cn=schema,...        pandoSchema: a text of definitions
 //! ```
 //!
-//! Only the administrator sees these entries; for other requesters they do not exist. [`super::change_entries`] changes
-//! the settings.
+//! Only the administrator sees these entries. For other requesters they do not exist. [`super::change_entries`] handles
+//! requests to change them.
 
 use super::{DirectorySettings, GENERAL};
 use crate::model::virtual_entries::{CONFIG_DN, VirtualEntry};

@@ -1,4 +1,4 @@
-//! Expectations about access rules, which are evaluated with the proposed rules and the existing entries.
+//! Checks of expectations about access rules. They are evaluated under the proposed rules, on the existing entries.
 
 use schema::Schema;
 
@@ -17,7 +17,7 @@ use crate::tree::{Found, TreeState, damaged_row};
 
 const KEY: &str = "access_expectations";
 
-/// Checks expectations without entries: their syntax and the names in them.
+/// Checks the parts of expectations for which no entries are needed: their syntax and the names in them.
 pub(super) fn check(texts: &[String], schema: &Schema, problems: &mut Vec<SettingsProblem>) {
     if texts.len() > ACCESS_RULES_MAX {
         let what =
@@ -79,7 +79,8 @@ fn check_names<'a>(dns: impl Iterator<Item = &'a String>, schema: &Schema) -> Re
     Ok(())
 }
 
-/// Returns the expectations that the proposed rules do not meet. Skips expectations about a tree without entries.
+/// Returns a problem for each expectation that the proposed rules do not meet. Skips expectations about trees without
+/// entries.
 ///
 /// # Errors
 /// The store failed.
@@ -106,7 +107,7 @@ pub(super) fn unfulfilled(
         match explained(state, &rules, &read)? {
             Answer::NotYet => {}
             Answer::Missing(dn) => problems.push(problem(number, format!("{text:?}: {dn:?} does not exist"))),
-            // A right to some of the values meets neither "may" nor "may not".
+            // If the right applies only to some values, neither "may" nor "may not" is met.
             Answer::Explained(explained)
                 if explained.is_allowed == read.is_allowed && !explained.is_partly => {}
             Answer::Explained(explained) => {
@@ -121,7 +122,7 @@ pub(super) fn unfulfilled(
 }
 
 enum Answer {
-    /// The tree has no entry yet.
+    /// The tree has no entries yet.
     NotYet,
     Missing(String),
     Explained(AccessExplanation),

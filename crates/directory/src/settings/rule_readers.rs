@@ -1,5 +1,5 @@
-//! Requesters other than the administrator that may query access rules. A change that would leave none of them is
-//! refused, unless a rule states that this is intended.
+//! Rule readers: requesters other than the administrator that may query the access rules. A change after which no rule
+//! reader is left is refused, unless a rule states that this is intended.
 
 use schema::Schema;
 
@@ -13,8 +13,8 @@ use crate::tree::TreeState;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Returns a problem if the rules take the right to query access rules from all requesters who have it. The first rules
-/// of a directory are never refused, and without rules there is nothing to query.
+/// Returns a problem if the rules in force have a rule reader, and the proposed rules would have none. The first rules
+/// of a directory are never refused, nor is the removal of all rules, because without rules there is nothing to query.
 ///
 /// # Errors
 /// The store failed.
@@ -36,7 +36,7 @@ pub(super) fn lost_rule_readers(
     Ok(vec![SettingsProblem::key("access_rules", what.to_owned())])
 }
 
-/// Returns true if a rule allows `explain` to a requester that may exist, and no rule denies it to everyone.
+/// Returns true if a rule allows `explain` to a requester that may exist, and no rule denies it to every requester.
 fn has_rule_reader(state: TreeState<'_>, rules: &AccessRules) -> Result<bool> {
     if rules.rules.iter().any(denies_all) {
         return Ok(false);
@@ -66,7 +66,7 @@ fn has_rule_reader(state: TreeState<'_>, rules: &AccessRules) -> Result<bool> {
     Ok(false)
 }
 
-/// Returns true if a rule denies `explain` to everyone, everywhere and always.
+/// Returns true if a rule denies `explain` to every requester, everywhere and always.
 fn denies_all(rule: &Rule) -> bool {
     let is_everywhere = rule.place.is_none() && rule.but.is_empty() && rule.filter.is_none();
     let is_always = is_everywhere && !rule.asks_link();

@@ -1,11 +1,11 @@
-//! Changes of the schema through the subschema subentry: clients add and delete values of attributeTypes, objectClasses
-//! and so on (RFC 4512 section 4.2), as with 389 Directory Server and OpenDJ.
+//! Changes of the schema through the subschema subentry. As with 389 Directory Server and OpenDJ, clients add and
+//! delete values of attributeTypes, objectClasses and so on (RFC 4512 section 4.2).
 //!
-//! An added definition becomes a line of the schema text `online`. A deleted definition is removed from the text that
-//! contains it. The value to delete is its OID or name, or a definition of any content with the same OID. The result is
-//! decided like any other change of the settings, so a definition in use cannot be deleted.
+//! An added definition becomes a line of the schema text `online`. A deleted definition is removed from the schema text
+//! that contains it. To delete a definition, the client sends its OID, its name, or any definition with the same OID.
+//! The resulting settings are decided like others, so a definition in use cannot be deleted.
 //!
-//! The schema entries of OpenLDAP's `cn=config` can be added unchanged, and become schema texts.
+//! Schema entries of OpenLDAP's `cn=config` can be added unchanged. Each becomes a schema text.
 
 use ldap::{AddRequest, Change, ChangeOperation, ModifyRequest, ResultCode};
 use schema::{DefinitionRef, DefinitionSet, Schema};
@@ -19,7 +19,8 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Name of the schema text for definitions that clients add to the subschema subentry.
 const ONLINE: &str = "online";
 
-/// Attributes whose values can be added and deleted. Matching rules are part of the program.
+/// Attributes whose values clients can add and delete. Those of matching rules cannot change, because the program
+/// implements them.
 const CHANGEABLE: [&str; 6] =
     ["attributeTypes", "objectClasses", "ldapSyntaxes", "dITContentRules", "nameForms", "dITStructureRules"];
 
@@ -49,13 +50,13 @@ pub(super) fn modify(
     Ok(())
 }
 
-/// Changes of a request, which one pass over the texts applies.
+/// Changes that a request makes, which are applied in one pass over the schema texts.
 #[derive(Default)]
 struct Changes {
-    /// Definitions of the texts after the changes so far.
+    /// Definitions in the schema texts after the changes so far.
     known: DefinitionSet,
     removed: DefinitionSet,
-    /// New definitions with the attributes that contain them.
+    /// New definitions, each with the attribute of the subschema subentry that contains it.
     added: Vec<(&'static str, DefinitionRef)>,
 }
 
@@ -134,13 +135,13 @@ fn remove(changes: &mut Changes, attribute: &str, definition: &DefinitionRef) ->
 
 /// Object class of OpenLDAP's schema entries.
 const OPENLDAP_CLASS: &[u8] = b"olcSchemaConfig";
-/// Attribute of these entries that contains macros. Macros precede the definitions that use them.
+/// Attribute of OpenLDAP's schema entries that contains macros. Macros precede the definitions that use them.
 const OPENLDAP_MACROS: &str = "olcObjectIdentifier";
-/// Attributes of these entries that contain definitions.
+/// Attributes of OpenLDAP's schema entries that contain definitions.
 const OPENLDAP_DEFINITIONS: [&str; 4] =
     ["olcAttributeTypes", "olcObjectClasses", "olcLdapSyntaxes", "olcDitContentRules"];
 
-/// Returns the schema text in a schema entry of OpenLDAP; `None` for another entry.
+/// Returns the schema text that a schema entry of OpenLDAP contains. Returns `None` for another entry.
 ///
 /// # Errors
 /// The entry has an attribute that is not part of a schema.
@@ -175,14 +176,14 @@ pub(super) fn text_of_openldap(request: &AddRequest<'_>) -> Result<Option<String
     Ok(Some(macros + &definitions))
 }
 
-/// Removes the ordering prefix from a value of OpenLDAP, such as `{4}inetorgperson`.
+/// Removes the ordering prefix from a value of OpenLDAP, such as `{4}` from `{4}inetorgperson`.
 pub(super) fn without_order(name: &str) -> &str {
     let rest = name.strip_prefix('{').and_then(|rest| rest.split_once('}'));
     rest.filter(|(number, _)| number.bytes().all(|digit| digit.is_ascii_digit()))
         .map_or(name, |(_, rest)| rest)
 }
 
-/// Returns true if the program defines the attribute type, class or syntax.
+/// Returns true if the shipped schema defines the attribute type, class or syntax.
 fn is_shipped(attribute: &str, definition: &DefinitionRef) -> bool {
     let (shipped, oid) = (Schema::shipped(), definition.oid());
     match attribute {

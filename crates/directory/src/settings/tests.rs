@@ -1,4 +1,4 @@
-//! Tests of settings as entries of `cn=config`, and as a whole.
+//! Tests of settings as a whole, and as entries of `cn=config`.
 
 use ldap::{ChangeOperation, ResultCode as Code, Scope};
 
@@ -37,7 +37,7 @@ fn only_the_administrator_sees_settings_as_entries() {
         directory.search("cn=nope,cn=config", Scope::BaseObject, "(objectClass=*)", &[]).code,
         Code::NO_SUCH_OBJECT
     );
-    // Every entry conforms to its object class, because clients may check that.
+    // Every entry conforms to its object class, as clients may expect.
     for entry in &found.entries {
         for name in entry.attributes.keys() {
             assert!(directory.directory.attribute_name(name).is_some(), "{name} of {}", entry.dn);
@@ -106,7 +106,7 @@ fn operations_change_settings_with_immediate_effect() {
         directory.search("cn=subschema", Scope::BaseObject, "(objectClass=*)", &["attributeTypes"]);
     assert!(published.entries[0].texts("attributeTypes").iter().any(|text| text.contains("'colour'")));
 
-    // All settings survive a restart.
+    // All settings stay the same after a restart.
     let before = directory.directory.directory_settings();
     let mut directory = directory.reopen();
     assert_eq!(directory.directory.directory_settings(), before);
@@ -450,7 +450,7 @@ fn definitions_are_added_and_deleted_through_the_subschema() {
         assert_eq!(outcome.code, *code, "{attribute} {value}: {}", outcome.diagnostic);
         assert!(outcome.diagnostic.contains(text), "{attribute} {value}: {}", outcome.diagnostic);
     }
-    // A delete and an add in one request change a definition. A deleted definition is removed from the text that
+    // A request changes a definition by a delete and an add. The definition is deleted from the schema text that
     // contains it.
     let own = "# kept\nattributetype ( 1.3.6.1.4.1.32473.3 NAME 'size'\n  SUP name )\n# kept too\n";
     directory.change_settings(|settings| drop(settings.schema.insert("own".to_owned(), own.to_owned())));
@@ -472,7 +472,7 @@ fn definitions_are_added_and_deleted_through_the_subschema() {
     assert_ne!(directory.modify("cn=subschema", both).code, Code::SUCCESS);
 }
 
-/// Clients once had to repeat the whole definition to delete it.
+/// Regression test: to delete a definition, clients had to repeat the whole definition.
 #[test]
 fn definitions_are_deleted_by_oid_or_name() {
     use ChangeOperation::{Add, Delete};

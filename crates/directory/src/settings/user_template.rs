@@ -1,4 +1,4 @@
-//! User templates for `pando user add`: attributes that new entries get, by the name of the template.
+//! User templates for `pando user add`. Each has a name, and lists the attributes of a new user's entry.
 //!
 //! ```text
 //! staff: objectClass=posixAccount, mail={uid}@example.com, homeDirectory='/home/{uid}' in 'ou=staff,dc=example,dc=com'
@@ -9,7 +9,7 @@ use ldap::Dn;
 /// Maximum number of attributes in a template.
 const ATTRIBUTES_MAX: usize = 64;
 
-/// Placeholders in values.
+/// Placeholders that values can contain.
 const PLACEHOLDERS: [&str; 5] = ["uid", "full_name", "first_name", "last_name", "next"];
 
 /// A parsed template.
@@ -17,18 +17,18 @@ const PLACEHOLDERS: [&str; 5] = ["uid", "full_name", "first_name", "last_name", 
 pub struct UserTemplate {
     /// Name of the template.
     pub name: String,
-    /// Attributes and values, with placeholders such as `{uid}`.
+    /// Attributes with their values, which can contain placeholders such as `{uid}`.
     pub attributes: Vec<(String, String)>,
-    /// DN of the entry below which the users are added.
+    /// DN of the entry below which users are added.
     pub parent: Option<String>,
 }
 
 /// Data of a new user.
 #[derive(Clone, Copy, Debug)]
 pub struct NewUser<'a> {
-    /// The short name.
+    /// The user's short name.
     pub uid: &'a str,
-    /// The full name.
+    /// The user's full name.
     pub full_name: &'a str,
 }
 
@@ -36,7 +36,7 @@ impl UserTemplate {
     /// Parses `NAME: ATTRIBUTE=VALUE, ... [in 'DN']`. Values with a comma, a space or a quote are quoted.
     ///
     /// # Errors
-    /// Description of the first problem.
+    /// A message that describes the first problem.
     pub fn parse(text: &str) -> Result<UserTemplate, String> {
         let (name, rest) = text.split_once(':').ok_or("write NAME: ATTRIBUTE=VALUE, ...")?;
         let is_fit = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
@@ -79,7 +79,7 @@ impl UserTemplate {
         }
     }
 
-    /// Returns the attributes of a user, with placeholders replaced.
+    /// Returns the attributes of a user's entry, with placeholders replaced.
     pub fn attributes_of(&self, user: NewUser<'_>) -> Vec<(String, String)> {
         let NewUser { uid, full_name } = user;
         let (first, last) = full_name.rsplit_once(char::is_whitespace).unwrap_or(("", full_name));
@@ -88,14 +88,14 @@ impl UserTemplate {
             "full_name" => Some(full_name),
             "first_name" => Some(first.trim()),
             "last_name" => Some(last),
-            // The server replaces this placeholder.
+            // The server replaces this placeholder, `{next}`.
             _ => None,
         };
         self.attributes.iter().map(|(name, value)| (name.clone(), filled(value, value_of))).collect()
     }
 }
 
-/// Replaces the placeholders for which `value_of` returns a value. Does not replace placeholders in these values.
+/// Replaces the placeholders for which `value_of` returns a value. Placeholders in these values are not replaced.
 fn filled<'v>(value: &str, value_of: impl Fn(&str) -> Option<&'v str>) -> String {
     let (mut text, mut rest) = (String::new(), value);
     while let Some((before, after)) = rest.split_once('{') {
@@ -114,8 +114,8 @@ fn filled<'v>(value: &str, value_of: impl Fn(&str) -> Option<&'v str>) -> String
     text + rest
 }
 
-/// Splits off a value, which ends at the next comma or space. Otherwise it is in single quotes, and quotes within it
-/// are doubled.
+/// Splits off a value. A value without quotes ends at the next comma or space. A value in single quotes may contain
+/// both, and quotes in it are doubled.
 fn value(text: &str) -> Result<(String, &str), String> {
     if text.starts_with('\'') {
         return value_of_quotes(text);

@@ -1,5 +1,5 @@
-//! Checks of the settings with rules about values, memberships, and bind names. Each rule has a name, and most rules
-//! need equality indexes.
+//! Checks of the settings that contain rules about values, memberships or bind names. Each rule has a name, and most
+//! rules need equality indexes.
 
 use schema::{Schema, TypeId};
 
@@ -19,13 +19,13 @@ use crate::model::quoted::Quoted;
 use crate::model::rows::NODES;
 use crate::tree::TreeState;
 
-/// Name of a rule, and the types that need an index. The error is a problem of the rule's text.
+/// Name of a rule, and the attribute types whose index it needs. The error describes a fault in the rule's text.
 type RuleNeeds = Result<(String, Vec<TypeId>), String>;
 
-/// A setting that contains such rules.
+/// A setting that contains rules about values, memberships or bind names.
 struct RuleSetting {
     key: &'static str,
-    /// Noun for one rule in messages.
+    /// Noun for a rule of the setting in messages.
     noun: &'static str,
     texts: fn(&GeneralSettings) -> &[String],
     /// Parses a rule.
@@ -91,7 +91,7 @@ const SETTINGS: [RuleSetting; 6] = [
     },
 ];
 
-/// Returns a notice for each rule whose group does not exist.
+/// Returns a notice for each rule of `auto_members` whose group does not exist.
 ///
 /// # Errors
 /// The store failed.
@@ -101,7 +101,7 @@ pub(super) fn missing_groups(
 ) -> Result<Vec<String>, OperationError> {
     let mut notices = Vec::new();
     for text in &settings.general.auto_members {
-        // A rule that depends on a new schema is checked when the schema is in force.
+        // If a rule depends on a new schema, it is checked after the schema has come into force.
         let Ok(rule) = AutoMemberRule::read(text, &state.catalog.schema, &state.catalog.secrets) else {
             continue;
         };
@@ -116,8 +116,8 @@ pub(super) fn missing_groups(
     Ok(notices)
 }
 
-/// Returns the rules for which existing entries have still to be added to their group, if the new settings change this
-/// list. It contains rules that are new or changed, and rules that were pending before and remain.
+/// Returns the pending rules of `auto_members` under the new settings: rules that are new or changed, and rules that
+/// were pending before and remain. Returns `None` if the list does not change.
 ///
 /// # Errors
 /// The store failed.
@@ -138,7 +138,7 @@ pub(super) fn joins(
     Ok((joins != pending).then_some(joins))
 }
 
-/// Checks the rules without entries. The indexes of `settings` must have been checked before.
+/// Checks the rules without entries. The indexes of `settings` must already be checked.
 pub(super) fn check(
     settings: &DirectorySettings,
     types: (&Schema, &Secrets),
@@ -183,7 +183,7 @@ fn check_setting(
     }
 }
 
-/// Finds new rules that need an index whose rows are not complete. Does nothing in a directory without entries.
+/// Finds new rules that need an index whose rows are not complete. In a directory without entries, does nothing.
 ///
 /// # Errors
 /// The store failed.

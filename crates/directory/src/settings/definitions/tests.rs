@@ -6,7 +6,7 @@ use ldap::{ResultCode, Scope};
 use crate::settings::notes;
 use crate::testing::{SUFFIX, TestDirectory, ok};
 
-/// Returns the definitions of `badge` and of a class that allows it.
+/// Returns the definitions of the type `badge` and of a class that allows it.
 fn definition(syntax: u8, rules: &str) -> String {
     format!(
         "attributetype ( 1.3.6.1.4.1.32473.1 NAME 'badge' {rules} SYNTAX 1.3.6.1.4.1.1466.115.121.1.{syntax} )\n\
@@ -23,7 +23,7 @@ fn name(cn: &str) -> String {
     format!("cn={cn},{SUFFIX}")
 }
 
-/// Returns a directory in which `a` and `b` have badges.
+/// Returns a directory in which the entries `a` and `b` have these badges.
 fn directory(a: &[&str], b: &[&str]) -> TestDirectory {
     let mut directory = TestDirectory::with_suffix_entry();
     set(&mut directory, &definition(15, IGNORE)).unwrap();
@@ -34,7 +34,7 @@ fn directory(a: &[&str], b: &[&str]) -> TestDirectory {
     directory
 }
 
-/// Replaces the schema text. The error is the refusal.
+/// Replaces the schema text. Returns the text of a refusal as the error.
 fn set(directory: &mut TestDirectory, text: &str) -> Result<(), String> {
     let changed = directory
         .try_change_settings(|settings| drop(settings.schema.insert("own".to_owned(), text.to_owned())));
@@ -64,7 +64,7 @@ fn other_rules_are_accepted_if_all_values_fit_and_rebuild_the_indexes() {
         ["badge gets another syntax or other rules: looks at 3 entries, and builds its index again"]
     );
     set(&mut directory, &definition(15, EXACT)).unwrap();
-    // First without the index, then with the index that is built.
+    // The first pass has no index, the second has a complete one.
     for _ in 0..2 {
         assert_eq!(found(&mut directory, "(badge=RED 7)"), 0);
         assert_eq!(found(&mut directory, "(badge=Red 7)"), 1);
@@ -77,7 +77,7 @@ fn other_rules_are_accepted_if_all_values_fit_and_rebuild_the_indexes() {
     }
     assert!(!crate::index::maintenance::is_pending(directory.snapshot.state().catalog));
     ok(directory.modify(&name("b"), &[(Add, "badge", &["BLUE"])]));
-    // The former rule treats the two values as one.
+    // Under the former rule, the two values are equal.
     let refused = set(&mut directory, &definition(15, IGNORE)).unwrap_err();
     let text = format!("badge is used by an entry (\"{}\"), whose values do not fit", name("b"));
     assert!(refused.contains(&text), "{refused}");
@@ -118,7 +118,8 @@ fn a_name_keeps_its_form() {
     check(&directory);
 }
 
-/// Regression test: after a type got a new NAME, DNs with the old one could not be parsed, and verify reported damage.
+/// Regression test: after a type received another NAME, DNs with the former name could not be parsed, and `verify`
+/// reported damage.
 #[test]
 fn a_type_keeps_the_names_that_names_of_entries_contain() {
     let mut directory = directory(&["1"], &["2"]);
@@ -136,8 +137,8 @@ fn a_type_keeps_the_names_that_names_of_entries_contain() {
     check(&directory);
 }
 
-/// Regression test: after a type was removed or got another rule, a member that named no entry by that type could not
-/// be removed, and the removal of its entry never ended.
+/// Regression test: a member was a dangling link whose name used a type. After the type was removed or received another
+/// rule, the member could not be removed, and the removal of its entry never ended.
 #[test]
 fn a_type_keeps_its_rules_while_values_contain_its_name() {
     let mut directory = directory(&["1"], &["2"]);
@@ -151,7 +152,7 @@ fn a_type_keeps_its_rules_while_values_contain_its_name() {
     ok(directory.modify(&group, &[(Add, "member", &[&name("a")]), (Delete, "member", &[&member])]));
     set(&mut directory, &definition(15, EXACT)).unwrap();
     check(&directory);
-    // A definition that is added later changes the normal form of the value.
+    // A definition that is added later changes the normal form of this value.
     let later = format!("later=Seven,{SUFFIX}");
     ok(directory.modify(&group, &[(Add, "member", &[&later])]));
     let added = definition(15, EXACT) + "attributetype ( 1.3.6.1.4.1.32473.7 NAME 'later' SUP name )\n";
@@ -179,7 +180,7 @@ fn a_definition_is_removed_when_no_entry_uses_it() {
     directory.define_index("badge", "equality");
     directory.finish_indexes();
     let only_class = "objectclass ( 1.3.6.1.4.1.32473.2 NAME 'badgeHolder' AUXILIARY )";
-    // The definition is already gone when the rows of its index are removed.
+    // When the rows of the index are removed, the definition no longer exists.
     directory.change_settings(|settings| {
         settings.indexes.remove("badge");
     });
@@ -203,7 +204,7 @@ fn a_definition_is_removed_when_no_entry_uses_it() {
     assert_eq!(found(&mut directory, "(badge=*)"), 0);
     let class: &[&str] = &["device", "badgeHolder"];
     assert_ne!(directory.add(&name("c"), &[("objectClass", class)]).code, ResultCode::SUCCESS);
-    // The same OIDs return with other rules, and reuse the numbers.
+    // The same OIDs are defined again with other rules, and reuse their numbers.
     let numbers = directory.snapshot.state().catalog.attributes().len();
     set(&mut directory, &definition(27, INTEGER)).unwrap();
     ok(directory.add(&name("c"), &[("objectClass", class), ("badge", &["3"])]));
@@ -228,8 +229,9 @@ fn a_deleted_entry_keeps_its_definitions_until_it_is_purged() {
     assert_eq!(found(&mut directory, "(badge=1)"), 1);
 }
 
-/// Regression test: a definition that was added later changed the normal form of values that contain its name. Their
-/// rows were then not found, so such a value could only be removed together with all others of its attribute.
+/// Regression test: a definition that was added later changed the normal form of values that contain its name. The rows
+/// of these values were then not found. A client could remove such a value only together with all others of the
+/// attribute.
 #[test]
 fn values_that_name_a_definition_before_it_exists_can_be_named_alone() {
     let mut directory = TestDirectory::with_suffix_entry();
@@ -250,7 +252,7 @@ fn values_that_name_a_definition_before_it_exists_can_be_named_alone() {
 
     set(&mut directory, &format!("{boss}{}", definition(15, IGNORE))).unwrap();
     check(&directory);
-    // Two texts that have become equal are one value.
+    // Two texts that have become equal are stored as one value.
     assert_eq!(directory.read(&name("g")).unwrap().texts("member").len(), 3);
     let other = format!("(boss=badge=RED 7,{SUFFIX})");
     assert_eq!(found(&mut directory, &other), 1);
@@ -260,7 +262,7 @@ fn values_that_name_a_definition_before_it_exists_can_be_named_alone() {
     ok(directory.modify(&name("g"), &[(Delete, "member", &[&format!("badge=RED 7,{SUFFIX}")])]));
     ok(directory.modify(&name("d"), &[(Delete, "boss", &[&red])]));
     check(&directory);
-    // The other text becomes a link when an entry with its name is added.
+    // The text `plain` becomes a link when an entry with this name is added.
     let class: &[&str] = &["device", "badgeHolder"];
     ok(directory.add(&plain, &[("objectClass", class), ("cn", &["x"]), ("badge", &["x"])]));
     assert_eq!(found(&mut directory, &format!("(memberOf={})", name("g"))), 2);
@@ -269,7 +271,7 @@ fn values_that_name_a_definition_before_it_exists_can_be_named_alone() {
     check(&directory);
 }
 
-/// Regression test: a member whose DN used a name that the type got later stayed text, although the entry existed.
+/// Regression test: a member whose DN used a name that its type received later stayed text, although the entry existed.
 #[test]
 fn values_that_name_an_entry_by_a_later_name_become_links() {
     let mut directory = directory(&["1"], &["2"]);
