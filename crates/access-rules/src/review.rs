@@ -23,10 +23,10 @@ pub enum ReviewError {
     /// The audit trail cannot be read.
     #[error(transparent)]
     Trail(#[from] AuditError),
-    /// The caller could not write a result.
+    /// The receiver of a result could not write it.
     #[error("{0}")]
     Written(std::io::Error),
-    /// The directory refused the question, or could not be read.
+    /// The directory refused the request, or could not be read.
     #[error("{code}: {diagnostic}")]
     Refused {
         /// The result code.
@@ -42,25 +42,25 @@ impl From<Outcome> for ReviewError {
     }
 }
 
-/// Differences that new access rules make to the operations of an audit trail.
+/// Rehearsal of new access rules on the operations of an audit trail.
 #[derive(Clone, Debug, Default)]
 pub struct RecordedRehearsal {
-    /// Decisions that differ.
+    /// Decisions that the new rules change.
     pub changes: Vec<DecisionChange>,
-    /// Effects of new access rules on the operations of an audit trail.
+    /// Counts of the operations, by the effect of the new rules.
     pub tally: RecordedTally,
-    /// Number of operations skipped because the trail withholds a name or filter.
+    /// Number of operations that were skipped, because the trail withholds a name or a filter.
     pub withheld: u64,
-    /// Number of operations decided without knowing the client's connection, although a rule depends on it.
+    /// Number of operations that were decided without the client's connection, although a rule depends on it.
     pub link_unknown: u64,
     /// Number of damaged places in the trail.
     pub damages: u64,
 }
 
-/// Receives an event, its position in the trail, and the rules that decided about it.
+/// Receiver of an event, its place in the trail, and the rules that decided it.
 pub type TakeExplained<'t> = &'t mut dyn FnMut(Event<'_>, EventPlace, Vec<String>) -> std::io::Result<()>;
 
-/// Access rules of an open data directory, as they apply on one node.
+/// Access rules of an open data directory, with the settings of a node.
 pub struct Review {
     directory: ReadOnlyDirectory,
     settings: Settings,
@@ -68,7 +68,7 @@ pub struct Review {
 }
 
 impl Review {
-    /// Combines the settings in the directory with those of the node.
+    /// Creates a review with the settings in the directory and those of the node.
     pub fn new(directory: ReadOnlyDirectory, node: &NodeSettings) -> Review {
         let settings = Settings::of(node, &directory.state().settings.general);
         Review { directory, settings, administrator_dn: node.admin_dn.clone() }
@@ -78,7 +78,7 @@ impl Review {
         self.directory.state().with_settings(&self.settings)
     }
 
-    /// Explains who has a right, and by which rule.
+    /// Explains whether a requester has a right, and which rule decides this.
     ///
     /// # Errors
     /// The data cannot be read, or the question names an unknown requester or entry.
@@ -87,8 +87,8 @@ impl Review {
         Ok(access_question::answer(self.state(), &administrator, question)?)
     }
 
-    /// Compares the rules of `proposed` with the rules in force, on a sample of requesters and entries. Passes each
-    /// difference to `each`. `proposed` must be valid.
+    /// Compares the access rules of `proposed` with the rules in force, on a sample of requesters and entries. Passes
+    /// each difference to `each`. The settings in `proposed` must be valid.
     ///
     /// # Errors
     /// The data cannot be read, or a requester of `rehearsal` does not exist.
@@ -102,8 +102,9 @@ impl Review {
             .map_err(|error| Outcome::from(error).into())
     }
 
-    /// Compares the rules of `proposed` with the rules in force, for each operation of the audit trail in `folder` that
-    /// `wanted` accepts. Searches run on the entries that the directory contains now. `proposed` must be valid.
+    /// Compares the access rules of `proposed` with the rules in force, on each operation of the audit trail in
+    /// `folder` that `wanted` accepts. Searches use the present entries of the directory. The settings in `proposed`
+    /// must be valid.
     ///
     /// # Errors
     /// The data or the trail cannot be read.
@@ -143,8 +144,8 @@ impl Review {
         Ok(RecordedRehearsal { changes, tally, damages, ..rehearsed })
     }
 
-    /// Explains each event of the audit trail in `folder` that `wanted` accepts, by the rules in force when it was
-    /// recorded and the entries that the directory contains now.
+    /// Explains each event of the audit trail in `folder` that `wanted` accepts. Uses the rules that were in force at
+    /// the time of the event, and the present entries of the directory.
     ///
     /// # Errors
     /// The data or the trail cannot be read, or `each` fails.
@@ -173,7 +174,7 @@ impl Review {
         )
     }
 
-    /// Returns the versions of the access rules in the directory's log, oldest first.
+    /// Returns the versions of the access rules in the directory's log, the oldest first.
     ///
     /// # Errors
     /// The data cannot be read.

@@ -1,9 +1,9 @@
-//! Operations of an audit trail as inputs of access rules: requester, requested rights and connection.
+//! Operations of an audit trail as inputs for access rules: requester, requested rights and connection.
 //!
-//! An event does not describe its connection, so the reader tracks connections through the events of the trail. The
-//! events of one connection are in order, except changes. Changes come from the directory's log, and may come a little
-//! before the bind that they followed, or after the end of their connection. So the reader delays each event, and finds
-//! the state of its connection by its time.
+//! An event does not describe its connection, so the reader tracks the state of connections through the trail. The
+//! events of one connection are in order, except changes of entries. These are written from the directory's log. They
+//! may precede the bind before them, or follow the end of their connection. Therefore the reader delays each event, and
+//! then finds the state of the connection at the time of the event.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -14,13 +14,13 @@ use directory::rehearse::{Act, RecordedOperation};
 use directory::{BindMethod, ClientLink, WeekTime};
 use ldap::{DecodeLimits, Filter, ResultCode, Scope, SelectionBuf};
 
-/// Maximum number of connections that are tracked at a time.
+/// Maximum number of connections that the reader tracks at the same time.
 const CONNECTIONS_MAX: usize = 100_000;
 
-/// Maximum number of binds and starts of TLS that are stored for all connections in total.
+/// Maximum total number of states that are stored for all connections. Binds and starts of TLS make new states.
 const TURNS_MAX: usize = 1_000_000;
 
-/// Delay of events. Longer than the time that other events wait to be written.
+/// Delay of events in microseconds. It exceeds the time for which an event may wait until it is written.
 const KEPT_BACK_MICROS: u64 = 2_000_000;
 
 /// Maximum size of delayed events in octets.
@@ -29,7 +29,7 @@ const KEPT_BACK_BYTES: usize = 32 << 20;
 /// Prefix of names and filters that the trail withholds.
 const WITHHELD: &str = "withheld, ";
 
-/// State of a connection, from the given time on.
+/// State of a connection from a certain time on.
 #[derive(Clone, Copy)]
 struct Turn {
     micros: u64,
@@ -37,21 +37,21 @@ struct Turn {
     method: Option<BindMethod>,
 }
 
-/// State of the connections in a trail.
+/// States of the connections in a trail.
 #[derive(Default)]
 struct Connections {
-    /// States of each connection, in chronological order.
+    /// States of each connection, the oldest first.
     known: HashMap<u64, VecDeque<Turn>>,
     order: VecDeque<u64>,
     turns: usize,
 }
 
 impl Connections {
-    /// Records the effect of an event, which was written at this time, on its connection.
+    /// Records the effect of an event on the state of its connection. The event was written at `written_micros`.
     fn note(&mut self, event: Event<'_>, written_micros: u64) {
         let micros = event.number(Field::Time).unwrap_or(0);
         let turn = match event.kind() {
-            // A restarted server numbers connections anew.
+            // A restarted server begins to number its connections again.
             Some(Kind::Started) => return *self = Connections::default(),
             Some(Kind::Opened) => Turn { micros, has_tls: false, method: Some(BindMethod::None) },
             Some(Kind::Tls) => Turn { micros, has_tls: true, method: Some(BindMethod::None) },
@@ -62,7 +62,7 @@ impl Connections {
             _ => return,
         };
         let Some(connection) = event.number(Field::Connection) else { return };
-        // If a connection began before the trail, its use of TLS is unknown.
+        // The connection began before the trail, so its use of TLS is unknown.
         if event.kind() == Some(Kind::Bind) && !self.known.contains_key(&connection) {
             return;
         }
@@ -78,7 +78,7 @@ impl Connections {
             self.order.push_back(connection);
             VecDeque::new()
         });
-        // Of the states that are older than all delayed events, only the last one can still apply to an operation.
+        // Of the states that are older than all delayed events, only the newest can still apply to an operation.
         let still_asked = written_micros.saturating_sub(2 * KEPT_BACK_MICROS);
         while turns.get(1).is_some_and(|second| second.micros < still_asked) {
             turns.pop_front();
@@ -95,7 +95,8 @@ impl Connections {
         turns.get(later.checked_sub(1)?).copied()
     }
 
-    /// Returns the connection of an event's client, and whether the trail describes it.
+    /// Returns the connection of the client that caused an event. The flag is true if the trail describes the
+    /// connection.
     fn link(&self, event: Event<'_>) -> (ClientLink, bool) {
         let last = self.last(event);
         let network = event.text(Field::Network).unwrap_or_default();
@@ -112,7 +113,7 @@ impl Connections {
     }
 }
 
-/// Returns the method of a bind; `None` if the trail is old and does not have the mechanism.
+/// Returns the method of a bind. Returns `None` if the trail does not contain the mechanism, because it is old.
 fn method_of(event: Event<'_>) -> Option<BindMethod> {
     match &*event.text(Field::Method).unwrap_or_default() {
         "simple" => Some(BindMethod::Simple),
@@ -121,26 +122,26 @@ fn method_of(event: Event<'_>) -> Option<BindMethod> {
     }
 }
 
-/// Relevance of an event to access rules.
+/// Result of reading an event as an input for access rules.
 pub(crate) enum EventReading {
-    /// Access rules do not decide about the event.
+    /// No access rule decides about the event.
     Nothing,
-    /// Access rules decide about the event, but the trail withholds a part of it.
+    /// Access rules decide about the operation, but the trail withholds a part of it.
     Withheld,
-    /// The operation was passed on; `has_link` is false if the trail does not describe the connection.
+    /// The operation was passed to the receiver. `has_link` is false if the trail does not describe the connection.
     Read { has_link: bool },
 }
 
-/// Position of an event in a trail.
+/// Place of an event in a trail.
 #[derive(Clone, Copy, Debug)]
 pub struct EventPlace {
-    /// Number of its block.
+    /// Number of the block that contains the event.
     pub block: u64,
     /// Time at which the block was written, in microseconds since 1970.
     pub micros: u64,
 }
 
-/// Reader of operations.
+/// Reader of the operations in a trail.
 #[derive(Default)]
 pub(crate) struct OperationReader {
     connections: Connections,
@@ -148,14 +149,14 @@ pub(crate) struct OperationReader {
     kept_back_bytes: usize,
 }
 
-/// Success, or the error of the receiver.
+/// Success, or the error that the receiver of events returned.
 pub(crate) type Taken<E> = std::result::Result<(), E>;
 
-/// Receiver of a trail's events, in their order.
+/// Receiver of the events in a trail, in their order.
 pub(crate) type TakeEvent<'t, E> = &'t mut dyn FnMut(&OperationReader, Event<'_>, EventPlace) -> Taken<E>;
 
 impl OperationReader {
-    /// Reads a trail and passes on each event when the state of its connection is known. Passes damage to
+    /// Reads a trail. Passes each event to `each` when the state of its connection is known, and damage to
     /// `each_damage`.
     ///
     /// # Errors
@@ -195,7 +196,7 @@ impl OperationReader {
         Ok(())
     }
 
-    /// Passes on the events that were written up to this time.
+    /// Passes on the delayed events that were written up to the time `until`.
     fn let_go<E>(&mut self, until: u64, each: TakeEvent<'_, E>) -> Taken<E> {
         while self.kept_back.front().is_some_and(|(written, _)| written.micros <= until) {
             self.let_go_of_first(each)?;
@@ -212,7 +213,7 @@ impl OperationReader {
         }
     }
 
-    /// Passes on the operation of an event, if access rules decide about it.
+    /// Passes the operation of an event to `each`, if access rules decide about the operation.
     ///
     /// # Errors
     /// `each` fails.
@@ -233,8 +234,8 @@ impl OperationReader {
         let names: Vec<_> =
             event.texts(Field::Attribute).filter(|name| !name.starts_with(WITHHELD)).collect();
         let names: Vec<&str> = names.iter().map(|name| &**name).collect();
-        // The trail withholds names that the schema does not define. If a client requested only such names, nothing was
-        // returned. An empty selection would return all attributes.
+        // The trail withholds names of attributes that the schema does not define. If a client requested only such
+        // names, the search returned no attributes. An empty selection would return all of them.
         let asks_nothing = names.is_empty() && event.bytes(Field::Attribute).is_some();
         let none = asks_nothing.then_some("1.1");
         let selection: SelectionBuf = names.iter().copied().chain(none).collect();
@@ -315,7 +316,7 @@ mod tests {
         })
     }
 
-    /// Returns the connection of each operation, by its time: TLS, bind method, and whether the trail describes it.
+    /// Returns, for each operation, its time and connection: TLS, bind method, and whether the trail describes it.
     fn read(events: &[(u64, Vec<u8>)]) -> Given<'_> {
         let mut given = Vec::new();
         let mut reader = OperationReader::default();
@@ -346,7 +347,7 @@ mod tests {
         let opened = event(Kind::Opened, 1, |_| {});
         let found = read(&[
             (100, opened.clone()),
-            // The log's change was recorded before the bind.
+            // A change, whose event was written from the log before that of the bind.
             (100, operation(30)),
             (200, bind(20, "simple", 0)),
             (200, operation(40)),
@@ -361,7 +362,7 @@ mod tests {
             found,
             [(30, false, simple, true), (40, false, simple, true), (80, true, Some(plain), true)]
         );
-        // A connection that began before the trail, and an old trail without the mechanism.
+        // A connection that began before the trail, and a trail so old that it lacks the mechanism.
         assert_eq!(read(&[(9, bind(2, "simple", 0)), (9, operation(5))]), [(5, false, None, false)]);
         assert_eq!(
             read(&[(9, opened), (9, bind(2, "sasl", 0)), (9, operation(5))]),
@@ -387,7 +388,7 @@ mod tests {
             connections.note(Event::parse(bytes).unwrap(), *written);
         }
         assert!(connections.turns < 500 && connections.known[&7].len() == connections.turns);
-        // A restart numbers connections anew.
+        // A restarted server begins to number its connections again.
         connections.note(Event::parse(&event(Kind::Started, 0, |_| {})).unwrap(), 0);
         assert!(connections.known.is_empty());
     }

@@ -1,8 +1,9 @@
-//! Translation of other servers' access rules: OpenLDAP's `access to` and `olcAccess`, and the `aci` of 389 DS and
-//! OpenDJ.
+//! Translation of access rules of other servers: OpenLDAP's `access to` and `olcAccess`, and the `aci` values of 389 DS
+//! and OpenDJ.
 //!
-//! Clauses that cannot be translated are omitted and listed as written in the source, so that a person can decide. If
-//! an omitted clause denies rights, the result may permit more than the source; the list says so.
+//! Clauses that cannot be translated are omitted. They are listed as written in the source, so that an administrator
+//! can decide about them. If an omitted clause denies rights, the result may permit more than the source. The list then
+//! says so.
 
 mod aci;
 mod openldap;
@@ -13,14 +14,14 @@ use std::fmt;
 
 use rule_parts::{RuleParts, free_name};
 
-/// Clause that was not translated, or not exactly.
+/// A clause that was omitted, or whose translation has another meaning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Line on which the clause begins.
+    /// Line of the source on which the clause begins.
     pub line: usize,
-    /// Clause as in the source.
+    /// The clause as written in the source.
     pub clause: String,
-    /// Reason.
+    /// Reason for the omission, or the difference in meaning.
     pub why: String,
 }
 
@@ -44,7 +45,8 @@ impl Translation {
         self.left_out.push(LeftOut { line, clause: clause.trim().to_owned(), why: why.into() });
     }
 
-    /// Reports a rule of the source that lets others than the user read passwords.
+    /// Reports a rule that would let requesters read passwords of other users. The source allows this, but Pando does
+    /// not.
     fn report_readers_of_passwords(&mut self, line: usize, clause: &str, rule: &RuleParts) {
         let Some(requester) = rule.reader_of_passwords() else { return };
         let why = format!(
@@ -57,7 +59,7 @@ impl Translation {
         }
     }
 
-    /// Returns the texts of rules, each with a unique name.
+    /// Returns the texts of these rules, each with a unique name.
     ///
     /// # Errors
     /// A rule cannot be expressed.
@@ -71,7 +73,7 @@ impl Translation {
     }
 }
 
-/// Translates a slapd.conf, or LDIF with `olcAccess` or `aci` values. Other lines are skipped.
+/// Translates a slapd.conf, or LDIF with `olcAccess` or `aci` values. Ignores all other lines.
 pub fn translate(text: &str) -> Translation {
     let mut translation = Translation::default();
     let mut clauses = Clauses::default();
@@ -85,7 +87,7 @@ pub fn translate(text: &str) -> Translation {
         let lower = logical.to_ascii_lowercase();
         if lower.starts_with("access ") || lower.starts_with("access\t") {
             let clause = logical.get("access".len()..).unwrap_or_default().trim().to_owned();
-            // Clauses before the first database belong to the frontend.
+            // In slapd.conf, clauses before the first database belong to the frontend.
             let database = database.as_deref().unwrap_or("frontend");
             clauses.push(&mut translation, Some(database), line, clause);
             continue;
@@ -115,7 +117,7 @@ pub fn translate(text: &str) -> Translation {
                 let database = record.dn.as_deref().and_then(database_of);
                 clauses.push(&mut translation, database.as_deref(), line, value);
             }
-            // A global ACI applies to all entries, whichever configuration entry contains it.
+            // A global ACI applies to all entries, regardless of the configuration entry that contains it.
             ("ds-cfg-global-aci", Some(value)) => aci::translate(&mut translation, line, "", &value),
             (_, Some(value)) => match &record.dn {
                 Some(dn) => aci::translate(&mut translation, line, dn, &value),
@@ -130,17 +132,17 @@ pub fn translate(text: &str) -> Translation {
     translation
 }
 
-/// Clauses of OpenLDAP, with their lines.
+/// Clauses of OpenLDAP, each with its line.
 #[derive(Default)]
 struct Clauses {
-    /// Clauses of databases.
+    /// Clauses of a database.
     own: Vec<(usize, String)>,
-    /// Clauses of the frontend, which come after the clauses of each database (slapd.access(5)).
+    /// Clauses of the frontend. They apply after the clauses of each database (slapd.access(5)).
     global: Vec<(usize, String)>,
 }
 
 impl Clauses {
-    /// Adds a clause to the list of its database.
+    /// Adds a clause to the list to which its database belongs.
     fn push(&mut self, translation: &mut Translation, database: Option<&str>, line: usize, clause: String) {
         match database {
             Some("config" | "monitor") => {
@@ -156,27 +158,26 @@ impl Clauses {
     }
 }
 
-/// Returns the kind of the database whose entry below cn=config has this DN.
+/// Returns the kind of the database whose entry below `cn=config` has this DN.
 fn database_of(dn: &str) -> Option<String> {
     let (name, kind) = dn.split(',').next()?.split_once('=')?;
     let kind = kind.rsplit_once('}').map_or(kind, |(_, kind)| kind);
     name.trim().eq_ignore_ascii_case("olcDatabase").then(|| kind.trim().to_ascii_lowercase())
 }
 
-/// Record of LDIF that contains a line.
+/// State of the LDIF record that contains the current line.
 #[derive(Default)]
 struct Record {
     /// DN of the record; `None` before the line `dn:`, or if its value is not valid.
     dn: Option<String>,
     /// `changetype` of the record, in lower case.
     change: String,
-    /// Operation of the modification that contains the following values.
+    /// Operation of the modification to which the following values belong.
     operation: String,
 }
 
-/// Returns lines joined with their continuations. A line that begins with a blank continues the line before, without
-/// that blank in LDIF and with it in slapd.conf. Empty lines are kept, because they end a record; comments are
-/// dropped.
+/// Returns lines joined with their continuations. A line that begins with a blank continues the previous line. LDIF
+/// drops the blank, and slapd.conf keeps it. Empty lines are kept, because they end a record. Comments are dropped.
 fn logical_lines(text: &str) -> Vec<(usize, String)> {
     let mut lines: Vec<(usize, String)> = Vec::new();
     for (number, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
@@ -193,13 +194,13 @@ fn logical_lines(text: &str) -> Vec<(usize, String)> {
     lines
 }
 
-/// Returns the attribute of a line of LDIF, in lower case and without options, and its value, or `None` if the value
+/// Returns the attribute of an LDIF line, in lower case and without options, and its value. The value is `None` if it
 /// is not valid.
 fn attribute_of(line: &str) -> Option<(String, Option<String>)> {
     let (name, value) = line.split_once(':')?;
     let name = name.split(';').next().unwrap_or_default().to_ascii_lowercase();
     let value = match value.as_bytes().first() {
-        // Decoded by the LDIF reader, as a record with this one value.
+        // The LDIF reader decodes the value, as a record with this value alone.
         Some(b':') => decoded(value.get(1..)?.trim()).and_then(|octets| String::from_utf8(octets).ok()),
         Some(b'<') => None,
         _ => Some(value.trim().to_owned()),
@@ -220,7 +221,7 @@ fn decoded(encoded: &str) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// In a dump of the whole cn=config, the clauses of the database `config` must not apply to other databases.
+    /// In a dump of the whole `cn=config`, clauses of the database `config` must not apply to other databases.
     #[test]
     fn clauses_of_other_databases_do_not_decide() {
         let dump = "dn: olcDatabase={-1}frontend,cn=config\nolcAccess: {0}to * by * none\n\n\
@@ -239,7 +240,8 @@ mod tests {
         }
     }
 
-    /// OpenLDAP does not return an entry to a client that may search it only. The translated rule once did.
+    /// Regression test: OpenLDAP does not return an entry to a client with only the right to search. The translated
+    /// rule returned the entry.
     #[test]
     fn search_without_read_shows_no_entry() {
         let found = translate(

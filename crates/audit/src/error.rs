@@ -1,4 +1,4 @@
-//! Errors of a trail's files, and damage that a reader finds in them.
+//! Errors of using the files of a trail, and damage that a reader finds in the files.
 
 use std::fmt;
 use std::io;
@@ -16,13 +16,13 @@ pub enum AuditError {
         /// The system's error.
         error: io::Error,
     },
-    /// The key file does not contain a key.
+    /// The key file with this path does not contain a key.
     #[error("{}: not a private key (Ed25519, PKCS #8)", .0.display())]
     Key(PathBuf),
-    /// The folder contains no trail.
+    /// The directory contains no trail.
     #[error("{}: the folder contains no segment of an audit trail", .0.display())]
     NoTrail(PathBuf),
-    /// The newest segment cannot be continued.
+    /// The newest segment cannot be continued, because no header in the directory identifies the trail.
     #[error("{}: no segment has a header that can be read; move the folder aside", .0.display())]
     NoChain(PathBuf),
     /// The system provides no random numbers.
@@ -31,13 +31,13 @@ pub enum AuditError {
     /// Compression failed.
     #[error("a block could not be compressed: {0}")]
     Compress(io::Error),
-    /// The payload exceeds the limit of a block.
+    /// The payload with this length exceeds the limit of a block.
     #[error("{0} bytes of events do not fit into a block")]
     TooLong(usize),
 }
 
 impl AuditError {
-    /// Returns a function that adds a path to an error of the system.
+    /// Returns a function that makes an error from a system error and this path. For use with `map_err`.
     pub(crate) fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> AuditError {
         let path = path.into();
         move |error| AuditError::Io { path, error }
@@ -52,7 +52,7 @@ impl AuditError {
     }
 }
 
-/// Place in a trail.
+/// A place in a trail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrailPlace {
     /// Number of the segment.
@@ -61,7 +61,7 @@ pub struct TrailPlace {
     pub block: Option<u64>,
     /// Offset of the first affected byte in the segment.
     pub offset: u64,
-    /// Number of affected bytes; 0 if something is missing.
+    /// Number of affected bytes; 0 if bytes are missing.
     pub length: u64,
 }
 
@@ -79,14 +79,14 @@ impl fmt::Display for TrailPlace {
     }
 }
 
-/// Damage that a reader finds.
+/// Damage that a reader finds in a trail.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Damage {
-    /// The header of a segment was changed, or has another version.
+    /// The header of a segment was changed, or its version is not supported.
     #[error("the header of the segment is damaged")]
     Header,
-    /// The header belongs to another trail or another key than the earlier segments.
+    /// The header of a segment belongs to another trail than those of earlier segments, or to another key.
     #[error("the segment belongs to another trail")]
     Foreign,
     /// Segments are missing.
@@ -97,13 +97,14 @@ pub enum Damage {
         /// Last missing segment.
         to: u64,
     },
-    /// Segments are missing, and the trail contains no record of their removal.
+    /// The segments before this one are missing, and the trail contains no record of their removal.
     #[error("segments 1 to {0} are missing, and the trail does not say that retention removed them")]
     Unretired(u64),
-    /// The head of a block was changed, so its length is unknown. The bytes up to the next block are skipped.
+    /// The head of a block was changed, so the length of the block is unknown. The bytes up to the next block are
+    /// skipped.
     #[error("the head of a block is damaged")]
     Head,
-    /// Bytes of a block were changed.
+    /// Bytes of a block were changed, so its hash is wrong.
     #[error("bytes of the block were changed: its hash does not match")]
     Hash,
     /// The block does not follow the previous one.
@@ -111,25 +112,25 @@ pub enum Damage {
         "the block does not follow the one before it: what stood between was changed, removed or put elsewhere"
     )]
     Link,
-    /// The number of a block is not the expected one.
+    /// The number of a block is not the number after that of the previous block.
     #[error("expected block {expected}: blocks are missing, or out of order")]
     Order {
         /// Expected number.
         expected: u64,
     },
-    /// The end of a segment is missing although other segments follow.
+    /// The end of a segment is missing, although another segment follows.
     #[error("the last block of the segment is cut off")]
     Cut,
-    /// The bytes that a crash left after the last whole block differ from those that the restart recorded.
+    /// A restart recorded the bytes that a crash had left after the last whole block. These bytes have changed since.
     #[error("the torn end was changed after the restart that found it")]
     TornChanged,
-    /// The payload does not match its head.
+    /// The payload of a block does not agree with the block's head.
     #[error("the payload does not match the head of the block")]
     Payload,
     /// An anchor's signature is invalid.
     #[error("the anchor's signature does not match the key of the trail")]
     Signature,
-    /// The signatures were made with another key than the given one.
+    /// Another key than the given one made the signatures.
     #[error("the trail is signed by another key than the one given")]
     OtherKey,
     /// The trail ends before the block that the file `head` specifies.
@@ -138,7 +139,7 @@ pub enum Damage {
         /// Block of the last anchor.
         block: u64,
     },
-    /// A block that was recorded outside the trail is missing or differs.
+    /// The trail lacks a block that was recorded outside of it, or has a different one.
     #[error("block {block} is not the one with the hash given")]
     AnchorMismatch {
         /// Number of the block.

@@ -1,15 +1,16 @@
-//! Events. An event is a sequence of fields with a number and a value. `docs/reference/audit-format.md` describes the
-//! kinds of events.
+//! Events. An event is a sequence of fields, each with a number and a value. `docs/reference/audit-format.md` describes
+//! the kinds of events.
 //!
-//! A *varint* is an unsigned integer in groups of seven bits, lowest first. All bytes except the last have the highest
-//! bit set. There are at most ten bytes. An event is a varint with the length of the rest, at most 65,536, followed by
-//! fields in any order. A field begins with a varint: twice its number, plus one if its value consists of bytes.
-//! Otherwise the value is a varint. Bytes follow their length, a varint. A reader skips fields with unknown numbers.
-//! Text is UTF-8. Values of a changed attribute: one byte for the kind (0 added, 1 removed, 2 replaced, 3 value before
-//! the change), then the attribute's name and each value, each as its length, a varint, and its bytes.
+//! A *varint* is an unsigned integer of at most ten bytes. Each byte has seven bits of the integer, the lowest first.
+//! All bytes except the last have the highest bit set. An event is a varint with the length of the rest, at most
+//! 65,536, followed by fields in any order. A field begins with a varint: twice its number, plus one if its value
+//! consists of bytes. Its value is a varint, or a varint with a length followed by bytes. A reader skips fields with
+//! unknown numbers. Text is UTF-8. ¶ The values of a changed attribute are one byte for the kind (0 added, 1 removed, 2
+//! replaced, 3 value before the change), then the attribute's name and each value. The name and each value have their
+//! length before them, as a varint.
 //!
-//! An [`EventWriter`] appends fields to a buffer. A field that no longer fits is omitted, never partially written. An
-//! [`Event`] is a view of bytes that were already checked.
+//! An [`EventWriter`] appends fields to a buffer. A field that no longer fits is omitted as a whole. An [`Event`] is a
+//! view of bytes that were already checked.
 
 use std::borrow::Cow;
 
@@ -24,10 +25,10 @@ macro_rules! numbered {
         pub enum $name { $($(#[$variant_doc])* $variant = $number,)* }
 
         impl $name {
-            /// All values.
+            /// All variants.
             pub const ALL: &[$name] = &[$($name::$variant,)*];
 
-            /// Returns the value with this number.
+            /// Returns the variant with this number.
             pub fn of(number: u64) -> Option<$name> {
                 match number { $($number => Some($name::$variant),)* _ => None }
             }
@@ -38,9 +39,9 @@ macro_rules! numbered {
 numbered! {
     /// A field of an event.
     Field {
-        /// See [`Kind`].
+        /// Kind of the event: see [`Kind`].
         Kind = 1,
-        /// Time of arrival or occurrence, in microseconds since 1970.
+        /// Time at which a request arrived or an event occurred, in microseconds since 1970.
         Time = 2,
         /// Duration in microseconds.
         Took = 3,
@@ -52,7 +53,7 @@ numbered! {
         MessageId = 6,
         /// Authentication identity of the connection.
         Who = 7,
-        /// Authorization identity, if it differs.
+        /// Authorization identity, if it differs from the authentication identity.
         ActsAs = 8,
         /// Address of the client.
         Network = 9,
@@ -62,19 +63,19 @@ numbered! {
         TrackingName = 11,
         /// Session tracking: OID of the format of the identifier.
         TrackingFormat = 12,
-        /// Session tracking: identifier.
+        /// Session tracking: identifier in the format that [`Field::TrackingFormat`] names.
         TrackingIdentifier = 13,
         /// DN of the entry, or base of the search.
         Target = 14,
         /// Scope of the search.
         Scope = 15,
-        /// Filter in BER.
+        /// Filter of the search, in BER.
         Filter = 16,
-        /// Filter as text.
+        /// Filter of the search, as text.
         FilterText = 17,
         /// An attribute that was requested, compared or changed.
         Attribute = 18,
-        /// Number of entries returned, or deleted with their superior.
+        /// Number of entries that were returned, or deleted with their superior.
         Entries = 19,
         /// Position in the directory's log.
         Position = 20,
@@ -86,17 +87,17 @@ numbered! {
         Method = 23,
         /// OID of an extended operation, new RDN, or name of an administrative action.
         Name = 24,
-        /// New superior.
+        /// DN of the new superior.
         Superior = 25,
-        /// See [`Values`].
+        /// Values of a changed attribute: see [`Values`].
         Values = 26,
         /// Operation id.
         OperationId = 27,
-        /// Epoch of the writer.
+        /// Epoch of the writer that decided the change.
         Epoch = 28,
-        /// Access rule that decided.
+        /// Access rule that decided the operation.
         Rule = 29,
-        /// A count.
+        /// A number of items, such as lost events.
         Count = 30,
         /// Number of a segment.
         Segment = 31,
@@ -138,15 +139,15 @@ numbered! {
         Closed = 17,
         /// TLS began.
         Tls = 18,
-        /// A change of something other than entries, or a change by the server itself.
+        /// A change of something other than entries, or a change that the server itself made.
         Administration = 32,
-        /// The trail began or was continued.
+        /// The trail was begun or continued.
         Started = 48,
         /// The server stopped.
         Stopped = 49,
         /// Events were lost.
         Lost = 50,
-        /// The trail does not contain some changes.
+        /// The trail lacks some changes.
         Gap = 51,
         /// Segments were removed.
         Retired = 52,
@@ -154,7 +155,7 @@ numbered! {
 }
 
 impl Kind {
-    /// Returns the name of the kind for output and options.
+    /// Returns the name of the kind, for output and options.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Bind => "bind",
@@ -179,7 +180,7 @@ impl Kind {
         }
     }
 
-    /// Returns the kind with this name, in any case.
+    /// Returns the kind with this name. Case is ignored.
     pub fn named(name: &str) -> Option<Kind> {
         Kind::ALL.iter().copied().find(|kind| kind.name().eq_ignore_ascii_case(name))
     }
@@ -203,7 +204,7 @@ fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 fn take_varint(from: &mut &[u8]) -> Option<u64> {
     let mut value = 0;
     for (shift, &byte) in (0..64).step_by(7).zip(from.iter()) {
-        // Only one bit of the tenth byte fits.
+        // Of the tenth byte, only the lowest bit fits into 64 bits.
         if shift == 63 && byte > 1 {
             return None;
         }
@@ -223,7 +224,7 @@ fn take_bytes<'a>(from: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(taken)
 }
 
-/// Appends the fields of one event to a buffer. [`finish`](EventWriter::finish) makes an event of them.
+/// Appends the fields of one event to a buffer, from which [`finish`](EventWriter::finish) makes an event.
 #[derive(Debug)]
 pub struct EventWriter<'a> {
     out: &'a mut Vec<u8>,
@@ -237,12 +238,12 @@ impl<'a> EventWriter<'a> {
         EventWriter { out, start }
     }
 
-    /// Appends the kind. It must be the first field.
+    /// Appends the kind of the event. It must be the first field.
     pub fn kind(&mut self, kind: Kind) -> &mut Self {
         self.number(Field::Kind, kind as u64)
     }
 
-    /// Appends a number.
+    /// Appends a field with a number.
     pub fn number(&mut self, field: Field, value: u64) -> &mut Self {
         self.within(|out| {
             put_varint(out, u64::from(field as u8) << 1);
@@ -250,17 +251,17 @@ impl<'a> EventWriter<'a> {
         })
     }
 
-    /// Appends a text.
+    /// Appends a field with a text.
     pub fn text(&mut self, field: Field, value: &str) -> &mut Self {
         self.bytes(field, value.as_bytes())
     }
 
-    /// Appends a text unless it is empty.
+    /// Appends a field with a text, unless the text is empty.
     pub fn text_if_any(&mut self, field: Field, value: &str) -> &mut Self {
         if value.is_empty() { self } else { self.text(field, value) }
     }
 
-    /// Appends bytes.
+    /// Appends a field with bytes.
     pub fn bytes(&mut self, field: Field, value: &[u8]) -> &mut Self {
         self.within(|out| {
             put_varint(out, u64::from(field as u8) << 1 | 1);
@@ -268,7 +269,7 @@ impl<'a> EventWriter<'a> {
         })
     }
 
-    /// Appends `length` bytes, which `put` must append.
+    /// Appends a field with bytes. `put` must append exactly `length` bytes.
     pub fn put(&mut self, field: Field, length: usize, put: impl FnOnce(&mut Vec<u8>)) -> &mut Self {
         self.within(|out| {
             put_varint(out, u64::from(field as u8) << 1 | 1);
@@ -291,7 +292,7 @@ impl<'a> EventWriter<'a> {
         self
     }
 
-    /// Appends to `out` an event with these fields, which other writers made.
+    /// Appends an event with these fields to `out`. Writers made the fields before. Omits an event that is too long.
     pub fn finish(out: &mut Vec<u8>, fields: &[&[u8]]) {
         let length = fields.iter().map(|part| part.len()).sum::<usize>();
         if length <= EVENT_BYTES_MAX {
@@ -301,7 +302,7 @@ impl<'a> EventWriter<'a> {
     }
 }
 
-/// A well-formed event.
+/// An event whose fields are well formed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event<'a> {
     fields: &'a [u8],
@@ -324,7 +325,7 @@ fn take_field<'a>(from: &mut &'a [u8]) -> Option<(u64, Value<'a>)> {
 }
 
 impl<'a> Event<'a> {
-    /// Returns the event with these fields; `None` if they are not well formed.
+    /// Returns the event with these encoded fields. Returns `None` if they are not well formed.
     pub fn parse(fields: &'a [u8]) -> Option<Event<'a>> {
         let mut rest = fields;
         let mut has_kind = false;
@@ -345,7 +346,7 @@ impl<'a> Event<'a> {
         std::iter::from_fn(move || if rest.is_empty() { None } else { take_field(&mut rest) })
     }
 
-    /// Returns the kind; `None` if this version does not know it.
+    /// Returns the kind. Returns `None` for a kind that this version does not know.
     pub fn kind(self) -> Option<Kind> {
         Kind::of(self.number(Field::Kind)?)
     }
@@ -371,8 +372,8 @@ impl<'a> Event<'a> {
         self.all(field).next()
     }
 
-    /// Returns the text in a field. Replaces invalid UTF-8, which this crate never writes, but on which a reader must
-    /// not fail.
+    /// Returns the text in a field, with invalid UTF-8 replaced. This crate never writes invalid UTF-8, but a reader
+    /// must not fail on it.
     pub fn text(self, field: Field) -> Option<Cow<'a, str>> {
         self.bytes(field).map(String::from_utf8_lossy)
     }
@@ -383,7 +384,7 @@ impl<'a> Event<'a> {
     }
 }
 
-/// Iterator over the events in the payload of a block. If they are not well formed, it yields `Err` and ends.
+/// Iterator over the events in the payload of a block. At an event that is not well formed, it yields `Err` and ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Events<'a> {
     rest: &'a [u8],
@@ -396,7 +397,7 @@ impl<'a> Events<'a> {
     }
 }
 
-/// The bytes are not well-formed events.
+/// Error for bytes that are not well-formed events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("these bytes are no events")]
 pub struct NoEvents;
@@ -416,16 +417,16 @@ impl<'a> Iterator for Events<'a> {
     }
 }
 
-/// Effect of a change on values.
+/// Effect of a change on the values of an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueFate {
     /// The values were added.
     Added,
     /// The values were removed.
     Removed,
-    /// The values replaced all others.
+    /// The values replaced all previous ones.
     Replaced,
-    /// The values that the attribute had before the change.
+    /// The attribute had these values before the change.
     Before,
 }
 
@@ -433,7 +434,7 @@ impl ValueFate {
     const ALL: [ValueFate; 4] =
         [ValueFate::Added, ValueFate::Removed, ValueFate::Replaced, ValueFate::Before];
 
-    /// Returns the name for output.
+    /// Returns the name of the effect, for output.
     pub fn name(self) -> &'static str {
         match self {
             ValueFate::Added => "added",
@@ -467,7 +468,7 @@ pub struct Values<'a> {
 }
 
 impl<'a> Values<'a> {
-    /// Parses a field of the type [`Field::Values`].
+    /// Parses the bytes of a [`Field::Values`].
     pub fn parse(bytes: &'a [u8]) -> Option<Values<'a>> {
         let (&fate, mut rest) = bytes.split_first()?;
         let fate = *ValueFate::ALL.get(usize::from(fate))?;
@@ -526,7 +527,7 @@ mod tests {
         check(&[4, 2, 1, 3, 200]);
     }
 
-    /// An event that would be too long omits its least important fields.
+    /// An event that would be too long lacks its least important fields.
     #[test]
     fn an_event_never_grows_beyond_its_bound() {
         let mut fields = Vec::new();

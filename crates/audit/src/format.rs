@@ -1,5 +1,5 @@
 //! Encoding of segments, blocks and the file `head`. `docs/reference/audit-format.md` defines their meaning. Integers
-//! are unsigned and big-endian, times microseconds since 1970.
+//! are unsigned and big-endian. Times are microseconds since 1970.
 //!
 //! ```text
 //! a segment:  header (120 bytes)  block  block  ...
@@ -39,7 +39,7 @@
 //! ```
 //!
 //! The payload of a block of events is one zstd frame of consecutive events. The payload of an anchor is not
-//! compressed. It is a signature (64 bytes) with the node's key. The signed text consists of `pando audit anchor 1`, a
+//! compressed: it is a signature (64 bytes) by the node's key. The signed text consists of `pando audit anchor 1`, a
 //! zero byte, the identity of the trail, and bytes 0 to 75 of the block, in this order.
 
 use ring::digest::{Context, SHA256};
@@ -52,7 +52,7 @@ pub(crate) const HASH_LEN: usize = 32;
 pub(crate) const SIGNATURE_LEN: usize = 64;
 pub(crate) const HEAD_FILE_LEN: usize = 136;
 
-/// Offset of the checksum in a block's head. The checksum covers all bytes before it.
+/// Offset of the checksum in the head of a block. The checksum covers all bytes of the head before it.
 const BLOCK_CHECKED_LEN: usize = 40;
 const HEADER_CHECKED_LEN: usize = 116;
 const HEAD_FILE_SIGNED_LEN: usize = 72;
@@ -73,7 +73,7 @@ pub(crate) fn hash(parts: &[&[u8]]) -> Hash {
     hash
 }
 
-/// Reads fields of fixed size in order.
+/// Reader of consecutive fields with a fixed size.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -136,7 +136,7 @@ impl SegmentHeader {
         (fields.u32()? == checksum).then_some(header)
     }
 
-    /// Returns the hash to which the first block of the segment links.
+    /// Returns the hash of the header, to which the first block of the segment links.
     pub(crate) fn hash(&self) -> Hash {
         hash(&[&self.encode()])
     }
@@ -181,7 +181,7 @@ impl BlockHead {
         head
     }
 
-    /// Decodes a head. Returns `None` if the fields that determine its length are damaged.
+    /// Decodes the head of a block. Returns `None` if the fields that determine the length of the block are damaged.
     pub(crate) fn decode(bytes: &[u8]) -> Option<BlockHead> {
         let checksum = crc32c::crc32c(bytes.get(..BLOCK_CHECKED_LEN)?);
         let mut fields = Fields(bytes);
@@ -219,12 +219,12 @@ impl BlockHead {
     }
 }
 
-/// Returns the text that an anchor's signature covers.
+/// Returns the text that the signature of an anchor covers.
 pub(crate) fn anchor_text(trail: &[u8; 16], head: &[u8; BLOCK_HEAD_LEN]) -> Vec<u8> {
     [b"pando audit anchor 1\0".as_slice(), trail, head].concat()
 }
 
-/// Returns the offset where the next head of a block may begin.
+/// Returns the offset at which the head of a block may begin.
 pub(crate) fn find_block(bytes: &[u8]) -> Option<usize> {
     let mut from = 0;
     while let Some(rest) = bytes.get(from..)
@@ -261,7 +261,7 @@ impl HeadFile {
         out
     }
 
-    /// Decodes the file. Also returns the text that its signature must cover, and the signature.
+    /// Decodes the file. Also returns the text that the signature in the file must cover, and this signature.
     pub(crate) fn decode(bytes: &[u8]) -> Option<(HeadFile, Vec<u8>, [u8; SIGNATURE_LEN])> {
         let mut fields = Fields(bytes);
         if bytes.len() != HEAD_FILE_LEN || fields.take::<8>()? != *HEAD_FILE_MAGIC {
@@ -315,7 +315,7 @@ mod tests {
         };
         let bytes = head.encode();
         assert_eq!(BlockHead::decode(&bytes), Some(head));
-        // The hash of the block covers the link.
+        // The checksum does not cover the link, but the hash of the block does.
         for bit in 0..44 * 8 {
             let mut changed = bytes;
             changed[bit / 8] ^= 1 << (bit % 8);

@@ -22,10 +22,10 @@ impl std::fmt::Debug for NodeKey {
 }
 
 impl NodeKey {
-    /// Loads the key in the file `path`; creates the file with a new key if it does not exist.
+    /// Loads the key in the file `path`. Creates the file with a new key if it does not exist.
     ///
     /// # Errors
-    /// The file cannot be read or created, or is not a key.
+    /// The file cannot be read or created, or contains no key.
     pub fn load_or_create(path: &Path) -> Result<NodeKey, AuditError> {
         let pkcs8 = match fs::read(path) {
             Ok(bytes) => bytes,
@@ -50,7 +50,7 @@ impl NodeKey {
     }
 }
 
-/// Creates a key in a temporary file and renames it, so that a crash leaves either a complete key or none.
+/// Creates a key in a temporary file, which it renames. A crash therefore leaves either a complete key file or none.
 fn make(path: &Path) -> Result<Vec<u8>, AuditError> {
     let pkcs8 = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).map_err(|_| AuditError::Random)?;
     let beside = path.with_extension("new");

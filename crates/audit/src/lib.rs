@@ -1,13 +1,13 @@
-//! The audit trail: signed, hash-chained records of operations, in which every changed byte is detected.
+//! The audit trail: signed, hash-chained records of operations. A reader detects every changed byte.
 //!
-//! An [`EventWriter`] appends an event to a buffer, which only costs copies. A [`Trail`] compresses buffered events
+//! An [`EventWriter`] appends an event to a buffer, which costs only copying. A [`Trail`] compresses buffered events
 //! into blocks, chains the blocks by their hashes, signs the chain at intervals, and removes segments by size and age.
-//! A [`Walk`] reads the blocks in a folder, checks each one, and continues after damage. [`verify()`] reads a whole
-//! trail, and checks its blocks against each other, the signatures and the file `head`.
-//! `docs/reference/audit-format.md` describes the encoding.
+//! A [`Walk`] reads the blocks in a directory, checks each block, and continues after damage. [`verify()`] reads a
+//! whole trail, and checks the chain of blocks, the signatures and the file `head`. `docs/reference/audit-format.md`
+//! describes the encoding.
 //!
-//! This crate handles text, numbers and files. The caller decides what an event means and what it may reveal. The crate
-//! reads no clock and starts no thread.
+//! This crate handles only text, numbers and files. The caller decides what an event means and what it may reveal. This
+//! crate reads no clock and starts no thread.
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 #![forbid(unsafe_code)]

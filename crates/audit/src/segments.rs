@@ -1,4 +1,4 @@
-//! The segments in a folder, and the blocks in a segment.
+//! The segments in the directory of a trail, and the blocks in a segment.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,7 +12,7 @@ use crate::format::{
 use crate::key::PublicKey;
 use crate::limits::SEGMENTS_MAX;
 
-/// Number of bytes that are read at a time while searching for the next block.
+/// Number of bytes read at a time in the search for the next block.
 const LOOK_BYTES: usize = 1 << 20;
 
 const NAME: &str = "audit-";
@@ -23,7 +23,7 @@ pub(crate) fn path_of(folder: &Path, segment: u64) -> PathBuf {
     folder.join(format!("{NAME}{segment:0DIGITS$}"))
 }
 
-/// Returns the numbers of the segments in a folder, in ascending order.
+/// Returns the numbers of the segments in a directory, in ascending order.
 pub(crate) fn list(folder: &Path) -> Result<Vec<u64>, AuditError> {
     let mut numbers = Vec::new();
     for entry in fs::read_dir(folder).map_err(AuditError::io(folder))? {
@@ -40,8 +40,8 @@ pub(crate) fn list(folder: &Path) -> Result<Vec<u64>, AuditError> {
     Ok(numbers)
 }
 
-/// Returns the number of the last block that is known to be durable together with all earlier blocks. It is the anchor
-/// in the file `head`, if this key has signed it for this trail.
+/// Returns the number of the last block that an anchor proves to be durable, with all blocks before it. It is the
+/// anchor in the file `head`, if `key` has signed the file for this trail.
 pub(crate) fn anchored(folder: &Path, trail: [u8; 16], key: PublicKey) -> Option<u64> {
     let bytes = fs::read(folder.join("head")).ok()?;
     let (head, text, signature) = HeadFile::decode(&bytes)?;
@@ -54,16 +54,16 @@ pub(crate) struct SegmentFile {
     path: PathBuf,
     file: File,
     pub(crate) number: u64,
-    /// Header; `None` if it cannot be read.
+    /// Header of the segment; `None` if it cannot be read.
     pub(crate) header: Option<SegmentHeader>,
 }
 
-/// Content found at an offset.
+/// Content that was found at an offset.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// Nothing, because the segment ends there.
+    /// Nothing, because the segment ends at the offset.
     End,
-    /// The beginning of a block whose rest is missing.
+    /// The beginning of a block. The rest of the block is missing.
     Short,
     /// Bytes that are not the head of a block.
     NoHead,
@@ -71,15 +71,15 @@ pub(crate) enum Found {
     Block(Box<StoredBlock>),
 }
 
-/// A block as stored.
+/// A block as it is stored in a segment.
 #[derive(Debug)]
 pub(crate) struct StoredBlock {
     pub(crate) head: BlockHead,
     pub(crate) head_bytes: [u8; BLOCK_HEAD_LEN],
     pub(crate) stored: Vec<u8>,
-    /// Hash that is stored after the block.
+    /// Hash that is stored at the end of the block.
     pub(crate) stored_hash: Hash,
-    /// Computed hash of the block.
+    /// Hash that was computed from the block.
     pub(crate) hash: Hash,
 }
 
@@ -106,7 +106,7 @@ impl SegmentFile {
         Ok(self.file.metadata().map_err(AuditError::io(&self.path))?.len())
     }
 
-    /// Fills `into` with the bytes from `offset` on. Returns false if the segment ends before.
+    /// Fills `into` with the bytes at `offset`. Returns false if the segment ends before all of them.
     fn read(&self, offset: u64, into: &mut [u8]) -> Result<bool, AuditError> {
         match self.file.read_exact_at(into, offset) {
             Ok(()) => Ok(true),
@@ -115,7 +115,7 @@ impl SegmentFile {
         }
     }
 
-    /// Reads the content at `offset`. The segment is treated as if it ended at `end`.
+    /// Reads the content at `offset`. Treats the segment as if it ended at `end`.
     pub(crate) fn block_at(&self, offset: u64, end: u64) -> Result<Found, AuditError> {
         let left = end.saturating_sub(offset);
         if left == 0 {
@@ -129,7 +129,7 @@ impl SegmentFile {
         if head.block_len() > left {
             return Ok(Found::Short);
         }
-        // At most `STORED_BYTES_MAX`, and no more than the file contains.
+        // The size is at most `STORED_BYTES_MAX`, and the file contains at least as much.
         let mut stored = vec![0; head.stored_len as usize];
         let mut stored_hash = [0; HASH_LEN];
         let stored_at = offset + BLOCK_HEAD_LEN as u64;
@@ -157,7 +157,7 @@ impl SegmentFile {
             if length < LOOK_BYTES {
                 return Ok(None);
             }
-            // A head may cross the boundary between two reads.
+            // Reads overlap, because the head of a block may cross the boundary between two reads.
             from += (LOOK_BYTES - BLOCK_HEAD_LEN) as u64;
         }
         Ok(None)
@@ -181,9 +181,9 @@ impl SegmentFile {
         Ok(hash)
     }
 
-    /// Finds the last whole block, and its end. Blocks up to `anchored` were synced. So a broken block among them was
-    /// changed, and the search continues after it. A power cut may have lost any page after them. So the first broken
-    /// block after `anchored` is the end, whatever follows it.
+    /// Returns the last whole block, and its end. Blocks up to `anchored` were synced, so a broken block among them was
+    /// changed later. The search continues after such a block. After `anchored`, a power cut may have lost any page.
+    /// The first broken block there is the end, even if whole blocks follow.
     pub(crate) fn last_whole(
         &self,
         anchored: Option<u64>,

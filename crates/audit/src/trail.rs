@@ -1,8 +1,10 @@
-//! Writer of a trail: blocks, anchors, segments by size and age, and continuation after a stop or a crash.
+//! Writer of a trail. It writes blocks and anchors, begins and removes segments by size and age, and continues after a
+//! stop or a crash.
 //!
-//! Each opening begins a segment. Its first block records where the trail continues, and describes the torn bytes that
-//! a crash left at the end of the previous segment, which is not changed. The first write after a disk error starts at
-//! the end of the last whole block, so a failed write leaves no bytes in the trail.
+//! Each opening begins a segment. Its first block records the point from which the trail continues. The block also
+//! describes the torn bytes that a crash left at the end of the previous segment; this segment is not changed. The
+//! first write after a disk error starts at the end of the last whole block, so a failed write leaves no bytes in the
+//! trail.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -23,39 +25,39 @@ use crate::key::{NodeKey, PublicKey};
 use crate::limits::{ANCHOR_MICROS, PAYLOAD_BYTES_MAX, STORED_BYTES_MAX};
 use crate::segments::{self, SegmentFile, path_of};
 
-/// Compression level: the fastest one that still finds repeated names and addresses.
+/// Compression level. It is the fastest one that still finds repeated names and addresses.
 const LEVEL: i32 = 1;
 
-/// Options of a trail.
+/// Options with which a trail is opened.
 #[derive(Debug)]
 pub struct Options {
-    /// Folder of the trail. Created if it does not exist.
+    /// Directory of the trail. It is created if it does not exist.
     pub folder: PathBuf,
     /// Key that signs anchors.
     pub key: NodeKey,
-    /// Size in bytes at which a new segment is begun.
+    /// Size in bytes from which on a new segment is begun.
     pub segment_bytes: u64,
-    /// Age in microseconds at which a new segment is begun.
+    /// Age in microseconds from which on a new segment is begun.
     pub segment_micros: u64,
-    /// Maximum total size of all segments in bytes, above which the oldest are removed; 0 means no maximum.
+    /// Maximum total size of all segments in bytes; 0 means no maximum. Above it, the oldest segments are removed.
     pub keep_bytes: u64,
-    /// Maximum age of segments in microseconds, above which they are removed; 0 means no maximum.
+    /// Maximum age of a segment in microseconds; 0 means no maximum. Older segments are removed.
     pub keep_micros: u64,
 }
 
 /// Result of opening a trail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opening {
-    /// Log position that the trail has reached; `None` for a new trail.
+    /// Log position up to which the trail contains all changes; `None` for a new trail.
     pub position: Option<u64>,
-    /// Torn bytes that a crash left.
+    /// Torn bytes that a crash left at the end of the trail.
     pub torn: Option<Torn>,
 }
 
-/// Bytes after the last whole block, from a write that a crash interrupted.
+/// Torn bytes: bytes after the last whole block, from a write that a crash interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Torn {
-    /// Number of the segment.
+    /// Number of the segment that contains the bytes.
     pub segment: u64,
     /// Offset of the first byte.
     pub offset: u64,
@@ -64,7 +66,7 @@ pub struct Torn {
     hash: Hash,
 }
 
-/// A complete segment.
+/// A segment to which no more blocks are written.
 #[derive(Debug)]
 struct Complete {
     number: u64,
@@ -72,7 +74,7 @@ struct Complete {
     ended_micros: u64,
 }
 
-/// An open trail, to which blocks can be written.
+/// A trail that is open for writing.
 pub struct Trail {
     options: Options,
     trail: [u8; 16],
@@ -81,12 +83,12 @@ pub struct Trail {
     path: PathBuf,
     segment: u64,
     made_micros: u64,
-    /// Length of the segment up to its last whole block.
+    /// Length of the current segment up to the end of its last whole block.
     len: u64,
-    /// Whether the file may be longer than `len`.
+    /// Whether the file may be longer than `len`, because a write failed.
     is_longer: bool,
     next_block: u64,
-    /// Hash of the last block, or of the header if there is no block.
+    /// Hash to which the next block links: that of the last block, or of the header if the segment has no block.
     link: Hash,
     position: u64,
     anchored_micros: u64,
@@ -94,15 +96,16 @@ pub struct Trail {
     complete: Vec<Complete>,
     /// Buffer for the next block.
     buffer: Vec<u8>,
-    /// Lock that excludes other writers from the folder.
+    /// Lock that keeps other writers from the directory.
     _lock: File,
 }
 
 impl Trail {
-    /// Opens or creates a trail at `now_micros`. A new trail begins at `position`.
+    /// Opens or creates a trail at the time `now_micros`. A new trail contains changes after the log position
+    /// `position`.
     ///
     /// # Errors
-    /// The folder cannot be used, another process writes to it, or its newest segment cannot be continued.
+    /// The directory cannot be used, another process writes to the trail, or the newest segment cannot be continued.
     pub fn open(options: Options, position: u64, now_micros: u64) -> Result<(Trail, Opening), AuditError> {
         let folder = options.folder.clone();
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(AuditError::io(&folder))?;
@@ -166,7 +169,7 @@ impl Trail {
         Ok((trail, opening))
     }
 
-    /// Returns the log position that the trail has reached.
+    /// Returns the log position up to which the trail contains all changes.
     pub fn position(&self) -> u64 {
         self.position
     }
@@ -181,11 +184,11 @@ impl Trail {
         self.len + self.complete.iter().map(|segment| segment.bytes).sum::<u64>()
     }
 
-    /// Writes a block of events with at most [`PAYLOAD_BYTES_MAX`] bytes. The trail then contains all changes up to
-    /// `position`. A power cut may lose blocks written after the last [`sync`](Trail::sync).
+    /// Writes a block of events, which take at most [`PAYLOAD_BYTES_MAX`] bytes. The trail then contains all changes up
+    /// to `position`. A power cut may lose blocks that were written after the last [`sync`](Trail::sync).
     ///
     /// # Errors
-    /// The write failed. The trail is unchanged, and the same events may be written again.
+    /// The write failed. The trail is unchanged, so the same events can be written again.
     pub fn write(
         &mut self,
         events: &[u8],
@@ -197,7 +200,7 @@ impl Trail {
         self.append(BlockKind::Events, events, event_count, position, now_micros)
     }
 
-    /// Makes the blocks durable.
+    /// Makes all written blocks durable.
     ///
     /// # Errors
     /// The disk failed.
@@ -216,12 +219,13 @@ impl Trail {
         Ok(())
     }
 
-    /// Returns true if blocks were written since the last anchor.
+    /// Returns true if a block was written since the last anchor.
     pub fn wants_anchor(&self) -> bool {
         !self.is_anchored
     }
 
-    /// Signs the present chain and makes it durable. Does nothing if no block was written since the last anchor.
+    /// Writes an anchor, which signs the present chain, and makes it durable. Does nothing if no block was written
+    /// since the last anchor.
     ///
     /// # Errors
     /// The disk failed, or is full.
@@ -247,7 +251,7 @@ impl Trail {
         self.anchor(now_micros)
     }
 
-    /// Writes a block with one event about the trail itself.
+    /// Writes a block that contains one event about the trail itself.
     fn note(
         &mut self,
         now_micros: u64,
@@ -316,7 +320,7 @@ impl Trail {
         Ok(())
     }
 
-    /// Truncates the bytes of a failed write.
+    /// Removes the bytes of a failed write from the end of the file.
     fn cut(&mut self) -> Result<(), AuditError> {
         if self.is_longer {
             self.file.set_len(self.len).map_err(AuditError::io(&self.path))?;
@@ -347,7 +351,7 @@ impl Trail {
         self.retire(now_micros)
     }
 
-    /// Removes the oldest segments above the limits, after recording the removal in the trail.
+    /// Removes the oldest segments above the limits. Before it, records their removal in the trail.
     fn retire(&mut self, now_micros: u64) -> Result<(), AuditError> {
         let Options { keep_bytes, keep_micros, .. } = self.options;
         let mut bytes = self.bytes();
@@ -394,7 +398,7 @@ impl Trail {
     }
 }
 
-/// Point from which a trail continues.
+/// Point from which an opened trail continues.
 struct End {
     trail: [u8; 16],
     segment: u64,
@@ -404,8 +408,8 @@ struct End {
     torn: Option<Torn>,
 }
 
-/// Finds the last whole block before any torn write. Removes a segment without blocks, which remains if a crash
-/// interrupts its creation.
+/// Finds the last whole block that precedes any torn bytes. Removes a segment without blocks, which a crash leaves if
+/// it interrupts the creation of the segment.
 fn find_end(folder: &Path) -> Result<Option<End>, AuditError> {
     let mut numbers = segments::list(folder)?;
     let has_any = !numbers.is_empty();
@@ -425,7 +429,7 @@ fn find_end(folder: &Path) -> Result<Option<End>, AuditError> {
         } else {
             None
         };
-        // If the segment's header is damaged, another segment still identifies the trail.
+        // If the header of this segment is damaged, an older segment identifies the trail.
         let mut header = header;
         while let (None, Some(other)) = (header, numbers.pop()) {
             header = SegmentFile::open(folder, other)?.header;
@@ -454,8 +458,8 @@ fn complete_segments(folder: &Path, last: u64) -> Result<Vec<Complete>, AuditErr
     Ok(complete)
 }
 
-/// Creates the file of a segment. Its header and its name are durable afterwards. Replaces a file with the same number,
-/// which has no block because its creation failed.
+/// Creates the file of a segment. On return, its header and its name are durable. Replaces a file with the same number,
+/// which has no blocks because its creation failed.
 fn begin_segment(folder: &Path, header: &SegmentHeader) -> Result<(File, PathBuf), AuditError> {
     let path = path_of(folder, header.segment);
     let make = || {

@@ -1,4 +1,4 @@
-//! Verification of a whole trail: its chain, its signatures, and anchors that were recorded outside it.
+//! Verification of a whole trail: its chain, its signatures, and anchors that were recorded outside of it.
 
 use std::fs;
 use std::path::Path;
@@ -11,12 +11,12 @@ use crate::format::{Hash, HeadFile};
 use crate::key::{PublicKey, parse_hex};
 use crate::walk::{Block, Item, Walk};
 
-/// An anchor block that was recorded outside the trail, as reported in [`Report::anchored`].
+/// An anchor that was recorded outside of the trail. [`Report::anchored`] is such an anchor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Anchored {
-    /// Number of the block.
+    /// Number of the anchor's block.
     pub block: u64,
-    /// Hash of the block.
+    /// Hash of the anchor's block.
     pub hash: [u8; 32],
 }
 
@@ -47,29 +47,29 @@ pub struct Report {
     pub blocks: u64,
     /// Number of events in the whole blocks.
     pub events: u64,
-    /// Number of events that the server reported as lost.
+    /// Number of events that the server lost, according to the trail.
     pub lost: u64,
     /// Number of anchors with valid signatures.
     pub anchors: u64,
     /// The last anchor.
     pub anchored: Option<Anchored>,
-    /// Number of blocks after the last anchor.
+    /// Number of blocks after the last anchor. No signature covers them.
     pub unanchored: u64,
-    /// Log position that the trail has reached.
+    /// Log position up to which the trail contains all changes.
     pub position: u64,
     /// Public key of the node that signs the trail.
     pub public_key: Option<PublicKey>,
-    /// Ranges of torn bytes that crashes left, as recorded in the trail or found at its end.
+    /// Ranges of torn bytes that crashes left. Later blocks record them, or they are at the end of the trail.
     pub torn: Vec<TrailPlace>,
-    /// Damage, in order of position.
+    /// Damage that was found, in the order of places.
     pub damage: Vec<(TrailPlace, Damage)>,
 }
 
-/// Verifies the trail in a folder. `key` is the key that must have signed it, if known. `noted` are blocks that it must
-/// contain.
+/// Verifies the trail in a directory. If `key` is given, it must have made the signatures. `noted` are anchors that the
+/// trail must contain.
 ///
 /// # Errors
-/// The folder cannot be read, or has no trail. Damage is not an error: see [`Report::damage`].
+/// The directory cannot be read, or contains no trail. Damage is not an error: see [`Report::damage`].
 pub fn verify(folder: &Path, key: Option<PublicKey>, noted: &[Anchored]) -> Result<Report, AuditError> {
     let mut walk = Walk::begin(folder)?;
     let head = fs::read(folder.join("head")).ok();
@@ -118,7 +118,8 @@ pub fn verify(folder: &Path, key: Option<PublicKey>, noted: &[Anchored]) -> Resu
     let is_there = |block: u64, hash: Hash| seen.contains(&(block, hash));
     match head.as_deref().and_then(HeadFile::decode) {
         Some((head, text, signature)) => {
-            // Without any header there is no key to check the signature. The missing headers are reported.
+            // If no header can be read, no key is known that could check the signature. The damaged headers are then
+            // reported.
             let is_signed = walk.public_key().is_none_or(|key| key.has_signed(&text, &signature));
             if !is_signed || walk.trail().is_some_and(|trail| trail != head.trail) {
                 report.damage.push((end, Damage::HeadFile));
@@ -130,7 +131,7 @@ pub fn verify(folder: &Path, key: Option<PublicKey>, noted: &[Anchored]) -> Resu
                 report.damage.push((end, damage));
             }
         }
-        // A crash before the first anchor leaves no file `head`.
+        // The file `head` may be missing if the trail has no anchor, because a crash came before the first one.
         None if report.anchors > 0 || head.is_some() => report.damage.push((end, Damage::HeadFile)),
         None => {}
     }

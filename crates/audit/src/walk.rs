@@ -1,5 +1,5 @@
-//! Reader of a trail, which checks each block against its hash and the previous block. A walk continues after damage,
-//! so that it reports each damaged place once and reads the blocks after it.
+//! Reader of a trail. It checks each block against its hash and the previous block. A walk continues after damage, so
+//! that it reports each damaged place once and reads all readable blocks.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -10,18 +10,19 @@ use crate::format::{BLOCK_HEAD_LEN, BlockKind, HEADER_LEN, Hash, SegmentHeader, 
 use crate::key::PublicKey;
 use crate::segments::{self, Found, SegmentFile, StoredBlock};
 
-/// Item of a walk.
+/// Item that a walk yields.
 #[derive(Debug)]
 pub enum Item {
-    /// A block. If it is damaged, the damage precedes it.
+    /// A block. If the block is damaged, an item with the damage precedes it.
     Block(Block),
-    /// Damage at a place.
+    /// Damage, and its place.
     Damage(TrailPlace, Damage),
-    /// Torn bytes of a write that a crash interrupted. Either a later block records them, or nothing follows.
+    /// Torn bytes of a write that a crash interrupted. Either a later block records them, or they are the end of the
+    /// trail.
     Torn(TrailPlace),
 }
 
-/// A readable block.
+/// A block of which at least the head is readable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
     /// Place of the block.
@@ -36,31 +37,31 @@ pub struct Block {
     pub hash: [u8; 32],
     /// Whether the block is an anchor.
     pub is_anchor: bool,
-    /// Number of events.
+    /// Number of events in the block.
     pub event_count: u32,
-    /// The events; see [`Events::of`].
+    /// The encoded events; see [`Events::of`].
     pub events: Vec<u8>,
 }
 
-/// Traversal of a folder.
+/// A traversal of the segments in a directory.
 pub struct Walk {
     folder: PathBuf,
-    /// Segments to read, in order.
+    /// Numbers of the segments that follow, in order.
     ahead: VecDeque<u64>,
     segment: Option<SegmentFile>,
     offset: u64,
-    /// End of the segment for this walk, before any torn bytes.
+    /// End of the current segment for this walk, which is before any torn bytes.
     end: u64,
-    /// Offset of the torn bytes.
+    /// Offset of the torn bytes at the end of the segment; `None` if none are known.
     torn_from: Option<u64>,
-    /// Whether another segment follows, and its record about the end of this one was read.
+    /// Whether another segment follows, and its record about the end of the current segment was read.
     is_complete: bool,
-    /// Number of the last segment.
+    /// Number of the segment that was entered last.
     last_segment: Option<u64>,
     /// Identity of the trail; `None` if no header can be read.
     trail: Option<[u8; 16]>,
     public_key: Option<PublicKey>,
-    /// Hashes to which the next block may link. Empty if any is accepted.
+    /// Hashes to which the next block may link. If empty, every link is accepted.
     links: Vec<Hash>,
     next_number: Option<u64>,
     decompressor: zstd::bulk::Decompressor<'static>,
@@ -68,16 +69,16 @@ pub struct Walk {
 }
 
 impl Walk {
-    /// Begins at the oldest segment.
+    /// Begins a walk at the oldest segment.
     ///
     /// # Errors
-    /// The folder cannot be read, or has no segment.
+    /// The directory cannot be read, or contains no segment.
     pub fn begin(folder: &Path) -> Result<Walk, AuditError> {
         let ahead: VecDeque<u64> = segments::list(folder)?.into();
         if ahead.is_empty() {
             return Err(AuditError::NoTrail(folder.to_owned()));
         }
-        // If one header is damaged, the others still identify the trail.
+        // If some headers are damaged, another one still identifies the trail.
         let mut header = None;
         for &number in &ahead {
             header = SegmentFile::open(folder, number)?.header;
@@ -103,8 +104,8 @@ impl Walk {
         })
     }
 
-    /// Continues at the end of a block that an earlier walk has read. If its segment was removed, begins at the oldest
-    /// one.
+    /// Continues a walk at the end of a block that an earlier walk has read. If the block's segment was removed, begins
+    /// at the oldest segment.
     ///
     /// # Errors
     /// As [`begin`](Walk::begin).
@@ -117,8 +118,8 @@ impl Walk {
         if walk.ahead.front() == Some(&segment) && offset > HEADER_LEN as u64 {
             walk.ahead.pop_front();
             walk.enter(segment)?;
-            // The earlier walk has already reported any damage of the header. The hash to which the next block links is
-            // not known.
+            // Clear the findings, because the earlier walk has already reported damage of the header. The hash to which
+            // the next block links is unknown.
             walk.found.clear();
             walk.offset = offset.min(walk.end);
             walk.links.clear();
@@ -137,21 +138,21 @@ impl Walk {
         self.trail
     }
 
-    /// Returns the number of the current or last segment.
+    /// Returns the number of the current segment, or of the last one at the end.
     pub fn segment(&self) -> Option<u64> {
         self.last_segment
     }
 
-    /// Returns the offset in the current segment.
+    /// Returns the offset of the next block in the current segment.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Returns the next block of a trail that is being written, or `None` if there is none yet. It can then be called
+    /// Returns the next item of a trail that is being written. Returns `None` at its present end, and may be called
     /// again. An incomplete block at the end is not damage here.
     ///
     /// # Errors
-    /// The folder cannot be read.
+    /// The directory cannot be read.
     pub fn follow(&mut self) -> Result<Option<Item>, AuditError> {
         let last = self.last_segment;
         if self.ahead.is_empty() {
@@ -159,7 +160,8 @@ impl Walk {
             self.ahead.extend(newer.into_iter().filter(|&number| last.is_none_or(|last| number > last)));
         }
         if let Some(segment) = self.segment.take() {
-            // The length is read after the list, because a segment that another follows no longer grows.
+            // The length is read after the list of segments, because a segment does not grow after another one was
+            // begun.
             self.end = segment.len()?.min(self.torn_from.unwrap_or(u64::MAX));
             if !self.ahead.is_empty() && !self.is_complete {
                 self.complete(&segment)?;
@@ -206,7 +208,7 @@ impl Walk {
         self.found.push_back(Item::Damage(place, damage));
     }
 
-    /// Opens a segment and checks its header against the earlier ones.
+    /// Opens a segment, and checks its header against those of earlier segments.
     fn enter(&mut self, number: u64) -> Result<(), AuditError> {
         let segment = SegmentFile::open(&self.folder, number)?;
         if let Some(last) = self.last_segment
@@ -214,7 +216,7 @@ impl Walk {
         {
             let place = self.place(number, None, 0, 0);
             self.damage(place, Damage::MissingSegments { from: last + 1, to: number - 1 });
-            // The next block cannot link to a missing one.
+            // After missing segments, the hash to which the next block links is unknown.
             self.links.clear();
             self.next_number = None;
         }
@@ -237,7 +239,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Reads the record about the end of this segment from the next one.
+    /// Reads what the next segment records about the end of this one.
     fn complete(&mut self, segment: &SegmentFile) -> Result<(), AuditError> {
         self.is_complete = true;
         match self.torn_end(segment.number)? {
@@ -261,7 +263,8 @@ impl Walk {
         self.links = vec![header.hash()];
     }
 
-    /// Returns the torn end that the segment after `number` records: offset, number of bytes, and hash.
+    /// Returns the torn bytes at the end of the segment `number` that the next segment records: offset, number of
+    /// bytes, and hash.
     fn torn_end(&mut self, number: u64) -> Result<Option<(u64, u64, Vec<u8>)>, AuditError> {
         let Some(&next) = self.ahead.front() else { return Ok(None) };
         let segment = SegmentFile::open(&self.folder, next)?;
@@ -289,7 +292,7 @@ impl Walk {
     ) -> Result<(), AuditError> {
         let place = self.place(segment.number, None, offset, bytes);
         if self.end < offset {
-            // Whole blocks are missing too, which is detected without this.
+            // Whole blocks are also missing, which another check detects.
             return Ok(());
         }
         let is_same = offset.checked_add(bytes) == Some(self.end)
@@ -303,7 +306,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Reads the block at the offset. Returns false at the end of the segment.
+    /// Reads the block at the current offset. Returns false at the end of the segment.
     fn read_on(&mut self, segment: &SegmentFile) -> Result<bool, AuditError> {
         let (number, offset) = (segment.number, self.offset);
         match segment.block_at(offset, self.end)? {
@@ -334,7 +337,8 @@ impl Walk {
         Ok(true)
     }
 
-    /// Returns true if a power cut may have lost bytes here, because no anchor proves that they were synced.
+    /// Returns true if a power cut may have lost bytes at the current offset, because no anchor proves that they were
+    /// synced.
     fn may_be_torn(&self) -> bool {
         let (Some(trail), Some(key), Some(next)) = (self.trail, self.public_key, self.next_number) else {
             return false;
@@ -343,8 +347,8 @@ impl Walk {
             && segments::anchored(&self.folder, trail, key).is_some_and(|anchored| anchored < next)
     }
 
-    /// Returns the offset at which the walk continues after a broken block; `None` if the rest of this segment does not
-    /// count.
+    /// Returns the offset at which the walk continues after a broken block. Returns `None` if a power cut may have lost
+    /// the rest of the segment.
     fn next_block(&self, segment: &SegmentFile) -> Result<Option<u64>, AuditError> {
         if self.may_be_torn() { Ok(None) } else { segment.next_block(self.offset, self.end) }
     }
@@ -363,7 +367,7 @@ impl Walk {
         } else if !self.links.is_empty() && !self.links.contains(&head.link) {
             self.damage(place, Damage::Link);
         }
-        // If a block is damaged, the next block may link to either hash.
+        // After a damaged block, the next block may link to the stored hash or to the computed one.
         self.links = vec![block.hash, block.stored_hash];
         self.next_number = head.number.checked_add(1);
         let mut events = Vec::new();
@@ -398,8 +402,8 @@ impl Walk {
         }
     }
 
-    /// Decompresses the events of a block. Returns `None` if their length differs from that in the head, which is at
-    /// most [`PAYLOAD_BYTES_MAX`](crate::limits::PAYLOAD_BYTES_MAX).
+    /// Decompresses the events of a block. Returns `None` if their length differs from the one in the head. This length
+    /// is at most [`PAYLOAD_BYTES_MAX`](crate::limits::PAYLOAD_BYTES_MAX).
     fn decompress(&mut self, block: &StoredBlock) -> Option<Vec<u8>> {
         let length = block.head.payload_len as usize;
         let payload = self.decompressor.decompress(&block.stored, length).ok()?;
@@ -426,5 +430,5 @@ impl Iterator for Walk {
     }
 }
 
-// The link is the last field of the head, after the bytes that the checksum covers.
+// The link is the last field of the head. The checksum covers the bytes before it.
 const _: () = assert!(BLOCK_HEAD_LEN == 44 + 32);

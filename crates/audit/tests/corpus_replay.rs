@@ -1,4 +1,4 @@
-//! Replays the corpus of this crate's fuzz target with the stable toolchain.
+//! Replays the corpus of the fuzz target for this crate. The stable toolchain suffices for it.
 
 mod properties;
 #[path = "../../../fuzz/replay.rs"]

@@ -1,4 +1,4 @@
-//! Tests with trails that are written, torn, changed and verified.
+//! Tests of trails: writing, torn bytes, changed bytes and verification.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -13,7 +13,7 @@ use audit::{
 
 const SECOND: u64 = 1_000_000;
 
-/// A folder that is removed at the end of the test.
+/// Directory of a test, which is removed at the end of the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -66,7 +66,8 @@ fn event(text: &str) -> Vec<u8> {
     events
 }
 
-/// Writes a trail of two complete segments and a third, with about 12 blocks of a few events each.
+/// Writes a trail of three segments, of which two are complete. It has about 12 blocks with a few events each. Returns
+/// their places.
 fn sample(folder: &Folder) -> Vec<(TrailPlace, bool)> {
     for start in 0..3 {
         let (mut trail, _) = folder.open(start * 100 * SECOND);
@@ -115,9 +116,9 @@ fn a_trail_continues_after_a_stop() {
     assert_eq!(targets(&folder.trail()), expected);
 }
 
-/// Changes single bytes of each kind: header, heads, links, payloads, hashes, signatures. Each change is reported with
-/// its segment and a range that contains the byte. Covers every byte of one header and of the blocks after it, and a
-/// sample of all others.
+/// Changes single bytes of each kind: header, heads, links, payloads, hashes, signatures. Each change must be reported
+/// with its segment and a range that contains the byte. The test changes every byte of one header and of the blocks
+/// after it, and a sample of all other bytes.
 #[test]
 fn reports_the_place_of_a_changed_byte() {
     let folder = Folder::new();
@@ -135,7 +136,7 @@ fn reports_the_place_of_a_changed_byte() {
                 let offset = offset as u64;
                 place.segment == segment && (place.offset..place.offset + place.length).contains(&offset)
             };
-            // At the head of the last block, no later block distinguishes a change from a cut.
+            // In the head of the last block, a change looks like a cut, because no later block exists.
             let is_last = places.last().is_some_and(|(place, _)| contains(place));
             let told = report.damage.iter().any(|(place, _)| contains(place))
                 || (is_last && report.torn.iter().any(contains));
@@ -179,7 +180,7 @@ fn reports_removed_and_reordered_blocks() {
             assert_ne!(folder.verify().damage, [], "{first} for {second}");
         }
     }
-    // A block with the same number from another trail with the same key.
+    // Replaces a block by one with the same number from another trail with the same key.
     let other = Folder::new();
     fs::copy(folder.0.join("audit.key"), other.0.join("audit.key")).unwrap();
     let (mut trail, _) = other.open(0);
@@ -212,16 +213,16 @@ fn reports_a_trail_cut_at_any_length() {
         assert_ne!(folder.verify().damage, [], "segment {segment} removed");
         fs::write(&path, &whole).unwrap();
     }
-    // Removes the first segment, which no retention has removed.
+    // The first segment is removed, but the trail has no record of the removal.
     fs::remove_file(folder.segment(1)).unwrap();
     assert_eq!(folder.verify().damage[0].1, Damage::Unretired(1));
-    // Removes the file `head`, which records how far the trail reaches.
+    // The file `head` is removed, which records how far the trail reaches.
     fs::remove_file(folder.trail().join("head")).unwrap();
     assert!(folder.verify().damage.iter().any(|(_, damage)| *damage == Damage::HeadFile));
 }
 
-/// A crash leaves a partial block at the end. The restart does not remove it, but records it in the chain, and
-/// continues.
+/// A crash leaves a part of a block at the end. The restart does not remove these bytes, but records them in the chain,
+/// and continues.
 #[test]
 fn a_torn_end_is_recorded_and_the_chain_continues() {
     let folder = Folder::new();
@@ -238,7 +239,7 @@ fn a_torn_end_is_recorded_and_the_chain_continues() {
         }
         fs::write(folder.trail().join("head"), &head).unwrap();
         fs::write(folder.segment(1), &bytes[..length as usize]).unwrap();
-        // Before a restart, torn bytes are reported, but are not damage.
+        // Before a restart, the torn bytes are reported as such, not as damage.
         let report = folder.verify();
         assert_eq!(report.damage, [], "{length}");
         assert_eq!(report.torn.len(), 1);
@@ -250,14 +251,14 @@ fn a_torn_end_is_recorded_and_the_chain_continues() {
         let report = folder.verify();
         assert_eq!((report.damage.as_slice(), report.torn.len()), (&[][..], 1), "{length}");
         assert_eq!(targets(&folder.trail()), ["cn=kept"]);
-        // Torn bytes are evidence, so they must not change either.
+        // Torn bytes are evidence, so changing them is damage.
         fs::write(folder.segment(1), &bytes[..length as usize - 1]).unwrap();
         assert_eq!(folder.verify().damage[0].1, Damage::TornChanged);
     }
 }
 
-/// The disk may write pages in any order, so a power cut may leave a hole before whole blocks. No block after the hole
-/// counts, because its changes are read from the log again.
+/// The disk may write pages in any order, so a power cut may leave a hole before whole blocks. Blocks after the hole
+/// are ignored, because their changes are read from the log again.
 #[test]
 fn ignores_blocks_after_a_hole_that_a_power_cut_left() {
     let folder = Folder::new();
@@ -295,8 +296,8 @@ fn ignores_blocks_after_a_hole_that_a_power_cut_left() {
     }
 }
 
-/// A power cut cannot lose blocks that an anchor proves to be durable. So a hole there is damage, and is always
-/// reported as such.
+/// A power cut cannot lose blocks that an anchor proves to be durable. A hole before an anchor is therefore always
+/// reported as damage.
 #[test]
 fn a_hole_before_an_anchor_is_damage() {
     let folder = Folder::new();
@@ -318,7 +319,7 @@ fn a_hole_before_an_anchor_is_damage() {
     assert!(is_told(&folder.verify()));
 }
 
-/// A crash during the creation of a segment leaves it without a block, or without a complete header.
+/// A crash during the creation of a segment leaves a segment without blocks, or without a complete header.
 #[test]
 fn a_segment_without_a_block_is_replaced() {
     let folder = Folder::new();
@@ -349,7 +350,7 @@ fn segments_end_and_are_removed_by_size_and_age() {
     assert_eq!(report.damage, []);
     assert!(report.segments.unwrap().1 > 5, "{report:?}");
     assert_eq!(targets(&folder.trail()).len(), 40);
-    // By age: new segments are begun, and old ones are removed later.
+    // By age: new segments are begun, and later removed.
     let aged = Options { segment_micros: 10 * SECOND, keep_micros: 30 * SECOND, ..folder.options() };
     let now =
         || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_micros() as u64;
@@ -362,7 +363,7 @@ fn segments_end_and_are_removed_by_size_and_age() {
     assert_eq!(report.damage, []);
     assert_eq!(report.segments.unwrap(), (before.1 + 1, before.1 + 2));
     drop(trail);
-    // By bytes.
+    // By size: old segments are removed.
     let few = Options { keep_bytes: 1, ..folder.options() };
     drop(Trail::open(few, 0, now()).unwrap());
     let report = folder.verify();
@@ -381,7 +382,8 @@ fn compares_the_key_and_blocks_recorded_outside() {
     let wrong = Anchored { hash: [0; 32], ..noted };
     let report = verify(&folder.trail(), None, &[wrong]).unwrap();
     assert_eq!(report.damage[0].1, Damage::AnchorMismatch { block: noted.block });
-    // A forged trail with a different key. It is only detected with the key that was recorded outside the trail.
+    // A trail that was forged with a different key. This is detected only with the key that was recorded outside of the
+    // trail.
     let forged = Folder::new();
     sample(&forged);
     assert_eq!(forged.verify().damage, []);
@@ -442,7 +444,7 @@ fn a_walk_continues_where_another_ended() {
     }
     assert_eq!(rest(1, u64::MAX), all.iter().filter(|place| place.segment > 1).copied().collect::<Vec<_>>());
     assert_eq!(rest(4, 0), []);
-    // If the segment was removed, the walk continues with the remaining ones.
+    // If the segment of the block was removed, the walk continues with the segments that remain.
     fs::remove_file(folder.segment(1)).unwrap();
     assert_eq!(rest(1, 200), all.iter().filter(|place| place.segment > 1).copied().collect::<Vec<_>>());
 }
@@ -479,7 +481,7 @@ fn random_batches_are_read_in_order() {
     assert_eq!(targets(&folder.trail()), written);
 }
 
-/// An attacker can compute hashes, but does not have the key.
+/// The attacker can compute hashes, but does not have the key.
 #[test]
 fn reports_an_anchor_that_the_key_did_not_sign() {
     let folder = Folder::new();
@@ -489,14 +491,14 @@ fn reports_an_anchor_that_the_key_did_not_sign() {
     let path = folder.segment(place.segment);
     let mut bytes = fs::read(&path).unwrap();
     let (from, to) = (place.offset as usize, (place.offset + place.length) as usize - 32);
-    // Changes a byte of the signature, and computes the hash of the block again.
+    // Changes a byte of the signature, and corrects the hash of the block.
     bytes[from + 80] ^= 1;
     let hash = ring::digest::digest(&ring::digest::SHA256, &bytes[from..to]);
     bytes[to..].copy_from_slice(hash.as_ref());
     fs::write(&path, bytes).unwrap();
     let report = folder.verify();
     assert!(report.damage.contains(&(place, Damage::Signature)), "{:?}", report.damage);
-    // Changes the file `head` in the same way.
+    // Changes the file `head` by a byte of its signature.
     let head = folder.trail().join("head");
     let mut forged = fs::read(&head).unwrap();
     forged[40..72].copy_from_slice(hash.as_ref());

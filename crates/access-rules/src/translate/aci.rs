@@ -1,7 +1,8 @@
-//! `aci` values of 389 DS, FreeIPA and OpenDJ. As in Pando, a deny rule wins over an allow rule.
+//! `aci` values of 389 DS, FreeIPA and OpenDJ. In all of them, as in Pando, a deny rule takes precedence over an allow
+//! rule.
 //!
-//! A value is translated completely or not at all: [`text`] parses it, and one permission, target or condition
-//! without an equivalent leaves out the whole value.
+//! [`text`] parses a value. The value is translated completely or not at all. A single permission, target or condition
+//! without an equivalent causes its omission.
 
 mod text;
 
@@ -14,10 +15,10 @@ use super::Translation;
 use super::rule_parts::{DAYS, RuleParts, check_dn, is_in};
 use text::{Aci, Bind, Condition, Permission, Target};
 
-/// Maximum number of alternatives of one bind rule.
+/// Maximum number of alternatives in one bind rule.
 const ALTERNATIVES_MAX: usize = 64;
 
-/// Minimum strength in bits of a TLS connection in Pando.
+/// Minimum strength of TLS connections in Pando, in bits.
 const TLS_STRENGTH_BITS: u32 = 128;
 
 /// Clause that cannot be translated, and the reason.
@@ -59,11 +60,11 @@ fn first_words(value: &str) -> String {
     value.chars().take(60).collect()
 }
 
-/// Rules and notices for one `aci`.
+/// Rules that one `aci` value becomes, and notices about them.
 #[derive(Default)]
 struct Translated {
     rules: Vec<RuleParts>,
-    /// Differences between the rules and the source.
+    /// Differences in meaning between the rules and the source.
     notices: Vec<Refused>,
 }
 
@@ -73,15 +74,15 @@ impl Translated {
     }
 }
 
-/// Targets of an `aci`.
+/// Targets of an `aci` value.
 #[derive(Default)]
 struct About {
     place: Option<(Reach, String)>,
-    /// Target attributes; `None` if the value names none.
+    /// Attributes among the targets; `None` if the value has no target for attributes.
     attributes: Option<Vec<String>>,
     but_attributes: Vec<String>,
     filter: Option<String>,
-    /// Attributes, each with the filter for its values.
+    /// Attributes, each with the filter that its values must match.
     values: Vec<(String, String)>,
     /// OIDs of controls or extended operations.
     uses: Vec<String>,
@@ -182,7 +183,7 @@ impl About {
         Ok(())
     }
 
-    /// Adds the rules of a permission.
+    /// Adds the rules that a permission becomes.
     fn permission(
         &self,
         permission: &Permission<'_>,
@@ -223,8 +224,8 @@ impl About {
         Ok(())
     }
 
-    /// Translates a permission for controls and extended operations. In OpenDJ, the right to read them is the right to
-    /// use them.
+    /// Translates a permission for controls and extended operations. In OpenDJ, the right to read one is the right to
+    /// use it.
     fn say_uses(
         &self,
         permission: &Permission<'_>,
@@ -310,7 +311,7 @@ impl About {
         if meant.is_allow && has("read") && !(has("search") && has("compare")) {
             translated.notice(text, "read without search or compare: here it gives these too");
         }
-        // The other servers show an entry if any part of it is readable.
+        // The other servers return an entry if any part of it is readable.
         let is_of_all =
             self.but_attributes.is_empty() && self.attributes.as_deref().is_some_and(|names| names == ["*"]);
         if !meant.is_allow && has("read") && has("search") && has("compare") && is_of_all {
@@ -339,7 +340,7 @@ impl About {
 }
 
 impl Permission<'_> {
-    /// Returns true if the permission covers a right, by its name or by "all", which excludes proxy.
+    /// Returns true if the permission contains a right, by the right's name or by "all", which does not include proxy.
     fn has(&self, right: &str) -> bool {
         self.rights.iter().any(|known| known == right || known == "all")
     }
@@ -360,7 +361,8 @@ fn attributes_of(text: &str) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// Parses `add=ATTRIBUTE:FILTER && ..., del=...` into attributes, each with the filter for its values.
+/// Parses `add=ATTRIBUTE:FILTER && ..., del=...`. Returns the attributes, each with the filter that its values must
+/// match.
 fn values_of(text: &str) -> Result<Vec<(String, String)>, String> {
     const WRONG: &str = "this is no list of attributes and filters";
     let (mut added, mut deleted) = (Vec::new(), Vec::new());
@@ -385,7 +387,8 @@ fn values_of(text: &str) -> Result<Vec<(String, String)>, String> {
     }
 }
 
-/// Splits a text at separators outside of brackets. Values in filters contain brackets only as `\28` and `\29`.
+/// Splits a text at separators that are outside of brackets. Filters contain brackets of values only as `\28` and
+/// `\29`.
 fn outside_brackets<'a>(text: &'a str, separators: &[&str]) -> Vec<&'a str> {
     let (mut pieces, mut start, mut depth, mut skipped_to) = (Vec::new(), 0, 0_usize, 0);
     for (place, c) in text.char_indices().filter(|(_, c)| c.is_ascii()) {
@@ -408,7 +411,8 @@ fn outside_brackets<'a>(text: &'a str, separators: &[&str]) -> Vec<&'a str> {
     pieces
 }
 
-/// Returns the requesters for each kind of connection. The rule applies to all of these alternatives.
+/// Returns the alternatives in a bind rule: the requesters for each kind of connection. The permission applies to all
+/// alternatives.
 fn alternatives_of(bind: &Bind<'_>) -> Result<Vec<(LinkConditions, Vec<RequesterSpec>)>, String> {
     let mut alternatives: Vec<(LinkConditions, Vec<RequesterSpec>)> = Vec::new();
     for conjunction in conjunctions(bind)? {
@@ -421,7 +425,7 @@ fn alternatives_of(bind: &Bind<'_>) -> Result<Vec<(LinkConditions, Vec<Requester
     Ok(alternatives)
 }
 
-/// Converts a bind rule into alternatives, each of which is a conjunction of conditions.
+/// Converts a bind rule into alternatives. Each alternative is a conjunction of conditions.
 fn conjunctions<'a>(bind: &Bind<'a>) -> Result<Vec<Vec<Condition<'a>>>, String> {
     let all = match bind {
         Bind::Is(condition) => vec![vec![condition.clone()]],
@@ -449,7 +453,7 @@ fn conjunctions<'a>(bind: &Bind<'a>) -> Result<Vec<Vec<Condition<'a>>>, String> 
     }
 }
 
-/// Returns the connection and the requesters for which all conditions hold.
+/// Returns the conditions on the connection, and the requesters, for which all conditions of a conjunction hold.
 fn of_conjunction(conditions: &[Condition<'_>]) -> Result<(LinkConditions, Vec<RequesterSpec>), String> {
     let mut link = LinkConditions::default();
     let mut requesters = None;
@@ -490,8 +494,8 @@ fn of_conjunction(conditions: &[Condition<'_>]) -> Result<(LinkConditions, Vec<R
     Ok((link, requesters.unwrap_or_else(|| vec![RequesterSpec::Anyone])))
 }
 
-/// Returns true if a required strength requires TLS. Every TLS connection of Pando has a strength of at least 128 bits;
-/// other connections have none.
+/// Returns true if a condition on the strength requires TLS. In Pando, TLS connections have a strength of at least 128
+/// bits, and other connections have none.
 fn over_tls(sign: &str, value: &str) -> Result<bool, String> {
     let bits = value.parse::<u32>().map_err(|_| format!("{value:?} is no strength"))?;
     let least = match sign {
@@ -506,7 +510,7 @@ fn over_tls(sign: &str, value: &str) -> Result<bool, String> {
     }
 }
 
-/// Returns the bind method; `None` for any method or no bind.
+/// Returns the bind method that a value requires. Returns `None` if the value permits any method, or no bind.
 fn method(value: &str) -> Result<Option<&'static str>, String> {
     Ok(match value.to_ascii_lowercase().as_str() {
         "none" => None,
@@ -523,14 +527,14 @@ fn method(value: &str) -> Result<Option<&'static str>, String> {
     })
 }
 
-/// Finds a day by its first letters, at least three.
+/// Finds the day of the week whose name begins with these letters, at least three.
 fn day<'d>(text: &str, days: &'d mut [bool; 7]) -> Result<&'d mut bool, String> {
     let text = text.to_ascii_lowercase();
     let place = DAYS.iter().position(|day| text.len() >= 3 && day.starts_with(&text));
     place.and_then(|place| days.get_mut(place)).ok_or_else(|| format!("{text:?} is no day"))
 }
 
-/// Narrows a range of minutes of the day by a comparison with a time such as `1800`.
+/// Narrows a range, in minutes of a day, by a comparison with a time such as `1800`.
 fn narrow((start, end): &mut (u64, u64), sign: &str, value: &str) -> Result<(), String> {
     let is_time = value.len() == 4 && value.bytes().all(|octet| octet.is_ascii_digit());
     let digits = value.parse::<u64>().ok().filter(|_| is_time);
@@ -552,7 +556,7 @@ fn narrow((start, end): &mut (u64, u64), sign: &str, value: &str) -> Result<(), 
     }
 }
 
-/// Returns the DN of `ldap:///DN`, which may be empty. Refuses a URL or pattern that could have another meaning.
+/// Returns the DN in `ldap:///DN`, which may be empty. Refuses a URL or pattern that may have another meaning.
 fn dn_in(named: &str) -> Result<&str, String> {
     let scheme = named.get(.."ldap:///".len()).unwrap_or_default();
     if !scheme.eq_ignore_ascii_case("ldap:///") {
@@ -597,14 +601,14 @@ fn requester(key: &str, named: &str) -> Result<RequesterSpec, String> {
     }
 }
 
-/// Returns the users that match a search `ldap:///BASE??sub?FILTER`.
+/// Returns the requesters that a search `ldap:///BASE??sub?FILTER` finds.
 fn searched(named: &str) -> Result<RequesterSpec, String> {
     let url = ldap::LdapUrl::parse(named).map_err(|error| format!("{named:?} is no URL: {error}"))?;
     let is_here = url.host.is_none() && url.scheme == ldap::UrlScheme::Ldap;
     if url.scope != Some(ldap::Scope::WholeSubtree) || !is_here || !url.extensions.is_empty() {
         return Err(format!("{named:?} is a search of another scope or server"));
     }
-    // Servers expand macros everywhere, including in filters.
+    // Refuse a macro, because other servers expand it everywhere, even in filters.
     if named.contains('$') {
         return Err(format!("{named:?} is a pattern, a search, or a macro"));
     }
@@ -616,7 +620,7 @@ fn searched(named: &str) -> Result<RequesterSpec, String> {
     })
 }
 
-/// Parses an address, optionally with a prefix or a mask, or with `*` for its last parts.
+/// Parses an address of a client. It may have a prefix length or a mask, or `*` in place of its last parts.
 fn network(text: &str) -> Result<IpNet, String> {
     let wrong = || format!("{text:?} is no network");
     if text.contains('*') {

@@ -1,9 +1,9 @@
 //! Translation of `access to <what> by <who> <access> ...` (slapd.access(5)).
 //!
-//! In OpenLDAP the first clause that covers an access decides, by its first `by` that covers the requester. In Pando
-//! the order of rules has no effect. So the translation excludes from each clause what earlier clauses cover.
-//! Attributes and subtrees are excluded directly, entries and single values by negated filters. If an earlier `by` of a
-//! clause grants less access than a later one, the earlier `by` becomes a deny rule.
+//! In OpenLDAP, the first clause that covers an access decides about it, by its first `by` that covers the requester.
+//! In Pando, the order of rules has no effect. The translation therefore excludes from each clause what earlier clauses
+//! cover. Attributes and subtrees are excluded directly, entries and single values by negated filters. If a `by` grants
+//! less access than a later `by` of the same clause, it becomes a deny rule.
 
 use directory::ListenerName;
 use directory::access::{LinkConditions, Reach, RequesterSpec};
@@ -13,23 +13,23 @@ use super::Translation;
 use super::pattern::Pattern;
 use super::rule_parts::{Path, RuleParts, check_dn, path};
 
-/// Region that a clause covers, without the parts that earlier clauses cover.
+/// Part of what a clause covers: entries and attributes that no earlier clause covers.
 #[derive(Clone, Debug)]
 struct Region {
     place: Option<(Reach, String)>,
     but_places: Vec<(Reach, String)>,
-    /// Attributes; `None` for all.
+    /// Attributes; `None` for all attributes.
     attributes: Option<Vec<String>>,
     but_attributes: Vec<String>,
-    /// Filter for values; only with a single attribute.
+    /// Filter that values must match. Requires a single attribute.
     values: Option<String>,
-    /// Filter for entries.
+    /// Filter that entries must match.
     filter: Option<String>,
-    /// Name of the entries with `$1` for the part that a regular expression leaves open.
+    /// DN of the entries, with `$1` in place of the part that a regular expression leaves open.
     expanded: Option<String>,
 }
 
-/// Access of one `by`, by its letters: c, s, r, a, z (w is both), x.
+/// Access that one `by` grants. Its levels are letters: c, s, r, a, z (w means a and z), x.
 #[derive(Clone, Debug)]
 struct Grant {
     requester: RequesterSpec,
@@ -38,7 +38,7 @@ struct Grant {
 }
 
 impl Grant {
-    /// Returns true if the grant is for all requesters on all connections.
+    /// Returns true if the grant applies to all requesters on all connections.
     fn is_for_all(&self) -> bool {
         self.requester == RequesterSpec::Anyone && self.link == LinkConditions::default()
     }
@@ -77,7 +77,7 @@ impl Rights {
     }
 }
 
-/// Translates clauses with their lines, in order.
+/// Translates the clauses of one database, in order. Each has its line.
 pub(super) fn translate(translation: &mut Translation, clauses: &[(usize, String)]) {
     let mut decided: Vec<Region> = Vec::new();
     for (number, (line, clause)) in clauses.iter().enumerate() {
@@ -138,8 +138,8 @@ fn strip_number(word: &str) -> &str {
     word.strip_prefix('{').and_then(|rest| Some(rest.split_once('}')?.1)).unwrap_or(word)
 }
 
-/// Splits a text into words as slapd does: quotes keep blanks and are removed; a backslash is removed and protects
-/// the next character.
+/// Splits a text into words as slapd does. Quotes keep blanks, and are removed. A backslash protects the next
+/// character, and is removed.
 fn words(text: &str) -> Result<Vec<String>, &'static str> {
     let (mut words, mut word, mut quoted) = (Vec::new(), String::new(), false);
     let mut rest = text.chars();
@@ -222,7 +222,7 @@ fn region(what: &[String]) -> Result<Region, String> {
     Ok(region)
 }
 
-/// Returns a filter for this value of the clause's single attribute.
+/// Returns a filter that matches this value of the clause's single attribute.
 fn value_filter(attributes: Option<&[String]>, value: &str) -> Result<String, String> {
     let Some([name]) = attributes else { return Err("a value of more than one attribute".to_owned()) };
     if NOT_BY_VALUE.iter().any(|known| known.eq_ignore_ascii_case(name)) {
@@ -238,8 +238,8 @@ fn value_filter(attributes: Option<&[String]>, value: &str) -> Result<String, St
     Ok(filter + ")")
 }
 
-/// Names whose values no filter distinguishes here: they represent the entry itself, name other entries, or belong to
-/// every entry.
+/// Names of attributes whose single values a filter cannot distinguish here. They represent the entry itself, name
+/// other entries, or belong to every entry.
 const NOT_BY_VALUE: [&str; 12] = [
     "entry",
     "children",
@@ -255,10 +255,10 @@ const NOT_BY_VALUE: [&str; 12] = [
     "memberOf",
 ];
 
-/// Returns the rest of `region` outside `other`.
+/// Returns the parts of `region` that are outside of `other`.
 fn subtract(region: &Region, other: &Region) -> Vec<Region> {
     let mut left = subtract_whole(region, other);
-    // The values that the other region does not cover remain.
+    // Values that the filter of `other` does not match remain.
     left.extend(other.values.as_ref().filter(|_| region.values != other.values).and_then(|taken| {
         let values = match &region.values {
             Some(own) => format!("(&{own}(!{taken}))"),
@@ -266,7 +266,7 @@ fn subtract(region: &Region, other: &Region) -> Vec<Region> {
         };
         Some(Region { values: Some(values), ..common(region, other)? })
     }));
-    // Entries in both regions that do not match the other's filter remain.
+    // Entries in both regions that the filter of `other` does not match remain.
     left.extend(other.filter.as_ref().and_then(|filter| {
         let filter = format!("(!{filter})");
         let filter = match &region.filter {
@@ -278,7 +278,7 @@ fn subtract(region: &Region, other: &Region) -> Vec<Region> {
     left
 }
 
-/// Returns the intersection of two regions, without regard to their filters.
+/// Returns the intersection of two regions. The filters of `other` are ignored.
 fn common(region: &Region, other: &Region) -> Option<Region> {
     let mut common = region.clone();
     match nested(region.place.as_ref(), other.place.as_ref()) {
@@ -302,7 +302,7 @@ fn common(region: &Region, other: &Region) -> Option<Region> {
     Some(common)
 }
 
-/// Subtracts a region as if it had no filter.
+/// Returns the parts of `region` outside of `other`, as if `other` had no filters.
 fn subtract_whole(region: &Region, other: &Region) -> Vec<Region> {
     match nested(region.place.as_ref(), other.place.as_ref()) {
         Nesting::Apart => vec![region.clone()],
@@ -320,7 +320,7 @@ fn subtract_whole(region: &Region, other: &Region) -> Vec<Region> {
     }
 }
 
-/// Returns true if both regions name attributes and have none in common.
+/// Returns true if both regions name attributes, but have no attribute in common.
 fn are_apart(region: &Region, other: &Region) -> bool {
     let (Some(own), Some(taken)) = (&region.attributes, &other.attributes) else { return false };
     !own.iter().any(|name| taken.iter().any(|other| other.eq_ignore_ascii_case(name)))
@@ -347,9 +347,9 @@ fn without_attributes(region: &Region, other: &Region) -> Option<Region> {
 
 enum Nesting {
     Apart,
-    /// The first region is part of the second.
+    /// The first place is within the second.
     Within,
-    /// The second region, given here, is part of the first.
+    /// The second place is within the first. Contains the second place.
     Around((Reach, String)),
 }
 
@@ -388,7 +388,7 @@ fn nested(one: Option<&(Reach, String)>, other: Option<&(Reach, String)>) -> Nes
     }
 }
 
-/// Returns the grants of a clause, and whether a later clause decides for other requesters.
+/// Returns the grants of a clause. The flag is true if later clauses decide about all other requesters.
 fn grants(
     translation: &mut Translation,
     line: usize,
@@ -418,7 +418,7 @@ fn grants(
                 by.pop();
                 access
             }
-            // A `by` without a level grants no access.
+            // A `by` without an access level grants nothing.
             None => Rights::default(),
         };
         if access.is_blind() {
@@ -471,7 +471,8 @@ fn rights(word: &str) -> Option<Rights> {
     })
 }
 
-/// Returns the requester of a `by`, and the conditions on its connection. `expanded` is the entry's name with `$1`.
+/// Returns the requester of a `by`, and its conditions on the connection. `expanded` is the DN of the entries with
+/// `$1`.
 fn who(by: &[&str], expanded: Option<&str>) -> Result<(RequesterSpec, LinkConditions), String> {
     let (mut whom, mut link) = (None, LinkConditions::default());
     for word in by {
@@ -529,7 +530,7 @@ fn who(by: &[&str], expanded: Option<&str>) -> Result<(RequesterSpec, LinkCondit
     Ok((whom.unwrap_or(RequesterSpec::Anyone), link))
 }
 
-/// Returns the requester that a regular expression, or a name with parts of that of the entry, names.
+/// Returns the requester that a regular expression names, or a DN that contains parts of the entry's DN.
 fn requester_of(value: &str, expanded: Option<&str>) -> Option<RequesterSpec> {
     let literal = value.strip_prefix('^').and_then(|rest| rest.strip_suffix('$')).unwrap_or(value);
     if expanded.is_some_and(|expanded| expanded.eq_ignore_ascii_case(literal)) {
@@ -540,13 +541,13 @@ fn requester_of(value: &str, expanded: Option<&str>) -> Option<RequesterSpec> {
         Some((Reach::At, dn)) => Some(RequesterSpec::User(dn)),
         Some((Reach::In | Reach::Below, dn)) => Some(RequesterSpec::UsersIn(dn)),
         Some((Reach::Children, _)) => None,
-        // slapd 2.5 grants nothing for `.+` without a group.
+        // In slapd 2.5, `.+` without a group grants nothing.
         None if value.contains('+') => value.contains("(.+)").then_some(RequesterSpec::Authenticated),
         None => Some(RequesterSpec::Anyone),
     }
 }
 
-/// Returns the name of the listener whose URL has only a scheme.
+/// Returns the name of the listener for a URL that has only a scheme.
 fn listener_of(url: &str) -> Result<ListenerName, String> {
     let trimmed = url.trim_end_matches('/').to_ascii_lowercase();
     match trimmed.split_once(':').map_or((trimmed.as_str(), ""), |(scheme, rest)| (scheme, rest)) {
@@ -560,7 +561,7 @@ fn listener_of(url: &str) -> Result<ListenerName, String> {
     }
 }
 
-/// Parses `10.0.0.0%255.0.0.0`, with a port after it that is ignored.
+/// Parses an address with a mask, such as `10.0.0.0%255.0.0.0`. Ignores a port after it.
 fn network(value: &str) -> Result<IpNet, String> {
     let wrong = || format!("{value:?} is no network");
     let value = value.split('{').next().unwrap_or_default();
@@ -572,7 +573,7 @@ fn network(value: &str) -> Result<IpNet, String> {
     Ok(network.trunc())
 }
 
-/// Adds the rules of a clause, given by its line, text and number, for one region.
+/// Adds the rules for one region of a clause. The clause is given by its line, its text and its number.
 fn say(
     translation: &mut Translation,
     (line, clause, number): (usize, &str, usize),
@@ -600,7 +601,7 @@ fn say(
             ..about
         };
         if later.iter().any(|later| !grant.rights.covers(later.rights) && !grant.is_for_all()) {
-            // A requester to whom a later `by` would grant more access.
+            // A later `by` would grant more access to the requester, so a deny rule is needed.
             let hides =
                 !grant.rights.read && has_entry(region) && later.iter().any(|later| later.rights.read);
             let words = if hides { vec!["browse"] } else { rights_missing(grant.rights, later) };
@@ -615,11 +616,12 @@ fn say(
         if !words.is_empty()
             && let Some(mut about) = about(region, false, true)
         {
-            // OpenLDAP returns an entry only with the right to read it, not for its filter.
+            // OpenLDAP returns an entry only with the right to read the attribute `entry`. The right to search does not
+            // suffice.
             about.is_where_seen |= grant.rights.is_blind();
             add(&name, meant(true, words, about));
         }
-        // The clause is for the entry itself, without its attributes.
+        // The clause names `entry`, which is the entry itself without its attributes.
         let names_entry = |names: &Vec<String>| names.iter().any(|name| name.eq_ignore_ascii_case("entry"));
         if grant.rights.read && region.attributes.as_ref().is_some_and(names_entry) {
             let alone = Region { attributes: None, but_attributes: Vec::new(), ..region.clone() };
@@ -648,13 +650,14 @@ fn words_of(rights: Rights) -> Vec<&'static str> {
     match (rights.add, rights.delete) {
         (true, true) => words.push("write"),
         _ if rights.own => words.extend(["join", "leave"]),
-        // A right of only one of the two cannot be expressed for values other than the requester's own name.
+        // For values other than the requester's own name, rules cannot grant only one of the rights to add and to
+        // delete.
         _ => {}
     }
     words
 }
 
-/// Returns the rights that later `by`s grant and this one does not.
+/// Returns the rights that later grants include and `own` does not.
 fn rights_missing(own: Rights, later: &[Grant]) -> Vec<&'static str> {
     let any = |has: fn(Rights) -> bool| later.iter().any(|grant| has(grant.rights)) && !has(own);
     let mut words = Vec::new();
@@ -670,7 +673,7 @@ fn rights_missing(own: Rights, later: &[Grant]) -> Vec<&'static str> {
     words
 }
 
-/// Returns true if a region contains the entries themselves. OpenLDAP treats an entry separately from its attributes.
+/// Returns true if a region includes the entries themselves. OpenLDAP treats an entry separately from its attributes.
 fn has_entry(region: &Region) -> bool {
     match &region.attributes {
         None => !region.but_attributes.iter().any(|name| name.eq_ignore_ascii_case("entry")),
@@ -678,14 +681,15 @@ fn has_entry(region: &Region) -> bool {
     }
 }
 
-/// Converts a region to a part of a rule: its entries themselves, or its attributes. Returns `None` if the region has
-/// none of these.
+/// Converts a region to the matching parts of a rule: those for the entries themselves if `of_entries`, otherwise those
+/// for attributes. Returns `None` if the region does not include them.
 fn about(region: &Region, of_entries: bool, is_allow: bool) -> Option<RuleParts> {
     let is_entry =
         |name: &String| name.eq_ignore_ascii_case("entry") || name.eq_ignore_ascii_case("children");
     let mut about = RuleParts::default();
     if of_entries {
-        // In OpenLDAP the right to write all attributes includes these two, which represent the entry and its children.
+        // In OpenLDAP, the right to write all attributes includes `entry` and `children`, which represent the entry and
+        // its children.
         let has_both = match &region.attributes {
             None => !region.but_attributes.iter().any(is_entry),
             Some(names) => names.iter().filter(|name| is_entry(name)).count() == 2,

@@ -1,22 +1,23 @@
-//! Regular expressions of DNs in slapd.access(5) that select a subtree, a level or one entry.
+//! Patterns: regular expressions of DNs in slapd.access(5) that select a subtree, one level of it, or one entry.
 
 use directory::access::Reach;
 
 use super::rule_parts::check_dn;
 
-/// Entries that a regular expression selects.
+/// Entries that a regular expression of DNs selects.
 #[derive(Clone, Debug)]
 pub(super) struct Pattern {
-    /// Place of the entries; `None` for the whole tree.
+    /// Place of the entries in the tree; `None` for the whole tree.
     pub(super) place: Option<(Reach, String)>,
-    /// Attribute of the RDN, if the expression names it.
+    /// Attribute of the RDN, if the regular expression names it.
     pub(super) rdn: Option<String>,
-    /// Name of a selected entry, with `$1` in the place of the only group, as in a `by` that uses the group.
+    /// DN of a selected entry, with `$1` in place of the only group. A `by` may use the same form to refer to the
+    /// group.
     pub(super) expanded: Option<String>,
 }
 
-/// Beginnings of an expression before a DN, with what they select. slapd compares normal forms, without blanks between
-/// RDNs, and a comma in a value is escaped.
+/// Beginnings of a regular expression before a DN, each with the entries that it selects. slapd compares normal forms,
+/// in which no blanks follow RDNs and commas in values are escaped.
 const BEGINNINGS: [(&str, Reach); 15] = [
     ("(.+,)?", Reach::In),
     ("(.*,)?", Reach::In),
@@ -36,14 +37,14 @@ const BEGINNINGS: [(&str, Reach); 15] = [
 ];
 
 impl Pattern {
-    /// Reads an expression. Returns `None` if no place in a rule selects the same entries.
+    /// Reads a regular expression. Returns `None` if no place in a rule selects the same entries.
     pub(super) fn read(expression: &str) -> Option<Pattern> {
         let (is_anchored, rest) =
             expression.strip_prefix('^').map_or((false, expression), |rest| (true, rest));
         if matches!(rest.strip_suffix('$').unwrap_or(rest), ".*" | ".+" | "(.*)" | "(.+)") {
             return Some(Pattern { place: None, rdn: None, expanded: None });
         }
-        // Without an end, the expression can also match in the middle of a longer name.
+        // Without `$` at its end, the expression can also match in the middle of a longer DN.
         let rest = rest.strip_suffix('$')?;
         let (rdn, rest) = match rest.split_once('=') {
             Some((name, value)) if is_name(name) && !value.is_empty() && is_open(value) => {
@@ -54,7 +55,7 @@ impl Pattern {
         let beginning = BEGINNINGS.iter().find(|(beginning, _)| rest.starts_with(beginning));
         let (beginning, reach) = match (beginning, is_anchored, rdn) {
             (Some((beginning, Reach::In)), _, None) => (*beginning, Reach::In),
-            // Any beginning may precede the expression.
+            // Without `^`, any text may precede the expression.
             (Some((beginning, _)), false, None) => (*beginning, Reach::Below),
             (Some((beginning, reach @ (Reach::Below | Reach::Children))), true, _) => (*beginning, *reach),
             (None, true, None) => ("", Reach::At),
@@ -78,7 +79,7 @@ fn is_name(text: &str) -> bool {
         && text.bytes().all(|octet| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'.'))
 }
 
-/// Returns true if the value of an RDN begins with a part that is no literal.
+/// Returns true if the value of an RDN begins with a part that is not literal text.
 fn is_open(value: &str) -> bool {
     BEGINNINGS.iter().any(|(beginning, reach)| *reach != Reach::In && value.starts_with(beginning))
 }

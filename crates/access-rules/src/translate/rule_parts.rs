@@ -1,23 +1,24 @@
-//! Parts of an access rule that a translation produces, and the text of the rule.
+//! Rule parts: the parts of an access rule that a translation produces, from which the text of the rule is made.
 //!
-//! The text of a rule has no escapes, so a DN or a name from the source could end a quote and begin another clause. So
-//! a text is only returned if the directory's own parser reads the intended rule from it.
+//! The text of a rule has no escapes, so a DN or a name from the source could end a quote and begin another part.
+//! Therefore a text is returned only if the directory's own parser reads the intended rule from it.
 
 use directory::access::{AccessRule, LinkConditions, Reach, RequesterSpec, Rights};
 use ipnet::IpNet;
 use ldap::{Dn, FilterBuf};
 use schema::{Schema, Secrecy, Secrets};
 
-/// Maximum size in octets of a name without its number; the limit of rules is 100.
+/// Maximum size in octets of a rule's name without the number that makes it unique. The limit for the whole name is
+/// 100.
 const NAME_MAX: usize = 90;
 
-/// Rule without its name.
+/// An access rule without its name.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RuleParts {
     pub(super) is_allow: bool,
     /// Rights, as written in rules.
     pub(super) rights: Vec<&'static str>,
-    /// Attribute types, or OIDs of controls and operations.
+    /// Attribute types, or OIDs of controls and extended operations.
     pub(super) attributes: Vec<String>,
     pub(super) but_attributes: Vec<String>,
     pub(super) values: Option<String>,
@@ -33,7 +34,7 @@ impl RuleParts {
     /// Returns the text of the rule.
     ///
     /// # Errors
-    /// A part is not valid, or the text would parse as a different rule.
+    /// A part is not valid, or the parser would read a different rule from the text.
     pub(super) fn text(&self, name: &str) -> Result<String, String> {
         self.check()?;
         let text = self.render(name)?;
@@ -58,8 +59,8 @@ impl RuleParts {
         }
     }
 
-    /// Returns a requester, other than the user of the entry, whom the rule allows to read passwords, which no rule of
-    /// Pando permits. A rule for all attributes counts if it is for single users, such as a replicator.
+    /// Returns a requester whom the rule allows to read passwords of other users, which no rule of Pando permits. A
+    /// rule for all attributes counts only if it is for single users, such as a replicator.
     pub(super) fn reader_of_passwords(&self) -> Option<&RequesterSpec> {
         if !self.is_allow || !self.rights.contains(&"read") {
             return None;
@@ -81,7 +82,7 @@ impl RuleParts {
         })
     }
 
-    /// Checks that names, DNs and filters are valid.
+    /// Checks that the names, DNs and filters in the rule are valid.
     fn check(&self) -> Result<(), String> {
         let places = self.place.iter().chain(&self.but_places).map(|(_, dn)| dn);
         places.chain(self.requesters.iter().filter_map(dn_of)).try_for_each(|dn| check_dn(dn))?;
@@ -132,7 +133,7 @@ impl RuleParts {
     }
 }
 
-/// Checks that a text is a DN (RFC 4514), possibly with `;` between its parts as in RFC 2253.
+/// Checks that a text is a DN (RFC 4514). The separator `;` of RFC 2253 is permitted.
 pub(super) fn check_dn(dn: &str) -> Result<(), String> {
     match Dn::parse(dn) {
         Ok(_) => Ok(()),
@@ -140,12 +141,12 @@ pub(super) fn check_dn(dn: &str) -> Result<(), String> {
     }
 }
 
-/// RDNs, each with its attributes and values.
+/// RDNs of a DN, each with its attributes and values.
 pub(super) type Path = Vec<Vec<(String, Vec<u8>)>>;
 
-/// Returns the RDNs of a DN, root first, for comparison with other paths. Names are OIDs if the shipped schema defines
-/// them; values are in lower case. The other server's schema is not available, so this only approximates its
-/// comparison. The path of an invalid DN is empty.
+/// Returns the RDNs of a DN, root first, for comparison with other paths. Attribute names are OIDs if the shipped
+/// schema defines them. Values are in lower case. This only approximates the other server's comparison, because its
+/// schema is not available. The path of an invalid DN is empty.
 pub(super) fn path(dn: &str) -> Path {
     let schema = Schema::shipped();
     let dn = Dn::parse(dn).unwrap_or_default();
@@ -163,12 +164,13 @@ pub(super) fn path(dn: &str) -> Path {
     rdns.collect()
 }
 
-/// Returns true if a DN is at or below another. Both must be valid.
+/// Returns true if a DN is at or below `above`. Both DNs must be valid.
 pub(super) fn is_in(dn: &str, above: &str) -> bool {
     path(dn).starts_with(&path(above))
 }
 
-/// Returns a name for a rule that is not in `taken`, within the limit and without characters that end a name.
+/// Returns a name for a rule that differs from those in `taken`. It has no characters that end a name, and is not too
+/// long.
 pub(super) fn free_name(wanted: &str, taken: &[String]) -> String {
     let clean = |c: char| if matches!(c, ':' | '"' | '\'') || c.is_control() { ' ' } else { c };
     let mut name: String = wanted.chars().map(clean).collect();
@@ -194,8 +196,8 @@ fn dn_of(requester: &RequesterSpec) -> Option<&String> {
     }
 }
 
-/// Returns true if a rule can contain this word as an attribute or a use: a name, an OID, `*`, `+` or `@class`,
-/// without options.
+/// Returns true if a rule can contain this word as an attribute or as a control or operation. The word is a name, an
+/// OID, `*`, `+` or `@class`, without options.
 fn is_name(word: &str) -> bool {
     let name = word.strip_prefix('@').unwrap_or(word);
     let is_name_octet = |octet: u8| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'.' | b'_');
@@ -267,7 +269,7 @@ fn network_text(network: &IpNet) -> String {
     }
 }
 
-/// Days of the week, as written in rules.
+/// Days of the week as written in rules.
 pub(super) const DAYS: [&str; 7] =
     ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 

@@ -1,8 +1,8 @@
-//! Properties that hold for any bytes instead of a trail. The fuzz target and the replay of its corpus check them.
+//! Properties that hold for any bytes in place of a trail. The fuzz target and the replay of its corpus check them.
 
 use audit::{Event, Events, Field, Values, verify};
 
-/// Checks any octets as events and as a segment.
+/// Checks the properties for any octets, read as events and as a segment.
 pub(crate) fn audit(bytes: &[u8]) {
     for event in Events::of(bytes) {
         let Ok(event) = event else { break };
@@ -15,8 +15,7 @@ pub(crate) fn audit(bytes: &[u8]) {
     std::fs::create_dir_all(&folder).expect("a folder for the segment");
     std::fs::write(folder.join("audit-0000000000000001"), bytes).expect("the segment is written");
     let report = verify(&folder, None, &[]).expect("the folder can be read");
-    // No input contains a valid signature by accident. So a report that does not cover the whole first segment must
-    // show damage.
+    // No input contains a valid signature by accident. A report without damage therefore needs an anchor or torn bytes.
     assert!(report.anchors > 0 || !report.damage.is_empty() || !report.torn.is_empty());
     std::fs::remove_dir_all(&folder).expect("the folder is removed");
 }

@@ -1,4 +1,4 @@
-//! Tests of `aci` values: values in the style of servers' default rules, and values made to mislead the parser.
+//! Tests of `aci` values. Some are in the style of servers' default rules, others are made to mislead the parser.
 
 use directory::access::{AccessRule, RequesterSpec};
 
@@ -9,7 +9,7 @@ fn of(values: &[&str]) -> Translation {
     translate(&format!("dn: dc=x\n{lines}"))
 }
 
-/// Checks values of the entry `dc=x`. Each comes with its rules, or with a part of the reason why it has none.
+/// Checks values of the entry `dc=x`. Each has the expected rules, or a part of the reason for its omission.
 fn check(pairs: &[(&str, Result<&[&str], &str>)]) {
     for (value, expected) in pairs {
         let found = of(&[value]);
@@ -89,7 +89,8 @@ fn values_of_389_ds() {
     ]);
 }
 
-/// Values in the style of FreeIPA: permissions for groups below `cn=pbac`, and rules for hosts and users themselves.
+/// Values in the style of FreeIPA: permissions for groups below `cn=pbac`, and rules for hosts and users on their own
+/// entries.
 #[test]
 fn values_of_freeipa() {
     check(&[
@@ -228,7 +229,7 @@ fn values_of_opendj() {
 fn separators_in_quotes_do_not_end_anything() {
     let all = "allow (read, search, compare)";
     check(&[
-        // A semicolon in the DN must not end it: the rule would apply to another DN.
+        // A semicolon in the DN must not end the DN. Otherwise the rule would apply to another DN.
         (
             "(targetattr=\"title\")(version 3.0; acl \"no title\"; deny (read) \
                  userdn = \"ldap:///cn=Ito\\; Ken,ou=people,dc=x\";)",
@@ -336,7 +337,7 @@ fn values_belong_to_the_entry_before_them_alone() {
     }
 }
 
-/// Inserts characters that end other elements at every position of the names in a value.
+/// Inserts characters that can end an element, at every position of the names in a value.
 #[test]
 fn translation_keeps_the_named_entry_or_refuses_the_rule() {
     const PIECES: [&str; 16] = [

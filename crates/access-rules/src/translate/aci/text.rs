@@ -5,14 +5,13 @@
 //! BIND RULE:  KEY = "TEXT", [not] (BIND RULE), BIND RULE and BIND RULE, BIND RULE or BIND RULE
 //! ```
 //!
-//! Quotes, brackets and semicolons are special only at places that the grammar permits. Ambiguous text is refused:
-//! servers
-//! differ on a quote after a backslash, and on a mix of `and` and `or`.
+//! Quotes, brackets and semicolons are special only at places that the grammar permits. Ambiguous text is refused,
+//! because servers differ: on a quote after a backslash, and on `and` and `or` without brackets.
 
 /// Maximum nesting depth of bind rules.
 const DEPTH_MAX: usize = 32;
 
-/// Parsed `aci` value.
+/// A parsed `aci` value.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Aci<'a> {
     pub(super) targets: Vec<Target<'a>>,
@@ -20,18 +19,18 @@ pub(super) struct Aci<'a> {
     pub(super) permissions: Vec<Permission<'a>>,
 }
 
-/// `key = "text"` or `key != "text"` in brackets.
+/// A target: `key = "text"` or `key != "text"` in brackets.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Target<'a> {
-    /// Key, in lower case.
+    /// Key of the target, in lower case.
     pub(super) key: String,
     pub(super) is_negated: bool,
     pub(super) text: &'a str,
-    /// Text between its brackets.
+    /// Text of the target between its brackets, as in the source.
     pub(super) source: &'a str,
 }
 
-/// `allow (rights) bind-rule`.
+/// A permission: `allow (rights) bind-rule`, or the same with `deny`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Permission<'a> {
     pub(super) is_allow: bool,
@@ -41,7 +40,7 @@ pub(super) struct Permission<'a> {
     pub(super) source: &'a str,
 }
 
-/// Parsed bind rule.
+/// A parsed bind rule.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Bind<'a> {
     Is(Condition<'a>),
@@ -50,20 +49,20 @@ pub(super) enum Bind<'a> {
     Any(Vec<Bind<'a>>),
 }
 
-/// `key = "value"`.
+/// A condition of a bind rule: `key = "value"`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Condition<'a> {
-    /// Key, in lower case.
+    /// Key of the condition, in lower case.
     pub(super) key: String,
     pub(super) sign: &'static str,
     pub(super) value: &'a str,
 }
 
 impl<'a> Aci<'a> {
-    /// Parses a value.
+    /// Parses an `aci` value.
     ///
     /// # Errors
-    /// The unexpected text, and what was expected.
+    /// A message with the unexpected text, and with what was expected.
     pub(super) fn read(value: &'a str) -> Result<Aci<'a>, String> {
         let mut parser = Parser { text: value, at: 0 };
         let mut targets = Vec::new();
@@ -110,7 +109,7 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    /// Returns the remaining text without leading blanks.
+    /// Skips blanks, and returns the remaining text.
     fn rest(&mut self) -> &'a str {
         let rest = self.text.get(self.at..).unwrap_or_default();
         let trimmed = rest.trim_start();
@@ -149,7 +148,7 @@ impl<'a> Parser<'a> {
         word
     }
 
-    /// Returns the next word in lower case without consuming it.
+    /// Returns the next word in lower case, without consuming it.
     fn peeked_word(&mut self) -> String {
         let start = self.at;
         let word = self.word().to_ascii_lowercase();
@@ -157,7 +156,7 @@ impl<'a> Parser<'a> {
         word
     }
 
-    /// Consumes a text in quotes, and removes blanks around it.
+    /// Consumes a text in quotes. Returns it without blanks at its ends.
     fn quoted(&mut self) -> Result<&'a str, String> {
         self.expect("\"")?;
         let rest = self.text.get(self.at..).unwrap_or_default();
@@ -170,7 +169,7 @@ impl<'a> Parser<'a> {
         Ok(inner.trim())
     }
 
-    /// Consumes the rest of a target after its key, up to its closing bracket.
+    /// Consumes the rest of a target, which follows its key, up to its closing bracket.
     fn target(&mut self, key: String, start: usize) -> Result<Target<'a>, String> {
         if key.is_empty() {
             return Err(format!("found {} instead of a target", self.next_text()));
@@ -288,7 +287,7 @@ impl<'a> Parser<'a> {
 mod tests {
     use super::*;
 
-    /// Collects the values of all conditions, in order.
+    /// Appends the values of all conditions in a bind rule, in order.
     fn values<'a>(bind: &Bind<'a>, out: &mut Vec<&'a str>) {
         match bind {
             Bind::Is(condition) => out.push(condition.value),
