@@ -42,7 +42,7 @@ enum Verb {
     Rollback(RollbackArguments),
 }
 
-/// Opens the access rules of a data directory, whether or not it is being served.
+/// Opens a data directory for a review of its access rules. A server may have the data directory open.
 fn open_review(config: &Config) -> Result<Review, ServeError> {
     Ok(Review::new(server::open_read_only(config)?, &server::node_settings(config)))
 }

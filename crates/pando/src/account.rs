@@ -1,4 +1,4 @@
-//! `pando account`: shows and changes the password state of accounts. It asks the running server.
+//! `pando account`: shows and changes the password state of accounts. The commands ask the running server.
 
 mod apps;
 
@@ -110,7 +110,7 @@ struct Totp {
     remove: bool,
 }
 
-/// Attributes to show, with their labels.
+/// Attributes to print, each with its label.
 const PRINTED: [(&str, &str); 11] = [
     ("pwdPolicySubentry", "policy that the entry names"),
     ("pwdAccountLockedTime", "locked since"),
@@ -128,7 +128,8 @@ const PRINTED: [(&str, &str); 11] = [
 /// Size of a TOTP secret in octets: the output size of its hash, SHA-1 (RFC 4226 section 4, R6).
 const TOTP_SECRET_SIZE: usize = 20;
 
-/// Value of pwdAccountLockedTime for a lock that never expires (draft-behera-ldap-password-policy section 5.3.3).
+/// Value of pwdAccountLockedTime for a lock that lasts until it is removed (draft-behera-ldap-password-policy section
+/// 5.3.3).
 const LOCKED_FOR_GOOD: &str = "000001010000Z";
 
 pub(crate) fn run(arguments: &AccountArguments) -> ExitCode {
@@ -179,8 +180,8 @@ fn show(connection: &mut Connection, dn: &str) -> Result<Report, String> {
     Ok(Report::result(object, text))
 }
 
-/// Returns a line about password attributes that the other lines do not cover: passwords of applications, and values
-/// with other options or of subtypes, which older data may contain and no bind accepts.
+/// Returns a line about a password attribute that is not in [`PRINTED`]. It contains a password of an application, or
+/// values that no bind accepts: values with other options or of subtypes, which older data may contain.
 fn other_passwords(description: &str, values: &[Vec<u8>]) -> String {
     let is = |name: &str| description.eq_ignore_ascii_case(name);
     if is("userPassword") || PRINTED.iter().any(|(name, _)| is(name)) {
@@ -190,7 +191,7 @@ fn other_passwords(description: &str, values: &[Vec<u8>]) -> String {
         let schemes: Vec<String> = values.iter().map(|value| scheme(value)).collect();
         return format!("  {:<28} {name}: {}\n", "password of application", schemes.join(", "));
     }
-    // `app-list` shows the expiry and last use of application passwords.
+    // `app-list` prints the expiry and the last use of application passwords.
     if apps::is_time(description) {
         return String::new();
     }
@@ -213,7 +214,8 @@ fn value_text(entry: &Entry, name: &str) -> Option<String> {
     })
 }
 
-/// Prints the URI that authenticator apps read, usually as a QR code.
+/// Sets a new secret for time-based codes. Prints it, and the URI that authenticator apps read, usually as a QR code.
+/// If `removes` is true, removes the secret instead.
 fn totp(connection: &mut Connection, dn: &str, removes: bool) -> Result<Report, String> {
     if removes {
         change_state(connection, dn, &[StateOperation { kind: CLEAR_TOTP, values: Vec::new() }])?;
@@ -265,14 +267,14 @@ fn change_state(
     }
 }
 
-/// Sets the given password, or a random one, and reports it.
+/// Sets the given password or a random one, and reports the new password.
 pub(crate) fn reset(connection: &mut Connection, dn: &str, password: Option<&str>) -> Result<Report, String> {
     let made = set_password(connection, dn, password)?;
     let object = json!({ "dn": dn, "password": made });
     Ok(Report::result(object, made.unwrap_or_default()))
 }
 
-/// Sets the given password, or lets the server choose a random one, which is returned.
+/// Sets the given password. Without one, the server chooses a random password, which is returned.
 pub(crate) fn set_password(
     connection: &mut Connection,
     dn: &str,

@@ -58,7 +58,7 @@ pub(crate) struct CommandLine {
     /// The command.
     #[command(subcommand)]
     pub(crate) verb: Verb,
-    /// Form of the output: the options `--json` and `--quiet` of the command.
+    /// Form of the output, which the options `--json` and `--quiet` select.
     #[arg(skip)]
     pub(crate) form: Form,
 }
@@ -232,7 +232,7 @@ pub(crate) struct ServeArguments {
 }
 
 impl CommandLine {
-    /// Reads the command line of this process. Exits with help or an error message if there is no command to run.
+    /// Reads the command line of this process. Exits with help or an error message if no command can be run.
     pub(crate) fn read() -> CommandLine {
         CommandLine::try_read(std::env::args_os()).unwrap_or_else(|error| error.exit())
     }
@@ -252,8 +252,9 @@ impl CommandLine {
     }
 }
 
-/// Rejects `--url`, which names a server, together with an option that names a directory of this machine, because one
-/// of them would be ignored. A conflict declared to clap would also reject `--url` whenever `PANDO_DATA` is set.
+/// Rejects the combination of `--url`, which names a server, with an option that names a directory of this machine,
+/// because one of the two would be ignored. Without this function, a conflict declared to clap would also reject
+/// `--url` if only `PANDO_DATA` is set.
 fn refuse_two_directories(command: &mut Command, matches: &ArgMatches) -> Result<()> {
     if let Some((verb, matches)) = matches.subcommand() {
         return command
@@ -281,7 +282,7 @@ fn refuse_without_password(command: &mut Command, matches: &ArgMatches) -> Resul
             .map_or(Ok(()), |verb| refuse_without_password(verb, matches));
     }
     let has = |name: &str| matches!(matches.try_contains_id(name), Ok(true));
-    // `bench run` has an option that contains the password itself.
+    // `bench run` has another option, which contains the password itself.
     let has_another = matches.try_contains_id("password").is_ok();
     if has_another || !has("bind_dn") || has("password_file") || std::io::stdin().is_terminal() {
         return Ok(());
@@ -291,8 +292,8 @@ fn refuse_without_password(command: &mut Command, matches: &ArgMatches) -> Resul
 }
 
 impl ServeArguments {
-    /// Returns the settings of the command line and the environment. The password is read from an environment variable
-    /// and has no option, so that it never appears in the help or in a process list.
+    /// Returns the settings of the command line and the environment. The password comes from an environment variable.
+    /// It has no option, so that it appears neither in the help nor in a process list.
     pub(crate) fn to_server(&self) -> Result<Arguments, ConfigError> {
         let admin_password = match std::env::var(ADMIN_PASSWORD_VARIABLE) {
             Ok(password) => Some(Secret(password.into_bytes())),
@@ -367,9 +368,9 @@ mod tests {
         CommandLine::with_all_options().debug_assert();
     }
 
-    /// An option name that means a node file in one command and a settings file in another is a trap. Exempt are
-    /// `bench`, whose commands have their own options; `twin`, which listens on addresses; and `follow`, which has a
-    /// key in a file.
+    /// An option name must not mean a node file in one command and a settings file in another. Three commands are
+    /// exempt: `bench`, whose commands have their own options; `twin`, which listens on addresses; and `follow`, which
+    /// has a key in a file.
     #[test]
     fn an_option_has_one_meaning_in_all_commands() {
         fn gather(command: &Command, seen: &mut BTreeMap<String, BTreeMap<String, Vec<String>>>) {
@@ -395,8 +396,8 @@ mod tests {
         lines.filter_map(|line| line.strip_prefix("  ")?.split(' ').next()?.parse().ok()).collect()
     }
 
-    /// The table in `errors.md` has all exit codes, and commands use no others. A command without its own list refers
-    /// to that of another command.
+    /// All exit codes of commands are in the table in `errors.md`. The help of a command lists its exit codes, or names
+    /// a command with the same ones.
     #[test]
     fn one_table_has_all_exit_codes() {
         fn gather(command: &Command, used: &mut BTreeMap<u8, String>) {
@@ -430,7 +431,7 @@ mod tests {
         );
     }
 
-    /// Gathers the commands without exit codes in their own help and in the help of the commands above them.
+    /// Gathers the commands without exit codes in their own help or in the help of a command that contains them.
     fn without_exit_codes(command: &Command, found: &mut Vec<String>) {
         for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
             let help = below.get_after_help().map(ToString::to_string).unwrap_or_default();

@@ -91,7 +91,7 @@ pub(crate) fn run(arguments: &AuditArguments) -> ExitCode {
     }
 }
 
-/// Returns the folder of the trail.
+/// Returns the directory of the audit trail.
 fn folder(place: &PlaceArguments) -> Result<PathBuf, ExitCode> {
     if let Some(folder) = &place.folder {
         return Ok(folder.clone());
@@ -176,7 +176,7 @@ fn end(out: &mut Printer<Box<dyn Write>>, damages: u64, target: &str) -> ExitCod
     }
 }
 
-/// Prints events with the access rules that decide them.
+/// Prints events, each with the access rules that decide it.
 fn explain(
     folder: &Path,
     arguments: &AuditArguments,

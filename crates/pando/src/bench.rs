@@ -66,7 +66,7 @@ enum BenchVerb {
     Suite(SuiteArguments),
 }
 
-/// Reason that a command ends without a result.
+/// Reason why a command ends without a result.
 enum Stop {
     /// The command line, or a file that it names, is wrong.
     Refused(String),
@@ -92,7 +92,7 @@ pub(crate) fn run(arguments: BenchArguments) -> ExitCode {
     }
 }
 
-/// Returns the exit code of a measurement, depending on whether it is without failures.
+/// Returns the exit code of a measurement. `is_clean` is true if the measurement had no failures.
 fn code_of(is_clean: bool) -> ExitCode {
     if is_clean { ExitCode::SUCCESS } else { exit::some_failed() }
 }
@@ -101,12 +101,12 @@ fn is_clean(result: &RunResult) -> bool {
     result.workloads.iter().all(|workload| workload.is_clean())
 }
 
-/// Converts an error of the command line, for `map_err`.
+/// Converts an error in the command line. For use with `map_err`.
 fn refused(error: impl ToString) -> Stop {
     Stop::Refused(error.to_string())
 }
 
-/// Converts an error of a measurement, for `map_err`.
+/// Converts an error of a measurement. For use with `map_err`.
 fn failed(error: impl ToString) -> Stop {
     Stop::Failed(error.to_string())
 }
@@ -116,7 +116,7 @@ fn read(path: &Path) -> Result<String, Stop> {
     std::fs::read_to_string(path).map_err(|error| refused(format!("cannot read {}: {error}", path.display())))
 }
 
-/// Returns the path of this program, to start it again as a child process.
+/// Returns the path of this program, with which it starts itself as a child process.
 fn this_program() -> Result<PathBuf, Stop> {
     std::env::current_exe().map_err(|error| failed(format!("cannot find this program: {error}")))
 }
@@ -172,7 +172,7 @@ impl std::str::FromStr for Cpus {
 }
 
 impl Cpus {
-    /// Pins this process, and the threads that it starts from now on, to these processors.
+    /// Pins this process to these processors, with the threads that it starts from now on.
     fn pin_this_process(&self) -> Result<(), Stop> {
         let mut set = rustix::thread::CpuSet::new();
         self.0.iter().for_each(|cpu| set.set(*cpu));

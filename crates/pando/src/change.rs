@@ -61,7 +61,7 @@ pub(crate) struct ChangeArguments {
     files: Vec<PathBuf>,
 }
 
-/// Counts and output of a run.
+/// Counts of the changes in a run.
 #[derive(Default)]
 struct Report {
     made: u64,
@@ -73,14 +73,14 @@ struct Report {
 enum Decision {
     /// The change is made; in a dry run, it would be made.
     Made,
-    /// The server cannot decide the change before an earlier record has been applied.
+    /// The server can decide the change only after an earlier record is applied, which does not happen in a dry run.
     Unchecked,
     Refused(String),
 }
 
-/// Reason that a run ends early.
+/// Reason why a run ends early.
 enum Stop {
-    /// The connection failed; the change that was sent last may have been made.
+    /// The connection failed. The server may have made the change that was sent last.
     Broken(String),
     /// A change was refused.
     Refused,
@@ -143,7 +143,7 @@ impl ChangeArguments {
                         continue;
                     }
                 };
-                // After a stop, write the remaining records to the rejects file without sending them.
+                // After a stop, the remaining records are not sent, but written to the rejects file.
                 if stop.is_some() {
                     rejects.record(&record, None).map_err(Stop::NotWritten)?;
                     continue;

@@ -185,7 +185,7 @@ struct CopySource {
 }
 
 impl CopySource {
-    /// Calls `of_folder` or `from_node`, depending on which of the two the arguments name.
+    /// Calls `of_folder` if the arguments name a directory, or `from_node` if they name a node.
     fn copy<T>(&self, of_folder: impl FnOnce(&Path) -> T, from_node: impl FnOnce(&str, u32) -> T) -> T {
         match &self.copy_of {
             Some(folder) => of_folder(folder),
@@ -322,7 +322,7 @@ fn reseed(config: &Config, source: &CopySource) -> Result<Report, ServeError> {
     Ok(Report::done(json!({ "node": node, "source": from }), text))
 }
 
-/// Begins a generation with the data of `folder`, or completes one.
+/// Begins a new generation with the data of `folder`. Without it, completes one that was begun.
 fn begin_generation(config: &Config, folder: Option<&Path>) -> Result<Report, ServeError> {
     let position = match folder {
         Some(folder) => server::begin_generation(config, folder)?,

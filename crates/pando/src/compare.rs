@@ -22,7 +22,7 @@ use crate::exit;
 use crate::online::{Identity, parse_filter, schema_of, stored_operational};
 use crate::print;
 
-/// Maximum number of names to print for each cause; with JSON, all are printed.
+/// Maximum number of names that the text output prints for each cause. JSON output has all names.
 const EXAMPLES_MAX: usize = 20;
 
 /// The options of `pando compare`.
@@ -88,12 +88,12 @@ pub(crate) fn run(arguments: &CompareArguments) -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(CompareError::Write(error)) => exit::not_written("standard output", &error),
-        // The exit code is not 1, which means that there are differences.
+        // Exit code 1 would mean that the servers have differences.
         Err(error) => exit::refused(&error.to_string()),
     }
 }
 
-/// Returns true if there is no difference.
+/// Compares the servers. Returns true if they have no differences.
 fn compare(arguments: &CompareArguments) -> Result<bool, CompareError> {
     let started = Instant::now();
     let (one, other) = arguments.identities();
@@ -157,7 +157,8 @@ fn connect(identity: Identity<'_>, url: &ServerUrl) -> Result<Connection, Compar
     identity.connect(url).map_err(|error| CompareError::Other(error.to_string()))
 }
 
-/// Returns the schema of the first server that publishes a usable one, or else the shipped schema.
+/// Returns the schema of the first of the servers that publishes a usable one. Returns the shipped schema if neither
+/// does.
 fn schema_of_both(connections: &mut [Connection; 2]) -> Result<Arc<Schema>, CompareError> {
     let shipped = Schema::shipped();
     for connection in connections {
@@ -199,7 +200,7 @@ fn read<'s>(
     }
 }
 
-/// Differences with the same cause: their number, and the first of them.
+/// Differences with the same cause: their number and the names of the first ones.
 #[derive(Default)]
 struct Cause {
     count: u64,

@@ -17,7 +17,7 @@ pub(crate) struct DataArguments {
 }
 
 impl DataArguments {
-    /// Returns server options that contain only the directory and the node file.
+    /// Returns server options that contain only the data directory and the node file.
     pub(crate) fn to_server(&self) -> Arguments {
         Arguments { node_file: self.node.clone(), data: self.data.clone(), ..Arguments::default() }
     }

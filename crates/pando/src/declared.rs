@@ -1,8 +1,9 @@
-//! `pando plan` and `pando apply` for entries: files that declare some entries of a directory, and own them.
+//! `pando plan` and `pando apply` for entries: declaration files, which declare some entries of a directory, and own
+//! them.
 //!
-//! An entry that such a file adds is marked with the owner of the file. A marked entry that no file of its owner
-//! declares any more is deleted; all other entries stay. Each entry is changed by one request, which is applied as a
-//! whole or not at all. The request asserts that the entry has not changed since the plan was computed.
+//! Each declaration file names its owner. An entry that a file adds is marked with the owner. A marked entry is deleted
+//! if no file of its owner declares it any more. All other entries stay. Each entry is changed by one request, which is
+//! applied as a whole or not at all. The request asserts that the entry has not changed since the plan was computed.
 
 mod change;
 mod difference;
@@ -30,7 +31,7 @@ use change::{AttributeChange, EntryChange, Kind};
 use difference::Planner;
 use file::{Declarations, DeclaredEntry, DeclaredValue};
 
-/// Maximum number of printed values of an attribute.
+/// Maximum number of values that are printed for an attribute.
 const VALUES_MAX: usize = 20;
 
 /// Size of the fingerprint of a plan, in octets.
@@ -46,7 +47,7 @@ pub(crate) fn is_declaration(path: &Path) -> bool {
 pub(crate) struct Declared(BTreeMap<String, Vec<DeclaredEntry>>);
 
 impl Declared {
-    /// Reads files. Entries of files with the same owner are merged.
+    /// Reads declaration files. Merges the entries of files with the same owner.
     pub(crate) fn read<'p>(files: impl IntoIterator<Item = &'p Path>) -> Result<Declared, ServeError> {
         let mut all = Declared::default();
         for path in files {
@@ -66,21 +67,21 @@ impl Declared {
     }
 }
 
-/// Options of a run.
+/// Options of one run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Manner<'a> {
-    /// Whether entries that are no longer declared are deleted.
+    /// Whether to delete entries that are no longer declared.
     pub(crate) prunes: bool,
     /// Fingerprint that the plan must have.
     pub(crate) expected: Option<&'a str>,
-    /// Whether a change of settings precedes, so that the server cannot decide about entries yet.
+    /// Whether the run begins with a change of settings, without which the server cannot decide about the entries.
     pub(crate) follows_settings: bool,
 }
 
 /// Result of a change.
 enum Decision {
     Planned,
-    /// The server cannot decide the change before an earlier change is made.
+    /// The server can decide the change only after an earlier change is made.
     Unchecked,
     Made,
     Refused(String),
@@ -130,7 +131,7 @@ pub(crate) fn plan(declared: &Declared, server: &TargetArguments, manner: Manner
     end(&counts)
 }
 
-/// Brings the entries of a server to the declared state.
+/// Brings the entries of a server to the declared state, and prints the changes.
 pub(crate) fn apply(declared: &Declared, server: &TargetArguments, manner: Manner<'_>) -> ExitCode {
     let (mut named, changes) = match connected(declared, server, manner) {
         Ok(connected) => connected,
@@ -188,7 +189,7 @@ fn connected(
     Ok((named, changes))
 }
 
-/// Sends a change. With `dry`, only asks the server whether it would make the change.
+/// Sends a change. If `dry` is true, the server only decides whether it would make the change.
 fn decided(connection: &mut Connection, change: &EntryChange, dry: bool) -> Result<Decision, ClientError> {
     let outcome = change.send(connection, dry)?;
     Ok(match outcome.code {
@@ -201,11 +202,11 @@ fn decided(connection: &mut Connection, change: &EntryChange, dry: bool) -> Resu
     })
 }
 
-/// Changes of a plan that affect the server's decisions about later changes.
+/// Earlier changes of a plan on which the server's decisions about later changes depend.
 #[derive(Default)]
 struct Earlier {
     added: HashSet<String>,
-    /// Superiors of entries that are deleted.
+    /// Superiors of the entries that are deleted.
     emptied: HashSet<String>,
 }
 
@@ -230,7 +231,7 @@ impl Earlier {
     }
 }
 
-/// Returns a form of a DN that ignores case and optional spaces.
+/// Returns a normalized form of a DN, which ignores case and optional spaces.
 fn name_key(dn: &str) -> String {
     Dn::parse(dn).map_or_else(|_| dn.to_lowercase(), |dn| dn.to_string().to_lowercase())
 }
@@ -240,8 +241,8 @@ fn names_above(dn: &str) -> Vec<String> {
     (1..dn.len()).map(|count| dn.ancestor(count).to_string().to_lowercase()).collect()
 }
 
-/// Returns a short text that differs if the changes differ, or if one of their entries has changed. It does not depend
-/// on secret values.
+/// Returns a short text that identifies a plan. It is different if the changes are different, or if one of the entries
+/// has changed. It does not depend on secret values.
 fn fingerprint(changes: &[EntryChange]) -> String {
     let mut digest = Sha256::new();
     for change in changes {

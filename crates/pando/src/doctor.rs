@@ -49,7 +49,7 @@ pub(crate) struct Finding {
     /// Short stable name of the check.
     pub(crate) check: &'static str,
     pub(crate) weight: Weight,
-    /// The fact that was found, and what to do about it.
+    /// The fact that was found, and the action that it requires.
     pub(crate) text: String,
 }
 
@@ -94,7 +94,7 @@ pub(crate) fn run(arguments: &DoctorArguments) -> ExitCode {
     };
     let findings = examine(&config, &arguments.data);
     for finding in &findings {
-        // `--quiet` leaves out checks without a finding, as text and as JSON.
+        // With `--quiet`, checks without a finding are omitted, as text and as JSON.
         if !print::form().is_quiet || finding.weight != Weight::Fine {
             Report::result(finding.json(), finding.line()).print();
         }

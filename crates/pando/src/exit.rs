@@ -1,4 +1,4 @@
-//! Exit codes, the same for every command. `docs/reference/errors.md` lists them.
+//! Exit codes, which mean the same for every command. `docs/reference/errors.md` lists them.
 
 use std::fmt::Display;
 use std::io;
@@ -12,7 +12,7 @@ use crate::print::Report;
 pub(crate) fn failed(error: &ServeError) -> ExitCode {
     let code = match error.fault() {
         Fault::Other => 1,
-        // clap uses the same code.
+        // clap uses the same exit code for errors of the command line.
         Fault::Settings => 2,
         Fault::InUse => 3,
         Fault::Data => 4,
@@ -21,7 +21,7 @@ pub(crate) fn failed(error: &ServeError) -> ExitCode {
     end(&error.to_string(), code)
 }
 
-/// Returns the message about output that could not be written. It is empty if the reader closed the pipe.
+/// Returns the message about standard output that could not be written. It is empty if the reader closed the pipe.
 pub(crate) fn unwritten(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::BrokenPipe => String::new(),
@@ -29,7 +29,7 @@ pub(crate) fn unwritten(error: &io::Error) -> String {
     }
 }
 
-/// Prints the message unless it is empty, and returns the exit code for failure.
+/// Prints the message unless it is empty. Returns the exit code for failure.
 pub(crate) fn failure(message: &str) -> ExitCode {
     if message.is_empty() {
         return ExitCode::FAILURE;
@@ -37,7 +37,7 @@ pub(crate) fn failure(message: &str) -> ExitCode {
     end(message, 1)
 }
 
-/// Prints the result of a command, or the reason that it failed.
+/// Prints the result of a command, or the reason why it failed. Returns the exit code.
 pub(crate) fn finish(result: Result<Report, String>) -> ExitCode {
     match result {
         Ok(report) => {
@@ -48,8 +48,8 @@ pub(crate) fn finish(result: Result<Report, String>) -> ExitCode {
     }
 }
 
-/// Reports that output could not be written completely. If the reader closed the pipe, no message is printed, and only
-/// the exit code shows that the output is incomplete.
+/// Reports that output could not be written completely. Returns the exit code, which alone shows the fault if the
+/// reader closed the pipe: no message is printed then.
 pub(crate) fn not_written(target: impl Display, error: &io::Error) -> ExitCode {
     match error.kind() {
         io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
@@ -57,22 +57,22 @@ pub(crate) fn not_written(target: impl Display, error: &io::Error) -> ExitCode {
     }
 }
 
-/// Reports an error in the command line or in a file that it names.
+/// Reports an error in the command line or in a file that it names. Returns the exit code.
 pub(crate) fn refused(message: &str) -> ExitCode {
     end(message, 2)
 }
 
-/// Reports that the data is damaged or cannot be used as it is.
+/// Reports that the data are damaged, or cannot be used as they are. Returns the exit code.
 pub(crate) fn damaged(message: &str) -> ExitCode {
     end(message, 4)
 }
 
-/// Returns the exit code of a command that left something out: records in the rejects file, or entries beyond a limit.
+/// Returns the exit code of a command that omitted something: records in the rejects file, or entries beyond a limit.
 pub(crate) fn some_rejected() -> ExitCode {
     ExitCode::from(6)
 }
 
-/// Reports that the output contains only a part of the result.
+/// Reports that the output contains only a part of the result. Returns the exit code.
 pub(crate) fn incomplete(message: &str) -> ExitCode {
     end(message, 6)
 }

@@ -62,7 +62,7 @@ pub(crate) fn run(arguments: &ExplainArguments) -> ExitCode {
         Err(ExplainError::Serve(error)) if error.fault() == Fault::InUse => {
             match arguments.server.connect(&socket) {
                 Ok(connection) => report(explain(arguments, connection)),
-                // The process that uses the directory may not be a server: report the original error then.
+                // The process that uses the directory may be no server. The original error is then reported.
                 Err(_) => exit::failed(&error),
             }
         }
@@ -89,7 +89,7 @@ fn report(explained: Result<String, String>) -> ExitCode {
     }
 }
 
-/// Sends the search with the control that requests an explanation. Discards its entries.
+/// Sends the search with the control that requests an explanation. Ignores the entries of the response.
 fn explain(arguments: &ExplainArguments, mut connection: Connection) -> Result<String, String> {
     let filter = FilterBuf::parse(&arguments.filter).map_err(|error| error.to_string())?;
     let selection = SelectionBuf::from_iter(["1.1"]);

@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: &ExportArguments) -> ExitCode {
     match server::open_read_only(&config) {
         Ok(directory) => offline(arguments, &directory, started),
         Err(error @ ServeError::Open { .. }) => {
-            // The files may be readable for the server and not for this process.
+            // The server may be able to read the files, although this process cannot.
             let url = socket_in(&config.data);
             match arguments.server.connect(&url) {
                 Ok(connection) => {
@@ -125,7 +125,8 @@ fn online(
         return unknown_refused(unknown);
     }
     let attributes = arguments.stored_attributes(&schema);
-    // Collective values come from a subentry and are exported with it, unless the attribute is requested by name.
+    // Collective values are not exported with an entry unless their attribute is requested by name. They are exported
+    // with their subentry.
     let asks_for_all = attributes.iter().any(|name| name == "*");
     let collective = schema.attribute_types().iter().filter(|known| known.collective && asks_for_all);
     let collective: Vec<&str> = collective.map(|known| known.name()).collect();
@@ -177,7 +178,7 @@ impl ExportArguments {
         }
     }
 
-    /// Returns the attributes to request from a server: those that it stores.
+    /// Returns the attributes to request from a server. They exclude computed attributes.
     fn stored_attributes(&self, schema: &Schema) -> Vec<String> {
         let mut names: Vec<String> = if self.attributes.is_empty() {
             vec!["*".to_owned()]
@@ -191,14 +192,14 @@ impl ExportArguments {
         names
     }
 
-    /// Writes the output of `make` to the file, on a separate thread.
+    /// Starts a thread that writes the file, and calls `make` to produce the content.
     fn write<T, E: From<io::Error>>(
         &self,
         make: impl FnOnce(&mut dyn Write) -> Result<T, E>,
     ) -> Result<T, E> {
         let compression = self.compress.or_else(|| Compression::of_name(&self.output));
         let mut output = Output::create(Some(&self.output), compression).and_then(Background::start)?;
-        // No progress line if the export goes to standard output, which may be the same terminal.
+        // If the export goes to standard output, no progress is shown, because both may be the same terminal.
         let elapsed = (self.output.as_os_str() != "-").then(|| Elapsed::start("exporting"));
         let made = make(&mut output);
         drop(elapsed);
@@ -219,7 +220,8 @@ impl ExportArguments {
     }
 }
 
-/// Returns the first name that the schema does not know. Exporting it would silently produce nothing.
+/// Returns the first name that the schema does not define. Without this check, an export would silently lack the
+/// attribute.
 fn unknown_attribute<'a>(schema: &Schema, names: &'a [String]) -> Option<&'a str> {
     let is_known = |name: &str| match name.strip_prefix('@') {
         Some(class) => schema.object_class(class.split(';').next().unwrap_or_default()).is_some(),

@@ -28,7 +28,7 @@ Examples:
 
 Exit codes: as `pando verify`.";
 
-/// Groups that name their members by DNs or find them by URLs.
+/// The kind of entries that are groups: their members are named by DN or found by URL.
 const GROUP: Kind = Kind {
     word: "group",
     attribute: "cn",
@@ -156,8 +156,8 @@ fn change_members(
     Ok(Report::done(json!({ "dn": dn, change: found }), format!("{dn}: {} {change}", found.len())))
 }
 
-/// Prints members breadth first, and with `direct` only those of the group itself. Each entry is printed once, with the
-/// first nested group that contains it.
+/// Prints the members of a group breadth first. With `direct`, prints only those of the group itself. Each entry is
+/// printed once, with the first nested group that contains it.
 fn members_of(named: &mut Named, dn: &str, direct: bool) -> Result<(), String> {
     let mut table = Table::new(["name", "kind", "through", "dn"]);
     let (mut text, mut seen) = (Vec::new(), HashSet::from([dn.to_lowercase()]));

@@ -93,7 +93,7 @@ pub(crate) fn run(arguments: ImportArguments) -> ExitCode {
         Err(error) => exit::failed(&error),
         Ok(imported) => {
             let is_whole = imported.rejected_count() == 0 && imported.policy_fault.is_none();
-            // Problems are printed even with `--quiet`.
+            // Problems are reported even with `--quiet`.
             if !print::form().is_quiet || !is_whole {
                 eprint!("{}", summary(&imported));
             }
@@ -113,7 +113,7 @@ fn import(arguments: ImportArguments) -> Result<Imported, ServeError> {
         suffixes: arguments.suffix.clone().into_iter().collect(),
         ..arguments.data.to_server()
     })?;
-    // Refuse a replica before the schema of another server reaches its directory.
+    // A replica must be refused before the schema of the other server is written to its directory.
     server::import::refuse_replica(&config)?;
     let mut settings = arguments.settings.as_deref().map(settings::read).transpose()?;
     let mut foreign = None;
@@ -128,7 +128,7 @@ fn import(arguments: ImportArguments) -> Result<Imported, ServeError> {
     }
     let notices = settings.iter().flat_map(SettingsFile::notices);
     notices.for_each(|notice| remark!("pando: {notice}"));
-    // Open all inputs before the data directory is created.
+    // Open all inputs before the data directory is created, so that a wrong path has no effect.
     let changed = |input| changed(input, arguments.encoding, arguments.values_below.as_deref());
     let inputs = arguments.files.iter().map(|path| open(path).and_then(changed)).collect::<Result<_, _>>()?;
     let how = Importing {
@@ -155,7 +155,7 @@ fn renaming(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Returns an input converted to UTF-8, with values read from the files that it names.
+/// Returns the input converted to UTF-8. Values given by URL are replaced by the content of their files.
 fn changed(
     Input { name, data }: Input,
     encoding: Option<Encoding>,
@@ -177,7 +177,7 @@ fn changed(
     Ok(Input { name, data })
 }
 
-/// Opens a file, and decompresses it if its name ends in .gz or .zst. `-` is standard input.
+/// Opens a file. Decompresses it if its name ends in .gz or .zst. `-` is standard input.
 pub(crate) fn open(path: &Path) -> Result<Input, ServeError> {
     let name = if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() };
     match open_data(path) {

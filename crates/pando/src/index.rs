@@ -98,7 +98,7 @@ pub(crate) fn run(arguments: &IndexArguments) -> ExitCode {
     }
 }
 
-/// Reason that a change failed or is incomplete.
+/// Reason why a change failed or is incomplete.
 enum Failed {
     /// Error of the files of the directory.
     Offline(ServeError),
@@ -147,7 +147,7 @@ fn list(data: &DataArguments, with_sizes: bool) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Prints the proposals of the server that the options name, or of the server of the data directory.
+/// Prints the index proposals of a server: the one that the options name, or that of the data directory.
 fn advise(data: &DataArguments, server: &ServerArguments) -> Result<(), Failed> {
     let url = match server.server(None) {
         Some(url) => url,
@@ -170,7 +170,7 @@ fn change(data: &DataArguments, attribute: &str, change: IndexChange) -> Result<
         Ok(kinds) => report_kinds(attribute, kinds),
         Err(error) if error.fault() == Fault::InUse => match ServerArguments::default().connect(&socket) {
             Ok(connection) => change_online(connection, attribute, change).map_err(Failed::Online)?,
-            // The process that uses the directory may not be a server: report the original error then.
+            // The process that uses the directory may be no server. The original error is then reported.
             Err(_) => return Err(error.into()),
         },
         Err(error) => return Err(error.into()),
@@ -178,7 +178,7 @@ fn change(data: &DataArguments, attribute: &str, change: IndexChange) -> Result<
     Ok(())
 }
 
-/// Changes the entry of the index, and waits until the server has built or removed the rows.
+/// Changes the entry of an index. Waits until the server has built or removed the rows.
 fn change_online(mut connection: Connection, attribute: &str, change: IndexChange) -> Result<(), String> {
     let failed = |error: ClientError| error.to_string();
     let schema = schema_of(&mut connection).map_err(failed)?;
@@ -230,7 +230,7 @@ const KIND: &str = "pandoIndexKind";
 /// Interval between two requests for the progress of an index.
 const POLL: Duration = Duration::from_millis(250);
 
-/// Shows the progress of building or removing the rows of an index, until the server is done.
+/// Shows the progress with which the server builds or removes the rows of an index, until the server has finished.
 fn wait_for_rows(connection: &mut Connection, attribute: &str) -> Result<(), ClientError> {
     let mut shown = Progress::start();
     loop {

@@ -74,7 +74,7 @@ pub(crate) struct InitArguments {
     yes: bool,
 }
 
-/// Reason that the setup stopped.
+/// Reason why the setup stopped.
 enum InitError {
     /// The command line, an answer or a file is wrong.
     Refused(String),
@@ -103,19 +103,20 @@ pub(crate) fn run(arguments: &InitArguments) -> ExitCode {
     }
 }
 
-/// Files and folders that do not exist before the setup creates them.
+/// Paths of files and directories that the setup creates, because they did not exist before.
 #[derive(Default)]
 struct Created(Vec<PathBuf>);
 
 impl Created {
-    /// Notes a path if it does not exist.
+    /// Adds a path if it does not exist.
     fn note(&mut self, path: &Path) {
         if !path.as_os_str().is_empty() && !path.exists() {
             self.0.push(path.to_owned());
         }
     }
 
-    /// Removes all of them after a failed setup, the last first. Folders with other files stay.
+    /// Removes the created files and directories after a failed setup, in reverse order. Directories with other files
+    /// stay. `data` is removed with its content.
     fn remove(self, data: &Path) {
         for path in self.0.iter().rev() {
             let removed = match path {
@@ -132,7 +133,7 @@ impl Created {
     }
 }
 
-/// Sets up a server. If that fails, it leaves none of the files that it has written.
+/// Sets up a server. A failed setup leaves no files that it has created.
 fn set_up(arguments: &InitArguments, answers: &Answers) -> Result<Report, InitError> {
     let (folder, mut created) = (&arguments.folder, Created::default());
     let outer: Vec<&Path> = folder.ancestors().collect();
@@ -152,13 +153,13 @@ fn write_all(arguments: &InitArguments, answers: &Answers) -> Result<Report, Ini
     let at = |name: &str| arguments.folder.join(name);
     let (node, settings, password) = (at("node.toml"), at("settings.toml"), at("admin-password"));
     let (node_text, settings_text) = (answers.node_file(), answers.settings_file());
-    // Check all files before anything is written.
+    // Check all files before any is written.
     differs(&node, &node_text)?;
     differs(&settings, &settings_text)?;
     make_folder(&arguments.folder)?;
     if !password.exists() {
         let made = random_password().map_err(InitError::Refused)?;
-        // Without a newline, because `ldapsearch -y` would send it as a part of the password.
+        // The file has no newline at its end, because `ldapsearch -y` would send it as a part of the password.
         write(&password, &made)?;
     }
     write(&settings, &settings_text)?;
@@ -184,7 +185,7 @@ fn write_all(arguments: &InitArguments, answers: &Answers) -> Result<Report, Ini
     Ok(Report::done(object, text))
 }
 
-/// Refuses a file that exists with other content.
+/// Refuses a file that exists with content other than `text`.
 fn differs(path: &Path, text: &str) -> Result<(), InitError> {
     match std::fs::read(path) {
         Ok(found) if found == text.as_bytes() => Ok(()),
@@ -197,7 +198,7 @@ fn differs(path: &Path, text: &str) -> Result<(), InitError> {
     }
 }
 
-/// Creates a folder that only its owner can read, because it contains the password.
+/// Creates a directory that only its owner can read, because it will contain the password.
 fn make_folder(folder: &Path) -> Result<(), InitError> {
     use std::os::unix::fs::DirBuilderExt;
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
@@ -215,7 +216,7 @@ fn write(path: &Path, text: &str) -> Result<(), InitError> {
     written.map_err(|error| InitError::File(path.to_owned(), error))
 }
 
-/// Creates the data directory with the settings, and its first entries. Returns notes for the administrator.
+/// Creates the data directory with the settings, and adds its first entries. Returns notes for the administrator.
 fn fill(node: &Path, settings: &Path, answers: &Answers) -> Result<String, InitError> {
     let config = || Config::load(&Arguments { node_file: Some(node.to_owned()), ..Arguments::default() });
     let config = || config().map_err(ServeError::from);

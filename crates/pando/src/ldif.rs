@@ -105,7 +105,7 @@ pub(crate) fn run(arguments: &LdifArguments) -> ExitCode {
         }
     };
     done.unwrap_or_else(|error| match error {
-        // Here, a bare `io::Error` can only come from writing.
+        // An `io::Error` that is not wrapped comes only from writing the output.
         ServeError::System(error) => exit::not_written("standard output", &error),
         error => exit::failed(&error),
     })
@@ -162,7 +162,7 @@ fn write_finding(out: &mut dyn Write, file: &str, line: u64, text: &str) -> io::
     }
 }
 
-/// Counts of a file.
+/// Counts of the content of a file.
 #[derive(Default)]
 struct Counts {
     entries: u64,

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-// Declared first, because the macros are available only in modules that follow.
+// This module is declared first, because its macros are available only in the modules after it.
 #[macro_use]
 mod print;
 mod replica;
@@ -60,18 +60,19 @@ use std::process::ExitCode;
 
 use arguments::{CommandLine, Verb};
 
-/// Allocator of the process: a search makes a dozen small allocations, an import millions.
+/// Allocator of the process. It matters, because a search makes a dozen small allocations and an import millions.
 #[global_allocator]
 static ALLOCATOR: system::Allocator = system::Allocator;
 
 fn main() -> ExitCode {
-    // Before a password is read, because every command may hold passwords in memory.
+    // Core dumps must be forbidden before any password is read. Every command may have passwords in memory.
     if let Err(error) = server::forbid_core_dumps() {
         eprintln!("pando: core dumps cannot be forbidden: {error}");
     }
     let CommandLine { verb, form } = CommandLine::read();
     print::choose(form);
-    // The server shuts down gracefully by itself; all other commands only remove their unfinished files.
+    // The server handles signals itself and shuts down gracefully. A signal to another command only removes its
+    // unfinished files.
     if !matches!(verb, Verb::Serve(_) | Verb::Follow(_))
         && let Err(error) = server::unfinished::remove_when_interrupted()
     {

@@ -95,7 +95,7 @@ pub(crate) fn run(arguments: &MigrateArguments) -> ExitCode {
     }
 }
 
-/// Reads a file, or all LDIF files of a folder. As in slapd.d, a file comes before the folder with the same name.
+/// Reads a file, or all LDIF files of a directory. A file precedes the directory with the same name, as in slapd.d.
 fn read_path(configuration: &mut Configuration, path: &Path) -> io::Result<()> {
     if path.is_dir() {
         let mut files: Vec<PathBuf> =
@@ -114,11 +114,11 @@ fn read_path(configuration: &mut Configuration, path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads a file that slapd.conf includes.
+/// Reads a file that is included by slapd.conf.
 fn include(name: &str) -> Included {
     let path = Path::new(name);
     if path.extension().is_some_and(|extension| extension == "schema") {
-        // OpenLDAP's own schema files are part of Pando.
+        // Pando ships the definitions in OpenLDAP's own schema files.
         return Included::Schema;
     }
     match fs::read(path) {
@@ -133,7 +133,7 @@ fn read_server(configuration: &mut Configuration, connection: &mut Connection) -
     configuration.entries.extend(reply.entries.iter().map(config_entry));
     if let Some(schema) = connection.entry("cn=schema", &["attributeTypes", "objectClasses"])? {
         let mut schema = config_entry(&schema);
-        // The server shipped with the other definitions.
+        // Keep only definitions of users. All others were shipped with the server.
         schema
             .values
             .retain(|value| value.value.contains("'user defined'") || value.value.contains("99-user"));
@@ -197,8 +197,8 @@ fn write(folder: &Path, proposal: &mut Proposal) -> io::Result<()> {
     put("decide.md", &proposal.page())
 }
 
-/// Returns the invalid lines of a settings file, with the reasons. Problems in other files, such as a schema file, are
-/// shown by `pando plan`.
+/// Returns the invalid lines of a settings file, each with the reason. `pando plan` reports problems in other files,
+/// such as a schema file.
 fn invalid_lines(file: &Path) -> Vec<(usize, String)> {
     let errors = match settings::read(file).and_then(|read| read.check()) {
         Err(ServeError::Settings(errors)) => errors,

@@ -1,4 +1,4 @@
-//! Users and groups by their short names, and changes of their entries.
+//! Entries with short names, such as users and groups: looking them up and changing them.
 
 use std::process::ExitCode;
 
@@ -16,7 +16,7 @@ use crate::online::{TargetArguments, refusal};
 use crate::print::{self, Report};
 use crate::search::results::{Form, Results};
 
-/// A kind of entry with short names.
+/// Kind of entries with short names.
 pub(crate) struct Kind {
     /// Name of the kind in messages.
     pub(crate) word: &'static str,
@@ -68,7 +68,8 @@ impl Named {
         Ok(Named { connection, suffixes })
     }
 
-    /// Calls `each` with the entries below `base` that match, or with those of all suffixes.
+    /// Calls `each` with the entries at or below `base` that match the filter. Without `base`, searches below all
+    /// suffixes.
     pub(crate) fn each(
         &mut self,
         base: Option<&str>,
@@ -99,7 +100,8 @@ impl Named {
         Ok(())
     }
 
-    /// Returns the DN of the only entry with a short name. A name that is a DN is returned unchanged.
+    /// Returns the DN of the entry with a short name. Fails unless exactly one entry has the name. A name that is a DN
+    /// is returned unchanged.
     pub(crate) fn dn(&mut self, kind: &Kind, name: &str) -> Result<String, String> {
         if name.contains('=') && Dn::parse(name).is_ok() {
             return Ok(name.to_owned());
@@ -117,7 +119,7 @@ impl Named {
         }
     }
 
-    /// Returns the entry below which new entries are added.
+    /// Returns the DN of the entry below which new entries of this kind are added.
     pub(crate) fn parent(&mut self, kind: &Kind, given: Option<&DnText>) -> Result<String, String> {
         if let Some(given) = given {
             return Ok(given.as_str().to_owned());
@@ -175,7 +177,7 @@ impl Named {
     }
 }
 
-/// Reason that a search was not read to its end.
+/// Reason why a search was not read to its end.
 enum Interrupted {
     Client(client::ClientError),
     Each(String),
@@ -187,12 +189,12 @@ impl From<client::ClientError> for Interrupted {
     }
 }
 
-/// Prints a table of the entries that match, with a column for each attribute.
+/// Prints a table of the entries that match. It has a column for each attribute.
 pub(crate) fn list(kind: &Kind, arguments: &ListArguments, attributes: &[&str]) -> ExitCode {
     ended(list_entries(kind, arguments, attributes))
 }
 
-/// Returns the exit code of a command that has printed its results.
+/// Returns the exit code of a command that has printed its results, and prints its error.
 pub(crate) fn ended(result: Result<(), String>) -> ExitCode {
     result.map_or_else(|error| exit::failure(&error), |()| ExitCode::SUCCESS)
 }
@@ -212,7 +214,7 @@ fn list_entries(kind: &Kind, arguments: &ListArguments, attributes: &[&str]) -> 
     results.finish().map_err(written)
 }
 
-/// Prints the user attributes of an entry, and the attributes with these names.
+/// Prints all user attributes of an entry, and the attributes in `attributes`.
 pub(crate) fn show(kind: &Kind, named: &NamedArguments, attributes: &[&str]) -> ExitCode {
     ended(show_entry(kind, named, attributes))
 }
@@ -251,8 +253,8 @@ pub(crate) fn scheme(stored: &[u8]) -> String {
     }
 }
 
-/// Returns the attributes of an entry. A password is replaced by the name of its storage scheme, such as `{SSHA512}`,
-/// which is not a password if it is imported.
+/// Returns the attributes of an entry without passwords. The name of its storage scheme replaces a password, such as
+/// `{SSHA512}`. Imported as a password, this text matches none.
 fn without_hashes(entry: &SearchEntry<'_>) -> AttributesBuf {
     let mut shown = AttributesBuf::new();
     for attribute in entry.attributes.iter() {
@@ -287,7 +289,7 @@ impl std::str::FromStr for Assignment {
     }
 }
 
-/// Returns the attributes of the command line, with defaults for the others.
+/// Returns the attributes of the command line, and those defaults whose attributes it does not name.
 pub(crate) fn with_defaults(given: &[Assignment], defaults: Vec<(String, String)>) -> Vec<(String, String)> {
     let is_given = |name: &str| given.iter().any(|Assignment(other, _)| other.eq_ignore_ascii_case(name));
     let kept = defaults.into_iter().filter(|(name, _)| name == "objectClass" || !is_given(name));
@@ -328,7 +330,7 @@ pub(crate) fn parse(filter: &str) -> Result<FilterBuf, String> {
     FilterBuf::parse(filter).map_err(|error| format!("filter: {error}"))
 }
 
-/// Returns an error with the reason if the server did not make the change.
+/// Returns the reason as an error if the server did not make the change.
 pub(crate) fn done(answered: Result<Outcome, client::ClientError>) -> Result<(), String> {
     match answered.map_err(|error| error.to_string())? {
         outcome if outcome.is_success() => Ok(()),

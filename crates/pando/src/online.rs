@@ -1,4 +1,4 @@
-//! Options of commands that ask a running server: its address, and the identity for the bind.
+//! Options of commands that ask a running server. They name its address, and the identity with which to bind.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,10 +13,11 @@ use server::values::DnText;
 
 use crate::data_arguments::DataArguments;
 
-/// Maximum wait for the next message of a response: a search through all entries may find nothing for a long time.
+/// Maximum wait for the next message of a response. It is long, because a search that reads all entries may find none
+/// for a long time.
 const SILENCE_MAX: Duration = Duration::from_secs(3_600);
 
-/// Data directory of the service in the Debian package.
+/// Data directory of the service that the Debian package installs.
 const DATA_OF_THE_PACKAGE: &str = "/var/lib/pando";
 
 /// Options for the server to ask and the identity to bind as.
@@ -40,7 +41,7 @@ pub(crate) struct ServerArguments {
     tls_ca: Option<PathBuf>,
 }
 
-/// Reason that a server could not be asked.
+/// Reason why a server could not be asked.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OnlineError {
     #[error("cannot connect to {url}: {error}{}", hint(url))]
@@ -66,8 +67,8 @@ fn hint(url: &ServerUrl) -> &'static str {
 }
 
 impl ServerArguments {
-    /// Returns the server that the options name, or the server of the data directory with `--online`. Returns `None` if
-    /// the options request neither.
+    /// Returns the server that `--url` names. With `--online`, returns the server of the data directory `data`. Returns
+    /// `None` without these options.
     pub(crate) fn server(&self, data: Option<&Path>) -> Option<ServerUrl> {
         self.url.clone().or_else(|| data.filter(|_| self.online).map(socket_in))
     }
@@ -84,7 +85,7 @@ impl ServerArguments {
     }
 }
 
-/// Identity to bind as, and authorities that verify the server's certificate.
+/// Identity with which to bind, and certificate authorities that verify the server's certificate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Identity<'a> {
     pub(crate) bind_dn: Option<&'a DnText>,
@@ -149,7 +150,7 @@ impl TargetArguments {
         &self.server
     }
 
-    /// Connects and binds. Without options, connects to the server of the package if its socket exists.
+    /// Connects and binds. Without options, connects to the server of the Debian package, if its socket exists.
     pub(crate) fn connect(&self) -> Result<Connection, String> {
         let data = self.data.directory().or_else(|| {
             let usual = Path::new(DATA_OF_THE_PACKAGE);
@@ -197,8 +198,8 @@ fn password(file: &Path) -> Result<String, OnlineError> {
     Ok(text.strip_suffix('\n').unwrap_or(&text).to_owned())
 }
 
-/// Returns the schema that a server publishes, together with the shipped one. Returns the shipped schema alone if the
-/// server publishes none or if the two contradict each other.
+/// Returns the schema that a server publishes, together with the shipped schema. Returns only the shipped schema if the
+/// server publishes none, or if the two contradict each other.
 pub(crate) fn schema_of(connection: &mut Connection) -> Result<Arc<Schema>, ClientError> {
     let root = connection.entry("", &["subschemaSubentry"])?;
     let Some(subschema) = root.and_then(|root| root.text("subschemaSubentry")) else {
@@ -214,8 +215,9 @@ pub(crate) fn schema_of(connection: &mut Connection) -> Result<Arc<Schema>, Clie
     Ok(builder.add_text(&subschema, &text).build().unwrap_or_else(|_| Schema::shipped()))
 }
 
-/// Returns the names of operational attributes that servers store: those that clients may write, such as the `ref` of a
-/// referral, and with `all` also those that only servers write. The selector `+` would include computed attributes.
+/// Returns the names of operational attributes that servers store, unlike the selector `+`, which includes computed
+/// ones. They are those that clients may write, such as the `ref` of a referral. With `all`, they include those that
+/// only servers write.
 pub(crate) fn stored_operational(schema: &Schema, all: bool) -> impl Iterator<Item = &str> {
     let stored = schema.attribute_types().iter().filter(move |attribute_type| {
         attribute_type.usage != AttributeUsage::UserApplications

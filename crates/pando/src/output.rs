@@ -1,8 +1,8 @@
 //! Output files of commands, which are written completely or not at all.
 //!
-//! A file is written under a temporary name in the same folder, readable only by its owner. It is then synced and
-//! renamed, so that an incomplete file is never mistaken for a complete one. If the command fails or is interrupted
-//! before, the temporary file is removed. Devices, pipes and standard output are written directly.
+//! A file is written under a temporary name in the same directory, readable only by its owner. The complete file is
+//! synced and renamed, so that an incomplete file is never mistaken for a complete one. If the command fails or is
+//! interrupted, the temporary file is removed. Devices, pipes and standard output are written directly.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -50,7 +50,7 @@ pub(crate) struct Output {
 enum Destination {
     /// Standard output, a device or a pipe.
     Direct,
-    /// An ordinary file, which has its temporary name until it is complete.
+    /// An ordinary file. It has a temporary name until it is complete.
     File { temporary: UnfinishedFile, target: PathBuf },
 }
 
@@ -66,7 +66,7 @@ trait Sink: Write + Send {
     fn sync(&mut self) -> io::Result<()>;
 }
 
-/// An ordinary file. It is synced at intervals, so that the disk works while more output is produced.
+/// An ordinary file. It is synced at intervals, so that the disk already writes while more output is produced.
 struct OrdinaryFile {
     file: File,
     unsynced_bytes: usize,
@@ -94,7 +94,7 @@ impl Sink for OrdinaryFile {
     }
 }
 
-/// Standard output, a pipe or a device, which are not synced.
+/// Standard output, a pipe or a device. None of these can be synced.
 struct Unsynced<W>(W);
 
 impl<W: Write> Write for Unsynced<W> {
@@ -114,7 +114,7 @@ impl<W: Write + Send> Sink for Unsynced<W> {
 }
 
 impl Output {
-    /// Opens an output. `None` and `-` mean standard output.
+    /// Opens an output. The targets `None` and `-` are standard output.
     pub(crate) fn create(target: Option<&Path>, compression: Option<Compression>) -> io::Result<Output> {
         let (sink, place): (Box<dyn Sink>, Destination) = match target {
             Some(path) if path.as_os_str() != "-" => Output::begin(path)?,
@@ -149,7 +149,7 @@ impl Output {
         Ok((Box::new(OrdinaryFile { file, unsynced_bytes: 0 }), place))
     }
 
-    /// Completes the file. After the return, the file is durable and has its final name.
+    /// Completes the file. On return, the file is durable and has its final name.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         let writer = std::mem::replace(&mut self.writer, Encoder::Plain(Box::new(Unsynced(io::sink()))));
         let mut sink = match writer {
@@ -187,7 +187,7 @@ impl Write for Output {
 
 /// An [`Output`] that a separate thread compresses and writes while the caller produces more.
 pub(crate) struct Background {
-    /// `None` if the thread has ended early.
+    /// Queue of the thread; `None` if the thread has ended early.
     pieces: Option<SyncSender<Vec<u8>>>,
     thread: JoinHandle<io::Result<Output>>,
 }
@@ -205,15 +205,15 @@ impl Background {
         Ok(Background { pieces: Some(pieces), thread })
     }
 
-    /// Waits until everything is written, and completes the file if `result` is `Ok`.
+    /// Waits until all chunks are written. Completes the file if `result` is `Ok`.
     ///
     /// # Errors
-    /// The error of `result`, or of writing if that was the cause.
+    /// The error of writing, if writing failed, otherwise that of `result`.
     pub(crate) fn finish<T, E: From<io::Error>>(self, result: Result<T, E>) -> Result<T, E> {
         drop(self.pieces);
         let written =
             self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the writing thread has failed")));
-        // An error of the writing thread is the cause of all other errors.
+        // If the writing thread failed, its error is the cause of all others.
         let output = written?;
         let done = result?;
         output.finish()?;

@@ -18,7 +18,7 @@ pub(crate) struct PasswdArguments {
     scheme: StorageScheme,
 }
 
-/// Asks for a password twice, or reads it from standard input if that is not a terminal.
+/// Asks for a password twice at the terminal. If standard input is no terminal, reads the password from it.
 pub(crate) fn new_password() -> Result<String, String> {
     let password = if io::stdin().is_terminal() { ask() } else { read() };
     let password = password.map_err(|error| format!("cannot read the password: {error}"))??;
@@ -40,10 +40,10 @@ pub(crate) fn run(arguments: &PasswdArguments) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// A password, or the reason that it is not accepted.
+/// A password, or the reason why it is not accepted.
 type Password = Result<Vec<u8>, &'static str>;
 
-/// Asks at the terminal twice, without echo.
+/// Asks for a password twice at the terminal, without echo.
 fn ask() -> io::Result<Password> {
     let first = rpassword::prompt_password("Password: ")?;
     let second = rpassword::prompt_password("Again: ")?;
@@ -61,7 +61,7 @@ fn read() -> io::Result<Password> {
 }
 
 fn not_empty(password: Vec<u8>) -> Password {
-    // An empty password could never be used: a bind with it is unauthenticated (RFC 4513 section 5.1.2).
+    // An empty password could never be used, because a bind with it is unauthenticated (RFC 4513 section 5.1.2).
     if password.is_empty() { Err("the password is empty") } else { Ok(password) }
 }
 

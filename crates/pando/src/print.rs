@@ -1,11 +1,11 @@
 //! Macros for the output of commands.
 //!
-//! The macros of the standard library panic if the reader has closed the pipe, as in `pando index list | head -1`.
-//! These macros ignore that error, so that a command and its exit code do not depend on the reader. Long output uses a
-//! writer instead and ends with [`exit::not_written`](crate::exit::not_written).
+//! The macros of the standard library panic if the reader has closed the pipe, as in `pando index list | head -1`. The
+//! macros of this module ignore this error, so that a command and its exit code do not depend on the reader. Long
+//! output uses a writer instead, and reports an error with [`exit::not_written`](crate::exit::not_written).
 //!
-//! `SIGPIPE` stays ignored, as is Rust's default. Otherwise it could end a command between two of its changes, and
-//! would end a server when a client disconnects.
+//! The signal `SIGPIPE` stays ignored, which is Rust's default. Otherwise it could end a command between two of its
+//! changes, and it would end a server when a client disconnects.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -13,22 +13,22 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
-/// Replaces the standard library's macro in this crate.
+/// Replaces the macro of the standard library in this crate: prints on standard output.
 macro_rules! print {
     ($($text:tt)*) => { $crate::print::to_output(format_args!($($text)*)) };
 }
 
-/// Replaces the standard library's macro in this crate.
+/// Replaces the macro of the standard library in this crate: prints a line on standard output.
 macro_rules! println {
     ($($text:tt)*) => { $crate::print::to_output(format_args!("{}\n", format_args!($($text)*))) };
 }
 
-/// Replaces the standard library's macro in this crate.
+/// Replaces the macro of the standard library in this crate: prints on standard error.
 macro_rules! eprint {
     ($($text:tt)*) => { $crate::print::to_errors(format_args!($($text)*)) };
 }
 
-/// Replaces the standard library's macro in this crate.
+/// Replaces the macro of the standard library in this crate: prints a line on standard error.
 macro_rules! eprintln {
     ($($text:tt)*) => { $crate::print::to_errors(format_args!("{}\n", format_args!($($text)*))) };
 }
@@ -49,7 +49,7 @@ pub(crate) struct Form {
     pub(crate) is_quiet: bool,
 }
 
-/// Output form of this process, set once.
+/// Output form of this process, which is set once.
 static FORM: OnceLock<Form> = OnceLock::new();
 
 /// Sets the output form of this process.
@@ -72,12 +72,12 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Returns a result, which the command prints even with `--quiet`.
+    /// Returns a report of a result, which is printed even with `--quiet`.
     pub(crate) fn result(json: Value, text: impl Into<String>) -> Report {
         Report { json, text: text.into(), is_result: true }
     }
 
-    /// Returns an account of what was done. With `--quiet`, the command prints it only as JSON.
+    /// Returns a report of changes that were made. With `--quiet`, it is printed only as JSON.
     pub(crate) fn done(json: Value, text: impl Into<String>) -> Report {
         Report { json, text: text.into(), is_result: false }
     }
@@ -94,14 +94,14 @@ impl Report {
     }
 }
 
-/// Prints a line for people on standard output, unless `--json` or `--quiet` is given.
+/// Prints an explanation on standard output, unless `--json` or `--quiet` is given.
 pub(crate) fn note(text: &str) {
     if form() == Form::default() {
         println!("{text}");
     }
 }
 
-/// Prints on standard output and ignores a closed pipe. Any other error, such as a full disk, exits the process with
+/// Prints on standard output. Ignores a closed pipe. Any other error, such as a full disk, ends the process with exit
 /// code 1, so that it does not look like success.
 pub(crate) fn to_output(text: fmt::Arguments<'_>) {
     let mut out = io::stdout().lock();
@@ -113,7 +113,7 @@ pub(crate) fn to_output(text: fmt::Arguments<'_>) {
     }
 }
 
-/// Prints on standard error, and ignores a closed pipe.
+/// Prints on standard error. Ignores a closed pipe.
 pub(crate) fn to_errors(text: fmt::Arguments<'_>) {
     let _ = io::stderr().write_fmt(text);
 }

@@ -1,4 +1,5 @@
-//! Progress of long commands: one line that is redrawn on a terminal, otherwise a new line at intervals.
+//! Progress of long commands. On a terminal, it is one line that is redrawn. Otherwise, new lines are printed at
+//! intervals.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::print;
 use crate::table::printable;
 
-/// Interval between two lines if the output is not a terminal.
+/// Interval between two lines if standard error is not a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Maximum length of a line on a terminal, in columns, so that the line never wraps.
@@ -31,7 +32,7 @@ impl Progress {
 }
 
 impl<W: Write> Progress<W> {
-    /// Shows the present state. Errors of standard error are ignored.
+    /// Shows the present state. Ignores errors of writing to standard error.
     pub(crate) fn show(&mut self, text: &str, now: Instant) {
         if self.is_quiet {
             return;
@@ -58,7 +59,7 @@ impl<W: Write> Drop for Progress<W> {
     }
 }
 
-/// Display of the seconds since the start of a step that reports no progress, on a terminal only.
+/// Display of the elapsed seconds of a step that reports no progress. It is shown only on a terminal.
 pub(crate) struct Elapsed {
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -79,7 +80,7 @@ impl Elapsed {
                 progress.show(&format!("{what}: {} s", (now - began).as_secs()), now);
             }
         };
-        // If the thread cannot be started, the command works without the display.
+        // Without the thread, the command runs without the display.
         let thread = std::thread::Builder::new().name("pando-progress".to_owned()).spawn(show).ok();
         Elapsed { end: Some(end), thread }
     }

@@ -1,9 +1,9 @@
 //! `pando backup recover`: brings a subtree or an entry of a backup back into the running server.
 //!
 //! The backup is restored into a temporary directory, and its entries are compared with those of the server. Missing
-//! entries are added with their entryUUID and times (relax rules control), superiors first. Entries that differ get the
-//! values of the backup. Finally, entries elsewhere that named an added entry in the backup, such as groups, get that
-//! value again.
+//! entries are added with their entryUUID and times (relax rules control), superiors first. Entries that differ receive
+//! the values of the backup. Finally, other entries whose values named an added entry in the backup, such as groups,
+//! receive these values again.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File, OpenOptions};
@@ -39,7 +39,7 @@ use crate::time::Time;
 /// Operational attributes that an add with the relax rules control may contain.
 const GIVEN: [&str; 5] = ["entryUUID", "creatorsName", "createTimestamp", "modifiersName", "modifyTimestamp"];
 
-/// Attributes whose values are links: names of entries.
+/// Attributes whose values are links, which name entries.
 const LINKS: [&str; 7] =
     ["member", "uniqueMember", "owner", "manager", "secretary", "seeAlso", "roleOccupant"];
 
@@ -94,7 +94,7 @@ pub(crate) struct RecoverArguments {
     scratch: Option<PathBuf>,
 }
 
-/// Reason that the recovery stopped.
+/// Reason why the recovery stopped.
 #[derive(Debug, thiserror::Error)]
 enum RecoverError {
     #[error(transparent)]
@@ -184,13 +184,13 @@ struct Recovery<'a> {
     comparison: Comparison,
     /// Temporary file for entries of the backup.
     text: PathBuf,
-    /// Normalized names of the entries that were added.
+    /// Normal forms of the DNs of the entries that were added.
     added: HashSet<Vec<u8>>,
     counts: Counts,
 }
 
 impl Recovery<'_> {
-    /// Brings back the subtree.
+    /// Brings back the subtree, or only the entry with `--entry-only`.
     fn entries(&mut self, directory: &ReadOnlyDirectory) -> Result<(), RecoverError> {
         let base = self.arguments.dn.as_str();
         let only = self.arguments.entry_only.then(|| parse(&format!("(entryDN={})", filter_value(base))));
@@ -204,7 +204,7 @@ impl Recovery<'_> {
         self.each_exported(directory, &request, Recovery::entry)
     }
 
-    /// Writes entries of the backup into the temporary file, and then calls `each` with each of them.
+    /// Writes entries of the backup to the temporary file, then calls `each` with each entry.
     fn each_exported(
         &mut self,
         directory: &ReadOnlyDirectory,
@@ -234,7 +234,7 @@ impl Recovery<'_> {
         Ok(fs::remove_file(&self.text)?)
     }
 
-    /// Adds or corrects an entry of the server according to the backup.
+    /// Compares an entry of the backup with the server. Adds it if it is missing, or corrects its values.
     fn entry(&mut self, record: &LdifRecord<'_>) -> Result<(), RecoverError> {
         let then = self.values_of(record);
         let operational = stored_operational(self.comparison.schema(), false).map(str::to_owned);
@@ -318,7 +318,7 @@ impl Recovery<'_> {
         self.decided(Kind::Change, &now.dn, changed.join(", "), done)
     }
 
-    /// Adds the names of the added entries to the entries that named them in the backup.
+    /// Adds values to entries of the server that named an added entry in the backup.
     fn links(&mut self, directory: &ReadOnlyDirectory) -> Result<(), RecoverError> {
         if self.added.is_empty() {
             return Ok(());
@@ -338,7 +338,7 @@ impl Recovery<'_> {
 
     fn linked(&mut self, record: &LdifRecord<'_>) -> Result<(), RecoverError> {
         let LdifBody::Entry(lines) = record.body else { return Ok(()) };
-        // Added entries have these values already.
+        // An added entry already has these values.
         if self.added.contains(&self.comparison.dn_key(record.dn)) {
             return Ok(());
         }
@@ -362,7 +362,8 @@ impl Recovery<'_> {
         self.decided(Kind::Link, &entry.dn, what, done)
     }
 
-    /// Sends a change with a critical control, unless this is a dry run. Returns the reason for a refusal.
+    /// Sends a change with a critical control. In a dry run, sends nothing. Returns the reason if the server refuses
+    /// the change.
     fn send(&mut self, request: Request<'_>, control: &str) -> Result<Result<(), String>, RecoverError> {
         if self.arguments.dry_run {
             return Ok(Ok(()));
@@ -374,7 +375,7 @@ impl Recovery<'_> {
         Ok(if code == ResultCode::SUCCESS { Ok(()) } else { Err(refusal(code, &diagnostic)) })
     }
 
-    /// Counts a change and prints its result.
+    /// Counts a change, and prints its result.
     fn decided(
         &mut self,
         kind: Kind,

@@ -62,12 +62,12 @@ pub(crate) fn run(config: &Config, targets: &Targets<'_>) -> Result<ExitCode, Se
     Ok(exit::failure(&lost))
 }
 
-/// Prints a line of the report. JSON names its kind.
+/// Prints a line of the report. As JSON, the line names its kind.
 fn say(kind: &str, text: String) {
     Report::result(json!({ "kind": kind, "text": text }), text).print();
 }
 
-/// Prints each lost change as far as it can be read, and returns a summary.
+/// Prints each lost change, as far as its record can be read. Returns a summary.
 fn report_lost(salvaged: &SalvagedDirectory) -> Result<String, ServeError> {
     for groups in salvaged.missing() {
         say("lost", format!("lost: {} of the redo log cannot be read", groups_text(groups)));
@@ -121,7 +121,7 @@ fn when_text(when: &When) -> String {
     format!("position {}, {time}", when.position)
 }
 
-/// Checks that an output file is new, and outside the directory, which must stay unchanged.
+/// Checks that an output file does not exist and is outside of the directory, which must stay unchanged.
 fn check_target(target: &Path, data: &Path) -> Result<(), String> {
     let name = target.display();
     if target.as_os_str() == "-" || target.file_name().is_none() {

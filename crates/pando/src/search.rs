@@ -1,4 +1,4 @@
-//! `pando search`: searches a server, page by page, and prints entries as they arrive.
+//! `pando search`: searches a server page by page, and prints entries as they arrive.
 
 pub(crate) mod results;
 
@@ -16,7 +16,7 @@ use crate::online::{ScopeName, TargetArguments, parse_filter, refusal};
 use crate::print;
 use results::{Form, Results};
 
-/// Number of entries to request at a time.
+/// Number of entries in a requested page.
 const PAGE_SIZE: u32 = 1_000;
 
 pub(crate) const HELP: &str = "\
@@ -73,7 +73,7 @@ pub(crate) struct SearchArguments {
 enum End {
     /// All entries were printed, or as many as requested.
     Complete,
-    /// A limit of the server ended it.
+    /// A limit of the server ended the search.
     Limited(Outcome),
 }
 
@@ -100,7 +100,7 @@ pub(crate) fn run(arguments: &SearchArguments) -> ExitCode {
     };
     let results = Results::new(form, &arguments.attributes).map_err(SearchError::from);
     let found = results.and_then(|mut results| {
-        // Print entries that arrived before an error too.
+        // Finish the output even after an error, so that entries that arrived before it are printed.
         let end = arguments.search(&mut connection, &mut results);
         results.finish()?;
         end
@@ -160,7 +160,7 @@ impl SearchArguments {
                 _ if self.is_enough(results) => return Ok(End::Complete),
                 ResultCode::SUCCESS if cookie.is_empty() => return Ok(End::Complete),
                 ResultCode::SUCCESS => {}
-                // The suffix has no entry yet.
+                // The suffix has no entries yet.
                 ResultCode::NO_SUCH_OBJECT if self.base.is_none() => return Ok(End::Complete),
                 ResultCode::SIZE_LIMIT_EXCEEDED
                 | ResultCode::TIME_LIMIT_EXCEEDED
@@ -174,7 +174,8 @@ impl SearchArguments {
         }
     }
 
-    /// Requests one page, and passes its entries on. `cookie` is that of the page, and becomes that of the next page.
+    /// Requests one page, and passes on its entries. `cookie` identifies the page. On return, it identifies the next
+    /// page.
     fn page(
         &self,
         connection: &mut Connection,
@@ -191,8 +192,8 @@ impl SearchArguments {
         let page = PagedResults { size: PAGE_SIZE, cookie }.encode();
         let order = self.order();
         let mut controls = ControlsBuf::new();
-        // The control is not critical: a server without paging sends all entries at once, and they are printed as they
-        // arrive.
+        // The control is not critical. A server without paged results sends all entries at once, which are printed as
+        // they arrive.
         if request.scope != Scope::BaseObject {
             controls.push(Control { oid: oids::PAGED_RESULTS, critical: false, value: Some(&page) });
         }

@@ -12,7 +12,7 @@ pub(crate) fn run(arguments: ServeArguments) -> ExitCode {
     serve(&arguments, arguments.to_server())
 }
 
-/// Serves with the settings of the arguments.
+/// Serves a directory with the settings of the arguments.
 pub(crate) fn serve(arguments: &ServeArguments, given: Result<Arguments, ConfigError>) -> ExitCode {
     let served = given
         .map_err(ServeError::from)
@@ -35,8 +35,8 @@ fn prepare(opened: &mut Opened, loads_sample: bool) -> Result<(), ServeError> {
     Ok(())
 }
 
-/// Prints the authority that clients can trust, and the line with the addresses of the server, which people, scripts
-/// and tests read. The format of that line is stable.
+/// Prints the certificate authority that clients can trust, then the line with the addresses of the server. People,
+/// scripts and tests read this line, so its format is stable.
 fn say_ready(server: &Server) {
     if let Some(authority) = server.authority() {
         say(&format!("pando: {authority}"));
@@ -45,7 +45,7 @@ fn say_ready(server: &Server) {
     say(&format!("pando: ready on {}", listeners.join(" ")));
 }
 
-/// Prints on standard output and flushes it. A closed pipe does not stop the server.
+/// Prints on standard output, and flushes it. A closed pipe does not stop the server.
 fn say(text: &str) {
     let mut out = std::io::stdout();
     let _ = writeln!(out, "{text}").and_then(|()| out.flush());

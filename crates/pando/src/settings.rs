@@ -1,5 +1,5 @@
-//! `pando plan` and `pando apply`: compare the settings of a directory, and declared entries, with files, and apply the
-//! files.
+//! `pando plan` and `pando apply`: compare files with the settings of a directory and with its declared entries, and
+//! apply the files.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -43,7 +43,7 @@ pub(crate) struct ApplyArguments {
     expect: Option<String>,
 }
 
-/// Files of the command line, by kind.
+/// The files on the command line, by kind.
 struct Files {
     settings: Option<SettingsFile>,
     declared: Option<Declared>,
@@ -58,7 +58,7 @@ impl PlanArguments {
         Manner { prunes: !self.no_prune, expected, follows_settings }
     }
 
-    /// Reads all files, before anything is changed.
+    /// Reads all files, so that an unreadable file is found before anything is changed.
     fn read(&self) -> Result<Files, ExitCode> {
         let is_declaration = |path: &&PathBuf| declared::is_declaration(path);
         let (declarations, settings): (Vec<_>, Vec<_>) = self.files.iter().partition(is_declaration);
@@ -108,7 +108,7 @@ pub(crate) fn plan(arguments: &PlanArguments) -> ExitCode {
     }
 }
 
-/// Prints notices about settings of a file that have no effect.
+/// Prints notices about settings in a file that have no effect.
 fn say_notices(file: &SettingsFile) {
     file.notices().iter().for_each(|notice| eprintln!("pando: {notice}"));
 }
@@ -138,7 +138,7 @@ pub(crate) fn apply(arguments: &ApplyArguments) -> ExitCode {
     }
 }
 
-/// Applies the settings of a file, through the running server if there is one.
+/// Applies the settings of a file. If a server is running, sends them to the server.
 pub(crate) fn apply_file(
     config: Result<Config, ServeError>,
     server: &ServerArguments,
@@ -200,7 +200,7 @@ fn send(mut connection: Connection, file: &SettingsFile, url: &ServerUrl) -> Res
 enum Stage {
     Planned,
     Applied,
-    /// The server has applied the settings, and may still be building indexes.
+    /// The server has applied the settings. It may still be building indexes.
     AppliedByServer,
 }
 
@@ -231,7 +231,7 @@ fn say(changes: &SettingsChanges, data: &Path, stage: Stage) {
     }
 }
 
-/// Returns a line about a change, colored according to its sign.
+/// Returns a line about a change, in the color that its sign determines.
 fn colored(line: &str) -> String {
     let is_on = color::is_on();
     match line.trim_start().as_bytes().first() {

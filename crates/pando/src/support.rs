@@ -75,7 +75,7 @@ fn write(output: &Path, parts: &[(&str, Vec<u8>)]) -> io::Result<()> {
     archive.into_inner()?.finish()
 }
 
-/// Returns all parts of the file. A part that cannot be made contains the reason instead.
+/// Returns all parts of the file. If a part cannot be made, its content is the reason.
 fn parts(config: &Config, data: &DataArguments) -> Vec<(&'static str, Vec<u8>)> {
     let or_reason = |made: Result<Vec<u8>, String>| made.unwrap_or_else(|reason| reason.into_bytes());
     let node = match data.node_file() {
@@ -135,7 +135,7 @@ fn files(data: &Path) -> io::Result<Vec<u8>> {
     Ok(lines.concat().into_bytes())
 }
 
-/// Returns the end of the log file.
+/// Returns the end of the log file, at most [`LOG_BYTES_MAX`].
 fn log(config: &Config) -> Result<Vec<u8>, String> {
     let Some(path) = &config.log.file else {
         return Err(

@@ -1,6 +1,6 @@
 //! Tables on standard output. The first rows determine the widths of the columns.
 
-/// Maximum number of rows that determine the widths. Rows are held back until there are so many.
+/// Number of rows that determine the widths of the columns. Until they have arrived, no row is written.
 const MEASURED_ROWS_MAX: usize = 1_000;
 
 /// Maximum width of a column, in characters. Longer values shift the rest of their row.
@@ -8,9 +8,9 @@ const WIDTH_MAX: usize = 40;
 
 /// A table that is written while its rows arrive.
 pub(crate) struct Table {
-    /// The heading and the rows that have not been written yet.
+    /// The heading and the rows that are not written yet.
     waiting: Vec<Vec<String>>,
-    /// Widths of the columns, known once rows have been written.
+    /// Widths of the columns; `None` until rows are written.
     widths: Option<Vec<usize>>,
 }
 
@@ -20,7 +20,7 @@ impl Table {
         Table { waiting: vec![heading], widths: None }
     }
 
-    /// Adds a row. Writes all waiting rows once the widths of the columns are known.
+    /// Adds a row. Writes all waiting rows if the widths are known or can be determined.
     pub(crate) fn row(&mut self, cells: Vec<String>, out: &mut Vec<u8>) {
         self.waiting.push(cells);
         if self.widths.is_some() || self.waiting.len() > MEASURED_ROWS_MAX {

@@ -31,7 +31,8 @@ fn seconds_ago(text: &str) -> Option<u64> {
     text.get(..text.len() - 1)?.parse::<u64>().ok()?.checked_mul(unit)
 }
 
-/// Parses a date, or a date and time in UTC with optional fractions of a second: the forms that commands print.
+/// Parses a date, or a date and time in UTC with optional fractions of a second. Commands print times in the same
+/// forms.
 fn moment(text: &str) -> Option<u64> {
     let (date, time) = text.split_once('T').unwrap_or((text, "00:00:00Z"));
     let time = time.strip_suffix('Z')?;

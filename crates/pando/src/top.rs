@@ -32,7 +32,7 @@ pub(crate) struct TopArguments {
     server: TargetArguments,
 }
 
-/// Entry of the monitor that has the clients as children.
+/// Entry of `cn=monitor` below which each client has an entry.
 const CLIENTS: &str = "cn=Top Clients,cn=monitor";
 
 pub(crate) fn run(arguments: &TopArguments) -> ExitCode {

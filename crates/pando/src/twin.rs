@@ -136,7 +136,7 @@ fn options(arguments: RunArguments) -> Result<Options, String> {
     })
 }
 
-/// Returns true if an address is for TLS, and the socket address.
+/// Returns the socket address of a listener, preceded by true if the listener uses TLS.
 fn address(url: &ServerUrl) -> Result<(bool, SocketAddr), String> {
     let ServerUrl::Internet { host, port, tls } = url else {
         return Err(format!("{url}: the proxy listens on addresses of the network"));
@@ -146,7 +146,7 @@ fn address(url: &ServerUrl) -> Result<(bool, SocketAddr), String> {
     found.next().map(|address| (*tls, address)).ok_or_else(|| format!("{url}: no such address"))
 }
 
-/// Sends a command that selects the server that answers clients.
+/// Sends a command that chooses the server that answers clients.
 fn order(control: &Path, command: Command) -> ExitCode {
     match answer(control, command) {
         Ok(value) => {
@@ -167,7 +167,7 @@ fn answer(control: &Path, command: Command) -> Result<Value, String> {
     }
 }
 
-/// Prints the report. The exit code is 1 if the servers differ or are out of step.
+/// Prints the report. The exit code is 1 if the servers' answers differ, or if the servers are out of step.
 fn report(control: &Path) -> ExitCode {
     let value = match answer(control, Command::Report) {
         Ok(value) => value,

@@ -58,8 +58,8 @@ fn ask(connection: &mut Connection, name: &str, value: &[u8]) -> Result<Vec<u8>,
     }
 }
 
-/// Calls `each` with the deleted entries that had this name, newest first, until it returns false. Without a name,
-/// calls it with all deleted entries.
+/// Calls `each` with the deleted entries that had the DN `name`, newest first. Without a name, calls it with all
+/// deleted entries. Stops if `each` returns false.
 fn each_deleted(
     connection: &mut Connection,
     name: Option<&str>,
@@ -104,7 +104,7 @@ fn undelete(connection: &mut Connection, entry: &str, superior: Option<&str>) ->
     Ok(())
 }
 
-/// Returns the entryUUID of the entry that was deleted last under this name.
+/// Returns the entryUUID of the last deleted entry that had this DN.
 fn newest(connection: &mut Connection, dn: &str) -> Result<[u8; 16], String> {
     let mut found = None;
     each_deleted(connection, Some(dn), &mut |entry| {

@@ -113,7 +113,7 @@ pub(crate) fn run(arguments: &UserArguments) -> ExitCode {
 }
 
 impl Add {
-    /// Adds the user and then sets the password, so that the server generates and hashes it.
+    /// Adds the user and then sets the password. The server generates and hashes the password.
     fn run(&self) -> Result<Report, String> {
         let NamedArguments { server, name } = &self.user;
         if name.contains('=') {
@@ -129,7 +129,7 @@ impl Add {
         let surname = full_name.split_whitespace().next_back().unwrap_or(full_name);
         let mut defaults =
             vec![("objectClass", "inetOrgPerson"), ("uid", name), ("cn", full_name), ("sn", surname)];
-        // A template contains the POSIX attributes itself.
+        // The template contains the POSIX attributes, if users need any.
         let posix =
             if self.no_posix || template.is_some() { None } else { Posix::of(&mut named, self.gid, name)? };
         if let Some(posix) = &posix {
@@ -152,7 +152,7 @@ impl Add {
     }
 }
 
-/// Returns a template from the settings. The identity of the connection must be permitted to read them.
+/// Returns a user template from the settings, which the requester must be permitted to read.
 fn template(named: &mut Named, name: &str) -> Result<UserTemplate, String> {
     let settings = named.connection.entry("cn=config", &["pandoUserTemplate"]);
     let settings = settings.map_err(|error| error.to_string())?;
@@ -167,14 +167,15 @@ fn template(named: &mut Named, name: &str) -> Result<UserTemplate, String> {
     })
 }
 
-/// Attributes of a POSIX account (RFC 2307) whose numbers the server chooses.
+/// Attributes of a POSIX account (RFC 2307), whose numbers the server chooses.
 struct Posix {
     gid: String,
     home: String,
 }
 
 impl Posix {
-    /// Returns the POSIX attributes of a new user, if the settings have a rule of next_numbers for uidNumber.
+    /// Returns the POSIX attributes of a new user. Returns `None` if the settings have no rule of next_numbers for
+    /// uidNumber.
     fn of(named: &mut Named, gid: u32, name: &str) -> Result<Option<Posix>, String> {
         let settings = named.connection.entry("cn=config", &["pandoNextNumber"]);
         let rules = settings.map_err(|error| error.to_string())?;

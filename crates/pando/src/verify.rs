@@ -1,4 +1,5 @@
-//! `pando verify`: checks every row against every entry. With `--repair`, it rebuilds what can be derived from entries.
+//! `pando verify`: compares every row of a directory with its entries. With `--repair`, it rebuilds the rows that can
+//! be derived from entries.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -57,7 +58,7 @@ fn verify(config: &Config) -> Result<ExitCode, ServeError> {
         mendable += u64::from(is_mendable);
     })?;
     drop(elapsed);
-    // Violations are not damage: entries that are older than a rule of the settings may break it.
+    // Violations are not damage: an entry that is older than a rule of the settings may violate the rule.
     for text in server::violations(config)? {
         Report::result(json!({ "note": text }), format!("note: {text}")).print();
     }
@@ -72,7 +73,7 @@ fn verify(config: &Config) -> Result<ExitCode, ServeError> {
     )))
 }
 
-/// Returns the summary of a check. Its text is empty if there are findings.
+/// Returns the summary of a check. Its text is empty if the check has findings.
 pub(crate) fn checked_report(checked: &CheckSummary, none: &str) -> Report {
     let CheckSummary { entries, rows, findings, .. } = checked;
     let text = match findings {

@@ -110,7 +110,7 @@ pub(super) fn run(arguments: &ExplainArguments) -> ExitCode {
     }
 }
 
-/// Converts the requester of the command line to an authorization identity (RFC 4513 section 5.2.1.8).
+/// Converts the requester on the command line to an authorization identity (RFC 4513 section 5.2.1.8).
 pub(super) fn identity(asker: &str) -> String {
     match asker {
         "anonymous" => String::new(),
@@ -151,7 +151,7 @@ fn print(explanation: &AccessExplanation, file: Option<&SettingsFile>) -> ExitCo
     if explanation.is_allowed { ExitCode::SUCCESS } else { exit::denied() }
 }
 
-/// Returns the line of a rule in a settings file, if the file contains the rule.
+/// Returns the line of a settings file that contains the rule, if the file contains it.
 fn line(rule: &DecidingRule, file: &SettingsFile) -> Option<String> {
     let rules = &file.settings().general.access_rules;
     let number = rules.iter().position(|text| *text == rule.text)?;

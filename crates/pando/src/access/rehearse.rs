@@ -19,8 +19,8 @@ use crate::data_arguments::DataArguments;
 use crate::exit;
 use crate::print::Report;
 
-/// Maximum number of entries that a repeated search examines, as a multiple of the maximum number that match its
-/// filter.
+/// Factor for the maximum number of entries that are examined for a recorded search. It multiplies the maximum number
+/// of entries that match the filter.
 const EXAMINED_PER_ENTRY: u64 = 100;
 
 pub(super) const HELP: &str = "\
@@ -134,7 +134,7 @@ fn sampled(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Compares the rules on the operations of an audit trail.
+/// Compares the rules on the operations in an audit trail.
 fn recorded(
     review: &Review,
     place: (&DirectorySettings, &Path),

@@ -1,5 +1,5 @@
-//! Passwords of applications: values of userPassword with an option that names the application. This module generates
-//! the passwords at random and sends only their hashes.
+//! Application passwords: values of userPassword with an option that names an application. This module generates the
+//! passwords at random, and sends only their hashes to the server.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -15,12 +15,12 @@ use crate::print::Report;
 /// Random octets in a password. Each supplies five bits, so a password has 100 random bits.
 const PASSWORD_SIZE: usize = 20;
 
-/// Prefix of the attribute description of an application's password.
+/// Beginning of the attribute description of an application password.
 const PREFIX: &str = "userPassword;x-app-";
 
 const SECONDS_A_DAY: u64 = 86_400;
 
-/// Returns the attribute option for an application.
+/// Returns the attribute option that names an application.
 fn option(name: &str) -> Result<String, String> {
     let is_fit = |octet: u8| octet.is_ascii_lowercase() || octet.is_ascii_digit() || octet == b'-';
     if name.is_empty() || name.len() > 40 || !name.bytes().all(is_fit) {
@@ -35,14 +35,14 @@ fn random<const N: usize>() -> Result<[u8; N], String> {
     Ok(octets)
 }
 
-/// Returns a random password of letters and digits, without those that look alike.
+/// Returns a random password of letters and digits. Characters that look alike are not used.
 pub(crate) fn random_password() -> Result<String, String> {
     const ALPHABET: &[u8; 32] = b"abcdefghjkmnpqrstuvwxyz023456789";
     let letters = random::<PASSWORD_SIZE>()?.map(|octet| ALPHABET.get(usize::from(octet % 32)).copied());
     Ok(letters.into_iter().flatten().map(char::from).collect())
 }
 
-/// Generates, stores and prints a password.
+/// Generates an application password, stores its hash, and prints it.
 pub(super) fn add(
     connection: &mut Connection,
     dn: &str,
@@ -69,8 +69,8 @@ pub(super) fn add(
     }
 }
 
-/// Removes a password and its expiry. The time of its last use stays in the entry, because only the server may change
-/// it.
+/// Removes an application password and its expiry. The time of its last use stays in the entry, because only the server
+/// may change it.
 pub(super) fn remove(connection: &mut Connection, dn: &str, name: &str) -> Result<Report, String> {
     let option = option(name)?;
     let (passwords, ends) = (format!("userPassword;{option}"), format!("pwdEndTime;{option}"));
@@ -106,17 +106,17 @@ pub(super) fn list(connection: &mut Connection, dn: &str) -> Result<Report, Stri
     Ok(Report::result(json!({ "dn": dn, "applications": applications }), text))
 }
 
-/// Returns the application to which a password attribute belongs.
+/// Returns the name of the application to which a password attribute belongs.
 pub(super) fn name_of(description: &str) -> Option<&str> {
     after(description, PREFIX).filter(|name| !name.is_empty() && !name.contains(';'))
 }
 
-/// Returns true for the attributes with the expiry and the last use of an application's password.
+/// Returns true for the attributes that contain the expiry or the last use of an application password.
 pub(super) fn is_time(description: &str) -> bool {
     ["pwdEndTime;x-app-", "pwdLastSuccess;x-app-"].iter().any(|prefix| after(description, prefix).is_some())
 }
 
-/// Removes a prefix, ignoring case. Returns `None` if the text does not begin with it.
+/// Removes a prefix from an attribute description, ignoring case. Returns `None` if the description lacks the prefix.
 fn after<'d>(description: &'d str, prefix: &str) -> Option<&'d str> {
     let start = description.get(..prefix.len())?;
     description.get(prefix.len()..).filter(|_| start.eq_ignore_ascii_case(prefix))

@@ -1,11 +1,11 @@
-//! The options `--json` and `--quiet`, defined once for every command that prints results or progress.
+//! The options `--json` and `--quiet`. They are defined once for all commands that print results or progress.
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use super::members;
 use crate::print::Form;
 
-/// Commands without the two options, with the reason. An entry also covers the subcommands of its command.
+/// Commands without both options, each with the reason. An item also applies to the subcommands of its command.
 const WITHOUT: [(&str, &str); 6] = [
     ("serve", "it writes a log"),
     ("follow", "it writes a log"),
@@ -15,11 +15,11 @@ const WITHOUT: [(&str, &str); 6] = [
     ("man", "it writes manual pages"),
 ];
 
-/// Commands without `--json`, with the format of their output.
+/// Commands without `--json`, each with the format of its output.
 const WITHOUT_JSON: [(&str, &str); 3] =
     [("export", "LDIF, or settings in TOML"), ("generate", "LDIF"), ("ldif diff", "LDIF")];
 
-/// Adds the options to a command and its subcommands. `path` is the name of the command without `pando`.
+/// Adds the options to a command and its subcommands. `path` is the command's name without `pando`.
 pub(super) fn with_options(command: Command, path: &str) -> Command {
     let command = command.mut_subcommands(|below| {
         let path = format!("{path} {}", below.get_name());
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
     use crate::arguments::CommandLine;
 
-    /// Gathers the commands that can be run, not only their subcommands, with their paths.
+    /// Gathers the paths of the commands that can be run. A command that only groups subcommands cannot.
     fn commands(command: &Command, path: &str, found: &mut Vec<(String, Command)>) {
         let is_run = !(command.has_subcommands() && command.is_subcommand_required_set());
         if is_run && !path.is_empty() {
@@ -81,7 +81,8 @@ mod tests {
         found
     }
 
-    /// The help of every command describes the options in the same words, unless a table above exempts the command.
+    /// The help of every command describes the options in the same words, unless a table in this module exempts the
+    /// command.
     #[test]
     fn every_command_has_the_options() {
         for (path, mut command) in all() {
@@ -96,7 +97,7 @@ mod tests {
         }
     }
 
-    /// The table of members lists each command with `--json`, and no others.
+    /// The table of members contains exactly the commands with `--json`.
     #[test]
     fn the_help_has_the_members_of_every_command() {
         let known = all();

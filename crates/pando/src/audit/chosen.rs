@@ -69,7 +69,7 @@ fn wanted_result(text: &str) -> Result<WantedResult, String> {
 }
 
 impl ChoiceArguments {
-    /// Returns true if any option is given.
+    /// Returns true if an option that selects events is given.
     pub(crate) fn is_any(&self) -> bool {
         let texts = [&self.who, &self.target, &self.network, &self.attribute];
         self.since.is_some()
@@ -83,7 +83,7 @@ impl ChoiceArguments {
         self.since.map_or(0, |Time(micros)| micros)
     }
 
-    /// Returns true if an event is selected.
+    /// Returns true if the options select an event.
     pub(crate) fn has(&self, event: Event<'_>) -> bool {
         let time = event.number(Field::Time).unwrap_or(0);
         let any = |wanted: &[String], fits: &dyn Fn(&str) -> bool| {
@@ -132,8 +132,8 @@ fn is_success(code: ResultCode) -> bool {
     .contains(&code)
 }
 
-/// Returns true if a DN is `superior` or below it. Compares the texts, ignoring case and spaces after commas, because
-/// no schema is available here.
+/// Returns true if a DN is equal to `superior` or below it. Compares the texts, ignoring case and spaces after commas,
+/// because no schema is available here.
 fn is_at_or_below(name: &str, superior: &str) -> bool {
     let plain = |text: &str| text.to_lowercase().replace(", ", ",").replace(" = ", "=");
     let (name, superior) = (plain(name), plain(superior));

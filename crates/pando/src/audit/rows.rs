@@ -11,17 +11,17 @@ use serde_json::Value;
 /// Output format of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// A line for each event.
+    /// One line for each event.
     Text,
-    /// An object on each line.
+    /// One JSON object on each line.
     Json,
-    /// A row for each event, after a header line.
+    /// One row of CSV for each event, after a header line.
     Csv,
-    /// An object on each line, after the header of a syslog message.
+    /// One JSON object on each line, after the header of a syslog message.
     Syslog,
 }
 
-/// The columns, in their order.
+/// Names of the columns, in their order.
 const COLUMNS: [&str; 34] = [
     "time",
     "operation",
@@ -75,7 +75,7 @@ impl<W: Write> Printer<W> {
         self.out.flush()
     }
 
-    /// Prints an event and, if requested, the rules that decide it.
+    /// Prints an event, and the explanations of its decision if there are any.
     pub(crate) fn event(
         &mut self,
         event: Event<'_>,
@@ -93,8 +93,8 @@ impl<W: Write> Printer<W> {
 
     fn text(&mut self, cells: &[(&str, Value)]) -> io::Result<()> {
         let mut separator = "";
-        // The text form leaves out the code, which the name of the result implies, and the time of the block, which is
-        // close to the times of its events.
+        // The text form omits two columns: the code, which the name of the result implies, and the time of the block,
+        // which is close to the times of its events.
         for (name, value) in cells.iter().filter(|(name, _)| !["block_time", "code"].contains(name)) {
             write!(self.out, "{separator}")?;
             match (*name, value) {
@@ -159,13 +159,13 @@ impl<W: Write> Printer<W> {
     }
 }
 
-/// Returns true if a text needs no quotes in a line of text output.
+/// Returns true if a value needs no quotes in the text form.
 fn is_plain(text: &str) -> bool {
     !text.is_empty()
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"=,.:;-_/+*@#[]".contains(&byte))
 }
 
-/// Returns the fields of an event by column.
+/// Returns the values of an event, each with the name of its column.
 fn cells(event: Event<'_>, written: EventPlace, explained: Vec<String>) -> Vec<(&'static str, Value)> {
     let mut cells: Vec<(&'static str, Value)> = Vec::with_capacity(16);
     let kind = event.kind();
@@ -244,7 +244,7 @@ fn cells(event: Event<'_>, written: EventPlace, explained: Vec<String>) -> Vec<(
     cells
 }
 
-/// Returns the values of the session tracking controls of an event, in their order.
+/// Returns the values of the session tracking controls in an event, in their order.
 fn tracking(event: Event<'_>) -> Vec<Value> {
     let texts = |field| event.texts(field);
     let parts = texts(Field::TrackingAddress)

@@ -9,23 +9,23 @@ use client::{ClientError, Connection};
 use directory::virtual_entries::READ_AUDIT;
 use ldap::{ResultCode, TrailAnswer, TrailPiece, TrailRequest};
 
-/// Interval between two reads of a folder while following it.
+/// Interval between two reads of a trail's directory, while new events are followed.
 const FOLDER_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Interval between two requests to a server for new events.
+/// Interval between two requests for new events to a server.
 const SERVER_INTERVAL: Duration = Duration::from_secs(1);
 
 /// An item of a trail.
 pub(super) enum TrailItem {
     /// Events.
     Block { number: u64, written_micros: u64, events: Vec<u8> },
-    /// Description and place of damage.
+    /// Description and place of a damage.
     Damage(String),
     /// Place at which a crash cut off the last write.
     Torn(String),
 }
 
-/// Reason that a trail cannot be read further.
+/// Reason why a trail cannot be read further.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SourceError {
     #[error(transparent)]
@@ -44,28 +44,28 @@ pub(super) enum Source {
     Server(Box<RemoteTrail>),
 }
 
-/// A server whose trail is requested part by part.
+/// The trail of a server, which is requested in parts.
 pub(super) struct RemoteTrail {
     connection: Connection,
     request: TrailRequest,
     told: VecDeque<TrailItem>,
-    /// True if the last response reached the end of the trail.
+    /// Whether the last response reached the end of the trail.
     is_end: bool,
 }
 
 impl Source {
-    /// Opens the trail in a folder.
+    /// Opens the trail in a directory.
     pub(super) fn folder(folder: &Path) -> Result<Source, AuditError> {
         Walk::begin(folder).map(|walk| Source::Folder(Box::new(walk)))
     }
 
-    /// Returns the trail of a server, from the first block written at or after a time.
+    /// Returns the trail of a server, beginning with the first block that was written at or after `since_micros`.
     pub(super) fn server(connection: Connection, since_micros: u64) -> Source {
         let request = TrailRequest { since_micros, from: None };
         Source::Server(Box::new(RemoteTrail { connection, request, told: VecDeque::new(), is_end: false }))
     }
 
-    /// Returns the time to wait for new events.
+    /// Returns the time to wait before new events are looked for again.
     pub(super) fn interval(&self) -> Duration {
         match self {
             Source::Folder(_) => FOLDER_INTERVAL,
@@ -122,7 +122,7 @@ impl RemoteTrail {
                 TrailItem::Block { number: *number, written_micros: *written_micros, events: events.to_vec() }
             }
         }));
-        // Report a torn write only once, even if it is read again.
+        // The end of the trail may be read again. Report its torn write only once.
         if self.request.from == Some(answer.next) {
             self.told.retain(|told| !matches!(told, TrailItem::Torn(_)));
         }

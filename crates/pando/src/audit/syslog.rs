@@ -1,5 +1,5 @@
-//! Sends events to a syslog server (RFC 5424): over TCP with octet counting (RFC 6587 section 3.4.1), over UDP (RFC
-//! 5426), or as datagrams to a socket of this machine.
+//! Sends events to a syslog server (RFC 5424). The transport is TCP with octet counting (RFC 6587 section 3.4.1), UDP
+//! (RFC 5426), or datagrams to a socket of this machine.
 
 use std::io::{self, BufWriter, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
@@ -7,10 +7,10 @@ use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Maximum size of a message in a datagram, in octets; the rest is cut off. UDP carries at most 65,507.
+/// Maximum size of a message in a datagram, in octets. A longer message is cut. UDP carries at most 65,507 octets.
 const DATAGRAM_MAX: usize = 60_000;
 
-/// Destination of messages.
+/// Destination of syslog messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SyslogTarget {
     Tcp(String),
@@ -38,7 +38,7 @@ impl FromStr for SyslogTarget {
 }
 
 impl SyslogTarget {
-    /// Connects.
+    /// Connects to the syslog server.
     ///
     /// # Errors
     /// The syslog server cannot be reached.
@@ -72,7 +72,7 @@ enum Sink {
     Unix(UnixDatagram),
 }
 
-/// A writer that sends each line as a message.
+/// A writer that sends each line as a syslog message.
 pub(crate) struct SyslogWriter {
     sink: Sink,
     line: Vec<u8>,
@@ -112,8 +112,8 @@ impl Write for SyslogWriter {
     }
 }
 
-/// Returns the header of a message: priority (facility "log audit" and the severity), time, host name, application,
-/// process id, and the operation as the message id.
+/// Returns the header of a syslog message: priority (facility "log audit" and the severity), time, host name,
+/// application, process id, and the operation as the message id.
 pub(crate) fn head(severity: u8, time: &str, operation: &str) -> String {
     const LOG_AUDIT: u8 = 13;
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `pando bench agent`: one of several machines that generate load.
+//! `pando bench agent`: generates load on one of several machines, for a coordinator.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

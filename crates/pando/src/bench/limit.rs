@@ -16,11 +16,11 @@ use clap::Args;
 use super::live::Live;
 use super::{Cpus, Stop, failed, parse_duration, summary, this_program};
 
-/// Workload of the floor measurement: the simplest one.
+/// Workload with which the null responder is measured as the floor. It is the simplest one.
 const WORKLOAD: &str = "oid-search-sequential";
-/// Duration of the floor measurement within another run, in seconds.
+/// Duration in seconds of a floor measurement that is part of another run.
 const EMBEDDED_SECONDS: u64 = 3;
-/// Prefix of the line that the responder prints when it is ready for connections.
+/// Beginning of the line that the null responder prints when it accepts connections.
 const READY: &str = "pando bench limit: ready on ldap://";
 
 /// The options of `pando bench limit`.
@@ -85,7 +85,7 @@ fn serve(address: SocketAddr, arguments: &LimitArguments) -> Result<ExitCode, St
     };
     let ready = |address| {
         let mut out = std::io::stdout();
-        // A closed pipe does not stop the responder.
+        // A closed pipe must not stop the responder.
         let _ = writeln!(out, "{READY}{address}").and_then(|()| out.flush());
     };
     let stop = Arc::new(AtomicBool::new(false));
@@ -102,7 +102,7 @@ fn serve(address: SocketAddr, arguments: &LimitArguments) -> Result<ExitCode, St
     Ok(ExitCode::SUCCESS)
 }
 
-/// A responder in a separate process, which ends when this value is dropped.
+/// A null responder in a separate process. The process ends when this value is dropped.
 struct Process {
     child: Child,
     /// URI of its listener.
@@ -110,7 +110,7 @@ struct Process {
 }
 
 impl Process {
-    /// Starts a responder on these processors.
+    /// Starts a null responder on these processors.
     fn start(cpus: Option<&Cpus>, more: &[String]) -> Result<Process, Stop> {
         let mut command = Command::new(this_program()?);
         command.args(["bench", "limit", "--until-input-ends", "--listen", "127.0.0.1:0"]).args(more);
@@ -124,7 +124,7 @@ impl Process {
             .map_err(|error| failed(format!("cannot start the null responder: {error}")))?;
         let mut line = String::new();
         if let Some(out) = child.stdout.take() {
-            // The code below reports an empty line as an error.
+            // If the read fails, the line is empty, which the code below reports as an error.
             let _ = BufReader::new(out).read_line(&mut line);
         }
         let uri = line.trim().strip_prefix(READY).map(|address| format!("ldap://{address}"));
@@ -155,7 +155,7 @@ fn simple_search() -> Result<Workload, Stop> {
     Ok(workload)
 }
 
-/// Measures the null responder under each load of a run, prints its rates, and adds them to the result.
+/// Measures the null responder under each load of a run. Prints its rates, and adds them to the result.
 pub(super) fn add_floors(run: &mut RunResult, options: &Options, cpus: Option<&Cpus>) -> Result<(), Stop> {
     let is_loaded =
         |result: &&WorkloadResult| result.unsupported.is_none() && result.parameters.connections > 0;
@@ -220,7 +220,7 @@ fn measure(arguments: &LimitArguments) -> Result<ExitCode, Stop> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the command-line options that inject the same faults in another process.
+/// Returns the command-line options with which another process injects the same faults.
 fn words(arguments: &LimitArguments) -> Vec<String> {
     let mut words = vec![format!("--delay={}", arguments.delay), format!("--seed={}", arguments.seed)];
     words.extend(arguments.stall.map(|stall| format!("--stall={stall}")));

@@ -1,4 +1,4 @@
-//! Progress of a run, in one line of the terminal. Without a terminal, nothing is printed.
+//! Progress of a run, in one line on the terminal. Without a terminal, nothing is printed.
 
 use std::io::{IsTerminal, Write};
 
@@ -42,12 +42,12 @@ impl Live {
                 )
             }
         };
-        // A failure to print does not stop the measurement.
+        // A failed print must not stop the measurement.
         let _ = write!(std::io::stderr(), "\r\x1b[K{}: {line}", self.name);
     }
 }
 
-/// Returns a function that shows the progress of consecutive workloads, each on its own line.
+/// Returns a function that shows the progress of consecutive workloads, in one line for each.
 pub(super) fn of_each() -> impl FnMut(&str, &Progress) {
     let mut live: Option<Live> = None;
     move |name, progress| {

@@ -73,7 +73,7 @@ pub(crate) struct PlaceArguments {
 }
 
 impl PlaceArguments {
-    /// Returns the path of this run's own folder, which the caller creates and removes.
+    /// Returns the path of the directory for this run. The caller creates and removes the directory.
     pub(super) fn own_folder(&self) -> Result<PathBuf, Stop> {
         let folder = self.folder.clone().unwrap_or_else(std::env::temp_dir);
         let folder = std::path::absolute(&folder)

@@ -94,7 +94,7 @@ pub(super) fn run(arguments: &PeersArguments) -> Result<ExitCode, Stop> {
     let grouped = groups(arguments)?;
     let folder = arguments.place.own_folder()?;
     let done = measure(arguments, &grouped, &folder);
-    // Remove the data of the servers after an error too: it is no longer needed.
+    // The data are no longer needed, even after an error.
     let _ = std::fs::remove_dir_all(&folder);
     let result = done?;
     print!("{}{}", tables::loads(&result), tables::workloads(&result));
@@ -140,8 +140,8 @@ fn circumstances(file: &Path) -> Result<Circumstances, Stop> {
     Circumstances::parse(&file.to_string_lossy(), &read(file)?).map_err(refused)
 }
 
-/// Returns the workloads with this name. If the name ends in `@N`, their first job gets N clients and their names end
-/// in `@N`, so that one comparison can contain the same workload under several loads.
+/// Returns the shipped workloads with this name. If the name ends in `@N`, the first job of each workload has N
+/// clients, and its name ends in `@N`. One comparison can therefore contain the same workload under several loads.
 fn with_clients(
     name: &str,
     find: impl FnOnce(&str) -> Result<Vec<Workload>, Stop>,
@@ -159,7 +159,7 @@ fn with_clients(
     Ok(found)
 }
 
-/// Returns a new result, or the result of an earlier run of the same command to continue.
+/// Returns the result to which measurements are added: a new one, or that of an earlier run of the same command.
 fn begin(arguments: &PeersArguments) -> Result<RunResult, Stop> {
     let command = command_line(std::env::args());
     let mut result = match arguments.output.as_ref().filter(|file| arguments.resume && file.exists()) {
@@ -194,13 +194,13 @@ fn measure(arguments: &PeersArguments, grouped: &Grouped, folder: &Path) -> Resu
             continue;
         }
         let measured = measure_group(arguments, group, &products, folder, &mut result);
-        // Free the space for the data of the next group, which may be as large.
+        // Make room for the data of the next group, which may be as large.
         let _ = std::fs::remove_dir_all(folder);
         let Err(Stop::Failed(message) | Stop::Refused(message)) = measured else { continue };
         if grouped.groups.len() == 1 {
             return Err(Stop::Failed(message));
         }
-        // Continue with the other groups; results measured so far are kept.
+        // The other groups are still measured, and results measured so far are kept.
         say(&message);
         for workload in &group.workloads {
             let servers = products.iter().map(|product| done::known_server(&result, *product));
@@ -228,7 +228,7 @@ fn measure(arguments: &PeersArguments, grouped: &Grouped, folder: &Path) -> Resu
     Ok(result)
 }
 
-/// Generates the data of a group, and measures the servers with it.
+/// Generates the data of a group of workloads, and measures the servers with them.
 fn measure_group(
     arguments: &PeersArguments,
     group: &Group,
@@ -279,7 +279,7 @@ fn measure_group(
     unsaved.map_or(Ok(()), |error| Err(failed(error)))
 }
 
-/// Writes the result and the figures derived from it.
+/// Writes the result, and the figures that are derived from it.
 fn save(arguments: &PeersArguments, result: &mut RunResult) -> Result<(), Stop> {
     result.ratios = ratios::ratios(&ratios::medians(&result.workloads));
     match &arguments.output {

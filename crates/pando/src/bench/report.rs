@@ -41,12 +41,12 @@ impl ReportArguments {
         self.output.as_os_str() == "-"
     }
 
-    /// Returns the path of the page. If the output is a folder, the page has the default name in it.
+    /// Returns the path of the page. If the output is a directory, the page has a default name in it.
     fn page(&self) -> PathBuf {
         if self.output.is_dir() { self.output.join("report.html") } else { self.output.clone() }
     }
 
-    /// Returns true if the result is a folder. Tables are then written too.
+    /// Returns true if one of the results is a directory. Tables are then written, too.
     fn is_of_folder(&self) -> bool {
         !self.is_to_standard_output() && self.results.iter().any(|path| path.is_dir())
     }

@@ -19,7 +19,7 @@ use super::options::LoadArguments;
 use super::serve::{self, Serving};
 use super::{Cpus, Stop, code_of, failed, is_clean, limit, read, refused, say, summary};
 
-/// Number of open files reserved for everything except connections.
+/// Number of open files that are reserved for uses other than connections.
 const OTHER_FILES: u64 = 200;
 
 /// The options of `pando bench run`.
@@ -139,7 +139,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, Stop> {
         let served = Served { uris: &arguments.target, process: arguments.server_pid.first().copied() };
         measure_target(&served, arguments, &workloads, &options, &mut run)
     };
-    // Save the measurements made before a failure.
+    // Measurements that were made before a failure are saved.
     if !run.workloads.is_empty() {
         save(arguments, &run)?;
     }
@@ -182,7 +182,7 @@ fn measure_own(
     options: &Options,
     run: &mut RunResult,
 ) -> Result<(), Stop> {
-    // Server and load run on different processors, if there are several.
+    // The server and the load run on different processors if the machine has several.
     let count = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let apart =
         |cpus: &Option<Cpus>, default: Vec<usize>| cpus.clone().or((count > 1).then_some(Cpus(default)));
@@ -218,14 +218,14 @@ fn measure_data(
     done.and(server.stop().map_err(failed))
 }
 
-/// A running server.
+/// A running server that is measured.
 struct Served<'a> {
     uris: &'a [String],
     /// Process id of the server, if it runs on this machine and is known.
     process: Option<u32>,
 }
 
-/// Measures a running server. If a workload fails, the result contains the reason, and the other workloads continue.
+/// Measures a running server. If a workload fails, the result contains the reason, and the next workload follows.
 fn measure_target(
     served: &Served<'_>,
     arguments: &RunArguments,
@@ -265,7 +265,7 @@ fn measure_target(
     if let Some(message) = failure.filter(|_| run.workloads.iter().all(|result| !result.complete)) {
         return Err(Stop::Failed(message));
     }
-    // A floor measured on this machine does not apply to load machines.
+    // A floor that was measured on this machine does not apply to load from other machines.
     if arguments.no_limit || machines.is_some() {
         return Ok(());
     }
@@ -274,7 +274,7 @@ fn measure_target(
     limit::add_floors(run, options, cpus.as_ref())
 }
 
-/// Returns the command line without passwords, quoted for a shell.
+/// Returns the command line, quoted for a shell. Passwords are omitted.
 pub(super) fn command_line(words: impl Iterator<Item = String>) -> String {
     let mut line: Vec<String> = Vec::new();
     for word in words {
@@ -338,7 +338,8 @@ fn workloads(arguments: &RunArguments) -> Result<Vec<Workload>, Stop> {
     Ok(workloads)
 }
 
-/// Returns the shipped workload with this name, or all with this prefix if the name ends with a star.
+/// Returns the shipped workload with this name. If the name ends with a star, returns all shipped workloads with this
+/// prefix.
 pub(super) fn shipped(name: &str) -> Result<Vec<Workload>, Stop> {
     let found: Vec<_> = match name.strip_suffix('*') {
         Some(start) => {
@@ -403,7 +404,7 @@ fn password(arguments: &RunArguments) -> Result<String, Stop> {
         .map_err(|error| refused(format!("cannot ask for the password: {error}; use -y FILE")))
 }
 
-/// Checks, before connecting, that the limit of open files suffices.
+/// Checks that the limit of open files suffices for all connections, before any is opened.
 fn need_files(workload: &Workload, options: &Options) -> Result<(), Stop> {
     let wanted: usize = workload.jobs.iter().map(|job| job.clients).sum();
     let wanted = options.clients.unwrap_or(wanted) as u64 + OTHER_FILES;
@@ -419,7 +420,7 @@ fn need_files(workload: &Workload, options: &Options) -> Result<(), Stop> {
     if limits.current.is_some_and(|soft| soft < wanted) { raise_open_files() } else { Ok(()) }
 }
 
-/// Raises the soft limit of open files to the hard limit, for this process and its future children. This needs no
+/// Raises the soft limit of open files to the hard limit, for this process and its future children. This requires no
 /// privilege.
 pub(super) fn raise_open_files() -> Result<(), Stop> {
     let limits = rustix::process::getrlimit(rustix::process::Resource::Nofile);

@@ -1,4 +1,5 @@
-//! `pando bench run --serve`: starts a server in a temporary folder for each group of workloads with the same data.
+//! `pando bench run --serve`: starts a server on generated data in a temporary directory. Workloads that need the same
+//! data share a server.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -14,10 +15,10 @@ use bench::workload::Workload;
 
 use super::{Cpus, Stop, failed, live, make_folder, say, summary, this_program};
 
-/// Starts a server on an existing data directory, on a free port. Its log is discarded, but an error contains the last
-/// lines of its output.
+/// Starts a server on an existing data directory, on a free port. The log of the server is discarded. If the start
+/// fails, the error contains the last lines of its output.
 pub(super) fn existing(data: &Path, cpus: Option<&Cpus>) -> Result<Server, Stop> {
-    // `pando serve` would create a missing directory.
+    // A missing directory is refused, because `pando serve` would create it.
     if !data.is_dir() {
         return Err(failed(format!("{} is no data directory", data.display())));
     }
@@ -27,19 +28,19 @@ pub(super) fn existing(data: &Path, cpus: Option<&Cpus>) -> Result<Server, Stop>
     let log = std::env::temp_dir().join(format!("pando-bench-{}.log", std::process::id()));
     let cores = cpus.map(|cpus| cpus.0.clone()).unwrap_or_default();
     let server = Server::start("Pando", &command, &log, address, &cores);
-    // The server keeps the removed file open and continues to write to it.
+    // The server keeps the removed file open, and continues to write to it.
     let _ = std::fs::remove_file(&log);
     server.map_err(failed)
 }
 
-/// Folders and options of the servers.
+/// Directories and options of the servers that are started.
 pub(super) struct Serving<'a> {
     pub(super) options: &'a Options,
     pub(super) server_cpus: Option<&'a Cpus>,
     pub(super) load_cpus: Option<&'a Cpus>,
 }
 
-/// Loads data, starts servers and measures them; prints each result.
+/// Generates data, starts servers and measures them. Prints each result.
 pub(super) fn measure(
     workloads: Vec<Workload>,
     serving: &Serving<'_>,
@@ -51,12 +52,12 @@ pub(super) fn measure(
         print!("{}", summary::of(&result));
         run.workloads.push(result);
     }
-    // This command starts only Pando, so the path of OpenDJ is empty.
+    // Only Pando is started, so no path of OpenDJ is needed.
     let programs = Programs { pando: this_program()?, opendj: std::path::PathBuf::new() };
     let folder = std::env::temp_dir().join(format!("pando-bench-{}", std::process::id()));
     for group in &groups {
         let done = measure_group(group, &programs, &folder, serving, run);
-        // Remove the data after an error too: it is no longer needed.
+        // The data are no longer needed, even after an error.
         let _ = std::fs::remove_dir_all(&folder);
         done?;
     }
@@ -94,7 +95,7 @@ fn measure_group(
         warm: HashSet::new(),
     };
     let before = run.workloads.len();
-    // The results are printed below.
+    // Only progress is printed here; the results are printed below.
     let mut say = |text: &str| {
         if !text.starts_with("round ") {
             say(text);

@@ -1,4 +1,4 @@
-//! `pando bench suite`: runs the steps of a suite file and evaluates its goals.
+//! `pando bench suite`: runs the steps of a suite file, and evaluates its goals.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -80,7 +80,7 @@ fn result_file(step: &Step, output: &Path) -> PathBuf {
     output.join(format!("{}.json.zst", step.name))
 }
 
-/// Runs one step, unless the folder already has the result of the same command.
+/// Runs one step, unless the directory already contains the result of the same command.
 fn take(step: &Step, arguments: &SuiteArguments, output: &Path, folder: Option<&Path>) -> Result<(), Stop> {
     let wrong = |error: std::io::Error| failed(format!("step {}: {error}", step.name));
     let result = result_file(step, output);
@@ -99,7 +99,7 @@ fn take(step: &Step, arguments: &SuiteArguments, output: &Path, folder: Option<&
     if let Some(folder) = folder.filter(|_| is_comparison || step.run.starts_with("sweep")) {
         command.arg("--folder").arg(folder);
     }
-    // Paths of files in a step are relative to the suite; the programs of peers are relative to the current folder.
+    // Paths of files in a step are relative to the suite file. Programs of peers are relative to the current directory.
     let beside = arguments.suite.parent().filter(|parent| !parent.as_os_str().is_empty());
     command.current_dir(beside.unwrap_or(Path::new(".")));
     if std::env::var_os(OpenDj::VARIABLE).is_none() {
@@ -108,13 +108,13 @@ fn take(step: &Step, arguments: &SuiteArguments, output: &Path, folder: Option<&
     let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status().map_err(wrong)?;
     match status.code() {
         Some(0) => write(&done, &step.run),
-        // Continue: the result contains the failures, and the goals report them.
+        // The result contains the failures, which the goals report, so the suite continues.
         Some(7) => Ok(()),
         _ => Err(failed(format!("step {}: its command ended with {status}", step.name))),
     }
 }
 
-/// Evaluates the goals with the results in the folder, and writes the report.
+/// Evaluates the goals with the results in the directory, and writes the report.
 fn judge(suite: &Suite, output: &Path) -> Result<ExitCode, Stop> {
     let mut results = BTreeMap::new();
     for step in &suite.steps {

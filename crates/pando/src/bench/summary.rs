@@ -5,10 +5,11 @@ use std::fmt::Write;
 use bench::report::text::{self, count};
 use bench::result::{Load, WorkloadResult};
 
-/// Maximum number of published figures to show; the report has all of them.
+/// Maximum number of published figures in the summary. The report has all of them.
 const FIGURES_MAX: usize = 3;
 
-/// Share of one processor that the hypervisor takes, from which on the summary reports it. It may affect the rates.
+/// Share of a processor's time that the hypervisor takes and that may affect the rates. From this share on, the summary
+/// reports it.
 const STOLEN_SHARE_SAID: f64 = 0.02;
 
 /// Returns the summary of a workload's result.
@@ -35,7 +36,7 @@ fn put(result: &WorkloadResult, out: &mut String) -> std::fmt::Result {
         parameters.outstanding,
         result.measured_seconds
     )?;
-    // Failures come before the figures, because figures mean less after failures.
+    // Failures come before the figures, because they make the figures less meaningful.
     for failure in &result.failures {
         writeln!(out, "  failure: {failure}")?;
     }

@@ -1,4 +1,4 @@
-//! `pando bench sweep`: runs one workload over a range of entries, memory or connections.
+//! `pando bench sweep`: runs one workload with several numbers of entries, memory sizes or numbers of connections.
 
 use std::collections::HashSet;
 use std::num::NonZeroUsize;
@@ -89,7 +89,7 @@ pub(super) fn run(arguments: &SweepArguments) -> Result<ExitCode, Stop> {
         warm: HashSet::new(),
     };
     let done = sweep::sweep(&plan, &workload, &mut driven, &mut result, &mut say);
-    // Remove the data of the servers after an error too: it is no longer needed.
+    // The data are no longer needed, even after an error.
     let _ = std::fs::remove_dir_all(&plan.folder);
     done.map_err(|error| match error {
         SweepError::Axes | SweepError::Workload { .. } => refused(error),

@@ -4,7 +4,7 @@ use bench::peers::measure::BULK_LOAD;
 use bench::peers::ratios;
 use bench::result::{RunResult, setting};
 
-/// Returns a table of workloads, with the medians of every server and the ratio of Pando's figures to those of each
+/// Returns a table of workloads. It has the medians of every server, and the ratios of Pando's figures to those of each
 /// peer.
 pub(super) fn workloads(result: &RunResult) -> String {
     let medians = ratios::medians(&result.workloads);
@@ -49,8 +49,8 @@ pub(super) fn workloads(result: &RunResult) -> String {
     text
 }
 
-/// Returns a table of loads for each data set. Pando comes first; the times of the others are multiples of Pando's
-/// time.
+/// Returns a table of the times to load data, for each data set. Pando comes first. The times of other servers are
+/// multiples of Pando's time.
 pub(super) fn loads(result: &RunResult) -> String {
     let mut text = String::new();
     let mut loaded = String::new();
@@ -89,7 +89,7 @@ pub(super) fn loads(result: &RunResult) -> String {
     text
 }
 
-/// Rounds a number, or returns a dash if there is none.
+/// Rounds a number. Returns a dash if there is no number.
 fn number(value: Option<f64>, places: usize) -> String {
     value.map_or("-".to_owned(), |value| format!("{value:.places$}"))
 }

@@ -9,7 +9,7 @@ use ldap::{
     Request,
 };
 
-/// Parts of a request that cannot be borrowed from a record.
+/// Parts of a request that cannot be borrowed from an LDIF record.
 pub(super) enum Change {
     Add(AttributesBuf),
     Modify(ChangesBuf),
@@ -68,13 +68,13 @@ pub(super) fn operation(record: &LdifRecord<'_>) -> &'static str {
     }
 }
 
-/// Names of entries that earlier records of a dry run change. The server does not know these changes.
+/// Names of entries that earlier records of a dry run would change. The server does not know of these changes.
 #[derive(Default)]
 pub(super) struct Earlier(HashSet<String>);
 
 impl Earlier {
-    /// Returns true if an earlier record changes the entry or an entry above it, so that the server cannot decide this
-    /// record.
+    /// Returns true if an earlier record would change the entry, or an entry above it. The server can then not decide
+    /// this record.
     pub(super) fn decides(&self, record: &LdifRecord<'_>) -> bool {
         let mut names = vec![record.dn];
         if let LdifBody::ModifyDn { new_superior, .. } = record.body {
@@ -100,7 +100,7 @@ impl Earlier {
     }
 }
 
-/// Returns a form of a DN that ignores case and optional spaces.
+/// Returns a normalized form of a DN, which ignores case and optional spaces.
 fn key(dn: &Dn<'_>) -> String {
     dn.to_string().to_lowercase()
 }

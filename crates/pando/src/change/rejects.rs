@@ -8,7 +8,8 @@ use ldap::ldif::{LdifBody, LdifRecord, LdifWriter};
 
 use crate::output::Output;
 
-/// The rejects file, if one is requested. It is created under its name only if it contains a record.
+/// The rejects file, if one is requested. It receives its name only when it is complete, and only if it contains a
+/// record.
 #[derive(Default)]
 pub(super) struct Rejects {
     writer: Option<LdifWriter<Output>>,
@@ -19,7 +20,7 @@ impl Rejects {
     /// Begins the file under a temporary name.
     ///
     /// # Errors
-    /// The file exists or cannot be written. The error is the message to print.
+    /// A message to print, if the file exists or cannot be written.
     pub(super) fn create(path: &Path) -> Result<Rejects, String> {
         if path.is_file() {
             return Err(format!("{} exists; choose another file for rejects", path.display()));
@@ -34,7 +35,7 @@ impl Rejects {
         self.write(|writer| writer.comment(text))
     }
 
-    /// Writes the reason as a comment, and then the record as it was read.
+    /// Writes the reason as a comment, then the record as it was read.
     pub(super) fn record(&mut self, record: &LdifRecord<'_>, reason: Option<&str>) -> io::Result<()> {
         let controls: Vec<Control<'_>> = record.controls.iter().collect();
         self.write(|writer| {

@@ -33,7 +33,7 @@ impl Kind {
     }
 }
 
-/// Change of one entry, made by one request.
+/// Change of one entry, which one request makes.
 #[derive(Debug)]
 pub(super) struct EntryChange {
     pub(super) kind: Kind,
@@ -41,9 +41,9 @@ pub(super) struct EntryChange {
     /// File and line of the declaration; `None` if the entry is no longer declared.
     pub(super) place: Option<String>,
     pub(super) attributes: Vec<AttributeChange>,
-    /// entryCSN of the entry from which the change was computed.
+    /// The entry's entryCSN when the change was computed.
     pub(super) csn: Option<String>,
-    /// Reason that the change cannot be made.
+    /// Reason why the change cannot be made.
     pub(super) refusal: Option<String>,
 }
 
@@ -53,22 +53,22 @@ pub(super) struct AttributeChange {
     pub(super) name: String,
     pub(super) added: Vec<DeclaredValue>,
     pub(super) removed: Vec<Vec<u8>>,
-    /// All values after the change, if the attribute is replaced as a whole.
+    /// All values after the change, if the change replaces all values of the attribute.
     pub(super) replacement: Option<Vec<DeclaredValue>>,
-    /// Whether removed values are counted rather than printed, because they may be secret.
+    /// Whether the removed values are only counted and not printed, because they may be secret.
     pub(super) hides_removed: bool,
 }
 
 impl AttributeChange {
-    /// Returns true for the attributes that mark an entry as declared.
+    /// Returns true if the attribute marks an entry as declared.
     pub(super) fn is_mark(&self) -> bool {
         [OWNER, OWNED].contains(&self.name.as_str())
     }
 }
 
 impl EntryChange {
-    /// Sends the change, asserting that the entry is unchanged since the plan. With `dry`, the server decides without
-    /// changing the entry.
+    /// Sends the change, with the assertion that the entry is unchanged since the plan. If `dry` is true, the server
+    /// decides the change without making it.
     pub(super) fn send(&self, connection: &mut Connection, dry: bool) -> Result<Outcome, ClientError> {
         let mut controls = ControlsBuf::new();
         let mut condition = Vec::new();

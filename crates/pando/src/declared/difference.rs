@@ -14,7 +14,7 @@ use crate::named::{Named, USER, parse};
 /// Value that the server replaces with the next free number.
 const NEXT: &[u8] = b"{next}";
 
-/// Computes the changes for one owner.
+/// Computes the changes for the declarations of one owner.
 pub(super) struct Planner<'c> {
     named: &'c mut Named,
     comparison: Comparison,
@@ -27,8 +27,8 @@ impl<'c> Planner<'c> {
         Ok(Planner { named, comparison, owner })
     }
 
-    /// Returns the changes in an order in which they can be made: superiors first, and groups after their members. With
-    /// `prunes`, deletes of entries that are no longer declared follow.
+    /// Returns the changes in an order in which they can be made: superiors first, and groups after their members. If
+    /// `prunes` is true, deletes of entries that are no longer declared come last.
     pub(super) fn changes(
         &mut self,
         entries: &[DeclaredEntry],
@@ -53,7 +53,7 @@ impl<'c> Planner<'c> {
         Ok(changes)
     }
 
-    /// Returns the deletes of this owner's entries that are no longer declared.
+    /// Returns the deletes of the entries of this owner that are no longer declared.
     fn owned(&mut self, declared: &HashSet<Vec<u8>>) -> Result<Vec<EntryChange>, String> {
         let filter = parse(&format!("({OWNER}={})", filter_value(self.owner)))?;
         let mut found: Vec<Entry> = Vec::new();
@@ -74,7 +74,8 @@ impl<'c> Planner<'c> {
         Ok(undeclared.map(delete).collect())
     }
 
-    /// Returns the change that brings an entry to the declared state, or `None` if the entry has it already.
+    /// Returns the change that brings an entry to the declared state. Returns `None` if the entry is already in this
+    /// state.
     fn change(
         &mut self,
         entry: &DeclaredEntry,
@@ -178,7 +179,7 @@ impl<'c> Planner<'c> {
         Ok(Some(EntryChange { attributes, csn: Some(csn), ..declared_change(entry, Kind::Change) }))
     }
 
-    /// Returns the change from the stored to the declared values, or `None` if they are equal.
+    /// Returns the change from the stored to the declared values. Returns `None` if they are equal.
     fn attribute_change(
         &self,
         name: &str,
@@ -197,7 +198,7 @@ impl<'c> Planner<'c> {
         if added.is_empty() && removed.is_empty() {
             return None;
         }
-        // Without an equality rule, a single value cannot be deleted (RFC 4511 section 4.6), so all values are
+        // Without an equality rule, a modify cannot delete a single value (RFC 4511 section 4.6), so all values are
         // replaced.
         let is_replaced = !self.comparison.has_equality(name) && !stored.is_empty();
         Some(AttributeChange {
@@ -221,7 +222,7 @@ impl<'c> Planner<'c> {
         marks.filter(|mark| mark.name == OWNER || !mark.values.is_empty()).collect()
     }
 
-    /// Returns the DNs of members, which may be declared by short names.
+    /// Returns the DNs of members. The declaration may contain their short names.
     fn members(
         &mut self,
         members: &[String],
@@ -234,7 +235,7 @@ impl<'c> Planner<'c> {
         members.iter().map(dn).collect()
     }
 
-    /// Returns the attributes and values of the RDN of a name.
+    /// Returns the attributes and values in the RDN of a DN.
     fn rdn_values(&self, dn: &str) -> Vec<(String, DeclaredValue)> {
         let Ok(parsed) = Dn::parse(dn) else { return Vec::new() };
         let Some(rdn) = parsed.rdn() else { return Vec::new() };
@@ -242,7 +243,7 @@ impl<'c> Planner<'c> {
         rdn.avas.iter().map(|ava| (self.comparison.canonical(ava.attribute), value(&ava.value))).collect()
     }
 
-    /// Returns the values and, unless an equal value is among them, one more.
+    /// Returns the values, with `more` added unless it is equal to one of them.
     fn with_value(&self, name: &str, values: &[DeclaredValue], more: DeclaredValue) -> Vec<DeclaredValue> {
         let normal = |value: &DeclaredValue| self.comparison.normal(name, &value.bytes);
         let is_there = values.iter().any(|value| normal(value) == normal(&more));
@@ -269,7 +270,8 @@ fn depth(dn: &str) -> usize {
     Dn::parse(dn).map_or(0, |dn| dn.len())
 }
 
-/// Returns the short names of a declared entry, each with its DN. Members of groups may use them.
+/// Returns the short names of a declared entry, each with the entry's DN. Declarations of groups may use them for
+/// members.
 fn short_names(entry: &DeclaredEntry) -> Vec<(String, String)> {
     let dn = Dn::parse(&entry.dn).ok();
     let rdn = dn.as_ref().and_then(Dn::rdn);
@@ -289,7 +291,8 @@ fn is_of_unique_names(stated: &[DeclaredAttribute], stored: &[String]) -> bool {
         || stated.iter().any(|value| is(&String::from_utf8_lossy(&value.bytes)))
 }
 
-/// Returns the change of passwords, or `None` if the stored values, which may be hashed, match the declared ones.
+/// Returns the change of passwords. Returns `None` if the stored values, which may be hashed, match the declared
+/// passwords.
 fn password_change(name: &str, stated: &[DeclaredValue], stored: &[Vec<u8>]) -> Option<AttributeChange> {
     let is_stored = |value: &DeclaredValue| {
         stored.iter().any(|stored| {

@@ -1,4 +1,4 @@
-//! Files that declare entries: TOML with the key `owner` and the tables `[[entry]]` and `[[group]]`.
+//! Declaration files: TOML with the key `owner` and the tables `[[entry]]` and `[[group]]`.
 
 use std::path::{Path, PathBuf};
 
@@ -18,39 +18,40 @@ const FILE_KEYS: [&str; 3] = ["owner", "entry", "group"];
 
 type Value<'t> = Spanned<DeValue<'t>>;
 
-/// Contents of a file.
+/// Content of a declaration file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Declarations {
     pub(super) owner: String,
     pub(super) entries: Vec<DeclaredEntry>,
 }
 
-/// A declared entry. Attributes that are not declared stay as they are.
+/// A declared entry. Its attributes that are not declared stay as they are.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct DeclaredEntry {
     pub(super) file: PathBuf,
     pub(super) line: usize,
     pub(super) dn: String,
-    /// Whether to take over an existing entry that has no owner.
+    /// Whether to take over an existing entry without an owner.
     pub(super) adopt: bool,
     pub(super) attributes: Vec<DeclaredAttribute>,
-    /// Members of a group, by DN or short name; `None` if they are not declared.
+    /// Members of a group, by DN or short name; `None` if the declaration does not contain members.
     pub(super) members: Option<Vec<String>>,
     pub(super) is_group: bool,
 }
 
-/// An attribute and all its values.
+/// A declared attribute with all its values.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct DeclaredAttribute {
     pub(super) name: String,
     pub(super) values: Vec<DeclaredValue>,
 }
 
-/// A value, given in the declaration or in another file.
+/// A value that the declaration contains, or that is in another file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DeclaredValue {
     pub(super) bytes: Vec<u8>,
-    /// Path of the file that contains the value, as the declaration names it. Such values are never printed.
+    /// Path of the file that contains the value, as in the declaration; `None` if the declaration contains the value.
+    /// Values of files are never printed.
     pub(super) source: Option<String>,
 }
 
@@ -61,14 +62,14 @@ impl DeclaredValue {
 }
 
 impl Declarations {
-    /// Returns true if the file declares entries rather than settings.
+    /// Returns true if the file declares entries. Otherwise it contains settings.
     pub(super) fn are_in(path: &Path) -> bool {
         let text = std::fs::read_to_string(path).unwrap_or_default();
         DeTable::parse(&text)
             .is_ok_and(|table| FILE_KEYS.iter().any(|key| table.get_ref().contains_key(*key)))
     }
 
-    /// Reads a file. Paths in it are relative to its folder.
+    /// Reads a declaration file. Paths in it are relative to its directory.
     pub(super) fn read(path: &Path) -> Result<Declarations, ServeError> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| ConfigError::Read { file: path.to_owned(), error })?;
@@ -237,7 +238,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Reads a value from another file, or decodes one that is not text.
+    /// Reads a value from another file, or decodes a value that is not text.
     fn elsewhere(&self, table: &DeTable<'_>) -> Result<DeclaredValue, String> {
         let mut members = table.iter().map(|(key, value)| (key.get_ref().as_ref(), value.get_ref().as_str()));
         match (members.next(), members.next()) {
@@ -245,7 +246,7 @@ impl Reading<'_> {
                 let path = self.path.parent().unwrap_or(Path::new("")).join(name);
                 let mut bytes = std::fs::read(&path)
                     .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-                // Remove one newline, as for other files that contain a password.
+                // One newline at the end is removed, as in other files that contain a password.
                 bytes.pop_if(|last| *last == b'\n');
                 if bytes.is_empty() {
                     return Err(format!("{} is empty", path.display()));

@@ -11,23 +11,23 @@ use server::unfinished::UnfinishedFile;
 
 use super::Finding;
 
-/// Free space, in bytes, below which the server refuses changes.
+/// Reserve in bytes. If less space is free, the server refuses changes.
 const RESERVE_BYTES: u64 = 128 << 20;
 
-/// Number of syncs to measure.
+/// Number of syncs that are measured.
 const SYNCS: usize = 15;
 
-/// Minimum plausible duration of a sync: the fastest disks with a protected cache need longer.
+/// Minimum plausible duration of a sync. Even the fastest disks with a protected cache need longer.
 const SYNC_MIN: Duration = Duration::from_micros(15);
 
-/// Maximum number of entries of a directory whose values are compared with the setting `unique`. The comparison takes
+/// Maximum number of entries in a directory whose values are compared with the setting `unique`. The comparison takes
 /// some seconds.
 const COMPARED_ENTRIES_MAX: u64 = 1_000_000;
 
 /// Type number of tmpfs, a file system in memory (statfs(2)).
 const TMPFS: u64 = 0x0102_1994;
 
-/// Maximum distance of a file's time into the future that is accepted without a finding.
+/// Maximum difference by which the time of a file may be in the future without a finding.
 const CLOCK_SLACK: Duration = Duration::from_secs(5);
 
 pub(super) fn examine(config: &Config, node_file: Option<&Path>) -> Vec<Finding> {
@@ -53,7 +53,7 @@ fn permissions(config: &Config, node_file: Option<&Path>) -> Vec<Finding> {
     exposed.into_iter().map(|text| Finding::problem("permissions", text)).collect()
 }
 
-/// Looks for values that several entries have in spite of the setting `unique`.
+/// Finds values that several entries have, although the setting `unique` forbids it.
 fn duplicates(config: &Config) -> Vec<Finding> {
     const CHECK: &str = "duplicates";
     match server::duplicates_of_few(config, COMPARED_ENTRIES_MAX) {
@@ -83,7 +83,7 @@ fn space(data: &Path) -> Finding {
     }
 }
 
-/// Measures syncs of a small file. A disk that confirms a sync at once keeps the data in memory, perhaps without
+/// Measures syncs of a small file. If a disk confirms a sync at once, it has the data only in memory, perhaps without
 /// protection against a power failure.
 fn sync(data: &Path) -> Finding {
     let place = data.display();

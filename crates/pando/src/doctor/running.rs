@@ -1,4 +1,4 @@
-//! Checks of the figures that the running server shows in cn=monitor.
+//! Checks of the figures that the running server publishes in cn=monitor.
 
 mod replica;
 
@@ -15,13 +15,13 @@ use super::Finding;
 /// Remaining validity of a certificate, in seconds, below which a warning is given.
 const CERTIFICATE_WARNING_SECONDS: u64 = 30 * 86_400;
 
-/// Share of free bytes in the data file, in percent, from which on a warning is given.
+/// Percentage of free bytes in the data file from which on a warning is given.
 const RECLAIM_WARNING_PERCENT: u64 = 50;
 
-/// Size of a data file, in bytes, below which its free bytes do not matter.
+/// Size of a data file in bytes. In a smaller file, free bytes do not matter.
 const RECLAIM_FILE_MIN: u64 = 64 << 20;
 
-/// Figures by name and group, such as `Failing,Backup`.
+/// Figures of the server. A key consists of name and group, such as `Failing,Backup`.
 struct Figures(BTreeMap<String, String>);
 
 impl Figures {
@@ -79,7 +79,7 @@ fn writes(figures: &Figures) -> Finding {
     }
 }
 
-/// Reports the space in the data file that deletions freed.
+/// Reports the free space in the data file that deletions have left.
 fn reclaim(figures: &Figures) -> Option<Finding> {
     let (used, free) = (figures.number("Used Bytes,Storage")?, figures.number("Free Bytes,Storage")?);
     let percent = free.saturating_mul(100) / used.max(1);
@@ -109,7 +109,7 @@ fn connections(figures: &Figures, config: &Config) -> Finding {
     }
 }
 
-/// Reports the indexes that searches lacked since the start of the server.
+/// Reports the indexes that searches have lacked since the start of the server.
 fn searches(figures: &Figures) -> Finding {
     let lacking: Vec<&str> = figures.0.keys().filter_map(|name| name.strip_suffix(",Index Advice")).collect();
     match lacking.as_slice() {
@@ -151,7 +151,7 @@ fn certificate(figures: &Figures, now: u64) -> Option<Finding> {
     Some(validity("certificate", "it", until, now))
 }
 
-/// Checks the expiry time of a certificate.
+/// Checks when a certificate expires.
 fn validity(check: &'static str, which: &str, until: u64, now: u64) -> Finding {
     let days = until.saturating_sub(now) / 86_400;
     if until <= now {
@@ -163,7 +163,7 @@ fn validity(check: &'static str, which: &str, until: u64, now: u64) -> Finding {
     }
 }
 
-/// Reports every part of the server that fails: audit trail, backup, password policies, cluster.
+/// Reports the parts of the server that fail: audit trail, backup, password policies, cluster.
 fn failures(figures: &Figures) -> Vec<Finding> {
     let failing = figures.0.iter().filter_map(|(name, value)| Some((name.strip_prefix("Failing,")?, value)));
     failing

@@ -1,4 +1,5 @@
-//! Schemas for `--schema-from`: from paths, and from the definitions that a server publishes.
+//! Schemas of other servers for `--schema-from`. They are read from files, or from the definitions that a server
+//! publishes.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -11,7 +12,7 @@ use server::settings::SchemaFrom;
 use super::ImportArguments;
 use crate::online::Identity;
 
-/// Attributes of the subschema subentry to read (RFC 4512 section 4.2). Its syntaxes and matching rules are not read,
+/// Attributes of the subschema subentry that are read (RFC 4512 section 4.2). Syntaxes and matching rules are not read,
 /// because Pando implements its own.
 const DEFINITIONS: [&str; 6] =
     ["ldapSyntaxes", "attributeTypes", "objectClasses", "dITContentRules", "nameForms", "dITStructureRules"];
@@ -45,7 +46,7 @@ fn from(arguments: &ImportArguments, source: &Path) -> Result<SchemaFrom, ServeE
     Ok(SchemaFrom::Server { url: text.to_owned(), text: published })
 }
 
-/// Returns the definitions that a server publishes as LDIF, or `None` if the server shows none.
+/// Returns the definitions that a server publishes, as LDIF. Returns `None` if the server publishes none.
 fn published(connection: &mut Connection) -> Result<Option<String>, ClientError> {
     let root = connection.entry("", &["subschemaSubentry"])?;
     let Some(name) = root.and_then(|root| root.texts("subschemaSubentry").into_iter().next()) else {

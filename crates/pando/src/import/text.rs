@@ -1,6 +1,6 @@
-//! Conversion of LDIF texts before they are loaded: ISO 8859-1 becomes UTF-8, and values in files (`:<`) become base64.
+//! Conversion of LDIF texts before an import. ISO 8859-1 becomes UTF-8, and values in files (`:<`) become base64.
 //!
-//! The number of lines stays the same, so that reasons in the rejects file name the lines of the original.
+//! The number of lines stays the same, so that the reasons in the rejects file name the lines of the original text.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -10,13 +10,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 
-/// Maximum size of a value in a file, in bytes.
+/// Maximum size of a file that contains a value, in bytes.
 const VALUE_SIZE_MAX: u64 = 16 << 20;
 
-/// Maximum length of a line that can name a file, in bytes. Longer lines are passed on in parts.
+/// Maximum length of a line that names a file, in bytes. A longer line is passed on in parts.
 const LINE_SIZE_MAX: u64 = 64 << 10;
 
-/// Folder that contains values as files.
+/// Directory whose files contain values.
 #[derive(Debug)]
 pub(super) struct ValueFiles {
     folder: File,
@@ -24,7 +24,7 @@ pub(super) struct ValueFiles {
 }
 
 impl ValueFiles {
-    /// Opens the folder.
+    /// Opens the directory.
     pub(super) fn open(path: &Path) -> io::Result<ValueFiles> {
         let path = path.canonicalize()?;
         let folder = File::open(&path)?;
@@ -34,8 +34,8 @@ impl ValueFiles {
         Ok(ValueFiles { folder, path })
     }
 
-    /// Reads the file of a URL, which is an absolute `file:` URL or a path within the folder. Never follows a symbolic
-    /// link, and never leaves the folder.
+    /// Reads the file that a URL names. The URL is an absolute `file:` URL, or a path relative to the directory.
+    /// Symbolic links are never followed, and files outside of the directory are never read.
     fn read(&self, url: &str) -> Result<Vec<u8>, String> {
         let path = match url.strip_prefix("file:") {
             Some(rest) => rest.strip_prefix("//localhost").or(rest.strip_prefix("//")).unwrap_or(rest),
@@ -49,7 +49,7 @@ impl ValueFiles {
             false => path.as_path(),
         };
         let flags = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        // Opening must not block on a pipe that has no writer.
+        // The flags keep the open from blocking on a pipe without a writer.
         let opened = openat2(
             &self.folder,
             path,
@@ -96,7 +96,7 @@ pub(super) struct ChangedText<R> {
     name: String,
     is_latin_1: bool,
     files: Option<ValueFiles>,
-    /// Converted text. The part before `taken` has been read already.
+    /// Converted text. The part before `taken` is already read.
     changed: Vec<u8>,
     taken: usize,
     line: u64,
@@ -125,7 +125,7 @@ impl<R: Read> ChangedText<R> {
         self.line += u64::from(!self.is_within_line && !line.is_empty());
         self.is_within_line = !line.is_empty() && line.last() != Some(&b'\n');
         Ok(match self.is_latin_1 {
-            // In ISO 8859-1, the number of an octet is the number of its character.
+            // In ISO 8859-1, the value of an octet is the Unicode number of its character.
             true => line.into_iter().map(char::from).collect::<String>().into_bytes(),
             false => line,
         })
@@ -151,7 +151,7 @@ impl<R: Read> ChangedText<R> {
         Ok(())
     }
 
-    /// Returns the value of the file that the lines name, in base64 and as the same number of lines.
+    /// Returns the lines with the value of the file that they name, in base64. The number of lines stays the same.
     fn with_value(&self, number: u64, lines: &[Vec<u8>]) -> Option<Vec<u8>> {
         let mut whole = String::new();
         for (place, line) in lines.iter().enumerate() {
@@ -168,7 +168,7 @@ impl<R: Read> ChangedText<R> {
         };
         let mut out = format!("{description}:: ").into_bytes();
         let encoded = STANDARD.encode(value);
-        // Each continuation line gets one of the last digits.
+        // Each continuation line contains one of the last digits.
         let (first, rest) = encoded.split_at_checked(encoded.len().checked_sub(lines.len() - 1)?)?;
         out.extend_from_slice(first.as_bytes());
         for digit in rest.bytes() {
@@ -236,7 +236,7 @@ mod tests {
             let line = format!("x:< {url}\n");
             assert_eq!(changed(line.as_bytes(), false, Some(&inner)), line, "{url}");
         }
-        // A URL without a folder to read it from, and a value that only looks like a URL.
+        // The first line has a URL, but no directory is given. The second only looks like a URL.
         assert_eq!(changed(b"x:< deep/c\ny: a:< deep/c\n", false, None), "x:< deep/c\ny: a:< deep/c\n");
         assert_eq!(changed(b"y: a:< deep/c\n", false, Some(&inner)), "y: a:< deep/c\n");
         std::fs::remove_dir_all(folder).unwrap();

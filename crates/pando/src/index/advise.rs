@@ -9,16 +9,16 @@ use ldap::{PagedResults, Scope};
 use serde_json::json;
 use server::{IndexProposal, SearchCosts};
 
-/// Entry of the monitor that has the proposals as children.
+/// Entry of `cn=monitor` below which each proposal has an entry.
 const ADVICE: &str = "cn=Index Advice,cn=monitor";
 
 /// Number of entries from which the size of an index is estimated.
 const SAMPLE_ENTRIES: u32 = 1_000;
 
-/// Size of an entry id in an index, in octets.
+/// Size of an entry id in a posting, in octets.
 const ID_BYTES: u64 = 8;
 
-/// Size of a key in an index without the value, in octets.
+/// Size of an index key in octets, without the value.
 const KEY_BYTES: u64 = 24;
 
 /// Prints the proposals of a server.
@@ -71,7 +71,7 @@ fn print_proposal(attribute: &str, proposal: &IndexProposal, sample: &Sample) {
     Report::result(object, text).print();
 }
 
-/// Returns the index kinds that a definition names.
+/// Returns the index kinds in the definition of an index.
 fn kinds_of(setting: &str) -> IndexKinds {
     let is_named = |name: &str| setting.contains(&format!("\"{name}\""));
     let named = IndexKinds::ALL.iter().filter(|(_, name)| is_named(name));
@@ -80,7 +80,7 @@ fn kinds_of(setting: &str) -> IndexKinds {
 
 /// Values of an attribute in a sample of entries.
 struct Sample {
-    /// Number of entries in the sample; `having` of them have the attribute.
+    /// Number of entries in the sample, of which `having` have the attribute.
     entries: u64,
     having: u64,
     /// Number of entries in the directory.
@@ -89,8 +89,8 @@ struct Sample {
 }
 
 impl Sample {
-    /// Reads a sample of the `all` entries of a directory. It consists of the entries with the smallest entryUUIDs,
-    /// because these are random, or of the first entries if too few have such an entryUUID.
+    /// Reads a sample of a directory with `all` entries. It consists of the entries with the smallest entryUUIDs, which
+    /// usually are random. If too few entries have such entryUUIDs, it consists of the first entries found.
     fn of(connection: &mut Connection, attribute: &str, all: u64) -> Result<Sample, ClientError> {
         let mut sample = Sample { entries: 0, having: 0, all, values: Vec::new() };
         let share = u128::from(SAMPLE_ENTRIES) * (u128::MAX / u128::from(all.max(1)));
@@ -109,8 +109,8 @@ impl Sample {
         Ok(sample)
     }
 
-    /// Estimates the size of an index that is built at once. Keys that occur once in the sample count as unique in the
-    /// directory; keys that occur several times count once.
+    /// Estimates the size of a new index from the sample. A key that occurs once in the sample is assumed to be unique
+    /// in the directory. A key that occurs several times is counted once.
     fn index_bytes(&self, kinds: IndexKinds) -> u64 {
         let mut bytes = 0;
         let values = IndexKinds::EQUALITY.with(IndexKinds::ORDERING);
@@ -152,7 +152,7 @@ impl Sample {
     }
 }
 
-/// Returns the groups of three letters in a value, with marks for its beginning and end.
+/// Returns the groups of three letters in a value, which has marks at its beginning and its end.
 fn grams(value: &str) -> Vec<String> {
     let letters: Vec<char> = format!("<{}>", value.to_lowercase()).chars().collect();
     let all: BTreeSet<String> = letters.windows(3).map(|gram| gram.iter().collect()).collect();
@@ -178,7 +178,8 @@ mod tests {
             values: ["Anna", "anna", "Bert"].map(str::to_owned).to_vec(),
         };
         assert_eq!(sample.index_bytes(IndexKinds::PRESENCE), 3_000 * ID_BYTES);
-        // Three rows; "bert" has a key for each entry, "anna" one for all.
+        // The values have 3,000 ids. The key "bert" is unique in the sample, so it stands for 1,000 keys. The key
+        // "anna" stands for one.
         let equality = 3_000 * ID_BYTES + 1_000 * (4 + KEY_BYTES) + 4 + KEY_BYTES;
         assert_eq!(sample.index_bytes(IndexKinds::EQUALITY.with(IndexKinds::ORDERING)), equality);
         assert_eq!(grams("Anna"), ["<an", "ann", "na>", "nna"]);

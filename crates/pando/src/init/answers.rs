@@ -1,4 +1,4 @@
-//! The questions of `pando init`, their answers, and the files made from the answers.
+//! The questions of `pando init`, the answers to them, and the files that are made from the answers.
 
 use std::io::{self, BufRead, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ pub(crate) enum Readers {
 pub(super) struct Answers {
     pub(super) suffix: String,
     pub(super) admin_dn: String,
-    /// Certificate and key.
+    /// Paths of the certificate and the key.
     pub(super) tls: Option<(PathBuf, PathBuf)>,
     pub(super) readers: Readers,
     pub(super) sample: bool,
@@ -33,7 +33,7 @@ pub(super) struct Answers {
 }
 
 impl InitArguments {
-    /// Returns the values of the options, and asks for the missing ones.
+    /// Returns the values of the options, and asks for missing ones.
     pub(super) fn answers(&self) -> Result<Answers, String> {
         if !self.yes && !io::stdin().is_terminal() {
             return Err("there is no terminal to ask at: give options, and --yes".to_owned());
@@ -71,7 +71,7 @@ impl InitArguments {
         }
     }
 
-    /// Asks at the terminal. An empty line selects the default.
+    /// Asks a question at the terminal. An empty line is the default answer.
     fn ask(&self, question: &str, default: &str) -> Result<String, String> {
         if self.yes {
             return Ok(default.to_owned());
@@ -96,7 +96,7 @@ impl InitArguments {
     }
 }
 
-/// [`Readers`] in the form of an answer.
+/// [`Readers`] as a text that can be an answer.
 struct ReadersText(Readers);
 
 impl FromStr for ReadersText {

@@ -1,4 +1,4 @@
-//! Output forms of search results. Each entry is printed as it arrives.
+//! Output forms of search results. Each entry is printed when it arrives.
 
 use std::io::{self, Write};
 
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::output::Output;
 use crate::table::{Table, printable};
 
-/// Number of octets of text to gather before they are written.
+/// Number of octets of text that are gathered before they are written.
 const BUFFER_SIZE: usize = 64 << 10;
 
 /// Form of the output.
@@ -69,7 +69,7 @@ impl Results {
         if self.text.len() >= BUFFER_SIZE { self.flush() } else { Ok(()) }
     }
 
-    /// Reports a search result reference: URLs of other servers that hold a part of the results.
+    /// Reports a search result reference, which contains URLs of other servers that have a part of the results.
     pub(crate) fn reference(&mut self, urls: &[&str]) -> io::Result<()> {
         match self.form {
             Form::Ldif => {
@@ -104,7 +104,8 @@ fn put_ldif(text: &mut Vec<u8>, entry: &SearchEntry<'_>) {
     text.push(b'\n');
 }
 
-/// Returns `{"dn": ..., "attributes": {NAME: [VALUE, ...], ...}}`. A value that is not text is `{"base64": ...}`.
+/// Returns an entry as `{"dn": ..., "attributes": {NAME: [VALUE, ...], ...}}`. A value that is not text is
+/// `{"base64": ...}`.
 fn json_of(entry: &SearchEntry<'_>) -> Value {
     let attributes: Map<String, Value> = entry
         .attributes
@@ -124,7 +125,7 @@ pub(crate) fn json_value(value: &[u8]) -> Value {
     }
 }
 
-/// Returns the values of an attribute, including those with options such as languages.
+/// Returns the values of an attribute with any options, such as languages, as the text of a cell.
 fn cell(entry: &SearchEntry<'_>, name: &str) -> String {
     let is_wanted = |description: &str| {
         let base = description.split(';').next().unwrap_or_default();
@@ -135,7 +136,7 @@ fn cell(entry: &SearchEntry<'_>, name: &str) -> String {
     values.join("; ")
 }
 
-/// Returns a value as text, or its size if it is not text.
+/// Returns a value as text. If it is not text, returns its size.
 pub(crate) fn text_of(value: &[u8]) -> String {
     match std::str::from_utf8(value) {
         Ok(text) => text.to_owned(),

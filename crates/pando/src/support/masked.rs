@@ -1,20 +1,20 @@
-//! Settings without secrets.
+//! Settings whose secrets are masked.
 
 use toml::{Table, Value};
 
 /// Replacement for a secret.
 const MASK: &str = "(masked)";
 
-/// Parts of the names of keys whose values are secrets.
+/// Parts of key names that show that the value is a secret.
 const SECRET: [&str; 8] = ["password", "secret", "token", "passphrase", "credential", "jaas", "key", "pem"];
 
-/// Ends of key names whose values are names of files or attributes, and therefore not secret.
+/// Ends of key names that show that the value is a name of a file or of attributes, and therefore no secret.
 const FILES: [&str; 6] = ["_file", "file", ".location", "_folder", "keys", "attributes"];
 
-/// Returns a text of settings with all secrets masked, and without comments.
+/// Returns a settings text with all secrets masked, and without comments.
 ///
 /// # Errors
-/// The text is not TOML. The message does not show it.
+/// The text is not TOML. The message does not contain the text.
 pub(super) fn masked(text: &str) -> Result<String, String> {
     let mut table: Table = text.parse().map_err(|_| "not included: it is not TOML".to_owned())?;
     mask(&mut table);
@@ -37,7 +37,8 @@ fn mask_value(key: &str, value: &mut Value) {
     }
 }
 
-/// Returns true if the name of the key is that of a secret, or if the value is a key in PEM form or a hashed password.
+/// Returns true if the key's name shows that the value is a secret, or if the value is a key in PEM form or a hashed
+/// password.
 fn is_secret(key: &str, value: &str) -> bool {
     let key = key.to_ascii_lowercase();
     let is_named =
@@ -45,14 +46,14 @@ fn is_secret(key: &str, value: &str) -> bool {
     is_named || value.contains("-----BEGIN") || value.starts_with('{') && value.contains('}')
 }
 
-/// Masks users and passwords in all URLs and lists of brokers in a text, and secrets in the queries of URLs.
+/// Masks users and passwords in all URLs and broker lists of a text, and secrets in the queries of URLs.
 fn without_user(text: &str) -> String {
     let is_end = |letter: char| letter.is_whitespace() || matches!(letter, '"' | '\'' | '<' | '>');
     text.split_inclusive(is_end).map(without_secrets).collect()
 }
 
-/// Masks users, passwords and secrets in one word. A password may contain any letter: a comma does not end it, and it
-/// extends to the last `@` of the authority. More is masked rather than less.
+/// Masks users, passwords and secrets in one word. Any character may be a part of a password, even a comma, so it
+/// extends to the last `@` of the authority. In doubt, more is masked.
 fn without_secrets(word: &str) -> String {
     let (scheme, rest) = match word.split_once("://") {
         Some((scheme, _)) => word.split_at(scheme.len() + "://".len()),
@@ -60,19 +61,19 @@ fn without_secrets(word: &str) -> String {
     };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let port = authority.rsplit_once(':').map_or("", |(_, port)| port);
-    // A password with an unescaped `/` looks like a port that is not a number.
+    // A password that contains an unescaped `/` looks like a port that is not a number.
     let is_cut = !authority.contains('@') && !port.chars().all(|digit| digit.is_ascii_digit());
     let extent = if is_cut { rest } else { authority };
     let user = extent.rfind('@').map(|at| &rest[..at]);
     let rest = match user {
-        // Without a scheme, only a colon distinguishes a password from an address for mail.
+        // Without a scheme, a user without a colon may be that of a mail address, which is not masked.
         Some(user) if !scheme.is_empty() || user.contains(':') => format!("{MASK}{}", &rest[user.len()..]),
         _ => rest.to_owned(),
     };
     format!("{scheme}{}", without_query(&rest))
 }
 
-/// Masks values in the query of a URL whose names are those of secrets, and URLs with users inside it.
+/// Masks the values in the query of a URL that have the name of a secret, or that contain a URL with a user.
 fn without_query(url: &str) -> String {
     let Some((path, query)) = url.split_once('?') else { return url.to_owned() };
     let masked = query.split('&').map(|part| match part.split_once('=') {
@@ -111,7 +112,7 @@ mod tests {
         assert!(!masked("password = pl4nted").unwrap_err().contains("pl4nted"));
     }
 
-    /// A password was masked only up to its first `@`, and only in the first URL of a value.
+    /// Regression test: a password was masked only up to its first `@`, and only in the first URL of a value.
     #[test]
     fn users_are_masked_in_every_form_of_url() {
         for (text, expected) in [

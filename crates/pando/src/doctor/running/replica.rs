@@ -1,4 +1,5 @@
-//! Checks of replicas without a shared log: this server as a replica, its supplier, and the replicas that read its log.
+//! Checks of replication without a shared log: of this server as a replica, of its supplier, and of the replicas that
+//! read its log.
 
 use std::time::Duration;
 
@@ -14,13 +15,13 @@ const LAG_WARNING_SECONDS: u64 = 60;
 /// Lag of a replica of this server, in changes, above which a warning is given.
 const LAG_WARNING_CHANGES: u64 = 10_000;
 
-/// Maximum wait for the supplier at each step of connecting.
+/// Maximum wait for the supplier in each step of connecting to it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Check name of the findings about this server as a replica.
+/// Name of the check in findings about this server as a replica.
 const REPLICA: &str = "replica";
 
-/// Checks this server as a replica: whether it follows its supplier, its lag, and whether its data differs.
+/// Checks this server as a replica: that it follows its supplier, how far it lags, and that its data do not differ.
 pub(super) fn own(figures: &Figures) -> Option<Finding> {
     let state = figures.text("State,Replica")?;
     let supplier = figures.text("Supplier,Replica").unwrap_or("its supplier");
