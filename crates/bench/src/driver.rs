@@ -2,18 +2,18 @@
 //!
 //! The driver must never be the bottleneck. Each thread is one event loop (`worker`), which sends the next requests
 //! before it waits again. Requests are filled in from templates (`request`). Answers are checked in the receive buffer
-//! (`answers`), and one write follows all answers of one read. The result reports threads that were busy all the time.
-//! The driver checks every answer: its result code, its number of entries, and whether the expected entry is among
-//! them.
+//! (`answers`). After all answers of one read, the next requests are sent in one write. The result reports threads that
+//! were busy all the time. The driver checks every answer: its result code, its number of entries, and whether the
+//! expected entry is among them.
 //!
-//! Closed loop: a client sends its next request after the answer to the last one, which finds the maximum rate of a
-//! server. Open loop: requests have intended starts at a fixed rate, from which their latency counts. So a request that
-//! is sent late, because the client or the server was busy, includes the wait that a user would experience.
+//! In a closed loop, a client sends its next request after the answer to its last one. This finds the maximum rate of a
+//! server. In an open loop, requests have intended start times at a fixed rate. Latency counts from the intended start,
+//! so the latency of a request that is sent late includes the wait that a user would experience.
 //!
 //! # Places
 //!
-//! Texts of a workload may contain places, which each request fills: `{n}`, `{part:50}`, `{dn}`, `{attribute}`,
-//! `{attribute:4}`, `{random:alphanumeric:11}`.
+//! Texts of a workload may contain places, which are filled in for each request: `{n}`, `{part:50}`, `{dn}`,
+//! `{attribute}`, `{attribute:4}`, `{random:alphanumeric:11}`.
 
 mod answers;
 mod data;
@@ -51,8 +51,8 @@ use plan::{Plan, PlannedKeys};
 use tally::Tally;
 use worker::{Schedule, Shared, Worker};
 
-/// Options of a run. `None` means the workload's own value. Options that concern more than one machine are sent to the
-/// load machines.
+/// Options of a run. `None` means the workload's own value. With several load machines, options that concern all of
+/// them are sent to each.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Options {
     /// Number of entries on the server that are keys.
@@ -63,7 +63,7 @@ pub struct Options {
     pub outstanding: Option<usize>,
     /// Duration of the measurement.
     pub duration: Option<Duration>,
-    /// Duration of the warm-up. The warm-up is skipped if it would use up the entries of the workload.
+    /// Duration of the warm-up. There is no warm-up if it would use up the entries of the workload.
     pub warm_up: Option<Duration>,
     /// Idle time between warm-up and measurement.
     pub pause: Option<Duration>,
@@ -82,7 +82,7 @@ pub struct Options {
     pub tls: Option<client::Tls>,
     /// Whether to use StartTLS on `ldap://` targets.
     pub start_tls: bool,
-    /// The server's processes, if they are on this machine.
+    /// Ids of the server's processes, if they are on this machine.
     #[serde(skip)]
     pub server_processes: Vec<u32>,
     /// Local addresses to connect from, in turn. If empty, loopback targets get a default.
@@ -90,7 +90,8 @@ pub struct Options {
     pub sources: Vec<IpAddr>,
     /// Index of this load machine, and number of load machines, which divide sequential keys among them.
     pub shard: (u64, u64),
-    /// Whether the target is the null responder: nothing is prepared, and its one entry counts as the right one.
+    /// Whether the target is the null responder: then nothing is prepared, and the responder's one entry counts as the
+    /// expected entry of every search.
     pub canned: bool,
     /// Whether to check that the data exists before the measurement.
     pub check_data: bool,
@@ -98,13 +99,13 @@ pub struct Options {
     pub clean_up: bool,
     /// Whether to store the histogram of every second, for merging with other load machines.
     pub keep_histograms: bool,
-    /// Waits for other load machines before the load, and again before the cleanup.
+    /// Synchronization with other load machines, before the load and again before the cleanup.
     #[serde(skip)]
     pub together: Option<Together>,
 }
 
-/// Synchronization of several load machines. It is called when this machine is ready, waits for the others, and returns
-/// the time at which all continue, or `None` if they do not.
+/// Synchronization of several load machines. The function is called when this machine is ready, and waits for the other
+/// machines. It returns the time at which all machines continue, or `None` if they do not continue.
 #[derive(Clone)]
 pub struct Together(Arc<dyn Fn() -> Option<Instant> + Send + Sync>);
 
@@ -155,7 +156,7 @@ pub struct Targets {
     /// URIs, as given.
     pub uris: Vec<String>,
     addresses: Vec<SocketAddr>,
-    /// Name of each server as in its certificate, and whether its URI is `ldaps://`.
+    /// For each server, its host name for the certificate check, and whether its URI is `ldaps://`.
     hosts: Vec<(String, bool)>,
 }
 
@@ -235,7 +236,7 @@ pub enum DriveError {
         /// The server's diagnostic text.
         diagnostic: String,
     },
-    /// Entries of the data are missing.
+    /// Entries of the data are missing on the server.
     #[error(
         "{missing} of {sampled} sampled entries are not there, or cannot be read as {identity}, for one {example}\n\
          hint: {hint}"
@@ -247,12 +248,12 @@ pub enum DriveError {
         sampled: usize,
         /// Name of an entry that was not found.
         example: String,
-        /// Identity of the client, which may lack the right to read them.
+        /// Identity of the client. It may lack the right to read the entries.
         identity: String,
-        /// Advice for loading them.
+        /// Advice for loading the data.
         hint: String,
     },
-    /// The other load machines did not continue.
+    /// The other load machines failed to continue.
     #[error("the coordinator of the load machines has gone")]
     LeftAlone,
     /// An error of the driver itself.
@@ -260,7 +261,7 @@ pub enum DriveError {
     Io(#[from] std::io::Error),
 }
 
-/// Progress of a run, once a second.
+/// Progress of a run, reported once a second.
 #[derive(Clone, Debug)]
 pub struct Progress {
     /// Current phase.
@@ -318,7 +319,7 @@ pub fn run_watched(
     }
     let collected = drive(workload, &plan, targets, options, watch);
     if let Some(together) = options.together.as_ref().filter(|_| collected.is_ok()) {
-        // If the other load machines do not respond, there are none to disturb.
+        // If the other load machines do not respond, they have ended, so the cleanup cannot disturb them.
         let _ = (together.0)();
     }
     let added = collected.as_ref().map(|collected| collected.added.clone()).unwrap_or_default();
@@ -363,8 +364,8 @@ fn ready(workload: &Workload, options: &Options) -> Result<Plan, DriveError> {
     plan::plan(workload, keys, options).map_err(wrong)
 }
 
-/// Returns the source addresses to connect from if the options name none. A pair of addresses has 28,000 ports, and
-/// loopback has many addresses.
+/// Returns the source addresses to connect from if the options name none. Between two addresses there are only about
+/// 28,000 ports, but loopback has many addresses.
 fn sources(targets: &Targets, options: &Options) -> Vec<IpAddr> {
     let are_loopback =
         targets.addresses.iter().all(|address| address.ip().is_loopback() && address.is_ipv4());
@@ -374,7 +375,7 @@ fn sources(targets: &Targets, options: &Options) -> Vec<IpAddr> {
     (2..=251).map(|last| IpAddr::V4(Ipv4Addr::new(127, 0, 0, last))).collect()
 }
 
-/// Starts the threads, watches them, and gathers their counts.
+/// Starts the threads, follows their progress, and gathers their counts.
 fn drive(
     workload: &Workload,
     plan: &Plan,
@@ -416,7 +417,8 @@ fn drive(
     std::thread::scope(|scope| {
         let mut handles = Vec::new();
         for (index, worker) in workers.into_iter().enumerate() {
-            // If a thread cannot be started, the others would wait at the barrier forever; on Linux it can be.
+            // A panic here would leave the other threads waiting at the barrier forever. On Linux, starting a thread
+            // practically never fails.
             handles.push(
                 std::thread::Builder::new()
                     .name(format!("bench-load-{index}"))
@@ -424,7 +426,7 @@ fn drive(
             );
         }
         shared.connected.wait();
-        // If the other machines do not continue, nothing is measured, but the threads must end.
+        // If the other machines do not continue, nothing is measured. The threads must still be ended.
         let together = options.together.as_ref().map(|together| (together.0)());
         let schedule = match together {
             Some(None) => Schedule::nothing(shared.base.elapsed()),
@@ -455,7 +457,7 @@ fn drive(
     })
 }
 
-/// Returns the numbers of own entries with which deletes begin, if no other operation uses these entries.
+/// Returns the numbers of the workload's own entries that deletes use first, if no other operation uses these entries.
 fn own_for_deletes(workload: &Workload, options: &Options) -> std::ops::Range<u64> {
     use crate::workload::KeySource;
     let uses = |keys: KeySource| {
@@ -468,8 +470,8 @@ fn own_for_deletes(workload: &Workload, options: &Options) -> std::ops::Range<u6
     }
 }
 
-/// Returns the threads that have clients with deletes. They divide the own entries among them; the share of any other
-/// thread would remain unused.
+/// Returns the threads that have clients with deletes. These threads divide the workload's own entries among them. The
+/// share of any other thread would remain unused.
 fn threads_that_delete(plan: &Plan, threads: usize) -> Vec<usize> {
     let mut found = Vec::new();
     let clients = plan.jobs.iter().flat_map(|job| std::iter::repeat_n(job, job.clients));
@@ -489,14 +491,14 @@ pub(crate) fn schedule(workload: &Workload, options: &Options, now: Duration) ->
         false => options.warm_up.unwrap_or(Duration::from_secs(workload.warm_up_seconds)),
     };
     let measured = options.duration.unwrap_or(Duration::from_secs(workload.duration_seconds));
-    // Some time for the threads to start.
+    // The start leaves the threads one millisecond to begin.
     let start = nanos(now) + 1_000_000;
     let warm_up_end = start + nanos(warm_up);
     let from = warm_up_end + nanos(options.pause.unwrap_or(Duration::from_secs(workload.pause_seconds)));
     Schedule { start, warm_up_end, from, to: from + nanos(measured) }
 }
 
-/// Gathers seconds until all threads are done.
+/// Gathers the counts of each second until all threads are done.
 fn follow(
     shared: &Shared<'_>,
     schedule: &Schedule,
@@ -509,8 +511,8 @@ fn follow(
     let mut told = 0;
     let now = || shared.base.elapsed().as_nanos() as u64;
     loop {
-        // The processes are sampled exactly at the begin and end of the measurement, so that cost and answers cover the
-        // same time.
+        // The server's processes are sampled exactly at the beginning and the end of the measurement, so that CPU time
+        // and answers cover the same time.
         let until_due = Duration::from_nanos(observer.next_due(schedule).saturating_sub(now()));
         match incoming.recv_timeout(until_due.min(Duration::from_millis(20))) {
             Ok(second) => seconds.add(second),

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 /// Number of round trips from which a clock is estimated.
 const CLOCK_ROUND_TRIPS: usize = 9;
-/// Time between the start order and the start, longer than a message takes.
+/// Time between the order to start and the start. It is longer than the transmission of the order takes.
 const LEAD: Duration = Duration::from_millis(300);
 /// Maximum time to connect to one agent.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
@@ -79,7 +79,7 @@ impl Machines {
     }
 
     /// Runs a workload on all agents at the same time. Clients, rate and keys are divided among them. The server's
-    /// processes in `options` are those of this machine. `watch` receives progress every second.
+    /// processes in `options` are processes of this machine. `watch` receives progress every second.
     ///
     /// # Errors
     /// An agent fails before the measurement begins. A later failure makes the result incomplete.
@@ -109,7 +109,7 @@ impl Machines {
         let run = Run::new(&self.machines, workload, options);
         let ended = run.follow(words, watch);
         if ended.is_err() {
-            // The other agents must not wait for a start that does not come.
+            // The run has failed, so the other agents must not wait for an order to start.
             self.machines.iter().for_each(|machine| drop(machine.stream.shutdown(Shutdown::Both)));
         }
         ended.map(|mut result| {
@@ -122,7 +122,7 @@ impl Machines {
     }
 }
 
-/// Returns the share of each machine. Clients and rate are those of the first job; the driver scales the other jobs in
+/// Returns the share of each machine. Clients and rate are values of the first job. The driver scales the other jobs in
 /// proportion.
 fn orders(
     workload: &Workload,
@@ -142,7 +142,7 @@ fn orders(
         options: Options {
             clients: Some(clients / machines + usize::from(index < clients % machines)),
             rate: rate.map(|rate| rate / machines as f64),
-            // Each machine needs different random keys.
+            // The seeds differ, because each machine needs different random keys.
             seed: options.seed.wrapping_add((index as u64) << 32),
             shard: (index as u64, machines as u64),
             check_data: options.check_data && index == 0,
@@ -186,7 +186,7 @@ impl Machine {
         AgentError::Agent { address: self.address.clone(), reason: reason(error) }
     }
 
-    /// Estimates the agent's clock; the shortest round trip gives the best estimate.
+    /// Estimates the difference to the agent's clock. The shortest round trip gives the best estimate.
     fn read_clock(&mut self) -> Result<(), AgentError> {
         let mut trips = Vec::new();
         for _ in 0..CLOCK_ROUND_TRIPS {
@@ -203,7 +203,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Sends the order, and forwards the answers to a channel.
+    /// Sends the order for a run, and forwards the agent's messages to a channel.
     fn begin(
         &mut self,
         index: usize,
@@ -243,7 +243,8 @@ fn reason(error: &io::Error) -> String {
 }
 
 impl Clock {
-    /// Estimates the clock from round trips: duration, time of sending, and the agent's time at the answer.
+    /// Estimates the difference to the agent's clock from round trips. Each has its duration, the time of sending, and
+    /// the agent's time at the answer.
     fn estimate(trips: &[(u64, u64, u64)]) -> Clock {
         let shortest = trips.iter().min_by_key(|(round_trip, ..)| *round_trip);
         let Some(&(round_trip, sent, theirs)) = shortest else {
@@ -279,7 +280,7 @@ struct Run<'a> {
     workload: &'a Workload,
     options: &'a Options,
     stages: Vec<Stage>,
-    /// Seconds that each agent has reported, with their operations.
+    /// For each agent, the seconds that it has reported, with their numbers of operations.
     seconds: Vec<BTreeMap<u64, u64>>,
     shown: Second,
     observer: Observer,
@@ -358,7 +359,7 @@ impl<'a> Run<'a> {
         Ok(None)
     }
 
-    /// Orders all agents to continue, if all of them wait.
+    /// Orders all agents to continue, if all of them wait for an order.
     fn go_on(&mut self) {
         if self.begun.is_none() && self.stages.iter().all(|stage| matches!(stage, Stage::Ready)) {
             let moment = now_micros() + LEAD.as_micros() as u64;
@@ -380,7 +381,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Adds an agent's second to the sum. Reports the sum when the last running agent has reported that second.
+    /// Adds an agent's counts of a second to the sum for that second. Reports the sum when all running agents have
+    /// reported that second.
     fn report_second(
         &mut self,
         index: usize,
@@ -482,7 +484,7 @@ mod tests {
 
     #[test]
     fn the_shortest_round_trip_gives_the_clock_offset() {
-        // Sent at 1,000,000; the agent's clock is 5,000 ahead; one answer was late.
+        // The agent's clock is 5,000 µs ahead. The first round trip was slow in one direction.
         let trips = [(9_000, 1_000_000, 1_014_000), (200, 2_000_000, 2_005_100), (700, 3_000_000, 3_005_600)];
         assert_eq!(Clock::estimate(&trips), Clock { offset_micros: 5_000, error_micros: 100 });
         assert_eq!(Clock::estimate(&[(10, 5_000, 1_005)]).offset_micros, -4_000);

@@ -23,7 +23,7 @@ pub(crate) const GREETING_BYTES_MAX: usize = 4096;
 /// Maximum size in octets of a message after authentication. A result has a histogram for each second and some
 /// kilobytes of text.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 256 << 20;
-/// Interval at which a working agent sends messages.
+/// Interval at which an agent sends messages during a run.
 pub(crate) const WORD_EVERY: Duration = Duration::from_secs(1);
 /// Silence after which a machine is considered dead.
 pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(10);
@@ -48,7 +48,7 @@ pub(crate) struct Proof {
     pub(crate) mac: String,
 }
 
-/// The agent's answer to the coordinator's first message.
+/// The agent's answer to the coordinator's first message: accepted or refused.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Greeting {
@@ -126,7 +126,8 @@ pub(crate) fn send(sink: &mut impl Write, message: &impl Serialize) -> io::Resul
     sink.flush()
 }
 
-/// Reads one message of at most `bytes_max` octets. Allocates memory for received octets, not for the announced length.
+/// Reads one message of at most `bytes_max` octets. Allocates memory only for octets that were received, not for the
+/// announced length.
 pub(crate) fn receive<T: DeserializeOwned>(source: &mut impl Read, bytes_max: usize) -> io::Result<T> {
     let mut length = [0; 4];
     source.read_exact(&mut length)?;

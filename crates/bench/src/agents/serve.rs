@@ -16,9 +16,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-/// Maximum number of connections: one that works, and those that have not authenticated yet.
+/// Maximum number of connections. One of them may run a workload; the others have not authenticated yet.
 const CONNECTIONS_MAX: usize = 16;
-/// Maximum time between two orders of one run: the slowest agent may still be preparing.
+/// Maximum time between two orders of one run. It is long, because the slowest agent may still be preparing.
 const ORDERS_MAX: Duration = Duration::from_secs(3600);
 /// Maximum time by which a start may lie in the future.
 const AHEAD_MAX: Duration = Duration::from_secs(60);
@@ -36,7 +36,7 @@ struct State {
     report: Box<dyn Fn(AgentEvent) + Send + Sync>,
 }
 
-/// Events to show to the person who started the agent.
+/// Events to show to the operator of the agent.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum AgentEvent {
@@ -90,7 +90,7 @@ impl Agent {
         self.listener.local_addr()
     }
 
-    /// Works for coordinators, one at a time, until the process ends.
+    /// Serves coordinators, one at a time, until the process ends.
     ///
     /// # Errors
     /// No more connections can be accepted.
@@ -113,7 +113,7 @@ impl Agent {
 }
 
 impl State {
-    /// Serves one connection. Returns the error of a failure before the workload runs.
+    /// Serves one connection. Returns an error only for a failure before the workload runs.
     fn converse(&self, mut stream: TcpStream, peer: SocketAddr) -> Result<(), String> {
         let said = |error: io::Error| error.to_string();
         stream.set_nodelay(true).map_err(said)?;
@@ -191,7 +191,7 @@ fn work(order: &RunOrder, stream: &TcpStream) -> Result<WorkloadResult, String> 
     let (stop, stopped) = mpsc::channel::<()>();
     let alive = Arc::clone(&line);
     let ticker = std::thread::Builder::new().name("bench-alive".to_owned()).spawn(move || {
-        // Ends when the other end of the channel is dropped.
+        // This loop ends when the other end of the channel is dropped.
         while stopped.recv_timeout(WORD_EVERY) == Err(mpsc::RecvTimeoutError::Timeout) {
             if alive.say(&Word::Alive).is_err() {
                 return;
@@ -207,7 +207,7 @@ fn work(order: &RunOrder, stream: &TcpStream) -> Result<WorkloadResult, String> 
     };
     let mut watch = |progress: &Progress| {
         let second = progress.second.clone().map(|second| Box::new(Second { latency: None, ..second }));
-        // If the coordinator has disconnected, sending the result fails.
+        // An error is ignored here. If the coordinator has disconnected, sending the result will fail too.
         let _ = line.say(&Word::Second { phase: progress.phase, left: progress.left, second });
     };
     let result = driver::run_watched(&workload, &targets, &options, &mut watch);
@@ -216,7 +216,7 @@ fn work(order: &RunOrder, stream: &TcpStream) -> Result<WorkloadResult, String> 
     result.map_err(|error| error.to_string())
 }
 
-/// A connection on which two threads write and one reads.
+/// A connection on which two threads write and one thread reads.
 struct Line {
     stream: TcpStream,
     writing: Mutex<()>,

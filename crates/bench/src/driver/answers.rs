@@ -1,4 +1,4 @@
-//! Answers, parsed in the receive buffer without copying or allocating. Only the checked parts are parsed.
+//! Answers, parsed in the receive buffer without copying or allocating. Only the parts that are checked are parsed.
 
 use ber::{BerError, Reader, Tag};
 use ldap::response::response_tag;
@@ -23,7 +23,7 @@ impl<'a> Answer<'a> {
     /// The octets are not an LDAP message.
     #[inline]
     pub(crate) fn read(octets: &'a [u8]) -> Result<Option<(Answer<'a>, usize)>, BerError> {
-        // Most answers are shorter than 128 octets.
+        // Fast path: most answers are shorter than 128 octets.
         let (len, envelope) = match octets {
             [0x30, len @ 0..0x80, rest @ ..] => {
                 let Some(envelope) = rest.get(..usize::from(*len)) else { return Ok(None) };
@@ -58,7 +58,7 @@ impl<'a> Answer<'a> {
         Reader::new(self.content).octet_string()
     }
 
-    /// Returns true if an entry has this attribute with this value, ignoring the case of both.
+    /// Returns true if an entry has this attribute with this value, ignoring the case of name and value.
     pub(crate) fn has_value(&self, name: &[u8], value: &[u8]) -> Result<bool, BerError> {
         let mut entry = Reader::new(self.content);
         entry.octet_string()?;
@@ -114,7 +114,7 @@ impl<'a> Answer<'a> {
 }
 
 /// Returns true if two DNs are equal except for case and spaces around separators. RFC 4514 allows more variations, but
-/// servers return names in the form in which they were added.
+/// servers return DNs in the form in which they were added.
 pub(crate) fn is_same_dn(left: &[u8], right: &[u8]) -> bool {
     if left.eq_ignore_ascii_case(right) {
         return true;

@@ -1,5 +1,5 @@
-//! Target entries as known to the driver: their count and numbers. If their names do not follow from a number, also
-//! their names and values from the template that generated them.
+//! Facts about the entries that requests use: their count and numbers. If their DNs do not follow from a number, the
+//! driver also takes the DNs and values from the template that generated the entries.
 
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
@@ -21,7 +21,7 @@ pub(crate) struct KeyData {
     columns: Vec<Column>,
 }
 
-/// Values of a column, one for each key, concatenated.
+/// Values of one attribute (a column), one for each key, concatenated.
 #[derive(Clone, Debug, Default)]
 struct Column {
     octets: Vec<u8>,
@@ -34,7 +34,7 @@ impl KeyData {
         KeyData { first, count, columns: Vec::new() }
     }
 
-    /// Returns keys with values, from the entries of a template whose RDN has the attribute `rdn`.
+    /// Returns keys with values. The keys are the entries of a template whose RDN has the attribute `rdn`.
     ///
     /// # Errors
     /// The template cannot be read.
@@ -56,7 +56,7 @@ impl KeyData {
         Ok(KeyData { first: data.first, count, columns: collector.columns })
     }
 
-    /// Returns the value of a column; empty if the data has none.
+    /// Returns the value in a column for the key at `position`; empty if the data has no such value.
     pub(crate) fn value(&self, column: usize, position: u64) -> &[u8] {
         let Some(column) = self.columns.get(column) else { return &[] };
         let position = position as usize;
@@ -66,7 +66,7 @@ impl KeyData {
     }
 }
 
-/// A sink for LDIF that stores the columns of the entries that are keys.
+/// A sink for LDIF that stores the values in the columns, for the entries that are keys.
 struct Collector<'a> {
     rdn: String,
     names: &'a ColumnNames,
@@ -74,7 +74,8 @@ struct Collector<'a> {
     /// Values of the current entry.
     entry: Vec<Option<Vec<u8>>>,
     is_key: bool,
-    /// The current logical line, which may be folded (RFC 2849), and the physical line that is incomplete.
+    /// The current logical line, which may be folded (RFC 2849). The next field is the current physical line, which is
+    /// incomplete.
     logical: Vec<u8>,
     line: Vec<u8>,
 }
@@ -92,7 +93,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Processes a physical line, which may continue the one before.
+    /// Processes a physical line, which may continue the previous line.
     fn take_line(&mut self) {
         if let Some(more) = self.line.strip_prefix(b" ") {
             self.logical.extend_from_slice(more);
@@ -134,7 +135,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Only entries with a value in every column are keys.
+    /// Ends an entry. It is a key only if it has a value in every column.
     fn end_entry(&mut self) {
         let is_key = std::mem::take(&mut self.is_key) && self.entry.iter().all(Option::is_some);
         for (value, column) in self.entry.iter_mut().zip(&mut self.columns) {
@@ -177,7 +178,7 @@ mod tests {
         let mut collector = Collector::new("cn", &names);
         let ldif =
             "dn: cn=a long\n er name,o=x\ncn: a long\n er name\n\ndn: o=x\no: x\n\ndn:: Y249YixvPXg=\ncn: b";
-        // In small chunks, as they come from threads.
+        // The text is written in small chunks, as the threads of a generator would write it.
         ldif.as_bytes().chunks(7).for_each(|piece| collector.write_all(piece).unwrap());
         collector.write_all(b"\n").unwrap();
         collector.take_logical_line();

@@ -1,5 +1,5 @@
-//! Keys of requests: sequential, random, or each once in random order. Threads divide them so that no two clients get
-//! the same key, if the workload requires that.
+//! Keys of requests: sequential, random, or each once in random order. If the workload requires it, threads divide the
+//! keys so that no two clients use the same key.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,13 +24,14 @@ pub(crate) struct KeySequence {
 }
 
 impl KeySequence {
-    /// Creates a sequence of the keys at these positions. `seed` determines random ones.
+    /// Creates a sequence of the keys at these positions. `seed` determines the order if it is random.
     pub(crate) fn part(order: KeyOrder, positions: Range<u64>, seed: u64) -> KeySequence {
         let count = (positions.end - positions.start).max(1);
         KeySequence { order, first: positions.start, count, seed, taken: AtomicU64::new(0) }
     }
 
-    /// Returns how often all keys have been used: 0 until each was used once, and always 0 for random keys.
+    /// Returns how often all keys have been used: 0 until every key was used once. For random keys with repetition it
+    /// is always 0.
     pub(crate) fn rounds(&self) -> u64 {
         self.taken.load(Ordering::Relaxed) / self.count
     }
@@ -51,9 +52,9 @@ pub(crate) struct KeyStream {
 }
 
 impl KeyStream {
-    /// Creates the stream of a thread. Each thread has a different number.
+    /// Creates the stream of a thread. Each thread must have a different number.
     pub(crate) fn new(sequence: Arc<KeySequence>, thread: u64) -> KeyStream {
-        // The streams of threads begin far apart: each has its own seed from a separate generator.
+        // Each thread's stream has its own seed, from a separate generator, so that the streams are unrelated.
         let mut seeds = Seeded::new(sequence.seed ^ (thread + 1).wrapping_mul(0xd1b5_4a32_d192_ed03));
         let random = Seeded::new(seeds.next_u64());
         KeyStream { sequence, random, next: 0, end: 0 }
@@ -78,8 +79,8 @@ impl KeyStream {
     }
 }
 
-/// Permutes `0..count` without a table: a Feistel network over the next even power of two, repeated until the result is
-/// in range.
+/// Permutes `0..count` without a table: a Feistel network over the next even power of two. It is applied again until
+/// the result is in range.
 fn shuffled(position: u64, count: u64, seed: u64) -> u64 {
     let bits = (64 - (count.max(2) - 1).leading_zeros()).div_ceil(2);
     let mask = (1_u64 << bits) - 1;
@@ -97,7 +98,7 @@ fn shuffled(position: u64, count: u64, seed: u64) -> u64 {
     }
 }
 
-/// The key at a position, with the data about its entry.
+/// The key at a position in the data of a workload.
 pub(crate) struct DataKey<'a> {
     pub(crate) data: &'a KeyData,
     pub(crate) position: u64,
@@ -141,7 +142,7 @@ mod tests {
         assert_eq!(take(&mut streams(KeyOrder::Sequential, 100, 1), 100), (0..100).collect::<Vec<_>>());
         for order in [KeyOrder::Sequential, KeyOrder::Shuffled] {
             for count in [1, 2, 3, 32, 1000, 4096, 4097] {
-                // A number that ends at a boundary of blocks for both threads.
+                // The count ends at a boundary of blocks for both threads.
                 let mut streams = streams(order, count, 2);
                 let blocks = count.div_ceil(2 * BLOCK) * 2 * BLOCK;
                 let taken = take(&mut streams, blocks as usize);
@@ -172,7 +173,8 @@ mod tests {
     }
 
     /// Pearson's chi-square test over 1,000 cells with 100 expected keys each. The statistic has mean 999 and standard
-    /// deviation 44.7, so a deviation of five is a chance of one in a million; the seeds are fixed anyway.
+    /// deviation 44.7, so a distance of five standard deviations has a chance of one in a million. The seeds are fixed,
+    /// so the test is deterministic.
     #[test]
     fn random_keys_are_uniform_over_all_entries() {
         const CELLS: u64 = 1000;

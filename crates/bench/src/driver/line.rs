@@ -17,14 +17,14 @@ pub(crate) enum State {
     #[default]
     Down,
     Connecting,
-    /// The server was asked for TLS (StartTLS).
+    /// The StartTLS request was sent; its response has not arrived.
     StartingTls,
     /// In the TLS handshake.
     Handshaking,
     /// Waiting for the result of the initial bind.
     Binding,
     Ready,
-    /// Not connected, and the driver has given it up.
+    /// Not connected, and the driver makes no more attempts.
     GivenUp,
 }
 
@@ -34,7 +34,7 @@ impl State {
         matches!(self, State::Connecting | State::StartingTls | State::Handshaking)
     }
 
-    /// Returns true if answers are expected.
+    /// Returns true if the connection is established, so that answers may arrive.
     pub(crate) fn is_open(self) -> bool {
         matches!(self, State::StartingTls | State::Binding | State::Ready)
     }
@@ -50,12 +50,12 @@ pub(crate) struct Line {
     pub(crate) on: On,
     /// Index of the target.
     pub(crate) target: usize,
-    /// Beginning of an incomplete message.
+    /// The received beginning of an incomplete message.
     partial: Vec<u8>,
-    /// Octets to write; those before `written` have been written.
+    /// Octets to write. The octets before the index `written` have been written.
     output: Vec<u8>,
     written: usize,
-    /// Consecutive failed attempts to connect, and the time of the next attempt.
+    /// Number of consecutive failed attempts to connect. The next field is the time of the next attempt.
     pub(crate) attempts: u32,
     pub(crate) retry_at: u64,
     /// Slots whose requests wait for their turn, because a connection can have only one bind at a time.
@@ -140,7 +140,7 @@ impl Line {
         self.state = State::Handshaking;
     }
 
-    /// Continues the TLS handshake as far as the socket allows; returns true once it is complete.
+    /// Continues the TLS handshake as far as the socket allows. Returns true when the handshake is complete.
     ///
     /// # Errors
     /// The reason why the handshake failed, such as a certificate that is not trusted.
@@ -166,7 +166,7 @@ impl Line {
                 Err(error) => return Err(error),
             }
             if let Err(error) = tls.process_new_packets() {
-                // Send the alert with the reason to the server, if possible.
+                // If possible, send the server the TLS alert with the reason.
                 let _ = tls.write_tls(stream);
                 return Err(io::Error::new(ErrorKind::InvalidData, error));
             }
@@ -209,7 +209,8 @@ impl Line {
         Ok(())
     }
 
-    /// Reads once. `buffer` gets the stored incomplete message and the octets after it. Returns the number of octets.
+    /// Reads once. Fills `buffer` with the stored incomplete message and the octets that were read after it. Returns
+    /// the number of octets in `buffer`.
     pub(crate) fn read(&mut self, buffer: &mut Vec<u8>, size: usize) -> io::Result<(usize, ReadEnd)> {
         let kept = self.partial.len();
         if buffer.len() < kept + size {
@@ -225,7 +226,7 @@ impl Line {
         loop {
             match stream.read(&mut buffer[kept..kept + size]) {
                 Ok(0) => return Ok((kept, ReadEnd::Closed)),
-                // A short read has emptied the socket; further octets cause a new event.
+                // A short read has emptied the socket. Octets that arrive later cause a new event.
                 Ok(count) if count < size => return Ok((kept + count, ReadEnd::Drained)),
                 Ok(count) => return Ok((kept + count, ReadEnd::More)),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok((kept, ReadEnd::Drained)),
@@ -241,7 +242,7 @@ impl Line {
     }
 }
 
-/// Passes the output to TLS, which buffers what the socket does not accept, and writes as much as the socket accepts.
+/// Encrypts the output and writes as much as the socket accepts. TLS buffers the rest.
 fn write_secured(tls: &mut ClientConnection, stream: &mut TcpStream, output: &[u8]) -> io::Result<()> {
     tls.writer().write_all(output)?;
     while tls.wants_write() {
@@ -279,7 +280,7 @@ fn read_secured(
             return Ok((count, ReadEnd::Drained));
         }
         match tls.read_tls(&mut socket) {
-            // The octets read before the end still have to be handled.
+            // The octets that were read before the end must still be handled.
             Ok(0) if count > 0 => return Ok((count, ReadEnd::Closed)),
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok((count, ReadEnd::Drained)),

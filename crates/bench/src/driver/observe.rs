@@ -1,5 +1,5 @@
-//! Cost of the server for each second: CPU time and memory of its processes, and the traffic of the disk with their
-//! files.
+//! Cost of the server for each second: CPU time and memory of its processes, and the traffic of the disk that contains
+//! their files.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use crate::result::{Second, ServerCost};
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// CPU time and memory of processes.
+/// A sample at one time: CPU time and memory of processes, disk traffic, and stolen time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sample {
     cpu_micros: u64,
@@ -20,7 +20,7 @@ struct Sample {
     stolen_cpu_micros: u64,
 }
 
-/// Observer of processes and of their machine.
+/// Observer of the server's processes and of the machine on which they run.
 #[derive(Debug, Default)]
 pub(crate) struct Observer {
     processes: Vec<u32>,
@@ -122,7 +122,7 @@ impl Observer {
         Ok(sum)
     }
 
-    /// Returns the cost over the measured time, the seconds, and the first failure.
+    /// Returns the cost of the server over the measured time, the samples as seconds, and the first failure.
     pub(crate) fn finish(self) -> (Option<ServerCost>, Vec<Second>, Option<String>) {
         let cost = self.first.as_ref().filter(|_| self.failure.is_none()).map(|first| ServerCost {
             cpu_micros: self.last.cpu_micros.saturating_sub(first.cpu_micros),

@@ -1,4 +1,4 @@
-//! Results, computed from the counts of threads.
+//! Computes the result of a run from the counts of the threads.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use crate::result::{
 };
 use crate::workload::{KeyOrder, KeySource, Operation, OperationName, Workload};
 
-/// Share of the time for which a driver thread may work; above it, the thread is the bottleneck.
+/// Maximum share of the time that a driver thread may be working. Above this share, the thread is the bottleneck.
 const BUSY_SHARE_MAX: f64 = 0.95;
 
-/// Seconds of all threads, merged as they arrive.
+/// Counts of each second from all threads, merged as they arrive.
 #[derive(Debug)]
 pub(crate) struct Seconds {
     threads: usize,
@@ -33,12 +33,12 @@ impl Seconds {
         let number = second.second;
         let (count, merged) =
             self.seconds.entry(number).or_insert_with(|| (0, Second { second: number, ..Second::default() }));
-        // Both have histograms, so merging cannot fail.
+        // Both seconds have histograms, so merging cannot fail.
         let _ = merged.merge(&second);
         *count += 1;
         if *count == self.threads {
             merged.set_percentiles();
-            // The first thread found no second to merge with.
+            // All threads have reported this second, so its histograms are no longer needed.
             if !self.keep_histograms {
                 merged.latency = None;
             }
@@ -46,12 +46,12 @@ impl Seconds {
         }
     }
 
-    /// Returns the last second that all threads have reported.
+    /// Returns the counts of the last second that all threads have reported.
     pub(crate) fn last_whole(&self) -> Option<&Second> {
         self.whole.and_then(|number| self.seconds.get(&number)).map(|(_, second)| second)
     }
 
-    /// Returns all seconds without gaps, with the samples of the server.
+    /// Returns all seconds without gaps, including the samples of the server.
     fn finish(self, of_server: Vec<Second>) -> Vec<Second> {
         let last = self.seconds.keys().chain(of_server.iter().map(|second| &second.second)).max();
         let Some(last) = last.copied() else { return Vec::new() };
@@ -196,7 +196,7 @@ pub(crate) fn result(
     }
     result.drain_seconds = Some(collected.drain_nanos as f64 / 1e9);
     if let Some(missed) = missed(&result, collected.due, collected.unsent) {
-        // Inserted as the first failure, because it qualifies all other figures.
+        // This is inserted as the first failure, because it qualifies all other figures.
         result.failures.insert(0, missed);
     }
     result.notes.extend(rounds(plan));
@@ -207,10 +207,11 @@ pub(crate) fn result(
     result
 }
 
-/// Describes by how much the answers missed the intended rate, or returns `None` if they kept up.
+/// Describes by how much the answers fell short of the intended rate. Returns `None` if the rate was reached.
 ///
-/// By Little's law, the number of outstanding requests is the rate multiplied by the mean latency. So this number may
-/// be unanswered at the end, up to a quarter of all requests, plus a hundredth of all requests.
+/// By Little's law, the number of outstanding requests is the rate multiplied by the mean latency. This number of
+/// requests may be unanswered at the end, but no more than a quarter of all requests. In addition, one in a hundred
+/// requests may be unanswered.
 fn missed(result: &WorkloadResult, due: u64, unsent: u64) -> Option<String> {
     let answered = result.operations_total() + result.errors_total() + result.wrong_answers_total();
     let left = due.saturating_sub(unsent).saturating_sub(answered);
@@ -226,7 +227,7 @@ fn missed(result: &WorkloadResult, due: u64, unsent: u64) -> Option<String> {
     ))
 }
 
-/// Reports keys that were to be used once and were used more often.
+/// Describes operations whose keys should be used only once but were used more often.
 fn rounds(plan: &Plan) -> Option<String> {
     let of = |operation: &super::plan::PlannedOperation| match &operation.keys {
         PlannedKeys::Sequence { sequence, is_own: false } => Some((sequence.rounds(), sequence.count())),
@@ -249,7 +250,7 @@ pub(crate) fn unsupported(
     WorkloadResult { unsupported: Some(why), complete: true, ..frame(workload, targets, options) }
 }
 
-/// Returns a result with everything that is known before the measurement.
+/// Returns a result that contains everything known before the measurement.
 fn frame(workload: &Workload, targets: &Targets, options: &Options) -> WorkloadResult {
     let data = (!workload.data.template.is_empty()).then(|| DataSet {
         template: workload.data.template.clone(),

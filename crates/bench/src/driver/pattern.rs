@@ -1,10 +1,11 @@
-//! Text with places that every request fills: `uid=user.{n},ou=people`.
+//! Text with places that are filled in for every request: `uid=user.{n},ou=people`.
 //!
-//! Places are written as `{n}` (the key's number), `{part:50}` (the number of its part out of 50, from 1), `{dn}` or
-//! `{attribute}` (of the entry that the key names), `{attribute:4}` (its first four characters), and
-//! `{random:alphanumeric:11}` (also `numeric`, `hex`, `base64`). A text is first [marked](Places::mark): each place
-//! becomes one character of Unicode's private use area, so that filters and whole requests can be parsed and encoded
-//! with the places in them; [`Places::split`] finds them again in the octets.
+//! Places are written as `{n}` (the key's number), `{part:50}` (the number of the key's part, from 1, if all keys are
+//! divided into 50 parts), `{dn}` or `{attribute}` (values of the key's entry), `{attribute:4}` (the first four
+//! characters of such a value), and `{random:alphanumeric:11}` (11 random characters; also `numeric`, `hex`, `base64`).
+//! A text is first [marked](Places::mark): each place becomes one character of Unicode's private use area, so that
+//! filters and whole requests can be parsed and encoded with the places in them; [`Places::split`] finds them again in
+//! the octets.
 
 use crate::Seeded;
 
@@ -33,26 +34,26 @@ pub(crate) enum PatternValue {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum PatternError {
-    /// A brace that is not closed.
+    /// A brace is not closed.
     #[error("a {{ without its }}")]
     Unclosed,
-    /// An invalid random place.
+    /// The description of a random place is invalid.
     #[error(
         "{{{0}}} is not understood: write {{random:KIND:LENGTH}}, KIND one of alphanumeric, numeric, hex, base64"
     )]
     Random(String),
-    /// An invalid length.
+    /// The description of a place is invalid.
     #[error(
         "{{{0}}} is not understood: write {{n}}, {{dn}}, {{ATTRIBUTE}}, {{ATTRIBUTE:LENGTH}} or {{random:KIND:LENGTH}}"
     )]
     Unknown(String),
-    /// Too many places.
+    /// The text has too many places.
     #[error("more than {PLACES_MAX} places")]
     TooMany,
 }
 
-/// Attributes of the data that patterns use, in lower case. The number of a column is its position here. `dn` is one of
-/// them.
+/// Attributes of the data that patterns use, in lower case. The number of a column is its position in this list. `dn`
+/// counts as an attribute.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ColumnNames(pub(crate) Vec<String>);
 
@@ -78,13 +79,13 @@ impl<'a> Places<'a> {
         Places { places: Vec::new(), columns }
     }
 
-    /// Replaces every place in the text by its mark.
+    /// Replaces every place in the text by a mark.
     pub(crate) fn mark(&mut self, text: &str) -> Result<String, PatternError> {
         let (mut marked, mut rest) = (String::with_capacity(text.len()), text);
         while let Some((before, behind)) = rest.split_once('{') {
             let (name, after) = behind.split_once('}').ok_or(PatternError::Unclosed)?;
             marked.push_str(before);
-            // A password in a stored form, as an entry may have it.
+            // Braces may also belong to a stored password, such as `{SSHA}...`. These are no place.
             if name.bytes().all(|octet| octet.is_ascii_uppercase() || octet.is_ascii_digit() || octet == b'-')
             {
                 marked.push_str(&format!("{{{name}}}"));
@@ -190,7 +191,7 @@ enum Piece {
 pub(crate) trait Key {
     /// Returns the key's number.
     fn number(&self) -> u64;
-    /// Returns the number, from 1, of the key's part if all keys are shared out in order over `parts`.
+    /// Returns the number, from 1, of the key's part, if all keys are divided in order into `parts` parts.
     fn part(&self, parts: u64) -> u64;
     /// Returns the value in a column.
     fn column(&self, column: usize) -> &[u8];
@@ -214,7 +215,7 @@ impl Pattern {
         }
     }
 
-    /// Returns true if the text is random, so that nothing can be compared with it.
+    /// Returns true if the text contains random places, so that answers cannot be compared with it.
     pub(crate) fn is_random(&self) -> bool {
         self.pieces.iter().any(|piece| matches!(piece, Piece::PatternValue(PatternValue::Random { .. })))
     }
@@ -224,7 +225,7 @@ fn first_characters(value: &[u8], len_max: usize) -> &[u8] {
     if value.len() <= len_max {
         return value;
     }
-    // Do not cut a character.
+    // The cut must not be inside a UTF-8 character.
     let end = (0..=len_max).rev().find(|end| value[*end] & 0xc0 != 0x80).unwrap_or_default();
     &value[..end]
 }
@@ -242,7 +243,8 @@ fn put_number(mut number: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// Appends random characters, several from each random number: the alphabets have at most 64 characters.
+/// Appends random characters. Each random number gives several characters, because the alphabets have at most 64
+/// characters.
 fn put_random(alphabet: &[u8], len: usize, random: &mut Seeded, out: &mut Vec<u8>) {
     let mut left = len;
     while left > 0 {

@@ -1,4 +1,4 @@
-//! A workload in executable form: requests as templates, answers as expectations, keys as sequences.
+//! A workload in executable form: requests are templates, expected answers are checks, and keys are sequences.
 
 use std::num::NonZeroU32;
 use std::ops::Range;
@@ -29,15 +29,15 @@ pub(crate) type At<T> = Result<T, (usize, String)>;
 pub(crate) struct Plan {
     pub(crate) data: KeyData,
     pub(crate) jobs: Vec<PlannedJob>,
-    /// All kinds of operation, each once.
+    /// All kinds of operations in the workload, without duplicates.
     pub(crate) kinds: Vec<OperationKind>,
-    /// Number of the first of the workload's own entries.
+    /// Number of the first entry of the workload's own entries.
     pub(crate) own_first: u64,
     /// Number of the next entry to add, for all threads.
     pub(crate) next_new: AtomicU64,
 }
 
-/// A job.
+/// A job in executable form.
 #[derive(Debug)]
 pub(crate) struct PlannedJob {
     pub(crate) clients: usize,
@@ -48,20 +48,20 @@ pub(crate) struct PlannedJob {
 }
 
 impl PlannedJob {
-    /// Returns true if a client has a persistent connection for this use.
+    /// Returns true if each client has a persistent connection for this use.
     pub(crate) fn keeps(&self, on: On) -> bool {
         self.operations.iter().any(|operation| operation.weight > 0 && operation.uses(on))
     }
 }
 
-/// An operation.
+/// An operation in executable form.
 #[derive(Debug)]
 pub(crate) struct PlannedOperation {
-    /// Index of the plan's kind.
+    /// Index of the operation's kind in [`Plan::kinds`].
     pub(crate) kind_index: usize,
     pub(crate) weight: u64,
     pub(crate) keys: PlannedKeys,
-    /// Requests with the same key, in order.
+    /// Requests of the operation, in order. All have the same key.
     pub(crate) steps: Vec<PlannedStep>,
     /// Whether the steps count as one operation.
     pub(crate) is_one: bool,
@@ -75,7 +75,7 @@ impl PlannedOperation {
 
 #[derive(Debug)]
 pub(crate) enum PlannedKeys {
-    /// Keys of the data, or of the workload's own entries (with numbers from 1).
+    /// Keys of the data, or of the workload's own entries. Keys of own entries have numbers from 1.
     Sequence {
         sequence: Arc<KeySequence>,
         is_own: bool,
@@ -84,7 +84,7 @@ pub(crate) enum PlannedKeys {
     Added,
 }
 
-/// Index of the client's connection.
+/// Connection of a client on which an operation runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum On {
     /// The connection for all operations except binds.
@@ -96,13 +96,13 @@ pub(crate) enum On {
     New,
 }
 
-/// A request and its answer.
+/// A request and its expected answer.
 #[derive(Debug)]
 pub(crate) struct PlannedStep {
     pub(crate) request: Requests,
     pub(crate) on: On,
     pub(crate) expected: Expected,
-    /// The operation's tag in the final answer.
+    /// Tag of the protocol operation in the final answer.
     pub(crate) answer: u8,
     /// Entries per page of a paged search.
     pub(crate) page: Option<NonZeroU32>,
@@ -112,12 +112,12 @@ pub(crate) struct PlannedStep {
 #[derive(Debug)]
 pub(crate) enum Requests {
     Template(RequestTemplate),
-    /// One template for each key.
+    /// One template for each key, in order.
     Listed(Arc<[RequestTemplate]>),
     Sasl(Sasl),
 }
 
-/// A SASL bind, which is several messages.
+/// A SASL bind, which may take several messages.
 #[derive(Debug)]
 pub(crate) struct Sasl {
     pub(crate) mechanism: BindMechanism,
@@ -135,7 +135,7 @@ pub(crate) struct Expected {
     pub(crate) attribute: Option<(Vec<u8>, Pattern)>,
 }
 
-/// Returns the columns of the data that a workload uses.
+/// Returns the attributes of the data (columns) that a workload uses.
 pub(crate) fn columns(workload: &Workload) -> At<ColumnNames> {
     let mut columns = ColumnNames::default();
     for job in &workload.jobs {
@@ -147,7 +147,7 @@ pub(crate) fn columns(workload: &Workload) -> At<ColumnNames> {
     Ok(columns)
 }
 
-/// Checks everything that does not depend on the data.
+/// Checks everything in a workload that does not depend on the data.
 pub(crate) fn check(workload: &Workload) -> At<()> {
     columns(workload).map(drop)
 }
@@ -178,7 +178,7 @@ fn plan_job(
     columns: &mut ColumnNames,
 ) -> At<PlannedJob> {
     let job = &workload.jobs[index];
-    // The command line sets the values of the first job; the others are scaled in proportion.
+    // The command line sets the values of the first job. The other jobs are scaled in proportion.
     let first = &workload.jobs[0];
     let scaled = |given: Option<usize>, own: usize, first: usize| match given {
         Some(given) => (given * own).div_ceil(first).max(1),
@@ -200,7 +200,7 @@ fn plan_job(
             _ => 0..workload.own_entries.max(1),
         };
         let seed = options.seed.wrapping_add((index * 64 + number) as u64);
-        // Own entries are not divided among machines.
+        // Own entries are not divided, because each load machine has own entries of its own.
         let shard = if operation.keys == KeySource::Data { options.shard } else { (0, 1) };
         let sequence = || KeySequence::part(operation.order, part(&range, shard), seed);
         operations.push(PlannedOperation {
@@ -225,12 +225,12 @@ fn plan_job(
     })
 }
 
-/// Returns the number of a load machine's first own entry. The ranges of machines do not overlap.
+/// Returns the number of a load machine's first own entry. The own entries of different machines do not overlap.
 pub(crate) fn own_first((machine, _): (u64, u64)) -> u64 {
     (machine << 40) + 1
 }
 
-/// Returns the keys of one of several load machines.
+/// Returns the share of the keys that load machine `index` of `of` machines uses.
 fn part(all: &Range<u64>, (index, of): (u64, u64)) -> Range<u64> {
     let count = u128::from(all.end - all.start);
     let start = |index: u64| all.start + (count * u128::from(index) / u128::from(of.max(1))) as u64;
@@ -350,7 +350,7 @@ fn search(operation: &Operation, places: &mut Places<'_>) -> At<PlannedStep> {
     Ok(PlannedStep { page: page(operation)?, ..step })
 }
 
-/// Returns the size of a search's pages, all of which need the same request.
+/// Returns the page size of a paged search. All pages need the same request, so it must not contain random places.
 fn page(operation: &Operation) -> At<Option<NonZeroU32>> {
     let wrong = |text: &str| Err((operation.kind.span().start, text.to_owned()));
     if operation.page.is_none() {
@@ -511,12 +511,12 @@ fn delete(operation: &Operation, places: &mut Places<'_>) -> At<PlannedStep> {
     Ok(delete_step(&dn, places, expected(ResultCode::SUCCESS, operation)))
 }
 
-/// Returns the request that removes an entry whose DN is marked.
+/// Returns the request that removes the entry `dn`, in which places are marked.
 fn delete_step(dn: &str, places: &Places<'_>, expected: Expected) -> PlannedStep {
     step(Request::Delete(DeleteRequest { entry: dn }), places, ldap::ResponseOp::Delete, expected)
 }
 
-/// Returns the request that removes the entry of an add operation.
+/// Returns the request that removes the entry that an add operation adds.
 pub(crate) fn removal(operation: &Operation, places: &mut Places<'_>) -> At<PlannedStep> {
     delete(operation, places)
 }

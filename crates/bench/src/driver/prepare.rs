@@ -15,7 +15,7 @@ use super::{DriveError, Options, Targets, secured};
 use crate::Seeded;
 use crate::workload::{Operation, Workload};
 
-/// Number of entries that are sampled.
+/// Number of entries that are looked for as a sample of the data.
 const SAMPLES: u64 = 50;
 /// Maximum number of outstanding requests of the preparation.
 const WINDOW: usize = 64;
@@ -35,7 +35,8 @@ fn connect(targets: &Targets, options: &Options) -> Result<Connection, DriveErro
     Ok(connection)
 }
 
-/// Returns the reason if the server does not support the workload: its root DSE does not list the SASL mechanism.
+/// Returns the reason why the server does not support the workload, if its root DSE does not list the SASL mechanism
+/// that the workload uses.
 pub(crate) fn unsupported(
     workload: &Workload,
     targets: &Targets,
@@ -58,13 +59,13 @@ pub(crate) fn unsupported(
     Ok(Some(format!("{mechanism} is not among the server's supportedSASLMechanisms ({list})")))
 }
 
-/// Returns the server's name from its root DSE (RFC 3045), if it has one.
+/// Returns the server's product name from its root DSE (RFC 3045), if the root DSE has one.
 pub(crate) fn product(targets: &Targets, options: &Options) -> Option<String> {
     let mut connection = connect(targets, options).ok()?;
     let wanted = ["objectClass", "vendorName", "vendorVersion"];
     let root = connection.search("", Scope::BaseObject, "(objectClass=*)", &wanted).ok()?;
     let entry = root.entries.first()?;
-    // slapd has no vendor name, but its root DSE has a special object class.
+    // slapd's root DSE has no vendor name, but a special object class.
     let is_slapd = entry.texts("objectClass").iter().any(|class| class == "OpenLDAProotDSE");
     let name = entry.text("vendorName").or(is_slapd.then(|| "OpenLDAP".to_owned()));
     match (name, entry.text("vendorVersion")) {
@@ -80,7 +81,7 @@ fn dn_pattern(workload: &Workload) -> Option<(Pattern, ColumnNames)> {
     Some((pattern, columns))
 }
 
-/// Samples entries over the whole range of the data. Fails if some are missing.
+/// Looks for a sample of entries from the whole range of the data. Fails if some of them are missing.
 pub(crate) fn look_for_data(
     workload: &Workload,
     data: &KeyData,
@@ -154,7 +155,7 @@ pub(crate) fn own_numbers(workload: &Workload, options: &Options) -> std::ops::R
     first..first + workload.own_entries
 }
 
-/// Adds the workload's own entries. Entries that remain from an earlier run are accepted.
+/// Adds the workload's own entries. Entries that remain from an earlier run are kept.
 pub(crate) fn add_own(workload: &Workload, targets: &Targets, options: &Options) -> Result<(), DriveError> {
     let Some(operation) = workload.add_operation().filter(|_| workload.own_entries > 0) else {
         return Ok(());
@@ -172,7 +173,7 @@ pub(crate) fn add_own(workload: &Workload, targets: &Targets, options: &Options)
     )
 }
 
-/// Removes the workload's own entries, and those that the run added.
+/// Removes the workload's own entries, and the entries that the run added.
 pub(crate) fn remove_own(
     workload: &Workload,
     added: &[u64],
@@ -204,7 +205,7 @@ fn change_all(
     options: &Options,
 ) -> Result<(), DriveError> {
     let mut columns = ColumnNames::default();
-    // It was compiled when the workload was read, so this does not fail.
+    // The operation was already compiled when the workload was read, so this cannot fail.
     let Ok(step) = compile(operation, &mut Places::new(&mut columns)) else { return Ok(()) };
     let Requests::Template(template) = step.request else { return Ok(()) };
     let failed = |source| DriveError::Server { what: what.to_owned(), source };
@@ -223,7 +224,7 @@ fn change_all(
             diagnostic: outcome.diagnostic,
         })
     };
-    // Ids that the connection itself has not used.
+    // Message ids start at a number that the connection itself has not used.
     for (id, number) in (1_000_i32..).zip(numbers) {
         if outstanding.len() == WINDOW {
             take(&mut connection, &mut outstanding)?;

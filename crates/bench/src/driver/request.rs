@@ -1,7 +1,7 @@
 //! Requests as templates: encoded once with marks for the key, then written repeatedly with the marks replaced.
 //!
-//! BER has lengths before contents. So a message is written from its end to its beginning: when a header is written,
-//! the length of its content is known. Octets without a place are copied as one block.
+//! In BER, the length precedes the content. So a message is written from its end to its beginning: when a header is
+//! written, the length of its content is already known. Octets without a place are copied as one block.
 
 use ber::{Reader, Tag};
 use ldap::{Control, Controls, ControlsBuf, Message, MessageId, PagedResults, Request, oids};
@@ -25,9 +25,9 @@ enum Step {
     Literal(Box<[u8]>),
     /// A primitive element whose content is a pattern.
     Value(Tag, Pattern),
-    /// The end of the content of a constructed element.
+    /// The end of the content of a constructed element, which is written first.
     End,
-    /// The beginning of the content that ended last.
+    /// The beginning of the innermost constructed element whose end was written: its header with this tag.
     Begin(Tag),
 }
 
@@ -37,7 +37,7 @@ impl RequestTemplate {
         let mut message = Vec::new();
         Message { id: MessageId(1), request, controls: Controls::NONE }.encode(&mut message);
         let mut steps = Vec::new();
-        // The encoded message is a SEQUENCE of the id and the operation.
+        // The encoded message is a SEQUENCE of the message id and the operation.
         if let Ok(envelope) = Reader::new(&message).element(Tag::SEQUENCE) {
             let mut envelope = Reader::new(envelope);
             if envelope.integer().is_ok() {
@@ -130,7 +130,7 @@ pub(crate) struct Backward {
     octets: Vec<u8>,
     /// Position of the first written octet.
     start: usize,
-    /// Ends of open elements, as distances from the end of the message.
+    /// Ends of the elements whose headers are not written yet, as distances from the end of the message.
     ends: Vec<usize>,
     /// Buffer for a value of a pattern.
     text: Vec<u8>,

@@ -1,5 +1,5 @@
-//! Client side of CRAM-MD5 (RFC 2195) and SCRAM (RFC 5802, RFC 7677). It is efficient enough for thousands of binds per
-//! second, because it computes a salted password only once for each salt.
+//! Client side of CRAM-MD5 (RFC 2195) and SCRAM (RFC 5802, RFC 7677). It is fast enough for thousands of binds per
+//! second, because each salted password is computed only once.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use sha1::Digest;
 
 use crate::workload::BindMechanism;
 
-/// Cache of salted passwords, by mechanism, password, salt and iterations.
+/// Cache of salted passwords. The key is mechanism, password, salt and number of iterations.
 pub(crate) type SaltedPasswords = HashMap<(bool, Vec<u8>, Vec<u8>, u32), Vec<u8>>;
 
 type Hash = fn(&[u8]) -> Vec<u8>;
@@ -120,7 +120,7 @@ impl Exchange {
         Ok(format!("{without_proof},p={}", BASE64_STANDARD.encode(proof)).into_bytes())
     }
 
-    /// Returns true if the server has authenticated itself, which only SCRAM requires.
+    /// Returns true if the server has authenticated itself. Mechanisms other than SCRAM do not require that.
     pub(crate) fn is_proven(&self, last: Option<&[u8]>) -> bool {
         let Some(signature) = &self.server_signature else { return self.mechanism == BindMechanism::CramMd5 };
         let verifier = last.and_then(|last| last.strip_prefix(b"v="));
@@ -131,7 +131,7 @@ impl Exchange {
 }
 
 fn mac<M: Mac + KeyInit>(key: &[u8], message: &[u8]) -> Vec<u8> {
-    // HMAC takes keys of any length.
+    // HMAC accepts keys of any length, so this cannot fail.
     let Ok(mut mac) = <M as KeyInit>::new_from_slice(key) else { return Vec::new() };
     mac.update(message);
     mac.finalize().into_bytes().to_vec()

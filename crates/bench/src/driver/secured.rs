@@ -11,9 +11,9 @@ pub(super) const START_TLS: [u8; 31] = *b"0\x1d\x02\x01\x01w\x18\x80\x161.3.6.1.
 #[derive(Clone, Debug)]
 pub(crate) struct Secured {
     pub(crate) tls: Tls,
-    /// Name that the certificate must have.
+    /// Host name that the certificate must have.
     pub(crate) host: String,
-    /// Whether TLS starts by StartTLS rather than with the first octet.
+    /// Whether TLS starts with StartTLS. If false, TLS starts with the first octet.
     pub(crate) starts_plain: bool,
 }
 

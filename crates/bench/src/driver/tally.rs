@@ -1,4 +1,4 @@
-//! Counts of a thread: totals by kind of operation, and second by second.
+//! Counts of a thread: totals by kind of operation, and counts of each second.
 
 use std::sync::mpsc::Sender;
 
@@ -31,7 +31,8 @@ pub(crate) struct Tally {
     pub(crate) failures: Vec<String>,
     seconds: Sender<Second>,
     counts: Vec<u64>,
-    /// CPU time of this thread at the beginning of the second, and at the beginning of the measurement.
+    /// CPU time of this thread at the beginning of the current second. The next field is its CPU time at the beginning
+    /// of the measurement.
     cpu_second: u64,
     cpu_from: Option<u64>,
     cpu_to: u64,
@@ -80,7 +81,7 @@ impl Tally {
     }
 
     /// Counts an operation that was answered during the measurement. Only a correct answer counts as an operation and
-    /// has a latency, because a server that refuses everything is fast.
+    /// has a latency. Otherwise a server that refuses everything would seem fast.
     pub(crate) fn answered(&mut self, kind: usize, code: u32, entries: u32, ending: &Ending<'_>) {
         let (_, totals) = &mut self.kinds[kind];
         *totals.result_codes.entry(code).or_default() += 1;
@@ -120,7 +121,7 @@ impl Tally {
         self.fail(why);
     }
 
-    /// Records a failure; equal failures are recorded once.
+    /// Records a failure. Equal failures are recorded only once.
     pub(crate) fn fail(&mut self, why: String) {
         if self.failures.len() < EXAMPLES_MAX && !self.failures.contains(&why) {
             self.failures.push(why);
@@ -155,7 +156,7 @@ impl Tally {
         }
         second.latency = Some(self.second_latency.clone());
         self.second_latency.clear();
-        // There is no receiver if the run is being aborted.
+        // Sending fails only if the run is being aborted.
         let _ = self.seconds.send(second);
     }
 

@@ -30,23 +30,24 @@ use crate::Seeded;
 
 /// Number of octets read at a time.
 const READ_SIZE: usize = 64 * 1024;
-/// Maximum length of a message from a server, longer than any entry here.
+/// Maximum length of a message from a server in octets. Entries of the workloads are shorter.
 const MESSAGE_LEN_MAX: usize = 64 << 20;
 /// Maximum number of connections that one thread opens concurrently.
 const CONNECTING_MAX: usize = 128;
 /// Number of consecutive failures after which a connection is given up.
 const ATTEMPTS_MAX: u32 = 6;
-/// Delay of a second attempt; doubled for each further one.
+/// Delay before the second attempt. It is doubled for each further attempt.
 const RETRY_NANOS: u64 = 50_000_000;
-/// Maximum time for connecting, all attempts included.
+/// Maximum time for connecting, including all attempts.
 const CONNECT_NANOS_MAX: u64 = 60_000_000_000;
-/// Maximum time for which answers are awaited after the end.
+/// Maximum time to wait for answers after the end of the measurement.
 const DRAIN_NANOS_MAX: u64 = 10_000_000_000;
-/// Maximum time of any wait.
+/// Maximum time that the event loop waits for events.
 const TICK: Duration = Duration::from_millis(50);
 /// Result code of a bind that continues (RFC 4511 section 4.2.2).
 const SASL_BIND_IN_PROGRESS: u32 = 14;
-/// Number of draws of an operation after which no operation counts as possible.
+/// Number of random draws of an operation without an executable one, after which the thread assumes that none can be
+/// executed.
 const DRAWS_MAX: usize = 64;
 
 const TIMER: Token = Token(usize::MAX);
@@ -84,7 +85,7 @@ pub(crate) struct Shared<'a> {
     /// TLS settings of each target; `None` without TLS.
     pub(crate) secured: &'a [Option<Secured>],
     pub(crate) sources: &'a [IpAddr],
-    /// Name and password of the initial bind of connections, unless the workload itself binds them.
+    /// Name and password of the initial bind of connections, unless the workload itself sends the binds.
     pub(crate) identity: Option<(String, String)>,
     pub(crate) seed: u64,
     pub(crate) threads: usize,
@@ -108,7 +109,7 @@ pub(crate) struct Finished {
     pub(crate) due: u64,
     /// Number of due requests that were not sent.
     pub(crate) unsent: u64,
-    /// Time for which answers were awaited after the end.
+    /// Time that the thread waited for answers after the end of the measurement.
     pub(crate) drain_nanos: u64,
     /// Protocol and cipher of TLS with the first server, if TLS was used.
     pub(crate) tls: Option<String>,
@@ -118,7 +119,7 @@ struct Client {
     job: usize,
     main: Option<usize>,
     bind: Option<usize>,
-    /// Index of the client's first slot, and its number of slots.
+    /// Index of the client's first slot. The next field is its number of slots.
     slots: usize,
     slot_count: usize,
     next_sequence: i32,
@@ -142,12 +143,13 @@ struct Slot {
     /// Cookie of the next page of a search; empty if there is no next page.
     cookie: Vec<u8>,
     exchange: Option<Box<Exchange>>,
-    /// Further steps of operations that this slot has begun, at most one for each operation.
+    /// Next steps of operations that this slot has begun. There is at most one for each operation.
     owed: Vec<Owed>,
 }
 
-/// The next step of an operation whose steps count separately, such as the second rename, which restores the name. It
-/// is taken when the operation is drawn again, so that each draw is one request and the mix has the workload's weights.
+/// The next step of an operation whose steps count separately, such as the second rename, which restores the name. The
+/// step is executed when the operation is drawn again. Thus each draw is one request, and the mix has the weights of
+/// the workload.
 struct Owed {
     operation: usize,
     step: usize,
@@ -159,7 +161,8 @@ struct JobState {
     streams: Vec<Option<KeyStream>>,
     /// Idle slots.
     free: VecDeque<usize>,
-    /// In an open loop, nanoseconds between the starts of this thread, and the next intended start.
+    /// In an open loop, nanoseconds between the intended starts in this thread. The next field is the next intended
+    /// start.
     interval: Option<f64>,
     /// Time from which starts are counted.
     origin: u64,
@@ -168,7 +171,7 @@ struct JobState {
 }
 
 impl JobState {
-    /// Sets the time from which the starts of an open loop are due.
+    /// Sets the time from which the intended starts of an open loop are counted.
     fn begin(&mut self, origin: u64) {
         self.origin = origin;
         self.sent = 0;
@@ -195,8 +198,8 @@ pub(crate) struct Worker<'a> {
     tally: Tally,
     schedule: Schedule,
     connecting: usize,
-    /// Whether a connection may be down. It avoids a search for one among thousands, which would take longer than an
-    /// answer.
+    /// Whether a connection may be down. If false, the thread need not search thousands of connections for one that is
+    /// down. Such a search would take longer than an answer.
     may_be_down: bool,
     next_source: usize,
     active: usize,
@@ -294,7 +297,7 @@ impl<'a> Worker<'a> {
         let main = line(job.keeps(On::Main), On::Main);
         let on = if job.keeps(On::New) { On::New } else { On::Bind };
         let bind = line(job.keeps(On::Bind) || job.keeps(On::New), on);
-        // A connection can have only one bind at a time, so a client that only binds has one outstanding request.
+        // A connection can have only one bind at a time, so a client that only binds has only one outstanding request.
         let slot_count = if main.is_some() { job.outstanding } else { 1 };
         let slots = self.slots.len();
         self.slots.extend((0..slot_count).map(|_| Slot { client, ..Slot::default() }));
@@ -307,10 +310,10 @@ impl<'a> Worker<'a> {
         self.shared.base.elapsed().as_nanos() as u64
     }
 
-    /// Runs from connecting to the last answer.
+    /// Runs the thread, from connecting to the last answer.
     pub(crate) fn run(mut self) -> io::Result<Finished> {
         let connected = self.connect_all();
-        // Even on failure, the other threads must not wait for this one.
+        // This comes even after a failure, because the other threads must not wait for this thread forever.
         self.shared.connected.wait();
         self.shared.scheduled.wait();
         connected?;
@@ -397,7 +400,7 @@ impl<'a> Worker<'a> {
         let Schedule { start, from, to, .. } = self.schedule;
         let mut is_running = false;
         for job in &mut self.jobs {
-            // The starts of the threads are evenly spaced.
+            // The offset spaces the intended starts of all threads evenly.
             let offset = job.interval.unwrap_or_default() * self.index as f64 / self.shared.threads as f64;
             job.begin(start + offset as u64);
         }
@@ -432,7 +435,7 @@ impl<'a> Worker<'a> {
         self.drain()
     }
 
-    /// Starts all waiting slots, at the beginning and after a pause.
+    /// Starts all waiting slots. This happens at the beginning and after a pause.
     fn resume(&mut self, phase_start: u64, now: u64) {
         for index in 0..self.jobs.len() {
             if self.jobs[index].interval.is_some() {
@@ -455,7 +458,7 @@ impl<'a> Worker<'a> {
             loop {
                 let job = &mut self.jobs[index];
                 let due = job.next_due;
-                // During the pause nothing is due, and operations that are due after the end are not sent.
+                // During the pause nothing is due. Operations that would be due after the end are not sent.
                 if due > now || due >= self.schedule.to {
                     break;
                 }
@@ -466,7 +469,7 @@ impl<'a> Worker<'a> {
                     break;
                 }
                 job.sent += 1;
-                // Computed as a product, because the rounding errors of a sum would accumulate over hours.
+                // This is a product, because the rounding errors of a sum would accumulate over hours.
                 job.next_due = job.origin + (job.sent as f64 * interval).round() as u64;
                 self.start(slot, due);
             }
@@ -506,8 +509,8 @@ impl<'a> Worker<'a> {
         [client.main, client.bind].into_iter().flatten().all(|line| self.lines[line].state != State::GivenUp)
     }
 
-    /// Waits for outstanding requests, and sends the requests that restore changed entries. Drops operations that were
-    /// due and could not be sent, because they would not be measured.
+    /// Waits for outstanding requests, and sends the requests that restore changed entries. Operations that were due
+    /// and could not be sent are dropped, because they would not be measured.
     fn drain(&mut self) -> io::Result<()> {
         self.is_draining = true;
         let began = self.now();
@@ -530,8 +533,8 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Starts the outstanding restoring steps of free slots. They restore entries that the workload changed, and are
-    /// not counted.
+    /// In free slots, starts the outstanding steps that restore entries which the workload changed. These steps are not
+    /// counted.
     fn give_back(&mut self) {
         for index in 0..self.jobs.len() {
             let free = std::mem::take(&mut self.jobs[index].free);
@@ -569,7 +572,7 @@ impl<'a> Worker<'a> {
         self.turn(Some(TICK))
     }
 
-    /// Sets the timer, which has a finer resolution than the milliseconds of epoll.
+    /// Sets the timer to the time `at`. It is used because its resolution is finer than the milliseconds of epoll.
     fn arm(&mut self, at: u64, left: Duration) -> io::Result<()> {
         if self.armed == at {
             return Ok(());
@@ -583,7 +586,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Handles all ready events once.
+    /// Waits for events and handles those that are ready, once.
     fn turn(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         let mut events = Events::with_capacity(1024);
         match self.poll.poll(&mut events, timeout) {

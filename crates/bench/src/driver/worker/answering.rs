@@ -1,4 +1,4 @@
-//! Answers: matches them with their requests, checks and counts them. Also handles broken connections.
+//! Matches answers with their requests, checks them and counts them. Also handles broken connections.
 
 use super::asking::{SlotKey, put_sasl_bind};
 use super::{ATTEMPTS_MAX, MESSAGE_LEN_MAX, Owed, READ_SIZE, RETRY_NANOS, SASL_BIND_IN_PROGRESS, Worker};
@@ -38,7 +38,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Handles the messages of one read. Their time is the time of the read.
+    /// Handles the messages of one read. All of them count as received at the time of the read.
     pub(super) fn take(&mut self, index: usize, octets: &[u8]) -> Result<(), String> {
         let now = self.now();
         let mut rest = octets;
@@ -58,7 +58,8 @@ impl Worker<'_> {
                     if self.lines[index].state == State::Handshaking && !rest.is_empty() {
                         return Err("the server sent octets between StartTLS and TLS".to_owned());
                     }
-                    // It may have been replaced by a new connection, and these answers belong to the old one.
+                    // While an answer was handled, the connection may have been closed or replaced. The remaining
+                    // answers belong to the old connection and are dropped.
                     if !self.lines[index].state.is_open() {
                         break;
                     }
@@ -222,7 +223,8 @@ impl Worker<'_> {
         let is_open_loop = self.jobs[job].interval.is_some();
         if !operation.is_one || is_last {
             // A rate counts the answers in the measured time. In an open loop, latencies are those of the operations
-            // due in it, however late the answer. Without late answers the server would look better than it is.
+            // that were due in the measured time, however late the answer came. Leaving out late answers would make the
+            // server look better than it is.
             let is_answered_in_time = self.tally.is_measured(now);
             let was_due =
                 if is_open_loop { self.tally.is_measured(state.intended) } else { is_answered_in_time };
@@ -249,7 +251,7 @@ impl Worker<'_> {
         }
         let state = &mut self.slots[slot];
         if !is_last && operation.is_one {
-            // The entries of a search count with its operation.
+            // The entries of a search are counted with the operation.
             state.is_found = false;
             state.step = next;
             return self.issue(slot);
@@ -278,7 +280,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Marks the bind connection as free, and sends the next queued bind.
+    /// Marks a bind connection as free, and sends the next queued bind on it.
     pub(super) fn next_bind(&mut self, index: usize) {
         let line = &mut self.lines[index];
         line.is_busy = false;
@@ -326,7 +328,7 @@ impl Worker<'_> {
         if is_given_up {
             self.give_up(index);
         } else if self.lines[index].on == On::New && self.lines[index].attempts > 0 {
-            // No connection is persistent here; the next operation connects again.
+            // This client has no persistent connection, so its next operation connects again.
             let now = self.now();
             let job = self.clients[client].job;
             for slot in std::mem::take(&mut self.clients[client].parked) {
@@ -350,5 +352,5 @@ impl Worker<'_> {
     }
 }
 
-/// An unbind as message 1. Earlier requests have been answered, so the id is free.
+/// An unbind request as message 1. All earlier requests have been answered, so the message id is free.
 const UNBIND: [u8; 7] = [0x30, 0x05, 0x02, 0x01, 0x01, 0x42, 0x00];

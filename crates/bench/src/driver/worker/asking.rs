@@ -20,7 +20,7 @@ impl Worker<'_> {
         let job = self.clients[client].job;
         if self.slots[slot].step == 0 && self.slots[slot].cookie.is_empty() {
             let Some(Owed { operation, step, key }) = self.draw(job, slot) else {
-                // There is nothing left to do.
+                // No operation or key is left for this slot.
                 self.jobs[job].free.push_back(slot);
                 return;
             };
@@ -31,8 +31,8 @@ impl Worker<'_> {
         self.issue(slot);
     }
 
-    /// Draws an operation by weight, and a key for it. Returns instead the restoring step of that operation, if the
-    /// slot has one.
+    /// Draws an operation by weight, and a key for it. If the slot still owes the next step of that operation, returns
+    /// this step instead.
     fn draw(&mut self, job: usize, slot: usize) -> Option<Owed> {
         let planned = &self.shared.plan.jobs[job];
         for _ in 0..DRAWS_MAX {
@@ -65,7 +65,7 @@ impl Worker<'_> {
         None
     }
 
-    /// Sends a slot's request, or queues it if the connection allows only one at a time.
+    /// Sends a slot's request, or queues it if the connection allows only one request at a time and is busy.
     pub(super) fn issue(&mut self, slot: usize) {
         self.active += 1;
         let client = &self.clients[self.slots[slot].client];
