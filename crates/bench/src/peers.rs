@@ -1,13 +1,13 @@
 //! Directory servers for comparison, all configured, loaded, started and stopped in the same way.
 //!
 //! A [`Peer`] is one product in its own folder. A [`Setup`] contains the common settings: suffix, administrator,
-//! indexes, schema additions, cores. The comments of each peer's file list its other settings, with the vendor's
-//! recommendation if there is one (`docs/how-to/peers.md` has them as a table). [`Data`] is generated once and given to
-//! every server's own bulk loader, whose cost is measured ([`process`]). [`answers`] sends the same searches to all
-//! servers and reports differences.
+//! indexes, schema additions, cores. The comments in each peer's file list the peer's other settings, with the vendor's
+//! recommendation if there is one. `docs/how-to/peers.md` has these settings as a table. [`Data`] is generated once and
+//! given to every server's own bulk loader, whose cost is measured ([`process`]). [`answers`] sends the same searches
+//! to all servers and reports differences.
 //!
-//! All servers run on loopback, on free ports, as the user who runs the comparison. Only the caller's folder keeps
-//! files afterwards.
+//! All servers run on loopback, on free ports, as the user who runs the comparison. Afterwards, files remain only in
+//! the folder that the caller names.
 
 mod adapted;
 pub mod answers;
@@ -47,7 +47,7 @@ pub use pando::Pando;
 pub use process::{Cost, Server};
 pub use replicas::Replicas;
 
-/// Kind of filter that an index may answer. Can be parsed from its name, or from OpenLDAP's.
+/// Kind of filter that an index may answer. It can be parsed from the name that Pando or OpenLDAP uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, EnumString, IntoStaticStr)]
 pub enum IndexKind {
     /// `(a=v)`
@@ -126,19 +126,19 @@ pub fn merge_indexes(mut all: Vec<Index>, more: &[Index]) -> Vec<Index> {
     all
 }
 
-/// Storage form of passwords in the data, the same on all servers. New passwords are stored as {SSHA}, or in clear
-/// text.
+/// Storage form of passwords in the data, the same on all servers. Servers store new passwords as {SSHA}, or in clear
+/// text for [`Clear`](Passwords::Clear).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoStaticStr)]
 pub enum Passwords {
-    /// {SSHA}: one round of SHA-1, which costs a server next to nothing.
+    /// {SSHA}: one round of SHA-1, which costs a server almost no time.
     #[default]
     #[strum(serialize = "{SSHA}")]
     Salted,
-    /// In clear text, for mechanisms that compute with the password itself.
+    /// Clear text, for SASL mechanisms that need the password itself.
     #[strum(serialize = "clear")]
     Clear,
-    /// {CRYPT} with SHA-512 and its default of 5,000 rounds: slow on purpose, and the only slow form that all of the
-    /// servers verify.
+    /// {CRYPT} with SHA-512 and its default of 5,000 rounds: slow on purpose. It is the only slow form that all servers
+    /// can verify.
     #[strum(serialize = "{CRYPT}, SHA-512 of 5,000 rounds")]
     Slow,
 }
@@ -148,11 +148,12 @@ pub enum Passwords {
 pub struct Setup {
     /// The suffix.
     pub suffix: String,
-    /// DN of the administrator, as which the load binds. It has no entry, and is below the suffix, as slapd requires.
+    /// DN of the administrator, with which the load binds. The DN has no entry, and is below the suffix because slapd
+    /// requires that.
     pub admin_dn: String,
     /// The administrator's password.
     pub admin_password: String,
-    /// The indexes. Servers have no others, except those that they need themselves.
+    /// The indexes. Servers have no other indexes, except those that they need themselves.
     pub indexes: Vec<Index>,
     /// Definitions that the data needs in addition to the standard schema, in OpenLDAP's form.
     pub schema: Option<String>,
@@ -160,14 +161,15 @@ pub struct Setup {
     pub passwords: Passwords,
     /// Whether a line is logged for every operation.
     pub operation_log: bool,
-    /// Whether an audit trail contains every operation, if the server has one in addition to its operation log.
+    /// Whether an audit trail records every operation, if the server has an audit trail in addition to its operation
+    /// log.
     pub audit: bool,
-    /// Whether the load uses TLS. A server without a certificate then gets one.
+    /// Whether the load uses TLS. If so, a server without a certificate receives one.
     pub tls: bool,
     /// Cores of the server; all cores if empty. Bulk loaders run on all cores.
     pub server_cores: Vec<usize>,
-    /// Size of the data as LDIF in bytes, from which memory and map sizes are derived for servers that need such
-    /// settings.
+    /// Size of the data as LDIF in bytes, from which the memory and the map size of servers that need such settings are
+    /// derived.
     pub ldif_bytes: u64,
     /// Memory of the machine.
     pub memory_bytes: u64,
@@ -234,8 +236,8 @@ pub trait Peer {
     /// The server ends, or does not answer for minutes.
     fn start(&mut self) -> Result<Server, PeerError>;
 
-    /// Returns true if the server must be restarted before this workload, which needs a setting that only a start
-    /// applies.
+    /// Returns true if the server must be restarted before this workload, because the workload needs a setting that
+    /// takes effect only at a start.
     fn wants_start(&mut self, _workload: &Workload) -> bool {
         false
     }
@@ -261,7 +263,7 @@ pub trait Peer {
         Ok(None)
     }
 
-    /// Returns the folder of the server's data, which is removed when the server is no longer needed.
+    /// Returns the folder of the server's data. The folder is removed when the server is no longer needed.
     fn folder(&self) -> &Path;
 }
 
@@ -323,7 +325,7 @@ pub enum PeerError {
     /// The server's answer is wrong.
     #[error("{0}")]
     Answer(String),
-    /// The product's configuration has an unknown form.
+    /// The product's configuration file does not have the expected form.
     #[error("{file}: {missing} is not there; another version than we know?")]
     Form {
         /// The file.
@@ -350,7 +352,7 @@ pub fn free_address() -> Result<SocketAddr, PeerError> {
     address.map_err(|error| PeerError::Io { what: "a free port".to_owned(), error })
 }
 
-/// Returns the `{SSHA}` hash of a password (RFC 2307 section 5.3, salted), which all of the servers verify.
+/// Returns the `{SSHA}` hash of a password (RFC 2307 section 5.3, salted), which all servers can verify.
 pub(crate) fn ssha(password: &[u8], salt: [u8; 8]) -> String {
     use base64::Engine;
     use sha1::Digest;

@@ -1,5 +1,6 @@
 //! Adaptation of a workload to its environment: the open files of a process, the time of the run, and the features of a
-//! server. The notes of the result state each adaptation; a workload that would become a different one is not measured.
+//! server. The notes of the result state each adaptation. A workload that would change its meaning by the adaptation is
+//! not measured.
 
 use std::time::Duration;
 
@@ -8,11 +9,12 @@ use super::{Passwords, Product};
 use crate::driver::Options;
 use crate::workload::{BindConnection, Operation, OperationName, Workload};
 
-/// Open files of a server besides connections: its data, its logs, the archives of a JVM, and the reserve of 389 DS.
+/// Number of open files of a server in addition to connections: its data, its logs, the archives of a JVM, and the
+/// reserve of 389 DS.
 const OTHER_FILES: u64 = 1_000;
 /// Minimum number of own entries, even for a short run.
 const OWN_ENTRIES_MIN: u64 = 1_000;
-/// Minimum duration of a run that shows how a server reaches full speed.
+/// Minimum duration of a run that measures how a freshly started server reaches full speed.
 const FRESH_DURATION_MIN: Duration = Duration::from_secs(10);
 /// The result code of a compare with a different value (RFC 4511 section 4.10).
 const COMPARE_FALSE: u32 = 5;
@@ -31,7 +33,7 @@ pub(super) fn open_files_max() -> u64 {
     limits.maximum.unwrap_or(u64::MAX)
 }
 
-/// Adapts a workload, or returns the reason why it cannot be measured. `earlier` has the workloads before it in the
+/// Adapts a workload, or returns the reason why it cannot be measured. `earlier` contains the previous workloads of the
 /// same group.
 pub(super) fn fit(
     workload: &Workload,
@@ -121,8 +123,8 @@ fn asks_the_same(one: &Workload, other: &Workload) -> bool {
     asked(one) == asked(other)
 }
 
-/// Adapts the number of entries that exist only to be deleted to the length of the run, in proportion to the
-/// workload's own number.
+/// Adapts the number of the workload's own entries, if they exist only to be deleted. The number is changed in
+/// proportion to the length of the run.
 fn fit_own_entries(adapted: &mut AdaptedWorkload) {
     let workload = &mut adapted.workload;
     let planned = workload.duration_seconds as f64;
@@ -137,7 +139,7 @@ fn fit_own_entries(adapted: &mut AdaptedWorkload) {
 
 /// Refuses or changes compares of passwords. slapd, 389 DS and OpenDJ compare userPassword octet by octet
 /// (octetStringMatch, RFC 4519 section 2.41), so a hashed password never matches. Pando verifies the password, as does
-/// the server in the document that has such compares.
+/// the server of the published benchmark that contains such compares.
 fn fit_password_compares(adapted: &mut AdaptedWorkload, target: &Target<'_>) -> Result<(), String> {
     let is_hashed = target.setup.passwords != Passwords::Clear;
     let product = &target.description.product;
@@ -168,7 +170,7 @@ fn fit_password_compares(adapted: &mut AdaptedWorkload, target: &Target<'_>) -> 
     Ok(())
 }
 
-/// Returns one workload for every mix of operations, except those that take long to prepare.
+/// Returns one workload for every mix of operations. Workloads that take long to prepare are left out.
 pub(super) fn one_of_each(workloads: &[Workload]) -> Vec<&Workload> {
     let mut seen = Vec::new();
     let mut found = Vec::new();

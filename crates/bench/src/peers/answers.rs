@@ -1,5 +1,5 @@
-//! Comparison of the answers of servers with the same data. Entries from the whole data are searched by name, by every
-//! indexed attribute and by parts of values, and the answers are compared attribute by attribute.
+//! Comparison of the answers of servers with the same data. Sampled entries are searched for by DN, by every indexed
+//! attribute and by parts of values. The answers are compared attribute by attribute.
 
 use std::collections::BTreeMap;
 
@@ -26,8 +26,8 @@ pub struct Question {
     pub filter: String,
 }
 
-/// A server's answer: the result code, and the entries in a form that does not depend on their order and the spelling
-/// of names.
+/// A server's answer: the result code, and the entries in a form that does not depend on the order of entries and the
+/// spelling of DNs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     code: ResultCode,
@@ -36,7 +36,7 @@ pub struct Answer {
 
 type Attributes = BTreeMap<String, Vec<Vec<u8>>>;
 
-/// Returns the searches for samples of the data.
+/// Returns the searches to send, for the sampled entries of the data.
 pub fn questions(setup: &Setup, data: &Data) -> Vec<Question> {
     let mut questions = Vec::new();
     let everywhere =
@@ -61,7 +61,7 @@ pub fn questions(setup: &Setup, data: &Data) -> Vec<Question> {
             }
         }
     }
-    // Samples share values; each value is used once.
+    // Several samples may have the same value, but each value is searched for only once.
     let mut seen = std::collections::BTreeSet::new();
     questions.retain(|question| seen.insert((question.base.clone(), question.filter.clone())));
     questions
@@ -79,7 +79,7 @@ fn escaped(value: &str) -> String {
     text
 }
 
-/// Sends all searches to one server, whose data has passwords in this form.
+/// Sends all searches to one server. `passwords` is the storage form of passwords in the data.
 ///
 /// # Errors
 /// The server does not answer. Any result code is an answer.
@@ -118,7 +118,7 @@ fn normal(entry: Entry, passwords: Passwords) -> (String, Attributes) {
     let mut attributes = Attributes::new();
     for attribute in entry.attributes {
         let name = attribute.description.to_ascii_lowercase();
-        // 389 DS stores access control in entries, which differs between servers.
+        // Access control in entries differs between servers: 389 DS stores it in this attribute.
         if name == "aci" {
             continue;
         }
@@ -204,7 +204,7 @@ fn difference(one: &Answer, other: &Answer) -> Option<String> {
 }
 
 /// Returns true if values are equal. 389 DS and OpenDJ add superclasses to objectClass; OpenLDAP and Pando return the
-/// given values. RFC 4512 section 3.3 allows both.
+/// given values. RFC 4512 section 3.3 allows both behaviors.
 fn are_same(name: &str, one: Option<&Vec<Vec<u8>>>, other: Option<&Vec<Vec<u8>>>) -> bool {
     match (one, other) {
         (Some(one), Some(other)) if name == "objectclass" => {
@@ -248,7 +248,8 @@ mod tests {
         check(Answer { code: ResultCode::BUSY, ..one.clone() }, "busy instead of success");
     }
 
-    /// OpenDJ returns a clear-text password with its scheme, the others as it was given; that is not a difference.
+    /// OpenDJ returns a clear-text password with a scheme prefix; other servers return it as it was given. This does
+    /// not count as a difference.
     #[test]
     fn clear_passwords_are_each_server_s_own() {
         let answer = |password: &str, passwords: Passwords| {

@@ -1,5 +1,5 @@
-//! Configuration files in LDIF (389 DS's `dse.ldif`, OpenDJ's `config.ldif`), edited as text, so that all other lines
-//! stay as the vendor wrote them.
+//! Configuration files in LDIF (389 DS's `dse.ldif`, OpenDJ's `config.ldif`), edited as text, so that all lines that
+//! are not edited stay as the vendor wrote them.
 
 use super::PeerError;
 use std::path::Path;
@@ -10,7 +10,7 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// Parses a file. Drops comments and joins folded lines.
+    /// Parses a file. Comments are dropped, and folded lines are joined.
     pub(super) fn parse(text: &str) -> Blocks {
         let mut blocks = vec![Vec::<String>::new()];
         for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -30,10 +30,10 @@ impl Blocks {
         self.blocks.iter().map(|block| block.join("\n") + "\n\n").collect()
     }
 
-    /// Sets attributes of the entry with this DN. Each gets one value, which replaces all its values.
+    /// Sets attributes of the entry with this DN. Each attribute then has only the given value.
     ///
     /// # Errors
-    /// There is no such entry; `file` is for the message.
+    /// The file has no such entry. `file` is its name in the error.
     pub(super) fn set(&mut self, file: &Path, dn: &str, values: &[(&str, &str)]) -> Result<(), PeerError> {
         let found = self.blocks.iter_mut().find(|block| dn_of(block).eq_ignore_ascii_case(dn));
         let block = found.ok_or_else(|| PeerError::Form { file: file.to_owned(), missing: dn.to_owned() })?;
@@ -44,7 +44,7 @@ impl Blocks {
         Ok(())
     }
 
-    /// Removes the entries for which `is_unwanted` returns true, given DN and lines.
+    /// Removes the entries for which `is_unwanted` returns true, given its DN and its lines.
     pub(super) fn remove(&mut self, is_unwanted: impl Fn(&str, &[String]) -> bool) {
         self.blocks.retain(|block| !is_unwanted(dn_of(block), block));
     }

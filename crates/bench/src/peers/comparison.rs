@@ -1,14 +1,15 @@
-//! Comparison of servers in one run. Each is loaded in turn; all receive the same searches, and alternate under the
-//! same load.
+//! Comparison of servers in one run. The servers are loaded in turn. All receive the same searches, and they take turns
+//! under the same load.
 //!
-//! Only one server runs at a time. The others are stopped (SIGSTOP): they stay warm and retain their memory, but their
-//! housekeeping cannot disturb the measured server. Pages of their files that the system has reclaimed are read again
-//! before their turn. The order of the servers differs from round to round, so that none always follows the same one.
-//! If the disk has no space for the data of all servers, or on request, one server completes all rounds before the next
-//! is loaded, which the result states.
+//! Only one server runs at a time. The others are stopped (SIGSTOP). They stay warm and retain their memory, but their
+//! housekeeping cannot disturb the measured server. Before a server's turn, pages of its files that the system has
+//! reclaimed are read again. The order of the servers differs from round to round, so that no server always follows the
+//! same other server. If the disk has no space for the data of all servers, or on request, one server completes all
+//! rounds before the next is loaded. The result states this.
 //!
 //! No measurement is lost: the caller receives and saves the result after every workload, and a comparison can continue
-//! the result of an earlier one ([`super::done`]). A server that ends during a workload is restarted for the next one.
+//! from the result of an earlier comparison ([`super::done`]). A server that ends during a workload is restarted for
+//! the next workload.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -27,7 +28,7 @@ const LOAD_TITLE: &str = "Bulk load by the server's own loader";
 
 /// Parameters of a comparison.
 pub struct Plan<'p> {
-    /// The servers. All others are compared with the first.
+    /// The servers. All others are compared with the first server.
     pub products: &'p [Product],
     /// Paths of their programs.
     pub programs: &'p Programs,
@@ -39,10 +40,10 @@ pub struct Plan<'p> {
     pub export: bool,
     /// Number of runs of each workload on each server.
     pub rounds: u32,
-    /// Length of the warm-up of servers that compile their code, after each start.
+    /// Length of the warm-up, after each start, of servers that compile their code.
     pub java_warm_up: Duration,
-    /// Whether one server completes all rounds before the next is loaded, even if there is space for all. The data of
-    /// millions of entries can then use all memory.
+    /// Whether one server completes all rounds before the next is loaded, even if there is space for all. Then the data
+    /// of millions of entries can use all memory.
     pub one_at_a_time: bool,
 }
 
@@ -62,7 +63,7 @@ struct Contestant {
 }
 
 impl Contestant {
-    /// Configures the server for a workload.
+    /// Continues the server after SIGSTOP, and configures it for a workload.
     fn set_for(&mut self, workload: &Workload) -> Result<(), PeerError> {
         let Some(server) = &self.server else { return Ok(()) };
         server.go_on();
@@ -71,11 +72,11 @@ impl Contestant {
 }
 
 /// Compares the servers, and appends to the result: the load of every server, its workloads, and the comparison of
-/// answers. A server that fails remains in the result with the reason, and the others continue. Measurements that the
-/// result already contains are not repeated.
+/// answers. A server that fails stays in the result with the reason, and the comparison continues with the other
+/// servers. Measurements that the result already contains are not repeated.
 ///
 /// # Errors
-/// The disk is too small for any of the servers.
+/// The disk cannot hold the data of even one server at a time.
 pub fn compare(
     plan: &Plan<'_>,
     data: &Data,
@@ -164,8 +165,8 @@ impl Run<'_> {
         }
     }
 
-    /// Returns a server that is loaded, checked, warmed up and stopped by SIGSTOP. If it fails, the result has the
-    /// reason for its load and for every workload.
+    /// Returns a server that is loaded, checked, warmed up and stopped by SIGSTOP. If the server fails, the result
+    /// contains the reason, for its load and for every workload.
     fn prepare(&mut self, product: Product, measure: &mut dyn Measure) -> Option<Contestant> {
         match self.try_prepare(product, measure) {
             Ok(contestant) => Some(contestant),
@@ -235,7 +236,7 @@ impl Run<'_> {
             load.disk_bytes as f64 / 1e6
         ));
         description.bulk_load = Some(loaded);
-        // This run may continue an earlier one that loaded the same data.
+        // This run may continue an earlier run that has already recorded the load of the same data.
         if !self.result.workloads.iter().any(|load| done::is_load_of(load, &description)) {
             self.result.workloads.push(WorkloadResult {
                 workload: BULK_LOAD.to_owned(),
@@ -253,7 +254,7 @@ impl Run<'_> {
         Ok(description)
     }
 
-    /// Assigns a started server to its contestant.
+    /// Assigns a started server to its [`Contestant`].
     fn take(&mut self, contestant: &mut Contestant, server: Server) {
         contestant.description.uris = vec![format!("ldap://{}", server.address())];
         self.result.environment.set_server_process(server.id());

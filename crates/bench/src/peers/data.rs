@@ -2,7 +2,7 @@
 //! before the first load.
 //!
 //! Clear-text passwords of a template are hashed when the file is written, so that no loader spends time on hashing and
-//! every server verifies the same {SSHA} values. A few evenly distributed entries are stored as samples for searches.
+//! every server verifies the same hashes. A few evenly distributed entries are stored as samples for searches.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -42,15 +42,15 @@ pub struct Data {
     pub bytes: u64,
     /// The suffix: the DN of the first entry.
     pub suffix: String,
-    /// Definitions that it needs in addition to the standard schema, in OpenLDAP's form.
+    /// Schema definitions that the data needs in addition to the standard schema, in OpenLDAP's form.
     pub schema: Option<String>,
-    /// Entries from the whole file.
+    /// Samples: entries that are evenly distributed over the file.
     pub samples: Vec<Entry>,
     /// A user of the data, with the password in clear text.
     pub user: Option<(String, String)>,
 }
 
-/// Reason why there is no data.
+/// Reason why data cannot be generated.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {
@@ -71,7 +71,8 @@ pub enum DataError {
 }
 
 impl Data {
-    /// Generates a shipped template, or one in a file, into `path`, with hashed passwords.
+    /// Generates the data of a template, with hashed passwords, into the file `path`. The template is a shipped one or
+    /// a file.
     ///
     /// # Errors
     /// The template is invalid or the file cannot be written.
@@ -104,8 +105,8 @@ impl Data {
         let mut filter = Filter::new(out, seed, count.div_ceil(SAMPLES_MAX).max(1), passwords);
         parsed.generate(seed, threads, &mut filter).map_err(io)?;
         let filtered = filter.finish().map_err(io)?;
-        // Otherwise the system would write the file to disk while a loader is measured, and disturb slower loaders for
-        // longer.
+        // Otherwise the system would write the file to disk while a loader is measured. It would disturb a slower
+        // loader for longer.
         file.sync_all().map_err(io)?;
         Ok(Data {
             path: path.to_owned(),
@@ -122,7 +123,7 @@ impl Data {
 }
 
 impl Data {
-    /// Checks by the loader's own count that it loaded all entries.
+    /// Checks that a loader has loaded all entries, by the loader's own count.
     pub(super) fn must_be_loaded(&self, loaded: Option<u64>, by: &str, said: &str) -> Result<(), PeerError> {
         if loaded == Some(self.entries) {
             return Ok(());
@@ -136,7 +137,7 @@ impl Data {
 struct Filter<W> {
     out: W,
     salts: Seeded,
-    /// Interval of the entries that are stored.
+    /// Interval between the entries that are stored as samples.
     stride: u64,
     /// Storage form that replaces clear-text passwords.
     passwords: Passwords,
@@ -204,14 +205,14 @@ impl<W: Write> Filter<W> {
         self.pass(line)
     }
 
-    /// Returns a password's storage form, if it differs.
+    /// Returns a password in its storage form; `None` if that is clear text.
     fn hashed(&mut self, clear: &[u8]) -> io::Result<Option<String>> {
         match self.passwords {
             Passwords::Salted => Ok(Some(ssha(clear, self.salts.bytes()))),
             Passwords::Clear => Ok(None),
             Passwords::Slow => {
                 // A slow hash takes milliseconds, so users with the same password share a few hashes. The cost of
-                // verifying does not change.
+                // verifying a password does not change.
                 let made = self.slow.entry(clear.to_vec()).or_default();
                 if made.len() < SLOW_SALTS {
                     // crypt(3) expects 16 characters of salt, which encode twelve octets.
@@ -296,7 +297,7 @@ impl<W: Write> Write for Filter<W> {
     }
 }
 
-/// Returns the password, if the line has one in clear text. Templates write passwords on one line.
+/// Returns the password in a line, if the line has a password in clear text. Templates write passwords on one line.
 fn clear_password(line: &[u8]) -> Option<Vec<u8>> {
     let rest = line.strip_prefix(b"userPassword:")?;
     let clear = match rest.strip_prefix(b":") {
@@ -347,7 +348,7 @@ mod tests {
         assert_eq!(hashes.len(), 40, "{text}");
         let different: std::collections::BTreeSet<_> = hashes.iter().collect();
         assert_eq!(different.len(), SLOW_SALTS);
-        // Limit of crypt(3).
+        // crypt(3) limits the salt to 16 characters.
         assert!(hashes.iter().all(|hash| hash.split_once('$').unwrap().0.len() == 16), "{text}");
     }
 

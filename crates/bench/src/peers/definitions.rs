@@ -1,5 +1,5 @@
-//! Conversion of the schema of the data from OpenLDAP's form to the form of servers that read it as values of a schema
-//! entry.
+//! Conversion of schema definitions from OpenLDAP's form to the form of servers that read definitions as values of a
+//! schema entry.
 
 /// Converts `attributetype ( ... )` and `objectclass ( ... )` to lines `attributeTypes: ( ... )` and
 /// `objectClasses: ( ... )`: attribute types first, without comments, one definition per line.

@@ -6,8 +6,8 @@ use super::under_load::Group;
 use crate::result::{RunResult, ServerDescription, WorkloadResult};
 use crate::workload::Workload;
 
-/// Removes the measurements to be repeated: all incomplete ones, and those of the null responder, which are made at the
-/// end of a run.
+/// Removes the measurements that must be repeated: all incomplete measurements, and those of the null responder, which
+/// are made at the end of a run.
 pub fn forget_failed(result: &mut RunResult) {
     result.workloads.retain(|measured| measured.complete);
     result.limits.clear();
@@ -43,8 +43,8 @@ pub(super) fn is_product_done(
         && all.into_iter().all(|(workload, round)| is_done(result, &workload.name, round, &product))
 }
 
-/// Returns the description of a product in the result, without its load. If it was not measured, the description has
-/// only its name.
+/// Returns the description of a product in the result, without its load. If the product was not measured, the
+/// description contains only its name.
 pub fn known_server(result: &RunResult, product: Product) -> ServerDescription {
     let label = product.label();
     let is_it = |name: &str| name.strip_prefix(label).is_some_and(|rest| rest.starts_with(' '));
@@ -55,7 +55,7 @@ pub fn known_server(result: &RunResult, product: Product) -> ServerDescription {
     }
 }
 
-/// Returns true if a row is this server's load.
+/// Returns true if a result row is the bulk load of this server.
 pub(super) fn is_load_of(row: &WorkloadResult, server: &ServerDescription) -> bool {
     row.workload == BULK_LOAD
         && row.complete

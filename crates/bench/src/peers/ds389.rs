@@ -3,17 +3,17 @@
 //! The vendor's `dscreate` sets up instances in the system's folders. Instead, this module fills in the package's
 //! template (`template-dse.ldif`), so that everything is in the given folder.
 //!
-//! Settings and their sources (Red Hat Directory Server, Configuration and schema reference, and its guide to
-//! performance tuning, which also document 389 DS):
+//! The sources of the settings are Red Hat Directory Server's "Configuration and schema reference" and its guide to
+//! performance tuning, which also document 389 DS. The settings:
 //! - Caches: left to autotuning (`nsslapd-cache-autosize`, on by default), as the tuning guide recommends, based on the
 //!   free memory at the start.
 //! - `nsslapd-import-cache-autosize -1`: the default, half of the free memory for `ldif2db`.
 //! - `nsslapd-threadnumber -1`: the default, autotuned to the machine.
 //! - `nsslapd-db-durable-transaction on`: the default; every transaction is synced.
-//! - `passwordStorageScheme SSHA` in place of PBKDF2, so that no server hashes longer than another; so a bind does not
-//!   rewrite passwords either (`nsslapd-enable-upgrade-hash`).
-//! - Access, security and audit log off: no server here logs its operations, unless the workload requires it (access
-//!   log).
+//! - `passwordStorageScheme SSHA` in place of PBKDF2, so that no server spends more time on hashing than another. For
+//!   the same reason, a bind does not rewrite passwords (`nsslapd-enable-upgrade-hash`).
+//! - Access, security and audit log are off. No server of a comparison logs its operations, unless the workload
+//!   requires it; then the access log is on.
 //! - Indexes: those of the comparison replace the template's default indexes, except those that the server itself
 //!   needs.
 //! - Anonymous clients may read all attributes except userPassword, by an access control item in the suffix entry.
@@ -37,7 +37,7 @@ const FILES: [&str; 2] = ["/etc/dirsrv/config/slapd-collations.conf", "/etc/dirs
 const BACKEND: &str = "cn=userRoot,cn=ldbm database,cn=plugins,cn=config";
 const READ_ACCESS: &str = "(targetattr!=\"userPassword\")(version 3.0; acl \"anonymous reads\"; \
                            allow (read, search, compare) userdn=\"ldap:///anyone\";)";
-/// Maximum number of locks of the database. A group of millions needs more than the default of 10,000.
+/// Maximum number of locks of the database. A group with millions of members needs more than the default of 10,000.
 const LOCKS: &str = "100000";
 
 /// ns-slapd in a folder.
@@ -52,7 +52,7 @@ impl Ds389 {
     /// Writes the configuration.
     ///
     /// # Errors
-    /// 389 DS is not installed, the template has an unknown form, or the folder cannot be written.
+    /// 389 DS is not installed, the template does not have the expected form, or the folder cannot be written.
     pub fn configure(folder: &Path, setup: &Setup) -> Result<Ds389, PeerError> {
         must_exist(Path::new(PROGRAM))?;
         for name in ["config/schema", "db", "home", "log", "run", "lock", "bak", "ldif", "tmp"] {
@@ -83,13 +83,13 @@ impl Ds389 {
         command
     }
 
-    /// Allows anonymous clients to read. A second call changes nothing.
+    /// Adds the access control item that allows anonymous clients to read. A second call changes nothing.
     fn open_for_reading(&self, server: &Server) -> Result<(), PeerError> {
         let mut connection = server.bound(&self.setup.admin_dn, &self.setup.admin_password)?;
         let done = connection.modify(&self.setup.suffix, &[(ChangeOperation::Add, "aci", &[READ_ACCESS])]);
         match done {
             Ok(outcome) if outcome.is_success() => Ok(()),
-            // The suffix has no entry yet, in a test that loads nothing or loads over LDAP.
+            // The suffix entry may not exist yet, in a test that loads no data or loads it over LDAP.
             Ok(outcome) if outcome.code == ldap::ResultCode::NO_SUCH_OBJECT => Ok(()),
             Ok(outcome) => Err(PeerError::Answer(format!(
                 "{}: access control: {} {}",
@@ -138,7 +138,7 @@ impl Peer for Ds389 {
         blocks.set(&file, "cn=config", &[("nsslapd-port", &address.port().to_string())])?;
         write_file(&file, &blocks.text())?;
         let mut command = self.command(None);
-        // `-d` runs it in the foreground.
+        // `-d` runs the server in the foreground.
         command.arg("-i").arg(self.folder.join("run/pid")).args(["-d", "0"]);
         let cores = &self.setup.server_cores;
         let server = Server::start(&self.product, &command, &self.log(), address, cores)?;
@@ -260,16 +260,16 @@ fn add_backend(blocks: &mut Blocks, folder: &Path, setup: &Setup) {
 }
 
 /// Returns the size of the entry cache for the loader: a tenth of the memory, which is about the result of autotuning.
-/// `dscreate` starts each new server once, and autotuning then stores the size. A loader that runs before any start
-/// uses the minimum of 512,000 octets. It also derives the length of the queue between its threads from it, and then
-/// sleeps nearly all the time. A server that starts overwrites the value.
+/// Autotuning stores the size when the server starts, which `dscreate` does once for each new server. A loader that
+/// runs before any start would use the minimum of 512,000 octets. It derives the length of the queue between its
+/// threads from that size, and would sleep nearly all the time. When the server starts, it overwrites the value.
 fn entry_cache_bytes(setup: &Setup) -> u64 {
     (setup.memory_bytes / 10).max(1 << 28)
 }
 
 fn index_word(kind: IndexKind) -> Option<&'static str> {
     match kind {
-        // The equality index also answers ranges, for types with an ordering rule.
+        // The equality index also answers ordering filters, for types with an ordering rule.
         IndexKind::Equality | IndexKind::Ordering => Some("eq"),
         IndexKind::Presence => Some("pres"),
         IndexKind::Substring => Some("sub"),
@@ -277,13 +277,12 @@ fn index_word(kind: IndexKind) -> Option<&'static str> {
     }
 }
 
-/// Returns the version from `389 Project` and a line with `389-Directory/2.3.1 B2025...`.
+/// Parses the version from the output: `389 Project`, and a line with `389-Directory/2.3.1 B2025...`.
 fn version_in(said: &str) -> Option<&str> {
     said.split_once("389-Directory/")?.1.split_whitespace().next()
 }
 
-/// Returns the number of entries from `... Import complete.  Processed 2002 entries in 9 seconds. (222.44
-/// entries/sec)`.
+/// Parses the number of entries from `... Import complete. Processed 2002 entries in 9 seconds. (222.44 entries/sec)`.
 fn imported_in(said: &str) -> Option<u64> {
     said.rsplit_once("Import complete.  Processed ")?.1.split(' ').next()?.parse().ok()
 }
@@ -311,7 +310,7 @@ mod tests {
             "passwordStorageScheme: SSHA\n",
             "cn: cn\nnssystemindex: false\nnsindextype: eq\nnsindextype: sub\n",
             "dn: cn=\"dc=example,dc=com\",cn=mapping tree,cn=config\n",
-            // Without it, the loader takes minutes rather than seconds.
+            // Without this setting, the loader takes minutes rather than seconds.
             &format!("nsslapd-cachememsize: {}\n", entry_cache_bytes(&setup)),
         ] {
             assert!(text.contains(part), "no {part:?} in\n{text}");

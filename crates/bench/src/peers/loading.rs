@@ -60,7 +60,7 @@ impl FromStr for Product {
     }
 }
 
-/// Paths of the programs without a fixed path.
+/// Paths of the programs that have no fixed path.
 #[derive(Clone, Debug)]
 pub struct Programs {
     /// The pando binary.
@@ -87,7 +87,7 @@ pub fn configure(
     })
 }
 
-/// Disk space for the servers' data: for all of them or, if the disk is too small, for one at a time.
+/// Number of servers whose data fits on the disk at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
     /// Space for all servers.
@@ -99,10 +99,10 @@ pub enum Room {
 /// Returns how many servers' data the disk can hold at a time: all, or only one.
 ///
 /// # Errors
-/// A server's data does not fit even alone. The error states how much space is missing.
+/// The data of a single server does not fit. The error states how much space is missing.
 pub fn room(products: &[Product], data: &Data, folder: &Path) -> Result<Room, PeerError> {
     let free = process::free_disk_bytes(folder).map_err(PeerError::io("look at the disk of", folder))?;
-    // A tenth remains free: a full disk would be worse than a failed run.
+    // A tenth of the space remains free, because a full disk would be worse than a failed run.
     let usable = free - free / 10;
     let needs = products.iter().map(|product| product.disk_per_ldif() * data.bytes);
     let (all, most) = (needs.clone().sum::<u64>(), needs.max().unwrap_or_default());

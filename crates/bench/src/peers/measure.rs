@@ -1,4 +1,4 @@
-//! The interface between a comparison and the load on its servers.
+//! The interface between a comparison of servers and the code that puts load on them.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::workload::Workload;
 /// Name of bulk loads in a result.
 pub const BULK_LOAD: &str = "bulk-load";
 
-/// A load that a comparison puts on servers.
+/// The load that a comparison puts on its servers.
 pub trait Measure {
     /// Returns the workloads to measure. If there are none, the servers are only loaded and queried, one at a time.
     fn workloads(&self) -> &[Workload];
@@ -25,9 +25,9 @@ pub trait Measure {
 pub struct Target<'t> {
     /// Process of the server.
     pub server: &'t Server,
-    /// Its description for the result.
+    /// The server's description for the result.
     pub description: &'t ServerDescription,
-    /// Identity of the bind, and the suffix of the data.
+    /// Common setup, with the identity for binds and the suffix of the data.
     pub setup: &'t Setup,
     /// The loaded data.
     pub data: &'t Data,

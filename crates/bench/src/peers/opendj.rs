@@ -1,23 +1,24 @@
 //! OpenDJ (Open Identity Platform) with the Berkeley DB Java Edition backend, from Maven Central.
 //!
-//! An instance is a copy of the unpacked folder that `./dev peers` creates, set up by OpenDJ's own `setup`. Settings
-//! that `setup` does not support are then written to `config/config.ldif` and `config/java.properties`, while the
-//! server is stopped.
+//! An instance is a copy of the unpacked folder that `./dev peers` creates, which OpenDJ's own `setup` configures.
+//! Settings that `setup` does not support are then written to `config/config.ldif` and `config/java.properties`, while
+//! the server is stopped.
 //!
-//! Settings and their sources (OpenDJ Administration Guide, chapter on tuning servers for performance; configuration
-//! reference):
+//! The sources of the settings are the OpenDJ Administration Guide, chapter on tuning servers for performance, and the
+//! configuration reference. The settings:
 //! - JVM: `-server`, `-Xms` equal to `-Xmx`; a quarter of the memory, at least 2 GiB, so that all servers of a
 //!   comparison fit into memory. G1 is set explicitly, because a JVM with one core would use the serial collector,
 //!   which the guide advises against for servers.
-//! - `db-cache-percent 60`: the default of 50 is for heaps up to 2 GiB; the guide allows more for larger ones.
-//! - `db-txn-write-no-sync false`: every transaction is synced. With the default of true, up to a second of
-//!   acknowledged changes may not be synced; every server here syncs before it answers.
-//! - Both access loggers off: no server here logs its operations, unless the workload requires it (file-based logger).
+//! - `db-cache-percent 60`: the default of 50 is for heaps up to 2 GiB; the guide allows more for larger heaps.
+//! - `db-txn-write-no-sync false`: every transaction is synced. With the default of true, acknowledged changes of up to
+//!   a second may not be synced. Every server of a comparison syncs before it answers.
+//! - Both access loggers are off. No server of a comparison logs its operations, unless the workload requires it; then
+//!   the file-based logger is on.
 //! - Salted SHA-1 is the default scheme, and is set explicitly.
-//! - No size, time and look-through limits, as for every server here.
-//! - Indexes: those of the comparison replace the default ones, except those that the server itself needs. The index
+//! - No size, time and look-through limits, as for every server of a comparison.
+//! - Indexes: those of the comparison replace the default indexes, except those that the server itself needs. The index
 //!   entry limit is the default.
-//! - `import-ldif` offline, with half of the memory as its heap: the guide recommends as much as possible.
+//! - `import-ldif` offline, with half of the memory as its heap: the guide recommends as much memory as possible.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -30,7 +31,7 @@ use super::{
 };
 
 const BACKEND: &str = "ds-cfg-backend-id=userRoot,cn=Backends,cn=config";
-/// Indexes that the server itself needs; it complains if they are missing.
+/// Indexes that the server itself needs. It reports errors if they are missing.
 const OWN_INDEXES: [&str; 5] = ["aci", "ds-sync-conflict", "ds-sync-hist", "entryUUID", "objectClass"];
 const CACHE_PERCENT: &str = "60";
 
@@ -46,7 +47,7 @@ impl OpenDj {
     /// Copies the pristine folder and sets the copy up.
     ///
     /// # Errors
-    /// There is no OpenDJ, its setup fails, or its files have an unknown form.
+    /// OpenDJ is not installed, its setup fails, or its files do not have the expected form.
     pub fn configure(pristine: &Path, folder: &Path, setup: &Setup) -> Result<OpenDj, PeerError> {
         OpenDj::must_be_installed(pristine)?;
         copy_folder(pristine, folder)?;
@@ -75,10 +76,10 @@ impl OpenDj {
         Ok(OpenDj { product, ..peer })
     }
 
-    /// Environment variable with the path of OpenDJ's unpacked folder. Without it, the folder is the one that
-    /// `./dev peers` creates below the current folder.
+    /// Environment variable with the path of OpenDJ's unpacked folder. If the variable is not set, the folder is
+    /// [`USUAL_FOLDER`](OpenDj::USUAL_FOLDER).
     pub const VARIABLE: &str = "PANDO_OPENDJ";
-    /// See [`VARIABLE`](OpenDj::VARIABLE).
+    /// Folder that `./dev peers` creates, relative to the current folder.
     pub const USUAL_FOLDER: &str = ".dev/peers/opendj";
 
     /// Checks that OpenDJ is installed.
@@ -89,14 +90,14 @@ impl OpenDj {
         must_exist(&pristine.join("setup"))
     }
 
-    /// Returns the folder of its database.
+    /// Returns the folder of the server's database.
     pub(super) fn database(&self) -> PathBuf {
         self.folder.join("db/userRoot")
     }
 
     /// Enables replication of the suffix between this server and another one. Both must be started and have the same
-    /// data. `dsreplication` needs a common administrator, which gets the name `replication` and the administrator's
-    /// password of the setup.
+    /// data. `dsreplication` needs a common administrator. Its name is `replication`, and its password is the
+    /// administrator's password in the setup.
     ///
     /// # Errors
     /// The servers are not started, or the tool fails.
@@ -177,7 +178,7 @@ impl Peer for OpenDj {
         write_file(&file, &blocks.text())?;
         self.administration = Some(administration);
         let mut command = Command::new(self.folder.join("bin/start-ds"));
-        // Runs in the foreground: the script becomes the server.
+        // The server runs in the foreground: the script becomes the server process.
         command.arg("--nodetach");
         Server::start(&self.product, &command, &self.log(), address, &self.setup.server_cores)
     }
@@ -242,7 +243,7 @@ fn configuration(text: &str, file: &Path, setup: &Setup) -> Result<String, PeerE
         "cn=Default Password Policy,cn=Password Policies,cn=config",
         &[("ds-cfg-default-password-storage-scheme", &scheme)],
     )?;
-    // The loader does not check the password policy.
+    // The loader ignores the password policy. It takes the scheme from this plugin.
     blocks.set(
         file,
         "cn=Password Policy Import,cn=Plugins,cn=config",
@@ -271,13 +272,13 @@ fn configuration(text: &str, file: &Path, setup: &Setup) -> Result<String, PeerE
     Ok(blocks.text())
 }
 
-/// Returns the version from `OpenDJ Server 5.0.3`.
+/// Parses the version from `OpenDJ Server 5.0.3`.
 fn version_in(said: &str) -> Option<&str> {
     said.split_once("OpenDJ Server ")?.1.split_whitespace().next()
 }
 
-/// Returns the number of entries from `... msg=Processed 2002 entries, imported 2002, skipped 0, rejected 0 and
-/// migrated 0 in 2 seconds ...`.
+/// Parses the number of entries from `... msg=Processed 2002 entries, imported 2002, skipped 0, rejected 0 and migrated
+/// 0 in 2 seconds ...`.
 fn imported_in(said: &str) -> Option<u64> {
     said.rsplit_once(" entries, imported ")?.1.split(',').next()?.parse().ok()
 }
@@ -338,7 +339,7 @@ mod tests {
         ] {
             assert!(text.contains(part), "no {part:?} in\n{text}");
         }
-        // The server already has its own index of entryUUID.
+        // The server already has its own index of entryUUID, so none is added.
         assert!(!text.contains("ds-cfg-attribute: entryUUID"));
         assert!(configuration("dn: cn=x\n", Path::new("f"), &setup).is_err());
     }

@@ -1,25 +1,28 @@
 //! OpenLDAP's slapd with the mdb backend, as Debian packages it.
 //!
-//! Settings and their sources (manual pages of 2.5; Symas, who maintain OpenLDAP, on threads):
+//! The sources of the settings are the manual pages of OpenLDAP 2.5, and an article on threads by Symas, who maintain
+//! OpenLDAP. The settings:
 //! - mdb: "the recommended primary database backend" (slapd-mdb(5)).
 //! - `maxsize`: the maximum size of the map, which may be generous because the file is sparse (slapd-mdb(5)). It is
-//!   eight times the LDIF, at least 8 GiB: small entries take 3.5 times their LDIF, and pages freed by changes come in
-//!   addition.
+//!   eight times the size of the LDIF, at least 8 GiB. Small entries take 3.5 times the size of their LDIF, and pages
+//!   that changes have freed need additional space.
 //! - `threads 16`: the default, and the best value on machines with few cores according to Symas's article on threads.
-//! - `index`: those of the comparison, with the default slots (`idlexp 16`), and always objectClass, because slapd
-//!   finds referrals by it in every search of a subtree, and would otherwise read every entry.
+//! - `index`: the indexes of the comparison, with the default slots (`idlexp 16`). objectClass is always indexed,
+//!   because slapd uses this index to find referrals in every search of a subtree. Without it, slapd would read every
+//!   entry.
 //! - No `checkpoint`: it "is only needed if the dbnosync option is used" (slapd-mdb(5)), which would lose durability.
 //!   Every commit is synced.
-//! - `loglevel 0`: no server here logs its operations, unless the workload requires it (`-d stats`, into a file).
-//! - No limits of size and time, as for every server here.
+//! - `loglevel 0`: no server of a comparison logs its operations, unless the workload requires it (then `-d stats`,
+//!   into a file).
+//! - No size and time limits, as for every server of a comparison.
 //! - `password-hash {SSHA}`: the default, set explicitly for passwords that the load adds in clear text.
-//! - If passwords are in clear text, for SASL mechanisms that compute with them: `sasl-auxprops slapd`, and
-//!   `authz-regexp` for users named by their DN (`dn:cn=...`), which slapd converts to a value with escapes. Debian has
-//!   the mechanisms in libsasl2-modules.
+//! - If passwords are in clear text, as some SASL mechanisms require: `sasl-auxprops slapd`, and `authz-regexp` for
+//!   users named by their DN (`dn:cn=...`), which slapd converts to a value with escapes. Debian has the mechanisms in
+//!   libsasl2-modules.
 //! - For load over TLS, a P-256 certificate, as Pando creates for itself; versions and ciphers are the defaults of
 //!   GnuTLS.
-//! - With replication: the lines of the Administrator's Guide for syncrepl with refreshAndPersist (chapter on
-//!   replication): `syncprov-checkpoint 100 10`, `syncprov-sessionlog 100`, indexes of entryCSN and entryUUID.
+//! - With replication, the lines of the Administrator's Guide (chapter on replication) for syncrepl with
+//!   refreshAndPersist: `syncprov-checkpoint 100 10`, `syncprov-sessionlog 100`, indexes of entryCSN and entryUUID.
 //!   `slapadd -w` writes the contextCSN with which copies of the database begin.
 //! - Bulk load by slapadd with `-q` and as many `tool-threads` as cores, the maximum of slapd.conf(5).
 
@@ -47,16 +50,16 @@ pub enum SyncreplRole {
     Consumer(SocketAddr),
 }
 
-/// Configuration that differs from that of a comparison, for tests.
+/// Differences from the configuration of a comparison, for tests.
 #[derive(Clone, Debug, Default)]
 pub struct Amendments {
     /// Additional lines for the global part of slapd.conf.
     pub global: String,
-    /// The end of the database section, instead of the access clauses of a comparison.
+    /// Lines at the end of the database section that replace the access clauses of a comparison.
     pub rules: Option<String>,
-    /// Whether to listen for `ldaps://` too; `global` then has the settings for TLS.
+    /// Whether to listen for `ldaps://` too. If so, `global` must contain the settings for TLS.
     pub secure: bool,
-    /// Role of the server, if several replicate.
+    /// Role of the server in replication; `None` without replication.
     pub syncrepl: Option<SyncreplRole>,
 }
 
@@ -79,7 +82,7 @@ impl OpenLdap {
         OpenLdap::amended(folder, setup, &Amendments { global, ..Amendments::default() })
     }
 
-    /// Writes the configuration with the differences of a test.
+    /// Writes the configuration, with the changes that a test needs.
     ///
     /// # Errors
     /// As [`OpenLdap::configure`].
@@ -106,12 +109,12 @@ impl OpenLdap {
         must_exist(Path::new(PROGRAM))
     }
 
-    /// Returns the folder of its database.
+    /// Returns the folder of the server's database.
     pub(super) fn database(&self) -> PathBuf {
         self.folder.join("data")
     }
 
-    /// Returns the address on which it listens for `ldaps://`.
+    /// Returns the address on which the server listens for `ldaps://`.
     pub fn secure_address(&self) -> Option<SocketAddr> {
         self.secure
     }
@@ -183,7 +186,7 @@ impl OpenLdap {
     /// The server ends, or does not answer.
     pub fn start_at(&mut self, address: SocketAddr) -> Result<Server, PeerError> {
         let mut command = Command::new(PROGRAM);
-        // `-d` runs it in the foreground; it then logs to standard error.
+        // `-d` runs the server in the foreground and makes it log to standard error.
         let logged = if self.setup.operation_log { "stats" } else { "none" };
         let secure = self.secure.map(|secure| format!(" ldaps://{secure}")).unwrap_or_default();
         command.args(["-d", logged, "-h", &format!("ldap://{address}{secure}"), "-f"]).arg(self.file());
@@ -200,7 +203,7 @@ impl SyncreplRole {
         }
     }
 
-    /// Returns the last lines of the database section; the module of the overlay is loaded before.
+    /// Returns the last lines of the database section. Other lines load the module of the overlay.
     fn lines(self, setup: &Setup) -> String {
         match self {
             SyncreplRole::Provider => {
@@ -277,8 +280,8 @@ fn configuration(folder: &Path, setup: &Setup, amendments: &Amendments) -> Strin
 }
 
 /// Returns rules for the identity of a SASL bind as `dn:NAME`, which slapd writes as
-/// `uid=dn:cn\3Da\2Co\3Db,cn=cram-md5,cn=auth`. There is a rule for each number of RDNs, the largest first, because a
-/// rule for fewer RDNs matches longer names too.
+/// `uid=dn:cn\3Da\2Co\3Db,cn=cram-md5,cn=auth`. There is one rule for each number of RDNs. Rules for more RDNs come
+/// first, because a rule for fewer RDNs also matches longer names.
 fn sasl_users() -> String {
     let rule = |rdns: usize| {
         let pattern = vec!["([^,]+).3D([^,]+)"; rdns].join(".2C");
@@ -291,7 +294,7 @@ fn sasl_users() -> String {
 
 fn index_word(kind: IndexKind) -> Option<&'static str> {
     match kind {
-        // An equality index also answers ranges of integers; other types have no ordering index.
+        // An equality index also answers ordering filters on integers. slapd has no ordering index for other types.
         IndexKind::Equality | IndexKind::Ordering => Some("eq"),
         IndexKind::Presence => Some("pres"),
         IndexKind::Substring => Some("sub"),
@@ -299,7 +302,7 @@ fn index_word(kind: IndexKind) -> Option<&'static str> {
     }
 }
 
-/// Returns the version from `@(#) $OpenLDAP: slapd 2.5.13+dfsg-5 (...)`.
+/// Parses the version from `@(#) $OpenLDAP: slapd 2.5.13+dfsg-5 (...)`.
 fn version_in(said: &str) -> Option<&str> {
     said.split_once("slapd ")?.1.split([' ', '+']).next()
 }

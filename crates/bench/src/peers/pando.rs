@@ -1,11 +1,11 @@
 //! Pando, as an external program like the others, controlled only by its command line and its files.
 //!
-//! It runs with its defaults, which sync every change before the answer. `pando apply` sets only what is set for the
-//! other servers too:
-//! - `password_scheme` ssha, so that no server hashes longer than another.
-//! - The indexes of the comparison, in place of the default ones. objectClass and links such as member are always
-//!   indexed, so they are not set.
-//! - Anonymous clients may read all attributes except userPassword; no limits.
+//! It runs with its defaults, which sync every change before the answer. `pando apply` changes only settings that are
+//! also changed for the other servers:
+//! - `password_scheme` ssha, so that no server spends more time on hashing than another.
+//! - The indexes of the comparison, in place of the default indexes. objectClass and links, such as member, are always
+//!   indexed, so indexes on them are not set.
+//! - Anonymous clients may read all attributes except userPassword. There are no limits on searches.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -29,9 +29,9 @@ pub struct Pando {
     product: String,
     /// Settings of the node, from the next start on.
     node: toml::Table,
-    /// Settings in force in addition to the setup.
+    /// Settings in addition to the setup that the current workload needs.
     circumstances: Option<Arc<Circumstances>>,
-    /// Attributes that always have an index, and so must not be given one.
+    /// Attributes that always have an index, so that the settings must not define one for them.
     always_indexed: Vec<String>,
 }
 
@@ -68,7 +68,8 @@ impl Pando {
 
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
-        // The driver reads its open files and memory, which requires root if the process cannot dump core.
+        // The driver reads the process's open files and memory from /proc. Without this variable, that would require
+        // root, because the process cannot dump core.
         command.env("PANDO_CORE_DUMPS", "1");
         command.args(words).arg("--data").arg(self.folder.join("data"));
         command
@@ -78,8 +79,9 @@ impl Pando {
         self.folder.join("settings.toml")
     }
 
-    /// Finds the attributes that are always indexed, which must not be set. Only Pando knows them: a link has a syntax
-    /// that the setup does not state. So this runs `plan` first, and omits the attributes that it rejects.
+    /// Finds the attributes that are always indexed, so that the settings must not define an index for them. Only Pando
+    /// knows these attributes, because the setup does not state which attributes are links. So this runs `plan` first,
+    /// and notes the attributes that `plan` rejects.
     fn find_always_indexed(&mut self) -> Result<(), PeerError> {
         let all = settings(&self.setup, &[]);
         write_file(&self.settings_file(), &all)?;
@@ -88,14 +90,14 @@ impl Pando {
         Ok(())
     }
 
-    /// Applies settings, through the socket in the data directory if the server is running.
+    /// Applies settings. If the server is running, uses the socket in the data directory.
     fn apply(&self, settings: &str) -> Result<(), PeerError> {
         write_file(&self.settings_file(), settings)?;
         process::run(self.command(&["apply"]).arg(self.settings_file()), &self.log(), process::SETUP_MAX)?;
         Ok(())
     }
 
-    /// Adds the entries that settings need. They may already exist.
+    /// Adds the entries that settings name. They may already exist.
     fn add(&self, entries: &[String], server: &Server) -> Result<(), PeerError> {
         let failed = |what: String| PeerError::Answer(format!("{}: {what}", self.product));
         let mut connection = server.bound(&self.setup.admin_dn, &self.setup.admin_password)?;
@@ -168,7 +170,7 @@ impl Peer for Pando {
         if self.circumstances == workload.circumstances {
             return Ok(());
         }
-        // Whatever the result, the next workload applies its own.
+        // Even if this fails, the next workload applies its own settings.
         self.circumstances.clone_from(&workload.circumstances);
         let mut text = settings(&self.setup, &self.always_indexed);
         if let Some(circumstances) = &workload.circumstances {
@@ -190,7 +192,7 @@ impl Peer for Pando {
     }
 }
 
-/// Returns the settings file, without indexes of the attributes in `without`.
+/// Returns the settings file, without indexes on the attributes in `without`.
 fn settings(setup: &Setup, without: &[String]) -> String {
     let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
     let schema = if setup.schema.is_some() { "schema_files = [\"data.schema\"]\n" } else { "" };
@@ -207,7 +209,7 @@ fn settings(setup: &Setup, without: &[String]) -> String {
     text
 }
 
-/// Returns the attributes in lines of `plan` such as `settings.toml:12: objectClass is always indexed`.
+/// Parses the attributes from lines of the output of `plan`, such as `settings.toml:12: objectClass is always indexed`.
 fn always_indexed(said: &str, file: &str) -> Vec<String> {
     let complaints = said.lines().filter(|line| line.contains("always indexed"));
     let lines = complaints.filter_map(|line| line.split(':').find_map(|part| part.parse::<usize>().ok()));

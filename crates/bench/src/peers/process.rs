@@ -1,7 +1,7 @@
-//! Other programs: run with their cost measured, or started as servers and stopped.
+//! Running other programs: either to their end, with their cost measured, or as servers that are started and stopped.
 //!
-//! CPU time is the kernel's count for the process and all children for which it waited. It is read after the end of the
-//! process and before it is reaped, so it is complete. Memory is sampled for the process and its descendants.
+//! CPU time is the kernel's count for the process and all children for which it waited. The count is read after the
+//! process has ended and before it is reaped, so it is complete. Memory is sampled for the process and its descendants.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::net::SocketAddr;
@@ -20,13 +20,13 @@ use crate::cpu;
 
 /// Interval between samples of memory.
 const SAMPLE_EVERY: Duration = Duration::from_millis(10);
-/// Interval between requests to a starting server, so that they cost it very little.
+/// Interval between requests to a starting server. It is long enough that the requests cost the server very little.
 const ASK_EVERY: Duration = Duration::from_millis(20);
 /// Maximum time from the start of a server to its first answer.
 const START_MAX: Duration = Duration::from_secs(150);
 /// Maximum time for a server to stop before it is killed.
 const STOP_MAX: Duration = Duration::from_secs(120);
-/// Window in which idleness is measured: a server that uses less than a third of it is idle.
+/// Window in which idleness is measured. A server is idle if it uses CPU time for less than a third of the window.
 const SETTLE_WINDOW: Duration = Duration::from_millis(60);
 /// Maximum number of octets of a program's output in an error.
 const SAID_MAX: u64 = 4096;
@@ -37,7 +37,7 @@ const SAID_LINES_MAX: usize = 12;
 pub struct Cost {
     /// Time from start to end.
     pub wall: Duration,
-    /// User and system time, including that of its children.
+    /// User and system time of the program and its children.
     pub cpu: Duration,
     /// Maximum resident memory, mapped files included.
     pub rss_peak_bytes: u64,
@@ -48,8 +48,8 @@ pub struct Cost {
 /// Maximum time of a tool that processes no data, such as one that writes a configuration.
 pub(crate) const SETUP_MAX: Duration = Duration::from_secs(180);
 
-/// Returns the maximum time of a tool that reads or writes all data. It is enough for twice the file at half a megabyte
-/// per second, the speed of the slowest loader on a busy machine.
+/// Returns the maximum time of a tool that reads or writes all data. It is enough to process twice the file at half a
+/// megabyte per second, which is the speed of the slowest loader on a busy machine.
 pub(crate) fn data_time_max(ldif_bytes: u64) -> Duration {
     Duration::from_secs(120 + ldif_bytes / 250_000)
 }
@@ -130,7 +130,7 @@ fn tree(id: u32) -> Vec<u32> {
     all
 }
 
-/// Kills a process and its descendants. A loader is often a shell script around the program.
+/// Kills a process and its descendants. A loader is often a shell script that runs the program.
 fn end_tree(id: u32) {
     for pid in tree(id).into_iter().filter_map(|id| Pid::from_raw(i32::try_from(id).ok()?)) {
         // The process may already have ended.
@@ -164,7 +164,7 @@ pub fn memory_bytes() -> u64 {
     status_kib(&text, "MemTotal:").unwrap_or_default() * 1024
 }
 
-/// Returns the disk space of a folder's files, without holes.
+/// Returns the disk space that a folder's files occupy. Holes in files do not count.
 pub fn disk_bytes(folder: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let mut sum = 0;
@@ -178,16 +178,17 @@ pub fn disk_bytes(folder: &Path) -> u64 {
     sum
 }
 
-/// Reads all files of a folder once, and returns the number of octets. Some systems reclaim pages that were not used
-/// for half a minute (DAMON's proactive reclaim), including the data of a stopped server, which would then read the
-/// disk in its next workload. Files that cannot be read are skipped; the server will report them.
+/// Reads all files of a folder once, so that they are in the page cache. Returns the number of octets. Some systems
+/// reclaim pages that were not used for half a minute (DAMON's proactive reclaim). These include the data of a stopped
+/// server, which would otherwise read from the disk in its next workload. Files that cannot be read are skipped,
+/// because the server will report them.
 pub fn read_in(folder: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let mut sum = 0;
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         match entry.metadata() {
             Ok(metadata) if metadata.is_dir() => sum += read_in(&entry.path()),
-            // Reads only the data of a sparse file.
+            // Of a sparse file, only the data is read, not the holes.
             Ok(metadata) if metadata.is_file() => {
                 let file = std::fs::File::open(entry.path()).map(|file| file.take(metadata.blocks() * 512));
                 sum += file.and_then(|mut file| io::copy(&mut file, &mut io::sink())).unwrap_or(0);
@@ -207,7 +208,7 @@ pub fn free_disk_bytes(folder: &Path) -> io::Result<u64> {
     Ok(disk.f_bavail * disk.f_frsize)
 }
 
-/// A running server, killed when dropped.
+/// A running server. It is killed when the value is dropped.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
@@ -216,7 +217,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server on these cores, and waits until it accepts a connection and returns its root DSE.
+    /// Starts a server on these cores, and waits until the server accepts a connection and returns its root DSE.
     ///
     /// # Errors
     /// The server ends, or does not answer.
@@ -252,12 +253,12 @@ impl Server {
         Server { child, address, product: product.to_owned() }
     }
 
-    /// Returns the address of its listener.
+    /// Returns the address of the server's listener.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Returns its process id.
+    /// Returns the server's process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -265,7 +266,7 @@ impl Server {
     /// Returns a bound connection.
     ///
     /// # Errors
-    /// It cannot be opened, or the bind fails.
+    /// The connection cannot be opened, or the bind fails.
     pub fn bound(&self, name: &str, password: &str) -> Result<Connection, PeerError> {
         let failed = |why: &dyn std::fmt::Display| PeerError::Answer(format!("{}: {why}", self.product));
         let mut connection = Connection::open(self.address).map_err(|error| failed(&error))?;
@@ -276,9 +277,10 @@ impl Server {
         Err(failed(&format!("bind as {name}: {} {}", outcome.code, outcome.diagnostic)))
     }
 
-    /// Stops all threads of the server (SIGSTOP), so that its housekeeping does not disturb others until it continues.
+    /// Stops all threads of the server (SIGSTOP), so that its housekeeping does not disturb other servers until
+    /// [`go_on`](Server::go_on) is called.
     pub fn hold(&self) {
-        // This only fails if the process has ended, which the next request shows.
+        // This fails only if the process has ended. The next request to the server will show that.
         let _ = kill_process(pid_of(&self.child), Signal::STOP);
     }
 
@@ -302,8 +304,8 @@ impl Server {
         Err(PeerError::Answer(format!("{} did not stop within {seconds} s and was killed", self.product)))
     }
 
-    /// Waits until the server is idle, because searches of a disconnected client may continue for long. Returns true if
-    /// it was idle within the time.
+    /// Waits until the server is idle. Searches of a disconnected client may continue for a long time. Returns true if
+    /// the server became idle within the time.
     pub fn settles_within(&self, time: Duration) -> bool {
         let deadline = Instant::now() + time;
         let used = || cpu::process_time(self.id()).unwrap_or_default();
@@ -349,15 +351,15 @@ fn pid_of(child: &Child) -> Pid {
 fn answers(address: SocketAddr) -> bool {
     let Ok(mut connection) = Connection::open(address) else { return false };
     let reply = connection.search("", ldap::Scope::BaseObject, "(objectClass=*)", &["1.1"]);
-    // A server that still opens its data answers busy or unavailable. One that requires TLS refuses for that reason as
-    // soon as it answers.
+    // A server that is still opening its data answers busy or unavailable. A server that requires TLS answers
+    // confidentialityRequired when it is ready.
     reply.is_ok_and(|reply| {
         reply.outcome.is_success() || reply.outcome.code == ldap::ResultCode::CONFIDENTIALITY_REQUIRED
     })
 }
 
-/// Starts a program on these cores, or on all, with its output in `log`. It ends with the thread that starts it;
-/// otherwise a stopped server would outlive Ctrl-C.
+/// Starts a program on these cores, or on all cores, with its output in `log`. The program ends with the thread that
+/// starts it. Otherwise a server stopped by SIGSTOP would outlive Ctrl-C.
 fn spawn(command: &Command, log: &Path, cores: &[usize]) -> Result<Child, PeerError> {
     let program = PathBuf::from(command.get_program());
     if program.is_absolute() && !program.exists() {
@@ -374,7 +376,7 @@ fn spawn(command: &Command, log: &Path, cores: &[usize]) -> Result<Child, PeerEr
     spawned.map_err(|error| PeerError::Io { what: format!("start {} by setpriv", program.display()), error })
 }
 
-/// Runs a function on certain cores. A program started by it inherits them.
+/// Runs a function on certain cores. A program that the function starts inherits these cores.
 pub(crate) fn on_cores<T>(cores: &[usize], run: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     if cores.is_empty() {
         return run();
@@ -388,7 +390,8 @@ pub(crate) fn on_cores<T>(cores: &[usize], run: impl FnOnce() -> io::Result<T>) 
     done
 }
 
-/// Returns the output, including standard error, of a program that ends soon, such as one that prints its version.
+/// Runs a program that ends soon, such as one that prints its version. Returns its exit status and its output,
+/// including standard error.
 pub(crate) fn output(command: &mut Command) -> Result<(ExitStatus, String), PeerError> {
     let name = PathBuf::from(command.get_program());
     let output = command.stdin(Stdio::null()).output().map_err(|error| match error.kind() {
@@ -431,7 +434,7 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&log).unwrap(), "done\n");
         let error = run(Command::new("sh").args(["-c", "echo no; exit 3"]), &log, SETUP_MAX).unwrap_err();
         assert!(error.to_string().contains("no\n"), "{error}");
-        // A script whose child would run forever.
+        // The script has a child that would run forever.
         let mut command = Command::new("sh");
         command.args(["-c", "echo begun; sleep 100000 & wait"]);
         let error = run(&command, &log, Duration::from_millis(300)).unwrap_err();
@@ -460,7 +463,7 @@ mod tests {
         std::fs::write(folder.join("one"), [1; 5_000]).unwrap();
         std::fs::write(folder.join("below/other"), [1; 70_000]).unwrap();
         std::os::unix::fs::symlink("/dev/zero", folder.join("endless")).unwrap();
-        // Some systems allocate blocks when a file is synced.
+        // Some systems allocate blocks only when a file is synced.
         for name in ["one", "below/other"] {
             std::fs::File::open(folder.join(name)).unwrap().sync_all().unwrap();
         }

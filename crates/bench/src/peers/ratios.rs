@@ -21,7 +21,7 @@ pub struct Medians {
     pub p99_micros: Option<f64>,
     /// Wrong answers and unexpected result codes in all rounds.
     pub errors: u64,
-    /// Reason why it was not measured.
+    /// Reason why the workload was not measured.
     pub unsupported: Option<String>,
 }
 
@@ -83,8 +83,8 @@ pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     }
 }
 
-/// Divides the first server's medians of each workload by those of each other server. A ratio is absent if the first
-/// server was not measured.
+/// For each workload, divides the medians of the first server by the medians of each other server. A ratio is absent if
+/// the first server was not measured.
 pub fn ratios(medians: &[Medians]) -> Vec<Ratio> {
     let mut ratios = Vec::new();
     let reference = medians.first().map(|first| first.server.as_str()).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Replicated servers of one product on this machine: slapd with two consumers, and two replicas of OpenDJ.
 //!
-//! The first server accepts the changes. It is loaded by its bulk loader. The others begin with a copy of its database
-//! folder, which both vendors document as a way to set up a replica. All servers have the settings of a comparison
+//! The first server accepts the changes. It is loaded by its bulk loader. The other servers begin with a copy of its
+//! database folder. Both vendors document this way to set up a replica. All servers have the settings of a comparison
 //! ([`OpenLdap`], [`OpenDj`]), including durability, and the vendor's defaults of replication. They share the machine's
 //! memory.
 
@@ -19,12 +19,13 @@ use super::{
 /// Interval between comparisons of the servers' states.
 const ASK_EVERY: Duration = Duration::from_millis(5);
 
-/// Form in which servers report the changes that they have.
+/// Form in which servers report which changes they have received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
-    /// By the suffix's contextCSN (slapo-syncprov(5)).
+    /// In contextCSN of the suffix entry (slapo-syncprov(5)).
     ContextCsn,
-    /// By the server-state of OpenDJ's monitor: the last change of each replica up to which all changes are present.
+    /// In `server-state` of OpenDJ's monitor. For each replica it contains the last change up to which all changes are
+    /// present.
     ServerState,
 }
 
@@ -57,13 +58,13 @@ impl Replicas {
         let load = provider.bulk_load(data)?;
         let copies = ["consumer-1", "consumer-2"];
         for name in copies {
-            // Before the provider runs and writes to its database.
+            // The copy is made before the provider runs and writes to its database.
             copy_database(&provider.database(), &folder.join(name).join("data"), &setup)?;
         }
         let server = provider.start()?;
         let role = SyncreplRole::Consumer(server.address());
         let mut settings = labelled("all three", &setup, provider.settings());
-        // The only setting that differs between the servers.
+        // Replication is the only setting that differs between the servers, so it is listed separately.
         settings.retain(|(name, _)| !name.ends_with(": replication"));
         let said = |who: &str, role: SyncreplRole| (format!("{who}: replication"), role.words().to_owned());
         settings.extend([said("provider", SyncreplRole::Provider), said("consumers", role)]);
@@ -84,13 +85,13 @@ impl Replicas {
         })
     }
 
-    /// Starts two OpenDJ servers, each a directory server and a replication server, as `dsreplication enable` sets them
-    /// up.
+    /// Starts two OpenDJ servers, each of which is a directory server and a replication server, as configured by
+    /// `dsreplication enable`.
     ///
     /// # Errors
-    /// There is no OpenDJ in `pristine`, or one of the two cannot be loaded, started or replicated.
+    /// `pristine` contains no OpenDJ, or one of the two servers cannot be loaded, started or replicated.
     pub fn opendj(pristine: &Path, folder: &Path, setup: &Setup, data: &Data) -> Result<Replicas, PeerError> {
-        // The heap of each is a share of the memory.
+        // The heap of a server is a share of the memory in its setup. Two servers share the machine's memory.
         let setup = Setup { memory_bytes: setup.memory_bytes / 2, ..setup.clone() };
         let mut first = OpenDj::configure(pristine, &folder.join("replica-1"), &setup)?;
         let mut second = OpenDj::configure(pristine, &folder.join("replica-2"), &setup)?;
@@ -116,17 +117,17 @@ impl Replicas {
         })
     }
 
-    /// Returns product and version.
+    /// Returns the product and its version.
     pub fn product(&self) -> &str {
         &self.product
     }
 
-    /// Returns the guarantee of an answer to a change, in a sentence or two.
+    /// Describes in a sentence or two what the answer to a change guarantees.
     pub fn promise(&self) -> &'static str {
         self.promise
     }
 
-    /// Returns the settings; each name includes the server.
+    /// Returns the settings of all servers. The name of a setting includes the server.
     pub fn settings(&self) -> &[(String, String)] {
         &self.settings
     }
@@ -136,12 +137,13 @@ impl Replicas {
         &self.load
     }
 
-    /// Returns the names and processes, first the server that accepts changes.
+    /// Returns the names and processes of the servers. The server that accepts changes is first.
     pub fn processes(&self) -> impl Iterator<Item = (&str, &Server)> {
         self.members.iter().map(|(name, server)| (name.as_str(), server))
     }
 
-    /// Waits until all servers have the same changes. Returns the time, or `None` after `time`.
+    /// Waits until all servers have the same changes. Returns how long that took, or `None` if it takes longer than
+    /// `time`.
     ///
     /// # Errors
     /// A server does not report its state.
@@ -164,7 +166,7 @@ impl Replicas {
         }
     }
 
-    /// Returns the changes that a server has.
+    /// Returns the state in which a server reports the changes that it has received.
     fn state(&self, connection: &mut Connection) -> Result<Vec<String>, PeerError> {
         let suffix = &self.setup.suffix;
         let reply = match self.progress {
@@ -189,7 +191,7 @@ impl Replicas {
     }
 }
 
-/// Returns the values of the state, sorted. OpenDJ appends dates to a change number.
+/// Returns the values of the state, sorted. Dates that OpenDJ appends to a change number are removed.
 fn state_of(entry: &Entry, progress: Progress) -> Vec<String> {
     let mut values = match progress {
         Progress::ContextCsn => entry.texts("contextCSN"),
@@ -209,7 +211,8 @@ fn labelled(who: &str, setup: &Setup, settings: Vec<(String, String)>) -> Vec<(S
     settings.map(|(name, value)| (format!("{who}: {name}"), value)).collect()
 }
 
-/// Copies the database of a stopped server over that of another one. slapd's file is mostly a hole.
+/// Replaces the database of a stopped server by a copy of another stopped server's database. Holes are not copied,
+/// because slapd's file is mostly a hole.
 fn copy_database(from: &Path, to: &Path, setup: &Setup) -> Result<(), PeerError> {
     if to.exists() {
         std::fs::remove_dir_all(to).map_err(PeerError::io("remove", to))?;

@@ -18,9 +18,9 @@ use crate::workload::{Operation, OperationName, Scope, Workload};
 pub struct Group {
     /// The template of the data.
     pub template: String,
-    /// Constants that replace the template's own.
+    /// Constants that replace those of the template.
     pub constants: BTreeMap<String, String>,
-    /// Number of entries that are keys; `None` for the template's own number.
+    /// Number of entries that are keys; `None` for the number in the template.
     pub entries: Option<u64>,
     /// Indexes of all servers.
     pub indexes: Vec<Index>,
@@ -30,12 +30,13 @@ pub struct Group {
     pub operation_log: bool,
     /// Whether an audit trail contains every operation.
     pub audit: bool,
-    /// Workloads of the group. A workload without jobs is a load.
+    /// Workloads of the group. A workload without jobs measures only the bulk load.
     pub workloads: Vec<Workload>,
 }
 
 impl Group {
-    /// Returns a group that only loads data: `entries` of the template's main kind, or the template's own number.
+    /// Returns a group that only loads data: `entries` of the template's main kind, or the number in the template if it
+    /// is `None`.
     pub fn load_only(template: &str, entries: Option<u64>, indexes: Vec<Index>) -> Group {
         Group {
             template: template.to_owned(),
@@ -92,13 +93,13 @@ impl Group {
 pub struct Grouped {
     /// Groups in the order of their first appearance.
     pub groups: Vec<Group>,
-    /// Workloads that need a setting that not all servers have, with that setting.
+    /// Workloads that are left out, each with the setting that it needs and that not all servers have.
     pub left_out: Vec<(Workload, String)>,
 }
 
-/// Sorts workloads into groups. `entries` replaces the workloads' numbers, and `more` are additional indexes. A
-/// workload that uses no index, and has no requirement for indexes, joins a group that has some, because a separate
-/// load would give the same result.
+/// Sorts workloads into groups. `entries` replaces the numbers of entries in the workloads, and `more` are additional
+/// indexes. A workload that neither uses nor excludes indexes joins a group with indexes, because a separate load of
+/// data would give the same result.
 pub fn groups(workloads: Vec<Workload>, entries: Option<u64>, more: &[Index]) -> Grouped {
     let Grouped { mut groups, mut left_out } = Grouped::default();
     let (indifferent, others): (Vec<_>, Vec<_>) = workloads.into_iter().partition(is_indifferent);
@@ -118,13 +119,14 @@ pub fn groups(workloads: Vec<Workload>, entries: Option<u64>, more: &[Index]) ->
     }
     let mut groups = joined(groups);
     for group in &mut groups {
-        // They are last, because servers are then at least as cold as after a start.
+        // Workloads that need a fresh start come last. After them, servers are as cold as after a start, which would
+        // affect other workloads.
         group.workloads.sort_by_key(|workload| workload.needs.fresh_start);
     }
     Grouped { groups, left_out }
 }
 
-/// Merges groups of read-only workloads into a group with the same data, their indexes and more, because an unused
+/// Merges a group of read-only workloads into another group with the same data and at least the same indexes. An unused
 /// index costs a read nothing.
 fn joined(mut groups: Vec<Group>) -> Vec<Group> {
     let mut number = 0;
@@ -167,7 +169,7 @@ fn speaks_of_indexes(workload: &Workload) -> bool {
     workload.needs.settings.iter().any(|setting| setting.contains("index"))
 }
 
-/// Returns true if the workload reads, compares, binds or changes entries only by name.
+/// Returns true if the workload reads, compares, binds or changes entries only by DN, so that indexes do not matter.
 fn is_indifferent(workload: &Workload) -> bool {
     let by_name = |operation: &Operation| match operation.kind.get_ref() {
         OperationName::Search => operation.scope == Scope::Base,
@@ -193,7 +195,7 @@ fn group_of(workload: &Workload, entries: Option<u64>, more: &[Index]) -> Result
     let named = workload.needs.indexes.iter().filter(|_| is_indexed);
     let named = named.map(|text| text.parse::<Index>());
     let passwords = match workload.needs.password_scheme.as_deref() {
-        // These mechanisms compute with the password itself.
+        // These mechanisms need the password itself.
         None if matches!(workload.needs.sasl.as_deref(), Some("CRAM-MD5" | "DIGEST-MD5" | "SCRAM-SHA-1")) => {
             Passwords::Clear
         }
@@ -215,11 +217,11 @@ fn group_of(workload: &Workload, entries: Option<u64>, more: &[Index]) -> Result
     })
 }
 
-/// Factor for the duration of a run that is repeated because it completed no operation.
+/// Factor by which a run is longer when it is repeated because it completed no operation.
 const LONGER: u32 = 10;
 /// Maximum length of a warm-up window.
 const WARM_UP_WINDOW_MAX: Duration = Duration::from_secs(2);
-/// Offset of the seeds of warm-up windows from those of rounds.
+/// Difference between the seeds of warm-up windows and the seeds of rounds.
 const WARM_UP_SEED: u64 = 1_000_000;
 /// Number of connections of a warm-up.
 const WARM_UP_CLIENTS: usize = 16;
@@ -234,7 +236,7 @@ pub struct Driven<'d> {
     pub cores: Vec<usize>,
     /// Receives the progress of each run, once a second.
     pub watch: &'d mut dyn FnMut(&str, &Progress),
-    /// Workloads, by index, with the process ids of servers on which they are warmed up.
+    /// Pairs of the index of a workload and the process id of a server on which it is warmed up.
     pub warm: HashSet<(usize, u32)>,
 }
 
@@ -285,7 +287,7 @@ impl Measure for Driven<'_> {
                 pause: Some(Duration::ZERO),
                 ..self.options.clone()
             };
-            // Failures are reported when the workload is measured.
+            // Failures are ignored here. They occur again and are reported when the workload is measured.
             let _ = self.drive(workload, &options, 1, target);
         }
     }
@@ -293,8 +295,8 @@ impl Measure for Driven<'_> {
 
 impl Driven<'_> {
     /// Runs a workload in unmeasured windows until the cost of an operation is steady, once for each start of a server.
-    /// Skipped if it would use up the workload's entries, if the server must be freshly started, or if there is no
-    /// warm-up.
+    /// This is skipped if it would use up the workload's entries, if the server must be freshly started, or if the
+    /// options have no warm-up.
     fn warm_until_steady(
         &mut self,
         number: usize,
@@ -316,7 +318,7 @@ impl Driven<'_> {
             ..options.clone()
         };
         warmth::warm_up(|number| {
-            // Different keys than the measured ones.
+            // The seed gives other keys than those of the measurement.
             let seed = options.seed.wrapping_add(WARM_UP_SEED + number as u64);
             let done = self.drive(workload, &Options { seed, ..window.clone() }, 1, target).ok()?;
             let cost = done.cost.as_ref().filter(|_| done.operations_total() > 0)?;
@@ -335,7 +337,7 @@ impl Driven<'_> {
         if !is_unfinished(&result) {
             return result;
         }
-        // Searches that examine every entry take longer than a short run.
+        // A short run may end before its first operation, because searches that examine every entry take long.
         let short =
             adapted.options.duration.unwrap_or(Duration::from_secs(adapted.workload.duration_seconds));
         let longer = short * LONGER;
@@ -382,7 +384,7 @@ impl Driven<'_> {
             bind: Some(bind),
             server_processes: vec![target.server.id()],
             data_seed: target.data.seed,
-            // The same keys on every server, but different ones in every round.
+            // The seed gives the same keys on every server, but different keys in every round.
             seed: options.seed.wrapping_add(u64::from(round) - 1),
             ..options.clone()
         };
@@ -405,8 +407,8 @@ fn is_unfinished(result: &WorkloadResult) -> bool {
         && result.operations_total() == 0
 }
 
-/// Marks a result whose operations all failed as unsupported: the server cannot run the workload, and its rate has no
-/// meaning.
+/// Marks a result whose operations all failed as unsupported: the server cannot run the workload, so a rate would have
+/// no meaning.
 fn say_if_all_failed(result: &mut WorkloadResult) {
     let failed = result.errors_total() + result.wrong_answers_total();
     if failed == 0 || failed < result.operations_total() {
@@ -417,7 +419,8 @@ fn say_if_all_failed(result: &mut WorkloadResult) {
     result.unsupported = Some(format!("all of {failed} operations failed{example}"));
 }
 
-/// Returns a row of a document's table of load times, from the load that was already measured.
+/// Returns the result of a workload that measures only the bulk load. The figures come from the load that was already
+/// measured.
 fn load_row(workload: &Workload, target: &Target<'_>) -> WorkloadResult {
     let load = target.description.bulk_load.as_ref();
     let seconds = load.map_or(0.0, |load| load.seconds);
@@ -489,7 +492,7 @@ mod tests {
         let grouped = super::groups(shipped, Some(1000), &[]);
         assert!(grouped.left_out.is_empty(), "{:?}", grouped.left_out);
         assert_eq!(grouped.groups.iter().map(|group| group.workloads.len()).sum::<usize>(), count);
-        // A load takes as long as many workloads, so groups must be few.
+        // Loading data takes as long as many workloads, so the number of groups must be small.
         assert!(grouped.groups.len() <= 12, "{}", grouped.groups.len());
         let forms: Vec<_> = grouped.groups.iter().map(|group| group.passwords).collect();
         assert!(forms.contains(&Passwords::Slow) && forms.contains(&Passwords::Clear));

@@ -3,12 +3,12 @@
 use crate::result::WarmUp;
 
 /// Maximum ratio between the means of the last two pairs of windows. Pairs are compared because single windows on a
-/// busy machine never agree, and because a server that is still warming up may pause.
+/// busy machine vary too much, and because a server that is still warming up may pause.
 const CHANGE_MAX: f64 = 1.03;
 /// Number of windows after which a server is measured even if it is not steady.
 pub(super) const WINDOWS_MAX: usize = 20;
 
-/// Returns true if the last of these figures, CPU time per operation in successive windows, no longer change.
+/// Returns true if the cost is steady. The figures are the CPU time per operation in successive windows.
 pub(super) fn is_steady(windows: &[f64]) -> bool {
     let [.., a, b, c, d] = windows else { return false };
     let (before, now) = (a + b, c + d);
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn a_server_that_still_gets_faster_is_not_warm() {
-        // Measured on a server that had just started.
+        // These figures were measured on a server that had just started.
         let falling = [14.2, 10.6, 10.1, 9.9, 9.0, 8.1, 7.6, 7.5, 7.4, 7.4];
         let done = warmed(&falling);
         assert!(done.is_steady);

@@ -5,7 +5,8 @@ use crate::workload::{self, shipped};
 use std::net::SocketAddr;
 use std::process::Command;
 
-/// Runs `use_it` with a target at this address, or at an address without a server, which must not be contacted.
+/// Runs `use_it` with a target at this address. If `address` is `None`, no server listens at the target's address, so
+/// that it must not be contacted.
 pub(in crate::peers) fn with_target<T>(
     product: &str,
     address: Option<SocketAddr>,
@@ -44,7 +45,7 @@ fn connections_are_as_many_as_files_may_be_open() {
     let reduced = adapted("oid-search-random-32000", "Pando 1", &options, 20_000).unwrap();
     assert_eq!(reduced.options.clients, Some(19_000));
     assert!(reduced.notes[0].contains("19000 connections instead of 32000"), "{:?}", reduced.notes);
-    // The next workload would be the same.
+    // The adapted workload would be the same as the next one, so it is not measured.
     let same = adapted("oid-search-random-64000", "Pando 1", &options, 20_000).err().unwrap();
     assert!(same.contains("oid-search-random-32000 again"), "{same}");
     assert!(
@@ -75,7 +76,7 @@ fn short_runs_delete_fewer_entries() {
     assert!(reduced.notes[0].contains("own entries instead of 20000"), "{:?}", reduced.notes);
     let long = adapted("salford-d1a", "Pando 1", &Options::default(), 20_000).unwrap();
     assert_eq!((long.workload.own_entries, long.notes.len()), (whole.own_entries, 0));
-    // Entries that are used repeatedly are needed in any case.
+    // Own entries that are used repeatedly are needed even for a short run.
     assert_eq!(adapted("salford-x1", "Pando 1", &short, 20_000).unwrap().workload.own_entries, 1_000);
 }
 
@@ -103,7 +104,7 @@ fn a_comparison_of_octets_verifies_no_password() {
             mixed.workload.jobs[0].operations.iter().map(|operation| operation.expect_code).collect();
         assert_eq!(codes, [None, None, Some(COMPARE_FALSE), None]);
         assert!(mixed.notes[0].contains(product), "{:?}", mixed.notes);
-        // All servers compare other attributes in the same way.
+        // All servers compare attributes other than passwords in the same way.
         assert!(adapted("people-compare", product, &options, 20_000).unwrap().notes.is_empty());
     }
     assert!(adapted("oid-compare-random", "Pando 1", &options, 20_000).unwrap().notes.is_empty());
