@@ -1,10 +1,10 @@
-//! The report: the results of runs as one page for people, and as data for programs.
+//! The report: the results of runs as an HTML page, and as data for programs.
 //!
-//! A [`Report`] takes any number of results ([`crate::result`]), from one run or from many, and nothing else.
-//! [`groups`] sorts them for comparison, [`problems`] finds the problems that a reader must know, [`charts`] and
-//! [`plot`] draw, [`documents`] puts the figures into the tables of the documents that workloads repeat, [`verdict`]
-//! summarizes the comparison in a sentence, and [`view`] collects everything as text for the page's template
-//! (`report/page.html`, `report/style.css`).
+//! The only input of a [`Report`] are results ([`crate::result`]) of one run or many. [`groups`] sorts the results for
+//! comparison, [`problems`] finds problems that a reader must know, [`charts`] and [`plot`] draw. [`documents`] puts
+//! the figures into tables like those of the published measurements that some workloads repeat, [`verdict`] summarizes
+//! the comparison in a sentence, and [`view`] collects everything as text for the page's template (`report/page.html`,
+//! `report/style.css`).
 //!
 //! The page is one file, without scripts, and refers to nothing outside. Its tables contain the numbers of the plots,
 //! so that no figure is only in a plot.
@@ -55,10 +55,10 @@ impl Report {
         Report { runs, reference: None }
     }
 
-    /// Compares servers with the one whose product begins with `product` instead of the first one.
+    /// Compares servers with the server whose product name begins with `product`, instead of with the first server.
     ///
     /// # Errors
-    /// No product begins with `product`; the error lists the products of the report.
+    /// No product name begins with `product`; the error lists the products of the report.
     pub fn compare_with(&mut self, product: &str) -> Result<(), Vec<String>> {
         let mut products: Vec<String> = Vec::new();
         for result in self.runs.iter().flat_map(|run| &run.workloads) {
@@ -76,7 +76,7 @@ impl Report {
     /// Returns the page.
     ///
     /// # Errors
-    /// The page's template or a plot is invalid; results never cause that.
+    /// The page's template or a plot is invalid. Results never cause an error.
     pub fn html(&self) -> Result<String, ReportError> {
         let groups = Groups::new(&self.runs, self.reference.as_deref());
         let page = view::Page::new(&self.runs, &groups)?;
@@ -93,8 +93,8 @@ impl Report {
             .render(context! { style, page => Serde(&page), headings => view::RESULT_HEADINGS })?)
     }
 
-    /// Writes all workloads with the servers in columns, as tables in Markdown. Writes nothing if there are too few of
-    /// them to compare.
+    /// Writes all workloads with the servers in columns, as tables in Markdown. Writes nothing if there are too few
+    /// servers to compare.
     ///
     /// # Errors
     /// The sink fails.
@@ -103,7 +103,7 @@ impl Report {
         overview::overview(&groups).map_or(Ok(()), |overview| overview::write_markdown(&overview, sink))
     }
 
-    /// Returns true if the reader needs no warning.
+    /// Returns true if the results have no problems of which the reader must be warned.
     pub fn is_clean(&self) -> bool {
         let groups = Groups::new(&self.runs, self.reference.as_deref());
         problems::all(&self.runs, &groups, groups::anchor).is_empty()

@@ -1,8 +1,8 @@
 //! The null responder: a server that reads the envelope of a message and sends a fixed answer.
 //!
-//! It does the minimum of work: all requests of one read are answered in one write. So a measurement against it shows
-//! the limit of this machine for any server. To test the driver, it can also delay answers, stall, answer wrongly and
-//! close connections ([`Faults`]), and it reports its actions ([`Report`]).
+//! The responder does the minimum of work, and answers all requests of one read in one write. So a measurement against
+//! it shows the limit of this machine for any server. To test the driver, the responder can also delay answers, stall,
+//! answer wrongly and close connections ([`Faults`]). It reports these actions ([`Report`]).
 
 mod canned;
 mod faults;
@@ -30,7 +30,7 @@ use crate::result::Latency;
 
 /// Octets read at a time.
 const READ_SIZE: usize = 64 * 1024;
-/// Maximum length of a message, which is more than any client here sends.
+/// Maximum length of a message in octets. No client in this crate sends longer messages.
 const MESSAGE_LEN_MAX: usize = 16 << 20;
 /// Interval between checks whether the responder must end.
 const TICK: Duration = Duration::from_millis(50);
@@ -49,13 +49,13 @@ pub struct Report {
     pub wrong: u64,
     /// Connections closed on purpose.
     pub closed: u64,
-    /// Time from reading each delayed request until its answer is written, which is never more than the client's wait.
+    /// Time from reading each delayed request to writing its answer. The client waits at least that long.
     pub delays: Latency,
     /// Begin and end of each stall.
     pub stalls: Vec<(Instant, Instant)>,
 }
 
-/// A responder on its own thread. Dropping it ends it.
+/// A responder on its own thread. Dropping the value ends the responder.
 #[derive(Debug)]
 pub struct Responder {
     address: SocketAddr,
@@ -64,7 +64,7 @@ pub struct Responder {
 }
 
 impl Responder {
-    /// Starts a responder. Port 0 chooses a free one.
+    /// Starts a responder. Port 0 stands for any free port.
     ///
     /// # Errors
     /// The responder cannot listen on the address.
@@ -87,7 +87,7 @@ impl Responder {
     /// Ends the responder and returns its report.
     ///
     /// # Errors
-    /// The failure that ended it earlier.
+    /// The failure that ended the responder earlier.
     pub fn finish(mut self) -> io::Result<Report> {
         self.end()
     }
@@ -129,7 +129,7 @@ struct Server {
     random: Seeded,
     peers: Vec<Option<Peer>>,
     free: Vec<usize>,
-    /// Distinguishes connections that use the same index one after the other.
+    /// Number that distinguishes connections with the same index, which one connection after another uses.
     generation: u64,
     due: BinaryHeap<Reverse<Pending>>,
     buffer: Vec<u8>,
@@ -146,7 +146,7 @@ struct Peer {
     output: Vec<u8>,
 }
 
-/// A delayed answer, with its time in nanoseconds.
+/// A delayed answer, and the time in nanoseconds at which it is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Pending {
     due: u64,
@@ -202,7 +202,7 @@ impl Server {
                     LISTENER => self.accept()?,
                     TIMER => {
                         let mut count = [0; 8];
-                        // The read only clears the timer.
+                        // The read only clears the timer. Its result is not needed.
                         let _ = rustix::io::read(self.timer.as_fd(), &mut count);
                     }
                     Token(peer) => self.serve(peer),
@@ -213,7 +213,7 @@ impl Server {
         Ok(std::mem::take(&mut self.report))
     }
 
-    /// Stalls if it is time for a stall; requests then wait in the kernel.
+    /// Stalls if a stall is due. During a stall, requests wait in the kernel.
     fn stall(&mut self) {
         let (Some(stall), Some(at)) = (self.faults.stall, self.next_stall) else { return };
         // The schedule of stalls begins with the first request.
@@ -245,7 +245,8 @@ impl Server {
             let mut stream = match self.listener.accept() {
                 Ok((stream, _)) => stream,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                // The peer has disconnected, or there are no free descriptors; existing connections continue.
+                // The peer has already disconnected, or there are no free file descriptors. Existing connections
+                // continue.
                 Err(_) => return Ok(()),
             };
             // This fails if the peer has already disconnected.
@@ -278,7 +279,7 @@ impl Server {
         self.flush(index);
     }
 
-    /// Reads once and answers; returns true if there may be more.
+    /// Reads once and answers the requests. Returns true if there may be more to read.
     fn read_once(&mut self, index: usize, buffer: &mut Vec<u8>) -> bool {
         let Some(Some(peer)) = self.peers.get_mut(index) else { return false };
         let kept = peer.partial.len();

@@ -2,15 +2,15 @@
 //!
 //! A [`RunResult`] is one JSON file: the machine it ran on ([`Environment`]), and one [`WorkloadResult`] for every
 //! workload on every server, with all latencies as an HdrHistogram ([`Latency`]) and one [`Second`] for every second.
-//! The file contains all information that a reader needs to judge a figure, including the settings of the server; the
-//! report uses only the file.
+//! The file contains all information that a reader needs to judge a figure, including the settings of the server. The
+//! report uses nothing but the file.
 //!
 //! A file whose name ends with `.zst` is a kept run ([`RunResult::write`]): it is compressed with Zstandard, and its
-//! histograms contain only the values that reports show. It is read like any other.
+//! histograms contain only the values that reports show. It is read like any other result file.
 //!
 //! Names end with their units. A value that was not measured is absent, never zero. Results of several load machines
-//! merge exactly ([`WorkloadResult::merge`]), because all histograms have the same bounds, and seconds have histograms
-//! until they are merged.
+//! are merged without loss ([`WorkloadResult::merge`]). This is possible because all histograms have the same bounds,
+//! and each second has a histogram until the results are merged.
 
 mod environment;
 mod latency;
@@ -32,7 +32,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Format of the result files that this program writes, and the newest that it reads.
+/// Format of the result files that this program writes. It is also the newest format that the program reads.
 pub const FORMAT: u32 = 2;
 
 /// Maximum size in octets of a result file, before and after decompression. An 8 h run of ten servers has some tens of
@@ -54,18 +54,18 @@ pub struct RunResult {
     pub started: String,
     /// Command that repeats the run.
     pub command: String,
-    /// The machine of the load generator, which may also be the server's.
+    /// The machine of the load driver. The server may run on the same machine.
     pub environment: Environment,
     /// Results of workloads, in order of running.
     pub workloads: Vec<WorkloadResult>,
-    /// Results of the null responder under the same load, which show the limit of this machine. One for each
-    /// combination of connections and outstanding requests.
+    /// Results of the null responder under the same load, which show the limit of this machine. There is one result for
+    /// each combination of connections and outstanding requests.
     #[serde(default)]
     pub limits: Vec<WorkloadResult>,
     /// Answers of several servers to the same requests, compared.
     #[serde(default)]
     pub comparisons: Vec<Comparison>,
-    /// Ratios between the figures of servers, workload by workload.
+    /// Ratios between the figures of servers, for each workload.
     #[serde(default)]
     pub ratios: Vec<Ratio>,
 }
@@ -93,16 +93,16 @@ pub struct Ratio {
     pub p99: Option<f64>,
 }
 
-/// Comparison of the answers of servers.
+/// Comparison of the answers of several servers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Comparison {
     /// Name of the workload whose requests were sent.
     pub workload: String,
     /// Products that were compared.
     pub servers: Vec<String>,
-    /// Requests sent to each.
+    /// Number of requests sent to each server.
     pub requests: u64,
-    /// Requests with answers that were not all the same.
+    /// Number of requests to which the servers gave different answers.
     pub differing: u64,
     /// Descriptions of some differing requests.
     #[serde(default)]
@@ -121,7 +121,7 @@ pub enum ResultError {
         /// Error of the system.
         source: io::Error,
     },
-    /// The folder has nothing to report.
+    /// The folder contains no result file.
     #[error("{path} is a folder without a result: none of its files is called NAME.json.zst")]
     NoResult {
         /// The folder.
@@ -141,7 +141,7 @@ pub enum ResultError {
         /// Error of the parser, with its position.
         source: serde_json::Error,
     },
-    /// A newer program wrote the file.
+    /// A newer version of the program wrote the file.
     #[error(
         "{path} has format {found}, this program reads up to {FORMAT}: use the pando that wrote it, or a newer one"
     )]
@@ -189,7 +189,7 @@ impl RunResult {
     /// Reads a result file, or all kept runs (`NAME.json.zst`) of a folder, in the order of their names.
     ///
     /// # Errors
-    /// A file cannot be read, or the folder has none.
+    /// A file cannot be read, or the folder contains no kept run.
     pub fn read_all(path: &Path) -> Result<Vec<RunResult>, ResultError> {
         if !path.is_dir() {
             return Ok(vec![RunResult::read(path)?]);
@@ -206,7 +206,7 @@ impl RunResult {
         files.iter().map(|file| RunResult::read(file)).collect()
     }
 
-    /// Parses a result. Reads the format first, to distinguish a newer one from a broken file.
+    /// Parses a result. Reads the format first, to distinguish a newer format from a broken file.
     fn parse(text: &[u8], path: &Path) -> Result<RunResult, ResultError> {
         let content_error = |source| ResultError::Content { path: path.to_owned(), source };
         let FormatOnly { format } = serde_json::from_slice(text).map_err(content_error)?;
@@ -264,8 +264,8 @@ impl RunResult {
     }
 }
 
-/// Returns the content of a file, decompressed if necessary. Returns `None` if it has more than `bytes_max` octets;
-/// this limits memory.
+/// Returns the content of a file, decompressed if necessary. Returns `None` if the content has more than `bytes_max`
+/// octets, in order to limit memory.
 fn read_at_most(path: &Path, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
     let bounded = |reader: &mut dyn Read| {
         let mut bytes = Vec::new();

@@ -6,7 +6,7 @@ use std::ops::Range;
 /// Quantity of an axis, which decides its ticks and their text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Quantity {
-    /// Operations, entries, connections.
+    /// Number of operations, entries or connections.
     Number,
     /// Seconds since the beginning.
     Seconds,
@@ -16,7 +16,7 @@ pub(crate) enum Quantity {
     Bytes,
     /// Percent of one processor.
     Percent,
-    /// log10(1 / (1 - quantile)): the number of nines.
+    /// Quantile, as its number of nines: log10(1 / (1 - quantile)).
     Nines,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Axis {
 const TICKS_WANTED: f64 = 5.0;
 
 impl Axis {
-    /// Returns an axis from 0, or from the smallest value if that is wanted, to a round number above the largest.
+    /// Returns an axis from 0 to a round number above `largest`.
     pub(crate) fn linear(quantity: Quantity, largest: f64) -> Axis {
         let largest = if largest > 0.0 && largest.is_finite() { largest } else { 1.0 };
         let step = step(quantity, largest / TICKS_WANTED);
@@ -68,7 +68,7 @@ impl Axis {
         if last - first < 1.0 {
             last = first + 1.0;
         }
-        // A decade whose inner part is empty is reduced to a half or a fifth.
+        // If the first or the last decade is mostly empty, only its half or its fifth is shown.
         for cut in [2.0_f64, 5.0] {
             if low >= cut * 10_f64.powf(first) && last - first > 1.0 {
                 first = first.floor() + cut.log10();
@@ -124,7 +124,7 @@ impl Axis {
     /// Returns the text of a coordinate.
     pub(crate) fn label(&self, place: f64) -> String {
         let value = if self.is_log { 10_f64.powf(place) } else { place };
-        // Logarithms of round numbers come back almost round.
+        // Conversion from the logarithm makes a round number only almost round.
         let value = if self.is_log { (value * 1e6).round() / 1e6 } else { value };
         match self.quantity {
             Quantity::Number => text::short(value),
@@ -145,7 +145,7 @@ fn shorter(text: String) -> String {
     if number == "0" { "0".to_owned() } else { format!("{number} {unit}") }
 }
 
-/// Formats seconds for short runs, minutes and hours for long ones.
+/// Formats a time in seconds for a short run, and with minutes and hours for a long run.
 fn clock(seconds: f64, whole: f64) -> String {
     let whole_seconds = seconds.round() as i64;
     if whole < 300.0 {
@@ -157,8 +157,8 @@ fn clock(seconds: f64, whole: f64) -> String {
     }
 }
 
-/// Returns the round step next to the wanted one: 1, 2, 2.5, 5 times a power of ten; powers of two for octets; clock
-/// times.
+/// Returns a round step between ticks that is close to the wanted step. It is 1, 2, 2.5 or 5 times a power of ten, a
+/// power of two for octets, and a round clock time for seconds.
 fn step(quantity: Quantity, wanted: f64) -> f64 {
     const TIMES: [f64; 14] =
         [1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0, 7200.0];

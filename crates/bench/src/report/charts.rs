@@ -12,13 +12,13 @@ use std::ops::Range;
 #[derive(Debug, Serialize)]
 pub(crate) struct Figure {
     pub(crate) title: String,
-    /// Quantities on the axes, and notes for the reader.
+    /// Text with the quantities on the axes and notes for the reader.
     pub(crate) caption: String,
     pub(crate) svg: String,
 }
 
-/// Maximum number of points of a line. More could not be distinguished, and an hour of seconds would make a page of
-/// megabytes.
+/// Maximum number of points of a line. A reader could not distinguish more points, and a point for each second of an
+/// hour would make a page of megabytes.
 const POINTS_MAX: usize = 240;
 
 /// Returns the plots of one workload, each with a line for each server.
@@ -58,7 +58,7 @@ struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// Returns one line for each server, from a figure of each second.
+    /// Returns one line for each server. `value` gives the figure of each second.
     fn lines(&self, value: impl Fn(&Second) -> Option<f64>, how: Reduce) -> Vec<Line> {
         let line = |row: &&Row<'_>| {
             let seconds = &row.median().seconds;
@@ -90,8 +90,8 @@ impl Context<'_> {
         let mut caption = "Operations answered a second.".to_owned();
         let mut top = largest;
         if let Some(floor) = self.group.floor {
-            // The null responder's line is drawn if enough space remains for the servers; otherwise the caption states
-            // its rate.
+            // The null responder's line is drawn if enough space remains for the lines of the servers. Otherwise the
+            // caption states its rate.
             if floor.per_second <= largest * 2.5 {
                 top = top.max(floor.per_second);
                 lines.push(level(floor_label(), floor.per_second, &x));
@@ -150,7 +150,7 @@ impl Context<'_> {
     }
 
     fn cpu(&self) -> Option<Draft> {
-        // A second's CPU time in microseconds is a percentage of one processor in ten thousands.
+        // 10,000 µs of CPU time in a second are 1% of a processor.
         let lines = self.lines(|second| Some(second.server_cpu_micros? as f64 / 1e4), Reduce::Mean);
         let y = Axis::linear(Quantity::Percent, largest(&lines)?);
         let caption = format!("CPU time of the server; 100% is one processor.{}", self.thinning());
@@ -193,7 +193,7 @@ impl Context<'_> {
         Some(self.draft("Errors", caption, self.time_axis(), Axis::linear(Quantity::Number, largest), lines))
     }
 
-    /// Describes the reduction, if a point represents several seconds.
+    /// Describes how seconds are combined, if a point represents several of them.
     fn thinning(&self) -> String {
         let longest = self.rows.iter().map(|row| row.median().seconds.len()).max().unwrap_or_default();
         match longest.div_ceil(POINTS_MAX) {
@@ -212,8 +212,8 @@ enum Reduce {
     Max,
 }
 
-/// Reduces a line to at most [`POINTS_MAX`] points. A point that represents several seconds has their lowest and
-/// highest figure.
+/// Reduces a line to at most [`POINTS_MAX`] points. Also returns the lowest and the highest figure of the seconds that
+/// each point represents.
 #[allow(clippy::type_complexity)]
 fn reduce(values: &[(f64, f64)], how: Reduce) -> (Vec<(f64, f64)>, Vec<(f64, f64, f64)>) {
     let each = values.len().div_ceil(POINTS_MAX);
@@ -231,7 +231,7 @@ fn reduce(values: &[(f64, f64)], how: Reduce) -> (Vec<(f64, f64)>, Vec<(f64, f64
     (pieces().map(point).collect(), band.collect())
 }
 
-/// Returns latencies by number of nines.
+/// Returns the points of the distribution: number of nines of the quantile, and latency.
 fn distribution(latency: &Latency) -> Vec<(f64, f64)> {
     latency.distribution().into_iter().map(|(nines, micros)| (nines, micros as f64)).collect()
 }
@@ -245,7 +245,7 @@ fn level(label: String, value: f64, x: &Axis) -> Line {
     Line::new(label, Paint::Floor, vec![(first, value), (last, value)])
 }
 
-/// Returns the product without its version, if anything follows it.
+/// Returns the product without its version: the first word of a label.
 fn short_name(label: &str) -> &str {
     label.split([' ', ',']).next().unwrap_or(label)
 }

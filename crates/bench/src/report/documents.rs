@@ -1,8 +1,8 @@
-//! The tables of the published documents, in their own layout, with Pando's measurements next to or below the
-//! document's.
+//! The tables of published benchmarks, called documents. Each table has the layout of the document, with our
+//! measurements next to or below the document's figures.
 //!
-//! The tables are data (`crates/bench/documents`). The figures of a document come from other hardware, which every
-//! table states, so no ratio is computed from them.
+//! The tables are data (`crates/bench/documents`). The figures of a document were measured on other hardware, so no
+//! ratio is computed from them. Every table states this.
 
 use super::groups::{Groups, Row};
 use super::text;
@@ -41,7 +41,7 @@ struct Table {
     measures: Vec<Measure>,
     #[serde(default)]
     ours: Layout,
-    /// Number of users, if the table is of one size.
+    /// Number of users, if all measurements of the table have the same number.
     entries: Option<u64>,
     /// Template of the data, if the table measures how long it takes to load.
     template: Option<String>,
@@ -65,14 +65,14 @@ struct TableRow {
     label: String,
     cells: Vec<String>,
     workload: Option<String>,
-    /// Measure of this row, instead of the table's.
+    /// Measure of this row, if it differs from that of the table.
     measure: Option<Measure>,
     /// Kinds of operation whose rates are shown separately.
     #[serde(default)]
     kinds: Vec<OperationKind>,
 }
 
-/// Lookup of the figure of one cell.
+/// Properties of the workload whose figure is in a measured cell.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Query {
@@ -80,7 +80,7 @@ struct Query {
     entries: Option<u64>,
     kind: Option<OperationKind>,
     measure: Option<Measure>,
-    /// Whether cn must be indexed.
+    /// Whether cn must be indexed or must not be indexed; `None` if it does not matter.
     indexed: Option<bool>,
 }
 
@@ -118,13 +118,13 @@ pub(crate) struct DocumentView {
 #[derive(Debug, Serialize)]
 struct TableView {
     table: &'static Table,
-    /// Headings of the measured columns: a server at a size.
+    /// Headings of the measured columns, each with a server and a size of the data.
     our_columns: Vec<String>,
     /// Measures of each measured cell.
     measures: String,
-    /// Measured cells for each row, in a table with measurements next to the document's figures.
+    /// Measured cells of each row, in a table with measurements next to the document's figures.
     ours: Vec<Vec<Cell>>,
-    /// Servers with their cells, in a table with measurements below the document's figures.
+    /// Servers with their measured cells, in a table with measurements below the document's figures.
     our_rows: Vec<(String, Vec<Cell>)>,
 }
 
@@ -136,7 +136,7 @@ struct Cell {
     detail: String,
     /// Whether the figure has a problem, which the workload's section explains.
     is_flagged: bool,
-    /// Reason why the server does not support it.
+    /// Reason why the server does not support the workload.
     unsupported: Option<String>,
 }
 
@@ -151,7 +151,7 @@ struct Variant {
 /// All documents.
 static PARSED: LazyLock<Vec<Document>> = LazyLock::new(|| DOCUMENTS.iter().map(|text| parse(text)).collect());
 
-/// Returns the documents of which a run repeated at least a part.
+/// Returns the documents that were repeated by a run, at least in part.
 pub(crate) fn views(groups: &Groups<'_>) -> Vec<DocumentView> {
     let views = PARSED.iter().map(|document| {
         let (mut tables, mut absent) = (Vec::new(), Vec::new());
@@ -228,7 +228,7 @@ impl Table {
         })
     }
 
-    /// Returns the servers, by size, that have a figure for this table.
+    /// Returns the pairs of a server and a size of the data that have a figure for this table.
     fn variants(&self, groups: &Groups<'_>) -> Vec<Variant> {
         let mut variants = Vec::new();
         let wanted = |workload: &str| self.rows.iter().any(|row| row.workload.as_deref() == Some(workload));
@@ -266,7 +266,7 @@ impl Table {
         }
     }
 
-    /// Returns the cell: the first measure is large, the others are details.
+    /// Returns a cell. The figure of the first measure is large; the other measures are details.
     fn cell(&self, row: &TableRow, variant: Variant, groups: &Groups<'_>) -> Cell {
         if let Some(measure) = row.measure {
             let query = Query { entries: variant.entries, ..Query::default() };
@@ -328,7 +328,8 @@ impl Cell {
     }
 }
 
-/// Returns true if a measured size counts as the document's: its million users may be 1,000,011 entries here.
+/// Returns true if a measured size counts as a size in the document: a million users of the document may be 1,000,011
+/// entries here.
 fn is_near(ours: u64, theirs: u64) -> bool {
     ours.abs_diff(theirs) <= theirs / 20
 }
@@ -393,7 +394,7 @@ fn kind_rate(result: &WorkloadResult, kind: Option<OperationKind>) -> Option<Str
     (result.measured_seconds > 0.0).then(|| text::rate(operations as f64 / result.measured_seconds))
 }
 
-/// Returns the first second at 95% of the median rate of the last third of the run.
+/// Returns the first second whose rate is at least 95% of the median rate in the last third of the run.
 fn seconds_to_full_speed(seconds: &[Second]) -> Option<u64> {
     let mut last: Vec<u64> =
         seconds[seconds.len() - seconds.len() / 3..].iter().map(Second::operations_total).collect();
@@ -442,7 +443,7 @@ mod tests {
         }
         for name in crate::workload::shipped_names() {
             let workload = crate::workload::shipped(name).expect("one of the shipped");
-            // Tables show loading by a measure, so only workloads with requests are named in them.
+            // Tables show the load of data as a measure, so they name only workloads with requests.
             if workload.document.is_some() && !workload.jobs.is_empty() {
                 assert!(named.iter().any(|(_, other)| other == name), "{name} stands in no table");
             }

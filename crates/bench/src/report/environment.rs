@@ -32,7 +32,7 @@ struct RunRow<'a> {
     tool: &'a Tool,
 }
 
-/// Returns the machine and the day, for the head of the page.
+/// Returns the machine and the day, for the heading of the page.
 pub(crate) fn subtitle(runs: &[RunResult]) -> String {
     let Some(run) = runs.first() else { return String::new() };
     let environment = &run.environment;
@@ -69,7 +69,8 @@ pub(crate) fn view<'a>(runs: &'a [RunResult], groups: &Groups<'a>) -> Environmen
     }
 }
 
-/// Returns the settings that every result should state first, then all other stated settings, then data and identity.
+/// Returns the settings of the servers: first those that every result should state, then all other stated settings,
+/// then data and identity.
 fn settings(servers: &[Server<'_>]) -> Vec<(String, Vec<String>)> {
     let mut names: Vec<&str> = setting::ALL.to_vec();
     for server in servers {

@@ -1,35 +1,35 @@
-//! Results sorted for comparison: results of the same workload under the same load are grouped, whatever file they are
-//! in.
+//! Groups results for comparison. Results of the same workload under the same load are in one group, whatever files
+//! they come from.
 
 use super::text;
 use crate::result::{DocumentRow, Load, RunResult, SweepAxis, WorkloadResult, setting};
 
 /// All results, ready for the report.
 pub(crate) struct Groups<'a> {
-    /// The servers. The first is the reference of comparisons.
+    /// The servers. The first server is the reference of comparisons.
     pub(crate) servers: Vec<Server<'a>>,
     pub(crate) groups: Vec<Group<'a>>,
-    /// Steps of sweeps, in the order measured.
+    /// Steps of sweeps, in the order in which they were measured.
     pub(crate) sweeps: Vec<(SweepAxis, usize, &'a WorkloadResult)>,
 }
 
-/// A server in one setting.
+/// A server with one configuration.
 pub(crate) struct Server<'a> {
-    /// Product, and its distinguishing settings if a product occurs more than once.
+    /// Product. If a product occurs more than once, the label also has the settings that distinguish its servers.
     pub(crate) label: String,
     /// All results of the server.
     pub(crate) results: Vec<&'a WorkloadResult>,
     identity: Identity<'a>,
 }
 
-/// One workload under one load at one size.
+/// Results of one workload under one load with one size of data.
 pub(crate) struct Group<'a> {
     pub(crate) workload: &'a str,
     pub(crate) title: &'a str,
     pub(crate) entries: Option<u64>,
-    /// In the order of [`Groups::servers`].
+    /// Rows of the servers, in the order of [`Groups::servers`].
     pub(crate) rows: Vec<Row<'a>>,
-    /// The null responder under the same load.
+    /// Result of the null responder under the same load.
     pub(crate) floor: Option<&'a WorkloadResult>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Group<'a> {
 pub(crate) struct Row<'a> {
     /// Index of the server.
     pub(crate) server: usize,
-    /// In the order measured; never empty.
+    /// Rounds in the order in which they were measured. There is at least one.
     pub(crate) rounds: Vec<&'a WorkloadResult>,
 }
 
@@ -94,7 +94,7 @@ impl<'a> Groups<'a> {
             servers.iter().position(|server| server.identity == identity).unwrap_or_default()
         };
         let mut groups: Vec<(Shape<'a>, Group<'a>)> = Vec::new();
-        // A result without figures has no load, so it joins a group of servers that have some.
+        // A result without figures states no load, so it joins a group with results of servers that have figures.
         let (idle, measured): (Vec<_>, Vec<_>) = results()
             .filter(|result| result.sweep.is_none() && !is_load_only(result))
             .partition(|result| not_begun(result).is_some());
@@ -121,7 +121,7 @@ impl<'a> Groups<'a> {
     }
 }
 
-/// Returns true if data was only loaded. Such results are shown with the loads.
+/// Returns true if data was only loaded. The report shows such results with the bulk loads.
 fn is_load_only(result: &WorkloadResult) -> bool {
     result.operations.is_empty()
         && result.unsupported.is_none()
@@ -131,13 +131,13 @@ fn is_load_only(result: &WorkloadResult) -> bool {
 
 /// Reason why a workload was never under load.
 pub(crate) enum NotBegun<'a> {
-    /// The server cannot do it.
+    /// The server does not support the workload.
     Unsupported(&'a str),
     /// A step before the first request failed, such as opening the connections.
     Failed(&'a str),
 }
 
-/// Returns the reason why no request was sent, if so.
+/// Returns the reason why no request was sent; `None` if requests were sent.
 fn not_begun(result: &WorkloadResult) -> Option<NotBegun<'_>> {
     if let Some(reason) = &result.unsupported {
         return Some(NotBegun::Unsupported(reason));
@@ -147,7 +147,7 @@ fn not_begun(result: &WorkloadResult) -> Option<NotBegun<'_>> {
 }
 
 impl Shape<'_> {
-    /// Returns true for the same workload at the same size, under any load.
+    /// Returns true if both have the same workload and the same size of data. The load may differ.
     fn is_like(&self, other: &Shape<'_>) -> bool {
         self.workload == other.workload && (self.entries == other.entries || other.entries.is_none())
     }
@@ -162,7 +162,7 @@ impl<'a> Identity<'a> {
     }
 }
 
-/// Labels servers with their products, and with the settings that differ if a product occurs more than once.
+/// Labels servers with their products. If a product occurs more than once, the label also has the settings that differ.
 fn label(servers: &mut [Server<'_>]) {
     let identities: Vec<_> = servers.iter().map(|server| server.identity.clone()).collect();
     for server in servers {
@@ -181,7 +181,8 @@ fn label(servers: &mut [Server<'_>]) {
     }
 }
 
-/// Returns the null responder's result under the same load; the number of connections may differ.
+/// Returns the null responder's result under the same load. The number of connections may differ; the result with the
+/// nearest number is used.
 fn floor_of<'a>(runs: &'a [RunResult], result: &WorkloadResult) -> Option<&'a WorkloadResult> {
     let run = runs.iter().find(|run| run.workloads.iter().any(|other| std::ptr::eq(other, result)))?;
     let same = |limit: &&WorkloadResult| {
@@ -213,7 +214,8 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Returns a result that shows the load: of a server that supported it, if there is one.
+    /// Returns a result from which the load is known. If possible, it is the result of a server that supports the
+    /// workload.
     pub(crate) fn any(&self) -> &'a WorkloadResult {
         let measured = self.rows.iter().find(|row| row.not_begun().is_none());
         measured.unwrap_or(&self.rows[0]).rounds[0]
@@ -248,7 +250,8 @@ impl<'a> Group<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// Returns the round with the median rate (the lower of two), which represents the server.
+    /// Returns the round with the median rate, which represents the server. For an even number of rounds it is the
+    /// slower of the two middle ones.
     pub(crate) fn median(&self) -> &'a WorkloadResult {
         let mut rounds = self.rounds.clone();
         rounds.sort_by(|one, other| one.per_second.total_cmp(&other.per_second));
@@ -272,7 +275,7 @@ impl<'a> Row<'a> {
         reasons.swap_remove(0).filter(|_| all)
     }
 
-    /// Returns true if the figures can be compared: measured to the end, with every answer right.
+    /// Returns true if the figures can be compared: the measurement ran to its end and every answer was right.
     pub(crate) fn is_clean(&self) -> bool {
         self.unsupported().is_none() && self.rounds.iter().all(|round| round.is_clean())
     }

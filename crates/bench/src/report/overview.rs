@@ -8,20 +8,20 @@ use super::text::{self, NOTHING};
 use super::verdict;
 use serde::Serialize;
 
-/// Minimum number of workloads for which the table is shown before their sections.
+/// Minimum number of workloads for which the page has this table.
 const WORKLOADS_MIN: usize = 4;
-/// Largest ratio of rates that count as equal.
+/// Maximum ratio of two rates that count as equal.
 const EQUAL_WITHIN: f64 = 1.03;
 
 /// The table.
 #[derive(Debug, Serialize)]
 pub(crate) struct Overview {
-    /// The servers. The first is the reference of comparisons.
+    /// The servers. The first server is the reference of comparisons.
     pub(crate) servers: Vec<String>,
     pub(crate) parts: Vec<Part>,
 }
 
-/// The workloads of one document at one size.
+/// The workloads of one document with one size of data.
 #[derive(Debug, Serialize)]
 pub(crate) struct Part {
     pub(crate) title: String,
@@ -41,12 +41,12 @@ pub(crate) struct Line {
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Cell {
     pub(crate) rate: Option<String>,
-    /// Rate of the first server divided by this one's.
+    /// Rate of the first server divided by the rate of this server.
     pub(crate) ratio: Option<String>,
     /// Verdict on the ratio: "faster", "slower" or "equal".
     verdict: &'static str,
     cpu: Option<String>,
-    /// The first server's CPU time for each request, divided by this one's.
+    /// CPU time per request of the first server divided by that of this server.
     cpu_ratio: Option<String>,
     pub(crate) lack: Option<Lack>,
     is_flagged: bool,
@@ -94,14 +94,14 @@ pub(crate) fn overview(groups: &Groups<'_>) -> Option<Overview> {
 fn part_title(group: &Group<'_>) -> String {
     let document = group.document().map(|row| row.document.as_str()).unwrap_or_default();
     let name = if document.is_empty() { "Of our own" } else { document };
-    // The size in the document, not that of each data set, which has a few more entries than people.
+    // The size is that of the document, because each data set has a few more entries than people.
     match group.entries {
         Some(entries) => format!("{name}, {} entries", text::count(round_size(entries))),
         None => name.to_owned(),
     }
 }
 
-/// Rounds to two digits: data sets of 100,000 people have 100,002 or 100,053 entries.
+/// Rounds to two digits, because data sets of 100,000 people may have 100,002 or 100,053 entries.
 fn round_size(entries: u64) -> u64 {
     let unit = 10_u64.pow(entries.max(1).ilog10().saturating_sub(1));
     (entries + unit / 2) / unit * unit
@@ -133,7 +133,7 @@ fn cell(group: &Group<'_>, server: usize) -> Cell {
     }
 }
 
-/// Writes two tables for a README: of rates and of CPU time.
+/// Writes two tables for a README, one of rates and one of CPU times.
 pub(crate) fn write_markdown(overview: &Overview, sink: impl Write) -> io::Result<()> {
     let mut sink = io::BufWriter::new(sink);
     let first = overview.servers.first().map(String::as_str).unwrap_or_default();

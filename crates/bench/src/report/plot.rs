@@ -1,5 +1,5 @@
-//! Line plots as SVG for a light or dark page: colours are CSS variables of the page. `plot.svg` is the template; this
-//! module computes the coordinates.
+//! Line plots as SVG. Colours are CSS variables of the page, so that a plot fits a light or a dark page. `plot.svg` is
+//! the template; this module computes the coordinates.
 
 use std::fmt::Write as _;
 use std::sync::LazyLock;
@@ -13,17 +13,17 @@ use super::axis::Axis;
 /// Width of a plot in CSS pixels, if the page is wide enough.
 const WIDTH: f64 = 520.0;
 const HEIGHT: f64 = 280.0;
-/// Edges of the plotting area; labels are outside.
+/// Left edge of the plotting area. Labels are outside this area.
 const LEFT: f64 = 56.0;
 const RIGHT: f64 = WIDTH - 122.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = HEIGHT - 26.0;
-/// Distance between two labels of lines.
+/// Minimum distance between two labels of lines, in CSS pixels.
 const LABEL_DISTANCE: f64 = 15.0;
 /// Maximum number of characters of a line's label.
 const LABEL_CHARACTERS_MAX: usize = 19;
 
-/// Number of server colours; the page's style defines as many.
+/// Number of colours for servers. The style of the page defines the same number.
 pub(crate) const SERIES_COLOURS: usize = 8;
 
 /// The subject that a colour represents.
@@ -48,15 +48,15 @@ impl Paint {
 /// One line of a plot.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
-    /// Text at the end of the line.
+    /// Text that is drawn at the end of the line.
     pub(crate) label: String,
     pub(crate) paint: Paint,
     /// Whether the line is thin and less prominent, such as a median next to a 99th percentile.
     pub(crate) is_thin: bool,
-    /// Whether each point has a dot: few points, each measured separately.
+    /// Whether each point has a dot. That is useful for few points that were each measured separately.
     pub(crate) has_dots: bool,
     pub(crate) points: Vec<(f64, f64)>,
-    /// Lowest and highest value at some x, drawn as a band below the line.
+    /// Horizontal coordinates with the lowest and the highest value there. They are drawn as a band under the line.
     pub(crate) band: Vec<(f64, f64, f64)>,
 }
 
@@ -90,7 +90,7 @@ struct Tick {
     has_line: bool,
 }
 
-/// A line with its coordinates.
+/// A line with the coordinates of its points in the drawing.
 #[derive(Serialize)]
 struct PlacedLine {
     paint: String,
@@ -100,7 +100,7 @@ struct PlacedLine {
     width: u8,
 }
 
-/// The name of a line, at its end.
+/// The label of a line, at the end of the line.
 #[derive(Serialize)]
 struct Label {
     at: f64,
@@ -111,7 +111,7 @@ struct Label {
 static TEMPLATE: LazyLock<Result<Environment<'_>, minijinja::Error>> = LazyLock::new(|| {
     let mut environment = Environment::new();
     environment.set_undefined_behavior(minijinja::UndefinedBehavior::Strict);
-    // The suffix of the name makes the template escape values.
+    // The suffix `.xml` makes the template engine escape values.
     environment.add_template("plot.xml", include_str!("plot.svg"))?;
     Ok(environment)
 });
@@ -120,7 +120,7 @@ impl Plot {
     /// The `svg` element.
     ///
     /// # Errors
-    /// The template is wrong.
+    /// The template is invalid.
     pub(crate) fn to_svg(&self) -> Result<String, PlotError> {
         let template = TEMPLATE.as_ref().map_err(|error| PlotError(error.to_string()))?;
         let y_ticks = self.y.ticks().iter();
@@ -171,7 +171,7 @@ impl Plot {
         }
     }
 
-    /// Returns the names of lines, at their ends, moved apart if they would overlap.
+    /// Returns the labels of lines. Labels that would overlap are moved apart.
     fn labels(&self) -> Vec<Label> {
         let ends = self.lines.iter().filter_map(|line| Some((line, line.points.last()?)));
         let mut labels: Vec<Label> = ends
@@ -189,7 +189,7 @@ impl Plot {
     }
 }
 
-/// Returns the share of a coordinate between the ends of its axis: 0 at the first, 1 at the last.
+/// Returns the position of a coordinate between the ends of its axis: 0 at the first end, 1 at the last.
 fn share(place: f64, (first, last): (f64, f64)) -> f64 {
     (place - first) / (last - first)
 }
@@ -213,7 +213,7 @@ fn shortened(label: &str) -> String {
     format!("{}…", kept.trim_end())
 }
 
-/// Moves sorted positions apart to at least `distance`, within `top` to `bottom`.
+/// Moves sorted positions apart, so that neighbors are at least `distance` apart. They stay between `top` and `bottom`.
 fn spread(places: &mut [f64], distance: f64, top: f64, bottom: f64) {
     let mut lowest = top;
     for place in places.iter_mut() {

@@ -1,5 +1,5 @@
-//! Problems that a reader must know before relying on a figure: listed at the top of the page, and again with the
-//! figure.
+//! Problems that a reader must know before relying on a figure. They are listed at the top of the page, and again with
+//! the figure.
 
 use super::groups::Groups;
 use super::text;
@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 pub(crate) struct Problem {
     /// Server and workload.
     pub(crate) subject: String,
-    /// Anchor of the section that shows it.
+    /// Anchor of the section of the page that shows the problem.
     pub(crate) anchor: Option<String>,
     pub(crate) text: String,
 }
@@ -21,7 +21,8 @@ pub(crate) struct Problem {
 pub(crate) fn problems_of(result: &WorkloadResult) -> Vec<String> {
     let mut problems = Vec::new();
     if result.unsupported.is_some() && result.complete {
-        // An unsupported workload is reported as such, and the server's refusal is the reason there.
+        // An unsupported workload is reported as unsupported, with the server's refusal as the reason. Its errors are
+        // not problems in addition.
         return result.failures.clone();
     }
     let operations = result.operations_total();
@@ -113,7 +114,7 @@ pub(crate) fn all(
     without_repetition(problems)
 }
 
-/// Merges problems with the same text, such as those of all data sets that a server could not load.
+/// Merges problems with the same text, such as those about each data set that a server could not load.
 fn without_repetition(problems: Vec<Problem>) -> Vec<Problem> {
     let mut kept: Vec<(Problem, usize)> = Vec::new();
     for problem in problems {

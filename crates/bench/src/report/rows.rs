@@ -6,7 +6,7 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-/// One result. Names end in their units.
+/// One result as a row. The names of columns end in their units.
 #[derive(Debug, Serialize)]
 struct ResultRow<'a> {
     run_started: &'a str,
@@ -95,7 +95,7 @@ impl<'a> ResultRow<'a> {
     }
 }
 
-/// Returns the results in the order measured; those of the null responder are the last.
+/// Returns the results in the order in which they were measured. Results of the null responder come last.
 fn results(runs: &[RunResult]) -> impl Iterator<Item = (&RunResult, &WorkloadResult, &str)> {
     runs.iter().flat_map(|run| {
         let servers = run.workloads.iter().map(move |result| (run, result, result.server.product.as_str()));

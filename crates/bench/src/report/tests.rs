@@ -118,7 +118,7 @@ fn loads_are_in_the_tables_of_loads() {
     loaded.server.data = Some(result::DataSet { template: "m-vault".to_owned(), ..Default::default() });
     run.workloads.push(loaded);
     let page = html(run);
-    // 100,000 entries in 4.2 s.
+    // 100,000 entries are loaded in 4.2 s.
     let table = &page[page.find("Getting 1 million entries in").expect("the table")..];
     assert!(table[..4000].contains("23,810") && table.contains("5,500"));
 }

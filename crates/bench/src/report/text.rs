@@ -2,10 +2,10 @@
 
 use crate::result::Latency;
 
-/// Text of an absent figure.
+/// Text in place of a figure that is absent.
 pub const NOTHING: &str = "–";
 
-/// Formats a rate with commas between thousands: `441,029`; below 100 with one decimal, as slow servers need.
+/// Formats a rate with commas between thousands: `441,029`; rates below 100 have one decimal.
 pub fn rate(per_second: f64) -> String {
     if per_second < 99.95 { format!("{per_second:.1}") } else { count(per_second.round() as u64) }
 }
@@ -67,7 +67,7 @@ pub fn ratio(ratio: f64) -> String {
     format!("{}×", three_digits(ratio))
 }
 
-/// Formats seconds as the documents write load times: `01:54:05`.
+/// Formats seconds in the form in which the documents write load times: `01:54:05`.
 pub fn clock(seconds: f64) -> String {
     let seconds = seconds.round() as u64;
     format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
@@ -82,7 +82,7 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
-/// Formats a percentile as in HdrHistogram's plots, from the number of nines: 0 is 0%, 1 is 90%, 3 is 99.9%.
+/// Formats a percentile as in HdrHistogram's plots. It is given as the number of nines: 0 is 0%, 1 is 90%, 3 is 99.9%.
 pub fn nines(nines: f64) -> String {
     match nines.round() as usize {
         0 => "0%".to_owned(),

@@ -1,10 +1,10 @@
-//! The report in one sentence for each server: its comparison with the first one.
+//! The summary of the report: one sentence for each server, which compares it with the first server.
 
 use super::groups::{Group, Groups, Row};
 use super::text;
 use serde::Serialize;
 
-/// Largest ratio of rates that count as equal.
+/// Maximum ratio of two rates that count as equal.
 const EQUAL_WITHIN: f64 = 1.03;
 
 /// Comparison of the first server with another.
@@ -12,9 +12,9 @@ const EQUAL_WITHIN: f64 = 1.03;
 pub(crate) struct Verdict {
     /// The first server.
     reference: String,
-    /// The other.
+    /// The other server.
     other: String,
-    /// The other's colour.
+    /// The colour of the other server.
     colour: usize,
     /// Median of all ratios of rates.
     median: Option<String>,
@@ -27,13 +27,13 @@ pub(crate) struct Verdict {
 }
 
 /// Returns the rate of `reference` divided by that of `other`. Returns `None` if a rate is missing, or if the load is
-/// an open loop, whose rate both servers follow.
+/// an open loop, which gives both servers the same rate.
 pub(crate) fn ratio(group: &Group<'_>, reference: &Row<'_>, other: &Row<'_>) -> Option<f64> {
     let (mine, theirs) = (reference.median().per_second, other.median().per_second);
     (!group.is_open_loop() && mine > 0.0 && theirs > 0.0).then(|| mine / theirs)
 }
 
-/// Returns the first server's CPU time for each request, divided by the other's.
+/// Returns the first server's CPU time per request, divided by that of the other server.
 fn cpu_ratio(reference: &Row<'_>, other: &Row<'_>) -> Option<f64> {
     let cost = |row: &Row<'_>| row.median().cost.as_ref().map(|cost| cost.cpu_micros_per_operation);
     let (mine, theirs) = (cost(reference)?, cost(other)?);
@@ -127,7 +127,7 @@ fn costs_text(costs: &mut [f64]) -> Option<String> {
     Some(format!("{median} the CPU time a request, the median of {least} to {most}"))
 }
 
-/// Returns the median of sorted figures; of an even number, the lower one.
+/// Returns the median of sorted figures. For an even number of figures, it is the lower of the two middle ones.
 fn middle(sorted: &[f64]) -> Option<f64> {
     sorted.get(sorted.len().checked_sub(1)? / 2).copied()
 }

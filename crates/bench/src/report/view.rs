@@ -20,7 +20,7 @@ pub(crate) struct Page<'a> {
     title: String,
     subtitle: String,
     problems: Vec<Problem>,
-    /// Sentence that describes the checks, if there are no problems.
+    /// Sentence about the checks that all results passed; empty if there are problems.
     assurance: String,
     verdicts: Vec<Verdict>,
     overview: Option<Overview>,
@@ -50,16 +50,16 @@ struct GlanceRow {
     /// Whether the figure has a problem.
     is_flagged: bool,
     rate: String,
-    /// Length of the bar, in percent of the longest.
+    /// Length of the bar, in percent of the longest bar.
     share: String,
-    /// Ratio of the first server's rate to this one's.
+    /// Ratio of the first server's rate to the rate of this server.
     ratio: Option<String>,
     p50: String,
     p99: String,
     cpu: String,
 }
 
-/// One workload in full.
+/// All details of one workload.
 #[derive(Debug, Serialize)]
 struct WorkloadView<'a> {
     anchor: String,
@@ -86,12 +86,12 @@ struct ResultRow {
     unsupported: Option<String>,
     is_flagged: bool,
     cells: Vec<String>,
-    /// Rates of the slowest and the fastest of several rounds.
+    /// Rates of the slowest and the fastest round, if there are several.
     rounds: Option<String>,
     errors: String,
 }
 
-/// One kind of operation of a mix.
+/// Figures of one kind of operation in a mix.
 #[derive(Debug, Serialize)]
 struct KindRow {
     server: String,
@@ -295,7 +295,7 @@ fn result_cells(result: &WorkloadResult) -> Vec<String> {
     cells.into_iter().map(|cell| cell.unwrap_or(NOTHING.to_owned())).collect()
 }
 
-/// Returns the rows of a mix, one for each kind of operation; none for workloads of one kind.
+/// Returns the rows of a mix, one for each kind of operation; none for workloads with only one kind of operation.
 fn kind_rows(group: &Group<'_>, groups: &Groups<'_>) -> Vec<KindRow> {
     let is_mix = group.rows.iter().any(|row| row.median().operations.len() > 1);
     let measured = group.rows.iter().filter(|row| is_mix && row.unsupported().is_none());

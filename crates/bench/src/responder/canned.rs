@@ -1,4 +1,4 @@
-//! Parsing of the necessary fields of a request, and the fixed answers.
+//! Parses the necessary fields of a request, and writes the fixed answers.
 
 use ber::{BerError, Tag};
 use ldap::{Controls, LdapResult, MessageId, ResponseOp, ResultCode, request_tag, response};
@@ -12,7 +12,7 @@ pub(super) struct Request {
     tag: u8,
 }
 
-/// Whether to send the answer that the driver expects.
+/// Answer to send: the one that the driver expects, or another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Reply {
     Right,
@@ -20,7 +20,8 @@ pub(super) enum Reply {
 }
 
 impl Request {
-    /// Reads the envelope of the message at the beginning of the octets, and returns the message's length.
+    /// Reads the envelope of the message at the beginning of the octets. Also returns the length of the message; `None`
+    /// if the message is incomplete.
     pub(super) fn read(octets: &[u8]) -> Result<Option<(Request, usize)>, BerError> {
         let Some(len) = ber::read_frame_len(octets)? else { return Ok(None) };
         let Some(message) = octets.get(..len) else { return Ok(None) };
@@ -42,7 +43,7 @@ impl Request {
         ResponseOp::answering_tag(Tag(self.tag)).is_some()
     }
 
-    /// Appends the answer.
+    /// Appends the answer to the request.
     pub(super) fn answer(self, reply: Reply, out: &mut Vec<u8>) {
         let id = MessageId(self.id);
         let Some(op) = ResponseOp::answering_tag(Tag(self.tag)) else { return };

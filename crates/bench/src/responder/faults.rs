@@ -1,4 +1,4 @@
-//! Faults of a responder.
+//! Faults that a responder simulates.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use crate::Seeded;
 
-/// Faults of a responder; none by default.
+/// Faults that a responder simulates; none by default.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Faults {
     /// Delay of answers.
     pub delay: Delay,
     /// Periodic stalls.
     pub stall: Option<Stall>,
-    /// Interval, in requests, of searches answered with a wrong entry.
+    /// Number of requests after which a search is answered with a wrong entry.
     pub wrong_every: Option<u64>,
-    /// Interval, in requests, of connections closed instead of an answer.
+    /// Number of requests after which a connection is closed instead of sending an answer.
     pub close_every: Option<u64>,
     /// Seed of random delays.
     pub seed: u64,
@@ -24,7 +24,7 @@ pub struct Faults {
 /// Periodic stalls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stall {
-    /// Length of each.
+    /// Length of each stall.
     pub length: Duration,
     /// Time from the beginning of one stall to the beginning of the next.
     pub every: Duration,
@@ -38,7 +38,7 @@ pub enum Delay {
     /// No delay.
     #[default]
     None,
-    /// Always the same.
+    /// The same delay for all answers.
     Constant(Duration),
     /// Uniformly distributed between two values.
     Uniform(Duration, Duration),
@@ -80,7 +80,7 @@ impl Delay {
     }
 }
 
-/// Writes the form that is parsed.
+/// Writes the delay in the form that can be parsed.
 impl fmt::Display for Delay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -95,14 +95,14 @@ impl fmt::Display for Delay {
     }
 }
 
-/// Writes the form that is parsed.
+/// Writes the stalls in the form that can be parsed.
 impl fmt::Display for Stall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}us/{}us", self.length.as_micros(), self.every.as_micros())
     }
 }
 
-/// A delay or stall that cannot be parsed.
+/// Error: the text is no delay or stall.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not understood: {1}")]
 pub struct FaultError(String, &'static str);

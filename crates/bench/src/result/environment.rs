@@ -1,4 +1,4 @@
-//! The machine of a measurement, as its system describes it, and the measuring program.
+//! The machine on which a measurement ran, as its system describes it, and the program that measured.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -18,10 +18,10 @@ pub struct Environment {
     /// Number of processors that the kernel schedules.
     #[serde(default)]
     pub cpus: Option<u64>,
-    /// Number of cores, which two processors may share.
+    /// Number of physical cores. Two processors may share a core.
     #[serde(default)]
     pub cores: Option<u64>,
-    /// Whether it is a virtual machine.
+    /// Whether the machine is virtual.
     #[serde(default)]
     pub is_virtual: Option<bool>,
     /// Governor of the processor's clock ("performance", "schedutil").
@@ -36,13 +36,13 @@ pub struct Environment {
     /// Memory of the machine.
     #[serde(default)]
     pub memory_bytes: Option<u64>,
-    /// Processors to which the load generator was pinned, in the notation of `taskset`; absent if it was not pinned.
+    /// Processors to which the load driver was pinned, in the notation of `taskset`; absent if it was not pinned.
     #[serde(default)]
     pub load_generator_cpus: Option<String>,
-    /// Processors to which the server was pinned; absent if it was not pinned, or if that is unknown.
+    /// Processors to which the server was pinned; absent if it was not pinned, or if its processors are unknown.
     #[serde(default)]
     pub server_cpus: Option<String>,
-    /// Whether load generator and server share this machine.
+    /// Whether the load driver and the server share this machine.
     #[serde(default)]
     pub is_shared_with_server: Option<bool>,
 }
@@ -65,7 +65,7 @@ impl Environment {
         environment
     }
 
-    /// Records the processors on which a process may run, if they are not all.
+    /// Records the processors on which the server's process may run, if these are not all processors.
     pub fn set_server_process(&mut self, id: u32) {
         let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
         self.server_cpus = status_field(&status, "Cpus_allowed_list")
@@ -77,18 +77,19 @@ impl Environment {
 /// The program that measured.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tool {
-    /// Its version.
+    /// Version of the program.
     pub version: String,
-    /// The commit from which it was built, with `-dirty` if files had been changed; absent outside the repository.
+    /// The commit from which the program was built, with `-dirty` if files had been changed; absent outside the
+    /// repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
-    /// Whether it was built without optimization, which makes its figures meaningless.
+    /// Whether the program was built without optimization, which makes its figures meaningless.
     #[serde(default)]
     pub is_debug_build: bool,
 }
 
 impl Tool {
-    /// Returns this program.
+    /// Returns the description of this program.
     pub fn this() -> Tool {
         Tool {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -104,7 +105,7 @@ pub fn now_text() -> String {
     now.format(&Rfc3339).unwrap_or_default()
 }
 
-/// Returns a future time as text, to the millisecond, so that the seconds of a run can be matched with other
+/// Returns the time after `ahead` as text, to the millisecond. With it, the seconds of a run can be matched with other
 /// observations of the machine.
 pub(crate) fn moment_text(ahead: Duration) -> String {
     let moment = OffsetDateTime::now_utc() + ahead;

@@ -17,8 +17,8 @@ pub const HISTOGRAM_MAX_MICROS: u64 = 600_000_000;
 /// Number of significant decimal digits of a latency.
 pub const HISTOGRAM_DIGITS: u8 = 3;
 
-/// Maximum size of a histogram in octets before compression. One with these bounds has some 20,000 counts of up to 9
-/// octets.
+/// Maximum size of a histogram in octets before compression. A histogram with these bounds has about 20,000 counts of
+/// up to 9 octets.
 const PLAIN_BYTES_MAX: u64 = 1 << 18;
 /// Maximum number of nines that a plot of the distribution shows: 99.9999%.
 pub(crate) const NINES_MAX: f64 = 6.0;
@@ -31,8 +31,8 @@ const TABLE_PERCENTILES: [f64; 6] = [50.0, 90.0, 99.0, 99.9, 99.99, 100.0];
 const HEAD_BYTES: usize = 40;
 
 /// Latencies of any number of operations, in microseconds from 1 to [`HISTOGRAM_MAX_MICROS`] with [`HISTOGRAM_DIGITS`]
-/// digits. All have these bounds, so that they add up exactly. The JSON form has the histogram (V2, compressed,
-/// base64), which is read again, and its usual percentiles for human readers.
+/// digits. All histograms have these bounds, so that their counts can be added without loss. The JSON form contains the
+/// histogram (V2, compressed, base64), from which it is read again, and the usual percentiles for human readers.
 #[derive(Clone, PartialEq)]
 pub struct Latency(Histogram<u64>);
 
@@ -56,7 +56,8 @@ impl Latency {
         )
     }
 
-    /// Records one latency. Latencies below a microsecond count as one microsecond, those above the bound as the bound.
+    /// Records one latency. Latencies below a microsecond count as one microsecond. Latencies above
+    /// [`HISTOGRAM_MAX_MICROS`] count as this maximum.
     pub fn record(&mut self, latency: Duration) {
         self.record_micros(u64::try_from(latency.as_micros()).unwrap_or(u64::MAX));
     }
@@ -66,7 +67,7 @@ impl Latency {
         self.0.saturating_record(micros.clamp(1, HISTOGRAM_MAX_MICROS));
     }
 
-    /// Adds the counts of another histogram, exactly.
+    /// Adds the counts of another histogram, without loss.
     pub fn add(&mut self, other: &Latency) {
         if self.0.is_empty() {
             self.0.clone_from(&other.0);
@@ -86,25 +87,25 @@ impl Latency {
     }
 
     /// Returns the latency in microseconds that `percentile` (0 to 100) of all operations did not exceed; `None` if
-    /// there are none.
+    /// there are no operations.
     pub fn percentile_micros(&self, percentile: f64) -> Option<u64> {
         let quantile = (percentile / 100.0).clamp(0.0, 1.0);
         (!self.0.is_empty()).then(|| self.0.value_at_quantile(quantile).min(self.0.max()))
     }
 
-    /// Returns the mean in microseconds.
+    /// Returns the mean latency in microseconds.
     pub fn mean_micros(&self) -> Option<f64> {
         (!self.0.is_empty()).then(|| self.0.mean())
     }
 
-    /// Returns the longest, in microseconds.
+    /// Returns the longest latency in microseconds.
     pub fn max_micros(&self) -> Option<u64> {
         (!self.0.is_empty()).then(|| self.0.max())
     }
 
-    /// Returns the distribution as plotted by reports: number of nines, and the latency in microseconds that this share
-    /// of the operations did not exceed. It ends at the point at which there are too few operations to distinguish them
-    /// from the longest.
+    /// Returns the distribution in the form that reports plot: number of nines, and the latency in microseconds that
+    /// this share of the operations did not exceed. It ends at the number of nines beyond which there is only the
+    /// longest latency.
     pub fn distribution(&self) -> Vec<(f64, u64)> {
         let most = (self.count().max(1) as f64).log10().min(NINES_MAX);
         let steps = (most * POINTS_A_NINE).ceil() as u32;
@@ -117,15 +118,16 @@ impl Latency {
             .collect()
     }
 
-    /// Returns the latencies that reports show as a percentile, in tables or plots.
+    /// Returns the latencies that reports show, as percentiles in tables or as points in plots.
     fn reported_micros(&self) -> impl Iterator<Item = u64> {
         let table = TABLE_PERCENTILES.into_iter().filter_map(|percentile| self.percentile_micros(percentile));
         table.chain(self.distribution().into_iter().map(|(_, micros)| micros))
     }
 
-    /// Reduces the histograms of one result without changing the percentiles that reports show, of each histogram or of
-    /// their sum. Counts of latencies that are such a percentile remain. Counts between two of these are combined at
-    /// their mean, so the total mean does not change either, except for negligible rounding.
+    /// Reduces the histograms of one result. The percentiles that reports show do not change, neither those of each
+    /// histogram nor those of their sum. Counts of latencies that are one of these percentiles remain. Counts between
+    /// two such latencies are combined at their mean, so the mean of all latencies does not change either, except for
+    /// negligible rounding.
     pub(super) fn thin(latencies: &mut [&mut Latency]) {
         let mut together = Latency::new();
         latencies.iter().for_each(|latency| together.add(latency));
@@ -141,7 +143,8 @@ impl Latency {
             (self.0.lowest_equivalent(recorded.value_iterated_to()), recorded.count_at_value())
         };
         let mut buckets: Vec<(u64, u64)> = self.0.iter_recorded().map(bucket).collect();
-        // From the longest to the shortest: the rounding error is passed on to finer and finer buckets.
+        // Buckets are processed from the longest latency to the shortest. Thus the rounding error is passed on to finer
+        // and finer buckets.
         buckets.reverse();
         let same_run = |(longer, _): &(u64, u64), (shorter, _): &(u64, u64)| {
             kept.range(shorter..=longer).next().is_none()
@@ -158,7 +161,7 @@ impl Latency {
             let mean = u64::try_from(owed / i128::from(count)).unwrap_or_default();
             let mean = self.0.lowest_equivalent(mean.clamp(*shortest, *longest));
             owed -= weight(mean) * i128::from(count);
-            // The last count is split into two adjacent buckets, so that no error remains.
+            // The last count is split between two adjacent buckets, so that no rounding error remains.
             let beside = if owed < 0 { mean.saturating_sub(1) } else { self.0.next_non_equivalent(mean) };
             let mut moved = 0;
             if Some(number) == last && (*shortest..=*longest).contains(&beside) {
@@ -185,7 +188,7 @@ impl Latency {
         STANDARD.encode(bytes)
     }
 
-    /// Reads the text form. Refuses a histogram with other bounds, because it would not add up exactly.
+    /// Reads the text form. Refuses a histogram with other bounds, because its counts could not be added without loss.
     ///
     /// # Errors
     /// A description of the error.
@@ -206,8 +209,8 @@ impl Latency {
     }
 }
 
-/// Decompresses in bounded memory. Also checks the length in the header, because the reader of the plain form allocates
-/// that length.
+/// Decompresses with bounded memory. Also checks the length in the header, because the code that reads the uncompressed
+/// form allocates that length.
 fn inflate(bytes: &[u8]) -> Option<Vec<u8>> {
     let (_cookie_and_length, compressed) = bytes.split_at_checked(8)?;
     let mut plain = Vec::new();

@@ -3,7 +3,7 @@
 use super::{OperationTotals, Second, WorkloadResult};
 use std::collections::BTreeMap;
 
-/// Examples of errors that are kept of one kind of operation.
+/// Maximum number of examples of errors that are kept for one kind of operation.
 const EXAMPLES_MAX: usize = 10;
 
 /// Reason why two results cannot be merged.
@@ -13,21 +13,21 @@ pub enum MergeError {
     /// The results belong to different workloads.
     #[error("results of {mine} and of {other} do not add up")]
     Workload {
-        /// Name of the one.
+        /// Name of the workload of the first result.
         mine: String,
-        /// Name of the other.
+        /// Name of the workload of the second result.
         other: String,
     },
-    /// Percentiles of percentiles would be wrong, so a histogram is required.
+    /// A second has percentiles but no histogram. Merging requires a histogram, because percentiles cannot be merged.
     #[error("second {second} has latencies but no histogram of them, so percentiles cannot be merged")]
     NoHistogram {
-        /// The second.
+        /// Number of the second.
         second: u64,
     },
 }
 
 impl OperationTotals {
-    /// Adds what another load machine counted.
+    /// Adds the counts of another load machine.
     pub fn merge(&mut self, other: &OperationTotals) {
         self.operations += other.operations;
         self.entries += other.entries;
@@ -46,7 +46,7 @@ impl Second {
     /// taken from the machine that has them.
     ///
     /// # Errors
-    /// There are percentiles without a histogram.
+    /// A second has percentiles but no histogram.
     pub fn merge(&mut self, other: &Second) -> Result<(), MergeError> {
         for second in [&*self, other] {
             if second.latency.is_none() && second.max_micros.is_some() {
@@ -76,12 +76,12 @@ impl Second {
 }
 
 impl WorkloadResult {
-    /// Adds the results of another load machine for the same workload in the same run. Counts and histograms add up
-    /// exactly. Seconds count from the begin of the measurement, which is the same on all load machines. The caller
-    /// compares the machines' clocks and fills in `agents`, and the server's cost if it knows that.
+    /// Adds the results of another load machine for the same workload in the same run. Counts and histograms are added
+    /// without loss. Seconds count from the beginning of the measurement, which is the same on all load machines. The
+    /// caller must compare the machines' clocks, fill in `agents`, and fill in the server's cost if it is known.
     ///
     /// # Errors
-    /// The results are of different workloads, or their seconds cannot be merged.
+    /// The results belong to different workloads, or their seconds cannot be merged.
     pub fn merge(&mut self, other: &WorkloadResult) -> Result<(), MergeError> {
         if self.workload != other.workload {
             return Err(MergeError::Workload { mine: self.workload.clone(), other: other.workload.clone() });

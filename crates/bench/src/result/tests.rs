@@ -8,7 +8,7 @@ fn latency(micros: &[u64]) -> Latency {
     latency
 }
 
-/// Returns the result of one load machine: `base` makes two of them differ.
+/// Returns the result of one load machine. Results with different `base` differ.
 fn part(base: u64) -> WorkloadResult {
     let micros: Vec<u64> = (1..=100).map(|step| base * step).collect();
     let totals = OperationTotals {
@@ -82,7 +82,7 @@ fn texts_that_are_no_such_histogram_are_refused() {
     check(&latency(&[5]).to_text()[..20], "histogram");
     check(&other_bounds, "1 to 1000 with 2 digits");
     check(&"A".repeat(2 << 20), "histogram");
-    // A header that announces 4 GiB, correctly compressed.
+    // The text is correctly compressed, but its header announces 4 GiB.
     let mut head = vec![0x1c, 0x84, 0x93, 0x13, 0xff, 0xff, 0xff, 0xff];
     head.resize(40, 0);
     let mut bytes = vec![0x1c, 0x84, 0x93, 0x14, 0, 0, 0, 40];
@@ -102,7 +102,7 @@ fn load_machines_add_up_exactly() {
     assert_eq!((totals.operations, totals.errors, totals.result_codes[&32]), (200, 2, 2));
     assert_eq!((merged.parameters.connections, merged.per_second), (16, 100.0));
     assert_eq!(merged.parameters.load, Load::Open { per_second: 100.0 });
-    // The second second has steps 41 to 100 of both.
+    // Second number 1 has the latencies of steps 41 to 100 of both machines.
     expected.retain(|micros| {
         [10, 1000].iter().any(|base| micros % base == 0 && (41..=100).contains(&(micros / base)))
     });
@@ -161,7 +161,7 @@ fn the_distribution_goes_as_far_as_there_are_operations() {
     assert!(Latency::new().distribution().is_empty());
 }
 
-/// Latencies of some shape: most near one value, some far above it.
+/// Returns random latencies. Most are near one value, some are far above it.
 fn random_latency(random: &mut Seeded, count: u64, typical_micros: usize) -> Latency {
     let mut latency = Latency::new();
     for _ in 0..count {
@@ -224,7 +224,7 @@ fn files_to_keep_are_compressed_and_show_the_same() {
     let path = folder.join("run.json.zst");
     run(vec![part(10)]).write(&path).unwrap();
     let packed = std::fs::read(&path).unwrap();
-    // The first octets count, not the name.
+    // The first octets of a file show whether it is compressed, not its name.
     std::fs::rename(&path, folder.join("run.json")).unwrap();
     let path = folder.join("run.json");
     let read = RunResult::read(&path).unwrap();

@@ -10,9 +10,9 @@ use strum::{Display, IntoStaticStr};
 pub struct WorkloadResult {
     /// The workload's name, as in `pando bench run NAME`.
     pub workload: String,
-    /// Its title.
+    /// Title of the workload.
     pub title: String,
-    /// The document's row that it repeats, with the document's figures.
+    /// The row of a published document that the workload repeats, with the document's figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub document: Option<DocumentRow>,
     /// Start of the measurement (RFC 3339, UTC).
@@ -21,7 +21,7 @@ pub struct WorkloadResult {
     /// Number of the repetition of the same workload on the same server, from 1.
     #[serde(default = "first_round")]
     pub round: u32,
-    /// Varied quantity, if this is one step of a sweep.
+    /// The quantity that the sweep varies, if this is one step of a sweep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<SweepAxis>,
     /// The server, as it was set up.
@@ -30,9 +30,10 @@ pub struct WorkloadResult {
     pub parameters: Parameters,
     /// Measured time, after the warm-up.
     pub measured_seconds: f64,
-    /// Correct answers in that time, per second, for all kinds of operation in total.
+    /// Correct answers per second in the measured time, for all kinds of operations in total.
     pub per_second: f64,
-    /// Time for which answers were awaited after the end. These answers are not part of any rate.
+    /// Time that the driver waited for answers after the end of the measurement. These answers are not part of any
+    /// rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_seconds: Option<f64>,
     /// Warm-up of the server until the cost of its operations was steady, if this is the first round.
@@ -56,7 +57,7 @@ pub struct WorkloadResult {
     /// The load machines, if there were several.
     #[serde(default)]
     pub agents: Vec<AgentState>,
-    /// Reason why the server does not support the workload. Then nothing was measured.
+    /// Reason why the server does not support the workload. If present, nothing was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsupported: Option<String>,
     /// Failures as text: closed connections, dead agents, a preparation that failed.
@@ -65,18 +66,18 @@ pub struct WorkloadResult {
     /// Remarks that a reader needs to judge the figures: differences from the document, corrections.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// Whether it ran to its planned end with every load machine.
+    /// Whether the workload ran to its planned end on every load machine.
     pub complete: bool,
 }
 
-/// Windows of the same workload before it was measured.
+/// Warm-up: windows in which the same workload ran before it was measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WarmUp {
     /// Total duration of the windows.
     pub seconds: f64,
     /// CPU time of the server per operation in each window, in microseconds.
     pub cpu_micros: Vec<f64>,
-    /// Whether the last windows agree.
+    /// Whether the cost was steady in the last windows.
     pub is_steady: bool,
 }
 
@@ -93,11 +94,12 @@ fn first_round() -> u32 {
 pub enum OperationKind {
     /// A search. Its latency is the time until the final response.
     Search,
-    /// A search, and then a bind as the found entry. Counts as one operation, as in the documents.
+    /// A search, and then a bind as the found entry. Both together count as one operation, as in the published
+    /// documents.
     Authentication,
     /// A bind on a persistent connection.
     Bind,
-    /// Connect, bind, close.
+    /// A connection that is opened for a bind and then closed.
     ConnectBind,
     /// A compare.
     Compare,
@@ -112,7 +114,7 @@ pub enum OperationKind {
 }
 
 impl OperationKind {
-    /// Returns its name in results.
+    /// Returns the name of the kind in results.
     pub fn name(self) -> &'static str {
         self.into()
     }
@@ -123,23 +125,23 @@ impl OperationKind {
 pub struct OperationTotals {
     /// Number of correct answers.
     pub operations: u64,
-    /// Entries that came with the answers.
+    /// Number of entries in the answers.
     #[serde(default)]
     pub entries: u64,
-    /// Answers by LDAP result code, those that the workload expects included.
+    /// Number of answers by LDAP result code, including the expected codes.
     #[serde(default)]
     pub result_codes: BTreeMap<u32, u64>,
     /// Answers with a result code that the workload does not expect.
     #[serde(default)]
     pub errors: u64,
-    /// Answers with the expected code but the wrong content: another number of entries, another entry.
+    /// Answers with the expected result code but the wrong content, such as another number of entries or another entry.
     #[serde(default)]
     pub wrong_answers: u64,
     /// Some of the errors and wrong answers, in words.
     #[serde(default)]
     pub examples: Vec<String>,
-    /// Latency of correct answers. Closed loop: from the send, for operations answered during the measurement. Open
-    /// loop: from the intended start, for operations due during the measurement.
+    /// Latency of correct answers. In a closed loop it counts from sending, for operations answered during the
+    /// measurement. In an open loop it counts from the intended start, for operations due during the measurement.
     pub latency: Latency,
 }
 
@@ -154,38 +156,38 @@ pub struct Second {
     /// Unexpected result codes, wrong answers and closed connections.
     #[serde(default)]
     pub errors: u64,
-    /// Half of this second's latencies did not exceed this.
+    /// The latency that half of this second's operations did not exceed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p50_micros: Option<u64>,
-    /// 99% of this second's latencies did not exceed this.
+    /// The latency that 99% of this second's operations did not exceed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99_micros: Option<u64>,
-    /// The longest of this second.
+    /// The longest latency of this second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_micros: Option<u64>,
     /// CPU time that the server used in this second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_cpu_micros: Option<u64>,
-    /// CPU time that the load generator used in this second.
+    /// CPU time that the load driver used in this second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load_cpu_micros: Option<u64>,
     /// Private memory of the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rss_anon_bytes: Option<u64>,
-    /// Mapped file pages of the server, which the kernel may take back.
+    /// Mapped file pages of the server, which the kernel may reclaim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rss_file_bytes: Option<u64>,
-    /// Read from the server's disk in this second, by any process.
+    /// Octets read from the server's disk in this second, by any process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_read_bytes: Option<u64>,
-    /// Written to the server's disk in this second, by any process.
+    /// Octets written to the server's disk in this second, by any process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_written_bytes: Option<u64>,
-    /// Stolen time of all processors in this second in total: the server's machine was ready to run, but its hypervisor
-    /// ran other machines.
+    /// Stolen time in this second, in total for all processors. In stolen time the server's machine was ready to run,
+    /// but its hypervisor ran other machines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stolen_cpu_micros: Option<u64>,
-    /// Latencies of this second: present in messages to a coordinator, so that percentiles merge, and on request.
+    /// Latencies of this second. They are present on request, and in messages to a coordinator, which merges them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
 }
@@ -196,7 +198,7 @@ impl Second {
         self.operations.values().sum()
     }
 
-    /// Takes the cost of the server and its machine in this second from the second that observed it.
+    /// Copies the cost of the server and its machine from `seen`, which was observed for the same second.
     pub(crate) fn set_cost(&mut self, seen: &Second) {
         self.server_cpu_micros = seen.server_cpu_micros;
         self.rss_anon_bytes = seen.rss_anon_bytes;
@@ -229,13 +231,13 @@ pub struct ServerCost {
     /// Maximum mapped file pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rss_file_peak_bytes: Option<u64>,
-    /// The block device of its files, and its other content: "vda, which holds /".
+    /// The block device with the server's files, and the file system on it: "vda, which holds /".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<String>,
-    /// Read from that disk, by any process.
+    /// Octets read from that disk, by any process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_read_bytes: Option<u64>,
-    /// Written to that disk, by any process.
+    /// Octets written to that disk, by any process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_written_bytes: Option<u64>,
     /// Octets written to that disk per operation.
@@ -248,13 +250,13 @@ pub struct ServerCost {
 pub struct ServerDescription {
     /// Product and version: "OpenLDAP 2.5.13".
     pub product: String,
-    /// Address of its listener.
+    /// Addresses of the server.
     #[serde(default)]
     pub uris: Vec<String>,
-    /// Settings that matter to the figures; [`setting`] names those that every result should state.
+    /// Settings that matter to the figures. [`setting`] has the names of the settings that every result should state.
     #[serde(default)]
     pub settings: Vec<Setting>,
-    /// Entries that it held.
+    /// Number of entries that the server held.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entries: Option<u64>,
     /// Template and seed of the entries.
@@ -271,9 +273,9 @@ pub struct ServerDescription {
     pub bulk_load: Option<BulkLoad>,
 }
 
-/// Names of settings that readers expect. A report shows a missing one as not stated.
+/// Names of settings that readers expect. A report shows a missing setting as not stated.
 pub mod setting {
-    /// Time at which an answered change is durable: "every commit synced", "none".
+    /// Durability of answered changes: "every commit synced", "none".
     pub const DURABILITY: &str = "durability";
     /// Storage form of passwords: "Argon2id", "SSHA", "clear".
     pub const PASSWORD_SCHEME: &str = "password scheme";
@@ -283,18 +285,18 @@ pub mod setting {
     pub const ACCESS_CONTROL: &str = "access control";
     /// Attributes and kinds of index.
     pub const INDEXES: &str = "indexes";
-    /// Threads that the server was given.
+    /// Number of threads that the server was configured to use.
     pub const THREADS: &str = "threads";
-    /// All of them, in the order of display.
+    /// All these names, in the order of display.
     pub const ALL: [&str; 6] = [DURABILITY, PASSWORD_SCHEME, TLS, ACCESS_CONTROL, INDEXES, THREADS];
 }
 
 /// One setting of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setting {
-    /// One of [`setting`], or the vendor's own name.
+    /// A name from [`setting`], or the vendor's own name of the setting.
     pub name: String,
-    /// Its value.
+    /// Value of the setting.
     pub value: String,
 }
 
@@ -314,16 +316,16 @@ impl ServerDescription {
 /// Origin of the entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DataSet {
-    /// The template's name, or a file's.
+    /// Name of the template, or of a template file.
     pub template: String,
-    /// Seed of its random values.
+    /// Seed of the random values.
     pub seed: u64,
     /// Octets of an entry's LDIF on average.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry_bytes: Option<u64>,
 }
 
-/// Load of the data by the server's own loader.
+/// Bulk load of the data by the server's own loader.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BulkLoad {
     /// The loader: "slapadd -q".
@@ -355,7 +357,7 @@ pub struct BulkLoad {
     pub export_bytes: Option<u64>,
 }
 
-/// The load that was put on the server.
+/// Parameters of the load on the server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Parameters {
     /// Number of connections of all load machines in total.
@@ -379,7 +381,7 @@ pub struct Parameters {
     /// Number of connections to one server process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections_per_server_process: Option<u64>,
-    /// Number of threads of the load generator, on all load machines in total.
+    /// Number of threads of the load driver, on all load machines in total.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load_threads: Option<u64>,
     /// Description of the requests: base, scope, filter, attributes; the shares of a mix.
@@ -387,14 +389,14 @@ pub struct Parameters {
     pub request: String,
 }
 
-/// Moment at which the next request is sent.
+/// Time at which the next request is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Load {
     /// After the answer to the previous request.
     #[default]
     Closed,
-    /// At a fixed rate, whether earlier requests are answered or not. Latency counts from the intended start.
+    /// At a fixed rate, independent of the answers to earlier requests. Latency counts from the intended start.
     Open {
         /// Requests per second of all load machines in total.
         per_second: f64,
@@ -406,13 +408,13 @@ pub enum Load {
 pub struct DocumentRow {
     /// The document: "OID", "Salford", "M-Vault", "Sun", "eDirectory".
     pub document: String,
-    /// The table in it.
+    /// The table in the document.
     #[serde(default)]
     pub table: String,
-    /// The row's label there.
+    /// The row's label in the document.
     #[serde(default)]
     pub row: String,
-    /// Its figures, from the document's hardware.
+    /// Figures of the row, which were measured on the document's hardware.
     #[serde(default)]
     pub figures: Vec<DocumentFigure>,
 }
@@ -423,7 +425,7 @@ pub struct DocumentFigure {
     /// The column's label: a product, a size, a setting.
     #[serde(default)]
     pub label: String,
-    /// Clients.
+    /// Number of clients.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clients: Option<u64>,
     /// Operations a second.
@@ -442,25 +444,25 @@ pub struct DocumentFigure {
 pub struct AgentState {
     /// Address to which the coordinator connected.
     pub address: String,
-    /// Whether it measured to the end.
+    /// Whether the machine measured to the end.
     pub complete: bool,
-    /// Operations that it had answered.
+    /// Number of operations that were answered to the machine.
     pub operations: u64,
     /// Failure as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
-    /// Difference between its clock and the coordinator's.
+    /// Difference between the machine's clock and the coordinator's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_offset_micros: Option<i64>,
-    /// Bound of the error of that difference: half of the shortest round trip.
+    /// Maximum error of the difference: half of the shortest round trip.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_error_micros: Option<u64>,
-    /// Its machine.
+    /// Description of the machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<Environment>,
 }
 
-/// Varied quantity of a sweep.
+/// Quantity that a sweep varies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
@@ -504,29 +506,30 @@ impl WorkloadResult {
         }
     }
 
-    /// Returns the operations answered.
+    /// Returns the number of answered operations of all kinds.
     pub fn operations_total(&self) -> u64 {
         self.operations.values().map(|totals| totals.operations).sum()
     }
 
-    /// Returns the answers with unexpected result codes.
+    /// Returns the number of answers with unexpected result codes.
     pub fn errors_total(&self) -> u64 {
         self.operations.values().map(|totals| totals.errors).sum()
     }
 
-    /// Returns the answers with the wrong content.
+    /// Returns the number of answers with the wrong content.
     pub fn wrong_answers_total(&self) -> u64 {
         self.operations.values().map(|totals| totals.wrong_answers).sum()
     }
 
-    /// Returns the latencies of all kinds together.
+    /// Returns the latencies of all kinds of operations together.
     pub fn latency(&self) -> Latency {
         let mut all = Latency::new();
         self.operations.values().for_each(|totals| all.add(&totals.latency));
         all
     }
 
-    /// Returns true if a reader must be warned before believing the figures.
+    /// Returns true if the figures need no warning for the reader: the run is complete, and every request was answered
+    /// correctly.
     pub fn is_clean(&self) -> bool {
         self.complete
             && self.failures.is_empty()
@@ -537,7 +540,7 @@ impl WorkloadResult {
             && self.agents.iter().all(|agent| agent.complete)
     }
 
-    /// Computes fields from the others: the rate, and costs of one operation.
+    /// Computes the fields that follow from other fields: the rate, and the costs per operation.
     pub fn set_rates(&mut self) {
         let operations = self.operations_total();
         self.per_second =
@@ -550,8 +553,8 @@ impl WorkloadResult {
         }
     }
 
-    /// Removes the disk figures. Before format 2 they counted pages that processes had made dirty, which may be
-    /// hundreds of times the octets that reached the disk.
+    /// Removes the disk figures. Before format 2 these figures counted pages that processes had made dirty. That may be
+    /// hundreds of times the number of octets that reached the disk.
     pub(crate) fn withdraw_disk(&mut self) {
         if let Some(cost) = &mut self.cost {
             (cost.disk_read_bytes, cost.disk_written_bytes) = (None, None);
@@ -568,7 +571,7 @@ impl WorkloadResult {
         Latency::thin(&mut latencies.collect::<Vec<_>>());
     }
 
-    /// Drops the histograms of single seconds; sets percentiles from them first.
+    /// Sets the percentiles of each second from its histogram, and drops the histogram.
     pub fn drop_histograms_of_seconds(&mut self) {
         for second in &mut self.seconds {
             second.set_percentiles();

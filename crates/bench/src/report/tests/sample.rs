@@ -1,4 +1,4 @@
-//! Invented results for tests of the page: the unit tests of the report, and the browser test in
+//! Invented results for tests of the page. They are used by the unit tests of the report and by the browser test in
 //! `crates/bench/tests/report_page.rs`.
 
 use super::Seeded;
@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 /// Figures of an invented server.
 struct Sample {
     product: &'static str,
-    /// Operations a second, and the median latency in microseconds.
+    /// Operations a second. The next field is the median latency in microseconds.
     rate: f64,
     micros: f64,
     cpu_micros: f64,
@@ -179,7 +179,7 @@ fn make_comparison() -> RunResult {
     run
 }
 
-/// Returns the comparison with every possible problem.
+/// Returns a comparison that has every possible problem.
 pub(crate) fn broken() -> RunResult {
     let mut run = comparison();
     let totals = run.workloads[0].operations.get_mut(&OperationKind::Search).unwrap();
