@@ -1,8 +1,8 @@
-//! Limit on a server's memory, page cache included, by Linux control groups. It uses their file system directly, so no
-//! service manager is needed.
+//! Limit on a server's memory, page cache included, by Linux control groups. This module uses the file system of
+//! control groups directly, so no service manager is needed.
 //!
-//! Uses version 2 if its memory controller is available, otherwise version 1. Creating a group requires root, or a
-//! delegated part of the hierarchy.
+//! Control groups of version 2 are used if their memory controller is available, otherwise those of version 1. Creating
+//! a group requires root, or a delegated part of the hierarchy.
 
 use std::fs;
 use std::io;
@@ -22,7 +22,7 @@ pub struct LimitError {
     error: io::Error,
 }
 
-/// A control group with a memory limit. Dropping it removes the group, if its processes have ended.
+/// A control group with a memory limit. Dropping the value removes the group, if the processes in it have ended.
 #[derive(Debug)]
 pub struct MemoryLimit {
     folder: PathBuf,
@@ -43,12 +43,12 @@ impl MemoryLimit {
         let name = format!("pando-bench-{}-{number}", std::process::id());
         let controllers = fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default();
         if controllers.split_whitespace().any(|controller| controller == "memory") {
-            // The controller may be delegated already. If it is not, the group has no file for the limit, and setting
-            // the limit fails.
+            // This may fail because the controller is already delegated. If it is not delegated, the group has no file
+            // for the limit, and setting the limit fails.
             let _ = fs::write(root.join("cgroup.subtree_control"), "+memory");
             let limit = MemoryLimit::make(root.join(name))?;
             limit.write("memory.max", bytes)?;
-            // A kernel without swap has no such file.
+            // This may fail: a kernel without swap has no such file.
             let _ = limit.write("memory.swap.max", 0);
             return Ok(limit);
         }
@@ -84,12 +84,13 @@ impl MemoryLimit {
 
 impl Drop for MemoryLimit {
     fn drop(&mut self) {
-        // A group that still has a process remains; its name shows the creator.
+        // A group with a running process cannot be removed. Its name shows which program created it.
         let _ = fs::remove_dir(&self.folder);
     }
 }
 
-/// Drops the files of a folder from the page cache. Pages that are already cached would not be charged to the limit.
+/// Drops the files of a folder from the page cache. Otherwise these pages would not count toward the limit of a new
+/// group.
 ///
 /// # Errors
 /// A file cannot be read.
@@ -113,7 +114,7 @@ pub fn forget_pages(folder: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// A tree like the kernel's. The test creates the files of a group, as the kernel would.
+    /// The test uses a folder like the kernel's file system, and creates the files of a group as the kernel would.
     #[test]
     fn a_machine_without_control_groups_says_so() {
         let root = std::env::temp_dir().join(format!("pando-cgroup-{}", std::process::id()));
@@ -121,7 +122,7 @@ mod tests {
         assert!(error.contains("memory cannot be limited here") && error.contains("root"), "{error}");
         fs::create_dir_all(&root).unwrap();
         fs::write(root.join("cgroup.controllers"), "cpu memory pids").unwrap();
-        // The kernel would create the group's files; an ordinary folder has none.
+        // In an ordinary folder, no kernel creates the files of a group.
         let error = MemoryLimit::below(&root, 1 << 20).unwrap_err().to_string();
         assert!(error.contains("memory.max"), "{error}");
         let groups =

@@ -1,22 +1,22 @@
-//! Traffic of the disk with a server's files, as counted by the disk's driver.
+//! Traffic of the disk that contains a server's files, as counted by the disk's driver.
 //!
 //! /proc/PID/io is not usable: its `write_bytes` counts pages that a process made dirty. A page of a mapped file, such
-//! as LMDB's, counts again each time the kernel write-protects it, so the count may be hundreds of times the octets
-//! that reach the disk. The driver counts sectors, but for all processes, so the result states what else is on the
-//! device.
+//! as LMDB's, counts again each time the kernel write-protects the page. The count may thus be hundreds of times the
+//! number of octets that reach the disk. The driver counts sectors that reach the disk, but for all processes.
+//! Therefore the result names the device.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 
-/// Unit of these counts in the kernel, whatever the disk's sector size.
+/// Unit of the kernel's counters, whatever the disk's sector size.
 const SECTOR_BYTES: u64 = 512;
 
 /// A block device with files of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disk {
-    /// `major:minor`.
+    /// Device number as `major:minor`.
     number: String,
     /// Device and mount point, for messages: "vda, which holds /".
     pub description: String,
@@ -33,7 +33,7 @@ pub struct Traffic {
 
 impl Disk {
     /// Returns the device of the regular files that these processes have open. Returns `None` if there are several
-    /// devices, or none with counters, such as memory or a network file system.
+    /// devices, or if the device has no counters, as for memory or a network file system.
     pub fn of_processes(processes: &[u32]) -> Option<Disk> {
         let devices: BTreeSet<u64> = processes.iter().flat_map(|process| devices_of(*process)).collect();
         let mut disks = devices.into_iter().filter_map(Disk::of_device);
@@ -107,11 +107,12 @@ mod tests {
         assert_eq!(mounted_at(mounts, "8:1"), None);
     }
 
-    /// Writes 32 MiB, synced. Other processes may use the disk too, so the minimum of several attempts counts.
+    /// The test writes and syncs 32 MiB. Other processes may use the disk too, so it uses the minimum of several
+    /// attempts.
     #[test]
     fn octets_of_a_known_writer_are_counted_once() {
         const BYTES: usize = 32 << 20;
-        // Cargo's own folder is elsewhere if CARGO_TARGET_DIR is set.
+        // If CARGO_TARGET_DIR is set, Cargo's target folder is elsewhere, but this folder is still on a disk.
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
         fs::create_dir_all(&folder).unwrap();
         let path = folder.join(format!("disk-{}", std::process::id()));

@@ -1,10 +1,10 @@
-//! Test data and measurements of directory servers. Data: the sample organisation ([`sample`]), or any data from a
-//! template ([`template`]). Measurements: workloads ([`workload`]), the load driver ([`driver`]), a server that does
-//! nothing ([`responder`]), results ([`result`]), CPU time ([`cpu`]), other servers for comparison ([`peers`]), and
-//! suites of measurements with goals ([`suite`]).
+//! Test data and measurements of directory servers. Data comes from the sample organisation ([`sample`]) or from a
+//! template ([`template`]). For measurements there are workloads ([`workload`]), the load driver ([`driver`]), a server
+//! that does nothing ([`responder`]), results ([`result`]), CPU time ([`cpu`]), other servers for comparison
+//! ([`peers`]), and suites of measurements with goals ([`suite`]).
 //!
-//! The driver uses LDAP over the network, so it can measure Pando and any other server. Data and keys come from seeds
-//! ([`Seeded`]), never from the clock.
+//! The driver uses LDAP over the network, so it can measure Pando and any other server. Data and keys are generated
+//! from seeds ([`Seeded`]), never from the clock.
 #![forbid(unsafe_code)]
 
 pub mod agents;

@@ -1,4 +1,4 @@
-//! The sample organisation, which `pando serve --sample` loads: the same on every machine and at every start.
+//! The sample organisation, which `pando serve --sample` loads: it is the same on every machine and at every start.
 //!
 //! "Sample Works" has a thousand people in twelve departments, and examples of most things that directories contain:
 //! nested, unique-name, dynamic and POSIX groups, names in a dozen scripts with language options, portraits,
@@ -22,8 +22,8 @@
 //!   ou=partners      a referral (RFC 3296): add it with the ManageDsaIT control
 //! ```
 //!
-//! Parents come before children; no other order is guaranteed. Department groups precede their members, so they name
-//! people who do not exist yet; other groups follow their members.
+//! Parents come before children; no other order is guaranteed. Groups of departments precede their members, so they
+//! name people who do not exist yet. Other groups follow their members.
 
 mod groups;
 mod infrastructure;
@@ -47,7 +47,7 @@ use people::Person;
 /// Password of all users in the sample.
 pub const PASSWORD: &str = "password";
 
-/// Seed of the sample. Changing it changes every sample, and with it results that users know.
+/// Seed of the sample. A different seed would change every sample, and thus results that users know.
 const SEED: u64 = 20_261_120;
 
 const ORGANISATION_NAME: &str = "Sample Works";
@@ -57,7 +57,7 @@ const ORGANISATION_NAME: &str = "Sample Works";
 pub struct SampleEntry {
     /// The DN as text (RFC 4514).
     pub dn: String,
-    /// Descriptions, some with options, and at least one value each; objectClass first.
+    /// Attribute descriptions, some with options, and their values. Each has at least one value. objectClass is first.
     pub attributes: Vec<(String, Vec<Vec<u8>>)>,
 }
 
@@ -72,8 +72,8 @@ pub enum UnsupportedSuffix {
     NamingAttribute(String),
 }
 
-/// Returns the sample organisation below `suffix`, which is its first entry; 1,106 entries (2 MB), all created by this
-/// call.
+/// Returns the entries of the sample organisation. The first is the entry of `suffix`. This call creates all 1,106
+/// entries (2 MB) at once.
 ///
 /// # Errors
 /// The suffix does not begin with an RDN of dc, o, ou, c, l or st.
@@ -102,7 +102,7 @@ pub fn organisation(suffix: &str) -> Result<impl Iterator<Item = SampleEntry> + 
 /// Writes the sample as LDIF (RFC 2849), for other servers and for readers.
 ///
 /// # Errors
-/// An [`UnsupportedSuffix`], as an invalid input; or an error of `out`.
+/// An [`UnsupportedSuffix`] with the kind `InvalidInput`, or an error of `out`.
 pub fn write_ldif(out: impl Write, suffix: &str) -> io::Result<()> {
     let entries = organisation(suffix).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     let mut writer = LdifWriter::new(out);
@@ -188,8 +188,8 @@ impl Sample {
     }
 }
 
-/// Returns the suffix's own entry, of the class that its naming attribute needs. The organization of a domain has the
-/// name of the domain.
+/// Returns the suffix entry, with the object class that its naming attribute needs. If the suffix is a domain, the name
+/// of the organization is the name of the domain.
 ///
 /// # Errors
 /// The suffix does not begin with an RDN of dc, o, ou, c, l or st.
@@ -218,7 +218,7 @@ pub fn suffix_entry(suffix: &str) -> Result<SampleEntry, UnsupportedSuffix> {
 }
 
 impl SampleEntry {
-    /// Turns the entry of a suffix into that of the sample.
+    /// Turns a plain suffix entry into the suffix entry of the sample.
     fn sample(mut self) -> SampleEntry {
         let is_domain = self.attributes.iter().any(|(name, _)| name.eq_ignore_ascii_case("dc"));
         let organization = self.attributes.iter_mut().find(|(name, _)| name == "o");
@@ -229,7 +229,8 @@ impl SampleEntry {
     }
 }
 
-/// Returns the mail domain: example.com for `dc=example,dc=com`, and for a suffix of other attributes.
+/// Returns the mail domain of the sample, such as example.com for `dc=example,dc=com`. For a suffix of other attributes
+/// it is also example.com.
 fn mail_domain(suffix: &Dn<'_>) -> String {
     let labels: Option<Vec<String>> = suffix
         .rdns()

@@ -1,9 +1,9 @@
 //! A small generator of numbers that are the same on every machine and in every release.
 //!
-//! Sample and benchmark data are generated from a seed, and results are compared over years, but crates for random
-//! numbers may change their sequence with a new version. This is SplitMix64, ten lines that must not change.
+//! Sample and benchmark data are generated from a seed, and their results are compared over years. Crates for random
+//! numbers may change their sequence in a new version. This module is SplitMix64, in ten lines that must not change.
 
-/// SplitMix64 from a seed. Not for secrets.
+/// SplitMix64 generator. It must not be used for secrets.
 #[derive(Clone, Debug)]
 pub struct Seeded(u64);
 
@@ -22,7 +22,7 @@ impl Seeded {
         mixed ^ (mixed >> 31)
     }
 
-    /// Returns a number below `bound`, or 0 if `bound` is 0. The bias of the multiplication is below 2^-32 for the
+    /// Returns a number below `bound`, or 0 if `bound` is 0. The result is slightly biased, by less than 2^-32 for the
     /// bounds used here.
     pub fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.next_u64()) * bound as u128) >> 64) as usize

@@ -1,9 +1,9 @@
-//! A suite: a file of measurements and of goals for their figures.
+//! A suite is a file with measurements and with goals for their figures.
 //!
-//! Each step is a command of `pando bench` without its result file, such as
-//! `peers --peers openldap --workloads people-search`, so a suite can measure everything that the command can. A goal
-//! names one figure of one server in one workload of one step, or its ratio to another server's. All figures come from
-//! the results, so a suite can be evaluated again from its folder.
+//! Each step is a command of `pando bench` without its result file, such as `peers --peers openldap --workloads
+//! people-search`, so a suite can measure everything that the command can. A goal is about one figure of one server in
+//! one workload of one step, or about the ratio of this figure to that of another server. All figures come from the
+//! results, so a suite can be evaluated again from its folder.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -15,19 +15,19 @@ use crate::peers::Product;
 use crate::peers::ratios::median;
 use crate::result::{OperationKind, RunResult, Second, WorkloadResult};
 
-/// The server's name in goals for the null responder.
+/// Name that goals use for the null responder in place of a server's name.
 const NULL: &str = "null";
 
 /// The verbs of `pando bench` that a step may use: those that write one result file.
 const VERBS: [&str; 3] = ["peers", "run", "sweep"];
 
-/// A suite, as its file has it.
+/// A suite, in the form of its file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Suite {
     /// Its title in the page.
     pub title: String,
-    /// Information for the reader.
+    /// Text for the reader.
     #[serde(default)]
     pub about: String,
     /// Variables that steps use as `{name}`, and that the command line may set.
@@ -47,7 +47,7 @@ pub struct Suite {
 pub struct Step {
     /// Its name in goals; its result is `NAME.json.zst`. Lower-case letters, digits and hyphens.
     pub name: String,
-    /// The verb of `pando bench` and its options, words with spaces between. Files are relative to the suite's folder.
+    /// The verb of `pando bench` and its options, separated by spaces. File names are relative to the suite's folder.
     pub run: String,
 }
 
@@ -55,17 +55,18 @@ pub struct Step {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Goal {
-    /// Subject, for the table; empty for that of the goal above.
+    /// Subject of the goal in the table; empty if it is the subject of the previous goal.
     #[serde(default)]
     pub title: String,
-    /// Subject, for the table; empty for the subject of the goal above.
+    /// The figure that the goal limits.
     pub figure: Figure,
     /// Kind of operation; `None` for all kinds in total.
     #[serde(default)]
     pub kind: Option<OperationKind>,
-    /// Server whose figure it is.
+    /// Server to which the figure belongs.
     pub of: Source,
-    /// Servers by whose figure it is divided. If there are several, the best figure is used.
+    /// Servers whose figure is the divisor; empty for no division. If there are several, the best of their figures is
+    /// used.
     #[serde(default)]
     pub over: Vec<Source>,
     /// Lower limit.
@@ -95,13 +96,13 @@ pub enum Figure {
     /// Latency that 99.9% of the operations did not exceed.
     #[strum(serialize = "p99.9, us")]
     P999Micros,
-    /// Share of the seconds whose rate is within 15% of the median second's.
+    /// Share of the seconds whose rate is within 15% of the median rate.
     #[strum(serialize = "share of the seconds within 15% of the median rate")]
     SteadySeconds,
-    /// Rise of the linear trend of the seconds' rates from first to last, as a share of their mean.
+    /// Rise of the linear trend of the rates from the first second to the last, as a share of the mean rate.
     #[strum(serialize = "rise of the rate from begin to end")]
     RateTrend,
-    /// Maximum private memory of the server in the last quarter of the time, as a multiple of that in the second
+    /// Maximum private memory of the server in the last quarter of the time, as a multiple of the maximum in the second
     /// quarter.
     #[strum(serialize = "private memory of the last quarter / the second")]
     MemoryGrowth,
@@ -114,15 +115,15 @@ pub enum Figure {
     /// Private memory of the loader at its peak, in MiB.
     #[strum(serialize = "private memory of the loader, MiB")]
     LoaderMib,
-    /// Octets on the disk after loading for each octet of LDIF.
+    /// Octets on the disk after loading, per octet of LDIF.
     #[strum(serialize = "disk / LDIF")]
     DiskPerLdif,
-    /// Megabytes of LDIF a second that the server's own export writes.
+    /// Megabytes of LDIF that the server's own export writes per second.
     #[strum(serialize = "MB exported a second")]
     ExportedMbPerSecond,
 }
 
-/// A server in a workload of a step: `STEP/WORKLOAD/SERVER`, of a sweep `STEP/WORKLOAD/SERVER/VALUE`.
+/// A server in a workload of a step, written as `STEP/WORKLOAD/SERVER`, or as `STEP/WORKLOAD/SERVER/VALUE` in a sweep.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Source {
@@ -148,7 +149,7 @@ pub enum SuiteError {
     Content {
         /// The file.
         file: String,
-        /// The error, and the correct form.
+        /// Description of the error and of the correct form.
         message: String,
     },
 }
@@ -160,18 +161,18 @@ pub enum Outcome {
     Reached(f64),
     /// The figure does not meet the goal.
     Missed(f64),
-    /// Reason why there is no reliable figure.
+    /// There is no reliable figure. Contains the reason.
     NotMeasured(String),
 }
 
 /// A goal with its outcome.
 #[derive(Clone, Debug)]
 pub struct Verdict<'s> {
-    /// The goal as text.
+    /// The goal.
     pub goal: &'s Goal,
     /// The outcome.
     pub outcome: Outcome,
-    /// The figures that it was computed from, by their sources.
+    /// The figures from which the outcome was computed, each with its source.
     pub figures: Vec<(&'s Source, f64)>,
 }
 
@@ -267,7 +268,7 @@ impl Suite {
         Ok(())
     }
 
-    /// Compares the goals with the results of the steps, which are given by their names.
+    /// Compares the goals with the results of the steps. `results` has them by the names of the steps.
     pub fn verdicts(&self, results: &BTreeMap<String, RunResult>) -> Vec<Verdict<'_>> {
         self.goals.iter().map(|goal| goal.verdict(results)).collect()
     }
@@ -291,7 +292,8 @@ impl Goal {
         }
         let mut values = figures.iter().map(|(_, figure)| *figure);
         let own = values.next().unwrap_or_default();
-        // The best figure is the hardest to reach.
+        // Of several divisors, the best figure is the hardest to reach: the greatest with `at_least`, the least with
+        // `at_most`.
         let others = if self.at_least.is_some() { values.reduce(f64::max) } else { values.reduce(f64::min) };
         let value = others.map_or(own, |others| own / others);
         let is_reached = self.at_least.is_none_or(|wanted| value >= wanted)
@@ -323,7 +325,7 @@ impl Goal {
 }
 
 impl Figure {
-    /// Returns the figure in one round's result, if it has one.
+    /// Returns the figure of one round; `None` if the round's result does not contain it.
     fn of(self, result: &WorkloadResult, kind: Option<OperationKind>) -> Option<f64> {
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         let percentile = |percent| {
@@ -355,7 +357,7 @@ impl Figure {
     }
 }
 
-/// Returns the answers of each second.
+/// Returns the number of right answers in each second.
 fn rates(result: &WorkloadResult, kind: Option<OperationKind>) -> Vec<f64> {
     let of = |second: &Second| match kind {
         Some(kind) => second.operations.get(&kind).copied().unwrap_or_default(),
@@ -364,7 +366,7 @@ fn rates(result: &WorkloadResult, kind: Option<OperationKind>) -> Vec<f64> {
     result.seconds.iter().map(|second| of(second) as f64).collect()
 }
 
-/// Largest distance of a steady second's rate from the median, as a share of it.
+/// Maximum distance of a steady second's rate from the median rate, as a share of the median.
 const STEADY: f64 = 0.15;
 
 fn steady_share(rates: &[f64]) -> Option<f64> {
@@ -373,7 +375,7 @@ fn steady_share(rates: &[f64]) -> Option<f64> {
     Some(near as f64 / rates.len() as f64)
 }
 
-/// Returns the slope of the least squares line, see [`Figure::RateTrend`].
+/// Returns the rise of the least squares line: see [`Figure::RateTrend`].
 fn trend(rates: &[f64]) -> Option<f64> {
     let last = rates.len().checked_sub(1).filter(|last| *last > 0)? as f64;
     let mean = rates.iter().sum::<f64>() / rates.len() as f64;
@@ -393,7 +395,7 @@ fn memory_growth(result: &WorkloadResult) -> Option<f64> {
 }
 
 impl Source {
-    /// Returns the median of its rounds, or the reason why there is no reliable one.
+    /// Returns the median of the figure over the rounds, or the reason why there is no reliable figure.
     fn figure(&self, goal: &Goal, results: &BTreeMap<String, RunResult>) -> Result<f64, String> {
         let result = results.get(&self.step).ok_or("the step has no result")?;
         let rounds = self.rounds(result);
@@ -418,7 +420,8 @@ impl Source {
         median(figures).ok_or_else(|| format!("no {} was measured", goal.figure))
     }
 
-    /// Returns the rounds of this source; of the null responder, those under a load of the workload's shape.
+    /// Returns the results of this source, one for each round. For the null responder, returns its results under a load
+    /// of the same shape as the workload's.
     fn rounds<'r>(&'r self, result: &'r RunResult) -> Vec<&'r WorkloadResult> {
         let is_of_workload = |round: &&WorkloadResult| {
             round.workload == self.workload
@@ -461,7 +464,7 @@ pub fn table(verdicts: &[Verdict<'_>]) -> String {
     text
 }
 
-/// Formats three significant digits, or all digits of a large number.
+/// Formats a number with three significant digits, or with all digits before the decimal point if there are more.
 fn three_digits(value: f64) -> String {
     let digits = match value.abs() {
         large if large >= 100.0 => 0,

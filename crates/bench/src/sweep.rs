@@ -1,5 +1,5 @@
-//! Repeats one workload while one quantity grows: entries, the server's memory, or connections. Each step is a separate
-//! result, on a server that was loaded and started for it.
+//! Repeats one workload while one quantity grows: entries, the server's memory, or connections. Each step has a
+//! separate result, from a server that was loaded and started for that step.
 
 use crate::cgroup::{MemoryLimit, forget_pages};
 use crate::peers::measure::{Measure, Target};
@@ -9,7 +9,7 @@ use crate::result::{RunResult, ServerDescription, SweepAxis, WorkloadResult};
 use crate::workload::Workload;
 use std::path::{Path, PathBuf};
 
-/// Quantity to vary. If no values are given, it is the workload's own, or unlimited.
+/// Quantity to vary. If no values are given, the quantity is that of the workload, or unlimited.
 #[derive(Clone, Debug, Default)]
 pub struct Steps {
     /// Entries.
@@ -20,13 +20,13 @@ pub struct Steps {
     pub connections: Vec<usize>,
 }
 
-/// Subject of a sweep.
+/// Settings of a sweep.
 pub struct Sweep<'s> {
     /// The servers, one after the other.
     pub products: &'s [Product],
     /// Paths of their programs.
     pub programs: &'s Programs,
-    /// A folder for data, which is this sweep's own.
+    /// Folder for the data. No other program may use it.
     pub folder: PathBuf,
     /// The processors that servers run on.
     pub server_cores: Vec<usize>,
@@ -36,11 +36,11 @@ pub struct Sweep<'s> {
     pub steps: Steps,
 }
 
-/// Reason why there is no sweep.
+/// Reason why a sweep cannot be run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SweepError {
-    /// More than one quantity grows, or none.
+    /// Not exactly one quantity grows.
     #[error("give several values to exactly one of entries, memory and connections: a curve has one axis")]
     Axes,
     /// The workload needs a setting that not all servers have.
@@ -82,14 +82,14 @@ impl Steps {
         }
     }
 
-    /// Returns the values, or one `None` if there are none.
+    /// Returns the values, or a single `None` if the list is empty.
     fn of<T: Copy>(values: &[T]) -> Vec<Option<T>> {
         if values.is_empty() { vec![None] } else { values.iter().copied().map(Some).collect() }
     }
 }
 
-/// Runs a sweep, and appends a result for every step. A failure is in the result of its step, and the others continue.
-/// `driven` has the parameters of the load; its workloads are ignored.
+/// Runs a sweep, and appends a result for every step. A failure is recorded in the result of its step, and the other
+/// steps continue. `driven` has the parameters of the load; the workloads in it are ignored.
 ///
 /// # Errors
 /// No step can be measured.
@@ -117,7 +117,7 @@ pub fn sweep(
             if let Err(error) = run.server(*product, &folder) {
                 run.failed(*product, workload, error.to_string());
             }
-            // The data of the next server may be as large.
+            // The data is removed now, because the data of the next server may be as large.
             let _ = std::fs::remove_dir_all(&folder);
         }
         let _ = std::fs::remove_dir_all(&sweep.folder);
@@ -154,7 +154,7 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// Starts the server with its memory, and measures with each number of connections.
+    /// Starts the server with one limit of memory, and measures with each number of connections.
     fn memory(
         &mut self,
         peer: &mut dyn Peer,
@@ -200,7 +200,7 @@ impl Run<'_, '_> {
         self.result.workloads.push(step);
     }
 
-    /// Records a server that could not be set up, loaded or limited.
+    /// Records the failure to set up, load or limit a server.
     fn failed(&mut self, product: Product, workload: &Workload, failure: String) {
         (self.say)(&format!("{}: {failure}", product.name()));
         let server = ServerDescription {

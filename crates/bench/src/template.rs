@@ -1,13 +1,14 @@
 //! LDIF of any size from a template, in the language of SLAMD's MakeLDIF, and of OpenDJ's and UnboundID's make-ldif.
-//! `docs/how-to/generate.md` describes it, and Pando's differences.
+//! `docs/how-to/generate.md` describes the language and how Pando's version of it differs.
 //!
-//! A [`Template`] is read once (`source` makes lines of files, `parse` blocks of lines, `tag` parts of values, `plan`
-//! resolves names and counts) and then generated as often as wanted (`entry` makes one entry, `generate` all, by
-//! several threads). Every entry follows from the seed and its number alone, so the same seed gives the same octets
-//! whatever the number of threads, and nothing that was written is stored, neither entries nor the members of a group.
-//! Only single values, except a group's members, are in memory as a whole.
+//! A [`Template`] is read once: `source` splits files into lines, `parse` makes blocks of the lines, `tag` splits
+//! values into parts, and `plan` resolves names and counts. Its data can then be generated any number of times: `entry`
+//! makes one entry, and `generate` makes all entries, with several threads. Every entry depends only on the seed and
+//! the number of the entry. Therefore the same seed gives the same octets whatever the number of threads, and nothing
+//! that was written needs to be stored, neither entries nor the members of a group. At most one value is in memory as a
+//! whole, and not the members of a group.
 //!
-//! Templates are not checked against a schema; a test checks the shipped ones against Pando's.
+//! Templates are not checked against a schema, but a test checks the shipped templates against Pando's schema.
 
 mod certificate;
 mod entry;
@@ -35,12 +36,14 @@ pub use shipped::{SHIPPED, ShippedTemplate, find as shipped};
 /// Maximum nesting depth of included files.
 pub const INCLUDE_DEPTH_MAX: u32 = 16;
 
-/// Parameters from outside the template.
+/// Parameters that the caller sets, not the template.
 #[derive(Clone, Debug, Default)]
 pub struct Parameters {
-    /// Constants that replace those of the template, which must define them. Names in any case.
+    /// Values that replace those of constants of the template. The template must define these constants. Names may be
+    /// in any case.
     pub constants: BTreeMap<String, String>,
-    /// The number of main entries: the constant `entries`, or `numusers` if there is none.
+    /// The number of main entries. It is the value of the constant `entries`, or of `numusers` if the template has no
+    /// `entries`.
     pub entries: Option<u64>,
 }
 
@@ -50,11 +53,11 @@ pub struct Template {
 }
 
 impl Template {
-    /// Reads a shipped template by its name, or else a file by its path, with the files that it includes and chooses
-    /// from.
+    /// Reads a shipped template by its name, or a file by its path. Also reads the files that the template includes or
+    /// chooses values from.
     ///
     /// # Errors
-    /// The first error, with file and line.
+    /// The first error found, with its file and line.
     pub fn read(name_or_path: &str, parameters: &Parameters) -> Result<Template, TemplateError> {
         if let Some(shipped) = shipped::find(name_or_path) {
             return Template::of_text(name_or_path, shipped.text, None, parameters);
@@ -78,13 +81,13 @@ impl Template {
         Ok(Template { plan: plan::Plan::new(blocks, &whole)? })
     }
 
-    /// Returns the number of entries that it generates.
+    /// Returns the number of entries that the template generates.
     pub fn entry_count(&self) -> u64 {
         self.plan.entry_count()
     }
 
     /// Writes all entries as LDIF (RFC 2849), superiors first, without a version line, so that documents can be
-    /// concatenated. Returns the number of octets. Memory does not grow with the document.
+    /// concatenated. Returns the number of octets. The use of memory does not grow with the number of entries.
     ///
     /// # Errors
     /// Errors of `out`.

@@ -1,8 +1,8 @@
-//! Workloads: the requests to a server, their rate, and the number of clients; small text files.
+//! Workloads are small text files that define the requests to a server, their rate, and the number of clients.
 //!
-//! A [`Workload`] is TOML. The shipped ones ([`shipped()`]) repeat the rows of published benchmarks, and contain those
-//! documents' figures; `docs/how-to/benchmark.md` describes the format. Reading checks everything that can be checked
-//! without a server, and errors state the line. The [`driver`](crate::driver) runs them.
+//! A [`Workload`] is TOML. The shipped workloads ([`shipped()`]) repeat measurements of published benchmarks, and
+//! contain the published figures. `docs/how-to/benchmark.md` describes the format. When a workload is read, everything
+//! that needs no server is checked, and errors state the line. The [`driver`](crate::driver) runs them.
 
 mod circumstances;
 mod error;

@@ -7,7 +7,8 @@ use super::people::{GID_NUMBER_FIRST, Person, Rank, head_of};
 use super::{Builder, Sample, SampleEntry};
 
 impl Sample {
-    /// Returns a group per department with all its people. These groups come before their members.
+    /// Returns a group for each department, with all people of the department as members. These groups come before
+    /// their members.
     pub(super) fn department_groups(&self) -> Vec<SampleEntry> {
         let group = |(number, department): (usize, &Department)| {
             self.group(&department.key, &format!("Everyone in {}", department.name))
@@ -93,7 +94,7 @@ impl Sample {
             .done()
     }
 
-    /// A POSIX group per department, and two small ones.
+    /// Returns a POSIX group for each department, and two small POSIX groups.
     pub(super) fn unix_groups(&self) -> Vec<SampleEntry> {
         let departments = COMPANY.departments.iter().enumerate();
         let of_department = |(number, department): (usize, &Department)| {
@@ -110,7 +111,7 @@ impl Sample {
     fn unix_group(&self, name: &str, gid_number: usize, is_member: impl Fn(&Person) -> bool) -> SampleEntry {
         let uids: Vec<&str> =
             self.people.iter().filter(|person| is_member(person)).map(|person| person.uid.as_str()).collect();
-        // Members as in RFC 2307, and as in its successor, the schema rfc2307bis.
+        // Members are stored as in RFC 2307 and as in its successor, the schema rfc2307bis.
         let classes = ["top", "groupOfNames", "posixGroup"];
         Builder::new(format!("cn={name},ou=unix groups,{}", self.suffix), &classes)
             .text("cn", name)

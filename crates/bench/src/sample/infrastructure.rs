@@ -1,4 +1,5 @@
-//! Other entries than people: contractors with unusual names, hosts, service accounts, an alias, a referral.
+//! Entries other than the people of departments: contractors with unusual names, hosts, service accounts, aliases and a
+//! referral.
 
 use super::names::COMPANY;
 use super::{Builder, Sample, SampleEntry, password_value};
@@ -70,7 +71,8 @@ impl Sample {
         ]
     }
 
-    /// Returns a referral (RFC 3296). The host does not exist (RFC 2606), so clients that chase referrals fail.
+    /// Returns a referral (RFC 3296). The host in it does not exist (RFC 2606), so clients that follow the referral
+    /// fail.
     pub(super) fn referral(&self) -> SampleEntry {
         Builder::new(format!("ou=partners,{}", self.suffix), &["top", "referral", "extensibleObject"])
             .text("ou", "partners")

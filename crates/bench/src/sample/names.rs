@@ -1,4 +1,4 @@
-//! Names and offices of the people at Sample Works: `sample/company.toml`, read once.
+//! Names and offices of the people at Sample Works, read once from `sample/company.toml`.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -24,7 +24,7 @@ pub(crate) static COMPANY: LazyLock<Company> = LazyLock::new(|| {
     toml::from_str(file).expect("a shipped file, which a test reads")
 });
 
-/// A person whose name is written in another script or with another alphabet's letters.
+/// A name that is written in another script, or with letters of another alphabet.
 #[derive(Deserialize)]
 pub(super) struct NotableName {
     /// ASCII user name.
@@ -33,9 +33,9 @@ pub(super) struct NotableName {
     pub(super) latin: (String, String),
     /// Language tag of `native`.
     pub(super) language: String,
-    /// Given name and surname in their own script; `native_full` has them in their own order.
+    /// Given name and surname in the language's own script. `native_full` has them in the order of that language.
     pub(super) native: (String, String),
-    /// The full name as it is written at home.
+    /// The full name as it is written in the language.
     pub(super) native_full: String,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Office {
     pub(super) street: String,
     pub(super) postal_code: String,
     pub(super) country: String,
-    /// Country and area, the subscriber's number follows.
+    /// Country and area code of telephone numbers.
     pub(super) telephone_prefix: String,
     /// Language tag for preferredLanguage (RFC 2798 section 2.7).
     pub(super) language: String,
@@ -57,15 +57,15 @@ pub(super) struct Office {
 #[derive(Deserialize)]
 pub(super) struct Department {
     pub(super) name: String,
-    /// Name of its groups, ASCII.
+    /// ASCII name of the department's groups.
     pub(super) key: String,
     pub(super) people: usize,
     pub(super) titles: Vec<String>,
     pub(super) teams: Vec<String>,
 }
 
-/// Returns the nearest ASCII spelling of Latin letters, for user names, mail and gecos (all IA5 strings). Other scripts
-/// are never passed here, because those people also have a Latin spelling.
+/// Returns the nearest ASCII spelling of Latin letters, for user names, mail and gecos (all IA5 strings). Text in other
+/// scripts is never passed to this function, because names in other scripts also have a Latin spelling.
 pub(super) fn fold_to_ascii(text: &str) -> String {
     let mut folded = String::with_capacity(text.len());
     for letter in text.chars() {

@@ -9,7 +9,7 @@ use super::names::{COMPANY, Department, NotableName, Office, fold_to_ascii};
 use super::{Builder, ORGANISATION_NAME, Sample, SampleEntry, password_value};
 use crate::Seeded;
 
-/// uidNumber of the first person and gidNumber of the first department's POSIX group.
+/// uidNumber of the first person. The next constant is the gidNumber of the first department's POSIX group.
 const UID_NUMBER_FIRST: usize = 10_000;
 pub(super) const GID_NUMBER_FIRST: usize = 5_000;
 
@@ -24,7 +24,8 @@ static PORTRAITS: [&[u8]; 6] = [
 static CERTIFICATES: [&[u8]; 2] =
     [include_bytes!("../../sample/certificate-1.der"), include_bytes!("../../sample/certificate-2.der")];
 
-/// Properties of a person that are set before any entry is written, since entries refer to other people.
+/// Properties of a person. They are determined for all people before any entry is written, because entries refer to
+/// other people.
 pub(super) struct Person {
     pub(super) uid: String,
     name: Name,
@@ -58,7 +59,7 @@ pub(super) enum Rank {
     Staff,
 }
 
-/// Returns the person who heads a department; the first department's heads the company.
+/// Returns the person who heads a department. The head of the first department also heads the company.
 pub(super) fn head_of(department: usize) -> usize {
     COMPANY.departments[..department].iter().map(|before| before.people).sum()
 }
@@ -68,7 +69,8 @@ pub(super) fn lead_of(department: usize, team: usize) -> usize {
     head_of(department) + 2 + team
 }
 
-/// Returns all people, by department: its head, the head's assistant, the leads of its teams, the rest.
+/// Returns all people, department by department. In each department the order is: the head, the head's assistant, the
+/// leads of teams, and the others.
 pub(super) fn roster(seeded: &mut Seeded) -> Vec<Person> {
     let mut namesakes = HashMap::new();
     let mut people = Vec::new();
@@ -93,7 +95,7 @@ pub(super) fn roster(seeded: &mut Seeded) -> Vec<Person> {
 }
 
 impl Name {
-    /// Every 41st person is one of the notable ones, until those are used up.
+    /// Returns the name of a person. Every 41st person has one of the notable names, until they are used up.
     fn for_person(index: usize, seeded: &mut Seeded) -> Name {
         let notable = if index % 41 == 3 { COMPANY.notable.get(index / 41) } else { None };
         let (given_name, surname) = match notable {
@@ -107,7 +109,8 @@ impl Name {
         format!("{} {}", self.given_name, self.surname)
     }
 
-    /// First letter and surname, in lower-case ASCII letters.
+    /// Returns the user name. It is the `uid` of a notable name, otherwise the first letter of the given name and the
+    /// surname, in lower-case ASCII letters.
     fn user_name(&self) -> String {
         if let Some(notable) = self.notable {
             return notable.uid.clone();
@@ -118,7 +121,7 @@ impl Name {
     }
 }
 
-/// Returns `name`, with a number appended if others have it.
+/// Returns `name`, with a number appended if other people already have this name.
 fn unique(name: String, namesakes: &mut HashMap<String, usize>) -> String {
     let count = namesakes.entry(name.clone()).or_insert(0);
     *count += 1;
@@ -251,8 +254,8 @@ fn unix_account(builder: Builder, index: usize, person: &Person, seeded: &mut Se
         .text("userPassword", &password_value(seeded))
 }
 
-/// Returns an Ed25519 key line: two length-prefixed strings in base64 (RFC 8709 section 4). The private half does not
-/// exist.
+/// Returns the line of an Ed25519 public key: two length-prefixed strings in base64 (RFC 8709 section 4). No private
+/// key exists for it.
 fn ssh_key(person: &Person, seeded: &mut Seeded) -> String {
     const ALGORITHM: &[u8] = b"ssh-ed25519";
     let mut blob = Vec::with_capacity(4 + ALGORITHM.len() + 4 + 32);
@@ -263,7 +266,8 @@ fn ssh_key(person: &Person, seeded: &mut Seeded) -> String {
     format!("ssh-ed25519 {} {}", STANDARD.encode(blob), person.uid)
 }
 
-/// Every fiftieth person has a portrait; the chief executive and a few more have certificates, one of them two.
+/// Adds large values. Every fiftieth person has a portrait. The chief executive and a few others have certificates, and
+/// one of them has two.
 fn large_values(builder: Builder, index: usize) -> Builder {
     let portrait = index.is_multiple_of(50).then(|| PORTRAITS[index / 50 % PORTRAITS.len()].to_vec());
     let certificates = match index {

@@ -1,4 +1,4 @@
-//! The sample is what its documentation says, and hangs together.
+//! Tests that the sample is what its documentation states, and that its references are valid.
 
 use std::collections::{HashMap, HashSet};
 
@@ -135,7 +135,7 @@ fn a_thousand_people_as_promised() {
         let all: Vec<&str> = people.iter().flat_map(|person| values(person, unique)).collect();
         assert_eq!(all.iter().collect::<HashSet<_>>().len(), all.len(), "{unique}");
     }
-    // IA5 strings (RFC 2307, RFC 4524).
+    // Values of these attributes are IA5 strings (RFC 2307, RFC 4524).
     for ascii in ["uid", "mail", "gecos", "homeDirectory", "loginShell", "labeledURI"] {
         assert!(people.iter().flat_map(|person| values(person, ascii)).all(str::is_ascii), "{ascii}");
     }

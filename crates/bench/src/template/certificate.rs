@@ -1,7 +1,7 @@
-//! An X.509 attribute certificate (RFC 5755 section 4.1), as a health service stored prescriptions.
+//! An X.509 attribute certificate (RFC 5755 section 4.1). A health service stored prescriptions in this form.
 //!
-//! The structure is complete DER. The signature is random octets of the length of an RSA one, so it does not verify; no
-//! directory server verifies it.
+//! The structure is complete DER. The signature consists of random octets, as long as an RSA signature. It is invalid,
+//! but no directory server verifies it.
 
 use ber::{Tag, Writer};
 
@@ -20,7 +20,7 @@ const SIGNATURE_ALGORITHM: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 /// userId, 0.9.2342.19200300.100.1.1.
 const USER_ID: &[u8] = &[0x09, 0x92, 0x26, 0x89, 0x93, 0xf2, 0x2c, 0x64, 0x01, 0x01];
-/// description, 2.5.4.13: the prescription.
+/// description, 2.5.4.13, which contains the prescription.
 const DESCRIPTION: &[u8] = &[0x55, 0x04, 0x0d];
 
 const MEDICINES: [&str; 8] = [
@@ -34,18 +34,18 @@ const MEDICINES: [&str; 8] = [
     "Salbutamol 100 mcg",
 ];
 
-/// Appends a certificate; `number` becomes the serial number, so no two are the same.
+/// Appends a certificate. `number` becomes the serial number, so that no two certificates are equal.
 pub(super) fn put_attribute_certificate(number: u64, seeded: &mut Seeded, out: &mut Vec<u8>) {
     let mut writer = Writer::new(out);
     let certificate = writer.begin(SEQUENCE);
     let info = writer.begin(SEQUENCE);
     writer.integer(1); // v2
-    // holder: entityName [1], the patient.
+    // The field holder, with the patient as entityName [1].
     let holder = writer.begin(SEQUENCE);
     let patient = format!("{:010}", seeded.below(10_000_000_000));
     put_directory_name(&mut writer, Tag(0xa1), USER_ID, &patient);
     writer.end(holder);
-    // issuer: v2Form [0] with issuerName.
+    // The field issuer, as v2Form [0] with issuerName.
     let issuer = writer.begin(Tag(0xa0));
     let prescriber = format!("Prescriber {}", seeded.below(10_000));
     put_directory_name(&mut writer, SEQUENCE, COMMON_NAME, &prescriber);
@@ -85,7 +85,7 @@ fn put_algorithm(writer: &mut Writer<'_>) {
     writer.end(algorithm);
 }
 
-/// GeneralNames with one directoryName `[4]` of one RDN.
+/// Appends GeneralNames with one directoryName `[4]` that has one RDN.
 fn put_directory_name(writer: &mut Writer<'_>, tag: Tag, attribute: &[u8], value: &str) {
     let names = writer.begin(tag);
     let name = writer.begin(Tag(0xa4));

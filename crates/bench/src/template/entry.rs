@@ -1,7 +1,7 @@
 //! Generation of entries, each independent of all others.
 //!
-//! Every line of every entry has its own random stream, which follows from the seed, the number of the entry and that
-//! of the line. So the DN of an entry can be generated without the rest of it, with the same result.
+//! Every line of every entry has its own random stream. The stream depends only on the seed, the number of the entry
+//! and the number of the line. So the DN of an entry can be generated without the other lines, with the same result.
 
 use std::io::Write as _;
 use std::ops::{Range, RangeInclusive};
@@ -17,12 +17,12 @@ use super::random::{self, DIGIT};
 use super::tag::{Attribute, Part};
 use crate::Seeded;
 
-/// Entries of a plan under a seed. One for each thread.
+/// Generator of the entries of a plan for one seed. Each thread has its own.
 pub(super) struct Renderer<'p> {
     plan: &'p Plan,
     /// The current entry.
     here: Entry<'p>,
-    /// Another entry, which the current one refers to.
+    /// Another entry, to which the current entry refers.
     other: Entry<'p>,
 }
 
@@ -47,7 +47,7 @@ impl<'p> Renderer<'p> {
         }
     }
 
-    /// Writes a part of one entry: some of its lines, and its DN with the first of them.
+    /// Writes a part of one entry: some of its lines. The DN is written with the first line.
     pub(super) fn part(&mut self, index: u64, lines: Range<usize>, out: &mut Vec<u8>) {
         self.plan.locate(self.plan.all(), index, &mut self.here.location);
         self.evaluate();
@@ -58,7 +58,7 @@ impl<'p> Renderer<'p> {
         }
     }
 
-    /// Writes members of a group by their ordinals, one value each.
+    /// Writes the members of a group with these ordinals, one value for each.
     pub(super) fn members(&mut self, label: &str, target: usize, ordinals: Range<u64>, out: &mut Vec<u8>) {
         let mut is_placed = false;
         for ordinal in ordinals {
@@ -93,7 +93,7 @@ impl<'p> Renderer<'p> {
             if let Some(target) = line.members() {
                 self.members(&line.label, target, self.plan.members(step, target), out);
             } else if let Some(fixed) = &line.fixed {
-                // A fixed line is the same on every entry, and encoded once.
+                // A fixed line is the same in every entry, so it is encoded only once.
                 out.extend_from_slice(fixed);
             } else if let Some(value) = self.here.value(at) {
                 put_ldif_line(out, &line.label, value);
@@ -107,13 +107,13 @@ struct Entry<'p> {
     plan: &'p Plan,
     base: u64,
     location: Location,
-    /// The entry whose DN is in `parent_dn`.
+    /// The number of the entry whose DN is in `parent_dn`.
     parent: Option<u64>,
     parent_dn: String,
     dn: String,
     /// Length of the RDN in `dn`.
     rdn_len: usize,
-    /// All values, one after the other, and the range of each line's.
+    /// All values, one after the other. The next field has the range of each line's value.
     text: Vec<u8>,
     values: Vec<Option<Range<usize>>>,
 }
@@ -134,7 +134,7 @@ impl<'p> Entry<'p> {
     }
 
     fn step(&self) -> Step {
-        // A location after a look-up has a path; before, this is the first entry.
+        // After a lookup the location has a path. Before the first lookup, this returns the first entry.
         self.location.path.last().copied().unwrap_or(Step { node: 0, index: 0, ordinal: 0, in_parent: 0 })
     }
 
@@ -142,7 +142,7 @@ impl<'p> Entry<'p> {
         self.values.get(line)?.clone().map(|range| &self.text[range])
     }
 
-    /// Computes the DN of the entry at `location`, and the values that it needs.
+    /// Computes the DN of the entry at `location`, and the values that the DN contains.
     fn name(&mut self) {
         let depth = self.location.path.len();
         let parent = depth.checked_sub(2).and_then(|at| self.location.path.get(at)).map(|step| step.index);
@@ -195,7 +195,7 @@ impl<'p> Entry<'p> {
         self.evaluate_of(self.step(), line, other);
     }
 
-    /// Computes the value of one line, if the entry has it.
+    /// Computes the value of one line, if the entry has that value.
     fn evaluate_of(&mut self, step: Step, at: usize, mut other: Option<&mut Entry<'p>>) {
         let line: &'p Line = &self.plan.nodes[step.node].lines[at];
         let start = self.text.len();
@@ -230,7 +230,7 @@ impl<'p> Entry<'p> {
         }
     }
 
-    /// Appends a part of a value; returns false if the entry does not have the attribute.
+    /// Appends a part of a value. Returns false if the entry does not have the attribute.
     fn put(&mut self, part: &Part, step: Step, seeded: &mut Seeded) -> bool {
         let out = &mut self.text;
         match part {
@@ -274,7 +274,8 @@ impl<'p> Entry<'p> {
             Part::Rdn => out.extend_from_slice(&self.dn.as_bytes()[..self.rdn_len]),
             Part::ParentDn { has_underscores } => put_dn(&self.parent_dn, None, *has_underscores, out),
             Part::AttributeCertificate => certificate::put_attribute_certificate(step.index, seeded, out),
-            // Members are written with their line. Names of others need another entry to compute them with.
+            // These parts are handled elsewhere: members are written with their line, and DNs of other entries need a
+            // second [`Entry`].
             Part::Members(_) | Part::DnOf(_) => return false,
         }
         true
@@ -288,7 +289,7 @@ impl<'p> Entry<'p> {
             .any(|value| wanted.is_none_or(|wanted| value.eq_ignore_ascii_case(wanted.as_bytes())))
     }
 
-    /// Appends the first value of another attribute, if it has one.
+    /// Appends the first value of another attribute, if that attribute has a value.
     fn copy(&mut self, attribute: &Attribute, len_max: Option<usize>) {
         let Some(mut range) = attribute.lines.iter().find_map(|line| self.values[*line].clone()) else {
             return;
@@ -310,14 +311,14 @@ fn random_length(seeded: &mut Seeded, lengths: &RangeInclusive<usize>) -> usize 
     if min == max { min } else { min + seeded.below(max - min + 1) }
 }
 
-/// Returns a number of a range, both ends included.
+/// Returns a random number in a range that includes both ends.
 fn between(seeded: &mut Seeded, min: i64, max: i64) -> i64 {
     let size = (i128::from(max) - i128::from(min) + 1) as u128;
     let offset = (u128::from(seeded.next_u64()) * size) >> 64;
     (i128::from(min) + offset as i128) as i64
 }
 
-/// As OpenDJ has it, which is a telephone number to E.123 (RFC 4517 section 3.3.31).
+/// Appends a telephone number in OpenDJ's form, which conforms to E.123 (RFC 4517 section 3.3.31).
 fn put_telephone(seeded: &mut Seeded, out: &mut Vec<u8>) {
     out.extend_from_slice(b"+1");
     for count in [3, 3, 4] {
@@ -326,10 +327,10 @@ fn put_telephone(seeded: &mut Seeded, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the given name or surname of an entry. The surname ends in a number, so no two entries have the same pair
-/// until that number wraps.
+/// Appends the given name or surname of an entry. The surname ends in a number, so that no two entries have the same
+/// pair of names until that number wraps.
 fn put_name(is_first: bool, base: u64, index: u64, out: &mut Vec<u8>) {
-    // A step without a common divisor visits all pairs, in an order that looks random.
+    // A step that is coprime to the number of pairs visits all pairs, in an order that looks random.
     static STEP: LazyLock<u64> = LazyLock::new(|| {
         let size = (FIRST_NAMES.len() * LAST_NAMES.len()) as u64;
         (size * 618 / 1000..).find(|step| common_divisor(*step, size) == 1).unwrap_or(1)
@@ -359,7 +360,7 @@ fn put_guid(seeded: &mut Seeded, out: &mut Vec<u8>) {
     let _ = write!(out, "{uuid}");
 }
 
-/// Appends a DN, its first RDNs, or its last, with underscores instead of commas between RDNs if wanted.
+/// Appends a DN, or only its first or its last RDNs. If `has_underscores`, underscores replace the commas between RDNs.
 fn put_dn(dn: &str, rdn_count: Option<i64>, has_underscores: bool, out: &mut Vec<u8>) {
     if rdn_count.is_none() && !has_underscores {
         out.extend_from_slice(dn.as_bytes());
@@ -382,7 +383,7 @@ fn put_dn(dn: &str, rdn_count: Option<i64>, has_underscores: bool, out: &mut Vec
     }
 }
 
-/// Appends an RDN's value, with escapes as needed (RFC 4514 section 2.4).
+/// Appends the value in an RDN, with the necessary escapes (RFC 4514 section 2.4).
 fn put_escaped(value: &[u8], out: &mut String) {
     let is_plain = |octet: &u8| octet.is_ascii_alphanumeric() || matches!(octet, b'.' | b'-' | b'_' | b'@');
     match std::str::from_utf8(value) {

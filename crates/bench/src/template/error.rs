@@ -4,12 +4,12 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A line of a template file.
+/// Location of a line in a template file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TemplateLine {
-    /// The file as it was named, or a shipped template's name.
+    /// Name of the file as it was given, or name of a shipped template.
     pub file: Arc<str>,
-    /// From 1; 0 is the file as a whole.
+    /// Number of the line, from 1. 0 stands for the whole file.
     pub line: u32,
 }
 
@@ -38,7 +38,7 @@ pub struct TemplateError {
     pub fault: TemplateFault,
 }
 
-/// Error of a line.
+/// Kind of an error in a template.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TemplateFault {
@@ -50,49 +50,49 @@ pub enum TemplateFault {
         /// Error of the system.
         error: io::Error,
     },
-    /// Files include each other, or more deeply than [`super::INCLUDE_DEPTH_MAX`].
+    /// Files include each other, or are nested more deeply than [`super::INCLUDE_DEPTH_MAX`].
     #[error("files are included more than {} deep", super::INCLUDE_DEPTH_MAX)]
     IncludeDepth,
-    /// `include` of a Java class, which is how OpenDJ adds tags.
+    /// A line includes a Java class, which is OpenDJ's way to add tags.
     #[error("{0} names a Java class with tags of its own, which only OpenDJ can run")]
     JavaClass(String),
-    /// Not `define NAME=VALUE`.
+    /// A `define` line does not have the form `define NAME=VALUE`.
     #[error("write define NAME=VALUE")]
     Define,
-    /// `[NAME]` without a definition above it.
+    /// `[NAME]` occurs without a definition of the constant before it.
     #[error("no constant [{0}] is defined above; a bracket that is meant as such is written \\[")]
     UnknownConstant(String),
-    /// A constant given from outside that the template does not define.
+    /// The parameters give a value for a constant that the template does not define.
     #[error("the template defines no constant {0}")]
     UnusedConstant(String),
-    /// A bracket without its partner.
+    /// A bracket is not closed.
     #[error("{0} is not closed; a bracket that is meant as such is written \\{0}")]
     Unclosed(char),
-    /// Neither an attribute line nor a keyword.
+    /// A line is neither an attribute line nor begins with a keyword.
     #[error("write NAME: VALUE")]
     NotALine,
-    /// An attribute line with no block above it to belong to.
+    /// An attribute line is not in a block.
     #[error("this line belongs to no branch and no template: an empty line ends one")]
     Stray,
-    /// A keyword that a branch does not take.
+    /// A branch contains a keyword that is not allowed in branches.
     #[error("{0} is for templates, not for branches")]
     NotInABranch(&'static str),
-    /// Two templates of one name.
+    /// Two templates have the same name.
     #[error("template {0} is already defined")]
     Duplicate(String),
-    /// A reference to a template that does not exist.
+    /// A line refers to a template that does not exist.
     #[error("no template {0}")]
     UnknownTemplate(String),
-    /// A template that contains or extends itself.
+    /// A template contains or extends itself.
     #[error("template {0} is below itself")]
     Recursive(String),
-    /// A branch without a usable name.
+    /// The name of a branch is not a DN.
     #[error("{0:?} is no DN of a branch")]
     BranchName(String),
-    /// Not NAME:COUNT.
+    /// The line does not have the form `NAME:COUNT`.
     #[error("write subordinateTemplate: NAME:COUNT, or NAME:COUNT/PARTS")]
     Subordinate,
-    /// A count that does not divide evenly.
+    /// A number of entries is not divisible by the number of superiors.
     #[error("{count} entries cannot be shared out evenly over {parts} parents")]
     Uneven {
         /// The dividend.
@@ -100,37 +100,37 @@ pub enum TemplateFault {
         /// The divisor.
         parts: u64,
     },
-    /// More entries than a number holds.
+    /// The number of entries exceeds 64 bits.
     #[error("more entries than can be counted")]
     TooMany,
-    /// No branch, so no entry to generate.
+    /// The template has no branch, so there are no entries to generate.
     #[error("the template has no branch, so there is nothing to generate")]
     NoBranch,
-    /// A template without `rdnAttr`.
+    /// A template has no `rdnAttr`.
     #[error("template {0} has no rdnAttr")]
     NoRdn(String),
-    /// A naming attribute that some entries would not have.
+    /// Some entries would lack a naming attribute.
     #[error("the naming attribute {0} must have a plain value on every entry")]
     OptionalRdn(String),
-    /// An attribute that the template does not have.
+    /// A line refers to an attribute that the template does not have.
     #[error("the template has no attribute {0}")]
     UnknownAttribute(String),
-    /// Values that depend on each other.
+    /// Values depend on each other in a cycle.
     #[error("the value of {0} depends on itself")]
     Cycle(String),
-    /// No such tag.
+    /// A tag is unknown.
     #[error("no tag <{0}>; a bracket that is meant as such is written \\<")]
     UnknownTag(String),
-    /// A tag with the wrong arguments.
+    /// A tag has the wrong arguments.
     #[error("write <{0}>")]
     Arguments(&'static str),
-    /// A file without a line in it.
+    /// A file of values has no lines.
     #[error("{} has no lines", .0.display())]
     EmptyFile(PathBuf),
-    /// `<members>` with something else on the line, or in a branch's name.
+    /// `<members>` occurs in the name of a branch, or is not alone on its line.
     #[error("<members> and <dnof> cannot be part of a DN, and <members> must be alone on its line")]
     Misplaced,
-    /// Groups that would have no member.
+    /// Some groups would have no member.
     #[error("{members} entries of {template} cannot be shared out over {groups} groups")]
     TooFewMembers {
         /// Template of the members.

@@ -1,8 +1,9 @@
-//! Generation of the whole document in order by several threads, never in memory as a whole.
+//! Generation of the whole document. Several threads generate it in order, and it is never in memory as a whole.
 //!
 //! The document is divided into pieces: a range of entries or, for an entry with more than [`MEMBERS_PER_PIECE`]
 //! members, a range of its members. Pieces are assigned to the threads in turn, and their output is written in the same
-//! order. A thread that is far ahead waits: about [`PIECES_AHEAD_MAX`] pieces are in memory, and one for each thread.
+//! order. A thread that is far ahead must wait. So at most about [`PIECES_AHEAD_MAX`] pieces, and one for each thread,
+//! are in memory.
 
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
@@ -13,16 +14,16 @@ use super::entry::Renderer;
 use super::parse::Line;
 use super::plan::{Location, Plan, Step};
 
-/// Entries generated at once: some hundred kilobytes of most templates.
+/// Number of entries in a piece. With most templates they have a few hundred kilobytes.
 const ENTRIES_PER_PIECE: u64 = 256;
 
-/// Members generated at once. A group with more of them is cut.
+/// Number of members in a piece. A group with more members is divided.
 const MEMBERS_PER_PIECE: u64 = 4096;
 
 /// Number of pieces that may wait for an earlier one to be written.
 const PIECES_AHEAD_MAX: usize = 32;
 
-/// Writes the document; returns the number of octets.
+/// Writes the document. Returns the number of octets.
 pub(super) fn generate(
     plan: &Plan,
     seed: u64,
@@ -41,14 +42,14 @@ pub(super) fn generate(
                     let mut text = Vec::new();
                     piece.render(plan, &mut renderer, &mut text);
                     if sender.send(text).is_err() {
-                        // The receiver is gone, so nothing is written any more.
+                        // The receiver was dropped, so nothing is written any more.
                         return;
                     }
                 }
             });
         }
         let mut octets = 0;
-        // The first thread without a piece on its turn has reached the end of the document.
+        // If a thread has no piece when it is its turn, the document is complete.
         for text in receivers.iter().cycle().map_while(|receiver| receiver.recv().ok()) {
             out.write_all(&text)?;
             octets += text.len() as u64;
@@ -76,7 +77,7 @@ impl Piece {
     }
 }
 
-/// Cuts the document into pieces, in its order.
+/// Divides the document into pieces, in its order.
 struct Pieces<'p> {
     plan: &'p Plan,
     /// Nodes whose entries have too many members for one piece.
@@ -85,17 +86,18 @@ struct Pieces<'p> {
     total: u64,
     /// The next entry of a large node.
     next_large: Option<u64>,
-    /// Rest of the group that was begun.
+    /// The rest of a group of which only some pieces were returned.
     begun: Option<Group>,
     location: Location,
 }
 
-/// An entry with many members, cut in pieces: lines, members, lines, and so on.
+/// An entry with many members. Its pieces are lines, members, lines, and so on.
 struct Group {
     step: Step,
     /// The first line that is not written yet.
     next_line: usize,
-    /// The current line of members, their node, and the remaining range.
+    /// The line of members that is being written: its index, the node of the members, and the range of members that
+    /// remain.
     members: Option<(usize, usize, Range<u64>)>,
 }
 
@@ -135,7 +137,7 @@ impl<'p> Pieces<'p> {
         }
     }
 
-    /// Returns the next part of a group; the rest stays begun.
+    /// Returns the next piece of a group, and stores the rest in `begun`.
     fn piece_of(&mut self, mut group: Group) -> Piece {
         let Step { node, index, .. } = group.step;
         if let Some((line, target, left)) = &mut group.members

@@ -1,4 +1,4 @@
-//! Names and places to choose from: files in the template's folder, or our own lists.
+//! Lists of names and places from which values are chosen: files in the template's folder, or lists of this crate.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
@@ -6,7 +6,8 @@ use std::sync::{Arc, LazyLock};
 use super::error::{TemplateError, TemplateFault, TemplateLine};
 use crate::sample::COMPANY;
 
-/// Given names for `<first>`: those of the sample organisation that are plain ASCII, so that a DN stays readable.
+/// Given names for `<first>`: the given names of the sample organisation that are plain ASCII, so that DNs stay
+/// readable.
 pub(super) static FIRST_NAMES: LazyLock<Vec<&str>> = LazyLock::new(|| plain(&COMPANY.given_names));
 
 /// Surnames for `<last>`.
@@ -19,8 +20,8 @@ fn plain(names: &'static [String]) -> Vec<&'static str> {
     names
 }
 
-/// Returns the lines of a file for `<file:NAME>`: in the template's folder if it is there, else of the lists that
-/// OpenDJ's templates expect.
+/// Returns the lines of a file for `<file:NAME>`. If the template's folder does not contain the file, returns one of
+/// the lists that OpenDJ's templates expect.
 pub(super) fn lines(
     name: &str,
     folder: Option<&Path>,

@@ -1,4 +1,5 @@
-//! From lines to branches and templates, by name and unchecked; [`super::plan`] puts them together.
+//! Parses lines into branches and templates. They refer to each other by name and are not checked; [`super::plan`]
+//! resolves and checks them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,16 +15,16 @@ pub(super) struct Block {
     pub(super) kind: BlockKind,
     pub(super) place: TemplateLine,
     pub(super) extends: Vec<(String, TemplateLine)>,
-    /// Naming attributes, empty if there is no rdnAttr.
+    /// Naming attributes; empty without `rdnAttr`.
     pub(super) naming: Vec<String>,
     pub(super) subordinates: Vec<Subordinate>,
     pub(super) lines: Vec<Line>,
 }
 
 pub(super) enum BlockKind {
-    /// With its DN.
+    /// A branch, with its DN.
     Branch(String),
-    /// With its name.
+    /// A template, with its name.
     Template(String),
 }
 
@@ -37,11 +38,11 @@ pub(super) struct Subordinate {
 /// The line of one attribute value.
 #[derive(Clone)]
 pub(super) struct Line {
-    /// The description as written, with options; followed by a colon if the value is base64 already.
+    /// The attribute description as written, with options. A colon follows if the value is already base64.
     pub(super) label: String,
     pub(super) is_base64: bool,
     pub(super) parts: Vec<Part>,
-    /// The line as it is written, if nothing in it changes.
+    /// The line as it appears in LDIF, if it is the same for all entries.
     pub(super) fixed: Option<Vec<u8>>,
     pub(super) place: TemplateLine,
 }
@@ -59,7 +60,7 @@ impl Line {
         Line { label, is_base64, parts, fixed, place }
     }
 
-    /// The node whose entries are members, if there is one value for each of them.
+    /// Returns the node whose entries are members, if the line stands for one value for each of these entries.
     pub(super) fn members(&self) -> Option<usize> {
         match self.parts.as_slice() {
             [Part::Members(target)] => Some(target.node),
@@ -67,7 +68,7 @@ impl Line {
         }
     }
 
-    /// The attribute description without what `label` adds.
+    /// Returns the attribute description: `label` without the colon for base64.
     pub(super) fn description(&self) -> &str {
         self.label.strip_suffix(':').unwrap_or(&self.label)
     }
@@ -147,7 +148,7 @@ fn attribute_line(
     Ok(Line::new(label, is_base64, parts, place.clone()))
 }
 
-/// `NAME:COUNT`, or `NAME:COUNT/PARTS` to share a total out over as many parents.
+/// Parses `NAME:COUNT`, or `NAME:COUNT/PARTS`, which divides a total among that number of superiors.
 fn subordinate(value: &str, place: &TemplateLine) -> Result<Subordinate, TemplateError> {
     let bad = || place.fault(TemplateFault::Subordinate);
     let (template, count) = value.rsplit_once(':').ok_or_else(bad)?;
@@ -168,7 +169,7 @@ fn subordinate(value: &str, place: &TemplateLine) -> Result<Subordinate, Templat
     Ok(Subordinate { template: template.trim().to_owned(), count, place: place.clone() })
 }
 
-/// In a DN a backslash has its own meaning, but for the brackets that it protects here.
+/// Removes the backslashes that protect brackets. Other backslashes stay, because they are escapes of the DN.
 fn unescaped_dn(text: &str) -> String {
     ["\\[", "\\]", "\\{", "\\}"]
         .iter()

@@ -1,8 +1,8 @@
-//! The entries of a document, their order and their locations, computed without generating any of them.
+//! The entries of a document, their order and their locations. They are computed without generating any entry.
 //!
-//! Branches and templates become nodes of a small graph. Because counts are fixed, the number of entries of each node
-//! below each other node is fixed too. So a few divisions find the n-th entry of the document, or the n-th entry of one
-//! template. Threads can therefore work on any part of the document, and groups can name members without storing them.
+//! Branches and templates become nodes of a small graph. Counts are fixed, so the number of entries that one node has
+//! below another node is fixed too. A few divisions therefore find the n-th entry of the document, or the n-th entry of
+//! one template. Thus threads can work on any part of the document, and groups can name members without storing them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,21 +15,22 @@ pub(super) struct Plan {
     pub(super) nodes: Vec<Node>,
     /// The nodes that are branches, in the order of the document.
     branches: Vec<usize>,
-    /// For each node, the number of entries of each node in one of its subtrees; the last column is of all nodes.
+    /// For each node, the number of entries of every other node in one subtree of the node. The last column counts the
+    /// entries of all nodes.
     totals: Vec<Vec<u64>>,
 }
 
-/// A branch or a template in use.
+/// A branch, or a template that is used.
 #[derive(Default)]
 pub(super) struct Node {
     pub(super) name: String,
     place: TemplateLine,
-    /// A branch's DN.
+    /// DN of a branch; `None` for a template.
     pub(super) fixed_dn: Option<String>,
-    /// The lines with the naming attributes' values.
+    /// Indexes of the lines with the values of the naming attributes.
     pub(super) naming: Vec<usize>,
     pub(super) lines: Vec<Line>,
-    /// The order in which lines are evaluated; the name depends on the first `naming_len`.
+    /// The order in which lines are evaluated. The RDN depends only on the first `naming_len` of them.
     pub(super) order: Vec<usize>,
     pub(super) naming_len: usize,
     children: Vec<Child>,
@@ -38,11 +39,11 @@ pub(super) struct Node {
 struct Child {
     node: usize,
     count: u64,
-    /// Number of entries of the same node that the parent has before these.
+    /// Number of entries of the same node that precede these entries below the same superior.
     before: u64,
 }
 
-/// An entry: its node, and its numbers, all from 0.
+/// An entry: its node and its numbers, which all count from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Step {
     pub(super) node: usize,
@@ -54,19 +55,21 @@ pub(super) struct Step {
     pub(super) in_parent: u64,
 }
 
-/// Location of an entry. Reused from one look-up to the next.
+/// Location of an entry. The value is reused from one lookup to the next.
 #[derive(Default)]
 pub(super) struct Location {
-    /// From the branch to the entry itself.
+    /// Path from the branch to the entry itself.
     pub(super) path: Vec<Step>,
-    /// Number of entries of each node, and in the last column of all, that come before it in the document.
+    /// Number of entries of each node that precede the entry in the document. The last column counts entries of all
+    /// nodes.
     pub(super) before: Vec<u64>,
-    /// Number of entries like this one, without any below them, that follow it directly.
+    /// Number of entries of the same node, without subordinates, that directly follow the entry.
     siblings_left: u64,
 }
 
 impl Location {
-    /// Moves to the next entry if that is a sibling of the same kind, without a look-up. `before` is then out of date.
+    /// Moves to the next entry without a lookup, if that entry is a sibling of the same node. Afterwards `before` is
+    /// out of date.
     pub(super) fn step(&mut self) -> bool {
         let Some(last) = self.path.last_mut().filter(|_| self.siblings_left > 0) else { return false };
         last.index += 1;
@@ -120,7 +123,8 @@ impl Plan {
         self.nodes.len()
     }
 
-    /// Finds the entry that is number `rank` in a column: a node's, or [`Self::all`]. There must be one.
+    /// Finds the entry with the number `rank` among the entries that a column counts: the column of a node, or
+    /// [`Self::all`]. The entry must exist.
     pub(super) fn locate(&self, column: usize, mut rank: u64, location: &mut Location) {
         let Location { path, before, siblings_left } = location;
         path.clear();
@@ -169,8 +173,8 @@ impl Plan {
         }
     }
 
-    /// Returns the members of one of the groups of a node, as a range of ordinals of the target. Each entry of the
-    /// target is a member of exactly one group.
+    /// Returns the members of one of the groups of a node, as a range of ordinals of entries of the node `target`. Each
+    /// of these entries is a member of exactly one group.
     pub(super) fn members(&self, group: Step, target: usize) -> std::ops::Range<u64> {
         let (members, groups) = (u128::from(self.count(target)), u128::from(self.count(group.node)).max(1));
         let start = |ordinal: u64| (u128::from(ordinal) * members / groups) as u64;
@@ -210,10 +214,10 @@ impl Plan {
     }
 }
 
-/// Turns blocks into nodes; a template that is below two parents becomes one node.
+/// Turns blocks into nodes. A template that is used below several superiors becomes a single node.
 struct Compiler {
     templates: BTreeMap<String, Block>,
-    /// Templates by name in lower case; those being compiled have no node yet.
+    /// Nodes of templates, by name in lower case. A template that is being compiled has no node yet.
     nodes: HashMap<String, usize>,
     plan: Vec<Node>,
 }
@@ -291,7 +295,7 @@ impl Compiler {
         Ok(children)
     }
 
-    /// Returns the block, with the lines of those that it extends before its own.
+    /// Returns a block with all its lines. The lines of templates that it extends come before its own lines.
     fn extended(
         &self,
         name: &str,
@@ -321,7 +325,7 @@ impl Compiler {
         Ok(whole)
     }
 
-    /// Checks templates without entries too, so that their errors are reported.
+    /// Checks templates that are not used, so that their errors are reported too.
     fn check_unused(&self) -> Result<(), TemplateError> {
         for block in self.templates.values() {
             for (base, place) in &block.extends {
@@ -332,7 +336,7 @@ impl Compiler {
     }
 }
 
-/// Returns a branch's own lines, and adds the naming attributes and a class if they are missing.
+/// Returns the lines of a branch. Adds the naming attributes and an object class if they are missing.
 fn branch_lines(dn: &str, block: &Block) -> Result<Vec<Line>, TemplateError> {
     let bad = || block.place.fault(TemplateFault::BranchName(dn.to_owned()));
     let parsed = ldap::Dn::parse(dn).map_err(|_| bad())?;
@@ -360,7 +364,8 @@ fn branch_lines(dn: &str, block: &Block) -> Result<Vec<Line>, TemplateError> {
     Ok(lines)
 }
 
-/// Finds the lines for the names of attributes: those above, or else those below.
+/// Finds the lines to which the names of attributes refer. Lines below the reference are used only if no line above it
+/// matches.
 fn resolve_attributes(node: &mut Node) -> Result<(), TemplateError> {
     let names: Vec<String> = node.lines.iter().map(|line| line.description().to_ascii_lowercase()).collect();
     for (at, line) in node.lines.iter_mut().enumerate() {
@@ -383,7 +388,7 @@ fn resolve_attributes(node: &mut Node) -> Result<(), TemplateError> {
     Ok(())
 }
 
-/// Computes the order in which lines are evaluated, those of the name first.
+/// Computes the order in which lines are evaluated. The lines on which the RDN depends come first.
 fn order_lines(node: &mut Node) -> Result<(), TemplateError> {
     let mut visits = vec![Visit::Not; node.lines.len()];
     let mut order = Vec::new();
@@ -451,10 +456,11 @@ fn visit(node: &Node, at: usize, visits: &mut [Visit], order: &mut Vec<usize>) -
     Ok(())
 }
 
-/// Counts the entries of all subtrees. A child's node comes before its parents', because it was compiled first.
+/// Counts the entries of all subtrees. The node of a subordinate comes before the nodes of its superiors, because it
+/// was compiled first.
 fn totals(nodes: &[Node], whole: &TemplateLine) -> Result<Vec<Vec<u64>>, TemplateError> {
     let mut totals: Vec<Vec<u64>> = Vec::new();
-    // An entry's number in the document must fit as well.
+    // The number of an entry in the document must not overflow either.
     let mut document = 0u64;
     for (at, node) in nodes.iter().enumerate() {
         let too_many = || node.place.fault(TemplateFault::TooMany);

@@ -1,4 +1,4 @@
-//! Random characters and formatted numbers, many at a time.
+//! Random characters, many from each random number, and formatted numbers.
 
 use std::io::Write as _;
 use std::sync::LazyLock;
@@ -8,11 +8,11 @@ use crate::Seeded;
 /// Characters to draw from, all ASCII.
 pub(super) struct Alphabet {
     characters: Vec<u8>,
-    /// Number of characters from one draw of 64 bits, with a bias too small to measure.
+    /// Number of characters that are made of 64 random bits. Their bias is too small to measure.
     per_draw: usize,
 }
 
-// Only lower case, as OpenDJ: most attributes ignore case.
+// Only lower case, as in OpenDJ, because most attributes ignore case.
 pub(super) const ALPHA: &[u8] = b"abcdefghijklmnopqrstuvwxyz";
 pub(super) const ALPHANUMERIC: &[u8] = b"abcdefghijklmnopqrstuvwxyz0123456789";
 pub(super) const DIGITS: &[u8] = b"0123456789";
@@ -25,7 +25,7 @@ static BASE64: LazyLock<Alphabet> = LazyLock::new(|| {
 pub(super) static DIGIT: LazyLock<Alphabet> = LazyLock::new(|| Alphabet::of(DIGITS.to_vec()));
 
 impl Alphabet {
-    /// None if there is nothing to draw from, or a character that is not ASCII.
+    /// Creates an alphabet. Returns `None` if there are no characters, or if a character is not ASCII.
     pub(super) fn new(characters: &[u8]) -> Option<Alphabet> {
         (!characters.is_empty() && characters.is_ascii()).then(|| Alphabet::of(characters.to_vec()))
     }
@@ -41,7 +41,8 @@ impl Alphabet {
         out.resize(start + count, 0);
         let size = self.characters.len() as u128;
         for chunk in out[start..].chunks_mut(self.per_draw) {
-            // The fraction of 2^64 is multiplied out, digit by digit, in the base of the alphabet.
+            // The random number is a fraction of 2^64. Each multiplication by the size of the alphabet gives one
+            // character.
             let mut fraction = seeded.next_u64();
             for slot in chunk {
                 let product = u128::from(fraction) * size;
@@ -52,13 +53,13 @@ impl Alphabet {
     }
 }
 
-/// Appends `count` characters of valid base64. It is padded to whole groups by `=`; a single remaining character
+/// Appends `count` characters of valid base64. Incomplete groups are padded with `=`. A single remaining character
 /// becomes two.
 pub(super) fn put_base64(seeded: &mut Seeded, count: usize, out: &mut Vec<u8>) {
     let alphabet = &*BASE64;
     let (characters, unused_bits, padding) = match count % 4 {
         0 => (count, 0, 0),
-        // The bits that no octet takes must be zero for a strict reader.
+        // Strict decoders require that unused bits are zero.
         3 => (count, 2, 1),
         2 => (count, 4, 2),
         _ => (count + 1, 4, 2),
@@ -73,14 +74,15 @@ pub(super) fn put_base64(seeded: &mut Seeded, count: usize, out: &mut Vec<u8>) {
     out.extend(std::iter::repeat_n(b'=', padding));
 }
 
-/// Format of a number: a part of Java's DecimalFormat (digits, grouping, zeros after the point, text around).
+/// Format of a number: a subset of Java's DecimalFormat (digits, grouping, zeros after the point, text before and
+/// after).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NumberFormat {
     prefix: String,
     digits_min: usize,
-    /// Digits between two commas, 0 for none.
+    /// Number of digits between two commas; 0 for no commas.
     group_size: usize,
-    /// Zeros after the point: the numbers are whole.
+    /// Number of digits after the point. They are zeros, because the numbers are integers.
     fraction_digits: usize,
     suffix: String,
 }
@@ -96,7 +98,7 @@ impl NumberFormat {
         }
     }
 
-    /// A pattern such as `00000`, `#,##0` or `EUR 0.00`, or SLAMD's number of digits.
+    /// Parses a pattern such as `00000`, `#,##0` or `EUR 0.00`, or a number of digits, as in SLAMD.
     pub(super) fn parse(text: &str) -> Option<NumberFormat> {
         if let Some(first) = text.bytes().next()
             && matches!(first, b'1'..=b'9')
@@ -149,7 +151,7 @@ impl NumberFormat {
     }
 }
 
-/// Appends a number as it is.
+/// Appends a number in plain decimal form.
 pub(super) fn put_decimal(number: i64, out: &mut Vec<u8>) {
     // Writing to a Vec cannot fail.
     let _ = write!(out, "{number}");

@@ -1,15 +1,15 @@
-//! The templates that come with Pando, which generate the data of published benchmarks.
+//! The templates that come with Pando, which generate the data of published benchmarks and of Pando's own.
 
-/// A template by name.
+/// A template that comes with Pando.
 #[derive(Clone, Copy, Debug)]
 pub struct ShippedTemplate {
     /// Name on the command line.
     pub name: &'static str,
-    /// Its entries, in a line.
+    /// Description of the entries in one line.
     pub description: &'static str,
-    /// The template itself.
+    /// Text of the template.
     pub text: &'static str,
-    /// Schema that its entries need beyond what Pando ships, in OpenLDAP's form.
+    /// Schema definitions in OpenLDAP's form that the entries need in addition to the schema of Pando.
     pub schema: Option<&'static str>,
 }
 
@@ -24,7 +24,7 @@ macro_rules! template {
     };
 }
 
-/// All of them.
+/// All shipped templates.
 pub const SHIPPED: &[ShippedTemplate] = &[
     template!("oid", "Oracle Internet Directory 2010: 2.8 KB users, 50 groups with every user in one"),
     template!("directorymark", "DirectoryMark 2002: organizationalPerson under ten units of o=Salford,c=GB"),
@@ -42,7 +42,7 @@ pub const SHIPPED: &[ShippedTemplate] = &[
     ),
 ];
 
-/// A shipped template by its name.
+/// Returns a shipped template by its name.
 pub fn find(name: &str) -> Option<&'static ShippedTemplate> {
     SHIPPED.iter().find(|template| template.name == name)
 }

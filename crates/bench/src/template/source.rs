@@ -1,4 +1,4 @@
-//! From files to logical lines: includes, comments, continued lines, constants.
+//! Reads files into logical lines. Handles includes, comments, continued lines and constants.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use std::sync::Arc;
 use super::INCLUDE_DEPTH_MAX;
 use super::error::{TemplateError, TemplateFault, TemplateLine};
 
-/// A line with its constants replaced; backslashes are as they were. Empty ones are kept: they end a block.
+/// A line with its constants replaced. Backslashes are unchanged. Empty lines are kept, because they end a block.
 pub(super) struct SourceLine {
     pub(super) place: TemplateLine,
-    /// Folder of relative file names; `None` in a shipped template.
+    /// Folder to which file names are relative; `None` in a shipped template.
     pub(super) folder: Option<Arc<Path>>,
     pub(super) text: String,
 }
@@ -24,7 +24,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Reads all of it. Constants in `given` replace those of the template, which must define them.
+    /// Reads a template completely. Constants in `given` replace constants of the template, which must define them.
     pub(super) fn read(
         name: &str,
         text: &str,
@@ -43,7 +43,7 @@ impl Source {
         }
     }
 
-    /// The number of entries is a constant by the name of `entries`, or of `numusers` in the templates of OpenDJ.
+    /// Sets the number of entries, if it is given. It is the constant `entries`, or `numusers` in OpenDJ's templates.
     fn count(&mut self, text: &str, entries: Option<u64>, whole: &TemplateLine) -> Result<(), TemplateError> {
         let Some(entries) = entries else { return Ok(()) };
         let names = ["entries", "numusers"];
@@ -116,7 +116,7 @@ impl Source {
         self.add_text(&text, &file, Some(folder_of(&path)), depth + 1)
     }
 
-    /// Replaces `[NAME]` by its value. Characters after a backslash stay as they are, with the backslash.
+    /// Replaces `[NAME]` by its value. A character after a backslash stays unchanged, together with the backslash.
     fn replace_constants(&self, line: &str, place: &TemplateLine) -> Result<String, TemplateError> {
         let mut out = String::with_capacity(line.len());
         let mut rest = line;
@@ -141,7 +141,7 @@ impl Source {
     }
 }
 
-/// Lines with those that begin with a space appended to the line before, as in LDIF.
+/// Returns logical lines: as in LDIF, a line that begins with a space continues the previous line.
 fn logical_lines(text: &str, file: &Arc<str>) -> Vec<(TemplateLine, String)> {
     let mut lines: Vec<(TemplateLine, String)> = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -166,7 +166,7 @@ fn keyword(line: &str) -> Option<(&'static str, &str)> {
     })
 }
 
-/// As in `include com.example.SpecialTag`.
+/// Returns true if a name looks like a Java class, as in `include com.example.SpecialTag`.
 fn looks_like_a_class(name: &str) -> bool {
     let last = name.rsplit('.').next().unwrap_or_default();
     name.contains('.') && !name.contains('/') && last.starts_with(|first: char| first.is_ascii_uppercase())
@@ -177,7 +177,7 @@ pub(super) fn read_file(path: &Path, place: &TemplateLine) -> Result<String, Tem
         .map_err(|error| place.fault(TemplateFault::Read { path: path.to_owned(), error }))
 }
 
-/// Returns the folder of the relative names in a file.
+/// Returns the folder to which names in a file are relative.
 pub(super) fn folder_of(path: &Path) -> Arc<Path> {
     path.parent().unwrap_or(Path::new("")).into()
 }

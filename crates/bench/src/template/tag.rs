@@ -1,6 +1,6 @@
 //! The value of an attribute line: plain text, `{attribute}` and `<tags>`.
 //!
-//! Names of tags are read in any case. Names of attributes and templates are resolved later, by [`super::plan`].
+//! Names of tags may be in any case. Names of attributes and templates are resolved later, by [`super::plan`].
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -39,7 +39,7 @@ pub(super) enum Part {
         is_sequential: bool,
     },
     Guid,
-    /// Ends the value unless the attribute is present (or absent), and has the given value if there is one.
+    /// Ends the value unless a condition holds: the attribute is present or absent, or it has a given value.
     Condition {
         is_present: bool,
         attribute: Attribute,
@@ -50,7 +50,7 @@ pub(super) enum Part {
         attribute: Attribute,
         len_max: Option<usize>,
     },
-    /// The entry's DN, its first RDNs, or (below zero) its last ones.
+    /// The entry's DN, or a number of its first RDNs or, if the number is negative, of its last RDNs.
     Dn {
         rdn_count: Option<i64>,
         has_underscores: bool,
@@ -59,31 +59,31 @@ pub(super) enum Part {
     ParentDn {
         has_underscores: bool,
     },
-    /// The DN of some entry of a template.
+    /// The DN of a random entry of a template.
     DnOf(Target),
-    /// A value for each entry of a template that belongs to this group.
+    /// One value for each entry of a template that belongs to this group: its DN.
     Members(Target),
     AttributeCertificate,
 }
 
-/// Another attribute of the same entry, and the lines of the template that may have it, in the order of their taking.
+/// Another attribute of the same entry, and the lines of the template that may contain it, in order of precedence.
 #[derive(Clone)]
 pub(super) struct Attribute {
     pub(super) name: String,
     pub(super) lines: Vec<usize>,
 }
 
-/// A template that is referred to, and its node once that is known.
+/// A template to which a part refers, and its node when it is resolved.
 #[derive(Clone)]
 pub(super) struct Target {
     pub(super) template: String,
     pub(super) node: usize,
 }
 
-/// Choices with how often each is made.
+/// Choices, each with its weight.
 pub(super) struct WeightedList {
     values: Vec<String>,
-    /// The weights up to and including that of the value.
+    /// For each choice, the sum of the weights up to and including its own.
     sums: Vec<usize>,
 }
 
@@ -92,14 +92,14 @@ impl WeightedList {
         self.sums.last().copied().unwrap_or(0)
     }
 
-    /// The value for a number below the total.
+    /// Returns the choice for a number below the sum of all weights.
     pub(super) fn value(&self, number: usize) -> &str {
         let index = self.sums.partition_point(|sum| *sum <= number);
         self.values.get(index).map_or("", String::as_str)
     }
 }
 
-/// Takes a value apart.
+/// Splits a value into its parts.
 pub(super) fn parts(
     text: &str,
     folder: Option<&Path>,
@@ -134,7 +134,7 @@ pub(super) fn parts(
     Ok(parts)
 }
 
-/// Takes what is before the closing bracket, and the bracket.
+/// Removes from `rest` the text up to the closing bracket, including the bracket. Returns the text without the bracket.
 fn enclosed(rest: &mut std::str::Chars<'_>, closing: char) -> Option<String> {
     let mut content = String::new();
     loop {
@@ -146,7 +146,7 @@ fn enclosed(rest: &mut std::str::Chars<'_>, closing: char) -> Option<String> {
     }
 }
 
-/// `{name}` and `{name:LENGTH}`.
+/// Parses `{name}` and `{name:LENGTH}`.
 fn copy(content: &str, place: &TemplateLine) -> Result<Part, TemplateError> {
     let (name, len_max) = match content.split_once(':') {
         None => (content, None),
@@ -217,7 +217,7 @@ fn tag(content: &str, folder: Option<&Path>, place: &TemplateLine) -> Result<Par
     Ok(part)
 }
 
-/// Returns the form of a known tag, for the message about wrong arguments.
+/// Returns the correct form of a known tag, for the message about wrong arguments.
 fn usage(name: &str) -> Option<&'static str> {
     [
         "list:A;WEIGHT:B;WEIGHT",
@@ -273,7 +273,7 @@ fn characters(set: &[u8], arguments: &[&str]) -> Option<Part> {
     Some(Part::Characters(Arc::new(Alphabet::new(set)?), lengths(arguments)?))
 }
 
-/// Longest random value: more would be held in memory as a whole.
+/// Maximum length of a random value. It is limited because a value is in memory as a whole.
 const RANDOM_LEN_MAX: usize = 64 << 20;
 
 fn lengths(arguments: &[&str]) -> Option<RangeInclusive<usize>> {
@@ -288,7 +288,7 @@ fn lengths(arguments: &[&str]) -> Option<RangeInclusive<usize>> {
 fn number(arguments: &[&str]) -> Option<Part> {
     let (min, max, format) = match arguments {
         [min, max] => (min, max, NumberFormat::plain()),
-        // SLAMD has the number of digits there, OpenDJ a pattern.
+        // The format is a number of digits in SLAMD, and a pattern in OpenDJ.
         [min, max, format] => (min, max, NumberFormat::parse(format)?),
         _ => return None,
     };

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::*;
 use ldap::ldif::{LdifBody, LdifReader};
 
-/// DN, and descriptions with values.
+/// An entry that was read: its DN, and its attribute descriptions with values.
 type Read = (String, Vec<(String, String)>);
 
 fn template(text: &str) -> Template {
@@ -171,7 +171,7 @@ fn mistakes_are_named_with_their_line() {
         assert_eq!(error.place.line, line, "{error}");
         assert!(error.to_string().contains(part), "{error}");
     };
-    // The lines of the body begin with 5.
+    // Line 5 is the first line of the body.
     let body = |lines: &str, line: u32, part: &str| {
         check(&format!("branch: o=x\nsubordinateTemplate: e:3\n\ntemplate: e\n{lines}\n"), line, part);
     };
@@ -249,7 +249,8 @@ fn files_are_found_in_the_folder_of_the_template() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// 14,000 people below units, in 3 groups larger than a piece and 2,000 small ones, with random names.
+/// Returns a template with 14,000 people below units. They are members of 3 groups larger than a piece, and of 2,000
+/// small groups. Names are random.
 fn crowd() -> Template {
     template(
         "branch: o=x\nsubordinateTemplate: unit:4\nsubordinateTemplate: large:3\nsubordinateTemplate: small:2000\n\n\
@@ -297,7 +298,7 @@ fn each_entry_is_in_one_group_of_a_kind() {
     assert!(managers.map(|(_, dn)| dn.as_str()).all(|dn| people.contains(dn)));
 }
 
-/// A group of 50,000 members, and all people, are written in pieces far smaller than either.
+/// A group with 50,000 members and all people are written in pieces that are far smaller than the group.
 #[test]
 fn a_large_group_is_never_in_memory() {
     struct Largest(usize, u64);
@@ -345,7 +346,7 @@ fn a_subscriber_has_the_published_size() {
     let parameters = Parameters { entries: Some(2000), ..Parameters::default() };
     let entries = read(&ldif(&Template::read("sun", &parameters).unwrap(), 1, 1));
     let size = |(dn, values): &Read| {
-        // Each line has a name, a colon, a space and an end; an entry has an empty line after it.
+        // Each line has a name, a colon, a space and a line end. An empty line follows each entry.
         dn.len() + 6 + values.iter().map(|(name, value)| name.len() + value.len() + 3).sum::<usize>()
     };
     let average = entries[2..].iter().map(size).sum::<usize>() as f64 / 2000.0;

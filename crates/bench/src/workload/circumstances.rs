@@ -1,21 +1,22 @@
-//! Settings of Pando while a workload runs: a settings file, with other circumstances in its table `bench`.
+//! Settings of Pando while a workload runs. They come from a settings file, whose table `bench` has further
+//! circumstances.
 
 use serde::Deserialize;
 
 use super::error::{WorkloadError, line_of};
 
-/// Settings that hold while a workload runs.
+/// Settings of Pando while a workload runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Circumstances {
-    /// Their name: the file's name without `.toml`.
+    /// Name of the circumstances: the file's name without `.toml`.
     pub name: String,
-    /// Directory-wide settings, which take the place of those that a comparison sets.
+    /// Directory-wide settings. They replace the settings of a comparison.
     pub settings: toml::Table,
-    /// Entries that they need, one line for each value.
+    /// Entries that the settings need. Each entry has one line for each value.
     pub entries: Vec<String>,
     /// Settings of the node.
     pub node: toml::Table,
-    /// Whether the load is a user's, and not the administrator's.
+    /// Whether the clients of the load bind as a user, not as the administrator.
     pub user: bool,
 }
 
@@ -24,7 +25,7 @@ pub struct Circumstances {
 #[serde(default, deny_unknown_fields)]
 struct BenchTable {
     entries: Vec<String>,
-    /// Whether every operation is in an audit trail.
+    /// Whether an audit trail records every operation.
     audit: bool,
     node: toml::Table,
     user: bool,
@@ -34,7 +35,7 @@ impl Circumstances {
     /// Reads a file.
     ///
     /// # Errors
-    /// It is no TOML, or its table `bench` has an unknown key.
+    /// The file is not TOML, or its table `bench` has an unknown key.
     pub fn parse(file: &str, text: &str) -> Result<Circumstances, WorkloadError> {
         let wrong = |error: toml::de::Error| {
             let line = error.span().map_or(0, |span| line_of(text, span.start));
@@ -57,7 +58,7 @@ impl Circumstances {
         toml::Table::from_iter([("audit".to_owned(), folder.into())])
     }
 
-    /// Returns the settings of a comparison, with these in place of its own.
+    /// Returns the settings of a comparison, with some of them replaced by these settings.
     pub(crate) fn over(&self, mut base: toml::Table) -> toml::Table {
         for (name, value) in &self.settings {
             match (base.get_mut(name), value) {

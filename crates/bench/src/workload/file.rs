@@ -9,7 +9,8 @@ use crate::result::{
     DocumentFigure, DocumentRow, OperationKind, ServerDescription, WorkloadResult, now_text,
 };
 
-/// A text of the file with its position. May have [places](crate::driver#places) that each request fills.
+/// A text of the file with its position. It may contain [places](crate::driver#places), which are filled in for each
+/// request.
 pub type Text = toml::Spanned<String>;
 
 /// A workload.
@@ -19,20 +20,20 @@ pub struct Workload {
     /// Name on the command line: the file's name without `.toml`.
     #[serde(skip)]
     pub name: String,
-    /// Its title in reports.
+    /// Title of the workload in reports.
     pub title: String,
     /// Remarks for readers.
     #[serde(default)]
     pub about: String,
-    /// The row of a published table that it reruns.
+    /// The row of a published table that the workload repeats.
     #[serde(default)]
     pub document: Option<Document>,
-    /// The entries that are its keys.
+    /// The entries that are the workload's keys.
     pub data: Data,
     /// Requirements on the server.
     #[serde(default)]
     pub needs: Needs,
-    /// Duration of the measurement in seconds, unless the command line says otherwise.
+    /// Duration of the measurement in seconds, unless the command line sets it.
     #[serde(default = "duration_default")]
     pub duration_seconds: u64,
     /// Duration of the warm-up in seconds.
@@ -41,20 +42,20 @@ pub struct Workload {
     /// Idle time in seconds between warm-up and measuring.
     #[serde(default)]
     pub pause_seconds: u64,
-    /// Number of the workload's own entries, which are added before and removed afterwards. Operations with
-    /// `keys = "own"` use them, and those with `keys = "added"` begin with them.
+    /// Number of the workload's own entries, which are added before the run and removed afterwards. Operations with
+    /// `keys = "own"` use these entries. Operations with `keys = "added"` use them first.
     #[serde(default)]
     pub own_entries: u64,
-    /// Bulk loading by a server's own loader, which is no LDAP operation.
+    /// Bulk load to measure, by a server's own loader. It is no LDAP operation.
     #[serde(default)]
     pub load: Option<LoadNeed>,
     /// Groups of clients that work at the same time.
     #[serde(default, rename = "job")]
     pub jobs: Vec<Job>,
-    /// Settings of Pando while it runs.
+    /// Settings of Pando while the workload runs.
     #[serde(skip)]
     pub circumstances: Option<std::sync::Arc<super::Circumstances>>,
-    /// The file's text, to find lines in.
+    /// Text of the file, in which the lines of errors are found.
     #[serde(skip)]
     pub(crate) text: String,
 }
@@ -67,19 +68,19 @@ fn warm_up_default() -> u64 {
     2
 }
 
-/// Source of a workload.
+/// Published document that a workload repeats.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Document {
     /// The document: "OID", "Salford", "M-Vault", "Sun" or "eDirectory".
     pub name: String,
-    /// The table in it.
+    /// The table in the document.
     #[serde(default)]
     pub table: String,
-    /// The row there.
+    /// The row in the table.
     #[serde(default)]
     pub row: String,
-    /// Its figures.
+    /// Figures of the row.
     #[serde(default)]
     pub figures: Vec<DocumentFigure>,
 }
@@ -99,12 +100,13 @@ impl From<&Document> for DocumentRow {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Data {
-    /// The template that generates them: the name of a shipped one or a file; empty if they have another source.
+    /// The template that generates the entries: the name of a shipped template, or a file. Empty if the entries have
+    /// another source.
     #[serde(default)]
     pub template: String,
-    /// The entries that are keys have an RDN of this attribute.
+    /// Attribute in the RDN of the entries that are keys.
     pub rdn: String,
-    /// Form of the DN of an entry, to check that the data is there; a template is not needed then.
+    /// Form of the DN of an entry, used to check that the data exists. If it is set, no template is needed.
     pub dn: Text,
     /// The number of the first entry.
     #[serde(default = "first_default")]
@@ -112,7 +114,7 @@ pub struct Data {
     /// Number of entries, unless the command line sets it.
     #[serde(default = "entries_default")]
     pub entries: u64,
-    /// Constants that replace the template's own.
+    /// Constants that replace those of the template.
     #[serde(default)]
     pub constants: std::collections::BTreeMap<String, String>,
 }
@@ -129,16 +131,17 @@ fn entries_default() -> u64 {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Needs {
-    /// Indexes: an attribute and its kinds, as in `pando index add` ("cn:eq,sub"). There should be no others.
+    /// Indexes: an attribute and its kinds, as in `pando index add` ("cn:eq,sub"). The server should have no other
+    /// indexes.
     #[serde(default)]
     pub indexes: Vec<String>,
-    /// A mechanism that must be in supportedSASLMechanisms.
+    /// SASL mechanism that the root DSE must list in supportedSASLMechanisms.
     #[serde(default)]
     pub sasl: Option<String>,
-    /// Settings of the server, in words: they are stated in the result.
+    /// Settings of the server as text, which the result states.
     #[serde(default)]
     pub settings: Vec<String>,
-    /// Passwords are stored in this form.
+    /// Storage form of passwords.
     #[serde(default)]
     pub password_scheme: Option<String>,
     /// Whether access rules apply to the clients.
@@ -147,13 +150,13 @@ pub struct Needs {
     /// Whether a line is logged for every operation.
     #[serde(default)]
     pub operation_log: bool,
-    /// Whether every operation is in an audit trail; on servers without one, in the operation log.
+    /// Whether an audit trail records every operation. On servers without an audit trail, the operation log is used.
     #[serde(default)]
     pub audit: bool,
-    /// Whether the server is started just before.
+    /// Whether the server must be started just before the workload.
     #[serde(default)]
     pub fresh_start: bool,
-    /// Whether connections have TLS: `ldap://` targets use StartTLS.
+    /// Whether connections use TLS. For `ldap://` targets, that is StartTLS.
     #[serde(default)]
     pub tls: bool,
 }
@@ -167,19 +170,19 @@ pub struct LoadNeed {
     pub indexed: bool,
 }
 
-/// Clients that do the same.
+/// A group of clients with the same operations.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
     /// Number of clients.
     pub clients: usize,
-    /// Requests outstanding on each connection.
+    /// Number of outstanding requests on each connection.
     #[serde(default = "one")]
     pub outstanding: usize,
     /// Requests per second of all clients together; unlimited if absent.
     #[serde(default)]
     pub rate: Option<f64>,
-    /// Their operations, drawn by weight.
+    /// Operations of the clients, which are drawn by weight.
     #[serde(rename = "operation")]
     pub operations: Vec<Operation>,
 }
@@ -192,18 +195,18 @@ fn one() -> usize {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Operation {
-    /// Its name.
+    /// Name of the operation.
     pub kind: toml::Spanned<OperationName>,
-    /// Its share among the job's operations.
+    /// Weight: share of the operation among the operations of the job.
     #[serde(default = "weight_default")]
     pub weight: u32,
-    /// Source of its keys.
+    /// Source of the keys.
     #[serde(default)]
     pub keys: KeySource,
-    /// Order of its keys.
+    /// Order of the keys.
     #[serde(default)]
     pub order: KeyOrder,
-    /// Share of the data's entries that are used, from the first one (sparse).
+    /// Share of the data's entries that are used, counted from the first entry (sparse).
     #[serde(default)]
     pub share: Option<f64>,
     /// Share of the entries that is skipped at the beginning, so that operations use different entries.
@@ -218,19 +221,21 @@ pub struct Operation {
     /// Search filter.
     #[serde(default)]
     pub filter: Option<Text>,
-    /// Attributes that a search returns; none for all, `1.1` for the DN alone.
+    /// Attributes that a search returns; empty for all attributes, `1.1` for only the DN.
     #[serde(default)]
     pub attributes: Vec<Text>,
-    /// Size of the pages of a search (RFC 2696): all pages are read, one after the other, each as an operation.
+    /// Size of the pages of a search (RFC 2696): All pages are read, one after the other, and each counts as an
+    /// operation.
     #[serde(default)]
     pub page: Option<std::num::NonZeroU32>,
-    /// The entry to bind as, compare, add, change or delete. For a search, an entry that must be among its results.
+    /// DN of the entry to bind as, compare, add, change or delete. For a search, DN of an entry that must be among the
+    /// results.
     #[serde(default)]
     pub dn: Option<Text>,
-    /// Entries that a search must return: a number, a number and a plus sign ("1+"), or "any".
+    /// Number of entries that a search must return: a number, a number and a plus sign ("1+"), or "any".
     #[serde(default)]
     pub expect_entries: Option<ExpectedEntries>,
-    /// An attribute and a value that the entry must have: "cn: user{n}".
+    /// An attribute and a value that the entry `dn` must have: "cn: user{n}".
     #[serde(default)]
     pub expect_attribute: Option<Text>,
     /// The expected result code.
@@ -245,7 +250,7 @@ pub struct Operation {
     /// User name of a SASL bind.
     #[serde(default)]
     pub user: Option<Text>,
-    /// Connection of a bind: one that is kept, or a new one each time.
+    /// Connection of a bind: a persistent connection, or a new one for each bind.
     #[serde(default)]
     pub connection: BindConnection,
     /// Attribute of a compare.
@@ -257,13 +262,13 @@ pub struct Operation {
     /// Changes of a modify: "replace description: text", "add ...", "delete ...".
     #[serde(default)]
     pub changes: Vec<Text>,
-    /// A second modify of the same entry that restores it. Counts as a separate operation.
+    /// Changes of a second modify of the same entry, which restores the entry. It counts as a separate operation.
     #[serde(default)]
     pub undo: Vec<Text>,
-    /// The attributes of an entry to add, one "name: value" a line.
+    /// The attributes of an entry to add, one "name: value" on each line.
     #[serde(default)]
     pub entry: Option<Text>,
-    /// The RDN of a rename. A second rename restores the entry's name.
+    /// The new RDN of a rename. A second rename restores the entry's name.
     #[serde(default)]
     pub new_rdn: Option<Text>,
     /// Searches from a list instead of `base`, `scope` and `filter`.
@@ -275,13 +280,13 @@ fn weight_default() -> u32 {
     1
 }
 
-/// Operations by their names in files.
+/// Operations, by their names in workload files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum OperationName {
     Search,
-    /// A search, then a bind as the entry found; counts as one.
+    /// A search, then a bind as the found entry. Both together count as one operation.
     Authentication,
     Bind,
     Compare,
@@ -312,14 +317,15 @@ impl Operation {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KeySource {
-    /// The data.
+    /// The entries of the data.
     #[default]
     Data,
     /// The workload's own entries.
     Own,
     /// New numbers, for adds.
     New,
-    /// Entries that an add of this run has created, the oldest first, each once: for deletes.
+    /// Entries that adds of this run have created, for deletes. The oldest entry is used first, and each is used only
+    /// once.
     Added,
 }
 
@@ -328,10 +334,10 @@ pub enum KeySource {
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum KeyOrder {
-    /// Uniformly at random.
+    /// Random, uniformly distributed.
     #[default]
     Random,
-    /// In order, shared out so that no two clients get the same.
+    /// In order, divided so that no two clients use the same key.
     Sequential,
     /// Each key once, in random order.
     Shuffled,
@@ -345,22 +351,22 @@ pub enum BindMechanism {
     #[serde(rename = "simple")]
     #[strum(serialize = "simple")]
     Simple,
-    /// RFC 2195.
+    /// CRAM-MD5 (RFC 2195).
     #[serde(rename = "CRAM-MD5")]
     #[strum(serialize = "CRAM-MD5")]
     CramMd5,
-    /// RFC 5802.
+    /// SCRAM-SHA-1 (RFC 5802).
     #[serde(rename = "SCRAM-SHA-1")]
     #[strum(serialize = "SCRAM-SHA-1")]
     ScramSha1,
-    /// RFC 7677.
+    /// SCRAM-SHA-256 (RFC 7677).
     #[serde(rename = "SCRAM-SHA-256")]
     #[strum(serialize = "SCRAM-SHA-256")]
     ScramSha256,
 }
 
 impl BindMechanism {
-    /// Returns its SASL name; `None` for a simple bind.
+    /// Returns the SASL name of the mechanism; `None` for a simple bind.
     pub fn sasl_name(self) -> Option<&'static str> {
         (self != BindMechanism::Simple).then(|| self.into())
     }
@@ -373,7 +379,7 @@ pub enum BindConnection {
     /// The same connection for all binds.
     #[default]
     Kept,
-    /// A connection of its own, closed afterwards; the latency includes connecting.
+    /// A new connection for each bind, which is closed afterwards. The latency includes connecting.
     New,
 }
 
@@ -426,10 +432,11 @@ impl TryFrom<EntriesInFile> for ExpectedEntries {
 }
 
 impl Workload {
-    /// Reads a workload. `name` is the file's, for messages; the workload's name is its last part without `.toml`.
+    /// Reads a workload. `name` is the name of the file, for messages. The name of the workload is the last part of it,
+    /// without `.toml`.
     ///
     /// # Errors
-    /// The first error, with its line.
+    /// The first error found, with its line.
     pub fn parse(name: &str, text: &str) -> Result<Workload, WorkloadError> {
         let mut workload: Workload = toml::from_str(text).map_err(|error| {
             let line = error.span().map_or(0, |span| line_of(text, span.start));
@@ -451,7 +458,7 @@ impl Workload {
         workload
     }
 
-    /// Checks what serde cannot; operations are checked by compiling them.
+    /// Checks what serde cannot check. Operations are checked by compiling them.
     fn check(&self, name: &str) -> Result<(), WorkloadError> {
         let wrong = |message: &str| Err(WorkloadError::new(name, 0, message));
         if self.jobs.is_empty() && self.load.is_none() {
@@ -516,12 +523,12 @@ impl Workload {
         WorkloadResult { server, unsupported: Some(reason), complete: true, ..self.result() }
     }
 
-    /// Returns a result without figures because of a failure; the measurement may be repeated.
+    /// Returns a result without figures, because of a failure. The measurement may be repeated.
     pub fn failed(&self, server: ServerDescription, reason: String) -> WorkloadResult {
         WorkloadResult { complete: false, ..self.unsupported(server, reason) }
     }
 
-    /// Returns a workload with the searches of a list, in its order.
+    /// Returns a workload that sends the searches of a list, in the order of the list.
     pub fn of_list(listed: std::sync::Arc<super::Listed>) -> Workload {
         const TEXT: &str = "title = 'Searches from a list'\n[data]\nrdn = ''\ndn = ''\n[[job]]\nclients = 16\n\
                             [[job.operation]]\nkind = 'search'\nbase = ''\norder = 'sequential'\n";
@@ -534,13 +541,13 @@ impl Workload {
         workload
     }
 
-    /// Returns the operation that creates its own entries.
+    /// Returns the operation that creates the workload's own entries.
     pub(crate) fn add_operation(&self) -> Option<&Operation> {
         self.jobs.iter().flat_map(|job| &job.operations).find(|operation| operation.is_add())
     }
 
-    /// Returns true if the workload only uses up entries that were added before. It then ends by itself, and a warm-up
-    /// would leave little or nothing to measure.
+    /// Returns true if the workload only uses up entries that were added before. Such a workload ends by itself, and a
+    /// warm-up would leave few or no entries for the measurement.
     pub(crate) fn can_be_used_up(&self) -> bool {
         let mut operations = self.jobs.iter().flat_map(|job| &job.operations);
         operations.all(|operation| operation.weight == 0 || operation.keys == KeySource::Added)

@@ -1,8 +1,8 @@
 //! Searches from a list or an access log, instead of searches generated from keys.
 //!
 //! A list has one search on each line: a filter, an LDAP URL, or base, scope and filter separated by tabs. A log is
-//! Pando's operation log (`--log-operations`) or slapd's (loglevel stats). Only searches are logged with enough details
-//! to be repeated; other operations are counted and skipped.
+//! Pando's operation log (`--log-operations`) or slapd's log (loglevel stats). Only searches are logged with enough
+//! details to be repeated; other operations are counted and skipped.
 
 use std::collections::HashMap;
 
@@ -11,21 +11,21 @@ use ldap::{FilterBuf, LdapUrl};
 use super::error::WorkloadError;
 use super::scope::Scope;
 
-/// Searches to send.
+/// Searches to send, from a list or a log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listed {
     /// Name of the list or log.
     pub source: String,
-    /// In the order of the list.
+    /// Searches in the order of the list.
     pub searches: Vec<ListedSearch>,
-    /// Lines that were left out because they lack details to repeat the search.
+    /// Number of lines that were left out, because they lack details that are needed to repeat the operation.
     pub left_out: u64,
 }
 
 /// A search of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedSearch {
-    /// The base's DN.
+    /// DN of the base.
     pub base: String,
     /// The scope.
     pub scope: Scope,
@@ -36,7 +36,7 @@ pub struct ListedSearch {
 }
 
 impl Listed {
-    /// Reads a list or a log, and recognizes which it is. `base` is the base of filters without one.
+    /// Reads a list or a log, whichever the text is. `base` is the base for filters without a base.
     ///
     /// # Errors
     /// A line of a list is no search, or a log has no search at all.
@@ -98,8 +98,8 @@ fn of_url(line: &str) -> Result<Parts, String> {
     Ok((url.dn, scope, filter, url.attributes))
 }
 
-/// Reads a log. Both logs have `conn=N op=N` followed by the operation. slapd writes the attributes on a line of their
-/// own; Pando quotes.
+/// Reads a log. Both logs have `conn=N op=N` followed by the operation. slapd writes the attributes on a separate line.
+/// Pando writes values in quotes.
 fn log(text: &str) -> Listed {
     let mut listed = Listed::default();
     let mut attributes_of: HashMap<&str, usize> = HashMap::new();
@@ -131,7 +131,7 @@ fn log(text: &str) -> Listed {
     listed
 }
 
-/// Returns true if a line is of a request, and not of its result.
+/// Returns true if a line describes a request, not its result.
 fn is_request(rest: &str) -> bool {
     let verb = rest.split(' ').next().unwrap_or_default();
     let is_slapd = matches!(verb, "BIND" | "ADD" | "MOD" | "DEL" | "CMP" | "MODRDN" | "EXT")
@@ -149,7 +149,8 @@ fn quoted(text: &str, name: &str) -> Option<String> {
         match characters.next()? {
             '"' => return Some(value),
             '\\' => match characters.next()? {
-                // The escapes of Rust and slapd; an LDAP escape is a backslash and two digits.
+                // These are escapes of Rust and slapd. Other backslashes belong to LDAP escapes, a backslash and two
+                // digits.
                 escaped @ ('"' | '\\' | '\'') => value.push(escaped),
                 other => value.extend(['\\', other]),
             },

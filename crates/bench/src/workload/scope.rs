@@ -3,7 +3,8 @@
 use serde::Deserialize;
 use strum::{Display, EnumString};
 
-/// Search scopes, by the names that ldapsearch has for them; in lists and logs also by their numbers in a request.
+/// Scope of a search. It is parsed from the name that ldapsearch uses; in lists and logs also from its number in a
+/// request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Display, EnumString)]
 #[serde(rename_all = "kebab-case")]
 #[allow(missing_docs, reason = "the names say it")]

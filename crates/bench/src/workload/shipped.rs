@@ -1,11 +1,11 @@
-//! The workloads that come with Pando: one for every row of every table of the published benchmarks, and those of the
-//! data set `people`.
+//! The workloads that come with Pando: one for every row of every table of the published benchmarks, and the workloads
+//! for the data set `people`.
 
 use super::Workload;
 
 macro_rules! workloads {
     ($($name:literal)*) => {
-        /// Names and texts.
+        /// Names and texts of the shipped workloads.
         const SHIPPED: &[(&str, &str)] = &[
             $(($name, include_str!(concat!("../../workloads/", $name, ".toml")))),*
         ];
@@ -35,19 +35,19 @@ workloads! {
     "people-modify" "people-bind" "people-bind-new-connection" "people-authentication" "people-add-delete"
 }
 
-/// Returns their names, in order of documents and tables.
+/// Returns the names of the shipped workloads, in the order of documents and tables.
 pub fn names() -> impl Iterator<Item = &'static str> {
     SHIPPED.iter().map(|(name, _)| *name)
 }
 
-/// Returns the file of a shipped workload.
+/// Returns the text of a shipped workload's file.
 pub fn text(name: &str) -> Option<&'static str> {
     SHIPPED.iter().find(|(shipped, _)| *shipped == name).map(|(_, text)| *text)
 }
 
 /// Returns a shipped workload by its name.
 pub fn find(name: &str) -> Option<Workload> {
-    // A test reads all of them, so this does not fail.
+    // A test parses all shipped workloads, so this cannot fail.
     Workload::parse(name, text(name)?).ok()
 }
 
