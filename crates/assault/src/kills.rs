@@ -109,7 +109,7 @@ impl Scene {
         plant_suffix(&mut admin);
         writers.iter().for_each(|writer| writer.plant(&mut admin));
         let settings = (way == KillPoint::Settings).then(|| SettingsWriter::new(random.u64(..)));
-        // The first kill follows these changes directly.
+        // The server is killed for the first time directly after these changes.
         pando.kill();
         Scene { scratch, writers, settings, acknowledged: AtomicU64::new(0), way }
     }

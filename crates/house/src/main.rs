@@ -1,9 +1,14 @@
-//! Checks of the source that no existing tool offers: `house floors` compares the modules of each crate with
-//! `floors.toml`, `house columns` finds lines that are too wide, `house corpora` finds fuzz corpora that no test
-//! replays, `house named-tests` tests that the documentation names but that do not exist, `house settings` unknown
-//! names of settings in messages and pages, `house pages` pages that docs/README.md does not list, `house causes`
-//! causes of unwillingToPerform that the page of errors lacks, `house words` wording that has to be read twice,
-//! `house lengths` functions that are too long.
+//! Checks of the source that no existing tool offers:
+//!
+//! - `house floors` compares the modules of each crate with `floors.toml`.
+//! - `house columns` finds lines that are too wide.
+//! - `house corpora` finds fuzz corpora that no test replays.
+//! - `house named-tests` finds tests that the documentation names but that do not exist.
+//! - `house settings` finds unknown names of settings in messages and pages.
+//! - `house pages` finds pages that docs/README.md does not list.
+//! - `house causes` finds causes of unwillingToPerform that the page of errors lacks.
+//! - `house words` finds wording that has to be read twice.
+//! - `house lengths` finds functions that are too long.
 //!
 //! Each offence is a line on standard output. If there is any offence, the exit code is 1. The last argument of
 //! `floors` may be the folder of another checkout.

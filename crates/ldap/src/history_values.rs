@@ -9,7 +9,7 @@ use crate::control::sequence;
 pub struct HistoryRequest<'a> {
     /// DN of the entry, or `cn=config` for changes of the settings.
     pub entry: &'a str,
-    /// Only changes at lower positions of the log; 0 for all.
+    /// Position of the log: only changes at lower positions are returned; 0 for all changes.
     pub before: u64,
 }
 

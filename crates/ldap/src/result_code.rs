@@ -115,7 +115,7 @@ result_codes! {
     CANCELED = 118 "canceled";
     /// No operation with that id can be cancelled (RFC 3909).
     NO_SUCH_OPERATION = 119 "noSuchOperation";
-    /// It is too late to cancel the operation (RFC 3909).
+    /// The operation can no longer be cancelled (RFC 3909).
     TOO_LATE = 120 "tooLate";
     /// The operation cannot be cancelled (RFC 3909).
     CANNOT_CANCEL = 121 "cannotCancel";

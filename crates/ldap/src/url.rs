@@ -72,13 +72,13 @@ pub enum LdapUrlErrorKind {
     BadPort,
     /// `%` without two hexadecimal digits, or a decoded component that is not UTF-8.
     BadPercentEncoding,
-    /// Not a DN.
+    /// An invalid DN.
     BadDn,
     /// An empty attribute between commas.
     BadAttribute,
     /// None of `base`, `one`, `sub` and `subord`.
     BadScope,
-    /// Not a filter.
+    /// An invalid filter.
     BadFilter,
     /// An extension without a name.
     BadExtension,

@@ -286,8 +286,8 @@ impl Member {
         let outcome = match &verdict {
             Verdict::Apply(_) => self.settle(|tag| match Tag::of_message(bytes) == Some(tag) {
                 true => GroupOutcome::Accepted,
-                // The accepted group is another one. The proposed group does not name it as its predecessor, so it
-                // cannot be accepted any more.
+                // The log has accepted a group other than the proposed one. The proposed group does not name that group
+                // as its predecessor, so it cannot be accepted any more.
                 false => GroupOutcome::Dropped,
             }),
             Verdict::NewEpoch(_) | Verdict::NewGeneration(_) => self.settle(|_| GroupOutcome::Dropped),

@@ -217,13 +217,13 @@ pub enum SchemaErrorKind {
     /// A required term is missing.
     #[error("{0} is missing")]
     MissingTerm(&'static str),
-    /// Not a numeric OID.
+    /// A text that is not a numeric OID.
     #[error("{text:?} is not a numeric OID", text = Excerpt(.0))]
     BadOid(String),
-    /// Not a descriptor.
+    /// A text that is not a descriptor.
     #[error("{text:?} is not a name: a letter, then letters, digits and hyphens", text = Excerpt(.0))]
     BadName(String),
-    /// Not a usage.
+    /// A text that is not a usage.
     #[error(
         "{text:?} is not a usage: userApplications, directoryOperation, distributedOperation or dSAOperation",
         text = Excerpt(.0)

@@ -1,9 +1,9 @@
 //! [`BulkStore`]: a new data file, written in key order, which replaces the old one when it is complete.
 //!
-//! Rows that arrive in key order fill page after page, and no written page is ever read again, so building runs at the
-//! speed of writing a file. The engine's transaction is committed whenever enough pages are in memory, without a sync;
-//! an incomplete file that a crash leaves is worthless and is deleted. `finish` syncs the file once, as a whole, and
-//! only then renames it.
+//! Rows that arrive in key order fill page after page. No written page is read again, so building is as fast as writing
+//! a file. The engine's transaction is committed without a sync whenever enough pages are in memory. A crash may leave
+//! an incomplete file; it contains nothing of value and is deleted. `finish` syncs the whole file once, and renames it
+//! after the sync.
 //!
 //! Memory: the pages of one transaction (8 MiB plus the longest row, or up to twice that), and a copy of the last key
 //! of each map.

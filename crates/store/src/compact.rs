@@ -29,8 +29,8 @@ pub struct Compacted {
 /// names all maps of the store.
 ///
 /// # Errors
-/// The same as [`BulkStore::create`] and [`BulkStore::finish`]; `Map` if the store has a map that is not in `maps` or
-/// lacks one that is, `File` if there is no store; `DamagedLog`, `DamagedRow`. The old data is unchanged.
+/// The same as [`BulkStore::create`] and [`BulkStore::finish`]; `Map` if the store's maps are not exactly `maps`;
+/// `File` if there is no store; `DamagedLog`; `DamagedRow`. The old data is unchanged.
 pub fn compact(
     directory: &Path,
     maps: &'static [MapSpec],

@@ -153,8 +153,8 @@ pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
 /// Does the same as [`make_directory`]. `sync_name` is the function that makes the directory's name durable in its
 /// parent.
 fn make_directory_with(path: &Path, sync_name: &mut dyn FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
-    // Mode 0711 lets other users open files made for them, such as the certificate of the server's authority. They
-    // cannot list the directory, and its other files have mode 0600, because the store holds password hashes.
+    // With mode 0711 other users can open files made for them, such as the certificate of the server's authority, but
+    // cannot list the directory. The directory's other files have mode 0600, because the store holds password hashes.
     match DirBuilder::new().mode(0o711).create(path) {
         Ok(()) => sync_name(path),
         Err(_) if path.is_dir() => {

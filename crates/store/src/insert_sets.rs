@@ -1,8 +1,8 @@
 //! [`SetInserter`]: ids written straight to the data file, for building an index while the store serves no clients.
 //!
-//! Rows in key order need neither the redo log nor the overlay: each page is written once. They are written in
-//! transactions of a few megabytes, so a process that ends before `finish` leaves some of the rows. The builder of an
-//! index must therefore record in a later batch that the index is complete, and accept rows that exist already.
+//! Rows in key order need neither the redo log nor the overlay: each page is written once. Transactions have a few
+//! megabytes each, so a process that ends before `finish` leaves some of the rows. The builder of an index must
+//! therefore record in a later batch that the index is complete, and accept rows that exist already.
 
 use crate::lmdb::{Failure, PutKind, Step, Txn, TxnKind};
 use crate::maps::{Map, MapKind};

@@ -58,12 +58,12 @@ pub(crate) struct Env {
 }
 
 impl Env {
-    /// The same as [`Environment::open`].
+    /// Does the same as [`Environment::open`].
     pub(crate) fn open(options: &EnvOptions<'_>, held: Box<dyn Any + Send + Sync>) -> Result<Env> {
         Ok(Env { engine: Arc::new(Environment::open(options, held)?), moved: OnceLock::new() })
     }
 
-    /// The same as [`Environment::open_maps`].
+    /// Does the same as [`Environment::open_maps`].
     pub(crate) fn open_maps(&mut self, maps: &[MapSpec], create: bool) -> Result<Option<&'static str>> {
         let is_shared = Failure { operation: "mdb_dbi_open", code: Failure::INVALID };
         Arc::get_mut(&mut self.engine).ok_or(is_shared)?.open_maps(maps, create)
@@ -375,18 +375,18 @@ impl Txn {
         self.engine.map_names()
     }
 
-    /// The same as [`Transaction::free_bytes`].
+    /// Does the same as [`Transaction::free_bytes`].
     pub(crate) fn free_bytes(&self) -> Result<u64> {
         self.engine.free_bytes()
     }
 
-    /// The same as [`Transaction::put`].
+    /// Does the same as [`Transaction::put`].
     pub(crate) fn put(&mut self, map: usize, key: &[u8], value: &[u8], kind: PutKind) -> Result<bool> {
         self.set_changes(map, key);
         self.engine.put(map, key, value, kind)
     }
 
-    /// The same as [`Transaction::append_values`].
+    /// Does the same as [`Transaction::append_values`].
     pub(crate) fn append_values(
         &mut self,
         map: usize,
@@ -399,7 +399,7 @@ impl Txn {
         self.engine.append_values(map, key, values, value_len, new_key)
     }
 
-    /// The same as [`Transaction::delete`].
+    /// Does the same as [`Transaction::delete`].
     pub(crate) fn delete(&mut self, map: usize, key: &[u8], value: Option<&[u8]>) -> Result<bool> {
         self.set_changes(map, key);
         self.engine.delete(map, key, value)

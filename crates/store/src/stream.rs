@@ -1,6 +1,6 @@
 //! Rows as a stream of bytes, as used in backups: [`StreamWriter`] accepts the rows of [`copy`](crate::copy()), and
-//! [`read_stream`] passes them to any [`RowSink`]. It does not depend on the engine, nor on the order of a program's
-//! maps.
+//! [`read_stream`] passes them to any [`RowSink`]. The format depends neither on the engine nor on the order of a
+//! program's maps.
 //!
 //! Items follow each other; all integers are unsigned and big-endian. There is no checksum: the container of a stream
 //! has one.

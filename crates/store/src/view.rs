@@ -76,8 +76,8 @@ impl View {
         }
     }
 
-    /// Takes the published state and a consistent snapshot: one that is older than the state but contains all
-    /// checkpointed changes.
+    /// Takes the published state, and a consistent snapshot that is older than the state but contains all checkpointed
+    /// changes.
     fn follow(&mut self, pending: &Pending) -> Result<()> {
         loop {
             let published = pending.published();

@@ -30,7 +30,7 @@ pub(super) struct Peers {
 /// Measurements so far.
 #[derive(Default)]
 pub(super) struct Measured {
-    /// Steps, like those of the cluster.
+    /// Steps, in the form that the measurement of the cluster uses.
     pub(super) steps: Vec<Value>,
     /// Product, settings and guarantee of each group.
     pub(super) groups: Vec<Value>,

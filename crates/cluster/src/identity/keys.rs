@@ -197,7 +197,7 @@ mod tests {
         let given = |identity: &Identity| identity.given_keys().unwrap().len();
         assert_eq!(given(&identity), 1);
 
-        // The node's own key is stored separately. An earlier own key must not be mistaken for it.
+        // The node's own next key is stored separately. An older key of the node must not be mistaken for it.
         let old = identity.make_next_key().unwrap();
         let made = identity.make_next_key().unwrap();
         assert!(!identity.keep_next_key(&old).unwrap() && !identity.keys().unwrap().has(made.number()));

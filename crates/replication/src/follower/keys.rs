@@ -29,11 +29,11 @@ impl Follower {
             }
             Body::Generation(_) => Verdict::Alarm(Alarm::OtherKey(named)),
             Body::Group(group) => match self.check_fence(&group) {
-                // For example, the group arrived late.
+                // The group may have arrived late, for example.
                 Err(Verdict::Ignored(reason)) => Verdict::Ignored(reason),
                 _ => Verdict::Alarm(Alarm::OtherKey(named)),
             },
-            // The message was sent before the key changed. Nodes repeat such announcements.
+            // The message was sent before the key changed. Nodes repeat messages of these kinds.
             _ => Verdict::Ignored(Ignored::OtherKey),
         }
     }

@@ -114,7 +114,7 @@ pub(super) struct Process {
     pub(super) is_elected: bool,
     claimed_at: u64,
     proposed: Option<ProposedBatch>,
-    /// The proposed group by its ticket, so that the node can judge it when the append succeeds, before it reads it.
+    /// Proposed groups by their tickets: when an append succeeds, the node judges the group before it reads it back.
     appended: BTreeMap<u64, Vec<u8>>,
     inbox: VecDeque<(u32, Request)>,
     gate: Gate,

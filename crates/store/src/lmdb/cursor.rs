@@ -188,14 +188,14 @@ impl<'t> Cursor<'t> {
         self.engine.has_value(key, value)
     }
 
-    /// The same as [`ffi::Cursor::block`].
+    /// Does the same as [`ffi::Cursor::block`].
     pub(crate) fn block(&mut self) -> Result<&'t [u8]> {
         self.follow()?;
         self.forget_row();
         self.engine.block()
     }
 
-    /// The same as [`ffi::Cursor::next_block`].
+    /// Does the same as [`ffi::Cursor::next_block`].
     pub(crate) fn next_block(&mut self) -> Result<Option<&'t [u8]>> {
         self.forget_row();
         self.engine.next_block()

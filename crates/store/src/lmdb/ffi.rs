@@ -49,7 +49,7 @@ impl Failure {
     pub(crate) const MAP_FULL: i32 = sys::MDB_MAP_FULL;
     pub(crate) const NOT_FOUND: i32 = sys::MDB_NOTFOUND;
     pub(crate) const PANIC: i32 = sys::MDB_PANIC;
-    /// Not an LMDB error: a page that must be read only from memory is not in memory.
+    /// Code that LMDB does not define: a page that must be read only from memory is not in memory.
     pub(crate) const NOT_IN_MEMORY: i32 = i32::MIN;
     pub(crate) const READERS_FULL: i32 = sys::MDB_READERS_FULL;
     pub(crate) const VERSION_MISMATCH: i32 = sys::MDB_VERSION_MISMATCH;

@@ -36,7 +36,7 @@ pub(crate) trait Pace {
     fn rest(&mut self);
 }
 
-/// Full speed, without pauses.
+/// The pace of full speed: it never yields and never pauses.
 impl Pace for () {
     fn maybe_yield(&mut self) {}
 

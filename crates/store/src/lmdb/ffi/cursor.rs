@@ -92,9 +92,9 @@ impl Transaction {
         let count = sys::MDB_val { mv_size: values.len() / value_len, mv_data: ptr::null_mut() };
         let mut data = [sys::MDB_val { mv_size: value_len, ..value_of(values) }, count];
         let cursor = self.cursor(map)?;
-        // SAFETY: the cursor is open and the only one, as `&mut self` says; `data` is what MDB_MULTIPLE requires: the
-        // length of one value with a pointer to all of them, and their count, which `values` has room for. LMDB copies
-        // key and values and writes through neither.
+        // SAFETY: the cursor is open, and `&mut self` guarantees that no other cursor is used. `data` is what
+        // MDB_MULTIPLE requires: the length of one value with a pointer to all values, and the number of values, which
+        // `values` has room for. LMDB copies the key and the values and writes to neither.
         let code = unsafe { sys::mdb_cursor_put(cursor.raw.as_ptr(), &mut key, data.as_mut_ptr(), flags) };
         check("mdb_cursor_put", code)
     }
