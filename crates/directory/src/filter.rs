@@ -542,7 +542,7 @@ impl Item {
 }
 
 impl Target {
-    /// Parses an asserted value as a name. Returns `None` if no entry can have it.
+    /// Parses an asserted value as a name. Returns `None` if no entry can have this name.
     fn of(schema: &Schema, value: &[u8]) -> Option<Target> {
         let text = std::str::from_utf8(value).ok()?;
         Some(Target { text: text.into(), name: Some(name_in(schema, value)?), entry: None })

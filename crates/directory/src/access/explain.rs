@@ -40,7 +40,7 @@ pub struct AccessExplanation {
     pub verdict: String,
     /// Rules that decide the right.
     pub rules: Vec<DecidingRule>,
-    /// Reasons other than rules.
+    /// Reasons for the answer other than rules.
     pub notes: Vec<String>,
     /// Alternatives, each of which would grant the right. Empty if the right is granted, or if no rule can grant it.
     pub needed: Vec<String>,

@@ -14,7 +14,7 @@ use crate::model::usable::Uses;
 pub(super) enum Says {
     Allows,
     Denies,
-    /// The rule allows the use to other requesters, and thereby refuses it to this one.
+    /// The rule allows the use only to other requesters, and thus refuses it to this requester.
     AllowsOthers,
 }
 

@@ -187,7 +187,7 @@ fn answer_use(
     explain_use(state, &RulesInForce::of(state), &subject, (uses, link_of(question)?.as_ref()))
 }
 
-/// Returns the connection that the question assumes, if it names one.
+/// Returns the connection that the question is about; `None` if the question names no connection.
 fn link_of(question: &AccessQuestion<'_>) -> Result<Option<ClientLink>> {
     let AccessQuestion { address, over_tls, bound_by, time, listener, .. } = *question;
     let has_text = [address, bound_by, time, listener].iter().any(Option::is_some);

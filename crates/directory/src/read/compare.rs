@@ -128,7 +128,7 @@ fn try_compare(
         let hint = hint(state, rights, at, (target, COMPARE, Some(type_id)))?;
         return Err(denied(format!("no access rule lets you compare {}{hint}", request.description)));
     }
-    // Set only if the requester may not compare all subtypes or values.
+    // `allowed` is set only if the requester may not compare all subtypes or values.
     let allowed = at.as_deref().map(|rights| ValuesAllowed { rights, right: COMPARE });
     let allowed = allowed.filter(|allowed| !allowed.has_whole(type_id, &state.catalog.schema));
     let row = match row {
@@ -272,7 +272,7 @@ fn no_such_attribute(description: &str) -> OperationError {
     )
 }
 
-/// Returns true if the entry has the attribute or one of its subtypes, with any further options.
+/// Returns true if the entry has the attribute or one of its subtypes. Both may have further options.
 fn has_attribute<'s>(
     state: TreeState<'s>,
     candidate: &Candidate<'s>,
@@ -375,7 +375,8 @@ mod tests {
         Requester::User { id: crate::model::rows::EntryId(id), dn: dn.to_owned() }
     }
 
-    /// Regression test: any user could try the passwords of others with compare, and learn which entries have one.
+    /// Regression test: with compare, any user could try the passwords of others and learn which entries have a
+    /// password.
     #[test]
     fn passwords_are_compared_by_oneself_the_administrator_and_whom_a_setting_names() {
         let mut directory = sample();

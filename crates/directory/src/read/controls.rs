@@ -1,7 +1,8 @@
 //! The controls of a request, read once before it is dispatched (RFC 4511 section 4.1.11).
 //!
-//! [`SUPPORTED_CONTROLS`] has all known controls, and the root DSE lists exactly these. If a control is unknown, or the
-//! operation does not support it, the request is refused if the control is critical; otherwise the control is ignored.
+//! [`SUPPORTED_CONTROLS`] has all known controls, and the root DSE lists exactly these. A request is refused if it has
+//! a critical control that is unknown or that the operation does not support. Such a control is ignored if it is not
+//! critical.
 
 mod options;
 mod values;
@@ -288,7 +289,7 @@ pub struct SeldomControls {
     pub no_operation: bool,
     /// The change may set operational attributes and change the structural class (draft-zeilenga-ldap-relax).
     pub relaxes_rules: bool,
-    /// The change repeats a change on the server from which this server copies. No client can request it.
+    /// The change repeats a change that the server from which this server copies has made. No client can request this.
     pub follows_source: bool,
     /// The request belongs to a transaction (RFC 5805).
     pub in_transaction: bool,
@@ -341,7 +342,7 @@ pub struct RequestControls {
     pub proxied: bool,
     /// Controls that few requests have.
     pub seldom: Option<Box<SeldomControls>>,
-    /// The response contains its position in the log.
+    /// The response contains the position in the log of the state that it is based on.
     pub wants_position: bool,
 }
 
@@ -400,7 +401,7 @@ impl RequestControls {
         self.seldom.as_ref().is_some_and(|seldom| seldom.relaxes_rules)
     }
 
-    /// Returns the controls of a change that repeats one on the server from which this server copies.
+    /// Returns the controls of a change that repeats a change of the server from which this server copies.
     pub(crate) fn of_follower() -> RequestControls {
         let seldom =
             SeldomControls { relaxes_rules: true, follows_source: true, ..SeldomControls::default() };
@@ -408,7 +409,7 @@ impl RequestControls {
         RequestControls { manage_dsa_it: true, seldom, ..RequestControls::default() }
     }
 
-    /// Returns true if the change repeats one on the server from which this server copies.
+    /// Returns true if the change repeats a change of the server from which this server copies.
     pub(crate) fn follows_source(&self) -> bool {
         self.seldom.as_ref().is_some_and(|seldom| seldom.follows_source)
     }

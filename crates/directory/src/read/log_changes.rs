@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 /// Maximum size, in octets, of the old values that accompany a record. Values that do not fit are omitted.
 const OLD_VALUES_BYTES_MAX: usize = 32_768;
 
-/// A record at its position.
+/// A record of the log, with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoggedChange {
     /// The position.
@@ -36,9 +36,9 @@ pub struct LoggedChanges {
 pub struct LoggedAttribute<'a> {
     /// Name with options.
     pub name: &'a str,
-    /// Whether only the administrator may see its values.
+    /// Whether only the administrator may see the values of the attribute.
     pub is_secret: bool,
-    /// Whether it is operational.
+    /// Whether the attribute is operational.
     pub is_operational: bool,
 }
 

@@ -71,7 +71,7 @@ pub fn has_brought_in(snapshot: &Snapshot, pages: &[PageNumber]) {
 struct Traversal {
     /// Total size of the results or rows that were read, in octets.
     octets: usize,
-    /// Whether it is complete; false if the budget ended it.
+    /// Whether the traversal is complete; false if the budget ended it.
     is_over: bool,
 }
 

@@ -117,7 +117,7 @@ fn a_list_says_which_denial_includes_the_requesters_and_evaluates_filters() {
 fn facts_other_than_rules_are_noted() {
     let mut directory = sample();
     ask_as(&mut directory, "cn=admin");
-    // The default rules.
+    // Without rules in the settings, the default rules are listed.
     let (rules, notes) = listed(&directory, "write", SUFFIX, Some("userPassword"));
     assert_eq!(rules, ["allow here 0", "who self  "]);
     assert!(notes.contains("anonymous clients cannot change") && notes.contains("by reset"), "{notes}");

@@ -7,7 +7,7 @@ use ldap::SelectionBuf;
 pub struct EffectiveRightsOptions {
     /// The authorization identity as the client wrote it; `None` for the client's own identity.
     pub identity: Option<String>,
-    /// Further attributes to report rights for, in addition to those that the search returns.
+    /// Attributes for which rights are reported, in addition to the attributes that the search returns.
     pub attributes: Vec<String>,
 }
 

@@ -55,14 +55,14 @@ pub(crate) struct Sight {
 /// Difference between the results of a search under two sets of rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shift {
-    /// The entry is visible under only one set.
+    /// The entry is visible under only one set of rules.
     Browse,
-    /// The entry is a result under only one set, because of the right to search this type in the filter.
+    /// The entry is a result under only one set of rules, because of the right to search this type of the filter.
     Search(TypeId),
-    /// Values of this type are returned under only one set.
+    /// Values of this type are returned under only one set of rules.
     Read(TypeId),
-    /// The group is a value of memberOf under only one set, because of the right to this attribute of the group. The
-    /// difference affects the filter if `in_filter`, otherwise the returned attributes.
+    /// The group is a value of memberOf under only one set of rules, because of the right to this attribute of the
+    /// group. The difference affects the filter if `in_filter`, otherwise the returned attributes.
     Group { group: EntryId, member: AttrId, in_filter: bool },
 }
 

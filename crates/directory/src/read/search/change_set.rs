@@ -60,11 +60,11 @@ pub struct ChangeSet {
     /// For each superior, before or after the changes, the indexes in `changed` of entries below it; `None` if not
     /// computed.
     below: Option<HashMap<u64, Vec<u32>, RandomState>>,
-    /// Moves of too many entries to report one by one.
+    /// Moves that affect too many entries to report one by one.
     wide: Vec<WideMove>,
 }
 
-/// A move of too many entries to report one by one.
+/// A move that affects too many entries to report one by one.
 struct WideMove {
     top: EntryId,
     /// Superiors of the moved entry, before and after the move.

@@ -27,7 +27,7 @@ use crate::tree::TreeState;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// State of the control for one search.
+/// State of the Get Effective Rights control in one search.
 #[derive(Debug)]
 pub(super) struct RightsReport {
     subject: Requester,
@@ -54,7 +54,7 @@ impl RightsReport {
     /// Creates the state of the control for a search.
     ///
     /// # Errors
-    /// insufficientAccessRights if the requester may not ask for these rights at any entry; noSuchObject for an
+    /// insufficientAccessRights if the requester may not ask for the requested rights at any entry; noSuchObject for an
     /// identity that does not exist.
     pub(super) fn of(inputs: &SearchInputs<'_>, asked: &EffectiveRightsOptions) -> Result<RightsReport> {
         let SearchInputs { snapshot, context, rights: own, request, .. } = *inputs;

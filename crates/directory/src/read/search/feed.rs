@@ -35,7 +35,7 @@ pub struct Feed {
     builder: Option<Box<ChangeSetBuilder>>,
 }
 
-/// State shared by the feed and its searches. All of them run on one thread, so a lock never waits.
+/// State shared by the feed and its searches. The feed and all its searches run on one thread, so a lock never waits.
 #[derive(Default)]
 struct Shared {
     /// Whether a search has begun to listen, or waits for the feed to reach its snapshot.
@@ -54,7 +54,7 @@ struct Seats {
     last_number: u64,
 }
 
-/// An occupied seat.
+/// Occupied seat: the registration of a search in the feed.
 struct Taken {
     key: ListenerKey,
     base: EntryId,
@@ -72,7 +72,7 @@ enum State {
     Tells { since: u64 },
 }
 
-/// Seat of a search, freed when dropped.
+/// Handle with which a search occupies its seat. The seat is freed when the handle is dropped.
 pub(super) struct Seat {
     shared: Arc<Shared>,
     number: u64,

@@ -83,7 +83,7 @@ impl MatchedValues {
         (!items.is_empty()).then_some(MatchedValues { items })
     }
 
-    /// Returns true if a value matches one of the items, all of which must concern its attribute.
+    /// Returns true if a value matches one of the items. All items must be about the attribute of the value.
     pub(super) fn pass(&self, schema: &Schema, value: &[u8], key: &mut Vec<u8>) -> bool {
         self.items.iter().any(|item| passes(item, schema, value, key))
     }

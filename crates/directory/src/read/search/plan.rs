@@ -331,7 +331,7 @@ impl Planner<'_> {
         def.id == def.base && self.state.catalog.schema.type_by_id(def.description.type_id).single_value
     }
 
-    /// Intersects the candidates of `best` with those of other terms, as long as that is worthwhile.
+    /// Intersects the candidates of `best` with those of other terms, as long as that saves more than it costs.
     fn intersect(&self, terms: &[Term], mut best: Best) -> Result<Best> {
         let mut ids: Option<Vec<u64>> = None;
         for (place, term) in terms.iter().enumerate() {

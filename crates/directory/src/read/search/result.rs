@@ -38,7 +38,7 @@ pub(crate) struct ResultWriter {
     pub(crate) id: MessageId,
     pub(crate) types_only: bool,
     pub(crate) selection: Selection,
-    /// The requester's view of groups for memberOf; `None` if no access rules restrict it.
+    /// The requester's view of groups for memberOf; `None` if no access rules restrict the requester.
     pub(super) groups: Option<GroupsOf>,
     /// State of the control that reports effective rights with each result; `None` in most searches.
     pub(super) effective: Option<Box<RightsReport>>,

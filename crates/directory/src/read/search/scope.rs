@@ -21,7 +21,7 @@ use crate::tree::{TreeState, node};
 pub(super) enum Elsewhere {
     /// The entries below this referral entry.
     Below(EntryId),
-    /// The target of an alias, by its URLs.
+    /// The target of an alias, given by the URLs of the target on another server.
     Aliased(Vec<String>),
 }
 

@@ -56,7 +56,7 @@ const BLOCK: usize = 512;
 #[derive(Debug)]
 pub(super) struct Sync {
     id: MessageId,
-    /// Position of the content that the client has; 0 if it has none.
+    /// Position in the log of the content that the client has; 0 if the client has no content.
     since: Position,
     /// Positions of the first and the last record since the cookie that are not read yet.
     unread: Option<(Position, Position)>,
@@ -69,7 +69,7 @@ pub(super) struct Sync {
     deleted: Vec<SyncUuid>,
     /// Whether only the entries in `changed` are examined, in a delete phase.
     is_listed: bool,
-    /// Entry of the requester, if access rules restrict it.
+    /// Entry of the requester; `None` if no access rules restrict the requester.
     own: Option<EntryId>,
     /// Attribute number of entryUUID; `None` if no entry has it.
     uuid: Option<AttrId>,

@@ -26,7 +26,7 @@ type Result<T> = std::result::Result<T, OperationError>;
 #[derive(Clone, Debug)]
 pub(super) struct ValueRanges {
     all: Vec<ValueRange>,
-    /// The requester's view of groups for memberOf; `None` if no access rules restrict it.
+    /// The requester's view of groups for memberOf; `None` if no access rules restrict the requester.
     groups: Option<GroupsOf>,
 }
 

@@ -13,7 +13,7 @@ use ldap::{ListViewResult, ResultCode};
 use crate::model::outcome::OperationError;
 use crate::read::controls::{ListViewOptions, WindowTarget};
 
-/// Sort key: octets that compare as the results do.
+/// Sort key: octets whose order is the order of the results.
 pub(super) type Key = Box<[u8]>;
 
 /// Requested part of a list, and its result.

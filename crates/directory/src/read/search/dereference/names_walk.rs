@@ -36,7 +36,7 @@ pub(in crate::read::search) struct NamesWalk {
     spec: usize,
     /// Source of the names of this attribute; `None` before the first name is read.
     source: Option<Source>,
-    /// Names already read, the next one last.
+    /// Names that were read and are still to be processed; the next one is last.
     names: Vec<Name>,
     /// The named entry that is being processed, if its attributes are too large for memory.
     large: Option<LargeTarget>,

@@ -83,7 +83,8 @@ impl Planner<'_> {
         Ok(all.within(limit))
     }
 
-    /// Adds the entries that are listed under all of `contents`, and those with a value that was not split.
+    /// Adds the entries that are listed under all keys with `contents`, and the entries with a value too long to be
+    /// split.
     fn add_all_of(
         &self,
         all: &mut Narrowed,

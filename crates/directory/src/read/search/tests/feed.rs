@@ -207,7 +207,7 @@ fn a_rename_ends_nothing_elsewhere() {
     assert_eq!(found, expected);
     assert_eq!(changes(&listeners[2].receive(&mut directory).0), [(ChangeType::Modify, &*group, None)]);
     assert_eq!(listeners[1].receive(&mut directory).0.len(), 2);
-    // Moves it from one content to another.
+    // Moves a unit from the content of one search to that of another.
     assert_eq!(directory.modify_dn(&low, "ou=low", true, Some(&there)).code, ResultCode::SUCCESS);
     woken(&directory, &mut listeners);
     let kinds = |told: &[super::persistent::Notification]| {

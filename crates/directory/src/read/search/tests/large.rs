@@ -13,7 +13,7 @@ use crate::testing::{SUFFIX, TestDirectory, received};
 
 const GROUP: &str = "cn=large,ou=groups,dc=example,dc=com";
 
-/// Members of the large group that have no entries.
+/// Number of members of the large group that have no entries.
 pub(super) const GHOSTS: usize = 6_000;
 
 /// The sample with a group whose member values do not fit into one result. Some of these values are links; most are

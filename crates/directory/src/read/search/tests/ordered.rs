@@ -340,7 +340,7 @@ fn parts_and_pages_look_at_few_entries() {
         assert_eq!(crate::testing::received(&out).entries.len(), 3);
         assert!(search.entries_examined() <= 4, "{} examined", search.entries_examined());
     }
-    // A rule whose normal forms are those of the attribute's own rule.
+    // These rules have the same normal forms as the attributes' own rules, so the sort order has the requested keys.
     let keys = ["sn:caseIgnoreOrderingMatch", "givenName:2.5.13.3"];
     let question = VIEWS[0].question(with_window(&keys, offset(0, 1, 30, 0)));
     assert_eq!(source(&directory, &question), CandidateSource::Order);

@@ -129,7 +129,7 @@ impl Listener {
         (sent, code)
     }
 
-    /// Applies notifications to the copy, and starts once more if the search ended. Returns the notifications.
+    /// Applies notifications to the copy. If the search ended, starts it once more. Returns the notifications.
     pub(super) fn follow(&mut self, directory: &mut TestDirectory, keeps: Keeps) -> Vec<Notification> {
         let (sent, code) = self.receive(directory);
         let Some(code) = code else {

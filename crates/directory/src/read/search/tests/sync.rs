@@ -472,7 +472,7 @@ fn a_poll_sends_what_is_new_and_names_the_rest() {
     directory.modify_dn(&format!("cn=p9,{SUFFIX}"), "cn=q9", true, None);
     assert_eq!(consumer.poll(&mut directory, |_| ()), listed);
     consumer.check(&mut directory, "deletes");
-    // A restarted server accepts the cookie, and OpenLDAP's consumers build their own from it.
+    // A restarted server accepts the cookie. OpenLDAP's consumers build their own cookie from it.
     let mut directory = directory.reopen();
     assert_eq!(consumer.poll(&mut directory, |_| ()).sent, 0);
     let cookie = String::from_utf8(consumer.cookie.clone().unwrap()).unwrap();

@@ -162,7 +162,7 @@ impl TreeSearch {
             (self.tally.examined_count, self.tally.rejected_count) = counted;
         }
         let reached = reached?;
-        // The last result examined did not fit. It belongs to the next page.
+        // If the page is full, the last result examined did not fit. That result belongs to the next page.
         let done = looked_at - u64::from(matches!(reached, Reached::Full(_)));
         sorting.done(usize::try_from(done).unwrap_or(usize::MAX));
         match reached {
