@@ -10,7 +10,7 @@ const TICKS_PER_SECOND: u64 = 100;
 /// ms, so measure over seconds.
 ///
 /// # Errors
-/// There is no such process, or /proc is not Linux's.
+/// There is no such process, or /proc does not have Linux's format.
 pub fn process_time(id: u32) -> io::Result<Duration> {
     times(id).map(|[own, _]| own)
 }
@@ -47,7 +47,7 @@ fn parse_stat(stat: &str) -> Option<[Duration; 2]> {
 /// hypervisor ran other machines. `top` shows it as steal. Zero on a machine that is not a guest.
 ///
 /// # Errors
-/// /proc is not Linux's.
+/// /proc does not have Linux's format.
 pub fn stolen_time() -> io::Result<Duration> {
     let stat = std::fs::read_to_string("/proc/stat")?;
     parse_stolen(&stat)

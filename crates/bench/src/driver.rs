@@ -73,7 +73,7 @@ pub struct Options {
     pub threads: usize,
     /// Seed of random keys and values.
     pub seed: u64,
-    /// Seed of the data, if its template determines the keys' names.
+    /// Seed of the data. It is used if a template determines the DNs of the keys.
     pub data_seed: u64,
     /// Name and password for the binds of connections; anonymous if absent.
     pub bind: Option<(String, String)>,
@@ -338,7 +338,7 @@ pub fn run_watched(
     Ok(result)
 }
 
-/// Returns the workload with its keys.
+/// Returns the workload in executable form, with its keys.
 fn ready(workload: &Workload, options: &Options) -> Result<Plan, DriveError> {
     let wrong =
         |(_, message): (usize, String)| DriveError::Workload { workload: workload.name.clone(), message };

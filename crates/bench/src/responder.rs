@@ -43,7 +43,7 @@ const TIMER: Token = Token(usize::MAX - 1);
 pub struct Report {
     /// Requests answered.
     pub answered: u64,
-    /// Number of searches among them.
+    /// Number of searches among the answered requests.
     pub searches: u64,
     /// Requests answered wrongly on purpose.
     pub wrong: u64,
@@ -79,7 +79,7 @@ impl Responder {
         Ok(Responder { address, stop, thread: Some(thread) })
     }
 
-    /// Returns the address of its listener.
+    /// Returns the address of the responder's listener.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

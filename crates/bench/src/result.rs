@@ -62,7 +62,7 @@ pub struct RunResult {
     /// each combination of connections and outstanding requests.
     #[serde(default)]
     pub limits: Vec<WorkloadResult>,
-    /// Answers of several servers to the same requests, compared.
+    /// Comparisons of the answers of several servers to the same requests.
     #[serde(default)]
     pub comparisons: Vec<Comparison>,
     /// Ratios between the figures of servers, for each workload.
@@ -148,7 +148,7 @@ pub enum ResultError {
     Format {
         /// The file.
         path: PathBuf,
-        /// Its format.
+        /// Format of the file.
         found: u32,
     },
 }

@@ -67,7 +67,7 @@ pub enum UnsupportedSuffix {
     /// The suffix is not a DN, or is empty.
     #[error("\"{0}\" is not a DN that a sample can be put below")]
     NotADn(String),
-    /// The type of its first RDN has no suitable object class.
+    /// No suitable object class exists for the attribute type in the suffix's first RDN.
     #[error("no sample for a suffix named by {0}: choose one that begins with dc, o, ou, c, l or st")]
     NamingAttribute(String),
 }

@@ -25,7 +25,7 @@ const VERBS: [&str; 3] = ["peers", "run", "sweep"];
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Suite {
-    /// Its title in the page.
+    /// Title of the suite on the page.
     pub title: String,
     /// Text for the reader.
     #[serde(default)]
@@ -41,11 +41,11 @@ pub struct Suite {
     pub goals: Vec<Goal>,
 }
 
-/// One command.
+/// A step of a suite: one command.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// Its name in goals; its result is `NAME.json.zst`. Lower-case letters, digits and hyphens.
+    /// Name of the step in goals: lower-case letters, digits and hyphens. The result of the step is `NAME.json.zst`.
     pub name: String,
     /// The verb of `pando bench` and its options, separated by spaces. File names are relative to the suite's folder.
     pub run: String,
@@ -77,7 +77,7 @@ pub struct Goal {
     pub at_most: Option<f64>,
 }
 
-/// A figure of a result, the median of its rounds.
+/// A figure of a result: the median over its rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Display)]
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {

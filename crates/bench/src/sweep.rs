@@ -24,7 +24,7 @@ pub struct Steps {
 pub struct Sweep<'s> {
     /// The servers, one after the other.
     pub products: &'s [Product],
-    /// Paths of their programs.
+    /// Paths of the servers' programs.
     pub programs: &'s Programs,
     /// Folder for the data. No other program may use it.
     pub folder: PathBuf,
@@ -46,7 +46,7 @@ pub enum SweepError {
     /// The workload needs a setting that not all servers have.
     #[error("{workload}: {reason}")]
     Workload {
-        /// Its name.
+        /// Name of the workload.
         workload: String,
         /// Reason.
         reason: String,
@@ -125,7 +125,7 @@ pub fn sweep(
     Ok(())
 }
 
-/// Steps on the same data.
+/// The steps of a sweep that use the same data.
 struct Run<'r, 'd> {
     sweep: &'r Sweep<'r>,
     axis: SweepAxis,

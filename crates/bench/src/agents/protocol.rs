@@ -92,7 +92,7 @@ pub(crate) enum Word {
     Second { phase: Phase, left: Duration, second: Option<Box<Second>> },
     /// The run is complete.
     Result(Box<WorkloadResult>),
-    /// Nothing was measured.
+    /// The workload failed before anything was measured.
     Failed { reason: String },
 }
 

@@ -143,7 +143,7 @@ impl State {
         send(&mut stream, &Greeting::Welcome { environment: Box::new(Environment::detect()) })
             .map_err(said)?;
         stream.set_read_timeout(Some(ORDERS_MAX)).map_err(said)?;
-        // The coordinator may disconnect when it is done.
+        // An error is ignored here, because the coordinator may disconnect when it is done.
         let _ = self.obey(stream, peer);
         Ok(())
     }

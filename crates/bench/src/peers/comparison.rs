@@ -30,7 +30,7 @@ const LOAD_TITLE: &str = "Bulk load by the server's own loader";
 pub struct Plan<'p> {
     /// The servers. All others are compared with the first server.
     pub products: &'p [Product],
-    /// Paths of their programs.
+    /// Paths of the servers' programs.
     pub programs: &'p Programs,
     /// Folder for the data. Each server has a subfolder.
     pub folder: PathBuf,

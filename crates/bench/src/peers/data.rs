@@ -32,9 +32,9 @@ const SAMPLE_BYTES_MAX: usize = 1 << 20;
 pub struct Data {
     /// The file.
     pub path: PathBuf,
-    /// The template from which it was generated.
+    /// The template from which the file was generated.
     pub template: String,
-    /// The seed with which it was generated.
+    /// The seed with which the file was generated.
     pub seed: u64,
     /// Number of entries.
     pub entries: u64,

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-/// The whole file.
+/// Content of `sample/company.toml`.
 #[derive(Deserialize)]
 pub(crate) struct Company {
     pub(crate) given_names: Vec<String>,

@@ -257,7 +257,7 @@ impl Worker<'_> {
             return self.issue(slot);
         }
         if !is_last && !state.cookie.is_empty() {
-            // The next page of the same search.
+            // The slot continues with the next page of the same search.
             if !is_open_loop {
                 state.intended = now;
                 return self.issue(slot);
