@@ -118,8 +118,8 @@ pub fn verify(folder: &Path, key: Option<PublicKey>, noted: &[Anchored]) -> Resu
     let is_there = |block: u64, hash: Hash| seen.contains(&(block, hash));
     match head.as_deref().and_then(HeadFile::decode) {
         Some((head, text, signature)) => {
-            // If no header can be read, no key is known that could check the signature. The damaged headers are then
-            // reported.
+            // If no header can be read, no key is known that could check the signature. The damaged headers are
+            // reported instead.
             let is_signed = walk.public_key().is_none_or(|key| key.has_signed(&text, &signature));
             if !is_signed || walk.trail().is_some_and(|trail| trail != head.trail) {
                 report.damage.push((end, Damage::HeadFile));
@@ -131,7 +131,8 @@ pub fn verify(folder: &Path, key: Option<PublicKey>, noted: &[Anchored]) -> Resu
                 report.damage.push((end, damage));
             }
         }
-        // The file `head` may be missing if the trail has no anchor, because a crash came before the first one.
+        // If the trail has no anchor, the file `head` may be missing: the writer may have stopped before it wrote the
+        // first anchor.
         None if report.anchors > 0 || head.is_some() => report.damage.push((end, Damage::HeadFile)),
         None => {}
     }

@@ -160,8 +160,8 @@ impl Walk {
             self.ahead.extend(newer.into_iter().filter(|&number| last.is_none_or(|last| number > last)));
         }
         if let Some(segment) = self.segment.take() {
-            // The length is read after the list of segments, because a segment does not grow after another one was
-            // begun.
+            // The length is read after the list of segments, because a segment does not grow once the next segment
+            // exists.
             self.end = segment.len()?.min(self.torn_from.unwrap_or(u64::MAX));
             if !self.ahead.is_empty() && !self.is_complete {
                 self.complete(&segment)?;

@@ -239,7 +239,7 @@ fn a_torn_end_is_recorded_and_the_chain_continues() {
         }
         fs::write(folder.trail().join("head"), &head).unwrap();
         fs::write(folder.segment(1), &bytes[..length as usize]).unwrap();
-        // Before a restart, the torn bytes are reported as such, not as damage.
+        // Before a restart, the bytes are reported as torn, not as damaged.
         let report = folder.verify();
         assert_eq!(report.damage, [], "{length}");
         assert_eq!(report.torn.len(), 1);

@@ -48,8 +48,8 @@ pub(crate) fn finish(result: Result<Report, String>) -> ExitCode {
     }
 }
 
-/// Reports that output could not be written completely. Returns the exit code, which alone shows the fault if the
-/// reader closed the pipe: no message is printed then.
+/// Reports that output could not be written completely. Returns the exit code. If the reader closed the pipe, prints no
+/// message.
 pub(crate) fn not_written(target: impl Display, error: &io::Error) -> ExitCode {
     match error.kind() {
         io::ErrorKind::BrokenPipe => ExitCode::FAILURE,

@@ -215,9 +215,8 @@ pub(crate) fn schema_of(connection: &mut Connection) -> Result<Arc<Schema>, Clie
     Ok(builder.add_text(&subschema, &text).build().unwrap_or_else(|_| Schema::shipped()))
 }
 
-/// Returns the names of operational attributes that servers store, unlike the selector `+`, which includes computed
-/// ones. They are those that clients may write, such as the `ref` of a referral. With `all`, they include those that
-/// only servers write.
+/// Returns the names of operational attributes that servers store: those that clients may write, such as the `ref` of a
+/// referral, and with `all` also those that only servers write. The selector `+` also includes computed attributes.
 pub(crate) fn stored_operational(schema: &Schema, all: bool) -> impl Iterator<Item = &str> {
     let stored = schema.attribute_types().iter().filter(move |attribute_type| {
         attribute_type.usage != AttributeUsage::UserApplications

@@ -349,7 +349,7 @@ enum Nesting {
     Apart,
     /// The first place is within the second.
     Within,
-    /// The second place is within the first. Contains the second place.
+    /// The second place is within the first. The value is the second place.
     Around((Reach, String)),
 }
 

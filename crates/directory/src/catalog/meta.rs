@@ -104,7 +104,7 @@ pub(crate) fn is_node(read: &Read) -> Result<bool, StoreError> {
     log_rows(read).next().transpose().map(|first| first.is_some())
 }
 
-/// Returns the rows with a cluster node's state of the shared log. Their keys include the prefix.
+/// Returns the rows with a cluster node's state of the shared log. The keys include the prefix [`META_REPLICATION`].
 pub(crate) fn log_rows(read: &Read) -> impl Iterator<Item = Result<(&[u8], &[u8]), StoreError>> {
     // `META_REPLICATION` with its final space replaced by the next character.
     const END: &[u8] = b"replication!";

@@ -109,8 +109,8 @@ fn check_kind(view: &store::View, of_node: bool) -> Result<(), OpenError> {
     }
 }
 
-/// Moves the copy of a node that [`Directory::copy_to`] wrote from the directory `from` to the new data directory `to`,
-/// which must be on the same file system.
+/// Moves a copy of a node, which [`Directory::copy_to`] wrote to the directory `from`, to the new data directory `to`.
+/// Both must be on the same file system.
 ///
 /// # Errors
 /// See [`OpenError`]; or `from` is not a node, or `to` contains data. `to` is then unchanged.

@@ -509,7 +509,7 @@ impl WriteBatch<'_> {
         Ok(ManagedAccount::find(self.state(), requester, request.user)?.answer(self.state(), request, now)?)
     }
 
-    /// Changes the requester's own credentials. Otherwise like [`execute`](WriteBatch::execute).
+    /// Changes the requester's own credentials. In other respects, works like [`execute`](WriteBatch::execute).
     ///
     /// # Errors
     /// The outcome of the request.
@@ -522,7 +522,7 @@ impl WriteBatch<'_> {
         self.make_own(context, stamp, |deciding| own_credentials::decide(deciding, request))
     }
 
-    /// Stores a password that the server generated for an application of the requester. Otherwise like
+    /// Stores a password that the server generated for an application of the requester. In other respects, works like
     /// [`execute`](WriteBatch::execute).
     ///
     /// # Errors
@@ -551,7 +551,7 @@ impl WriteBatch<'_> {
         Ok(self.make(record, stamp)?)
     }
 
-    /// Restores a deleted entry, and the entries below it that the same delete removed. Otherwise like
+    /// Restores a deleted entry, and the entries below it that the same delete removed. In other respects, works like
     /// [`execute`](WriteBatch::execute).
     ///
     /// # Errors
@@ -573,7 +573,7 @@ impl WriteBatch<'_> {
         Ok(answer)
     }
 
-    /// Refreshes a dynamic entry (RFC 2589). Returns its new time to live in seconds. Otherwise like
+    /// Refreshes a dynamic entry (RFC 2589). Returns its new time to live in seconds. In other respects, works like
     /// [`execute`](WriteBatch::execute).
     ///
     /// # Errors
@@ -593,7 +593,8 @@ impl WriteBatch<'_> {
         Ok(seconds)
     }
 
-    /// Records events of the password of the entry `id`. Otherwise like [`execute`](WriteBatch::execute).
+    /// Records events of the password of the entry `id`. In other respects, works like
+    /// [`execute`](WriteBatch::execute).
     pub fn update_account(&mut self, id: EntryId, update: &AccountUpdate, stamp: &Stamp) -> Outcome {
         self.try_update_account(id, update, stamp).map_or_else(Outcome::from, |()| Outcome::success())
     }

@@ -53,8 +53,8 @@ struct MapSlice<'p> {
     to: Option<&'p [u8]>,
 }
 
-/// Cost of a row in addition to its size. It stands for finding the row's part and for a hash. Its unit is bytes, so
-/// that one limit covers both.
+/// Cost of a row in addition to its size. It stands for the work to find the row's part and to compute a hash. Its unit
+/// is bytes, so that one limit covers both.
 pub const ROW_COST: u64 = 64;
 
 /// Maps with the letters that represent them in points.

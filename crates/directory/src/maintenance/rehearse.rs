@@ -33,8 +33,8 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Scope of a rehearsal.
 #[derive(Clone, Debug, Default)]
 pub struct Rehearsal {
-    /// Authorization identities of the requesters (RFC 4513 section 5.2.1.8), in which an empty text is anonymous. With
-    /// an empty list, the requesters are anonymous and the users among the sampled entries.
+    /// Authorization identities of the requesters (RFC 4513 section 5.2.1.8). An empty text stands for the anonymous
+    /// client. If the list is empty, the requesters are the anonymous client and the users among the sampled entries.
     pub requesters: Vec<String>,
     /// Maximum number of users in the sample, if `requesters` is empty.
     pub requesters_max: usize,

@@ -139,7 +139,8 @@ impl DynamicGroups {
         self.groups.get(place).map(Arc::as_ref)
     }
 
-    /// Adds a group with a higher id than all groups so far.
+    /// Adds a group. Its id must be greater than the ids of all groups added before. Leaves the group out if a limit is
+    /// exceeded.
     pub(crate) fn push(&mut self, group: DynamicGroup) {
         let octets = self.octets + group.octets;
         let is_full = self.groups.len() >= DYNAMIC_GROUPS_MAX || octets > DYNAMIC_GROUP_OCTETS_MAX;

@@ -44,7 +44,8 @@ const FIXED_SIZE: usize = CHECKED_FROM + 8 + 4;
 /// Tag of a reference in content of the form *mixed*: context-specific, primitive, 0.
 const REFERENCE_TAG: u8 = 0x80;
 
-/// Size of a short head: its attribute number, count and length take one byte each. Most heads are short.
+/// Size of a short head, which consists of the attribute number, form, count and length, one byte each. Most heads are
+/// short.
 const SHORT_HEAD: usize = 4;
 
 const FORM_INLINE: u8 = 0;

@@ -41,7 +41,8 @@ pub const INDEX_KEY_MAX: usize = 256;
 /// Maximum length of a normal value that is indexed by grams, in bytes. Each byte costs one row.
 pub const GRAMMED_VALUE_MAX: usize = 1_024;
 
-/// Maximum number of distinct words in a value that is indexed by sound. A value with more words is not.
+/// Maximum number of distinct words in a value that is indexed by sound. A value with more words is not indexed by
+/// sound.
 pub const CODES_PER_VALUE_MAX: usize = 128;
 
 /// Maximum number of entries whose index rows are built in one batch.
@@ -60,17 +61,17 @@ pub const KEY_HASH_SIZE: usize = 16;
 /// Maximum depth of the tree: the number of entries in a chain of parents.
 pub const TREE_DEPTH_MAX: usize = 256;
 
-/// Maximum number of alias dereferences for one name. More cause aliasDereferencingProblem.
+/// Maximum number of alias dereferences for one name. More dereferences cause aliasDereferencingProblem.
 pub const ALIAS_HOPS_MAX: usize = 16;
 
-/// Maximum number of aliases in a directory that a search can follow. More cause adminLimitExceeded.
+/// Maximum number of aliases in a directory that a search can follow. More aliases cause adminLimitExceeded.
 pub const ALIASES_FOLLOWED_MAX: usize = 10_000;
 
 /// Maximum number of groups of a requester that access rules consider.
 pub const REQUESTER_GROUPS_MAX: usize = 10_000;
 /// Maximum number of combinations of an access rule and a container for which one requester's rights are cached.
 pub const RIGHTS_CACHED_MAX: usize = 4_096;
-/// Maximum number of links that inchainMatch reads to test one entry, which takes about 20 ms. More cause
+/// Maximum number of links that inchainMatch reads to test one entry, which takes about 20 ms. More links cause
 /// adminLimitExceeded.
 pub const CHAIN_LINKS_MAX: u64 = if cfg!(test) { 500 } else { 100_000 };
 /// Maximum number of entries that a filter item with inchainMatch caches because they lead to the asserted entry. As
@@ -138,12 +139,12 @@ pub const SUBTREE_WALKED_MAX: u64 = 16_384;
 /// worthwhile.
 pub const PRESENCE_KEYS_MAX: u64 = 4_096;
 
-/// Maximum number of grams that are computed for a filter item. It exceeds [`ITEM_LOOKUPS_MAX`], because a text repeats
-/// grams.
+/// Maximum number of grams that are computed for a filter item. It exceeds [`ITEM_LOOKUPS_MAX`], because a text may
+/// contain the same gram several times.
 pub const NEEDED_GRAMS_MAX: usize = 256;
 
-/// Maximum number of grams or sounds that are looked up for a filter item. Candidates may then fail the item, but the
-/// matcher still evaluates the whole filter.
+/// Maximum number of grams or sounds that are looked up for a filter item. With more, a candidate may not match the
+/// item, but the matcher still evaluates the whole filter.
 pub const ITEM_LOOKUPS_MAX: usize = 32;
 
 /// Maximum number of postings that are intersected with the shortest posting of a filter item.
@@ -187,8 +188,8 @@ pub const HISTORY_RECORDS_MAX: usize = if cfg!(test) { 10 } else { 1_000 };
 /// examines.
 pub const HISTORY_READ_BYTES_MAX: usize = 8 << 20;
 
-/// Size in bytes after which a history response ends, not counting its last change. Also the maximum size of the values
-/// of one change.
+/// Size in bytes after which a history response ends, not counting its last change. It is also the maximum size of the
+/// values of one change.
 pub const HISTORY_BYTES_MAX: usize = 256 << 10;
 
 /// Maximum size of the entry returned by the pre-read and post-read controls (RFC 4527), in octets.
@@ -269,8 +270,9 @@ pub const MESSAGE_BYTES_MAX: usize = if cfg!(test) { 4 << 20 } else { ber::CONTE
 /// value. A page or size limit reduces the number of keys that the search keeps.
 pub const SORT_BYTES_MAX: usize = if cfg!(test) { 64 << 10 } else { 32 << 20 };
 
-/// Maximum total length in octets of the normal forms of an entry's sort keys. What exceeds it is not compared, so
-/// entries may count as equal. They are then ordered by id. With the id, the keys fit into a row key of a sort order.
+/// Maximum total length in octets of the normal forms of an entry's sort keys. Octets beyond it are not compared, so
+/// different entries may compare as equal. Such entries are ordered by id. With the id, the keys fit into a row key of
+/// a sort order.
 pub const SORT_KEY_MAX: usize = 480;
 
 /// Maximum number of sort orders.

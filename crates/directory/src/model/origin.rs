@@ -1,10 +1,18 @@
 //! Origin of a change: optional fields of a record, in addition to the requester.
 //!
 //! A record without any of these fields has version 1, otherwise version 2. A reader skips unknown fields, so that
-//! later versions can add fields. A field consists of its number, the length of its bytes, and the bytes: 1 operation
-//! id, 2 epoch, 3 DN of the bound user if the connection acts as another, 4 address of the client, 5 connection, 6
-//! message id, 7 session tracking (four texts; may be repeated), 8 access rule, 9 an attribute with the values that the
-//! change replaced or removed (may be repeated).
+//! later versions can add fields. A field consists of its number, the length of its bytes, and the bytes. The fields
+//! are:
+//!
+//! - 1: operation id
+//! - 2: epoch
+//! - 3: DN of the bound user, if the connection acts as another
+//! - 4: address of the client
+//! - 5: number of the connection
+//! - 6: message id
+//! - 7: session tracking, which consists of four texts; may be repeated
+//! - 8: access rule
+//! - 9: an attribute with the values that the change replaced or removed; may be repeated
 
 use crate::model::codec::{Decoder, put_bytes, put_list, put_varint};
 use crate::model::record_value::{Value, put_value, take_value};

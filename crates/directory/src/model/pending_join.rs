@@ -27,7 +27,7 @@ impl PendingJoin {
     }
 }
 
-/// First byte of the row.
+/// Version of the row, which is its first byte.
 const ROW_VERSION: u8 = 1;
 
 /// All pending rules, in the order in which they are processed.

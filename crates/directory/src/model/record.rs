@@ -243,7 +243,7 @@ pub struct ModifyDn {
     pub parent: EntryId,
     /// RDN after the change, with attribute names in the schema's spelling.
     pub rdn: String,
-    /// Changes of values that accompany the new name: naming values, modifyTimestamp and the like.
+    /// Changes of values that accompany the new name: for example, naming values and modifyTimestamp.
     pub changes: Vec<ValueChange>,
 }
 
@@ -258,7 +258,7 @@ pub struct Undelete {
     pub parent: EntryId,
     /// The entries, each after its superior.
     pub entries: Vec<EntryId>,
-    /// Changes of values in each entry: modifyTimestamp and the like.
+    /// Changes of values in each entry: for example, modifyTimestamp.
     pub changes: Vec<ValueChange>,
 }
 

@@ -116,7 +116,7 @@ pub const ORDERS: MapId = MapId::new(12);
 /// Source id, attribute, then 1 and the target id, or 2 and the normal value of a dangling link -> end time of the
 /// value, in seconds since 1970 (8): see [`crate::model::value_end`].
 pub const ENDS: MapId = MapId::new(13);
-/// End times of values in other orders -> the end time: see [`crate::model::value_end`]. The key by time is `t`, end
+/// Additional keys for each end time -> the end time: see [`crate::model::value_end`]. The key by time is `t`, end
 /// time, key of `ends`. For links, the key by target is `l`, target id, attribute, source id.
 pub const DUE: MapId = MapId::new(14);
 

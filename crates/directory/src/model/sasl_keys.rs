@@ -17,8 +17,8 @@ pub struct SaslKeyRules {
     pub realm: String,
 }
 
-/// Collects the names of a user for which keys for DIGEST-MD5 are derived. A key takes about 300 octets in a row.
-/// Therefore only a few values are examined, each of which is at most one name.
+/// Collects the names of a user for which keys for DIGEST-MD5 are derived. A key takes about 300 octets in a row, so
+/// only a few values are examined. Each value gives at most one name.
 #[derive(Debug, Default)]
 pub(crate) struct DigestNames {
     names: Vec<String>,

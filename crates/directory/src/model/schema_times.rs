@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use crate::model::csn::generalized_time;
 
-/// First byte of the row.
+/// Version of the row, which is its first byte.
 const ROW_VERSION: u8 = 1;
 
 const MICROS_PER_SECOND: u64 = 1_000_000;

@@ -13,7 +13,7 @@ pub(crate) struct SortOrderRow {
     pub(crate) built_to: u64,
 }
 
-/// First byte of a row.
+/// Version of the row, which is its first byte.
 const ROW_VERSION: u8 = 1;
 
 impl SortOrderRow {

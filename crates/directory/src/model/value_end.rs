@@ -2,8 +2,8 @@
 //!
 //! The value itself is an ordinary link or text. Its end time is a row of [`ENDS`], with the key source, attribute and
 //! value. One or two rows of [`DUE`] repeat the end time. The writer finds ended values by the key `t`, time, source,
-//! attribute and value. For a link, the key `l`, target, attribute and source serves to find the end times of the
-//! target's memberships. Times are whole seconds since 1970.
+//! attribute and value. For a link, the key `l`, target, attribute and source finds the end times of the target's
+//! memberships. Times are whole seconds since 1970.
 //!
 //! [`ENDS`]: crate::model::rows::ENDS
 

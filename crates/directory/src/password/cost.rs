@@ -5,17 +5,17 @@
 
 use super::{Scheme, StorageScheme, Stored, argon2, crypt, parse, pbkdf2};
 
-/// Argon2: KiB filled in all passes, for one unit.
+/// Argon2 work of one unit: KiB filled in all passes.
 const ARGON2_KIB: u64 = 38_912;
-/// PBKDF2: runs of the inner HMAC, for one unit.
+/// PBKDF2 work of one unit: runs of the inner HMAC.
 const PBKDF2_ROUNDS: u64 = 60_000;
-/// SHA-crypt: rounds, for one unit.
+/// SHA-crypt work of one unit: rounds.
 const SHA_CRYPT_ROUNDS: u64 = 10_000;
-/// DES: encryptions, for one unit.
+/// DES work of one unit: encryptions.
 const DES_ROUNDS: u64 = 20_000;
-/// bcrypt: rounds, for one unit. They are those of cost 8.
+/// bcrypt work of one unit: rounds. They are those of cost 8.
 const BCRYPT_ROUNDS: u64 = 1 << 8;
-/// yescrypt: KiB, for one unit.
+/// yescrypt work of one unit: KiB.
 const YESCRYPT_KIB: u64 = 16 << 10;
 
 /// Returns the cost of verifying a stored value. It is 0 for clear text, fast digests and malformed values. A value

@@ -126,9 +126,9 @@ fn bcrypt_in_bounds(encoded: &str, settings: &str) -> bool {
         && bcrypt_cost(settings).is_some_and(|cost| cost <= limits::BCRYPT_COST_MAX)
 }
 
-/// Returns the memory in KiB of a string `jNr$salt$hash`. Accepts only the native mode `j` with one character each for
-/// N and r, which gensalt of crypt(3) always writes. Refuses the optional fields of the format (parallelism, extra
-/// time).
+/// Returns true if `jNr$salt$hash` is complete and its memory is within the limit. Accepts only the native mode `j`
+/// with one character each for N and r, which gensalt of crypt(3) always writes. Refuses the optional fields of the
+/// format (parallelism, extra time).
 fn yescrypt_in_bounds(settings: &str) -> bool {
     let is_whole = settings.split('$').nth(2).is_some_and(|hash| hash.len() == YESCRYPT_HASH_LENGTH);
     is_whole && yescrypt_memory_kib(settings).is_some_and(|kib| kib <= limits::MEMORY_KIB_MAX)

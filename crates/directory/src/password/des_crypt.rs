@@ -171,8 +171,8 @@ fn encrypt(keys: &Keys, salt: u32, rounds: u32, block: u64) -> u64 {
         for key in &keys.0 {
             (left, right) = (right, left ^ mix(right, *key, exchanged));
         }
-        // The last round of the standard does not exchange the halves, so the exchange in the loop is undone here. The
-        // next initial permutation does not exchange them either.
+        // Undo the exchange of the last round, which the standard omits. No permutation is needed between two
+        // encryptions, because the final and the next initial permutation cancel out.
         (left, right) = (right, left);
     }
     permute(u64::from(left) << 32 | u64::from(right), 64, &FINAL)

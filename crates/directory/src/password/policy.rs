@@ -172,7 +172,7 @@ impl Account {
         self.policy.must_change && self.is_reset
     }
 
-    /// Returns true if a bind with the right password would succeed at this time. Otherwise returns the reason why not.
+    /// Returns whether a bind with the right password would succeed at this time, with the reason if it would not.
     pub fn usability(&self, now: i64) -> AccountUsability {
         let why = Unusable {
             is_inactive: self.is_unavailable(now),
@@ -191,14 +191,14 @@ impl Account {
         AccountUsability::Unusable(why)
     }
 
-    /// Returns the number of failures that still count.
+    /// Returns the number of failures that count toward a lock.
     pub fn failure_count(&self, now: i64) -> usize {
         self.counting_failures(now).count()
     }
 
-    /// Returns the times of the failures that still count, because they are younger than the interval (draft section
-    /// 7.6). After a lock has passed, failures up to its end do not count, regardless of the precision of the stored
-    /// times.
+    /// Returns the times of the failures that count toward a lock, because they are younger than the interval (draft
+    /// section 7.6). After a lock has passed, failures up to its end do not count, regardless of the precision of the
+    /// stored times.
     pub fn counting_failures(&self, now: i64) -> impl Iterator<Item = i64> {
         let interval = seconds(self.policy.failure_interval);
         let passed = self.unlocks_at().filter(|end| now >= *end).unwrap_or(i64::MIN);

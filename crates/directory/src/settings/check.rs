@@ -391,7 +391,7 @@ fn check_capabilities(oids: &[String], problems: &mut Vec<SettingsProblem>) {
     }
 }
 
-/// Parses the DN of an entry. The error is the reason why the text is not such a DN.
+/// Parses the DN of an entry. The error says why the text is not the DN of an entry.
 fn entry_name(text: &str, schema: &Schema) -> Result<NormalName, String> {
     let dn = parse_dn(text).map_err(|error| error.to_string())?;
     let name = NormalName::of(&dn, schema);

@@ -141,8 +141,8 @@ fn below(
             ),
         )
     };
-    // Under access rules, the refusal of an entry without the right to delete precedes this limit: the requester must
-    // not learn the number of entries.
+    // Under access rules, an entry without the right to delete is refused before this limit is checked: the requester
+    // must not learn the number of entries.
     if !rights.is_restricted() && state.read.count(&subtree_counter(top.id))? > TREE_DELETED_MAX as i64 {
         return Err(too_many());
     }

@@ -225,9 +225,9 @@ impl Rules<'_> {
             && self.at.over_values(WRITE, type_id).is_none()
     }
 
-    /// Returns true if a change would alter the end time of the requester's own name, if the name is already a value of
-    /// the entry, with any options. A delete needs no check: it only ends the membership earlier, and a requester with
-    /// the right to join may join again anyway.
+    /// Returns true if the entry already has the requester's own name as a value, with any options, and the change
+    /// would alter the end time of this value. A delete needs no check: it only ends the membership earlier, and a
+    /// requester with the right to join may join again anyway.
     fn changes_end(&self, change: &ReadChange<'_>) -> Result<bool> {
         let type_id = change.description.type_id;
         let Some(own) = self.rights.own() else { return Ok(false) };

@@ -41,7 +41,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &StateRequest<'_>) -> Resu
     }
     let mut entry = WorkingEntry::of(state, managed.id)?;
     let now = deciding.now();
-    // Only changes are made here: queries in the same request report the resulting state.
+    // Queries are not executed here. Their answers report the state after all changes of the request.
     for operation in request.operations.iter().filter(|operation| kind::is_change(operation.kind)) {
         carry_out(deciding, &managed, &mut entry, operation, now)?;
     }

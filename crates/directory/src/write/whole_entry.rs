@@ -79,7 +79,7 @@ fn put_in_rows(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Removal {
     Done,
-    /// There is no such entry.
+    /// The entry does not exist.
     Missing,
     /// During replay: the entry was restored after the delete, so nothing was removed.
     CameBack,

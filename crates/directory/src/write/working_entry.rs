@@ -47,7 +47,7 @@ struct WorkingAttribute {
     /// Number of the attribute; `None` if the catalog has no number for it yet.
     id: Option<AttrId>,
     before: Before,
-    /// Whether the stored rows of `Before::Rows` still count, except those in `removed`.
+    /// Whether the stored rows of `Before::Rows` are still valid, except those in `removed`.
     keeps_rows: bool,
     /// Values that were removed from those of `Before::Rows`.
     removed: ValueList,
@@ -136,7 +136,7 @@ impl<'a> WorkingEntry<'a> {
         self.attribute(description)?.contains(&state, id, key)
     }
 
-    /// Returns true if the stored rows of an attribute still count, except individually removed ones.
+    /// Returns true if the stored rows of an attribute are still valid, except those that were removed individually.
     pub(crate) fn keeps_rows(&mut self, description: &AttributeDescription) -> Result<bool> {
         Ok(self.attribute(description)?.keeps_rows)
     }

@@ -93,7 +93,7 @@ pub enum Refusal {
     Outside,
     /// An earlier entry has the same name.
     Duplicate,
-    /// The superior of the entry does not exist or was refused as well.
+    /// The superior of the entry does not exist or was refused too.
     Orphan,
     /// An earlier entry has the same entryUUID.
     SameUuid,
@@ -137,7 +137,7 @@ pub struct Statistics {
     pub foreign_values: u64,
     /// Accounts locked because another server disabled them.
     pub disabled_accounts: u64,
-    /// Times of other servers that were converted to createTimestamp, pwdLastSuccess and the like.
+    /// Times of other servers that were converted to an operational attribute, for example createTimestamp.
     pub converted_times: u64,
     /// Groups without a member, although RFC 4519 requires one.
     pub empty_groups: u64,

@@ -118,7 +118,7 @@ pub(crate) struct StoredSettings {
     pub(crate) general: GeneralSettings,
 }
 
-/// First byte of the row.
+/// Version of the row, which is its first byte.
 const ROW_VERSION: u8 = 1;
 
 impl StoredSettings {

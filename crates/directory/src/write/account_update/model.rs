@@ -24,7 +24,7 @@ use crate::testing::TestDirectory;
 const SECOND: i64 = 1_000_000;
 const SEEDS: u64 = 60;
 const STEPS: usize = 60;
-/// 2023-11-14T22:13:20Z.
+/// First time of the test: 2023-11-14T22:13:20Z.
 const BEGIN: i64 = 1_700_000_000 * SECOND;
 
 #[test]

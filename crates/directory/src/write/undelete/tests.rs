@@ -154,7 +154,7 @@ fn values_that_a_limit_refuses_do_not_return() {
 fn only_values_that_are_now_allowed_return() {
     let mut directory = keeping(true);
     ok(directory.delete(ANN));
-    // The delete of its last member left the empty DN in the group. Now the group gets another member.
+    // The delete of the group's last member left the empty DN in the group. Now the group gets another member.
     ok(directory.modify(TEAM, &[(ChangeOperation::Add, "member", &["cn=bob,dc=example,dc=com"])]));
     // The deleted manager became text, which an administrator now removes.
     ok(directory.modify("cn=bob,dc=example,dc=com", &[(ChangeOperation::Delete, "manager", &[])]));
