@@ -1,8 +1,8 @@
 //! Accuracy of the driver's latencies compared with the null responder's actual delays.
 //!
 //! `cargo bench -p bench --bench driver_accuracy`, on a quiet machine, because any disturbance of a thread adds to the
-//! measured latency. A histogram of three digits is exact to 0.1%; the remaining difference is two passes through the
-//! kernel. Large differences at a stall mean that requests are not timed from their intended start.
+//! measured latency. A histogram with three digits is exact to 0.1%. The remaining difference is the time of two passes
+//! through the kernel. Large differences at a stall mean that latencies are not measured from the intended start.
 
 #![allow(clippy::unwrap_used, reason = "a bench that fails has no figures")]
 
@@ -38,7 +38,7 @@ fn main() {
     print(&format!("stall {stall}"), &measured, &given);
 }
 
-/// Sends a thousand requests a second, with as many slots as requests may wait.
+/// Sends a thousand requests a second, with as many slots as requests that may wait.
 fn run(faults: Faults) -> (Latency, Report) {
     let responder = Responder::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), faults).unwrap();
     let targets = Targets::resolve(&[format!("ldap://{}", responder.address())]).unwrap();

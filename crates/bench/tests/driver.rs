@@ -68,7 +68,7 @@ fn every_answer_is_counted() {
     assert!(totals.operations > 0 && totals.entries == totals.operations);
     assert_eq!(totals.latency.count(), totals.operations);
     assert_eq!(result.seconds.iter().map(|second| second.operations_total()).sum::<u64>(), totals.operations);
-    // Answers after the end do not count: at most one for each client.
+    // Answers that arrive after the end do not count. There is at most one for each client.
     assert!(
         (0..=8).contains(&(report.answered - totals.operations)),
         "{} {}",
@@ -77,8 +77,8 @@ fn every_answer_is_counted() {
     );
 }
 
-/// A document states its mix in requests, so a request that restores an entry, such as the second rename, is one of
-/// them.
+/// A published document states the shares of its mix in requests. A request that restores an entry, such as the second
+/// rename, counts as one of these requests.
 #[test]
 fn every_mix_is_measured_as_its_weights_say() {
     let mut mixes = 0;
@@ -101,7 +101,8 @@ fn every_mix_is_measured_as_its_weights_say() {
         let count = result.operations_total() as f64;
         for (kind, share) in wanted {
             let measured = result.operations.get(&kind).map_or(0, |totals| totals.operations) as f64 / count;
-            // Draws are random: five standard deviations, and what a client has under way at the end.
+            // Draws are random, so the share may deviate by five standard deviations, and by the requests that are
+            // outstanding at the end.
             let allowed = 5.0 * (share * (1.0 - share) / count).sqrt() + 20.0 / count;
             assert!(
                 (measured - share).abs() <= allowed,

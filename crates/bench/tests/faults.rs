@@ -1,9 +1,10 @@
-//! The driver measures the faults of the null responder: delays and stalls in full, wrong answers and closed
-//! connections by number.
+//! The driver measures the faults of the null responder. It measures the whole length of delays and stalls, and the
+//! number of wrong answers and closed connections.
 //!
-//! No test compares latencies of different times. A busy machine can only increase a latency, so each request's latency
-//! is at least the responder's delay, and so is each percentile. There is an upper limit too: the sum of one client's
-//! waits fits into its run. `cargo bench -p bench --bench driver_accuracy` prints the accuracy on a quiet machine.
+//! No test compares latencies that were measured at different times. A busy machine can only increase latencies, so the
+//! latency of each request, and thus each percentile, is at least the responder's delay. The upper limit is that the
+//! sum of one client's waits fits into its run. `cargo bench -p bench --bench driver_accuracy` prints the accuracy on a
+//! quiet machine.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use bench::driver::{self, Options, Targets};
@@ -40,7 +41,7 @@ fn open_loop(rate: f64, duration: Duration) -> Options {
     }
 }
 
-/// Checks that each measured percentile is at least that of the given delays. Both are of the same requests.
+/// Checks that each measured percentile is at least that of the given delays. Both are for the same requests.
 fn check_at_least(measured: &Latency, given: &Latency, what: &str) {
     assert_eq!(measured.count(), given.count(), "{what}");
     for percentile in [0.1, 1.0, 10.0, 25.0, 50.0, 70.0, 75.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 100.0] {
@@ -62,7 +63,7 @@ fn injected_delays_come_out_as_they_were() {
         let totals = &result.operations[&OperationKind::Search];
         assert_eq!((totals.errors, totals.wrong_answers), (0, 0), "{delay}");
         // Every intended start in the measured time was sent and has a latency, or counts as unanswered. The last
-        // requests were answered after it, and are not part of any rate.
+        // requests were answered after the measured time, and are not part of any rate.
         assert_eq!(totals.latency.count() + result.unanswered, 1000, "{delay}");
         assert!(totals.operations < totals.latency.count(), "{delay}: {}", totals.operations);
         check_at_least(&totals.latency, &report.delays, &delay.to_string());
@@ -77,15 +78,15 @@ fn waiting_for_one_client_fits_into_the_run() {
     let (result, _) = run(Faults { delay: Delay::Constant(millis(10)), ..Faults::default() }, options);
     let elapsed_micros = began.elapsed().as_micros() as f64;
     let latency = &result.operations[&OperationKind::Search].latency;
-    // The histogram is exact to a thousandth.
+    // The values of the histogram are exact to a thousandth.
     let count = latency.count() as f64;
     let waited_micros = latency.mean_micros().unwrap() * count;
     assert!(waited_micros * 1.001 >= 10_000.0 * count, "{count} waited {waited_micros} us");
     assert!(waited_micros <= elapsed_micros * 1.001, "waited {waited_micros} us in {elapsed_micros} us");
 }
 
-/// Test for coordinated omission: while the server stalls, requests continue to be due every millisecond, and the
-/// latency of each includes the rest of the stall.
+/// Test for coordinated omission: while the server stalls, requests continue to be due every millisecond. The latency
+/// of each request includes the rest of the stall.
 fn check_stall(clients: usize, outstanding: usize) {
     let (duration, count) = (millis(1500), 1500);
     let stall = Stall { length: millis(500), every: millis(300), times: Some(1) };
@@ -100,7 +101,7 @@ fn check_stall(clients: usize, outstanding: usize) {
     (0..result.unanswered).for_each(|_| measured.record(Duration::MAX));
     let mut given = Latency::new();
     for (from, to) in &report.stalls {
-        // Requests come until `began + duration` at the least.
+        // Requests are sent at least until `began + duration`.
         let last = (began + duration).min(*to).saturating_duration_since(*from);
         (1..=last.as_millis() as u32).for_each(|late| given.record(*to - *from - late * millis(1)));
     }
@@ -110,13 +111,13 @@ fn check_stall(clients: usize, outstanding: usize) {
 
 #[test]
 fn stalls_come_out_of_an_open_loop_in_full() {
-    // As many slots as there are requests in a stall: all wait within the server.
+    // There are as many slots as requests in a stall, so all these requests wait within the server.
     check_stall(100, 20);
 }
 
 #[test]
 fn requests_that_are_late_to_start_have_waited() {
-    // Few slots: nearly all requests of a stall cannot even be sent before its end.
+    // There are few slots, so nearly all requests of a stall can only be sent after its end.
     check_stall(4, 1);
 }
 
@@ -128,7 +129,7 @@ fn wrong_answers_are_counted_one_by_one() {
         let (result, report) = run(Faults { wrong_every: Some(every), ..Faults::default() }, options);
         let totals = &result.operations[&OperationKind::Search];
         assert!(!result.is_clean() && totals.errors == 0);
-        // Answers after the end are not counted: at most one for each client.
+        // Answers that arrive after the end are not counted. There is at most one for each client.
         assert!(report.wrong >= totals.wrong_answers && report.wrong - totals.wrong_answers <= 5, "{every}");
         assert!(totals.wrong_answers + 5 >= (totals.operations + totals.wrong_answers) / every, "{every}");
         assert_eq!(totals.examples, ["not the entry asked for"]);
@@ -143,17 +144,18 @@ fn closed_connections_are_failures_and_are_opened_again() {
     let (result, report) = run(Faults { close_every: Some(10), ..Faults::default() }, options);
     let (closed, noticed) = (report.closed, result.connections_closed);
     assert!(!result.is_clean() && noticed >= 2, "{closed} {noticed}");
-    // Those that were closed after the end affected no request.
+    // Connections that were closed after the end affected no request.
     assert!(closed >= noticed && closed - noticed <= 5, "{closed} {noticed}");
     assert_eq!(result.unanswered, result.connections_closed);
     assert_eq!(result.failures, ["the server closed a connection"]);
-    // They came back: more was answered than the five first connections could ask before all were closed.
+    // The driver has connected again: more requests were answered than the first five connections could send before all
+    // of them were closed.
     assert!(result.operations[&OperationKind::Search].operations > 45);
 }
 
 #[test]
 fn a_server_that_does_not_keep_up_is_reported() {
-    // One connection and 100 ms an answer are ten a second.
+    // One connection with 100 ms for each answer allows ten answers per second.
     let options = Options { clients: Some(1), outstanding: Some(1), ..open_loop(1000.0, millis(500)) };
     let (result, _) = run(Faults { delay: Delay::Constant(millis(100)), ..Faults::default() }, options);
     assert!(result.unanswered > 300 && !result.is_clean(), "{}", result.unanswered);

@@ -5,16 +5,16 @@ use bench::report::Report;
 use bench::result::RunResult;
 use std::path::{Path, PathBuf};
 
-/// Maximum size of a kept run in bytes, because each one makes the repository larger.
+/// Maximum size of a kept run in bytes, because each kept run makes the repository larger.
 const RUN_BYTES_MAX: u64 = 300_000;
 
-/// All files below a folder.
+/// Returns all files below a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
-/// Whether a file is of a kind that a kept run has, and whole.
+/// Checks that a file is complete and of a kind that a kept run may contain.
 fn check_kind(file: &Path) {
     let text = || std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     let is_json = |text: &str| serde_json::from_str::<serde_json::Value>(text).is_ok();
@@ -45,7 +45,7 @@ fn every_kept_run_is_small_and_has_its_report() {
         assert!(bytes <= RUN_BYTES_MAX, "{} has {bytes} bytes", folder.display());
         assert!(files.contains(&folder.join("README.md")), "{} has no README.md", folder.display());
         files.iter().for_each(|file| check_kind(file));
-        // Some runs have figures of a script only, which are in their README.
+        // Some runs only have figures from a script, which are in their README.
         let Ok(results) = RunResult::read_all(&folder) else {
             assert!(
                 files.iter().all(|file| file.extension() != Some("zst".as_ref())),

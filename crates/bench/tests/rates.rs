@@ -1,4 +1,4 @@
-//! The rate of an open loop is that of the answers in the measured time, never the requested rate.
+//! The reported rate of an open loop is the rate of answers in the measured time, never the requested rate.
 //!
 //! The null responder delays every answer by 100 ms, and each connection has one outstanding request. So 200
 //! connections behave like a server with 2,000 operations a second, however fast the machine is.
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 const HOLD: Duration = Duration::from_millis(100);
 const CONNECTIONS: usize = 200;
-/// Highest rate of the responder: connections divided by the time of an answer.
+/// Maximum rate of the responder: number of connections divided by the time for an answer.
 const SPEED: f64 = 2_000.0;
 
 fn run_at(times_speed: f64) -> WorkloadResult {
@@ -34,7 +34,7 @@ fn run_at(times_speed: f64) -> WorkloadResult {
     driver::run(&shipped("oid-search-random").unwrap(), &targets, &options).unwrap()
 }
 
-/// Checks that all derived figures are of the same answers, which holds at any rate.
+/// Checks that all derived figures refer to the same answers. This holds at any rate.
 fn check_figures(result: &WorkloadResult, times_speed: f64) {
     let operations = result.operations_total();
     assert_eq!(result.parameters.load, Load::Open { per_second: SPEED * times_speed });
@@ -45,7 +45,8 @@ fn check_figures(result: &WorkloadResult, times_speed: f64) {
     assert!(result.seconds.len() <= 2, "no row is of the time after measuring: {}", result.seconds.len());
     let cost = result.cost.as_ref().unwrap();
     assert_eq!(cost.cpu_micros_per_operation, cost.cpu_micros as f64 / operations as f64);
-    // A server cannot answer faster than its delay permits. That the machine was slow is not the driver's fault.
+    // A server cannot answer faster than its delay permits. Only the upper limit is checked, because the machine may be
+    // slow.
     assert!(result.per_second <= SPEED * 1.02, "{}/s", result.per_second);
     assert!(result.drain_seconds.is_some_and(|seconds| seconds < 10.0), "{:?}", result.drain_seconds);
 }
@@ -53,8 +54,8 @@ fn check_figures(result: &WorkloadResult, times_speed: f64) {
 #[test]
 fn a_rate_that_the_server_keeps_up_with_is_the_rate() {
     for times_speed in [0.5, 0.95] {
-        // A busy machine may stop this process for longer than it can make up at this rate, which the result reports. A
-        // defect appears in every attempt.
+        // A busy machine may stop this process for so long that it cannot catch up at this rate, which the result
+        // reports. Therefore one good attempt is enough: a defect appears in every attempt.
         let is_kept = |_| {
             let result = run_at(times_speed);
             check_figures(&result, times_speed);
@@ -84,7 +85,7 @@ fn a_rate_above_capacity_is_reported_first_as_a_failure() {
 
 #[test]
 fn requests_that_wait_within_many_connections_are_no_answers() {
-    // Room for everything that is due: nothing stays unsent, and all waits in the server.
+    // There are enough connections for all requests that are due. All are sent, and wait in the server.
     let faults = Faults { delay: Delay::Constant(Duration::from_secs(2)), ..Faults::default() };
     let responder = Responder::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), faults).unwrap();
     let targets = Targets::resolve(&[format!("ldap://{}", responder.address())]).unwrap();
@@ -109,7 +110,7 @@ fn requests_that_wait_within_many_connections_are_no_answers() {
 
 #[test]
 fn refused_requests_are_no_operations() {
-    // There is no entry of this name, so the answer is not the wanted entry.
+    // No entry has this name, so the answer does not contain the expected entry.
     let faults = Faults { wrong_every: Some(1), ..Faults::default() };
     let responder = Responder::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), faults).unwrap();
     let targets = Targets::resolve(&[format!("ldap://{}", responder.address())]).unwrap();

@@ -1,5 +1,4 @@
-//! Servers that replicate, set up as `./dev cluster --measure` sets them up: a change that one of them accepts reaches
-//! all.
+//! Replicating servers, set up as by `./dev cluster --measure`: a change that one server accepts reaches all servers.
 //!
 //! `./dev test` uses slapd; `./dev test-peers` fetches OpenDJ and runs the ignored test too.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
@@ -14,8 +13,8 @@ use ldap::{ChangeOperation, Scope};
 const CAUGHT_UP_WITHIN: Duration = Duration::from_secs(60);
 const CHANGED: &str = "uid=user.7,ou=people,dc=example,dc=com";
 
-/// Starts a group with three hundred people in a folder of its own, changes one of them at the first server, and finds
-/// the change on each.
+/// Starts a group of servers with three hundred people in a separate folder. Changes one person at the first server,
+/// and finds the change on each server.
 #[track_caller]
 fn check(name: &str, servers: &[&str], start: impl Fn(&Path, &Setup, &Data) -> Result<Replicas, PeerError>) {
     let folder = std::env::temp_dir().join(format!("pando-replicas-{name}-{}", std::process::id()));

@@ -1,5 +1,5 @@
-//! The report in a real browser: all content is visible and fits on the screen and on paper, and there are no error
-//! messages.
+//! The report in a real browser: all content is visible and fits on the screen and on paper, and the browser reports no
+//! errors.
 //!
 //! The page has no scripts, so another page shows it in a frame, examines it, and prints the findings.
 
@@ -17,7 +17,7 @@ use std::process::{Command, Output};
 #[allow(dead_code)]
 mod sample;
 
-/// Looks at the page in its frame at one width.
+/// Script that examines the report in its frame, at one width.
 const LOOK: &str = r#"
 const frame = document.querySelector("iframe");
 frame.onload = () => {
@@ -63,7 +63,7 @@ impl Drop for Folder {
     }
 }
 
-/// Runs the browser without a window; a missing one fails the test.
+/// Runs the browser without a window. The test fails if no browser is installed.
 fn browser(folder: &Path, arguments: &[&str], page: &Path) -> Output {
     let names = ["chromium", "chromium-browser", "google-chrome"];
     let found = names.into_iter().find(|name| Command::new(name).arg("--version").output().is_ok());
@@ -72,7 +72,7 @@ fn browser(folder: &Path, arguments: &[&str], page: &Path) -> Output {
             "no Chromium here to look at the report with: `./dev test` installs it, or `apt-get install chromium`"
         );
     };
-    // It is ended after two minutes, should it hang.
+    // The browser is ended after two minutes, in case it hangs.
     let output = Command::new("timeout")
         .args([
             "120",
@@ -96,7 +96,7 @@ fn browser(folder: &Path, arguments: &[&str], page: &Path) -> Output {
     output
 }
 
-/// Layout of a page in a browser frame of this width.
+/// Returns the layout of a page in a browser frame of this width.
 fn look(name: &str, html: &str, width: u32, arguments: &[&str]) -> Value {
     let folder = Folder::new(&format!("{name}-{width}"));
     let framed = html.replace('&', "&amp;").replace('<', "&lt;");
@@ -180,8 +180,8 @@ fn it_prints_on_pages() {
     assert!((4..40).contains(&pages), "{pages} pages");
 }
 
-/// Writes the sample pages where PANDO_REPORT_SAMPLES says, for people who work on the page. They show invented
-/// figures.
+/// Writes the sample pages, with invented figures, into the folder that PANDO_REPORT_SAMPLES names. They are for people
+/// who work on the page.
 #[test]
 fn sample_pages() {
     let Ok(folder) = std::env::var("PANDO_REPORT_SAMPLES") else { return };
