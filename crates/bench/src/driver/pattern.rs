@@ -85,7 +85,7 @@ impl<'a> Places<'a> {
         while let Some((before, behind)) = rest.split_once('{') {
             let (name, after) = behind.split_once('}').ok_or(PatternError::Unclosed)?;
             marked.push_str(before);
-            // Braces may also belong to a stored password, such as `{SSHA}...`. These are no place.
+            // Braces may also belong to a stored password, such as `{SSHA}...`. Such braces are not a place.
             if name.bytes().all(|octet| octet.is_ascii_uppercase() || octet.is_ascii_digit() || octet == b'-')
             {
                 marked.push_str(&format!("{{{name}}}"));

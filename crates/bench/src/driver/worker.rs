@@ -46,8 +46,8 @@ const DRAIN_NANOS_MAX: u64 = 10_000_000_000;
 const TICK: Duration = Duration::from_millis(50);
 /// Result code of a bind that continues (RFC 4511 section 4.2.2).
 const SASL_BIND_IN_PROGRESS: u32 = 14;
-/// Number of random draws of an operation without an executable one, after which the thread assumes that none can be
-/// executed.
+/// Number of random draws of an operation. If none of the drawn operations has a key left, the thread assumes that no
+/// operation has one.
 const DRAWS_MAX: usize = 64;
 
 const TIMER: Token = Token(usize::MAX);
