@@ -29,8 +29,8 @@ pub use crate::backup::list::BackupChain;
 const TEMPORARY: &str = "/var/tmp";
 
 /// Adds the changes of a data directory, which may be served, to the backup in `place`. Creates the backup's folder if
-/// it does not exist. Reads the new file back before it returns. If `rules` has no recipients, the ones in the node
-/// file apply.
+/// it does not exist. Reads the new file back before it returns. If `rules` has no recipients, those in the node file
+/// are used.
 ///
 /// # Errors
 /// There are too many recipients, or the backup is encrypted and there are none. There is no data, or it cannot be
@@ -50,7 +50,7 @@ pub fn make_backup(
     Ok(make(&*crate::backup::open(place, None)?, now_micros(), &rules, &source, &Pace::default())?)
 }
 
-/// Returns the content of a backup, oldest first.
+/// Returns the chains of a backup, the oldest first.
 ///
 /// # Errors
 /// The backup cannot be read.
@@ -58,11 +58,11 @@ pub fn list_backup(place: &BackupPlace) -> Result<Vec<BackupChain>, ServeError> 
     Ok(list(&*crate::backup::open(place, None)?)?)
 }
 
-/// Creates the new data directory of `config` from a backup, with the state at a given moment.
+/// Creates the new data directory of `config` from a backup, with the data as it was at the moment `until`.
 ///
 /// # Errors
-/// The directory already has data, or the backup does not cover the moment, is damaged, lacks a file, or cannot be
-/// decrypted with any identity. Nothing is then created.
+/// The directory already has data. Or the backup does not cover the moment, is damaged, lacks a file, or cannot be
+/// decrypted with any identity. In each case nothing is created.
 pub fn restore_backup(
     config: &Config,
     place: &BackupPlace,
@@ -76,8 +76,8 @@ pub fn restore_backup(
     Ok(restore(&*storage, identities, &config.data, until, generation, new_stamp(&mut random)?)?)
 }
 
-/// Returns a path that no other user can foresee, for the new folder of a [`RestoredCopy`]. It is in the folder of the
-/// backup. For a bucket it is in `TMPDIR` or `/var/tmp`, because `/tmp` is often in memory.
+/// Returns the path of a new folder for a [`RestoredCopy`], which no other user can foresee. It is in the folder of the
+/// backup. For a backup in a bucket it is in `TMPDIR` or `/var/tmp`, because `/tmp` is often in memory.
 ///
 /// # Errors
 /// The system has no random bytes.
@@ -93,17 +93,17 @@ pub fn scratch_folder(place: &BackupPlace, name: &str) -> Result<PathBuf, ServeE
 /// Result of a trial restore.
 #[derive(Debug)]
 pub struct TriedOut {
-    /// Number of files read.
+    /// Number of files that were read.
     pub files: usize,
-    /// Newest moment of the backup, which was restored.
+    /// The newest moment of the backup, which was restored.
     pub restored: Restored,
-    /// Findings of the check of the restored directory.
+    /// Summary of the check of the restored directory.
     pub checked: CheckSummary,
 }
 
 /// Reads all files of a backup and restores its newest moment into the new folder `scratch`. Checks every row and entry
-/// there as [`verify`] does, passes each finding to `each`, and removes the folder. If there are no findings, records
-/// the time of the check with the backup.
+/// there as [`verify`] does, passes each finding to `each`, and removes the folder. If there are no findings, the time
+/// of the check is recorded in the backup.
 ///
 /// # Errors
 /// A file is damaged or missing, or cannot be decrypted with any identity. There is no backup, there is not enough
@@ -118,7 +118,7 @@ pub fn try_backup(
     let found = Folder::read(&*storage)?;
     let last = found.parts().last().filter(|last| last.is_encrypted && identities.is_empty());
     if let Some(last) = last {
-        // Fails early, before all other files are read, if no identity decrypts the last one.
+        // If no identity decrypts the last file, this fails early, before all other files are read.
         Content::open(&*storage, last, identities)?;
     }
     for part in found.parts() {
@@ -132,8 +132,8 @@ pub fn try_backup(
     Ok(TriedOut { files: found.parts().len(), restored: copy.restored, checked })
 }
 
-/// Reads all files of a backup, and compares the encrypted ones with their checksums, which requires no identity.
-/// Returns the number of files.
+/// Reads all files of a backup and checks their content. An encrypted file is compared with its checksum, which
+/// requires no identity. Returns the number of files.
 ///
 /// # Errors
 /// A file is damaged or has no checksum, or there is no backup.
@@ -149,7 +149,7 @@ pub fn check_backup(place: &BackupPlace) -> Result<usize, ServeError> {
     Ok(found.parts().len())
 }
 
-/// A moment of a backup, restored into a temporary folder. Dropping it removes the folder.
+/// A restored moment of a backup in a temporary folder. Dropping this struct removes the folder.
 #[derive(Debug)]
 pub struct RestoredCopy {
     config: Config,
@@ -161,7 +161,7 @@ impl RestoredCopy {
     /// Restores a moment of the backup in `place` into the new folder `scratch`.
     ///
     /// # Errors
-    /// As [`restore_backup`], or `scratch` exists.
+    /// The same as those of [`restore_backup`], or `scratch` exists.
     pub fn make(
         place: &BackupPlace,
         identities: &BackupIdentities,
@@ -183,7 +183,7 @@ impl RestoredCopy {
     /// Opens the restored directory.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The directory cannot be read.
     pub fn open(&self) -> Result<ReadOnlyDirectory, ServeError> {
         open_read_only(&self.config)
     }

@@ -1,4 +1,4 @@
-//! Creating the first node and further nodes of a cluster.
+//! Creation of the first node and of further nodes of a cluster.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,22 +21,22 @@ use crate::config::{ClusterSettings, Config};
 use crate::error::ServeError;
 use crate::open::Opened;
 
-/// Maximum time to append or read a message.
+/// Maximum time to append or read a message of the log.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Folder of an incomplete copy, in the data directory.
+/// Folder in the data directory for a copy that is being received.
 const INCOMING: &str = "copy-being-received";
 
 /// Result of creating the first node.
 #[derive(Debug)]
 pub struct Initialized {
-    /// Folder of the node's identity.
+    /// Folder with the keys of the node's identity.
     pub keys: std::path::PathBuf,
-    /// Whether the topic was created.
+    /// Whether the command created the topic.
     pub has_created_topic: bool,
     /// Position of the data with which the cluster begins.
     pub position: u64,
-    /// Administrator's password, if one was generated. It must be shown once.
+    /// Password of the administrator, if one was generated. It must be shown once.
     pub generated_password: Option<String>,
 }
 
@@ -49,15 +49,15 @@ pub(super) fn refused(text: impl Into<String>) -> ServeError {
     ClusterError::Refused(text.into()).into()
 }
 
-/// Makes a data directory the first node of a new cluster. Creates the directory if it does not exist, and also the
-/// topic, with this number of replicas.
+/// Makes a data directory the first node of a new cluster. Creates the directory and the topic if they do not exist.
+/// `replicas` is the number of replicas of a new topic.
 ///
 /// # Errors
 /// The directory is in use or is already a node, Kafka cannot be used, or the topic is not suitable or not empty.
 pub fn init_cluster(config: Config, replicas: usize) -> Result<Initialized, ServeError> {
     let _owner = FolderOwner::of(&config.data);
     let settings = settings_of(&config)?;
-    // The directory is opened first, because a running server would make the rest useless.
+    // The directory is opened first. If a server is running in it, nothing is created.
     let mut opened = Opened::open(Config { cluster: None, ..config })?;
     let generated_password = opened.generated_password().map(str::to_owned);
     let identity = Identity::create(&settings.keys).map_err(ClusterError::from)?;
@@ -67,7 +67,7 @@ pub fn init_cluster(config: Config, replicas: usize) -> Result<Initialized, Serv
             Ok(Initialized { keys: settings.keys, has_created_topic, position, generated_password })
         }
         Err(error) => {
-            // The identity is removed, so that the command can be repeated.
+            // Removing the identity allows the command to be repeated.
             identity.discard();
             Err(error)
         }
@@ -105,7 +105,7 @@ fn begin(
     let generation = Generation { follows: [0; 16], position };
     let (message, tag) = encode_generation(&keys, FIRST_KEY, &id, &generation);
     let offset = append(&log, &message)?;
-    // Kafka does not report the id of a topic to clients. The generation is used instead.
+    // Kafka does not report the id of a topic to clients. Therefore the id of the generation is used in its place.
     let (_, rows) = Follower::seed((keys, FIRST_KEY), id, id, &generation, offset, tag);
     let rows: Vec<_> = rows.iter().map(|RowChange { key, value }| (&**key, value.as_deref())).collect();
     writer.apply_group(1, [], &rows)?;
@@ -128,8 +128,8 @@ pub(super) fn append(log: &kafka_log::Settings, message: &[u8]) -> Result<u64, S
     Err(refused("a message is not in the log in time"))
 }
 
-/// Returns an invitation for one more node: the content of a secret file, and the number of the node. With
-/// `may_invite`, the new node may itself invite others.
+/// Returns an invitation for one more node. It has the content of a secret file, and the number of the node. If
+/// `may_invite` is set, the new node may also invite nodes.
 ///
 /// # Errors
 /// This node does not have the key of the cluster's authority.
@@ -140,7 +140,7 @@ pub fn invite_node(config: &Config, may_invite: bool) -> Result<(String, u32), S
     Ok((invitation, node.0))
 }
 
-/// Returns a new certificate for the node with this number: the content of a secret file.
+/// Returns a new certificate for the node with this number, as the content of a secret file.
 ///
 /// # Errors
 /// This node does not have the key of the cluster's authority.
@@ -150,7 +150,7 @@ pub fn renew_certificate(config: &Config, node: u32) -> Result<String, ServeErro
 }
 
 /// Installs a certificate that [`renew_certificate`] made for this node. If `renewal` is `None`, makes the certificate
-/// itself. The node uses it after its next start. Returns the node's number.
+/// here. The node uses it from its next start on. Returns the number of the node.
 ///
 /// # Errors
 /// The file is not a certificate for this node, or this node does not have the key of the cluster's authority.
@@ -165,8 +165,8 @@ pub fn take_certificate(config: &Config, renewal: Option<&Path>) -> Result<u32, 
     Ok(identity.node().0)
 }
 
-/// Creates a data directory for the node of an invitation, with a copy of the data of the node in `from`, which may be
-/// served at the same time. Returns the node's number.
+/// Creates a data directory for the node of an invitation, with a copy of the data of the node in the folder `from`.
+/// That node may be served at the same time. Returns the number of the new node.
 ///
 /// # Errors
 /// The data directory already has data, or the invitation or the data in `from` is not valid.
@@ -177,15 +177,17 @@ pub fn join_cluster(config: &Config, invitation: &Path, from: &Path) -> Result<u
     Ok(accept(config, invitation)?.node().0)
 }
 
-/// Stores the identity in an invitation.
+/// Accepts an invitation: stores the identity that it contains.
 fn accept(config: &Config, invitation: &Path) -> Result<Identity, ServeError> {
     Ok(Identity::accept(&settings_of(config)?.keys, invitation).map_err(ClusterError::from)?)
 }
 
-/// Like [`join_cluster`], but copies the data from the node `there`, over the cluster listener at `address`.
+/// Creates a data directory for the node of an invitation, as [`join_cluster`] does. The data is copied from the node
+/// `there`, over its cluster listener at `address`.
 ///
 /// # Errors
-/// As [`join_cluster`], or the node cannot be reached or sends no copy. Nothing is then created.
+/// The same as those of [`join_cluster`], or the node cannot be reached or sends no copy. In these cases nothing is
+/// created.
 pub fn join_from(config: &Config, invitation: &Path, address: &str, there: u32) -> Result<u32, ServeError> {
     let _owner = FolderOwner::of(&config.data);
     let settings = settings_of(config)?;
@@ -205,9 +207,9 @@ pub fn join_from(config: &Config, invitation: &Path, address: &str, there: u32) 
     })
 }
 
-/// Receives a copy of the data of the node `there` from its listener at `address`, and the keys of the cluster, because
-/// the data may use a key that is newer than those of the receiver. Passes the folder of the copy and the keys to
-/// `take`, and then removes the rest of the folder.
+/// Receives a copy of the data of the node `there` from its listener at `address`. Also receives the keys of the
+/// cluster, because the data may use a key that this node does not have yet. Passes the folder of the copy and the keys
+/// to `take`, and then removes the folder.
 pub(super) fn with_copy<T>(
     config: &Config,
     (there, address): (u32, &str),

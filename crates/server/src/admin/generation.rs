@@ -1,5 +1,5 @@
-//! Replacement of the data of nodes. Either one node takes the data of another, or all nodes take new data, such as an
-//! import, in a new generation.
+//! Replacement of the data of nodes. Either one node takes the data of another node, or all nodes take new data in a
+//! new generation, for example after an import.
 
 use std::fs;
 use std::path::Path;
@@ -19,11 +19,11 @@ use crate::error::ServeError;
 use crate::open::Opened;
 use crate::stamp::Random;
 
-/// Replaces the data of a node that is not served by the data of another node, or by a copy of it. The node keeps its
-/// identity.
+/// Replaces the data of a node by the data in the folder `from`, which belongs to another node or is a copy of one. The
+/// node must not be served, and keeps its identity.
 ///
 /// # Errors
-/// The node is served, or the other directory is not a node of this cluster.
+/// The node is served, or `from` does not contain a node of this cluster.
 pub fn reseed_node(config: &Config, from: &Path) -> Result<u32, ServeError> {
     let _owner = FolderOwner::of(&config.data);
     let settings = settings_of(config)?;
@@ -35,14 +35,16 @@ pub fn reseed_node(config: &Config, from: &Path) -> Result<u32, ServeError> {
     Ok(identity.node().0)
 }
 
-/// Like [`reseed_node`], but copies the data from the node `there`, over the cluster listener at `address`.
+/// Replaces the data of a node, as [`reseed_node`] does. The data is copied from the node `there`, over its cluster
+/// listener at `address`.
 ///
 /// # Errors
-/// As [`reseed_node`], or the other node cannot be reached or sends no copy. The node then keeps its data.
+/// The same as those of [`reseed_node`], or the other node cannot be reached or sends no copy. The node then keeps its
+/// data.
 pub fn reseed_from(config: &Config, address: &str, there: u32) -> Result<u32, ServeError> {
     let owner = FolderOwner::of(&config.data);
     let identity = Identity::open(&settings_of(config)?.keys).map_err(ClusterError::from)?;
-    // Fails if the node is served, before all data of the other node is requested.
+    // If the node is served, this fails before the other node is asked for all its data.
     drop(Opened::open_to(config.clone(), true, false)?);
     let client = identity.client_config().map_err(ClusterError::from)?;
     let reseeded = with_copy(config, (there, address), &client, |copy, keys| {
@@ -53,11 +55,11 @@ pub fn reseed_from(config: &Config, address: &str, there: u32) -> Result<u32, Se
     reseeded
 }
 
-/// Begins a new generation with the data of the directory `from`, which must not be a node. It becomes the data of this
-/// node. Neither directory may be served. Every other node stops until it receives a copy. Returns the position at
-/// which the generation begins.
+/// Begins a new generation with the data of the directory `from`, which must not be a node. The data also replaces that
+/// of this node. Neither directory may be served. Every other node stops until it receives a copy. Returns the position
+/// at which the generation begins.
 ///
-/// The message that begins the generation is stored with the data before it is appended to the log. So
+/// The message that begins the generation is stored with the data before it is appended to the log. Therefore
 /// [`finish_generation`] can complete an interrupted command.
 ///
 /// # Errors
@@ -70,7 +72,7 @@ pub fn begin_generation(config: &Config, from: &Path) -> Result<u64, ServeError>
     if stage.exists() {
         fs::remove_dir_all(&stage)?;
     }
-    // Fails if the node is served, before anything is appended.
+    // If the node is served, this fails before anything is appended.
     drop(Opened::open_to(config.clone(), true, false)?);
     let failed = |error| ServeError::Open { path: from.to_owned(), error };
     copy_plain(from, &stage, &store::Options::default()).map_err(failed)?;
@@ -89,7 +91,7 @@ pub fn begin_generation(config: &Config, from: &Path) -> Result<u64, ServeError>
 /// Completes a generation that was begun here and interrupted. Returns the position at which it begins.
 ///
 /// # Errors
-/// As [`begin_generation`], or none was begun.
+/// The same as those of [`begin_generation`], or no generation was begun.
 pub fn finish_generation(config: &Config) -> Result<u64, ServeError> {
     let _owner = FolderOwner::of(&config.data);
     let stage = config.data.join(STAGE);
@@ -114,7 +116,8 @@ pub fn finish_generation(config: &Config) -> Result<u64, ServeError> {
 
 const OTHER: &str = "another generation is in force: `pando cluster reseed` takes its data";
 
-/// Returns the generation that a message begins. The message must come from a node of this cluster.
+/// Returns the id of the generation that a message begins, and the generation. A node of this cluster must have made
+/// the message.
 fn begun(follower: &Follower, bytes: &[u8]) -> Result<([u8; 16], Generation), ServeError> {
     let key = follower.cursor().key;
     match Message::decode(bytes, follower.keys(), key).map(|message| (message.generation, message.body)) {
@@ -123,8 +126,8 @@ fn begun(follower: &Follower, bytes: &[u8]) -> Result<([u8; 16], Generation), Se
     }
 }
 
-/// Returns the offset and tag of the message that begins the generation. Appends it if the log does not contain it. If
-/// the log contains it twice, the first one counts.
+/// Returns the offset and the tag of the message that begins the generation. Appends the message unless the log
+/// contains it. If the log contains it twice, the first one counts.
 fn append_generation(client: &mut LogClient, id: [u8; 16], bytes: &[u8]) -> Result<(u64, Tag), ServeError> {
     let mut found = client.catch_up()?.generation;
     if found.is_none() {

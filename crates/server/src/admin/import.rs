@@ -5,11 +5,11 @@
 //! ```
 //!
 //! The reader cuts the text at empty lines and numbers its records. Each preparer converts whole chunks to rows. The
-//! builder, which is the calling thread, writes entry rows in the order of the text, and then all rows that had to be
-//! sorted. Bounded channels connect the threads, so memory is bounded whichever of them is fastest.
+//! builder is the calling thread. It writes entry rows in the order of the text, and then all rows that had to be
+//! sorted. Bounded channels connect the threads, so that memory is bounded whichever thread is fastest.
 //!
-//! A refused record is copied to the rejects file with its original text: from the input file, or from a temporary copy
-//! if the input is a stream.
+//! A refused record is copied to the rejects file with its original text. The text is read from the input file, or from
+//! a temporary copy if the input is a stream.
 
 mod early_sync;
 mod pieces;
@@ -57,16 +57,17 @@ const MEMORY_MIN: usize = 64 << 20;
 /// Maximum number of blocks of rows that wait to be written.
 const BLOCKS_MAX: usize = 64;
 
-/// Waiting blocks occupy at most the memory divided by this.
+/// Memory of an import divided by the maximum memory of waiting blocks of rows.
 const BLOCKS_DIVISOR: usize = 16;
 
-/// Number of blocks of rows, of half a megabyte each, between two early syncs.
+/// Number of blocks of rows, half a megabyte each, from one early sync to the next.
 const BLOCKS_PER_SYNC: usize = 64;
 
-/// Number of spare buffers for each preparer.
+/// Number of spare buffers per preparer.
 const SPARES_PER_THREAD: usize = 4;
 
-/// A record larger than the memory divided by this is read in parts.
+/// Memory of an import divided by the maximum size of a record that is read as a whole. A larger record is read in
+/// parts.
 const LARGE_RECORD_DIVISOR: usize = 32;
 
 /// Default memory of an import, in bytes.
@@ -75,22 +76,23 @@ pub const MEMORY_DEFAULT: usize = 512 << 20;
 /// Options of an import.
 #[derive(Clone, Debug)]
 pub struct Importing {
-    /// Whether to drop the existing entries below the suffix. Without this and `add`, there must be none.
+    /// Whether to drop the existing entries below the suffix. If neither `replace` nor `add` is set, no entries may
+    /// exist there.
     pub replace: bool,
-    /// Whether to keep existing entries below the suffix and add to them.
+    /// Whether to keep the existing entries below the suffix and add to them.
     pub add: bool,
     /// Whether to store clear passwords without hashing them.
     pub keep_clear_passwords: bool,
-    /// File for records that are not imported. It must not exist. `None` means a new file in the data directory.
+    /// File for records that are not imported, which must not exist. `None` means a new file in the data directory.
     pub rejects: Option<PathBuf>,
     /// Attributes and object classes to leave out.
     pub leave_out: Vec<String>,
-    /// Attributes to rename: old and new names.
+    /// Old and new names of attributes to rename.
     pub renamed: Vec<(String, String)>,
-    /// Whether the settings include the schema of the other server. The attributes that its schema defines for its own
-    /// use are still converted or left out.
+    /// Whether the settings include the schema of the server from which the data comes. Attributes that this schema
+    /// defines for that server's own use are converted or left out in any case.
     pub has_foreign_schema: bool,
-    /// Approximate memory in bytes. Rows that do not fit are sorted in temporary files in the data directory.
+    /// Approximate maximum memory in bytes. Rows that do not fit are sorted in temporary files in the data directory.
     pub memory: usize,
 }
 
@@ -103,29 +105,30 @@ pub struct Imported {
     pub left_out: BTreeMap<String, u64>,
     /// Number of stored passwords that cannot be verified, by scheme and form.
     pub unverifiable: BTreeMap<String, u64>,
-    /// Number of secrets of other protocols, which no bind uses, by attribute.
+    /// Number of secrets of other protocols by attribute. No bind uses them.
     pub other_secrets: BTreeMap<&'static str, u64>,
     /// Number of imported entries.
     pub entries: u64,
-    /// Number of existing entries that were kept: those of other suffixes, or all if entries are added.
+    /// Number of existing entries that were kept. These are the entries of other suffixes, and the other entries if
+    /// `add` was set.
     pub carried_over: u64,
     /// Number of link values that name no entry.
     pub dangling: u64,
-    /// Number of repeated values of very large attributes. Each distinct value is stored once.
+    /// Number of repeated values in very large attributes. Of equal values, only one is stored.
     pub repeated_values: u64,
     /// Number of records that were not imported, by the kind of reason.
     pub rejected: BTreeMap<Refusal, u64>,
-    /// Problem with the default password policy in the settings, if it is not valid.
+    /// Problem with the default password policy in the settings, if the policy is not valid.
     pub policy_fault: Option<String>,
     /// Problems with other policies.
     pub policy_notices: Vec<String>,
-    /// Rules for entries and values that the data violates.
+    /// Violations of rules for entries and values in the imported data.
     pub violations: Vec<String>,
-    /// File with the rejected records, if there are any.
+    /// File with the rejected records, if any were rejected.
     pub rejects_file: Option<PathBuf>,
     /// Number of bytes of text read.
     pub bytes: u64,
-    /// Duration in microseconds.
+    /// Duration of the import in microseconds.
     pub micros: u64,
 }
 
@@ -138,11 +141,11 @@ impl Imported {
 
 /// Imports texts into a data directory that no other process has open, either completely or not at all.
 ///
-/// If the directory does not exist, creates it with `settings` or with the defaults. The import loads the naming
-/// contexts of `config`, or all of the directory if `config` names none.
+/// If the directory does not exist, it is created with `settings` or with the defaults. The import loads the naming
+/// contexts of `config`, or the whole directory if `config` names none.
 ///
 /// # Errors
-/// The data directory, a text or a setting cannot be used, or the disk is full or fails. The old data is then
+/// The data directory, a text or a setting cannot be used, or the disk is full or fails. In these cases the old data is
 /// unchanged.
 pub fn import(
     mut config: Config,
@@ -162,7 +165,7 @@ pub fn import(
     let rejects = Rejects::new(how.rejects.clone(), &data)?;
     config.admin_password = None;
     let imported_to = config.clone();
-    // Creates the directory and its naming contexts, if they do not exist.
+    // This creates the directory and its naming contexts if they do not exist.
     drop(Opened::open_as_is(config)?);
     let failed = |error| ServeError::Import { path: data.clone(), error };
     let builder = Builder::create(&data, &store::Options::default()).map_err(failed)?;
@@ -193,8 +196,8 @@ pub fn import(
     Ok(imported)
 }
 
-/// Refuses an import into the data of a replica, or of a server that was replaced as the writer. Other problems with
-/// the directory are reported when it is opened.
+/// Refuses an import into the data of a replica, or of a writer that another server has replaced. Other problems are
+/// reported when the directory is opened.
 ///
 /// # Errors
 /// Another server decides the changes of the data.
@@ -206,7 +209,7 @@ pub fn refuse_replica(config: &Config) -> Result<(), ServeError> {
     Err(ServeError::Import { path: config.data.clone(), error: ImportError::Replica })
 }
 
-/// Checks the policies of the imported data, and the rules for entries and values. A problem does not undo the import.
+/// Checks the policies in the imported data, and the rules for entries and values. A problem does not undo the import.
 /// Returns true if there are sort orders to build.
 fn look_at_rules(config: &Config, imported: &mut Imported) -> Result<bool, ServeError> {
     let directory = open_read_only(config)?;
@@ -234,7 +237,7 @@ struct Run<'r> {
     spares: &'r Spares,
 }
 
-/// The new data in progress.
+/// The new data while it is being made.
 struct Making {
     builder: Builder,
     rejects: Rejects,
@@ -252,13 +255,13 @@ impl<'r> Run<'r> {
         let early_sync = early_sync.map_err(|error| self.failed(error.into()))?;
         let progress = Progress::new(self.sources.total_bytes());
         let mut making = Making { builder, rejects, imported: Imported::default(), progress };
-        // The preparers get five eighths of the memory. The rest is for chunks of text, pages, and the two sorters that
-        // fill while the preparers' sorters are read.
+        // The preparers get five eighths of the memory. The rest is for chunks of text, for pages, and for the two
+        // sorters that are filled while the preparers' sorters are read.
         let mut carried = Sorters::new(self.data, self.memory / 16);
         let carried_over = making.builder.carry_over(self.job, &mut carried);
         making.imported.carried_over = carried_over.map_err(|error| self.failed(error))?;
         let mut sorters = self.prepare(&mut making)?;
-        // All entries are written, and a core is idle while names are resolved.
+        // All entries are written now. A core is idle while names are resolved, so the sync costs no time.
         early_sync.request();
         sorters.push(carried);
         let (mut rows, names): (Vec<Rows>, Vec<_>) =
@@ -276,7 +279,7 @@ impl<'r> Run<'r> {
         making.imported.dangling = resolved.dangling;
         rows.push(resolved_rows);
         std::thread::scope(|scope| {
-            // The merge starts while the tree is written, and stops when its channel is full.
+            // The merge runs while the tree is written. It waits when its channel is full.
             let (sender, blocks) = sync_channel(self.blocks_max());
             scope.spawn(move || hand_over(SortedRows::merge(rows), &sender));
             let refused = self.write_tree(&mut making, resolved)?;
@@ -311,12 +314,12 @@ impl<'r> Run<'r> {
         Ok(imported)
     }
 
-    /// Returns the capacity of a channel of row blocks.
+    /// Returns the capacity of a channel for blocks of rows.
     fn blocks_max(&self) -> usize {
         (self.memory / BLOCKS_DIVISOR / ROW_BLOCK_SIZE).clamp(2, BLOCKS_MAX)
     }
 
-    /// Writes the tree, and writes the records that have no place in it to the rejects file.
+    /// Writes the tree. Writes records without a place in the tree to the rejects file.
     fn write_tree(&self, making: &mut Making, resolved: Resolution) -> Result<RefusedIds, ServeError> {
         let Making { builder, rejects, imported, progress } = making;
         progress.begin(Phase::Tree, imported.statistics.records);
@@ -343,7 +346,7 @@ impl<'r> Run<'r> {
         std::thread::scope(|scope| {
             let (piece_sender, piece_receiver) = sync_channel(threads);
             let (done_sender, done_receiver) = sync_channel(threads);
-            // Room for a chunk per thread, and for finished chunks that wait for an earlier one.
+            // The channel has room for a chunk per thread, and for finished chunks that wait for an earlier one.
             let (ticket_sender, ticket_receiver) = sync_channel(4 * threads);
             let piece_receiver = Arc::new(Mutex::new(piece_receiver));
             let stopped = &stopped;
@@ -359,12 +362,12 @@ impl<'r> Run<'r> {
                 })
                 .collect();
             drop((piece_receiver, done_sender));
-            // If this ends early, it drops the receivers, which ends the sending threads.
+            // If writing fails, this drops the receivers, which ends the threads that send to them.
             let written = self.write(making, done_receiver, ticket_receiver);
             let prepared: Vec<_> = preparers.into_iter().map(|thread| joined(thread.join())).collect();
             let read = joined(reader.join());
-            // If a preparer fails, the other threads end without an error, so the error of the preparers is checked
-            // first.
+            // If a preparer fails, the other threads end without an error. Therefore the results of the preparers are
+            // checked first.
             let sorters = prepared.into_iter().collect::<Result<Vec<_>, _>>()?;
             read?;
             written?;
@@ -441,7 +444,7 @@ impl<'r> Run<'r> {
             early.insert(piece.sequence, (piece, prepared));
             while let Some((piece, prepared)) = early.remove(&next) {
                 next += 1;
-                // This never waits, because the reader sends the ticket before the chunk.
+                // This does not wait, because the reader has sent the ticket before the chunk.
                 let _ = tickets.recv();
                 builder.take(&prepared).map_err(|error| self.failed(error))?;
                 for rejected in &prepared.rejected {
@@ -467,7 +470,7 @@ impl<'r> Run<'r> {
     }
 }
 
-/// Merges rows and sends them until the receiver is dropped. Sends the error if the merge fails.
+/// Merges rows and sends them until the receiver is dropped. If the merge fails, sends the error.
 fn hand_over(sorted: Result<SortedRows, StoreError>, blocks: &SyncSender<Result<RowBlock, ImportError>>) {
     let merged = sorted.map_err(ImportError::from).and_then(|mut sorted| {
         while let Some(block) = sorted.next_block()? {
@@ -478,12 +481,12 @@ fn hand_over(sorted: Result<SortedRows, StoreError>, blocks: &SyncSender<Result<
         Ok(())
     });
     if let Err(error) = merged {
-        // If the receiver is dropped, it has failed with another error.
+        // Sending fails if the receiver was dropped. In that case the receiving thread has another error.
         let _ = blocks.send(Err(error));
     }
 }
 
-/// Returns the result of a thread. Converts a panic to an error.
+/// Returns the result of a thread. A panic becomes an error.
 fn joined<T>(result: std::thread::Result<Result<T, ServeError>>) -> Result<T, ServeError> {
     result.unwrap_or_else(|_| Err(ServeError::Panicked("import".to_owned())))
 }

@@ -1,4 +1,4 @@
-//! Indexes and plans of a directory, for `pando index` and `pando explain`.
+//! Indexes of a directory, and plans of searches, for `pando index` and `pando explain`.
 
 use std::time::Instant;
 
@@ -19,7 +19,7 @@ use crate::limits::{INDEX_BUILD_MEMORY, INDEX_SAMPLE, SLICE_BYTES_MAX, SLICE_ENT
 use crate::open::Opened;
 use crate::stamp::{micros_since, new_stamp};
 
-/// A change of an index.
+/// A change to the index of an attribute type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IndexChange {
     /// Adds these index kinds.
@@ -30,11 +30,11 @@ pub enum IndexChange {
 
 /// Indexes of a data directory.
 pub struct Indexes {
-    /// Kinds by attribute.
+    /// Index kinds of each attribute with an index.
     pub defined: Vec<(String, IndexKinds)>,
     /// Indexes that are being built or removed.
     pub progress: Vec<IndexProgress>,
-    /// Sizes of the complete indexes, if requested.
+    /// Sizes of the complete indexes, if they were requested.
     pub sizes: Option<IndexSizes>,
 }
 
@@ -53,11 +53,11 @@ pub fn list_indexes(config: &Config, sizes: bool) -> Result<Indexes, ServeError>
     Ok(Indexes { defined: directory.indexes(), progress: directory.index_progress()?, sizes })
 }
 
-/// Changes the index of an attribute type and finishes all index work, including work that was interrupted. Calls
-/// `report` at intervals. Returns the kinds of the index after the change.
+/// Changes the index of an attribute type and finishes all index work, including work that was interrupted before.
+/// Calls `report` at intervals. Returns the index kinds after the change.
 ///
 /// # Errors
-/// There is no data, another process has it open, the type cannot have such an index, or the disk is nearly full.
+/// There is no data, another process has it open, the type cannot have the index, or the disk is nearly full.
 pub fn change_index(
     config: Config,
     attribute: &str,
@@ -84,7 +84,7 @@ impl Opened {
     /// Defines the index of an attribute type. Its rows are built when the directory is served.
     ///
     /// # Errors
-    /// The type cannot have such an index, or the directory fails.
+    /// The type cannot have the index, or the directory fails.
     pub fn define_index(&mut self, attribute: &str, kinds: IndexKinds) -> Result<(), ServeError> {
         let (writer, random) = self.writer();
         writer.define_index(attribute, kinds, &new_stamp(random)?)?;
@@ -92,7 +92,7 @@ impl Opened {
     }
 }
 
-/// Error of explaining a search.
+/// Error of [`explain`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExplainError {
@@ -107,12 +107,12 @@ pub enum ExplainError {
         /// The diagnostic text.
         diagnostic: String,
     },
-    /// The base is a virtual entry, which needs no plan.
+    /// The base is a virtual entry. Searching it needs no plan.
     #[error("the search is not in the tree: nothing is planned")]
     NoPlan,
 }
 
-/// Carries out a search as the administrator, drops its results, and explains its plan.
+/// Carries out a search as the administrator, drops its results, and returns the explanation of its plan.
 ///
 /// # Errors
 /// There is no data, another process has it open, or the search is refused.

@@ -9,22 +9,22 @@ use crate::limits::LOAD_ENTRIES_MAX;
 use crate::open::Opened;
 use crate::stamp::new_stamp;
 
-/// An entry to add: its DN, and attribute descriptions with their values.
+/// An entry to add: its DN, and its attribute descriptions with their values.
 pub type NewEntry = (String, Vec<(String, Vec<Vec<u8>>)>);
 
 impl Opened {
-    /// Adds entries, parents before children, in one commit. Returns their number.
+    /// Adds entries in one commit and returns their number. A superior must precede its subordinates.
     ///
-    /// Clear passwords are stored unchanged, so the caller must hash them.
+    /// Clear passwords are stored unchanged. The caller must hash them before.
     ///
     /// # Errors
-    /// The directory refuses an entry or fails. No entry is then added.
+    /// The directory refuses an entry or fails. In that case no entry is added.
     pub fn load(&mut self, entries: impl IntoIterator<Item = NewEntry>) -> Result<usize, ServeError> {
         if self.config().cluster.is_some() {
             return Err(LoadError::Node.into());
         }
         let requester = Requester::Administrator { dn: self.config().admin_dn.as_str().to_owned() };
-        // Referral objects are added like other entries (RFC 3296).
+        // With this control, referral objects are added like other entries (RFC 3296).
         let controls = RequestControls { manage_dsa_it: true, ..RequestControls::default() };
         let (writer, random) = self.writer();
         let mut batch = writer.begin()?;

@@ -1,4 +1,4 @@
-//! Membership in a cluster, and deletion of messages in its log. The commands read the state of a node, which may be
+//! Membership in a cluster, and deletion of messages of its log. The commands read the state of a node, which may be
 //! served, and append announcements to the log.
 
 use std::path::Path;
@@ -21,10 +21,10 @@ use crate::config::Config;
 use crate::error::ServeError;
 use crate::open::Opened;
 
-/// Interval at which a command checks for a new key.
+/// Interval at which a command looks for a new key.
 const KEY_LOOK: Duration = Duration::from_millis(100);
 
-/// State of a node from its data directory, and access to the log.
+/// State of a node, read from its data directory, and access to the log.
 pub(super) struct LogClient {
     pub(super) identity: Identity,
     pub(super) follower: Follower,
@@ -40,8 +40,8 @@ impl LogClient {
         Ok(LogClient { identity, follower, log })
     }
 
-    /// Appends an announcement and reads it back. If the key has changed meanwhile, the announcement has no effect and
-    /// is appended again.
+    /// Appends an announcement and reads it back. An announcement under a key that is no longer in force has no effect.
+    /// In that case it is appended again. Returns the offset.
     fn announce(&mut self, node: NodeId, announcement: Announcement) -> Result<u64, ServeError> {
         self.catch_up()?;
         loop {
@@ -94,7 +94,7 @@ impl LogClient {
         Ok(read)
     }
 
-    /// Waits for a key that the process that serves the node may be fetching.
+    /// Waits for the key with this number. The process that serves the node may be fetching it.
     fn get_key(&mut self, number: u32) -> Result<(), ServeError> {
         let begun = Instant::now();
         loop {
@@ -113,14 +113,14 @@ impl LogClient {
 /// Result of reading the log.
 #[derive(Default)]
 pub(super) struct CaughtUp {
-    /// The generation that begins at the end of what was read: its id, and the offset and tag of its message. Messages
-    /// after it are not read.
+    /// The generation that the last message begins: its id, and the offset and the tag of the message. Later messages
+    /// are not read.
     pub(super) generation: Option<([u8; 16], u64, Tag)>,
-    /// Whether the last message used a key other than the one in force.
+    /// Whether the last message used a key that is not in force.
     is_under_other_key: bool,
 }
 
-/// Returns the state of the replication protocol in a data directory.
+/// Returns the replication state in a data directory.
 pub(super) fn follower_in(data: &Path, identity: &Identity) -> Result<Follower, ServeError> {
     let rows = log_rows_in(data).map_err(|error| ServeError::Open { path: data.to_owned(), error })?;
     let keys = identity.keys().map_err(ClusterError::from)?;
@@ -128,7 +128,7 @@ pub(super) fn follower_in(data: &Path, identity: &Identity) -> Result<Follower, 
 }
 
 /// Ends the membership of a data directory that is not served. It becomes an ordinary directory, and the other nodes
-/// refuse its certificate. If `is_announced` is false, nothing is announced in the log, and the other nodes still
+/// refuse its certificate. If `is_announced` is false, nothing is written to the log, so that the other nodes still
 /// accept the certificate.
 ///
 /// # Errors
@@ -154,7 +154,7 @@ pub fn leave_cluster(config: Config, is_announced: bool) -> Result<(), ServeErro
 }
 
 /// Removes another node from the cluster permanently. All nodes refuse its certificate, the log keeps no messages for
-/// it, and its number is never used again. Returns the offset of the announcement.
+/// it, and its number is never given to another node. Returns the offset of the announcement.
 ///
 /// # Errors
 /// The node is this one or has already left, or the log cannot be reached.
@@ -172,15 +172,15 @@ pub fn unregister_node(config: &Config, node: u32) -> Result<u64, ServeError> {
 /// Result of [`keep_snapshot`].
 #[derive(Debug)]
 pub struct KeptSnapshot {
-    /// Offset in the log up to which the snapshot contains all changes.
+    /// Offset up to which the snapshot contains all changes of the log.
     pub offset: u64,
     /// Number of entries.
     pub entries: u64,
 }
 
-/// Copies the data of a node, which may be served, into the new data directory `to`, which must stay on this machine.
-/// Reads the whole copy back, and announces it in the log. Messages that precede the snapshots of two machines are no
-/// longer needed.
+/// Copies the data of a node, which may be served, into the new data directory `to`. Reads the whole copy back and
+/// announces it in the log. `to` must stay on this machine. Messages that precede the snapshots of two machines may be
+/// deleted.
 ///
 /// # Errors
 /// The directory is not a node, `to` has data, the copy is damaged, or the log cannot be reached.
@@ -194,7 +194,7 @@ pub fn keep_snapshot(config: &Config, to: &Path) -> Result<KeptSnapshot, ServeEr
     Ok(KeptSnapshot { offset, entries: checked.entries })
 }
 
-/// Result of [`trim_log`]: the first offset in the log before and after.
+/// Result of [`trim_log`].
 #[derive(Debug)]
 pub struct Trimmed {
     /// Offset of the first message before the deletion.
@@ -203,8 +203,8 @@ pub struct Trimmed {
     pub start: u64,
 }
 
-/// Deletes messages that no node and no snapshot needs. With `is_rehearsal`, only returns the result that this would
-/// have.
+/// Deletes messages of the log that no node and no snapshot needs. If `is_rehearsal` is set, deletes nothing and
+/// returns the expected result.
 ///
 /// # Errors
 /// Nothing may be deleted, the log cannot be reached, or it does not permit this client to delete.
@@ -226,11 +226,12 @@ pub fn trim_log(config: &Config, is_rehearsal: bool) -> Result<Trimmed, ServeErr
     Ok(Trimmed { before: start, start: now })
 }
 
-/// Requests a new key of the cluster from the process that serves this node. The other nodes receive the key, which
-/// comes into force when most nodes have it. Returns its number after this node has read that in the log.
+/// Requests a new key of the cluster from the process that serves this node. The other nodes receive the key. It comes
+/// into force when most nodes have it. Returns the number of the key when this node has read in the log that it is in
+/// force.
 ///
 /// # Errors
-/// The node is not served, too few nodes are running, or not all support the feature level.
+/// The node is not served, too few nodes are running, or not all nodes support the feature level.
 pub fn rotate_key(config: &Config) -> Result<u32, ServeError> {
     let mut client = LogClient::of(config)?;
     let before = client.follower.cursor().key;
@@ -247,7 +248,7 @@ pub fn rotate_key(config: &Config) -> Result<u32, ServeError> {
         let waits = StillWaiting { identity: &client.identity, since: begun };
         client.follower = match follower_in(&config.data, &client.identity) {
             Ok(follower) => follower,
-            // The error may occur because the key has just come into force.
+            // The state may be unreadable because the new key has just come into force.
             Err(error) if waits.is_over() => return Err(error),
             Err(_) => continue,
         };
@@ -290,8 +291,8 @@ impl StillWaiting<'_> {
     }
 }
 
-/// Fetches the keys of the cluster from the node `there`, at `address`, for a node that cannot fetch them itself.
-/// Returns their number.
+/// Fetches the keys of the cluster from the node `there` at `address`, for a node that cannot fetch them itself.
+/// Returns the number of keys.
 ///
 /// # Errors
 /// The other node cannot be reached, or sends no keys.

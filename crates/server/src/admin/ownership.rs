@@ -1,7 +1,8 @@
 //! Owner of the files that a command creates in a data directory.
 //!
-//! An administrator runs commands as root, and the server runs as another user. Files of root in the server's folder
-//! would keep the server from starting. So at the end of a command they are given to the owner of the folder.
+//! An administrator runs commands as root, but the server runs as another user. If files in the server's folder
+//! belonged to root, the server could not start. Therefore a command gives them to the owner of the folder when it
+//! ends.
 
 use std::fs;
 use std::io;
@@ -11,17 +12,17 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, Uid, chownat, fstat, open, openat};
 
-/// Changes the owner of root's files in a data directory when it is dropped, however the command ends.
+/// Gives root's files in a data directory to the folder's owner when it is dropped, however the command ends.
 #[derive(Debug)]
 pub(crate) struct FolderOwner {
     data: PathBuf,
-    /// User and group that receive the files; `None` if no owner must be changed.
+    /// User and group that receive the files; `None` if no file must be given away.
     owner: Option<(u32, u32)>,
 }
 
 impl FolderOwner {
-    /// Returns the owner of the data directory, or of the folder in which it will be created. Only root can change the
-    /// owner of files, so this does nothing for other users.
+    /// Records the owner of the data directory, or of the folder in which it will be created. For users other than root
+    /// it records none, because only root can give files away.
     pub(crate) fn of(data: &Path) -> FolderOwner {
         let is_root = nix::unistd::geteuid().is_root();
         let existing = data.ancestors().find_map(|folder| match folder.as_os_str().is_empty() {
@@ -51,9 +52,9 @@ impl Drop for FolderOwner {
 
 /// Gives root's files in a folder and below it to `owner`.
 ///
-/// The owner of the folder may be hostile. So each name is opened once, never through a symbolic link, and the open
-/// file is checked and changed. A file with a second name elsewhere, such as a hard link to a system file, stays with
-/// root.
+/// The owner of the folder may be hostile. Therefore each name is opened once, never through a symbolic link, and the
+/// open file is checked and changed. A file with a second name elsewhere, such as a hard link to a system file, still
+/// belongs to root.
 fn give(folder: BorrowedFd<'_>, owner: (Uid, Gid)) -> io::Result<()> {
     give_one(folder, owner)?;
     let readable = openat(folder, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;

@@ -1,12 +1,12 @@
-//! Reading the undamaged part of the data of a directory that cannot be opened.
+//! Reading the undamaged data of a directory that cannot be opened.
 
 use directory::salvage::SalvagedDirectory;
 
 use crate::config::Config;
 use crate::error::ServeError;
 
-/// Reads a data directory with a data file or redo log that may be damaged. No other process may have it open. Changes
-/// nothing.
+/// Reads a data directory whose data file or redo log may be damaged, without changing it. No other process may have it
+/// open.
 ///
 /// # Errors
 /// Another process has the directory open, or there is neither a data file nor a redo log.

@@ -1,8 +1,8 @@
-//! Directory-wide settings as a text file, for `pando plan`, `pando apply` and `pando export --settings-only`.
+//! Settings of a directory as a text file, for `pando plan`, `pando apply` and `pando export --settings-only`.
 //!
 //! [`text`] reads and writes the file. [`directory::settings`] defines the settings and checks them. A file determines
-//! all settings: those that it omits have their defaults. So applying a file changes exactly the differences between
-//! the file and the directory, and applying it again changes nothing.
+//! all settings. Those that it omits have their defaults. Therefore applying a file makes exactly the changes from the
+//! directory's settings to those of the file, and applying it again changes nothing.
 
 mod file;
 mod foreign_schema;
@@ -31,10 +31,10 @@ use crate::workers::settings_change::{Extent, Planned};
 pub use file::SettingsFile;
 pub use foreign_schema::{ForeignSchema, SchemaFrom};
 
-/// Changes that applying a settings file would make, or has made.
+/// Changes that applying a settings file makes or would make.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SettingsChanges {
-    /// Whether the directory did not exist.
+    /// Whether the directory did not exist before.
     pub is_new: bool,
     /// One line for each change; empty if the settings are already in force.
     pub lines: Vec<String>,
@@ -42,8 +42,8 @@ pub struct SettingsChanges {
     pub notes: Vec<String>,
 }
 
-/// Returns the changes that applying a settings file to a data directory would make. Changes nothing. The directory may
-/// be served at the same time.
+/// Returns the changes that applying a settings file to a data directory would make, without making them. The directory
+/// may be served at the same time.
 ///
 /// # Errors
 /// The file or the data cannot be read, or the settings are not valid.
@@ -61,7 +61,7 @@ pub fn plan(config: &Config, file: &SettingsFile) -> Result<SettingsChanges, Ser
 /// directory if it does not exist. Then finishes all index work, and calls `report` at intervals.
 ///
 /// # Errors
-/// As [`plan`], or another process has the directory open, or the disk is full or fails.
+/// The same as those of [`plan`], or another process has the directory open, or the disk is full or fails.
 pub fn apply(
     config: Config,
     file: &SettingsFile,
@@ -76,7 +76,7 @@ pub fn apply(
     let requester = config.admin_dn.as_str().to_owned();
     let folder = config.data.clone();
     let mut opened = Opened::open_for_reading(config)?;
-    // The lines contain numbers of rows to remove, so they must be made before the change.
+    // The lines contain the numbers of rows to remove. Therefore they are made before the change.
     let snapshot = opened.directory().snapshot()?;
     let Planned { lines, notes } = planned(snapshot.state(), file)?;
     drop(snapshot);
@@ -105,11 +105,11 @@ pub fn of_directory(config: &Config) -> Result<DirectorySettings, ServeError> {
     Ok(DirectorySettings::of(directory.state().catalog))
 }
 
-/// Returns the settings of a data directory as a settings file, but with the access rules and expectations of another
-/// version.
+/// Returns the settings of a data directory as a settings file, but with the access rules and expectations of
+/// `version`.
 ///
 /// Rules and expectations are replaced together, because the rules of one version need not meet the expectations of
-/// another.
+/// another version.
 ///
 /// # Errors
 /// There is no data, or it cannot be read.
@@ -121,10 +121,10 @@ pub fn with_rules(config: &Config, version: &RulesVersion) -> Result<SettingsFil
 }
 
 /// Makes `config` create a new data directory with the settings of a file. An existing directory must already have
-/// these settings, because only [`apply`] changes it.
+/// these settings, because only [`apply`] changes them.
 ///
 /// # Errors
-/// As [`apply`].
+/// The same as those of [`plan`], or an existing directory has other settings.
 pub(crate) fn begin(config: &mut Config, file: &SettingsFile) -> Result<(), ServeError> {
     let planned = plan(config, file)?;
     if planned.is_new {
@@ -139,11 +139,11 @@ pub(crate) fn begin(config: &mut Config, file: &SettingsFile) -> Result<(), Serv
     Ok(())
 }
 
-/// Opens the data directory, if there is one.
+/// Opens the data directory read-only; `None` if it does not exist.
 fn existing(config: &Config) -> Result<Option<ReadOnlyDirectory>, ServeError> {
     match open_read_only(config) {
         Ok(directory) => Ok(Some(directory)),
-        // An interrupted first start or `apply` may have left an empty directory.
+        // A first start or `apply` that was interrupted may have left an empty directory, which counts as none.
         Err(ServeError::NoData { .. }) => Ok(None),
         Err(error) => Err(error),
     }
@@ -168,7 +168,7 @@ fn planned(state: TreeState<'_>, file: &SettingsFile) -> Result<Planned, ServeEr
     Planned::of(state, file.settings(), Extent::All).map_err(|error| located(error, file))
 }
 
-/// Adds the file and its lines to an error in settings.
+/// Adds the file, and the lines in it, to an error in settings.
 fn located(error: SettingsError, file: &SettingsFile) -> ServeError {
     match error {
         SettingsError::Operation(error) => error.into(),

@@ -1,4 +1,4 @@
-//! Checking, repairing, compacting and reading of data directories.
+//! Checking, repairing, compacting and reading data directories.
 
 use directory::check::{self, CheckOptions, CheckSummary, Finding, RepairSummary};
 use directory::{DirectorySettings, ReadOnlyDirectory};
@@ -8,10 +8,10 @@ use crate::config::Config;
 use crate::error::ServeError;
 use crate::open::Opened;
 
-/// Compares every row of a data directory with the entries, in one snapshot. The directory may be served. Changes
-/// nothing. Passes each finding to `each`.
+/// Compares every row of a data directory with the entries, in one snapshot, and passes each finding to `each`. Changes
+/// nothing. The directory may be served.
 ///
-/// Memory does not grow with the data, because temporary files in the data directory are used.
+/// The memory does not grow with the data, because temporary files in the data directory are used.
 ///
 /// # Errors
 /// There is no data, or it cannot be read at all.
@@ -25,7 +25,7 @@ pub fn verify(config: &Config, each: &mut dyn FnMut(&Finding)) -> Result<CheckSu
     Ok(checked)
 }
 
-/// Returns a text for each rule of a data directory that entries violate. See [`directory::violations::violations`].
+/// Returns a text for each rule that entries of a data directory violate. See [`directory::violations::violations`].
 ///
 /// # Errors
 /// There is no data, or it cannot be read.
@@ -35,7 +35,7 @@ pub fn violations(config: &Config) -> Result<Vec<String>, ServeError> {
     Ok(directory::violations::violations(state, &DirectorySettings::of(state.catalog))?)
 }
 
-/// Returns a text for each uniqueness rule of a data directory that entries violate. See
+/// Returns a text for each uniqueness rule that entries of a data directory violate. See
 /// [`directory::violations::duplicates_of_few`].
 ///
 /// # Errors
@@ -45,8 +45,8 @@ pub fn duplicates_of_few(config: &Config, entries_max: u64) -> Result<Option<Vec
     Ok(directory::violations::duplicates_of_few(directory.state(), entries_max)?)
 }
 
-/// Checks a data directory that no other process has open, and repairs the rows that can be derived from its entries.
-/// Passes each finding to `each`, and whether it was repaired.
+/// Checks a data directory that no other process has open. Repairs the rows that can be derived from its entries.
+/// Passes each finding to `each`, with a flag that is true if it was repaired.
 ///
 /// # Errors
 /// There is no data, another process has it open, or it cannot be read or written.
@@ -65,7 +65,7 @@ pub fn repair(config: Config, each: &mut dyn FnMut(&Finding, bool)) -> Result<Re
 /// There is no data, or it cannot be read.
 pub fn open_read_only(config: &Config) -> Result<ReadOnlyDirectory, ServeError> {
     check_data(config)?;
-    // Even a reader creates a file, the reader table of LMDB.
+    // Reading also creates a file, the reader table of LMDB.
     let _owner = FolderOwner::of(&config.data);
     let path = config.data.clone();
     ReadOnlyDirectory::open(&path).map_err(|error| match error {
@@ -74,12 +74,12 @@ pub fn open_read_only(config: &Config) -> Result<ReadOnlyDirectory, ServeError> 
     })
 }
 
-/// Copies the data of a directory that no other process has open to a new data file without unused pages, which
-/// replaces the old one.
+/// Copies the data of a directory to a new data file without unused pages, which replaces the old one. No other process
+/// may have the directory open.
 ///
 /// # Errors
-/// There is no data, another process has it open, it cannot be read, or there is no room for a second copy. The old
-/// data is then unchanged.
+/// There is no data, another process has it open, it cannot be read, or there is no room for a second copy. In these
+/// cases the old data is unchanged.
 pub fn compact(config: &Config) -> Result<store::Compacted, ServeError> {
     check_data(config)?;
     let _owner = FolderOwner::of(&config.data);
@@ -87,7 +87,7 @@ pub fn compact(config: &Config) -> Result<store::Compacted, ServeError> {
         .map_err(|error| ServeError::Open { path: config.data.clone(), error: error.into() })
 }
 
-/// Fails if there is no data. Opening an empty directory would create some.
+/// Returns an error if there is no data. Opening an empty directory would create some.
 pub(crate) fn check_data(config: &Config) -> Result<(), ServeError> {
     let path = config.data.clone();
     match store::has_data_file(&path) {

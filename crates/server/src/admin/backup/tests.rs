@@ -19,7 +19,7 @@ const DAY: u64 = 86_400;
 /// Time of the first backup, in seconds.
 const BEGIN: u64 = 1_800_000_000;
 
-/// Folder that is removed at the end of the test.
+/// Folder of a test, which is removed at the end.
 struct Place(PathBuf);
 
 impl Place {
@@ -118,7 +118,7 @@ fn changes_follow_rows_and_rows_are_written_again_in_time() {
     assert!(refused.contains(&format!("ends at position {position}")), "{refused}");
     let refused = place.restored(position - 3).unwrap_err().to_string();
     assert!(refused.contains("the oldest moment"), "{refused}");
-    // All rows are due again, even without a change.
+    // At this time all rows must be written again, even without a change.
     assert_eq!(run_backup(&place, &opened, BEGIN + 7 * DAY - 1, &RULES).written, WrittenPart::Nothing);
     expect_rows(
         &run_backup(&place, &opened, BEGIN + 7 * DAY, &RULES),
@@ -129,7 +129,7 @@ fn changes_follow_rows_and_rows_are_written_again_in_time() {
         "asked",
     );
     assert_eq!(list_backup(&place.backup()).unwrap().len(), 3);
-    // The remaining files reach back to the requested day, and no further than its rows.
+    // The files that are kept reach back to the rows before the requested day, and no further.
     let keep = |days| BackupRules { keep: Some(Duration::from_secs(days * DAY)), ..RULES };
     assert_eq!(
         run_backup(&place, &opened, BEGIN + 8 * DAY, &keep(2)).removed,
@@ -145,7 +145,7 @@ fn changes_follow_rows_and_rows_are_written_again_in_time() {
     assert_eq!((chains.len(), chains[0].files.len(), chains[0].last_position), (1, 1, position));
 }
 
-/// Files of different histories, or with a missing file between them, are never combined. The next backup starts with
+/// Files are never combined if their histories differ or a file between them is missing. The next backup starts with
 /// rows.
 #[test]
 fn starts_with_full_rows_if_changes_do_not_follow() {
@@ -176,7 +176,7 @@ fn starts_with_full_rows_if_changes_do_not_follow() {
     assert!(text.contains("no file of a backup") || text.contains("cannot read"), "{text}");
     expect_rows(&run_backup(&place, &opened, BEGIN + 5, &RULES), "the last file cannot be used");
     fs::write(&last, &whole).unwrap();
-    // Restored data has a new history, which is added to the old one.
+    // Restored data has a new history. Its backup is added after the old one.
     drop(opened);
     fs::remove_dir_all(place.0.join("data")).unwrap();
     let until = Until { position: positions[1], ..Until::END };
@@ -186,7 +186,7 @@ fn starts_with_full_rows_if_changes_do_not_follow() {
     let position = change(&mut opened);
     assert_eq!(run_backup(&place, &opened, BEGIN + 7, &RULES).written, WrittenPart::Changes(1));
     assert_eq!(place.restored(u64::MAX).unwrap(), position);
-    // An older copy of the same data has a log that continues differently.
+    // The log of an older copy of the same data continues differently.
     let copy = place.0.join("copy");
     fs::create_dir(&copy).unwrap();
     drop(opened);
@@ -227,7 +227,7 @@ fn a_log_that_does_not_reach_back_requires_full_rows() {
     assert_eq!(place.restored(u64::MAX).unwrap(), position);
 }
 
-/// Every octet of every file is verified. A damaged file is refused, and its restore leaves nothing.
+/// Every octet of every file is verified. A damaged file is refused, and restoring it leaves nothing.
 #[test]
 fn a_damaged_file_is_reported_and_restores_nothing() {
     let place = Place::new("damage");
@@ -245,7 +245,7 @@ fn a_damaged_file_is_reported_and_restores_nothing() {
             let mut bytes = whole.clone();
             bytes[place_of_bit] ^= 0x10;
             // Some bits of a frame have no meaning, or only determine the memory of a reader. If the content, which has
-            // a checksum, is the same, the file is not damaged.
+            // a checksum, is unchanged, the file is not damaged.
             if zstd::decode_all(&bytes[..]).is_ok_and(|found| found == content) {
                 meaningless += 1;
                 continue;
@@ -289,7 +289,7 @@ fn only_one_process_writes_and_interrupted_files_are_removed() {
     assert!(place.folder().join("note.txt").exists());
     let refused = restore_backup(&place.data(), &place.backup(), &NONE, Until::END).unwrap_err();
     assert!(refused.to_string().contains("has data already"), "{refused}");
-    // The remains of an interrupted restore do not count as data, and are removed.
+    // The files that an interrupted restore has left do not count as data, and are removed.
     let half = Config::new(place.0.join("half"));
     let work = half.data.join("restore-in-progress");
     fs::create_dir_all(&work).unwrap();
@@ -309,7 +309,7 @@ fn only_the_owner_can_access_a_restored_copy() {
     assert_ne!(paths[0], paths[1]);
     let copy = RestoredCopy::make(&place.backup(), &NONE, &paths[0], Until::END).unwrap();
     assert_eq!(fs::metadata(&paths[0]).unwrap().permissions().mode() & 0o777, 0o700);
-    // A folder that exists already is neither used nor removed.
+    // A folder that already exists is neither used nor removed.
     std::os::unix::fs::symlink(&paths[0], &paths[1]).unwrap();
     for path in &paths {
         let refused = RestoredCopy::make(&place.backup(), &NONE, path, Until::END).unwrap_err().to_string();

@@ -1,8 +1,8 @@
 //! Syncs of the new data file while it is written, so that the last sync has little to write.
 //!
-//! Without them, the kernel would collect a gigabyte of dirty pages, and write it while everything else waits.
-//! Correctness does not rely on these syncs: the whole file is synced before it replaces the old one, and a failing
-//! disk fails that sync too.
+//! Without early syncs, the kernel would collect a gigabyte of dirty pages and write it while everything else waits.
+//! Correctness does not depend on them. The whole file is synced before it replaces the old one, and a failing disk
+//! makes that sync fail, too.
 
 use std::fs::File;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -31,7 +31,7 @@ impl EarlySync {
         Ok(EarlySync { requests: Some(requests), thread: Some(thread) })
     }
 
-    /// Requests a sync, unless one is already requested. Does not wait for it.
+    /// Requests a sync without waiting for it. Does nothing if a sync is requested already.
     pub(super) fn request(&self) {
         if let Some(requests) = &self.requests {
             let _ = requests.try_send(());

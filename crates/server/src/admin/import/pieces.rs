@@ -1,4 +1,4 @@
-//! Splitting a text into chunks of whole records.
+//! Division of a text into chunks of whole records.
 
 use crate::admin::import::source::Source;
 use crate::admin::import::spares::Spares;
@@ -7,7 +7,7 @@ use crate::error::ServeError;
 /// Size of a chunk in bytes, unless a record is longer.
 pub(super) const PIECE_SIZE: usize = 2 << 20;
 
-/// Chunk of text. If `bytes` is absent, the chunk is one record that is too long for memory and is read from its
+/// Chunk of text. If `bytes` is empty, the chunk is one record that is too long for memory. It must be read from its
 /// source.
 pub(super) struct Piece<'s> {
     /// Number of the chunk among all chunks.
@@ -21,12 +21,12 @@ pub(super) struct Piece<'s> {
     pub(super) first_id: u64,
     /// Upper bound on the number of records.
     pub(super) record_count: u64,
-    /// Length of the chunk in bytes. It is known even after `bytes` are taken.
+    /// Length of the chunk in bytes, even if `bytes` is empty.
     pub(super) length: u64,
     pub(super) bytes: Vec<u8>,
 }
 
-/// Reads a text chunk by chunk.
+/// Reader that divides a text into chunks.
 pub(super) struct Pieces<'s> {
     source: &'s Source,
     spares: &'s Spares,
@@ -39,15 +39,16 @@ pub(super) struct Pieces<'s> {
 }
 
 impl<'s> Pieces<'s> {
-    /// Returns a reader that reads a text into spare buffers.
+    /// Creates a reader of a text, which reads into spare buffers. A record of more than `record_size_max` bytes
+    /// becomes a chunk without bytes.
     pub(super) fn new(source: &'s Source, spares: &'s Spares, record_size_max: usize) -> Pieces<'s> {
         Pieces { source, spares, offset: 0, line: 0, rest: Vec::new(), is_at_end: false, record_size_max }
     }
 
-    /// Returns the next chunk. The caller sets its number and ids.
+    /// Returns the next chunk. The caller must set its number and its first id.
     pub(super) fn next(&mut self) -> Result<Option<Piece<'s>>, ServeError> {
         let mut bytes = std::mem::take(&mut self.rest);
-        // Number of bytes that contain no end of a record.
+        // Number of bytes that have been searched and contain no end of a record.
         let mut searched = 0;
         let end = loop {
             if let Some(end) = record_ends(&bytes, searched).next_back() {
@@ -82,12 +83,12 @@ impl<'s> Pieces<'s> {
         Ok(Some(self.piece(offset, line, record_count, bytes)))
     }
 
-    /// Returns the record that begins with these bytes as a chunk without bytes. Only searches the end of the record.
+    /// Returns a chunk without bytes for the record that begins with `bytes`. Only searches for the end of the record.
     fn large(&mut self, mut bytes: Vec<u8>) -> Result<Piece<'s>, ServeError> {
         let (offset, line) = (self.offset, self.line);
         let mut searched = bytes.len();
         loop {
-            // Drop the searched bytes, except those that may begin the empty line after the record.
+            // The searched bytes are dropped, except those that may begin the empty line after the record.
             let dropped = searched.saturating_sub(2);
             self.line += line_count(bytes.drain(..dropped).as_slice());
             self.offset += dropped as u64;
@@ -112,7 +113,7 @@ impl<'s> Pieces<'s> {
     }
 }
 
-/// Returns the ends of records: after the empty lines that end at or after `from`.
+/// Returns the offset after each empty line that ends at or after `from`. Records end there.
 fn record_ends(bytes: &[u8], from: usize) -> impl DoubleEndedIterator<Item = usize> {
     let newlines = memchr::memchr_iter(b'\n', bytes.get(from..).unwrap_or_default());
     let ends = newlines.map(move |newline| from + newline);

@@ -1,12 +1,12 @@
-//! Progress report of an import: one changing line on a terminal, or a line at intervals for other outputs.
+//! Progress report of an import. On a terminal it is one line that changes, and otherwise a line at intervals.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Interval between updates of the line on a terminal.
+/// Interval between changes of the line on a terminal.
 const TERMINAL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Interval between lines for other outputs.
+/// Interval between lines of another output.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Phase of an import.
@@ -18,7 +18,7 @@ pub(super) enum Phase {
     Names,
     /// Writing the tree.
     Tree,
-    /// Writing indexes, links and the rest.
+    /// Writing all other rows: indexes, links and others.
     Rows,
     /// Waiting for the disk.
     Sync,
@@ -36,7 +36,7 @@ impl Phase {
     }
 }
 
-/// Progress of an import.
+/// Progress report of an import.
 pub(super) struct Progress {
     phase: Phase,
     begun: Instant,
@@ -48,7 +48,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Creates a report, before the first byte is read. `total_bytes` is the size of the texts, if known.
+    /// Creates a report before the first byte is read. `total_bytes` is the size of all texts, if known.
     pub(super) fn new(total_bytes: Option<u64>) -> Progress {
         let now = Instant::now();
         let is_terminal = std::io::stderr().is_terminal();
@@ -63,7 +63,7 @@ impl Progress {
         }
     }
 
-    /// Adds `bytes` read bytes, and reports the total number of entries read.
+    /// Records that `bytes` more bytes were read, and `entries` entries in total.
     pub(super) fn read(&mut self, entries: u64, bytes: u64) {
         self.bytes += bytes;
         if !self.is_due() {
@@ -79,7 +79,7 @@ impl Progress {
         self.show(&text);
     }
 
-    /// Begins a phase with `total` items, or 0 if the number is not known.
+    /// Begins a phase. `total` is its number of items, or 0 if that is unknown.
     pub(super) fn begin(&mut self, phase: Phase, total: u64) {
         (self.phase, self.total, self.begun) = (phase, total, Instant::now());
         if self.is_terminal {
@@ -87,7 +87,7 @@ impl Progress {
         }
     }
 
-    /// Reports the number of finished items of the phase.
+    /// Reports that `count` items of the phase are done.
     pub(super) fn at(&mut self, count: u64) {
         if !self.is_due() {
             return;
@@ -101,7 +101,7 @@ impl Progress {
         self.show(&text);
     }
 
-    /// Clears the line on a terminal.
+    /// Clears the line if the output is a terminal.
     pub(super) fn end(&mut self) {
         if self.is_terminal {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
@@ -117,7 +117,7 @@ impl Progress {
         self.shown.elapsed() >= if self.is_terminal { TERMINAL_INTERVAL } else { LINE_INTERVAL }
     }
 
-    /// Shows a text. Ignores errors, such as a closed standard error.
+    /// Shows a text. Errors are ignored, such as that standard error is closed.
     fn show(&mut self, text: &str) {
         self.shown = Instant::now();
         let mut out = std::io::stderr();
@@ -129,7 +129,7 @@ impl Progress {
     }
 }
 
-/// Formats a duration in seconds.
+/// Formats a number of seconds for people.
 fn duration(seconds: f64) -> String {
     let seconds = Duration::try_from_secs_f64(seconds.round()).unwrap_or(Duration::MAX).as_secs();
     match seconds {

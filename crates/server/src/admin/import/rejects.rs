@@ -1,7 +1,7 @@
 //! File with the records that were not imported.
 //!
-//! The file is LDIF. Each record has its original text, after a comment with its place and error. A repaired file can
-//! be imported, or a client can add its records. Records that are not valid LDIF are written as comments.
+//! The file is LDIF. Each record has its original text, after a comment with its place and the error. A repaired file
+//! can be imported, or a client can add its records. A record that is not valid LDIF is written as a comment.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -13,13 +13,13 @@ use directory::import::{Refusal, RejectedRecord};
 use crate::admin::import::source::Sources;
 use crate::error::ServeError;
 
-/// Maximum number of names that are tried for the file in the data directory.
+/// Maximum number of names to try for a rejects file in the data directory.
 const NAMES_MAX: u32 = 10_000;
 
-/// Maximum size of a record that is copied, in bytes. For a longer record the file contains only the comment.
+/// Maximum size of a record that is copied, in bytes. Of a larger record, the file contains only the comment.
 const COPIED_SIZE_MAX: usize = 64 << 20;
 
-/// Rejects file. It is created with the first record.
+/// The rejects file. It is created with the first rejected record.
 pub(super) struct Rejects {
     path: Option<PathBuf>,
     directory: PathBuf,
@@ -29,7 +29,7 @@ pub(super) struct Rejects {
     is_kept: bool,
 }
 
-/// A failed import has changed nothing. Its file is removed, so that the command can be repeated.
+/// After a failed import, the file is removed, so that the command can be repeated. A failed import changes nothing.
 impl Drop for Rejects {
     fn drop(&mut self) {
         if let Some((path, _)) = self.file.take().filter(|_| !self.is_kept)
@@ -41,7 +41,7 @@ impl Drop for Rejects {
 }
 
 impl Rejects {
-    /// Returns a file with this path, which must not exist, or a new file in the data directory.
+    /// Creates a rejects file with this path, which must not exist. Without a path, it is a new file in `directory`.
     pub(super) fn new(path: Option<PathBuf>, directory: &Path) -> Result<Rejects, ServeError> {
         if let Some(path) = path.as_ref().filter(|path| path.exists()) {
             return Err(ServeError::RejectsExist { path: path.clone() });
@@ -56,7 +56,7 @@ impl Rejects {
         })
     }
 
-    /// Writes a record.
+    /// Writes a rejected record.
     pub(super) fn add(&mut self, sources: &Sources, rejected: &RejectedRecord) -> Result<(), ServeError> {
         let place = &rejected.place;
         let source = sources.get(place.source)?;
@@ -85,12 +85,12 @@ impl Rejects {
         ServeError::Rejects { path: path.unwrap_or_else(|| self.directory.join("rejects")), error }
     }
 
-    /// Returns the place and error of the first rejected record.
+    /// Returns the place and the error of the first rejected record.
     pub(super) fn first_reason(&self) -> &str {
         self.first_reason.as_deref().unwrap_or("there is no record")
     }
 
-    /// Flushes the file. Returns its path, if it was created.
+    /// Flushes the file. Returns its path; `None` if it was not created.
     pub(super) fn finish(&mut self) -> Result<Option<PathBuf>, ServeError> {
         if let Some(Err(error)) = self.file.as_mut().map(|(_, file)| file.flush()) {
             return Err(self.failed(error));
@@ -98,7 +98,7 @@ impl Rejects {
         Ok(self.file.as_ref().map(|(path, _)| path.clone()))
     }
 
-    /// Keeps the file when it is dropped, because the import has succeeded.
+    /// Drops the value without removing the file.
     pub(super) fn keep(mut self) {
         self.is_kept = true;
     }
@@ -137,7 +137,7 @@ fn create_new(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Writes the lines of a record, without empty lines and without the version line, which is at the top of the file.
+/// Writes the lines of a record. Omits empty lines, and the version line, because the file already begins with one.
 fn write_record(file: &mut impl Write, record: &[u8], as_comment: bool) -> io::Result<()> {
     let mut has_begun = false;
     for line in record.split(|byte| *byte == b'\n') {

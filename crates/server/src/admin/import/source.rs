@@ -1,4 +1,4 @@
-//! Texts to import, of which parts can be read again.
+//! Texts to import. Parts of them can be read again.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -18,22 +18,22 @@ pub struct Input {
 
 /// Source of a text.
 pub enum InputData {
-    /// A file of plain text, which can be read again.
+    /// A file of plain text. It can be read again.
     File(File),
-    /// Any other source. The import stores a copy in the data directory until it ends.
+    /// Any other source. Until the import ends, it has a copy of the text in the data directory.
     Stream(Box<dyn Read + Send>),
 }
 
 /// All texts, by number.
 pub(super) struct Sources(Vec<Source>);
 
-/// A text with its file.
+/// A text, and a file from which it can be read again.
 pub(super) struct Source {
     pub(super) number: u32,
     pub(super) name: String,
-    /// Locked only by the reader's thread.
+    /// The text as a stream. Only the reader's thread locks it.
     stream: Mutex<Box<dyn Read + Send>>,
-    /// The text, or its copy.
+    /// File of the text, or of its copy.
     file: File,
     is_copied: bool,
     length: Option<u64>,
@@ -73,8 +73,8 @@ impl Source {
         ServeError::Text { name: self.name.clone(), error }
     }
 
-    /// Appends the next `wanted` bytes to `buffer`, or fewer at the end of the text. Returns their number. `offset` is
-    /// their offset in the text.
+    /// Appends the next `wanted` bytes to `buffer`, or fewer at the end of the text. `offset` must be the number of
+    /// bytes read before. Returns the number of bytes.
     pub(super) fn fill(&self, offset: u64, buffer: &mut Vec<u8>, wanted: usize) -> Result<usize, ServeError> {
         let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
         let start = buffer.len();

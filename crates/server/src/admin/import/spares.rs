@@ -1,8 +1,8 @@
-//! Reusable buffers. The kernel would have to clear the pages of newly allocated ones.
+//! Spare buffers, which are reused. The kernel would have to clear the pages of new buffers.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Unused buffers.
+/// Spare buffers that are not in use.
 pub(super) struct Spares {
     buffers: Mutex<Vec<Vec<u8>>>,
     count_max: usize,
@@ -15,7 +15,7 @@ impl Spares {
         Spares { buffers: Mutex::new(Vec::new()), count_max, size_max }
     }
 
-    /// Returns an empty buffer of any capacity.
+    /// Returns an empty buffer, which may have any capacity.
     pub(super) fn take(&self) -> Vec<u8> {
         self.buffers().pop().unwrap_or_default()
     }

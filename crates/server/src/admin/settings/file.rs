@@ -11,12 +11,12 @@ use crate::config::ConfigError;
 use crate::config::settings_text::{self as text, SettingsText, TextProblem};
 use crate::error::ServeError;
 
-/// Settings of a file, with the line of each.
+/// Settings in a file, with the line of each setting.
 #[derive(Clone, Debug)]
 pub struct SettingsFile {
     path: PathBuf,
     text: SettingsText,
-    /// Files of schema texts, by the name of the text in the settings.
+    /// File of each schema text, by the name of the text in the settings.
     schema_files: BTreeMap<String, PathBuf>,
     /// Schema files that are not UTF-8.
     latin_1: Vec<PathBuf>,
@@ -59,7 +59,7 @@ impl SettingsFile {
         Ok(SettingsFile { path: path.to_owned(), text, schema_files, latin_1 })
     }
 
-    /// Sets the suffix if the file has none.
+    /// Sets the suffix if the file sets none.
     pub fn or_suffix(mut self, dn: &str) -> SettingsFile {
         if !self.text.names_suffixes() {
             self.text.settings.suffixes = vec![dn.to_owned()];
@@ -67,8 +67,9 @@ impl SettingsFile {
         self
     }
 
-    /// Adds a schema text whose name is derived from this path. In the settings of a directory it replaces the text
-    /// with the same name. Otherwise it gets a free name, unless the same text is already there.
+    /// Adds a schema text whose name is derived from the path `named`. If `replaces` is set, it replaces the text with
+    /// the same name in the settings. Otherwise it gets a free name, and is not added if the settings already contain
+    /// the same text.
     pub(super) fn add_schema(&mut self, named: &Path, source: SchemaSource, replaces: bool) {
         let known = &self.text.settings.schema;
         if !replaces && known.values().any(|text| *text == source.text) {
@@ -92,7 +93,7 @@ impl SettingsFile {
     /// Checks the settings without a data directory.
     ///
     /// # Errors
-    /// Settings are not valid. The error contains all problems, each with its line.
+    /// Some settings are not valid. The error contains all problems, each with its line.
     pub fn check(&self) -> Result<(), ServeError> {
         match settings::check(self.settings()) {
             Ok(_) => Ok(()),
@@ -102,20 +103,20 @@ impl SettingsFile {
         }
     }
 
-    /// Returns the file and the line of an element of a list.
+    /// Returns the file and the line of element `number` of the list `key`.
     pub fn line_of(&self, key: &str, number: usize) -> (&Path, usize) {
         (&self.path, self.text.line(&SettingPath::Member(key.to_owned(), number)))
     }
 
-    /// Returns notes, each with its place, about settings that are permitted but have no effect, and about files that
-    /// are not UTF-8.
+    /// Returns notes with their places: about settings that are permitted but have no effect, and about files that are
+    /// not UTF-8.
     pub fn notices(&self) -> Vec<String> {
         let latin_1 = self.latin_1.iter();
         let latin_1 = latin_1.map(|file| format!("{}: not UTF-8, read as ISO 8859-1", file.display()));
         latin_1.chain(self.settings().notices().iter().map(|notice| self.error(notice).to_string())).collect()
     }
 
-    /// Converts a problem to an error with its file and line.
+    /// Converts a problem to an error that contains its file and line.
     pub(crate) fn error(&self, problem: &SettingsProblem) -> ConfigError {
         let what = problem.what.clone();
         if let SettingPath::Line(key, line) = &problem.place

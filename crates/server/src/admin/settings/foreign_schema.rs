@@ -10,16 +10,16 @@ use super::{apply, existing, export};
 use crate::config::{Config, ConfigError};
 use crate::error::ServeError;
 
-/// OID below which slapd defines the schema of its own configuration.
+/// OID of the arc in which slapd defines the schema of its own configuration.
 const SLAPD_CONFIGURATION: &str = "1.3.6.1.4.1.4203.1.12.2.";
 
-/// Name of the schema text with the definitions that a server publishes.
+/// Path from which the name of a schema text is derived if its definitions come from a server.
 const PUBLISHED: &str = "subschema.ldif";
 
 /// Source of a schema.
 #[derive(Clone, Debug)]
 pub enum SchemaFrom {
-    /// A file with definitions, or a folder with such files.
+    /// A file with definitions, or a folder with schema files.
     Path(PathBuf),
     /// Definitions in the subschema subentry of a server.
     Server {
@@ -54,7 +54,7 @@ impl SchemaFrom {
     }
 }
 
-/// Settings of an import with the schema of another server.
+/// Settings for an import, with the schema of another server.
 #[derive(Debug)]
 pub struct ForeignSchema {
     /// The settings, with the schema of the other server.
@@ -64,8 +64,9 @@ pub struct ForeignSchema {
 }
 
 impl ForeignSchema {
-    /// Adds the schema of another server to the settings of a file. Without a file, adds it to the settings of the
-    /// existing directory, or to the defaults. Definitions with a name or OID in `leave_out` are omitted.
+    /// Adds the schema of another server to the settings of a file. Without a file, it is added to the settings of the
+    /// existing directory, or to the defaults if there is none. Definitions with a name or OID in `leave_out` are
+    /// omitted.
     ///
     /// # Errors
     /// A source cannot be read or has no definitions, or the existing data cannot be read.
@@ -97,11 +98,11 @@ impl ForeignSchema {
         Ok(ForeignSchema { file, of_directory })
     }
 
-    /// Puts the settings in force if they come from the existing directory. Otherwise does nothing. Returns a line for
-    /// each change.
+    /// Puts the settings in force if they are those of the existing directory with the added schema. Otherwise does
+    /// nothing. Returns a line for each change.
     ///
     /// # Errors
-    /// As [`apply`].
+    /// The same as those of [`apply`].
     pub fn apply(&self, config: &Config) -> Result<Vec<String>, ServeError> {
         match self.of_directory {
             true => Ok(apply(config.clone(), &self.file, |_| ())?.lines),

@@ -1,9 +1,9 @@
 //! Client side of the extended operation that changes the settings of a served directory.
 //!
-//! The value of the request is the text of a settings file with inline schema texts. The writer makes it one change
+//! The value of the request is the text of a settings file, including its schema texts. The writer makes the change
 //! with one record, in order with the changes of other clients. The value of the response has a line for each change,
 //! and lines with the prefix `note: ` for further notes. If the settings are refused, it has a line for each problem
-//! instead: its place, a tab and a text. The place allows the client to find the line in the file.
+//! instead: the problem's place, a tab and a text. By the place, the client finds the line in the file.
 
 use directory::settings::SettingsProblem;
 use ldap::ResultCode;
@@ -18,10 +18,10 @@ pub fn request(file: &SettingsFile) -> Vec<u8> {
     text::write(file.settings()).into_bytes()
 }
 
-/// Evaluates a server's response: its result code, diagnostic message and value.
+/// Evaluates a server's response, which consists of a result code, a diagnostic message and a value.
 ///
 /// # Errors
-/// The settings are refused. The error has the lines of the file if the value names them.
+/// The settings are refused. If the value contains the places of the problems, the error has their lines in the file.
 pub fn answer(
     file: &SettingsFile,
     code: ResultCode,

@@ -1,16 +1,16 @@
-//! Schema sources in `schema_files`: a file, or a folder such as `slapd.d` with files at any depth.
+//! Sources of schemas in the setting `schema_files`: a file, or a folder such as `slapd.d` with files at any depth.
 
 use std::path::{Path, PathBuf};
 
 use directory::limits::SCHEMA_NAME_MAX;
 
-/// Maximum depth of folders that are searched.
+/// Maximum depth to which folders are searched.
 const DEPTH_MAX: usize = 8;
 
-/// File of `slapd.d` with the definitions that slapd itself contains. They are not needed here.
+/// File in `slapd.d` with the definitions that slapd itself contains. It is skipped.
 const SLAPD_OWN: &str = "cn=schema.ldif";
 
-/// DN of the entry with the same definitions in a dump of `cn=config`.
+/// First line of the entry in a dump of `cn=config` with the definitions that slapd itself contains.
 const SLAPD_OWN_DN: &str = "dn: cn=schema,cn=config";
 
 /// A schema file and its text.
@@ -22,8 +22,8 @@ pub(super) struct SchemaSource {
     pub(super) is_latin_1: bool,
 }
 
-/// Reads a schema file, or all schema files in and below a folder, sorted by path. A path that does not exist, but
-/// whose file name is that of a built-in schema file, means the built-in file.
+/// Reads a schema file, or all schema files in and below a folder in the order of their paths. If the path does not
+/// exist and its file name is that of a built-in schema file, reads the built-in file.
 ///
 /// # Errors
 /// A file or folder cannot be read, or a folder has no schema files. The error is a sentence that contains the path.
@@ -69,7 +69,7 @@ fn read_file(path: &Path) -> Result<SchemaSource, String> {
     let path = path.to_owned();
     Ok(match String::from_utf8(bytes) {
         Ok(text) => SchemaSource { path, text: without_own(text), is_latin_1: false },
-        // ISO 8859-1: each octet is the code point of a character.
+        // In ISO 8859-1, each octet is the code point of a character.
         Err(error) => {
             let text = error.into_bytes().into_iter().map(char::from).collect();
             SchemaSource { path, text, is_latin_1: true }
@@ -77,8 +77,8 @@ fn read_file(path: &Path) -> Result<SchemaSource, String> {
     })
 }
 
-/// Returns a text without slapd's own definitions. Their lines become empty, so that the line numbers of the others do
-/// not change.
+/// Returns a text without the definitions that slapd itself contains. Their lines become empty, so that the numbers of
+/// other lines do not change.
 fn without_own(text: String) -> String {
     let is_own = |line: &str| line.trim_end().eq_ignore_ascii_case(SLAPD_OWN_DN);
     if !text.lines().any(is_own) {
@@ -96,9 +96,9 @@ fn without_own(text: String) -> String {
     kept
 }
 
-/// Derives a free name for the text of a file: the name of the file without its extension and without the prefix
-/// `cn={1}` of `slapd.d`, in which other characters are replaced by hyphens. If the name is not free, a number is
-/// added.
+/// Returns a free name for the text of a file. It is the name of the file without its extension, and without a prefix
+/// such as `cn={1}` in `slapd.d`. Characters other than ASCII letters, digits, hyphens and underscores become hyphens.
+/// If the name is not free, a number is added.
 pub(super) fn name_of(path: &Path, is_free: &dyn Fn(&str) -> bool) -> String {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let stem = stem.strip_prefix("cn=").unwrap_or(&stem);

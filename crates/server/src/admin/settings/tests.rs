@@ -9,7 +9,7 @@ use directory::{DirectorySettings, settings};
 use super::SettingsFile;
 use crate::config::settings_text::{self as text, parse};
 
-/// Returns all problems that `pando plan` reports for a text, as `LINE: PROBLEM`.
+/// Returns all problems that `pando plan` reports for the text of a settings file, as `LINE: PROBLEM`.
 fn problems(text: &str) -> Vec<String> {
     let read = |text: &str| {
         let mut none = |path: &str| match path {
@@ -39,7 +39,7 @@ const COLOUR: &str = "attributetype ( 1.3.6.1.4.1.32473.1 NAME 'colour' EQUALITY
 #[test]
 fn reports_each_kind_of_bad_setting_with_its_line() {
     let cases: &[(&str, &[&str])] = &[
-        // Syntax of the text.
+        // Errors in the syntax of the text.
         ("suffixes = [\n", &["1: unclosed array"]),
         (
             "\nsufixes = []\n",
@@ -135,7 +135,7 @@ fn reports_each_kind_of_bad_setting_with_its_line() {
     for (text, parts) in cases {
         let found = problems(text);
         for part in *parts {
-            // An expected text that begins with a number must match the beginning of the line.
+            // If the expected text begins with a number, it must be the beginning of the line.
             let is_there = |problem: &String| match part.starts_with(|letter: char| letter.is_ascii_digit()) {
                 true => problem.starts_with(part),
                 false => problem.contains(part),
@@ -169,7 +169,7 @@ fn missing_settings_have_defaults() {
     assert_eq!(some.indexes["sn"], IndexKinds::EQUALITY.with(IndexKinds::SUBSTRING));
 }
 
-/// One run reports unknown keys, unsuitable values, and contradictory settings.
+/// One run reports all unknown keys, unsuitable values and contradictory settings.
 #[test]
 fn reports_all_problems_at_once() {
     let mut none = |_: &str| Err("no such file".to_owned());
@@ -178,7 +178,7 @@ fn reports_all_problems_at_once() {
     let problems = parse(text, &mut none).unwrap_err();
     let lines: Vec<_> = problems.iter().map(|problem| problem.line).collect();
     assert_eq!(lines, [1, 2, 3, 5, 6], "{problems:?}");
-    // If the schema cannot be read, unknown names are not reported, because the schema might define them.
+    // If a schema file cannot be read, unknown names are not reported, because the file might define them.
     let text = "schema_files = [\"gone.schema\"]\n[indexes]\nown = \"equality\"\n";
     let problems = parse(text, &mut none).unwrap_err();
     assert_eq!(problems.iter().map(|problem| problem.line).collect::<Vec<_>>(), [1], "{problems:?}");
@@ -194,7 +194,7 @@ fn errors_of_schema_files_name_the_file() {
     let problem = &settings::check(file.settings()).unwrap_err()[0];
     let text = file.error(problem).to_string();
     assert!(text.starts_with(&format!("{}:2: SUP or SYNTAX", folder.join("own.schema").display())), "{text}");
-    // If the settings file also has a problem, each problem names the right file.
+    // If the settings file has a problem, too, each problem names its own file.
     let errors = SettingsFile::parse(&path, "schema_files = [\"own.schema\"]\n[limits]\nsize_limit = -1\n");
     let errors = errors.unwrap_err().to_string();
     assert!(

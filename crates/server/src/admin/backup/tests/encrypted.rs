@@ -1,4 +1,4 @@
-//! Tests of encrypted backups: operations that need no identity, and operations that need one.
+//! Tests of encrypted backups, for operations with and without an identity.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::backup::name::Part;
 use crate::config::backup::BackupRecipient;
 use crate::error::Fault;
 
-/// Returns a pair of keys: the public key, and a file with the private key.
+/// Returns a public key, and a file with its private key.
 fn keys(place: &Place, name: &str) -> (BackupRecipient, PathBuf) {
     let identity = age::x25519::Identity::generate();
     let file = place.0.join(name);
@@ -36,7 +36,7 @@ fn an_encrypted_backup_continues_without_the_identity() {
     let place = Place::new("encrypted");
     let ((anna, annas), (bert, berts)) = (keys(&place, "anna"), keys(&place, "bert"));
     let mut opened = Opened::open(place.data()).unwrap();
-    // Encrypted changes never follow rows that are not encrypted.
+    // Encrypted changes never follow unencrypted rows.
     run_backup(&place, &opened, BEGIN, &RULES);
     let plain = opened.directory().newest_position().unwrap();
     expect_rows(&run_backup(&place, &opened, BEGIN + 1, &to(&[&anna])), "before are not encrypted");
@@ -59,7 +59,7 @@ fn an_encrypted_backup_continues_without_the_identity() {
     let identities = BackupIdentities::read(&annas).unwrap();
     let tried = try_backup(&place.backup(), &identities, &place.0.join("scratch"), &mut |_| {}).unwrap();
     assert_eq!((tried.files, tried.checked.findings, tried.restored.position), (4, 0, second));
-    // Without an identity, or with a foreign one, nothing is decrypted. Files that are not encrypted stay readable.
+    // Without an identity, or with one of other recipients, nothing is decrypted. Unencrypted files can still be read.
     for (identity, why) in [(None, "--identity"), (Some(berts.as_path()), "other recipients")] {
         let refused = restored_with(&place, identity, u64::MAX).unwrap_err();
         assert!(refused.to_string().contains(why) && refused.to_string().contains(".pando.age"), "{refused}");
@@ -69,7 +69,7 @@ fn an_encrypted_backup_continues_without_the_identity() {
     assert!(refused.to_string().contains("--identity"), "{refused}");
     assert!(list_backup(&place.backup()).unwrap().iter().all(|chain| chain.verified.is_some()));
     assert_eq!(plain + 2, second);
-    // New recipients apply from the next run on, which writes all rows.
+    // New recipients are used from the next backup on, which writes all rows.
     change(&mut opened);
     let both = to(&[&bert, &anna]);
     expect_rows(&run_backup(&place, &opened, BEGIN + 4, &both), "the recipients are others");
@@ -79,7 +79,7 @@ fn an_encrypted_backup_continues_without_the_identity() {
     for identity in [&annas, &berts] {
         assert_eq!(restored_with(&place, Some(identity), u64::MAX).unwrap(), third);
     }
-    // Nothing is written unencrypted by mistake.
+    // Without recipients, nothing is added to an encrypted backup by mistake.
     let source = BackupSource::of(opened.directory()).unwrap();
     let made = make(&*place.storage(), (BEGIN + 6) * 1_000_000, &RULES, &source, &Pace::default());
     let refused = ServeError::from(made.unwrap_err());
@@ -137,7 +137,7 @@ fn an_encrypted_file_that_the_log_does_not_continue_is_followed_by_rows() {
     expect_rows(&run_backup(&place, &opened, BEGIN + 6, &rules), "does not reach back");
 }
 
-/// Every octet is verified, with the identity and also without it, by the checksum.
+/// With the identity every octet is verified, and also without it, by the checksum.
 #[test]
 fn a_damaged_encrypted_file_is_found_with_and_without_the_identity() {
     let place = Place::new("encrypted-damage");
