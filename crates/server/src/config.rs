@@ -1,8 +1,9 @@
-//! The node's settings. Precedence: command line, environment, node file, default.
+//! The settings of a node. In order of precedence, they come from the command line, the environment, the node file, and
+//! the defaults.
 //!
 //! A node file is TOML, and every key is optional. An unknown key is refused, because a misspelt limit would otherwise
-//! be ignored silently. Values are checked while they are read, so an error names file, line and problem. Settings of
-//! the directory, as opposed to this machine, are in [`crate::admin::settings`].
+//! be ignored silently. Values are checked while they are read, so that an error contains the file, the line and the
+//! problem. Settings of the directory, as opposed to this machine, are in [`crate::admin::settings`].
 
 pub mod audit;
 pub mod backup;
@@ -59,46 +60,47 @@ pub use pass_through::{PassThroughSettings, Verifier};
 pub use replica::ReplicaSettings;
 pub use run_as::RunAs;
 
-/// Returns the default listener, which accepts connections from this machine only. Its port needs no privileges.
+/// Returns the default URL to listen on. It accepts connections from this machine only, and its port needs no
+/// privileges.
 fn default_listen() -> ServerUrl {
     ServerUrl::Internet { host: "127.0.0.1".to_owned(), port: 1389, tls: false }
 }
 
-/// Default DN of the administrator. It need not name an entry.
+/// Default DN of the administrator. No entry need have this DN.
 pub const DEFAULT_ADMIN_DN: &str = "cn=admin";
 
-/// The environment variable that holds the administrator's password.
+/// Environment variable with the administrator's password.
 pub const ADMIN_PASSWORD_VARIABLE: &str = "PANDO_ADMIN_PASSWORD";
 
-/// Error in the settings that the operator has to correct.
+/// Error in the settings that the operator must correct.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
     /// A file cannot be read.
     #[error("cannot read {}: {error}", file.display())]
     Read {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
-        /// The cause.
+        /// Cause of the error.
         error: std::io::Error,
     },
     /// A node file is not TOML, or has an unknown key or an invalid value.
     #[error("{}:{line}: {what}", file.display())]
     File {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
-        /// The line, counted from 1.
+        /// Line of the error, counted from 1.
         line: usize,
         /// Description of the problem.
         what: String,
     },
-    /// Several errors of one file.
+    /// A file has several errors.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\npando: "))]
     Several(Vec<ConfigError>),
     /// No setting names the data directory.
     #[error("no data directory: give --data DIR, or `data = \"DIR\"` in the node file")]
     NoDataDirectory,
-    /// There are more addresses to listen on than a [`ListenerIndex`] can distinguish.
+    /// There are more URLs to listen on than a [`ListenerIndex`] can distinguish.
     #[error("too many places to listen on: {} at most", limits::LISTENERS_MAX)]
     TooManyListeners,
     /// The administrator's password is empty.
@@ -131,7 +133,7 @@ pub enum ConfigError {
     /// The keytab cannot be used.
     #[error("kerberos.keytab, {}: {what}", file.display())]
     Keytab {
-        /// The file.
+        /// Path of the keytab.
         file: PathBuf,
         /// Description of the problem.
         what: String,
@@ -139,12 +141,12 @@ pub enum ConfigError {
     /// The keys of the token issuer cannot be used.
     #[error("{}: {what}", file.display())]
     TokenKeys {
-        /// The file.
+        /// File with the keys.
         file: PathBuf,
         /// Description of the problem.
         what: String,
     },
-    /// The table `[cluster]` lacks a key that it needs.
+    /// The table `[cluster]` lacks a required key.
     #[error("the table [cluster] of the node file needs the key {0:?}")]
     ClusterKey(&'static str),
     /// Kafka keys of the table `[cluster]` contradict each other.
@@ -159,60 +161,60 @@ pub enum ConfigError {
     /// Keys of the table `[console]` contradict each other.
     #[error("the table [console] of the node file: {0}")]
     Console(&'static str),
-    /// The table `[mail]` contradicts itself.
+    /// Keys of the table `[mail]` contradict each other.
     #[error("the table [mail] of the node file: {0}")]
     Mail(String),
-    /// The table `[scim]` contradicts itself.
+    /// Keys of the table `[scim]` contradict each other.
     #[error("the table [scim] of the node file: {0}")]
     Scim(String),
-    /// A table of the node file has keys without effect, because another key is missing.
+    /// Keys of a table have no effect, because another key of the table is missing.
     #[error("the table [{table}] of the node file has no {needs}, so its other keys would have no effect")]
     Idle {
-        /// The table.
+        /// Name of the table.
         table: &'static str,
-        /// The key that it lacks.
+        /// The key that is missing.
         needs: &'static str,
     },
-    /// A backup has more recipients than a file header has room for.
+    /// A backup has more recipients than fit into the header of a file.
     #[error("backup.recipients has {0} recipients: at most {max} are possible", max = limits::BACKUP_RECIPIENTS_MAX)]
     TooManyRecipients(usize),
-    /// The environment variable for the password is not UTF-8.
+    /// The environment variable with the password is not UTF-8.
     #[error("{ADMIN_PASSWORD_VARIABLE} is not UTF-8")]
     PasswordNotUtf8,
 }
 
-/// Arguments of the command line and the environment; `None` and empty mean "not given".
+/// Arguments of the command line and the environment. `None` and an empty list mean that the argument was not given.
 #[derive(Clone, Debug, Default)]
 pub struct Arguments {
     /// The node file.
     pub node_file: Option<PathBuf>,
     /// The data directory.
     pub data: Option<PathBuf>,
-    /// Addresses to listen on.
+    /// URLs to listen on.
     pub listen: Vec<ServerUrl>,
     /// Suffixes to serve.
     pub suffixes: Vec<DnText>,
-    /// The administrator's DN.
+    /// DN of the administrator.
     pub admin_dn: Option<DnText>,
-    /// The file that holds the administrator's password.
+    /// File with the administrator's password.
     pub admin_password_file: Option<PathBuf>,
-    /// Account that the process runs as after it has bound the ports.
+    /// User under whom the process runs after it has bound the ports.
     pub user: Option<String>,
-    /// Group to run as, if it is not the user's own.
+    /// Group under which the process runs; `None` for the user's own group.
     pub group: Option<String>,
-    /// The administrator's password itself, from the environment.
+    /// Password of the administrator, from the environment.
     pub admin_password: Option<Secret>,
     /// Whether anonymous clients may read the tree.
     pub anonymous_read: bool,
     /// Log level.
     pub log_level: Option<LogLevel>,
-    /// Whether to log a line per operation.
+    /// Whether a line is logged for each operation.
     pub log_operations: bool,
-    /// The server to follow, instead of those of the tables `[follow]`.
+    /// Server to follow in place of those in the tables `[follow]`.
     pub follow: Option<FollowKeys>,
 }
 
-/// A password. Its `Debug` output hides it, and its memory is overwritten before it is freed.
+/// A password or another secret. Its `Debug` output hides the secret, and its memory is overwritten before it is freed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(pub Vec<u8>);
 
@@ -233,67 +235,67 @@ impl std::fmt::Debug for Secret {
 pub struct Config {
     /// The data directory.
     pub data: PathBuf,
-    /// Addresses to listen on.
+    /// URLs to listen on.
     pub listen: Vec<ServerUrl>,
     /// Number of event loops.
     pub threads: usize,
     /// Number of threads that hash passwords.
     pub hash_threads: usize,
-    /// Number of scan threads, which run long searches; with 0, event loops run them in slices.
+    /// Number of scan threads, which run long searches. If it is 0, the event loops run these searches in slices.
     pub scan_threads: usize,
-    /// Maximum number of prefetch threads, which wait for the disk if the data is larger than memory; with 0, the event
-    /// loops wait.
+    /// Maximum number of prefetch threads, which wait for the disk if the data is larger than memory. If it is 0, the
+    /// event loops wait.
     pub read_ahead_threads: usize,
-    /// Total size of the row caches of all event loops and the writer, in octets; 0 for none.
+    /// Total size of the row caches of all event loops and the writer, in octets; 0 for no caches.
     pub row_cache_bytes: usize,
-    /// Maximum size of data that is read into memory at the start, in octets; 0 reads none.
+    /// Maximum size of the data that is read into memory at the start, in octets. Larger data is not read.
     pub warm_up_bytes: u64,
-    /// Maximum memory of the requests of all connections, in octets. Administrators have a reserve in addition.
+    /// Maximum request memory of all connections, in octets. Administrators have a reserve in addition.
     pub request_memory_bytes: usize,
-    /// Suffixes to add to those of the data directory. In a new directory they replace the default suffix.
+    /// Suffixes that are added to those of the data directory. In a new directory they replace the default suffix.
     pub suffixes: Vec<DnText>,
-    /// The directory-wide settings of a new data directory; `None` for the defaults.
+    /// Settings of the directory for a new data directory; `None` for the defaults.
     pub initial: Option<DirectorySettings>,
-    /// The administrator's DN.
+    /// DN of the administrator.
     pub admin_dn: DnText,
-    /// The administrator's password in clear; `None` uses the password stored in the data directory.
+    /// Password of the administrator; `None` for the password that the data directory stores.
     pub admin_password: Option<Secret>,
-    /// The file that the administrator's password was read from.
+    /// File from which the administrator's password was read.
     pub admin_password_file: Option<PathBuf>,
-    /// Account that the process runs as after it has bound the ports; `None` keeps the account that started it.
+    /// Account under which the process runs after it has bound the ports; `None` for the account that started it.
     pub run_as: Option<RunAs>,
-    /// Whether anonymous clients may read the tree on this node, except `userPassword`, even if the directory's setting
-    /// `anonymous_read` is off.
+    /// Whether anonymous clients may read the tree on this node, except `userPassword`. It has an effect if the
+    /// directory's setting `anonymous_read` is off.
     pub anonymous_read: bool,
-    /// Settings that can change while connections are open.
+    /// Settings that a reload can change while connections are open.
     pub online: OnlineSettings,
     /// Level, format and destination of the log.
     pub log: LogSettings,
-    /// Certificates and versions of TLS.
+    /// Certificates and other settings of TLS.
     pub tls: TlsSettings,
     /// Lists of passwords that policies may refuse.
     pub bad_passwords: BadPasswordFiles,
     /// Settings of the audit trail.
     pub audit: AuditSettings,
-    /// Listener of the metrics.
+    /// Listener of the metrics; `None` if there is no listener.
     pub metrics: Option<MetricsSettings>,
     /// Receiver of traces.
     pub traces: Option<TraceSettings>,
     /// Listener of the web console.
     pub console: Option<ConsoleSettings>,
-    /// SCIM service for users and groups, at the console's addresses.
+    /// SCIM service for users and groups, which uses the console's addresses.
     pub scim: Option<ScimSettings>,
-    /// Mail to users who forgot their password, with a link to set a new one.
+    /// Mail to users who forgot their password, with a link for setting a new one.
     pub mail: Option<MailSettings>,
     /// The backup that the server keeps up to date.
     pub backup: Option<BackupSettings>,
-    /// The cluster that this node belongs to.
+    /// Cluster to which this node belongs.
     pub cluster: Option<ClusterSettings>,
-    /// Service that verifies passwords stored elsewhere.
+    /// Service that verifies passwords that this server does not store.
     pub pass_through: Option<PassThroughSettings>,
-    /// The servers whose trees this one copies.
+    /// Servers whose trees this server copies.
     pub follow: Vec<FollowSettings>,
-    /// The server whose log this one applies.
+    /// Supplier whose log this server applies.
     pub replica: Option<ReplicaSettings>,
 }
 
@@ -307,19 +309,19 @@ pub struct BadPasswordFiles {
     pub breached: Option<PathBuf>,
 }
 
-/// Certificates and versions of TLS.
+/// Certificates and other settings of TLS.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsSettings {
-    /// The server's certificate and its chain, in PEM form; `None` uses a certificate that the server's own authority
-    /// signs.
+    /// File with the server's certificate and its chain, in PEM form. `None` for a certificate that the server's own
+    /// authority signs.
     pub certificate: Option<PathBuf>,
-    /// The private key, in PEM form; `None` if the certificate file contains it.
+    /// File with the private key, in PEM form; `None` if the certificate's file contains the key.
     pub key: Option<PathBuf>,
-    /// Authorities that sign client certificates; `None` requests no certificates from clients.
+    /// File with the authorities that sign client certificates. `None` if clients are not asked for certificates.
     pub client_authorities: Option<PathBuf>,
     /// Whether a client without a certificate is refused.
     pub client_certificates_required: bool,
-    /// The oldest accepted version of TLS.
+    /// Oldest version of TLS that is accepted.
     pub minimum_version: TlsVersion,
 }
 
@@ -338,7 +340,7 @@ impl TlsSettings {
     }
 }
 
-/// Requirements on tokens, from the table `[oauth]`.
+/// Returns the rules for tokens in the table `[oauth]`.
 fn token_rules(table: OauthKeys) -> Result<Option<Arc<TokenRules>>, ConfigError> {
     let OauthKeys { issuer, audience, keys, claim, clock_skew_seconds } = table;
     let (issuer, audience, file) = match (issuer, audience, keys) {
@@ -363,7 +365,7 @@ fn token_rules(table: OauthKeys) -> Result<Option<Arc<TokenRules>>, ConfigError>
 pub struct LogSettings {
     /// Format of the lines.
     pub format: LogFormat,
-    /// The lowest level that is logged.
+    /// Level up to which messages are logged.
     pub level: LogLevel,
     /// The log file; `None` for standard error.
     pub file: Option<PathBuf>,
@@ -384,7 +386,7 @@ fn replica(table: Option<ReplicaKeys>, has_other: bool) -> Result<Option<Replica
 }
 
 impl Config {
-    /// Returns the default settings with this data directory.
+    /// Returns the default settings for a data directory.
     pub fn new(data: impl Into<PathBuf>) -> Config {
         let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         Config {
@@ -422,7 +424,7 @@ impl Config {
         }
     }
 
-    /// Reads the node file, if there is one, and combines all sources.
+    /// Reads the node file, if there is one, and combines the settings of all sources.
     ///
     /// # Errors
     /// See [`ConfigError`].
@@ -500,7 +502,7 @@ impl Config {
         })
     }
 
-    /// Takes the settings that a reload applies from `new`, and keeps those that require a restart.
+    /// Takes the settings of `new` that a reload can apply. Keeps the others, which require a restart.
     pub(crate) fn take_online(&mut self, new: Config) {
         self.initial = new.initial;
         self.admin_dn = new.admin_dn;
@@ -513,7 +515,8 @@ impl Config {
         self.tls = new.tls;
     }
 
-    /// Returns the names of the settings that differ in `new`. Each is true if a reload applies it.
+    /// Returns the names of the settings that are different in `new`. The flag of a name is true if a reload applies
+    /// the setting.
     pub fn changes(&self, new: &Config) -> Vec<(&'static str, bool)> {
         let log = LogSettings { format: self.log.format, ..new.log.clone() };
         let log_changed = self.log != log
@@ -523,7 +526,7 @@ impl Config {
             (config.tls.clone(), usual.clear_networks.clone(), usual.tls_needed_for)
         };
         let listeners_of = |config: &Config| (config.online.usual.weakest_bind, config.online.stated.clone());
-        // The fields replaced here are compared separately.
+        // The fields that are replaced here are compared separately.
         let others = |online: &OnlineSettings| OnlineSettings {
             log_operations: false,
             slow: None,
@@ -579,8 +582,8 @@ impl Config {
     }
 }
 
-/// Returns the addresses to listen on: those of the command line, or else of the node file, followed by those of the
-/// tables `[[listener]]`.
+/// Returns the URLs to listen on. First are those of the command line, or of the node file if it has none, and then
+/// those of the tables `[[listener]]`.
 fn listen(
     arguments: &Arguments,
     of_file: Vec<ServerUrl>,
@@ -605,21 +608,21 @@ fn default_row_cache_bytes() -> usize {
         .map_or(limits::ROW_CACHE_BYTES, |share| share.min(limits::ROW_CACHE_BYTES))
 }
 
-/// Returns the default memory for requests. It is the minimum if the system does not report its memory.
+/// Returns the default size of the request memory. It is the minimum if the system does not report its memory.
 fn default_request_memory_bytes() -> usize {
     let share = system::available_memory_bytes().map(|bytes| bytes / limits::REQUEST_MEMORY_DIVISOR);
     let share = share.and_then(|share| usize::try_from(share).ok());
     share.unwrap_or(0).max(limits::REQUEST_MEMORY_MIN)
 }
 
-/// Returns the default size of data that is read into memory at the start. It is 0 if the system does not report its
-/// memory.
+/// Returns the default for the maximum size of data that is read into memory at the start. It is 0 if the system does
+/// not report its memory.
 fn default_warm_up_bytes() -> u64 {
     system::available_memory_bytes().map_or(0, |bytes| bytes / 4 * limits::WARM_UP_MEMORY_QUARTERS)
 }
 
-/// Returns the administrator's password. Sources in order: the file on the command line, the environment, the file that
-/// the node file names.
+/// Returns the administrator's password from the first source that has it: the file on the command line, the
+/// environment, or the file that the node file names.
 fn admin_password(arguments: &Arguments, node_file: Option<&Path>) -> Result<Option<Secret>, ConfigError> {
     let (secret, origin) = if let Some(file) = &arguments.admin_password_file {
         (read_password(file)?, file.display().to_string())
@@ -630,19 +633,19 @@ fn admin_password(arguments: &Arguments, node_file: Option<&Path>) -> Result<Opt
     } else {
         return Ok(None);
     };
-    // A bind with an empty password is an unauthenticated bind (RFC 4513 section 5.1.2), so such a password could never
-    // be used.
+    // An empty password could never be used, because a bind with it is an unauthenticated bind (RFC 4513 section
+    // 5.1.2).
     if secret.0.is_empty() { Err(ConfigError::EmptyPassword { origin }) } else { Ok(Some(secret)) }
 }
 
-/// Returns true if the host of a URL is certainly this machine: `localhost`, or a loopback address with or without
+/// Returns true if the host of a URL is certainly this machine: `localhost`, or a loopback address, which may be in
 /// brackets.
 fn is_this_machine(host: &str) -> bool {
     let host = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Reads a password file. One newline at its end is not part of the password.
+/// Reads a password file. One newline at its end does not belong to the password.
 fn read_password(file: &Path) -> Result<Secret, ConfigError> {
     let mut bytes =
         std::fs::read(file).map_err(|error| ConfigError::Read { file: file.to_owned(), error })?;

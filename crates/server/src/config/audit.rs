@@ -1,4 +1,4 @@
-//! Contents, place and retention of the audit trail: the table `[audit]` of the node file.
+//! The audit trail: its contents, place and retention. These are the table `[audit]` of the node file.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -14,23 +14,23 @@ const MIB: u64 = 1 << 20;
 /// Settings of a node's audit trail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditSettings {
-    /// Folder of the trail; `None` for no trail.
+    /// Folder of the trail; `None` if there is no trail.
     pub folder: Option<PathBuf>,
     /// Kinds of events to record.
     pub what: Kinds,
     /// Operations that are not recorded.
     pub except: Vec<AuditRule>,
-    /// Values of changes to record.
+    /// Values in changes to record.
     pub values: AuditValues,
-    /// Behaviour if the trail cannot keep up, or its disk is full.
+    /// Behavior if the trail cannot keep up, or if its disk is full.
     pub overload: Overload,
     /// Size in bytes at which a new segment begins.
     pub segment_bytes: u64,
     /// Age in hours at which a new segment begins.
     pub segment_hours: u64,
-    /// Size of old segments to retain, in octets; 0 for all.
+    /// Total size of old segments to retain, in octets; 0 for all segments.
     pub keep_bytes: u64,
-    /// Age of old segments to retain, in days; 0 for all.
+    /// Maximum age of old segments to retain, in days; 0 for any age.
     pub keep_days: u64,
 }
 
@@ -74,7 +74,7 @@ impl Kinds {
     }
 }
 
-/// The groups of kinds for [`AuditSettings::what`].
+/// The groups of kinds that [`AuditSettings::what`] may name.
 const GROUPS: [(&str, &[Kind]); 6] = [
     ("binds", &[Kind::Bind, Kind::Unbind]),
     ("reads", &[Kind::Search, Kind::Compare, Kind::Abandon]),
@@ -84,7 +84,7 @@ const GROUPS: [(&str, &[Kind]); 6] = [
     ("administration", &[Kind::Administration]),
 ];
 
-/// Kinds of events, from a name of [`GROUPS`] or of one kind.
+/// Kinds of events, parsed from the name of a group in [`GROUPS`] or of one kind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KindGroup(Kinds);
 
@@ -101,21 +101,21 @@ impl FromStr for KindGroup {
     }
 }
 
-/// Exception: operations that meet all its conditions are not recorded.
+/// Exception for operations. An operation that meets all conditions is not recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditRule {
     /// Kinds of the operations.
     pub what: Kinds,
-    /// The requester must be one of these entries or below one; empty for any requester.
+    /// Entries. The requester must be one of them or below one; empty for any requester.
     pub who: Vec<DnText>,
-    /// The target must be one of these entries or below one; empty for any target.
+    /// Entries. The target must be one of them or below one; empty for any target.
     pub targets: Vec<DnText>,
 }
 
-/// Values of changes to record. Secret values are never recorded.
+/// Values in changes to record. Secret values are never recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AuditValues {
-    /// Names of attributes, without values.
+    /// Names of the attributes only.
     #[default]
     None,
     /// New values.
@@ -133,13 +133,13 @@ impl FromStr for AuditValues {
     }
 }
 
-/// Behaviour if the trail cannot keep up.
+/// Behavior if the trail cannot keep up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overload {
     /// Requests wait.
     #[default]
     Hold,
-    /// Requests continue, and the trail records the number of missing events.
+    /// Requests continue. The trail records how many events are missing.
     Count,
 }
 
@@ -175,14 +175,14 @@ struct RuleKeys {
     targets: Option<Vec<FromText<DnText>>>,
 }
 
-/// Shorter segments would consist mostly of headers and anchors.
+/// Minimum of `segment_bytes`. Smaller segments would consist mostly of headers and anchors.
 const SEGMENT_BYTES_MIN: u64 = 65_536;
 
 impl AuditKeys {
-    /// Returns the settings. Without a folder there is no trail.
+    /// Returns the settings. Without a folder, there is no audit trail.
     ///
     /// # Errors
-    /// There are other keys but no folder.
+    /// There are other keys, but no folder.
     pub(crate) fn settings(self) -> Result<AuditSettings, ConfigError> {
         let has_more = self.what.is_some()
             || self.except.is_some()

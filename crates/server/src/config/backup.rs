@@ -14,7 +14,7 @@ use crate::limits::BACKUP_RECIPIENTS_MAX;
 const MINUTE: u64 = 60;
 const DAY: u64 = 86_400;
 
-/// Scheme of a bucket's address.
+/// Scheme in the address of a bucket.
 const BUCKET: &str = "s3://";
 
 /// Place of a backup.
@@ -26,22 +26,23 @@ pub enum BackupPlace {
     Bucket(BucketAddress),
 }
 
-/// Address of a bucket. The environment supplies each value that is `None`.
+/// Address of a bucket. A value that is `None` is taken from the environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketAddress {
     /// Name of the bucket.
     pub bucket: String,
-    /// Path inside the bucket, without leading and trailing slashes; may be empty.
+    /// Path inside the bucket, without slashes at its start and end. It may be empty.
     pub prefix: String,
     /// URL of the storage.
     pub endpoint: Option<String>,
     /// Region of the storage.
     pub region: Option<String>,
-    /// File with the access keys of the bucket.
+    /// File with the access keys for the bucket.
     pub credentials: Option<PathBuf>,
 }
 
-/// Public key of age (`age1...`). The identity that belongs to it decrypts the backup.
+/// Public key of age (`age1...`), to which a backup is encrypted. The identity with its private key decrypts the
+/// backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackupRecipient(pub(crate) age::x25519::Recipient);
 
@@ -49,7 +50,7 @@ impl FromStr for BackupRecipient {
     type Err = String;
 
     fn from_str(text: &str) -> Result<BackupRecipient, String> {
-        // The error omits the text, which may be an identity by mistake.
+        // The error omits the text, because it may be an identity by mistake.
         text.parse().map(BackupRecipient).map_err(|why| {
             format!(
                 "this is no recipient of age, such as age-keygen prints (age1... with 62 characters): {why}"
@@ -65,7 +66,7 @@ impl fmt::Display for BackupRecipient {
 }
 
 impl BackupPlace {
-    /// Returns the folder, unless the place is a bucket.
+    /// Returns the folder; `None` for a bucket.
     pub fn folder(&self) -> Option<&Path> {
         match self {
             BackupPlace::Folder(path) => Some(path),
@@ -73,7 +74,7 @@ impl BackupPlace {
         }
     }
 
-    /// Returns the file with the access keys of the bucket.
+    /// Returns the file with the access keys for the bucket, if there is one.
     pub(crate) fn credentials(&self) -> Option<&Path> {
         match self {
             BackupPlace::Folder(_) => None,
@@ -130,9 +131,9 @@ pub struct BackupSettings {
     pub place: BackupPlace,
     /// Interval at which new changes are added to the backup.
     pub interval: Duration,
-    /// Age of a full backup at which all entries are written again.
+    /// Age at which a full backup is followed by a new one, with all entries.
     pub full_after: Duration,
-    /// Time for which earlier states can be restored; `None` for ever.
+    /// Time for which earlier states can be restored; `None` for no limit.
     pub keep: Option<Duration>,
     /// Public keys to which the backup is encrypted; empty for no encryption.
     pub recipients: Vec<BackupRecipient>,
@@ -153,7 +154,7 @@ pub(crate) struct BackupKeys {
 }
 
 impl BackupKeys {
-    /// Returns the paths in the table.
+    /// Returns the keys of the table that are paths.
     pub(crate) fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
         let folder = match &mut self.folder {
             Some(FromText(BackupPlace::Folder(path))) => Some(path),
@@ -162,7 +163,7 @@ impl BackupKeys {
         folder.into_iter().chain(&mut self.credentials_file)
     }
 
-    /// Returns the settings. Without a folder there is no backup.
+    /// Returns the settings. Without a folder, there is no backup.
     ///
     /// # Errors
     /// The table has other keys but no folder, or keys of a bucket although the folder is in the file system.
@@ -204,10 +205,10 @@ impl BackupKeys {
     }
 }
 
-/// Returns the recipients, if the header of a file has room for them.
+/// Returns the recipients unless there are too many for the header of a file.
 ///
 /// # Errors
-/// There are too many.
+/// There are too many recipients.
 pub(crate) fn limited(recipients: Vec<BackupRecipient>) -> Result<Vec<BackupRecipient>, ConfigError> {
     match recipients.len() {
         count if count > BACKUP_RECIPIENTS_MAX => Err(ConfigError::TooManyRecipients(count)),

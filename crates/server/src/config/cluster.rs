@@ -11,7 +11,7 @@ use serde::Deserialize;
 use crate::config::values::{FromText, KafkaProperty, SaslMechanism};
 use crate::config::{ConfigError, Secret};
 
-/// The keys of the table.
+/// The keys of the table `[cluster]`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ClusterKeys {
@@ -44,42 +44,42 @@ pub(crate) struct ClusterKeys {
 pub struct ClusterSettings {
     /// `host:port` of some Kafka brokers, separated by commas.
     pub brokers: String,
-    /// The topic that contains the cluster's log.
+    /// Kafka topic that contains the log of the cluster.
     pub topic: String,
-    /// Address to listen on for other nodes, `host:port`.
+    /// Address for connections from other nodes, as `host:port`.
     pub listen: String,
-    /// Address at which other nodes reach this one, if it differs from `listen`.
+    /// Address at which other nodes reach this node, if it differs from `listen`.
     pub address: Option<String>,
-    /// The folder with the node's identity.
+    /// Folder with the node's identity.
     pub keys: PathBuf,
-    /// Milliseconds without a message from the writer after which another node becomes the writer.
+    /// Time without a message from the writer after which another node becomes the writer, in milliseconds.
     pub session_timeout_ms: Option<u32>,
-    /// Milliseconds for which an append is retried.
+    /// Time for which an append is retried, in milliseconds.
     pub append_timeout_ms: Option<u32>,
-    /// Milliseconds for which a change waits for a writer before its client receives `unavailable`.
+    /// Time for which a change waits for a writer before its client receives `unavailable`, in milliseconds.
     pub change_timeout_ms: Option<u32>,
-    /// Minutes between comparisons of data slices, which the writer starts on all nodes; 0 for never.
+    /// Interval at which the writer starts a comparison of a data slice on all nodes, in minutes; 0 for never.
     pub compare_minutes: Option<u32>,
     /// Maximum size of a comparison slice, in octets of rows.
     pub compare_bytes: Option<u32>,
     /// Maximum age of the data that this node returns; `None` for any age.
     pub read_age: Option<Duration>,
-    /// Whether the groups that this node writes are sealed.
+    /// Whether this node encrypts the groups that it writes.
     pub seal: bool,
-    /// Folder for snapshots that this node makes at intervals.
+    /// Folder for the snapshots that this node makes at intervals; `None` if it makes none.
     pub snapshots: Option<PathBuf>,
-    /// Minutes between these snapshots.
+    /// Interval at which this node makes snapshots, in minutes.
     pub snapshot_minutes: Option<u32>,
-    /// Further settings of the Kafka clients: names and values.
+    /// Names and values of further settings of the Kafka clients.
     pub kafka: Vec<(String, Secret)>,
-    /// Whether the node file itself contains some of the Kafka settings, so that it may contain a secret.
+    /// Whether the node file itself contains Kafka settings, which may include a secret.
     pub is_kafka_given: bool,
-    /// Files with secrets for the brokers.
+    /// Files with secrets for authentication to the brokers.
     pub secret_files: Vec<PathBuf>,
 }
 
 impl ClusterKeys {
-    /// Returns the keys that name files and folders.
+    /// Returns the keys of the table that are paths.
     pub(super) fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
         let own = [&mut self.keys, &mut self.kafka_ca, &mut self.kafka_certificate, &mut self.kafka_key];
         own.into_iter().chain([&mut self.kafka_password_file, &mut self.snapshots]).flatten()
@@ -87,7 +87,7 @@ impl ClusterKeys {
 }
 
 impl ClusterSettings {
-    /// Default folder of the node's identity, in its data directory.
+    /// Default folder of the node's identity, relative to its data directory.
     const FOLDER: &str = "cluster";
     /// Default topic.
     const TOPIC: &str = "pando";

@@ -7,14 +7,14 @@ use serde::Deserialize;
 
 use super::ConfigError;
 
-/// The listener of the console.
+/// Settings of the console's listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConsoleSettings {
     /// Addresses to listen on; at least one.
     pub listen: Vec<SocketAddr>,
     /// Whether the listener uses TLS, with the server's certificate.
     pub tls: bool,
-    /// Networks of reverse proxies, whose requests name the client's address in a header.
+    /// Networks of reverse proxies. Their requests contain the client's address in a header.
     pub trusted_proxies: Vec<IpNet>,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct ConsoleKeys {
 }
 
 impl ConsoleSettings {
-    /// Returns the settings. Without an address there is no console.
+    /// Returns the settings. Without an address, there is no console.
     pub(super) fn of(table: ConsoleKeys) -> Result<Option<ConsoleSettings>, ConfigError> {
         let ConsoleKeys { listen, tls, trusted_proxies } = table;
         let listen = listen.unwrap_or_default();

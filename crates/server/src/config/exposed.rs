@@ -1,22 +1,23 @@
-//! Detects files with permissions that are too wide: passwords and keys that other users can read, and certificates or
-//! keys of trusted authorities that they can change.
+//! Detects files with permissions that are too wide. These are passwords and keys that other users can read, and
+//! certificates and keys of trusted authorities that other users can change.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use crate::config::Config;
 
-/// Mode bits that let users other than the owner read or write. Search permission on a folder reveals no content.
+/// Mode bits that let users other than the owner read or write. Search permission on a folder is not included, because
+/// it reveals no content.
 const READ_OR_WRITTEN: u32 = 0o066;
 /// Mode bits that let users other than the owner write.
 const WRITTEN: u32 = 0o022;
-/// Mode bits that the process's own group may have: read, and search of a folder.
+/// Mode bits that the process's own group may have. They allow to read, and to search a folder.
 const OF_OWN_GROUP: u32 = 0o050;
 
 impl Config {
     /// Returns the problems with the modes of the data directory and of the files that the settings name. Each message
-    /// contains the mode and the command that corrects it. Permissions of the group count unless the process belongs to
-    /// it.
+    /// contains the mode and the command that corrects it. The permissions of a group are a problem unless the process
+    /// belongs to the group.
     pub fn exposed_files(&self, node_file: Option<&Path>) -> Vec<String> {
         let tls = &self.tls;
         let key = tls.key.clone().or_else(|| tls.certificate.clone());
@@ -74,8 +75,8 @@ impl Config {
     }
 }
 
-/// Returns the problem with the mode of a file or directory. Ignores a file that cannot be examined: opening it reports
-/// the error.
+/// Returns the problem with the mode of a file or directory. Ignores a file that cannot be examined, because opening it
+/// will report the error.
 fn exposure(what: &str, path: &Path, harm: u32) -> Option<String> {
     let found = std::fs::metadata(path).ok()?;
     let (group, mode) = (found.gid(), found.mode() & 0o777);
@@ -147,7 +148,7 @@ mod tests {
         for name in ["authorities", "node"] {
             assert_eq!([0o644, 0o640, 0o664, 0o646].map(|mode| told(name, mode)), [false, false, true, true]);
         }
-        // Only root can assign a file to a group that root is not in.
+        // Only root can assign a file to a group to which it does not belong.
         if rustix::process::geteuid().is_root() {
             chown(of("key"), None, Some(65_000)).unwrap();
             assert!(told("key", 0o640), "another group");

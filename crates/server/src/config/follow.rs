@@ -1,4 +1,4 @@
-//! The tables `[follow]`: the servers whose trees this one copies.
+//! The tables `[follow]`: servers whose trees this server copies.
 
 use std::path::{Path, PathBuf};
 
@@ -10,67 +10,68 @@ use crate::config::source_keys::source_table;
 use crate::config::values::{DnText, FromText};
 
 source_table! {
-    /// A table `[follow]`, or the equivalent arguments of the command line.
+    /// Keys of a table `[follow]`, or the equivalent arguments of the command line.
     pub struct FollowKeys {
-        /// URL of the server.
+        /// URL of the other server.
         url: Option<FromText<ServerUrl>>,
-        /// Base DN of the copied tree at that server.
+        /// Base DN of the tree at the other server.
         base: Option<FromText<DnText>>,
-        /// Base DN of the copy in this server, if it differs.
+        /// Base DN of the copy in this server, if it differs from `base`.
         to: Option<FromText<DnText>>,
-        /// Filter that copied entries match.
+        /// Filter that copied entries must match.
         filter: Option<String>,
-        /// Attributes and classes not to copy.
+        /// Attributes and object classes that are not copied.
         #[serde(default)]
         leave_out: Vec<String>,
-        /// Attributes and classes that have another name in this server, as `OLD=NEW`.
+        /// Attributes and object classes that have another name in this server, as `OLD=NEW`.
         #[serde(default)]
         map: Vec<String>,
     }
 }
 
-/// The server to follow, and what to copy.
+/// A server to follow, and the content to copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FollowSettings {
-    /// URL of the server.
+    /// URL of the other server.
     pub url: ServerUrl,
-    /// Base DN of the tree at that server and in this one, and attributes and classes with another name in this one.
+    /// Mapping of names: the base DN of the tree at the other server and in this server, and the attributes and object
+    /// classes that have another name in this server.
     pub mapping: NameMapping,
-    /// Filter that copied entries match.
+    /// Filter that copied entries must match.
     pub filter: String,
-    /// Identity to bind as.
+    /// Identity with which this server binds.
     pub identity: FollowIdentity,
-    /// Authorities that sign the server's certificate, in PEM form; `ldap://` then uses StartTLS. `None` only if the
-    /// server is on this machine.
+    /// File with the authorities that sign the other server's certificate, in PEM form. With them, `ldap://` uses
+    /// StartTLS. `None` only if the other server is on this machine.
     pub authorities: Option<PathBuf>,
-    /// Attributes and classes not to copy, by their names at that server.
+    /// Attributes and object classes that are not copied, by their names at the other server.
     pub leave_out: Vec<String>,
 }
 
-/// Identity to bind as.
+/// Identity with which this server binds at another server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FollowIdentity {
     /// A simple bind.
     Password {
-        /// Name to bind with.
+        /// DN for the bind.
         dn: DnText,
         /// File with the password. One newline at its end is ignored.
         file: PathBuf,
     },
     /// SASL EXTERNAL with a certificate.
     Certificate {
-        /// The certificate, in PEM form.
+        /// File with the certificate, in PEM form.
         certificate: PathBuf,
-        /// Its key, in PEM form.
+        /// File with the private key of the certificate, in PEM form.
         key: PathBuf,
     },
-    /// SASL EXTERNAL over a local socket, as the user of this process.
+    /// SASL EXTERNAL over a Unix socket, as the user of this process.
     Socket,
 }
 
 impl FollowIdentity {
-    /// Returns the identity that these keys of a table describe. `files` are those of the password, the certificate and
-    /// the key.
+    /// Returns the identity for the keys of a table. `files` are the files of the password, the certificate and the
+    /// key.
     pub(super) fn of(
         url: &ServerUrl,
         bind_dn: Option<FromText<DnText>>,
@@ -129,7 +130,7 @@ impl FollowSettings {
         Ok(FollowSettings { url, mapping, filter, identity, authorities, leave_out: table.leave_out })
     }
 
-    /// Returns the tree that clients cannot change.
+    /// Returns the copied tree, which clients cannot change.
     pub(crate) fn tree(&self) -> FollowedTree {
         let referral = match &self.url {
             ServerUrl::Local(_) => None,
@@ -143,7 +144,7 @@ impl FollowSettings {
         format!("{} to {}", self.url, self.base())
     }
 
-    /// Returns the base DN of the tree at that server.
+    /// Returns the base DN of the tree at the other server.
     pub(crate) fn source_base(&self) -> &str {
         &self.mapping.bases.0
     }

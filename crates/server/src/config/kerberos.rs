@@ -1,4 +1,4 @@
-//! The table `[kerberos]`: which tickets are accepted, and how principals are mapped to users.
+//! The table `[kerberos]`. It determines which tickets are accepted, and how principals are mapped to users.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::config::values::FromText;
 /// First component of the service principals of LDAP servers.
 const SERVICE: &str = "ldap/";
 
-/// The table `[kerberos]`.
+/// Keys of the table `[kerberos]`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct KerberosKeys {
@@ -25,7 +25,7 @@ pub(crate) struct KerberosKeys {
     listeners: Option<Vec<FromText<ServerUrl>>>,
 }
 
-/// Kerberos settings, as given in the node file.
+/// Kerberos settings as stated in the node file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Stated {
     keytab: PathBuf,
@@ -35,17 +35,17 @@ struct Stated {
     listeners: Option<Vec<ServerUrl>>,
 }
 
-/// Rules for accepting tickets.
+/// Rules for Kerberos tickets.
 pub struct KerberosRules {
     stated: Stated,
     kerberos: Arc<Acceptor>,
     negotiating: Arc<Acceptor>,
 }
 
-/// Mapping of a principal to a user.
+/// User to whom a principal is mapped.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Mapped<'a> {
-    /// The user whose entry has the principal as a value of this attribute.
+    /// The user whose entry has the principal as a value of the attribute with this name.
     Attribute(&'a str),
     /// The user with this name.
     Name(&'a str),
@@ -57,13 +57,13 @@ impl KerberosRules {
         &self.stated.keytab
     }
 
-    /// Returns true if a listener with this URL offers Kerberos; `None` is the socket in the data directory.
+    /// Returns true if the listener with this URL offers Kerberos. `None` is the socket in the data directory.
     pub(crate) fn are_for(&self, listener: Option<&ServerUrl>) -> bool {
         let listeners = self.stated.listeners.as_ref();
         listeners.is_none_or(|listeners| listener.is_some_and(|url| listeners.contains(url)))
     }
 
-    /// Returns the acceptor for clients of a mechanism.
+    /// Returns the acceptor for a GSS-API mechanism.
     pub(crate) fn acceptor(&self, mechanism: GssMechanism) -> &Arc<Acceptor> {
         match mechanism {
             GssMechanism::Kerberos => &self.kerberos,
@@ -71,10 +71,10 @@ impl KerberosRules {
         }
     }
 
-    /// Maps a principal that has a ticket for `service` to a user.
+    /// Maps the principal `client` to a user. `service` is the service of its ticket.
     ///
     /// # Errors
-    /// The principal maps to no user; the text gives the operator the reason.
+    /// The principal maps to no user. The text contains the reason for the operator.
     pub(crate) fn mapped<'a>(&'a self, client: &'a str, service: &str) -> Result<Mapped<'a>, String> {
         self.stated.mapped(client, service)
     }
@@ -82,7 +82,7 @@ impl KerberosRules {
 
 impl Stated {
     fn mapped<'a>(&'a self, client: &'a str, service: &str) -> Result<Mapped<'a>, String> {
-        // The keytab may contain keys of other services; tickets for those are refused.
+        // The keytab may contain keys of other services. Tickets for these services are refused.
         if self.principal.is_none() && !service.starts_with(SERVICE) {
             return Err(format!("its ticket is for {service:?}, which is no {SERVICE} principal"));
         }
@@ -102,7 +102,7 @@ impl Stated {
 }
 
 impl PartialEq for KerberosRules {
-    /// The keytab is read again for each ticket, so only the stated settings can differ.
+    /// Only the stated settings are compared, because the keytab is read again for each ticket.
     fn eq(&self, other: &KerberosRules) -> bool {
         self.stated == other.stated
     }
@@ -131,8 +131,8 @@ pub(super) fn kerberos_rules(table: KerberosKeys) -> Result<Option<Arc<KerberosR
             .map(Arc::new)
             .map_err(|error| ConfigError::Keytab { file: keytab.clone(), what: error.to_string() })
     };
-    // Opened first because its error describes the keytab. The error of SPNEGO reports only that there is no mechanism
-    // to negotiate.
+    // Kerberos is opened before SPNEGO, because its error describes a problem with the keytab. The error of SPNEGO only
+    // reports that there is no mechanism to negotiate.
     let kerberos = open(GssMechanism::Kerberos)?;
     let negotiating = open(GssMechanism::Spnego)?;
     let stated = Stated { keytab, principal, realms, attribute, listeners };

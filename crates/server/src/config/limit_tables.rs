@@ -1,5 +1,5 @@
-//! The tables `[[limit]]`: limits for some clients. For each limit, the first table that applies to the client and
-//! states it decides.
+//! The tables `[[limit]]`: limits for some clients. Each limit of a client is that of the first table that applies to
+//! the client and states the limit.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -16,13 +16,13 @@ use crate::config::values::DnText;
 /// A table `[[limit]]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitTable {
-    /// Clients that the table applies to.
+    /// Clients to which the table applies.
     pub who: Arc<[LimitedWho]>,
     /// Limits that the table states.
     pub limits: StatedLimits,
 }
 
-/// Clients that a table applies to.
+/// Clients to which a table applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LimitedWho {
     /// Clients that have not bound.
@@ -39,7 +39,7 @@ pub enum LimitedWho {
     Listener(ServerUrl),
 }
 
-/// Limits of a client; `None` if the limit is not stated.
+/// Limits of a client. A limit is `None` if it is not stated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StatedLimits {
     /// Limits on searches.
@@ -50,18 +50,18 @@ pub struct StatedLimits {
     pub message_size: Option<usize>,
     /// Idle time after which a connection is closed; zero for never.
     pub idle: Option<Duration>,
-    /// Maximum size of unsent responses of one connection, in octets.
+    /// Maximum size of unsent answers of one connection, in octets.
     pub slow_reader_bytes: Option<usize>,
     /// Limit on the number of connections.
     pub connections: Option<ConnectionsLimit>,
 }
 
-/// Limit on the total number of connections of all clients that a table applies to.
+/// Limit on the total number of connections of the clients to which a table applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectionsLimit {
     /// Maximum number of connections.
     pub connections_max: usize,
-    /// Clients that the table applies to.
+    /// Clients to which the table applies.
     pub who: Arc<[LimitedWho]>,
 }
 
@@ -76,7 +76,7 @@ pub struct LimitedWhoError {
     why: String,
 }
 
-/// Facts about a client from its connection.
+/// Facts about a client that are known from its connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LimitedClient<'a> {
     pub(crate) address: Option<IpAddr>,
@@ -118,7 +118,7 @@ impl fmt::Display for LimitedWho {
 }
 
 impl fmt::Display for ConnectionsLimit {
-    /// Writes the part of a log message about a connection that exceeds the limit.
+    /// Writes the limit as the reason why a connection was refused, for a log message.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the table [[limit]] for ")?;
         for (index, who) in self.who.iter().enumerate() {
@@ -129,7 +129,7 @@ impl fmt::Display for ConnectionsLimit {
 }
 
 impl LimitedWho {
-    /// Returns true if this includes the client. `is_named` decides for entries and groups.
+    /// Returns true if the client is one of these. `is_named` decides that for an entry and, with `true`, for a group.
     pub(crate) fn is(&self, client: &LimitedClient<'_>, is_named: impl Fn(&str, bool) -> bool) -> bool {
         match self {
             LimitedWho::Anonymous => client.is_anonymous,
@@ -145,7 +145,7 @@ impl LimitedWho {
 }
 
 impl StatedLimits {
-    /// Copies from `others` each limit that is not stated here.
+    /// Takes each limit that is not stated here from `others`.
     pub(crate) fn fill_up(&mut self, others: &StatedLimits) {
         let search = &mut self.search;
         search.size = search.size.or(others.search.size);

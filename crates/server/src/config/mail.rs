@@ -1,4 +1,5 @@
-//! Mail to users who forgot their password, with a link to set a new one: the table `[mail]` of the node file.
+//! Mail to users who forgot their password, with a link for setting a new one. This is the table `[mail]` of the node
+//! file.
 
 use std::path::PathBuf;
 
@@ -8,16 +9,16 @@ use serde::Deserialize;
 use super::{ConfigError, Secret, is_this_machine, read_password};
 use crate::limits::mail::{LINK_MINUTES, LINK_MINUTES_MAX, LINK_MINUTES_MIN};
 
-/// Mail server, and properties of the links in mails.
+/// Settings for mails with links, and for the mail server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MailSettings {
     /// Host of the SMTP server.
     pub host: String,
     /// Port of the SMTP server.
     pub port: u16,
-    /// Protection of the connection to the server.
+    /// Protection of the connection to the SMTP server.
     pub tls: MailTls,
-    /// Authorities that sign the server's certificate, in PEM form; `None` for those of the system.
+    /// File with the authorities that sign the server's certificate, in PEM form; `None` for the system's authorities.
     pub authorities: Option<PathBuf>,
     /// Sender address of the mails.
     pub sender: Mailbox,
@@ -25,9 +26,9 @@ pub struct MailSettings {
     pub credentials: Option<(String, Secret)>,
     /// File that contains the user name and password.
     pub credentials_file: Option<PathBuf>,
-    /// Public URL of the console, with a trailing slash.
+    /// Public URL of the console. It ends with a slash.
     pub console_url: String,
-    /// Minutes for which a link is valid.
+    /// Time for which a link is valid, in minutes.
     pub link_minutes: u32,
 }
 
@@ -35,12 +36,12 @@ pub struct MailSettings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MailTls {
-    /// STARTTLS (RFC 3207), which must succeed before any other command.
+    /// STARTTLS (RFC 3207). It must succeed before any other command is sent.
     #[default]
     StartTls,
     /// TLS from the first octet (RFC 8314).
     Implicit,
-    /// No protection: only for a server on this machine.
+    /// No protection, which is permitted only for a server on this machine.
     None,
 }
 
@@ -58,12 +59,12 @@ pub(crate) struct MailKeys {
 }
 
 impl MailKeys {
-    /// Returns the paths of the table.
+    /// Returns the keys of the table that are paths.
     pub(crate) fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
         [&mut self.authorities, &mut self.credentials_file].into_iter().flatten()
     }
 
-    /// Returns the settings. `has_console` is required, because the links lead to the console.
+    /// Returns the settings. Requires the console, because the links lead to it.
     pub(super) fn settings(self, has_console: bool) -> Result<MailSettings, ConfigError> {
         let idle = |needs| ConfigError::Idle { table: "mail", needs };
         let wrong = |text: String| Err(ConfigError::Mail(text));
@@ -123,7 +124,7 @@ impl MailKeys {
     }
 }
 
-/// Splits the content of the credentials file into user name and password, which are on separate lines.
+/// Splits the content of the credentials file. Its lines are the user name and the password.
 fn credentials(content: &Secret) -> Result<(String, Secret), ConfigError> {
     let wrong = || {
         ConfigError::Mail("credentials_file: a line with the user name, then one with the password".into())
@@ -136,7 +137,7 @@ fn credentials(content: &Secret) -> Result<(String, Secret), ConfigError> {
     Ok((user.to_owned(), Secret(password.as_bytes().to_vec())))
 }
 
-/// Returns true if a URL, given without its scheme, names this machine.
+/// Returns true if the host in a URL is this machine. `rest` is the URL without its scheme.
 fn is_local_url(rest: &str) -> bool {
     let authority = rest.split('/').next().unwrap_or_default();
     let host = match authority.rsplit_once(':') {

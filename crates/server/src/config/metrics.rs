@@ -1,4 +1,4 @@
-//! Address and access token of the metrics: the table `[metrics]` of the node file.
+//! The listener of the metrics and its access token. This is the table `[metrics]` of the node file.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -7,14 +7,14 @@ use serde::Deserialize;
 
 use super::{ConfigError, Secret, read_password};
 
-/// The listener of the metrics.
+/// Settings of the metrics' listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricsSettings {
     /// Address to listen on.
     pub listen: SocketAddr,
     /// Whether the listener uses TLS, with the server's certificate.
     pub tls: bool,
-    /// Token that clients must send.
+    /// Token that clients must send; `None` if no token is required.
     pub token: Option<Secret>,
     /// File that contains the token.
     pub token_file: Option<PathBuf>,
@@ -30,7 +30,7 @@ pub(crate) struct MetricsKeys {
 }
 
 impl MetricsSettings {
-    /// Returns the settings. Without an address there is no listener.
+    /// Returns the settings. Without an address, there is no listener.
     pub(super) fn of(table: MetricsKeys) -> Result<Option<MetricsSettings>, ConfigError> {
         let MetricsKeys { listen, tls, token_file } = table;
         let Some(listen) = listen else {
@@ -52,7 +52,7 @@ impl MetricsSettings {
         Ok(Some(MetricsSettings { listen, tls, token, token_file }))
     }
 
-    /// Returns the URL of the metrics if the listener is bound to this address.
+    /// Returns the URL of the metrics for a listener that is bound to this address.
     pub(crate) fn url(&self, address: SocketAddr) -> String {
         format!("{}://{address}/metrics", if self.tls { "https" } else { "http" })
     }

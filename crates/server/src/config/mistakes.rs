@@ -1,12 +1,12 @@
-//! Messages about mistakes in the keys of files: proposals for misspelt keys, and hints for lists that were written as
-//! one string.
+//! Messages about mistakes in the keys of files. They propose a key for a misspelt one, and contain a hint if a list is
+//! written as one string.
 
-/// Minimum similarity, from 0 to 1, of a misspelt key to the key that is proposed.
+/// Minimum similarity of a misspelt key to the proposed key, from 0 to 1.
 const SIMILARITY_MIN: f64 = 0.7;
 
-/// Returns the known key that is most similar to `key`, if any is similar enough.
+/// Returns the known key that is most similar to `key`; `None` if none is similar enough.
 pub fn nearest<'a>(key: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // The key may lack its table or be in a wrong one, so only the last component is compared.
+    // Only the last component is compared, because the key may lack its table or be in the wrong one.
     let last = |name: &'a str| name.rsplit('.').next().unwrap_or(name);
     let own = key.rsplit('.').next().unwrap_or(key);
     let similarity = |name| f64::max(strsim::jaro_winkler(key, name), strsim::jaro_winkler(own, last(name)));
@@ -15,7 +15,7 @@ pub fn nearest<'a>(key: &str, known: impl IntoIterator<Item = &'a str>) -> Optio
     (best.0 >= SIMILARITY_MIN).then_some(best.1)
 }
 
-/// Returns the message about a key of the node file, based on the message of the TOML library.
+/// Returns a message about a key of the node file. `message` is the message of the TOML library.
 pub(super) fn explained(key: &str, message: &str) -> String {
     if let Some(rest) = message.strip_prefix("unknown field `")
         && let Some((unknown, known)) = rest.split_once('`')

@@ -1,4 +1,4 @@
-//! The node file: its keys, and errors with line numbers.
+//! The node file: its keys, and errors with their lines.
 
 use std::fmt::Display;
 use std::num::NonZeroUsize;
@@ -37,7 +37,7 @@ use crate::config::values::{
 };
 use crate::config::{BadPasswordFiles, ConfigError};
 
-/// Content of a node file. The names of the fields are the keys of the file; `docs/how-to/configure.md` explains them.
+/// Content of a node file. The names of the fields are the keys of the file. `docs/how-to/configure.md` explains them.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct NodeFile {
@@ -102,7 +102,7 @@ pub(crate) struct OauthKeys {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListenerKeys {
-    /// Required; `None` only in a file with problems, which are reported.
+    /// Required. It is `None` only if the file has problems, which are reported.
     pub(crate) url: Option<FromText<ServerUrl>>,
     pub(crate) name: Option<FromText<ListenerName>>,
     pub(crate) tls_needed_for: Option<FromText<TlsNeed>>,
@@ -114,7 +114,7 @@ pub(crate) struct ListenerKeys {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LimitTableKeys {
-    /// Required; `None` only in a file with problems, which are reported.
+    /// Required. It is `None` only if the file has problems, which are reported.
     #[serde(rename = "for")]
     who: Option<Vec<FromText<LimitedWho>>>,
     size: Option<u32>,
@@ -185,7 +185,7 @@ pub(crate) struct TlsKeys {
     pub(crate) needed_for: Option<FromText<TlsNeed>>,
 }
 
-/// Returns true if this is a key of the node file. Keys of the table `[limits]` are written with the prefix `limits.`.
+/// Returns true if `name` is a key of the node file. A key of the table `[limits]` must have the prefix `limits.`.
 pub(crate) fn is_node_key(name: &str) -> bool {
     match name.strip_prefix("limits.") {
         Some(key) => keys_of::<LimitKeys>().contains(&key),
@@ -193,15 +193,15 @@ pub(crate) fn is_node_key(name: &str) -> bool {
     }
 }
 
-/// Returns the keys of a table, which serde passes to the deserializer as the names of the expected fields.
+/// Returns the keys of a table. serde passes them to the deserializer as the names of the expected fields.
 fn keys_of<'de, T: Deserialize<'de>>() -> &'static [&'static str] {
     let mut keys: &[&str] = &[];
-    // The deserializer always fails; only the names count.
+    // The result is ignored, because this deserializer always fails. It has stored the names.
     let _ = T::deserialize(FieldNames(&mut keys));
     keys
 }
 
-/// Deserializer that records the names of the requested fields.
+/// Deserializer that stores the names of the requested fields and then fails.
 struct FieldNames<'n>(&'n mut &'static [&'static str]);
 
 impl<'de> Deserializer<'de> for FieldNames<'_> {
@@ -231,15 +231,15 @@ impl NodeFile {
     /// Reads a node file.
     ///
     /// # Errors
-    /// It cannot be read, or is not a valid node file.
+    /// The file cannot be read, or is not a valid node file.
     pub(crate) fn read(path: &Path) -> Result<NodeFile, ConfigError> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| ConfigError::Read { file: path.to_owned(), error })?;
         NodeFile::parse(&text, path)
     }
 
-    /// Reads the text of a node file. Relative paths in it are resolved against the folder of the file, not against the
-    /// working directory.
+    /// Parses the text of a node file. Relative paths in it are relative to the folder of the file, not to the working
+    /// directory.
     pub(crate) fn parse(text: &str, path: &Path) -> Result<NodeFile, ConfigError> {
         let error_at =
             |offset, what| ConfigError::File { file: path.to_owned(), line: line_of(text, offset), what };
@@ -249,7 +249,7 @@ impl NodeFile {
             Ok(file) if problems.is_empty() => file,
             Ok(_) => NodeFile::default(),
             Err(error) => {
-                // If the text is not TOML, `problems` has found none.
+                // In a text that is not TOML, `problems` finds none.
                 if problems.is_empty() {
                     problems.push((error.span().map_or(0, |span| span.start), error.message().to_owned()));
                 }
@@ -293,8 +293,8 @@ impl NodeFile {
     }
 }
 
-/// Returns all problems with the keys of a file, each with its offset in octets. A text that is not TOML has none:
-/// reading the file reports that error.
+/// Returns all problems with the keys in a text, each with its offset in octets. Returns none for a text that is not
+/// TOML, because reading the file reports that error.
 fn problems(text: &str) -> Vec<(usize, String)> {
     let Ok(document) = DeTable::parse(text) else { return Vec::new() };
     let mut problems = Vec::new();
@@ -329,7 +329,7 @@ fn problems(text: &str) -> Vec<(usize, String)> {
     problems
 }
 
-/// Returns the problems with the keys in a table.
+/// Returns the problems with the keys inside a table.
 fn problems_within(text: &str, name: &str, table: &str, inner: &DeTable<'_>) -> Vec<(usize, String)> {
     let problem = |(key, value): (&Spanned<_>, &Spanned<_>)| {
         let full = format!("{name}.{}", key.get_ref());
@@ -338,7 +338,7 @@ fn problems_within(text: &str, name: &str, table: &str, inner: &DeTable<'_>) -> 
     inner.iter().flat_map(problem).collect()
 }
 
-/// Returns the problem with the value of one key. Checks it by reading a file with this key alone.
+/// Returns the problem with the value of one key, which is found by reading a file with only this key.
 fn problem(
     text: &str,
     name: &str,
@@ -373,7 +373,7 @@ pub(super) fn line_of(text: &str, offset: usize) -> usize {
     1 + text.bytes().take(offset).filter(|&byte| byte == b'\n').count()
 }
 
-/// Returns the valid values of a list. Reports the problem with each of the others, with its offset in octets.
+/// Returns the valid values of a list. Reports a problem for each other value, with its offset in octets.
 fn parse_list<T: FromStr<Err: Display>>(
     list: Option<&[Spanned<String>]>,
     mut report: impl FnMut(usize, String),
@@ -417,7 +417,7 @@ mod tests {
             ("traces", keys_of::<TraceKeys>()),
         ];
         for key in keys_of::<NodeFile>() {
-            // A table is explained key by key.
+            // The keys of a table are explained one by one.
             let keys = match tables.iter().find(|(table, _)| table == key) {
                 Some((_, keys)) => keys.iter().map(|inner| format!("`{key}.{inner}`")).collect(),
                 None => vec![format!("`{key}`")],
@@ -427,8 +427,7 @@ mod tests {
                 assert!(page.contains(&key), "{key}");
             }
         }
-        // Conversely, the page explains no key that does not exist. Messages and pages are compared with it (`house
-        // settings`).
+        // The page must not explain a key that does not exist. `house settings` compares messages with the page.
         let heads = page.lines().filter_map(|line| line.strip_prefix("- `")?.split_once("`"));
         for (table, name) in heads.filter_map(|(key, _)| key.split_once('.')) {
             let is_key = tables.iter().any(|(of, keys)| *of == table && keys.contains(&name));
@@ -487,7 +486,7 @@ mod tests {
         let errors = NodeFile::parse(text, Path::new("node.toml")).unwrap_err().to_string();
         let lines: Vec<_> = errors.split("\npando: ").map(|line| line.split(':').nth(1).unwrap()).collect();
         assert_eq!(lines, ["1", "2", "3", "3", "4", "6", "7", "9"], "{errors}");
-        // A key of earlier node files that is now a setting of the directory.
+        // In earlier node files this was a key. Now it is a setting of the directory.
         check("\nsuffixes = [\"o=x\"]\n", 2, "suffixes is a setting of the directory");
         check("threads = 1\nanonymous_read = true\n", 2, "`pando apply FILE`");
         check(

@@ -1,4 +1,4 @@
-//! Settings that a reload applies to connections at once, and the rules of each listener.
+//! Settings that a reload applies to connections at once, including the rules of each listener.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroUsize;
@@ -25,10 +25,10 @@ use crate::limits;
 pub struct OnlineSettings {
     /// Maximum number of open connections.
     pub connections_max: usize,
-    /// Maximum number of connections from one address once half of `connections_max` are open; `None` for an eighth of
-    /// `connections_max`.
+    /// Maximum number of connections from one address. It applies when half of `connections_max` are open. `None` is an
+    /// eighth of `connections_max`.
     pub connections_per_address_max: Option<usize>,
-    /// Maximum number of new connections from one address per second; `None` for any number.
+    /// Maximum number of new connections from one address in a second; `None` for any number.
     pub connects_per_second_max: Option<usize>,
     /// Maximum number of unanswered requests of one connection.
     pub outstanding_max: usize,
@@ -40,55 +40,55 @@ pub struct OnlineSettings {
     pub message_size_unauthenticated_max: usize,
     /// Idle time after which a connection without outstanding operations is closed; `None` for never.
     pub idle_timeout: Option<Duration>,
-    /// Time after which a transaction is aborted if its client has not ended it; `None` for never.
+    /// Time after which an open transaction is aborted; `None` for never.
     pub transaction_timeout: Option<Duration>,
-    /// Time within which a new connection must send its first request; `None` for no limit.
+    /// Time within which a new connection must send its first request; `None` for any time.
     pub first_request_timeout: Option<Duration>,
-    /// Time for which a verified password is cached; `None` for no cache.
+    /// Time for which a verified password is cached; `None` if passwords are not cached.
     pub bind_cache: Option<Duration>,
-    /// The tables `[[limit]]`, with limits for some clients.
+    /// The tables `[[limit]]` with limits for some clients.
     pub limits: Vec<LimitTable>,
-    /// Addresses that the server listens on, in the same order as `listeners`.
+    /// URLs on which the server listens. Each has the same index as its rules in `listeners`.
     pub(crate) listen: Vec<ServerUrl>,
-    /// Networks whose clients have neither an idle timeout nor a limit on the first request.
+    /// Networks of trusted clients. They have neither an idle timeout nor a timeout for the first request.
     pub trusted_networks: Vec<IpNet>,
-    /// Networks of proxies. Connections from them begin with a header that names the client.
+    /// Networks of proxies. A connection from them must begin with a proxy header.
     pub proxy_networks: Vec<IpNet>,
-    /// Whether to log a line per operation.
+    /// Whether a line is logged for each operation.
     pub log_operations: bool,
-    /// Threshold above which operations are logged as slow; `None` logs no slow operations.
+    /// Rule for logging slow operations; `None` if slow operations are not logged.
     pub slow: Option<SlowRule>,
-    /// Rules of listeners that state none of their own.
+    /// Rules of a listener without rules of its own.
     pub usual: ListenerRules,
     /// Rules of each listener, in the order of [`Config::listen`](crate::config::Config::listen). The list may be
-    /// shorter if the last listeners have the usual rules.
+    /// shorter, if the last listeners have the usual rules.
     pub listeners: Vec<ListenerRules>,
-    /// Rules of listeners, as stated in the node file.
+    /// Rules that the node file states for listeners, by their URL.
     pub stated: Vec<(ServerUrl, ListenerRules)>,
-    /// Requirements on tokens that clients bind with; `None` accepts no tokens.
+    /// Rules for tokens with which clients bind; `None` if no tokens are accepted.
     pub token_rules: Option<Arc<TokenRules>>,
-    /// File of the keys that verify these tokens.
+    /// File with the keys that verify these tokens.
     pub(crate) token_key_file: Option<PathBuf>,
-    /// Rules for Kerberos tickets; `None` accepts no tickets.
+    /// Rules for Kerberos tickets; `None` if no tickets are accepted.
     pub kerberos: Option<Arc<KerberosRules>>,
 }
 
-/// Choice of the operations that are logged as slow.
+/// Rule that determines which operations are logged as slow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlowRule {
-    /// Duration from which an operation is slow.
+    /// Minimum duration of a slow operation.
     pub threshold: Duration,
-    /// Whether log lines contain the values of filters.
+    /// Whether the log lines contain the values in filters.
     pub shows_values: bool,
 }
 
 /// Limits on the number of persistent searches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PersistentSearchLimits {
-    /// Maximum number of persistent searches in total.
+    /// Maximum number of persistent searches of all clients.
     pub count_max: usize,
-    /// Maximum number of persistent searches of one identity and of one source, once half of `count_max` are in use;
-    /// `None` for an eighth of `count_max`.
+    /// Maximum number of persistent searches of one identity, and of one source. It applies when half of `count_max`
+    /// are running. `None` is an eighth of `count_max`.
     pub share_max: Option<usize>,
 }
 
@@ -126,8 +126,8 @@ impl Default for OnlineSettings {
 }
 
 impl OnlineSettings {
-    /// Takes the settings from the node file. Call [`find_rules`](OnlineSettings::find_rules) for the rules of each
-    /// listener.
+    /// Takes the settings from the node file. [`find_rules`](OnlineSettings::find_rules) must be called to find the
+    /// rules of each listener.
     pub(super) fn of(file: &mut NodeFile, logs_operations: bool) -> Result<OnlineSettings, ConfigError> {
         let usual = ListenerRules::default().with(ListenerKeys {
             url: None,
@@ -179,19 +179,19 @@ impl OnlineSettings {
         })
     }
 
-    /// Returns true if the log needs a description of each operation from its beginning.
+    /// Returns true if the log needs the event of each operation from its beginning.
     #[inline]
     pub(crate) fn describes_operations(&self) -> bool {
         self.log_operations | self.slow.is_some()
     }
 
-    /// Returns the rules of a connection's listener.
+    /// Returns the rules of a listener.
     #[inline]
     pub(crate) fn rules(&self, listener: ListenerIndex) -> &ListenerRules {
         self.listeners.get(usize::from(listener.0)).unwrap_or(&self.usual)
     }
 
-    /// Returns the name of a connection's listener: the name in the node file, or else the scheme of its URL.
+    /// Returns the name of a listener. It is the name in the node file, or the scheme of the URL if there is none.
     pub(crate) fn listener_name(&self, listener: ListenerIndex) -> ListenerName {
         let stated = self.rules(listener).name;
         stated.unwrap_or_else(|| match self.listen.get(usize::from(listener.0)) {
@@ -202,8 +202,9 @@ impl OnlineSettings {
         })
     }
 
-    /// Returns the limits that tables set for a client; `None` if no table applies. `is_named` decides whether the
-    /// client is the user of an entry or, with `true`, a member of a group.
+    /// Returns the limits that the tables set for a client; `None` if no table applies. `is_named` returns whether the
+    /// client is the user of the entry with a DN or, if its second argument is true, a member of the group with that
+    /// DN.
     pub(crate) fn limits_of(
         &self,
         address: Option<IpAddr>,
@@ -222,8 +223,8 @@ impl OnlineSettings {
         found
     }
 
-    /// Finds the rules of each open listener. A reload opens and closes no listeners, so `listen` holds those of the
-    /// start.
+    /// Finds the rules of each open listener. `listen` must contain the listeners of the start, because a reload opens
+    /// and closes none.
     pub(crate) fn find_rules(&mut self, listen: &[ServerUrl]) {
         let stated = |url: &ServerUrl| self.stated.iter().find(|(stated, _)| stated == url);
         let rules = |url| stated(url).map_or_else(|| self.usual.clone(), |(_, rules)| rules.clone());
@@ -231,27 +232,27 @@ impl OnlineSettings {
         self.listen = listen.to_vec();
     }
 
-    /// Returns true if clients with this address have no idle timeouts.
+    /// Returns true if clients at this address are trusted, so that they have no timeouts for silence.
     pub(crate) fn trusts(&self, address: IpAddr) -> bool {
         is_in(address, &self.trusted_networks)
     }
 
-    /// Returns true if connections from this address begin with a proxy header.
+    /// Returns true if connections from this address must begin with a proxy header.
     pub(crate) fn is_proxy(&self, address: IpAddr) -> bool {
         is_in(address, &self.proxy_networks)
     }
 }
 
-/// Requirements of a listener on its clients.
+/// Requirements of a listener that clients must meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenerRules {
-    /// Name of the listener in access rules; `None` uses the scheme of its URL.
+    /// Name of the listener in access rules; `None` for the scheme of its URL.
     pub name: Option<ListenerName>,
     /// Networks whose clients need no TLS.
     pub clear_networks: Vec<IpNet>,
-    /// Uses for which clients of other networks need TLS.
+    /// Uses for which clients outside of these networks need TLS.
     pub tls_needed_for: TlsNeed,
-    /// The weakest accepted bind method.
+    /// Weakest bind method that is accepted.
     pub weakest_bind: BindStrength,
 }
 
@@ -267,12 +268,12 @@ impl Default for ListenerRules {
 }
 
 impl ListenerRules {
-    /// Returns true if a client with this address needs no TLS.
+    /// Returns true if a client at this address needs no TLS.
     pub(crate) fn allow_clear(&self, address: IpAddr) -> bool {
         is_in(address, &self.clear_networks)
     }
 
-    /// Returns these rules, overridden by those that the listener states.
+    /// Returns these rules with the changes that a table `[[listener]]` states.
     pub(super) fn with(&self, keys: ListenerKeys) -> ListenerRules {
         ListenerRules {
             name: keys.name.map(|name| name.0),
@@ -283,7 +284,7 @@ impl ListenerRules {
     }
 }
 
-/// Listener of a connection: its index in [`Config::listen`](crate::config::Config::listen).
+/// Number of a listener: its index in [`Config::listen`](crate::config::Config::listen).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ListenerIndex(pub(crate) u8);
 
@@ -291,11 +292,11 @@ impl ListenerIndex {
     /// The socket in the data directory, which no setting names.
     pub(crate) const DATA_DIRECTORY: ListenerIndex = ListenerIndex(u8::MAX);
 
-    /// The console: requests that arrive by its HTTP listener.
+    /// The console, from which requests arrive without a listener of this list.
     pub(crate) const CONSOLE: ListenerIndex = ListenerIndex(u8::MAX - 1);
 }
 
-/// Returns a timeout of the node file, in which 0 means no timeout.
+/// Returns a timeout in the node file as a duration. Zero seconds mean no timeout.
 fn timeout(seconds: Option<u64>, default: Duration) -> Option<Duration> {
     let timeout = seconds.map_or(default, Duration::from_secs);
     (timeout > Duration::ZERO).then_some(timeout)
@@ -306,7 +307,7 @@ fn is_in(address: IpAddr, networks: &[IpNet]) -> bool {
     networks.iter().any(|network| network.contains(&address))
 }
 
-/// Returns the networks that are exempt by default: the addresses of this machine.
+/// Returns the networks that are exempt by default, which are the addresses of this machine.
 fn this_machine() -> Vec<IpNet> {
     let loopback = [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)];
     loopback.into_iter().zip([8, 128]).filter_map(|(address, size)| IpNet::new(address, size).ok()).collect()

@@ -1,4 +1,4 @@
-//! The table `[pass_through]`: the service that verifies passwords stored elsewhere.
+//! The table `[pass_through]`: the service that verifies passwords that this server does not store.
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -23,12 +23,12 @@ pub(crate) struct PassThroughKeys {
     threads: Option<NonZeroUsize>,
 }
 
-/// Settings of the service that verifies passwords.
+/// Settings for verification by another service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PassThroughSettings {
     /// The service.
     pub verifier: Verifier,
-    /// Timeout of each step of a verification.
+    /// Timeout of each step of a verification, in seconds.
     pub timeout_seconds: u64,
     /// Maximum number of concurrent verifications.
     pub threads: usize,
@@ -41,14 +41,14 @@ pub enum Verifier {
     Ldap {
         /// URL of the server.
         server: ServerUrl,
-        /// Authorities that sign the server's certificate, in PEM form; `None` only for a local socket.
+        /// File with the authorities that sign the server's certificate, in PEM form; `None` only for a Unix socket.
         authorities: Option<PathBuf>,
     },
     /// The daemon of Cyrus SASL on this machine, which uses PAM or another configured method.
     Saslauthd {
-        /// Path of the socket, `mux` in the daemon's folder.
+        /// Path of the socket, which is `mux` in the daemon's folder.
         socket: PathBuf,
-        /// Service name that identifies this server to the daemon and to PAM.
+        /// Name under which the daemon and PAM know this server.
         service: String,
     },
 }

@@ -1,4 +1,4 @@
-//! The table `[replica]`: the server whose log this one applies.
+//! The table `[replica]`: the server whose log this server applies.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,16 +22,17 @@ source_table! {
     }
 }
 
-/// The server whose log this one applies.
+/// The supplier, whose log this server applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplicaSettings {
     /// URL of the supplier.
     pub supplier: ServerUrl,
     /// Name of this replica in the supplier's metrics.
     pub name: String,
-    /// Identity to bind as.
+    /// Identity with which this server binds.
     pub identity: FollowIdentity,
-    /// Authorities that sign the supplier's certificate, in PEM form. `None` only if the supplier is on this machine.
+    /// File with the authorities that sign the supplier's certificate, in PEM form; `None` only if the supplier is on
+    /// this machine.
     pub authorities: Option<PathBuf>,
     /// Age of the data above which reads are refused; `None` for no limit.
     pub read_age: Option<Duration>,

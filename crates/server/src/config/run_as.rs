@@ -1,4 +1,4 @@
-//! Account that the process runs as after it has bound the privileged ports.
+//! Account under which the process runs after it has bound the privileged ports.
 
 use crate::config::ConfigError;
 
@@ -7,7 +7,7 @@ use crate::config::ConfigError;
 pub struct RunAs {
     /// The user's name.
     pub user: String,
-    /// The group's name, if it is not the user's own.
+    /// Name of the group; `None` for the user's own group.
     pub group: Option<String>,
 }
 

@@ -22,7 +22,7 @@ pub(crate) struct ScimKeys {
 }
 
 impl ScimKeys {
-    /// Returns the settings. Requires the console, because the service uses its addresses.
+    /// Returns the settings. Requires the console, because SCIM uses its addresses.
     pub(super) fn settings(self, has_console: bool) -> Result<ScimSettings, ConfigError> {
         let idle = |table, needs| ConfigError::Idle { table, needs };
         let users = self.users.ok_or_else(|| idle("scim", "users"))?;

@@ -1,9 +1,9 @@
 //! The text of a settings file: TOML with the keys of [`GENERAL`], `suffixes`, `schema_files`, and the tables
 //! `[indexes]` and `[schema]`.
 //!
-//! The text is read as a tree in which every item has its position, so that problems found later, in the schema or in
-//! the directory, are reported with line numbers. All problems are reported, not only the first. No text causes a
-//! panic.
+//! The text is parsed to a tree in which each item has its position. Therefore problems that are found later, in the
+//! schema or in the directory, are also reported with line numbers. All problems are reported, not only the first one.
+//! No text causes a panic.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -23,42 +23,43 @@ pub const TEXT_SIZE_MAX: usize = 8 << 20;
 /// Settings read from a text, with their line numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingsText {
-    /// The settings, as stated.
+    /// The settings that the text states.
     pub settings: DirectorySettings,
     lines: BTreeMap<SettingPath, usize>,
 }
 
-/// Problem in a text, with its line number.
+/// Problem in the text of a settings file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
 pub struct TextProblem {
     /// The line, counted from 1.
     pub line: usize,
-    /// Description of the problem and of valid input.
+    /// Description of the problem, and of valid input.
     pub what: String,
-    /// Name of the schema file that has the problem, and the line in that file.
+    /// Name of the schema file in which the problem is, and the line in that file.
     pub in_schema: Option<(String, usize)>,
 }
 
-/// Function that reads the schema texts at a path. Returns each with its name in the settings, or the reason why the
-/// path cannot be read.
+/// Function that reads the schema texts at a path. It returns each text with its name in the settings, or the reason
+/// why the path cannot be read.
 pub type ReadSchema<'r> = dyn FnMut(&str) -> Result<Vec<(String, String)>, String> + 'r;
 
 impl SettingsText {
-    /// Returns true if the text states the suffixes; otherwise the default applies.
+    /// Returns true if the text states the suffixes. Otherwise the default suffix is used.
     pub fn names_suffixes(&self) -> bool {
         self.lines.contains_key(&SettingPath::Key("suffixes".to_owned()))
     }
 
-    /// Returns name and line of the schema file that contains a place. Returns `None` if the schema text is part of the
-    /// settings file.
+    /// Returns the name of the schema file that contains a place, and the line in it. Returns `None` if the schema text
+    /// is part of the settings file.
     fn schema_file(&self, place: &SettingPath) -> Option<(String, usize)> {
         let SettingPath::Line(key, line) = place else { return None };
         let is_inline = self.lines.contains_key(&SettingPath::Line(key.clone(), 1));
         key.strip_prefix("schema.").filter(|_| !is_inline).map(|name| (name.to_owned(), *line))
     }
 
-    /// Returns the line of a setting. If the text does not contain it, returns the line of its table, or else line 1.
+    /// Returns the line of a setting. If the text does not contain the setting, returns the line of its table, or line
+    /// 1 if there is no table.
     pub fn line(&self, place: &SettingPath) -> usize {
         let line = |place: &SettingPath| self.lines.get(place).copied();
         if let Some(line) = line(place) {
@@ -70,7 +71,7 @@ impl SettingsText {
                 table.and_then(|table| line(&table)).unwrap_or(1)
             }
             SettingPath::Member(key, _) => self.line(&SettingPath::Key(key.clone())),
-            // The recorded position of an inline text is that of its first line.
+            // The recorded line of a schema text in the settings file is that of its first line.
             SettingPath::Line(key, number) => match line(&SettingPath::Line(key.clone(), 1)) {
                 Some(first) => first + number.saturating_sub(1),
                 None => self.line(&SettingPath::Key(key.clone())),
@@ -79,11 +80,11 @@ impl SettingsText {
     }
 }
 
-/// Reads the text of a settings file.
+/// Parses the text of a settings file.
 ///
 /// # Errors
-/// All problems of the text: it is not TOML, or has unknown keys or invalid values. Only then are settings that
-/// contradict each other reported too; otherwise [`directory::settings::check()`] finds them.
+/// All problems of the text. If it is not TOML, or has unknown keys or invalid values, contradictory settings are
+/// reported, too. Otherwise [`directory::settings::check()`] finds these.
 pub fn parse(text: &str, read_schema: &mut ReadSchema<'_>) -> Result<SettingsText, Vec<TextProblem>> {
     if text.len() > TEXT_SIZE_MAX {
         let what =
@@ -108,7 +109,7 @@ pub fn parse(text: &str, read_schema: &mut ReadSchema<'_>) -> Result<SettingsTex
     if problems.is_empty() { Ok(read) } else { Err(problems) }
 }
 
-/// State of reading a text.
+/// State of parsing a text.
 struct Reading<'t, 'r, 's> {
     text: &'t str,
     read: SettingsText,
@@ -172,7 +173,7 @@ impl Reading<'_, '_, '_> {
             DeValue::Boolean(on) => Ok(SettingValue::Switch(*on)),
             DeValue::Integer(number) => match u64::from_str_radix(number.as_str(), number.radix()) {
                 Ok(number) => Ok(SettingValue::Number(number)),
-                // The setting rejects the word with its own message.
+                // The number is passed on as a word, which the setting refuses with its own message.
                 Err(_) => Ok(SettingValue::Word(number.to_string())),
             },
             DeValue::String(word) => Ok(SettingValue::Word(word.to_string())),
@@ -315,9 +316,9 @@ impl Reading<'_, '_, '_> {
         self.problem(key.span().start, what);
     }
 
-    /// Checks the settings that could be read even if there are problems already, so that one run reports everything. A
-    /// value that could not be read has its default here, which contradicts nothing. If part of the schema is missing,
-    /// skips the check: it would report names as unknown that the missing part defines.
+    /// Checks the settings that could be read even if there are problems already, so that one run reports all problems.
+    /// A value that could not be read has its default here, which contradicts nothing. The check is skipped if part of
+    /// the schema is missing, because names that it defines would be reported as unknown.
     fn check_rest(&mut self) {
         if self.problems.is_empty() || !self.has_schema {
             return;
@@ -343,7 +344,7 @@ impl Reading<'_, '_, '_> {
     }
 }
 
-/// Returns the offset of the first line of a string value. TOML ignores a newline directly after three quotes.
+/// Returns the offset of the first line of the string at `start`. TOML ignores a newline directly after three quotes.
 fn first_line_at(text: &str, start: usize) -> usize {
     let value = text.get(start..).unwrap_or_default();
     let rest = value.strip_prefix("'''").or_else(|| value.strip_prefix("\"\"\""));
@@ -374,7 +375,7 @@ fn bare_kind(value: &DeValue<'_>) -> &'static str {
     }
 }
 
-/// Returns the text of a file that states these settings.
+/// Returns these settings as the text of a settings file.
 pub fn write(settings: &DirectorySettings) -> String {
     let mut text = String::from(
         "# Settings of a Pando directory: `pando plan FILE` says what they would change, `pando apply FILE` puts them \
@@ -431,7 +432,7 @@ fn value_text(value: &SettingValue) -> String {
     }
 }
 
-/// Returns a list as TOML. A long list has one member per line.
+/// Formats a list as TOML. A long list has one member per line.
 fn list(words: &[String]) -> String {
     if words.len() > 1 && words.iter().map(String::len).sum::<usize>() > LINE_MAX {
         let lines: String = words.iter().map(|word| format!("  {},\n", quoted(word))).collect();
@@ -444,13 +445,13 @@ fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
 
-/// Returns a key as TOML. Unlike a value, a key must be on one line.
+/// Formats a key as TOML. In contrast to a value, a key must be on one line.
 fn key_text(name: &str) -> String {
     let line = toml::Table::from_iter([(name.to_owned(), toml::Value::Boolean(true))]).to_string();
     line.trim_end().strip_suffix(" = true").unwrap_or_default().to_owned()
 }
 
-/// Returns a text of several lines as TOML: unchanged if TOML allows that, else with escapes.
+/// Formats a text of several lines as TOML. It is unchanged if TOML allows that, and has escapes otherwise.
 fn long_text(text: &str) -> String {
     let is_plain = |letter: char| letter == '\n' || letter == '\t' || !letter.is_control();
     if text.contains('\n') && !text.contains("'''") && !text.ends_with('\'') && text.chars().all(is_plain) {

@@ -63,7 +63,7 @@ fn a_listener_has_its_own_rules() {
     assert_eq!(rules(&config, ListenerIndex(1)), (TlsNeed::Everything, BindStrength::Password));
     assert_eq!(rules(&config, ListenerIndex(2)), (TlsNeed::Passwords, BindStrength::Certificate));
     assert_eq!(rules(&config, ListenerIndex::DATA_DIRECTORY), usual);
-    // A reload finds the rules of the open listeners.
+    // A reload finds the rules of the listeners that are open.
     let mut other =
         merged(Arguments::default(), &file.replace("listen = [\"ldap://127.0.0.1:1\"]", "")).unwrap();
     assert_eq!(rules(&other, ListenerIndex(0)), (TlsNeed::Everything, BindStrength::Password));
@@ -72,7 +72,7 @@ fn a_listener_has_its_own_rules() {
     running.take_online(other);
     assert_eq!(rules(&running, ListenerIndex(0)), usual);
     assert_eq!(rules(&running, ListenerIndex(2)), (TlsNeed::Passwords, BindStrength::Certificate));
-    // Listeners of the command line come first, followed by those of the node file.
+    // The listeners of the command line come first, and then those of the node file.
     let listen = vec!["ldap://127.0.0.1:0".parse().unwrap()];
     let config = merged(Arguments { listen, ..Arguments::default() }, file).unwrap();
     assert_eq!(config.listen.len(), 3);

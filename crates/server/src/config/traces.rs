@@ -1,4 +1,4 @@
-//! Receiver of traces, and the operations that are traced: the table `[traces]` of the node file.
+//! The receiver of traces, and the operations that are traced. This is the table `[traces]` of the node file.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -13,7 +13,7 @@ use super::values::FromText;
 use super::{ConfigError, is_this_machine};
 use crate::limits::traces::TRACE_HEADER_FILE_BYTES_MAX;
 
-/// Default share of the operations that are traced regardless of their duration.
+/// Default share of the operations that are sampled: traced whatever their duration.
 const SAMPLE_RATIO: f64 = 0.01;
 
 /// Default name of the service.
@@ -28,9 +28,9 @@ pub struct TraceSettings {
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
     /// File with the headers.
     pub(crate) header_file: Option<PathBuf>,
-    /// Share of the operations that are traced regardless of their duration, as a fraction of 2^64.
+    /// Share of the operations that are sampled: traced whatever their duration. It is a fraction of 2^64.
     pub(crate) sampled: u64,
-    /// Duration from which an operation is always traced; `None` for never.
+    /// Duration from which an operation is always traced; `None` if the duration does not matter.
     pub(crate) slow: Option<Duration>,
     /// Name of the service in traces.
     pub(crate) service: String,
@@ -48,7 +48,7 @@ pub(crate) struct TraceKeys {
 }
 
 impl TraceSettings {
-    /// Returns the settings. Without an endpoint there are no traces.
+    /// Returns the settings. Without an endpoint, there are no traces.
     ///
     /// # Errors
     /// Keys contradict each other, or the file of the headers cannot be used.
@@ -93,7 +93,7 @@ impl TraceSettings {
 }
 
 impl TraceSettings {
-    /// Returns the URL for messages, without its query, which may contain a key.
+    /// Returns the URL of the receiver for messages. The query is omitted, because it may contain a key.
     pub(crate) fn receiver(&self) -> String {
         let part = |part: Option<&str>| part.unwrap_or_default().to_owned();
         let authority = part(self.endpoint.authority().map(|authority| authority.as_str()));
@@ -110,7 +110,7 @@ fn share_of(ratio: f64) -> u64 {
     (ratio * u64::MAX as f64) as u64
 }
 
-/// Reads a file with one header, `Name: value`, per line.
+/// Reads a file of headers, with one header `Name: value` per line.
 fn read_headers(file: &Path) -> Result<Vec<(HeaderName, HeaderValue)>, ConfigError> {
     let mut text = String::new();
     File::open(file)

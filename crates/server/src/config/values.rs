@@ -1,5 +1,5 @@
-//! Types of settings with a syntax of their own: DNs, log levels, versions and uses of TLS. Each is checked when it is
-//! parsed from the command line or the node file.
+//! Types of values in settings, such as DNs, log levels and TLS versions. Each value is checked when it is parsed from
+//! the command line or the node file.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,11 +10,11 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, SeqAccess, Visitor};
 
-/// The text of a DN whose syntax (RFC 4514) was checked.
+/// Text of a DN whose syntax (RFC 4514) was checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DnText(pub(crate) String);
 
-/// Error of a text that is not a DN, or is empty although an entry is required.
+/// Error of a text that is not a DN, or that is empty where an entry is required.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{text}\" is no DN: {why}")]
 pub struct DnTextError {
@@ -48,16 +48,16 @@ impl fmt::Display for DnText {
     }
 }
 
-/// Level of the log.
+/// Level of the log. Each level includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
     /// Failures that prevent a function of the server.
     Error,
     /// Conditions that an operator should check.
     Warn,
-    /// Starts, stops, reloads, and operations if the settings request them.
+    /// Starts, stops and reloads, and also operations if the settings request that.
     Info,
-    /// Each connection.
+    /// Events of each connection.
     Debug,
     /// Everything.
     Trace,
@@ -120,7 +120,7 @@ pub enum TlsVersion {
     Tls13,
 }
 
-/// Uses for which clients need TLS, unless their network is exempt.
+/// Uses for which clients outside of exempt networks need TLS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TlsNeed {
     /// Requests that contain a password.
@@ -148,7 +148,7 @@ impl FromStr for WeakestBind {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WeakestBind(pub(crate) BindStrength);
 
-/// Error of a text that is not one of the words of a setting.
+/// Error of a text that is none of the words that a setting allows.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{text}\": choose {choices}")]
 pub struct ChoiceError {
@@ -162,7 +162,7 @@ impl ChoiceError {
     }
 }
 
-/// Returns the value that a word stands for.
+/// Returns the value for which a word stands.
 pub(super) fn choose<T: Copy>(
     text: &str,
     choices: &'static str,
@@ -201,7 +201,7 @@ pub(crate) enum SaslMechanism {
     ScramSha512,
 }
 
-/// Error of a text that is not the name of a mechanism.
+/// Error of a text that is not the name of a SASL mechanism.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{0}\": write PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")]
 pub(crate) struct SaslMechanismError(String);
@@ -241,13 +241,13 @@ impl FromStr for KafkaProperty {
             Some((name, value)) if !name.trim().is_empty() => {
                 Ok(KafkaProperty((name.trim().to_owned(), value.trim().to_owned())))
             }
-            // The error omits the value, which may be a password.
+            // The error omits the value, because it may be a password.
             _ => Err(KafkaPropertyError(text.split('=').next().unwrap_or_default().to_owned())),
         }
     }
 }
 
-/// A value that is a string in a node file and is parsed by [`FromStr`].
+/// A value that is written as a string in a node file and is parsed by [`FromStr`].
 #[derive(Clone, Debug)]
 pub struct FromText<T>(pub T);
 
@@ -258,7 +258,7 @@ impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for FromText<T> {
     }
 }
 
-/// One or several tables of the same kind: a table or an array of tables.
+/// A list of tables of the same kind. The file may contain one table or an array of tables.
 #[derive(Clone, Debug)]
 pub(crate) struct OneOrMore<T>(pub(crate) Vec<T>);
 
@@ -295,7 +295,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMore<T> {
     }
 }
 
-/// A percentage, at most 100.
+/// A percentage from 0 to 100.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Percent(pub(crate) u32);
 

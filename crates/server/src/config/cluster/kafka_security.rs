@@ -1,4 +1,4 @@
-//! TLS and authentication of Kafka clients: converts keys of the table `[cluster]` to settings of librdkafka.
+//! TLS and authentication of the Kafka clients. Converts keys of the table `[cluster]` to settings of librdkafka.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use super::ClusterKeys;
 use crate::config::values::SaslMechanism;
 use crate::config::{ConfigError, Secret, read_password};
 
-/// Returns the settings of librdkafka: names and values.
+/// Returns the names and values of the settings of librdkafka.
 pub(super) fn properties(keys: &ClusterKeys) -> Result<Vec<(String, Secret)>, ConfigError> {
     let is_tls = keys.kafka_tls.unwrap_or(false);
     let files = [&keys.kafka_ca, &keys.kafka_certificate, &keys.kafka_key];
