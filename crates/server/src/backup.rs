@@ -1,5 +1,5 @@
-//! Backups: files in a folder or a bucket, from which the state of a directory can be restored at any moment that they
-//! cover.
+//! Backups: files in a folder or a bucket. From them a directory can be restored with its state at any moment that the
+//! backup covers.
 //!
 //! ```text
 //! 00000001-20261125T140000Z-rows-1200.pando       all rows, as they were at position 1200 of the log
@@ -8,13 +8,14 @@
 //! 00000004-20261202T140000Z-rows-9001.pando       all rows again; earlier files are not needed
 //! ```
 //!
-//! The names of encrypted files end with `.pando.age`. Each has a second file with its checksum ([`encryption`]). All
-//! files from one with rows to the next have the same recipients.
+//! The name of an encrypted file ends with `.pando.age`. For each encrypted file there is a second file with its
+//! checksum ([`encryption`]). All files of a chain have the same recipients. A chain begins with a file with rows and
+//! ends before the next such file.
 //!
-//! A file in a folder is written under a temporary name, synced, read back to its end, and renamed. So a file with its
-//! final name is complete. An object in a bucket appears when it is complete, and is then read back. A file contains
-//! the position and hash of the record that it follows. So files of different histories, or with a missing file between
-//! them, are never combined.
+//! A file in a folder is written under a temporary name, synced, read back to its end, and then renamed. Therefore a
+//! file with its final name is complete. An object in a bucket appears when it is complete, and is then read back. A
+//! file with changes contains the position and the hash of the record before its first one. Therefore files of
+//! different histories are never combined, nor files with a missing file between them.
 
 mod bucket;
 pub(crate) mod encryption;
@@ -35,51 +36,51 @@ use crate::backup::bucket::Bucket;
 use crate::backup::storage::{LocalFolder, Storage};
 use crate::config::backup::BackupPlace;
 
-/// Error of a backup or a restore.
+/// Error of making or using a backup.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackupError {
     /// A file or folder of the backup cannot be used.
     #[error("cannot {action} {}: {error}", path.display())]
     File {
-        /// The operation that failed.
+        /// The operation that failed, as a verb.
         action: &'static str,
         /// File or folder of the error.
         path: PathBuf,
         /// The system's error.
         error: io::Error,
     },
-    /// A file of the backup is damaged, or is not a file of a backup.
+    /// A file of the backup is damaged, or is not a backup file.
     #[error("{}: {what}", path.display())]
     Damaged {
         /// Damaged file.
         path: PathBuf,
-        /// Description of the defect.
+        /// Description of the damage.
         what: String,
     },
-    /// A file is encrypted, and no identity decrypts it.
+    /// A file is encrypted, and none of the identities can decrypt it.
     #[error("{} is encrypted: {why}", path.display())]
     Encrypted {
         /// Encrypted file.
         path: PathBuf,
-        /// Reason why no identity decrypts the file.
+        /// Reason why none of the identities can decrypt it.
         why: &'static str,
     },
     /// The data cannot be read or written.
     #[error(transparent)]
     Data(#[from] directory::backup::BackupError),
-    /// The backup does not contain the requested moment, or another process uses it.
+    /// The backup does not contain the requested moment, or another process is writing to it.
     #[error("{0}")]
     Refused(String),
 }
 
-/// Returns a function that converts the error of a file operation.
+/// Returns a function that converts an error of the system to an error of the file operation `action` on `path`.
 pub(crate) fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> BackupError {
     let path = path.to_owned();
     move |error| BackupError::File { action, path, error }
 }
 
-/// Opens the place of a backup. After `is_stopping` is set, requests to a bucket fail.
+/// Opens the storage of a backup. Requests to a bucket fail after `is_stopping` was set.
 pub(crate) fn open(
     place: &BackupPlace,
     is_stopping: Option<Arc<AtomicBool>>,
@@ -90,7 +91,7 @@ pub(crate) fn open(
     })
 }
 
-/// Fails if the server is stopping.
+/// Fails if `is_stopping` is set.
 fn check_stop(is_stopping: Option<&Arc<AtomicBool>>) -> io::Result<()> {
     match is_stopping {
         Some(is_stopping) if is_stopping.load(Ordering::Relaxed) => {
@@ -100,7 +101,8 @@ fn check_stop(is_stopping: Option<&Arc<AtomicBool>>) -> io::Result<()> {
     }
 }
 
-/// Formats microseconds since 1970 as a time in UTC. The text is exact, so `--until` reads it as the same moment.
+/// Formats a time in UTC. `micros` is in microseconds since 1970. The text is exact: the option `--until` converts it
+/// to the same time.
 pub fn time_text(micros: u64) -> String {
     let seconds = directory::csn::rfc3339(micros / 1_000_000);
     match micros % 1_000_000 {

@@ -1,5 +1,5 @@
-//! The server as the host of a cluster node. The changes in the writer's queue are passed to the thread of the node,
-//! which replaces the loop of the writer. The node itself is in the crate `cluster`.
+//! The server as the host of a cluster node. The node's thread runs in place of the writer's loop and receives the
+//! changes in the writer's queue. The node itself is in the crate `cluster`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -28,7 +28,7 @@ use crate::workers::writer::{
     forwarded_passwords, prepared_passwords, update_account,
 };
 
-/// Returns the settings that the node needs.
+/// Converts the settings to those of the node.
 pub(crate) fn node_settings(settings: &ClusterSettings) -> NodeSettings {
     NodeSettings {
         brokers: settings.brokers.clone(),
@@ -50,10 +50,10 @@ pub(crate) fn node_settings(settings: &ClusterSettings) -> NodeSettings {
     }
 }
 
-/// Opens the node of a data directory.
+/// Opens the cluster node of a data directory.
 ///
 /// # Errors
-/// See [`Cluster::open`].
+/// The same as those of [`Cluster::open`].
 pub(crate) fn open(
     settings: &ClusterSettings,
     data: &Path,
@@ -64,7 +64,7 @@ pub(crate) fn open(
     Cluster::open(&node_settings(settings), data, directory, Box::new(host))
 }
 
-/// Runs a node until the queue is closed and empty, on this thread and one more, which takes changes from the queue.
+/// Runs a node on this thread until the queue is closed and empty. A second thread takes the changes from the queue.
 /// Calls `end` if the node's data must no longer be served.
 pub(crate) fn run(
     cluster: Cluster,
@@ -84,11 +84,11 @@ pub(crate) fn run(
             health.stop_changes("a defect was met in the node's thread");
         }
     });
-    // After a fault, refuse the changes that remain or still arrive.
+    // After a fault the queue may contain changes, and further ones may arrive. Refuse all of them.
     queue.refuse_all();
 }
 
-/// Passes the changes in the queue to the thread of the node.
+/// Takes changes from the queue and sends them to the node's thread.
 fn take_changes(queue: &Arc<WriteQueue>, changes: &Changes) {
     let mut requests = Vec::new();
     while queue.take_changes(&mut requests) {
@@ -120,7 +120,8 @@ fn local_change(queue: &Arc<WriteQueue>, request: WriteRequest) -> LocalChange {
         ToWrite::Account { id, grace, totp_step } => {
             (LocalWork::Account(id, queue.take_account_update(id, (grace, totp_step))), Some(id))
         }
-        // The settings do not allow a node to follow another server. Nodes have no replicas and are not replicas.
+        // Cannot occur: the settings do not permit that a node follows another server, and a node neither has replicas
+        // nor is one.
         ToWrite::Follow(_) | ToWrite::ForwardedAccount(..) | ToWrite::Fence(_) | ToWrite::Promote { .. } => {
             (LocalWork::Message(Vec::new()), None)
         }
@@ -144,18 +145,18 @@ fn local_change(queue: &Arc<WriteQueue>, request: WriteRequest) -> LocalChange {
     LocalChange { requester, link, work, passwords, origin, keeps_old_values, reply: Box::new(reply) }
 }
 
-/// Parts of the server that serve its node.
+/// Parts of the server that the node needs.
 pub(crate) struct HostParts {
     pub(crate) queue: Arc<WriteQueue>,
-    /// Bound on the age of data that this node returns.
+    /// The maximum age of the data that this node returns. Only set if the settings contain one.
     pub(crate) read_age: Option<Arc<ReadAge>>,
-    /// Queue of operations to trace, if there is a receiver.
+    /// The queue of operations to trace. Only set if the settings contain a receiver.
     pub(crate) traces: Option<Arc<TraceFeed>>,
-    /// Generation of the data, by which nodes agree about the ids of traces.
+    /// Generation of the data. From it all nodes derive the same ids of traces.
     pub(crate) generation: [u8; 16],
 }
 
-/// Services that the server provides to its node.
+/// The services of the server that the node uses.
 struct ServerHost {
     parts: HostParts,
     random: Random,

@@ -1,4 +1,4 @@
-//! Errors of a server or its data as a whole, and their origin for exit codes.
+//! Errors that concern the whole server or its data, and their classification for exit codes.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,22 +17,22 @@ use crate::workers::bad_passwords::BadPasswordsError;
 use crate::workers::pass_through::{PassThroughError, StartError};
 use crate::workers::reset_mails::MailError;
 
-/// Error that prevents a start, or stops a running server.
+/// Error because of which the server does not start, or stops.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// The settings are not usable.
+    /// The settings cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A running server refused a request.
+    /// The running server refused a request of a command.
     #[error("{code}: {diagnostic}")]
     Refused {
-        /// The cause.
+        /// The result code.
         code: ResultCode,
-        /// Diagnostic message for people.
+        /// The diagnostic message for the administrator.
         diagnostic: String,
     },
-    /// Directory-wide settings are invalid.
+    /// Settings of the directory are invalid.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\npando: "))]
     Settings(Vec<ConfigError>),
     /// The process cannot run as the user in the settings.
@@ -44,10 +44,10 @@ pub enum ServeError {
     /// A schema file cannot be used.
     #[error("schema: {}", .0.to_string().replace('\n', "\npando: schema: "))]
     Schema(#[from] schema::SchemaErrors),
-    /// The data directory cannot be opened, for example because another process uses it.
+    /// The data directory cannot be opened. For example, another process has opened it.
     #[error("{}", in_directory(path, error))]
     Open {
-        /// The directory.
+        /// The data directory.
         path: PathBuf,
         /// The cause.
         error: directory::OpenError,
@@ -55,36 +55,36 @@ pub enum ServeError {
     /// The supplier's data cannot be copied.
     #[error("the data of the supplier cannot be copied: {0}")]
     Copy(#[from] crate::workers::replica::copy::CopyError),
-    /// The data belongs to a replica, but the settings have no supplier.
+    /// The data directory belongs to a replica, but the settings contain no supplier.
     #[error(
         "{} contains a replica: it needs the table [replica] of the node file with its supplier; `pando replica \
          promote` makes it a directory of its own",
         path.display()
     )]
     IsReplica {
-        /// The directory.
+        /// The data directory.
         path: PathBuf,
     },
-    /// The directory contains no database.
+    /// The data directory contains no database.
     #[error("{} contains no Pando database", path.display())]
     NoData {
-        /// The directory.
+        /// The data directory.
         path: PathBuf,
     },
-    /// A backup exists, but the data does not. Serving an empty directory would hide the loss, and become the newest
-    /// moment of the backup.
+    /// The data directory contains no database although it has a backup. If the server served an empty directory, that
+    /// would hide the loss, and the empty directory would become the newest moment of the backup.
     #[error(
         "{} contains no Pando database, but {} has a backup: `pando restore --data {} {}` restores it; to begin anew, \
          name another folder in [backup]",
         path.display(), backup, path.display(), backup
     )]
     LostData {
-        /// The directory.
+        /// The data directory.
         path: PathBuf,
-        /// Place of the backup.
+        /// Path or address of the backup.
         backup: String,
     },
-    /// The directory refused an operation that the start needs.
+    /// The directory refused an operation that is part of the start.
     #[error(transparent)]
     Operation(#[from] OperationError),
     /// The store failed.
@@ -96,7 +96,7 @@ pub enum ServeError {
     /// The listener of the metrics cannot be opened.
     #[error("cannot serve metrics on {address}: {error}")]
     Metrics {
-        /// Address of the listener.
+        /// Address on which it was to listen.
         address: SocketAddr,
         /// The cause.
         error: io::Error,
@@ -104,12 +104,12 @@ pub enum ServeError {
     /// A listener of the console cannot be opened.
     #[error("cannot serve the console on {address}: {error}")]
     Console {
-        /// Address of the listener.
+        /// Address on which it was to listen.
         address: SocketAddr,
         /// The cause.
         error: io::Error,
     },
-    /// The TLS files cannot be used.
+    /// The files for TLS cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// The audit trail cannot be written.
@@ -118,73 +118,73 @@ pub enum ServeError {
     /// A list of bad passwords cannot be used.
     #[error(transparent)]
     BadPasswords(#[from] BadPasswordsError),
-    /// Passwords cannot be passed through to another server.
+    /// Passwords cannot be verified by a bind at another server.
     #[error(transparent)]
     PassThrough(#[from] PassThroughError),
-    /// Mail cannot be sent.
+    /// The settings for sending mail cannot be used.
     #[error(transparent)]
     Mail(#[from] MailError),
     /// The node cannot run in its cluster.
     #[cfg(feature = "kafka")]
     #[error("cluster: {0}")]
     Cluster(#[from] cluster::ClusterError),
-    /// The node file has a table `[cluster]`, which this build does not support.
+    /// The node file contains a table `[cluster]`, but this program was built without cluster support.
     #[error("the node file has a table [cluster], but this program was built without the feature `kafka`")]
     NoKafka,
-    /// The data directory belongs to a node of a cluster, but the node file has no table `[cluster]`.
+    /// The data directory belongs to a cluster node, but the node file contains no table `[cluster]`.
     #[error(
         "{} is a node of a cluster: add the table [cluster] to the node file, or run `pando cluster \
          leave`",
         path.display()
     )]
     IsNode {
-        /// The directory.
+        /// The data directory.
         path: PathBuf,
     },
-    /// The system provides no random bytes.
+    /// The system returns no random bytes.
     #[error("the system provides no random numbers: {0}")]
     Random(#[from] getrandom::Error),
-    /// The system provides no thread or event queue.
+    /// The system cannot start a thread or create an event queue, or a similar function of it failed.
     #[error("cannot start: {0}")]
     System(#[from] io::Error),
     /// An event loop ended with an error.
     #[error(transparent)]
     EventLoop(#[from] EventLoopError),
-    /// Changes were stopped while the server ran. All answered changes are on disk. The next start reports the state of
-    /// the data.
+    /// The server stopped making changes while it ran. All answered changes are on disk. The next start reports the
+    /// state of the data.
     #[error("changes were stopped: {0}")]
     ChangesStopped(String),
-    /// Accepting connections failed.
+    /// The server could not continue to accept connections.
     #[error("waiting for new connections failed: {0}")]
     Accepting(String),
     /// A thread panicked.
     #[error("thread {0} ended because of a defect in the server")]
     Panicked(String),
-    /// There is no sample data for the suffix.
+    /// There is no example data for the suffix.
     #[error("{0}")]
     Sample(String),
-    /// An import failed. The data is unchanged.
+    /// An import failed. The data did not change.
     #[error("cannot import into {}: {error}", path.display())]
     Import {
-        /// The directory.
+        /// The data directory.
         path: PathBuf,
         /// The cause.
         error: directory::import::ImportError,
     },
-    /// A text to import cannot be read.
+    /// A file to import cannot be read.
     #[error("cannot read {name}: {error}")]
     Text {
-        /// Name of the text.
+        /// Name of the file.
         name: String,
         /// The cause.
         error: io::Error,
     },
-    /// None of the entries in the texts can be imported, so the existing data is not replaced.
+    /// No entry of the files can be imported. Therefore the existing data was not replaced.
     #[error("no entry can be imported, so nothing is changed: {reason}{}", all_reasons(rejects.as_deref()))]
     NothingImported {
-        /// Problem of the first record.
+        /// The reason why the first record was rejected.
         reason: String,
-        /// File with all records and the reasons.
+        /// The file with the rejected records and the reasons.
         rejects: Option<PathBuf>,
     },
     /// The file for rejected records cannot be written.
@@ -204,7 +204,7 @@ pub enum ServeError {
     /// A backup cannot be made or used.
     #[error(transparent)]
     Backup(#[from] BackupError),
-    /// Entries to load before the start were refused.
+    /// An entry that was to be loaded before the start was refused.
     #[error(transparent)]
     Load(#[from] LoadError),
 }
@@ -218,7 +218,7 @@ impl From<StartError> for ServeError {
     }
 }
 
-/// Error of running as the user in the settings.
+/// The process cannot change to the user in the settings.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunAsError {
@@ -228,41 +228,41 @@ pub enum RunAsError {
     /// The group does not exist.
     #[error("group {0:?} does not exist on this machine")]
     NoGroup(String),
-    /// A user other than root started the server.
+    /// The settings contain a user, but the server was started by another user who is not root.
     #[error(
         "only root can become {user}; the server was started by user id {own}: start it as root or as {user}"
     )]
     NotRoot {
-        /// User that the setting `user` names.
+        /// User in the setting `user`.
         user: String,
-        /// Id of that user.
+        /// Id of the user who started the server.
         own: u32,
     },
-    /// The system refuses the change of user.
+    /// The system refused the change to the user.
     #[error("cannot become {user}: {error}")]
     Refused {
-        /// User that the setting `user` names.
+        /// User in the setting `user`.
         user: String,
         /// The cause.
         error: io::Error,
     },
-    /// The process could become root again.
+    /// After the change to the user, the process could still become root again.
     #[error("{user} can become root again: choose another user")]
     Root {
-        /// User that the setting `user` names.
+        /// User in the setting `user`.
         user: String,
     },
-    /// A file of the data directory is not accessible to the user.
+    /// The user cannot read or write a file of the data directory.
     #[error(
         "{} cannot be read and written as {user}, the user of the server: chown -R {user}: {}",
         file.display(), data.display()
     )]
     Data {
-        /// The first such file.
+        /// The first file that the user cannot read or write.
         file: PathBuf,
         /// The data directory.
         data: PathBuf,
-        /// User that the setting `user` names.
+        /// User in the setting `user`.
         user: String,
     },
 }
@@ -271,29 +271,29 @@ fn all_reasons(rejects: Option<&Path>) -> String {
     rejects.map_or_else(String::new, |file| format!("; all reasons: {}", file.display()))
 }
 
-/// Returns the message about a problem with a data directory. Adds the path unless the error already contains it.
+/// Returns a message about a data directory. Adds the path of the directory if the error does not contain it.
 fn in_directory(path: &Path, error: &directory::OpenError) -> String {
     let (path, error) = (path.display().to_string(), error.to_string());
     if error.contains(&path) { error } else { format!("cannot use the data directory {path}: {error}") }
 }
 
-/// Origin of a [`ServeError`], for exit codes.
+/// Classification of a [`ServeError`] for exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The settings, the schema files, or the command line.
+    /// The settings, the schema files or the command line are wrong.
     Settings,
-    /// Another process has the data directory open.
+    /// Another process has opened the data directory.
     InUse,
-    /// The data directory cannot be used as it is.
+    /// The data directory cannot be used in its present state.
     Data,
     /// The server cannot listen on an address.
     Listen,
-    /// Any other error: of the system, or a fault of the server.
+    /// Any other error of the system, or a fault of the server.
     Other,
 }
 
 impl ServeError {
-    /// Returns the origin of the error.
+    /// Returns the classification of the error.
     pub fn fault(&self) -> Fault {
         use directory::OpenError;
         match self {
@@ -323,7 +323,8 @@ impl ServeError {
 }
 
 impl ServeError {
-    /// Returns true if acknowledged changes are missing or damaged, so that the data must be checked.
+    /// Returns true if changes that were already answered are missing or damaged. The administrator must then check the
+    /// data.
     pub fn is_lost_data(&self) -> bool {
         let error = match self {
             ServeError::Open {
@@ -343,8 +344,8 @@ impl ServeError {
     }
 }
 
-/// Returns true if the only reason why a data directory cannot be opened or created is a lack of disk space,
-/// descriptors or memory.
+/// Returns true if a data directory could not be opened only because disk space, file descriptors or memory are
+/// exhausted.
 fn is_passing(error: &directory::OpenError) -> bool {
     use rustix::io::Errno;
     let is_exhausted = |code: i32| {
@@ -391,7 +392,7 @@ fn import_fault(error: &directory::import::ImportError) -> Fault {
     }
 }
 
-/// Error of loading entries. None of them was added.
+/// Error of loading entries before the start. No entry was added.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
@@ -400,15 +401,15 @@ pub enum LoadError {
     Refused {
         /// DN of the entry.
         dn: String,
-        /// The cause.
+        /// The result code.
         code: ResultCode,
-        /// Diagnostic message for people.
+        /// The diagnostic message for the administrator.
         diagnostic: String,
     },
-    /// The directory belongs to a node of a cluster, which a start must not change.
+    /// The data directory belongs to a cluster node. A start must not change the data of a node.
     #[error("the directory is a node of a cluster: load the entries while the server runs")]
     Node,
-    /// There are more entries than a start may load.
+    /// There are more entries than a start can load.
     #[error("cannot load more than {LOAD_ENTRIES_MAX} entries at a start: use `pando import`")]
     TooMany,
 }

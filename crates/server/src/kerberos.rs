@@ -1,9 +1,9 @@
-//! Kerberos exchanges (GSSAPI, RFC 4752; GSS-SPNEGO, RFC 4178): handling of the client's messages.
+//! The server's side of Kerberos exchanges (GSSAPI, RFC 4752; GSS-SPNEGO, RFC 4178).
 //!
-//! The library reads the keytab and writes the replay cache, so this code runs on the hash pool. While a job runs, it
-//! owns the exchange. Between messages the session owns it. GSS-SPNEGO ends when the security context is established,
-//! and messages are protected as the client requested from Kerberos. With GSSAPI, the server then offers security
-//! layers, and the client chooses one.
+//! The Kerberos library reads the keytab and writes the replay cache. Therefore the messages are handled on the hash
+//! pool. While a message is handled, its job owns the exchange. At other times the session owns it. An exchange of
+//! GSS-SPNEGO ends when the security context is established. Messages are then protected as the client has requested it
+//! from Kerberos. In GSSAPI, the server afterwards offers security layers, and the client chooses one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,71 +14,73 @@ use system::gss::{Acceptor, GssContext, GssError, GssMechanism, GssPeers};
 
 use crate::limits::{KERBEROS_EXCHANGES_MAX, KERBEROS_TOKENS_MAX};
 
-/// Number of exchanges in progress.
+/// The number of exchanges in progress.
 #[derive(Debug, Default)]
 pub(crate) struct KerberosExchanges(Arc<AtomicUsize>);
 
-/// Count of one exchange. Dropping it decreases the number.
+/// One exchange in the number of exchanges. Dropping this struct decreases the number.
 struct Counted(Arc<AtomicUsize>);
 
-/// Server side of an exchange.
+/// The server's side of one exchange.
 pub(crate) struct KerberosExchange {
     mechanism: GssMechanism,
     context: GssContext,
     next: Expected,
-    /// Number of tokens that the client has sent.
+    /// Number of tokens received from the client.
     tokens: u8,
     _counted: Counted,
 }
 
-/// Next message that the client must send.
+/// The message that the client must send next.
 #[derive(Clone, Copy)]
 enum Expected {
-    /// A token.
+    /// A token of the Kerberos library.
     Token,
-    /// An empty message, which acknowledges the server's last token.
+    /// An empty message. With it the client acknowledges the server's last token.
     Nothing,
     /// The client's choice of a security layer.
     Choice,
 }
 
-/// A message of the client, and its exchange.
+/// A message from the client together with its exchange. The hash pool handles it.
 pub(crate) struct KerberosJob {
     pub(crate) exchange: KerberosExchange,
     pub(crate) message: Vec<u8>,
-    /// Channel binding data to which the client may have bound its ticket; `None` without TLS.
+    /// The channel binding data of the connection; `None` without TLS. The client may have bound its ticket to the same
+    /// data.
     pub(crate) channel: Option<Vec<u8>>,
 }
 
-/// Result of handling a message.
+/// The result of handling a message.
 pub(crate) enum KerberosTurn {
-    /// The exchange continues with this message of the server.
+    /// The exchange is not finished. The octets are the server's next message.
     Say(KerberosExchange, Vec<u8>),
     /// The client is authenticated.
     Authenticated(Authenticated),
     /// Authentication failed.
     Refused(GssError),
-    /// The message is malformed, or requests something that the server does not offer.
+    /// The message is malformed, or requests something that the server does not support.
     Unfit(SaslError),
 }
 
-/// Identity of an authenticated client.
+/// The result of a successful exchange.
 pub(crate) struct Authenticated {
     pub(crate) peers: GssPeers,
-    /// Authorization identity that the client requests; empty if it is the client's own.
+    /// The authorization identity that the client requests. It is empty if the client requests none.
     pub(crate) authorization: String,
-    /// The server's last token.
+    /// The server's last token, which the response must contain.
     pub(crate) last: Option<Vec<u8>>,
 }
 
 impl KerberosExchanges {
-    /// Begins an exchange; returns `None` if there are too many.
+    /// Starts an exchange. Returns `None` if too many are in progress.
     pub(crate) fn begin(
         &self,
         mechanism: GssMechanism,
         acceptor: &Arc<Acceptor>,
     ) -> Option<KerberosExchange> {
-        // Incremented before the check, so that two concurrent calls cannot exceed the bound.
+        // The number is incremented before it is compared. Otherwise two concurrent calls could together exceed the
+        // limit.
         let counted = Counted(Arc::clone(&self.0));
         let before = self.0.fetch_add(1, Ordering::Relaxed);
         (before < KERBEROS_EXCHANGES_MAX).then(|| KerberosExchange {
@@ -103,7 +105,7 @@ impl KerberosExchange {
         self.mechanism
     }
 
-    /// Returns the server's next message, and the exchange that waits for the client's answer.
+    /// Returns the result that sends `message` to the client and then waits for the message `next`.
     fn say(self, next: Expected, message: Vec<u8>) -> KerberosTurn {
         KerberosTurn::Say(KerberosExchange { next, ..self }, message)
     }
@@ -127,7 +129,7 @@ impl KerberosExchange {
         }
     }
 
-    /// Sends the server's offer of security layers, which contains none.
+    /// Sends the list of security layers that the server supports. The list contains no layer.
     fn offer(mut self) -> Result<KerberosTurn, GssError> {
         let offer = self.context.wrap(&OFFER)?;
         Ok(self.say(Expected::Choice, offer))
@@ -147,7 +149,7 @@ impl KerberosExchange {
         last: Option<Vec<u8>>,
     ) -> Result<KerberosTurn, GssError> {
         let peers = self.context.peers()?;
-        // Such a client would protect all later messages, which the server could not read.
+        // A client with this flag would protect all later messages, and the server could not read them.
         if self.mechanism == GssMechanism::Spnego && peers.wants_protection {
             let text =
                 "GSS-SPNEGO with a security layer is not offered: use TLS, and ask for none (-O maxssf=0)";

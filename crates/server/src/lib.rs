@@ -8,16 +8,16 @@
 //!                           └──passwords──▶ hash pool
 //! ```
 //!
-//! An `event_loop` owns its connections from accept to close and runs short operations to completion (read, frame,
-//! decode, answer, write) without locks, without a hand-over to another thread and, once warm, without allocations.
-//! Searches run in slices between the turns of other connections, and only as fast as the client reads. Changes go to
-//! the one `writer`, which makes all waiting changes durable with one sync; slow password hashes go to the `hash_pool`.
-//! Both answer through the loop's `mailbox`.
+//! An `event_loop` owns a connection from accept to close. It processes a short operation to its end: read, frame,
+//! decode, answer, write. It needs no lock and no other thread for this and, when its buffers have their size, no
+//! allocation. A search runs in slices, between which other connections have their turns. It runs only as fast as its
+//! client reads. Changes are sent to the one `writer`, which makes all waiting changes durable with one sync. Slow
+//! password hashes are computed by the `hash_pool`. Both send their answers to the event loop's `mailbox`.
 //!
-//! [`serve()`] is the whole process: settings, log, signals, service manager. [`Opened`] and [`Server`] are the parts,
-//! for tests and other programs: there is no global state except the log and the list of [`unfinished`] files.
+//! [`serve()`] is the whole process: settings, log, signals and service manager. [`Opened`] and [`Server`] are parts of
+//! it for tests and other programs. Apart from the log and the list of [`unfinished`] files, there is no global state.
 //!
-//! Entries, filters and indexes are in the crate `directory`, and the proofs of SASL mechanisms in the crate `sasl`.
+//! Entries, filters and indexes are in the crate `directory`, and the SASL mechanisms in the crate `sasl`.
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 #![forbid(unsafe_code)]

@@ -1,9 +1,10 @@
-//! The log: its destination, its level, and changing both while the server runs.
+//! The log of the process: its destination and level, and changing both while the server runs.
 //!
-//! Lines go to standard error, which service managers collect, or to a file. A reload opens the file again, so that a
-//! log rotator can move the old file and send SIGHUP. Credentials and values of entries are never logged.
+//! Lines are written to standard error, which service managers collect, or to a file. A reload opens the file again.
+//! Therefore a log rotator can move the old file and then send SIGHUP. Passwords and values of entries are never
+//! logged.
 //!
-//! A line is text, or an object of JSON with `timestamp`, `level`, `message` and the fields of the event.
+//! A line is a text, or a JSON object with `timestamp`, `level`, `message` and the fields of the event.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -19,14 +20,14 @@ use tracing_subscriber::{Layer as _, Registry, reload};
 use crate::config::LogSettings;
 use crate::config::values::{LogFormat, LogLevel};
 
-/// Handle that changes the log of this process.
+/// A handle that changes the log of this process.
 #[derive(Clone, Debug)]
 pub struct LogHandle {
     sink: Sink,
     level: reload::Handle<LevelFilter, Registry>,
 }
 
-/// Error of the log.
+/// Error of starting or changing the log.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
@@ -38,7 +39,7 @@ pub enum LogError {
         /// The cause.
         error: io::Error,
     },
-    /// The log of this process is already started.
+    /// The log of this process was already started.
     #[error("this process has a log already")]
     AlreadyStarted,
 }
@@ -46,12 +47,13 @@ pub enum LogError {
 /// Starts the log of this process.
 ///
 /// # Errors
-/// The file cannot be opened, or the log is already started.
+/// The file cannot be opened, or the log was already started.
 pub fn start(settings: &LogSettings) -> Result<LogHandle, LogError> {
     let sink = Sink::default();
     sink.open(settings.file.as_deref())?;
     let (level, handle) = reload::Layer::new(level_filter(settings.level));
-    // A line that cannot be written is lost. Reporting the error would panic if standard error is a closed pipe.
+    // If a line cannot be written, it is lost. The library would report that on standard error, and that report panics
+    // if standard error is a closed pipe.
     let lines = tracing_subscriber::fmt::layer()
         .with_target(false)
         .with_ansi(false)
@@ -67,13 +69,13 @@ pub fn start(settings: &LogSettings) -> Result<LogHandle, LogError> {
 }
 
 impl LogHandle {
-    /// Applies new settings, and opens the file again even if its name is the same.
+    /// Applies new settings. Opens the file again even if its name has not changed.
     ///
     /// # Errors
-    /// The file cannot be opened; the destination of the log then does not change.
+    /// The file cannot be opened. In this case the log continues as before.
     pub fn apply(&self, settings: &LogSettings) -> Result<(), LogError> {
         self.sink.open(settings.file.as_deref())?;
-        // Fails only without a subscriber, and the subscriber lives as long as the process.
+        // Fails only if there is no subscriber, but the subscriber exists as long as the process.
         let _ = self.level.modify(|level| *level = level_filter(settings.level));
         Ok(())
     }
@@ -89,7 +91,7 @@ fn level_filter(level: LogLevel) -> LevelFilter {
     }
 }
 
-/// Destination of lines. `None` is standard error.
+/// The destination of the lines. `None` means standard error.
 #[derive(Clone, Debug, Default)]
 struct Sink(Arc<Mutex<Option<File>>>);
 
@@ -107,7 +109,7 @@ impl Sink {
     }
 }
 
-/// The subscriber formats a whole line first, so each write is one line under the lock.
+/// The subscriber formats a whole line before it writes. Therefore each call of `write` writes one line.
 impl Write for &Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {

@@ -1,5 +1,5 @@
-//! Figures about the server. `cn=monitor` shows them as entries, which are made for each search, and the metrics as
-//! time series.
+//! Figures about the server. `cn=monitor` shows them as entries that are created for each search. The metrics show them
+//! as time series.
 
 #[cfg(feature = "kafka")]
 mod cluster;
@@ -58,30 +58,30 @@ use crate::workers::writer::WriteQueue;
 /// Version of the running server.
 const RELEASE: &str = env!("CARGO_PKG_VERSION");
 
-/// Source of the entries and the metrics.
+/// The source of the entries of `cn=monitor` and of the metrics.
 pub(crate) struct Monitor {
     started: Instant,
-    /// Seconds since 1970.
+    /// Time at which the server started, in seconds since 1970.
     started_at: u64,
-    /// Set after the server has started its threads.
+    /// The parts of the server with the figures. Set during the start.
     sources: OnceLock<Sources>,
 }
 
-/// Parts of the server from which the figures are read.
+/// The parts of the server that contain figures.
 pub(crate) struct Sources {
     #[cfg(feature = "kafka")]
     pub(crate) cluster: Option<Arc<::cluster::figures::Figures>>,
-    /// Generation of the data, to which positions belong.
+    /// Generation of the data. Positions are only comparable within one generation.
     pub(crate) generation: [u8; 16],
     pub(crate) counters: Arc<[Arc<Counters>]>,
-    /// Work by listener, client and index, for each event loop.
+    /// Work by listener, client and index. There is one element for each event loop.
     pub(crate) usage: Arc<[Arc<Usage>]>,
-    /// The listeners and their names.
+    /// All listeners and their names.
     pub(crate) listener_names: Vec<(ListenerIndex, String)>,
     pub(crate) acceptor: Arc<AcceptorControl>,
     pub(crate) writes: Arc<WriteQueue>,
     pub(crate) scans: Arc<ScanFigures>,
-    /// Figures about mail for password resets, if the server sends it.
+    /// Figures of mail for password resets. Only set if the server sends mail.
     pub(crate) mails: Option<Arc<MailFigures>>,
     pub(crate) slow: Arc<SlowOperations>,
     pub(crate) scan_shares: Arc<ScanShares>,
@@ -90,27 +90,27 @@ pub(crate) struct Sources {
     pub(crate) hashes: Arc<HashFigures>,
     pub(crate) read_ahead: Arc<ReadAheadFigures>,
     pub(crate) request_memory: Arc<RequestMemory>,
-    /// Places of searches that wait for changes.
+    /// The places of the persistent searches.
     pub(crate) listening: Arc<ListeningPlaces>,
     pub(crate) health: Arc<Health>,
-    /// Answers of the event loops to probes, if there is a listener for the metrics.
+    /// The event loops' answers to probes. Only set if there is a listener for the metrics.
     pub(crate) readiness: Option<Arc<Readiness>>,
     pub(crate) certificates: Arc<Certificates>,
-    /// Bound on the age of data that this node returns; `None` if the settings set none.
+    /// The maximum age of the data that this node returns. Only set if the settings contain one.
     pub(crate) read_age: Option<Arc<ReadAge>>,
     /// The audit trail, if there is one.
     pub(crate) audit: Option<Arc<AuditFeed>>,
-    /// Queue of operations to trace, if there is a receiver.
+    /// The queue of operations to trace. Only set if the settings contain a receiver.
     pub(crate) traces: Option<Arc<TraceFeed>>,
-    /// State of the backup, if there is one.
+    /// State of the backup. Only set if the settings contain a backup.
     pub(crate) backup: Option<Arc<BackupFigures>>,
-    /// State of the copy of another server's tree, if there is one.
+    /// State of each copy of a followed server's tree, by name.
     pub(crate) follow: Vec<(String, Arc<FollowFigures>)>,
-    /// State of the replica, if this server is one.
+    /// State of this server as a replica. Only set if it is one.
     pub(crate) replica: Option<Arc<ReplicaFigures>>,
-    /// Thread that reads the log for replicas.
+    /// The thread that reads the log for replicas.
     pub(crate) log_reader: Arc<LogReader>,
-    /// Weak because the directory owns the monitor.
+    /// A weak reference, because the directory owns the monitor.
     pub(crate) directory: Weak<Directory>,
 }
 
@@ -119,9 +119,9 @@ impl Monitor {
         Monitor { started: Instant::now(), started_at: now_micros() / 1_000_000, sources: OnceLock::new() }
     }
 
-    /// Sets the sources of the figures.
+    /// Sets the parts of the server that contain figures.
     pub(crate) fn attach(&self, sources: Sources) {
-        // Called only once, because a directory has only one server.
+        // A directory has only one server. Therefore this is called only once.
         let _ = self.sources.set(sources);
     }
 }
@@ -148,7 +148,7 @@ impl MonitorSource for Monitor {
 }
 
 impl Monitor {
-    /// Returns a page of the metrics listener. `knows_token` is true if the client sent the token.
+    /// Returns a page of the metrics listener. `knows_token` is true if the request contains the right token.
     pub(crate) fn page(&self, path: &str, knows_token: bool) -> Page {
         match path {
             "/metrics" if !knows_token => Page::NeedsToken,
@@ -169,7 +169,7 @@ impl Monitor {
         }
     }
 
-    /// Returns the page with the metrics. Reads figures from the store.
+    /// Returns the page with the metrics. Some figures are read from the store.
     pub(crate) fn metrics_page(&self) -> Page {
         match metrics::metrics(self.groups(), self.operations()) {
             Ok(text) => Page::Found(metrics::MEDIA_TYPE, text),
@@ -177,7 +177,7 @@ impl Monitor {
         }
     }
 
-    /// Returns the reason why clients should send changes to another server now, if there is one.
+    /// Returns the reason why clients should currently send their changes to another server, if there is one.
     fn refusal(&self) -> Option<String> {
         let sources = self.sources.get()?;
         let now = Instant::now();
@@ -187,7 +187,7 @@ impl Monitor {
         refusal.or_else(|| sources.replica.as_ref()?.get().refusal(now))
     }
 
-    /// Returns the reason why clients should send all requests to another server now, if there is one.
+    /// Returns the reason why clients should currently send all of their requests to another server, if there is one.
     fn not_ready(&self) -> Option<String> {
         let Some(sources) = self.sources.get() else { return Some("the server is starting".to_owned()) };
         if sources.acceptor.is_stopping() {
@@ -211,7 +211,7 @@ impl Monitor {
         self.sources.get().map_or_else(Vec::new, |sources| operation_totals(&sources.counters))
     }
 
-    /// Returns all figures.
+    /// Returns all figures in their groups.
     fn groups(&self) -> Vec<Group> {
         let mut groups = vec![self.time(), process()];
         let Some(sources) = self.sources.get() else { return groups };
@@ -260,7 +260,7 @@ impl Monitor {
     }
 }
 
-/// Returns the value of a counter that several threads write.
+/// Returns the value of a counter that several threads may write.
 fn load(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
 }
@@ -297,12 +297,12 @@ fn tls(certificates: &Certificates) -> Group {
     group
 }
 
-/// Returns the total durations of finished operations.
+/// Returns the total duration of the finished operations of each kind.
 fn durations(sources: &Sources) -> Group {
     let mut group = Group::new("Durations");
     for total in operation_totals(&sources.counters) {
         let name = format!("{} Microseconds", total.name);
-        // The metrics have a histogram of these durations.
+        // A text and no number, because the metrics already contain a histogram of these durations.
         group.text(name, "Total time of finished operations", total.latency.micros());
     }
     group
@@ -323,7 +323,7 @@ fn statistics(sources: &Sources) -> Group {
     group
 }
 
-/// Returns the numbers of refusals by cause.
+/// Returns the number of refusals by their cause.
 fn refusals(sources: &Sources) -> Group {
     let mut group = Group::new("Refusals");
     let totals = refusal_totals(&sources.counters);
@@ -369,7 +369,7 @@ fn hashes(hashes: &HashFigures) -> Group {
     group
 }
 
-/// Returns the figures about mail for password resets.
+/// Returns the figures of mail for password resets.
 fn mails(figures: &MailFigures) -> Group {
     let mut group = Group::new("Mail");
     group.count("Requests", "Requests for a link to set another password", load(&figures.requests));
@@ -382,8 +382,8 @@ fn mails(figures: &MailFigures) -> Group {
     group
 }
 
-/// Returns figures about password policies, with the first notice about a policy that does not have the effect of its
-/// text.
+/// Returns the figures of password policies. The notices are about policies that do not have the effect that their text
+/// promises. The first notice is shown.
 fn policies(directory: &Weak<Directory>) -> Group {
     let mut group = Group::new("Password Policies");
     let Some(directory) = directory.upgrade() else { return group };
@@ -393,7 +393,7 @@ fn policies(directory: &Weak<Directory>) -> Group {
     group
 }
 
-/// Returns figures about dynamic groups, whose members are the result of a search.
+/// Returns the figures of dynamic groups. The members of such a group are the results of a search.
 fn dynamic_groups(directory: &Weak<Directory>) -> Group {
     let mut group = Group::new("Dynamic Groups");
     let Some(directory) = directory.upgrade() else { return group };
@@ -403,7 +403,7 @@ fn dynamic_groups(directory: &Weak<Directory>) -> Group {
     group
 }
 
-/// Returns figures about subentries with collective attributes.
+/// Returns the figures of the subentries with collective attributes.
 fn collective_attributes(directory: &Weak<Directory>) -> Group {
     let mut group = Group::new("Collective Attributes");
     let Some(directory) = directory.upgrade() else { return group };
@@ -413,7 +413,7 @@ fn collective_attributes(directory: &Weak<Directory>) -> Group {
     group
 }
 
-/// Returns the progress of rules that add existing entries to groups.
+/// Returns the progress of the rules that add existing entries to groups.
 fn automatic_members(directory: &Weak<Directory>) -> Group {
     let mut group = Group::new("Automatic Members");
     let pending =
@@ -437,7 +437,7 @@ fn automatic_members(directory: &Weak<Directory>) -> Group {
     group
 }
 
-/// Returns the progress of the conversion of values to links.
+/// Returns the progress of the conversion of attribute values to links.
 fn links(directory: &Weak<Directory>) -> Group {
     let mut group = Group::new("Links");
     let Some(directory) = directory.upgrade() else { return group };
@@ -466,7 +466,7 @@ const LINKS_FAILING: &str = "Why plain values do not become links";
 
 const AUTO_MEMBERS_FAILING: &str = "Why existing entries do not join the group of a rule";
 
-/// Returns the first of some notices.
+/// Returns the first of `notices` and the number of the others, as a figure.
 fn first_of(notices: Vec<String>) -> Value {
     let others = notices.len().saturating_sub(1);
     let fault = notices.into_iter().next().map(|first| match others {
@@ -476,7 +476,7 @@ fn first_of(notices: Vec<String>) -> Value {
     Value::Fault(fault.map_or(Ok("no"), Err))
 }
 
-/// Returns the figures of prefetching for data that was not in memory.
+/// Returns the figures of the prefetching of data that was not in memory.
 fn read_ahead(figures: &ReadAheadFigures) -> Group {
     let mut group = Group::new("Read Ahead");
     group.level("Threads", "Threads that read ahead", load(&figures.threads));
@@ -485,7 +485,7 @@ fn read_ahead(figures: &ReadAheadFigures) -> Group {
     group
 }
 
-/// Returns the number of bytes that requests occupy, and the number of times that a bound was reached.
+/// Returns the number of bytes that requests and answers occupy, and how often a limit was reached.
 fn request_memory(memory: &RequestMemory) -> Group {
     let mut group = Group::new("Request Memory");
     group.level("Used Bytes", "Octets that requests and answers hold", memory.used() as u64);
@@ -502,7 +502,7 @@ fn request_memory(memory: &RequestMemory) -> Group {
     group
 }
 
-/// Returns figures about searches that wait for changes: persistent searches, and refreshAndPersist of RFC 4533.
+/// Returns the figures of persistent searches, including those of refreshAndPersist (RFC 4533).
 fn listening(places: &ListeningPlaces) -> Group {
     let mut group = Group::new("Persistent Searches");
     group.level("Current", "Searches that listen for changes", places.count() as u64);
@@ -512,7 +512,7 @@ fn listening(places: &ListeningPlaces) -> Group {
     group
 }
 
-/// Returns figures of the audit trail, with lost events and held requests.
+/// Returns the figures of the audit trail. They include lost events and requests that had to wait for the audit trail.
 fn audit(feed: &AuditFeed) -> Group {
     let mut group = Group::new("Audit");
     let figures = &feed.figures;
@@ -527,7 +527,7 @@ fn audit(feed: &AuditFeed) -> Group {
     group
 }
 
-/// Returns figures of traces.
+/// Returns the figures of traces.
 fn traces(feed: &TraceFeed) -> Group {
     let mut group = Group::new("Traces");
     group.count("Sent", "Operations whose traces were accepted", load(&feed.figures.sent));
@@ -537,7 +537,7 @@ fn traces(feed: &TraceFeed) -> Group {
     group
 }
 
-/// Returns figures about the backup. The time is absent if no backup was made since the start.
+/// Returns the figures of the backup. Omits the time and position of the last backup if none was made since the start.
 fn backup(figures: &BackupFigures, directory: &Weak<Directory>) -> Group {
     let mut group = Group::new("Backup");
     let BackupState { last, error, interval_seconds, place, .. } = figures.get();
@@ -556,7 +556,8 @@ fn backup(figures: &BackupFigures, directory: &Weak<Directory>) -> Group {
     group
 }
 
-/// Returns the moments that the backup covers: one text for each chain of a file with all rows and the later changes.
+/// Returns the moments that the backup covers, as one text for each chain. A chain is a file with all rows, and the
+/// files with the changes after it.
 fn backup_moments(figures: &BackupFigures) -> Group {
     let mut group = Group::new("Backup Moments");
     let time = |seconds: u64| time_text(seconds.saturating_mul(1_000_000));
@@ -580,7 +581,7 @@ fn backup_moments(figures: &BackupFigures) -> Group {
     group
 }
 
-/// Returns the newest position that reads can see; 0 if it cannot be read.
+/// Returns the position of the last change that reads show; 0 if it cannot be read.
 fn newest_position(directory: &Weak<Directory>) -> u64 {
     directory.upgrade().and_then(|directory| directory.newest_position().ok()).unwrap_or(0)
 }
@@ -621,7 +622,7 @@ fn storage(sources: &Sources) -> Vec<Group> {
     vec![log, storage, indexes(&directory), index_advice(&sources.index_advice, &directory)]
 }
 
-/// Returns one figure for each part of an index that is being built or removed.
+/// Returns one figure for each part of an index that is currently being built or removed.
 fn indexes(directory: &Directory) -> Group {
     let mut group = Group::new("Indexes");
     let progress = directory.index_progress().unwrap_or_else(|error| {
@@ -639,7 +640,7 @@ fn indexes(directory: &Directory) -> Group {
     group
 }
 
-/// Returns one text for each attribute without an index that searches needed.
+/// Returns one text for each attribute for which searches lacked an index.
 fn index_advice(advice: &IndexAdvice, directory: &Directory) -> Group {
     let mut group = Group::new("Index Advice");
     let defined = directory.indexes();

@@ -1,6 +1,6 @@
 //! Opening of a data directory, and the start of the parts that serve it.
 //!
-//! There is no global state. A process may run several servers, as tests do.
+//! A process may run several servers at once, as tests do. Therefore the servers have no global state.
 
 mod clock;
 mod cluster;
@@ -44,7 +44,7 @@ use crate::workers::readiness::{self, Probed};
 use crate::workers::service::Services;
 use crate::workers::{audit, backups, certificate_watch, follow, index_sizes, logins, traces, warm_up};
 
-/// An open data directory that is not served yet.
+/// A data directory that is open but not served yet.
 pub struct Opened {
     config: Config,
     directory: Arc<Directory>,
@@ -57,25 +57,25 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Opens the data directory, or creates it.
+    /// Opens the data directory. Creates it if it does not exist.
     ///
-    /// Hashes a clear administrator password in the settings. If there is none, the first start generates one: see
-    /// [`generated_password`](Opened::generated_password).
+    /// If the settings contain a clear administrator password, it is hashed. Otherwise the first start generates a
+    /// password, which [`generated_password`](Opened::generated_password) returns.
     ///
     /// # Errors
-    /// Schema files, settings or the data directory cannot be used.
+    /// The schema files, the settings or the data directory cannot be used.
     pub fn open(config: Config) -> Result<Opened, ServeError> {
         let is_clustered = config.cluster.is_some();
         let part = replica::part(&config)?;
         let follows_log = is_clustered || part != Part::Alone;
         let mut opened = Opened::open_to(config, follows_log, part == Part::Replica)?;
         if follows_log {
-            // The password is in the log, to which only the writer may append.
+            // The administrator's password is in the log, and only the writer may append to the log.
             return Ok(opened);
         }
         match opened.directory.replication_role()? {
             ReplicationRole::Replica => return Err(ServeError::IsReplica { path: opened.config.data }),
-            // Its password came from the log of the writer.
+            // The administrator's password came from the log of the former writer.
             ReplicationRole::Replaced { .. } => return Ok(opened),
             ReplicationRole::Writer | ReplicationRole::Promoted { .. } => {}
         }
@@ -88,9 +88,9 @@ impl Opened {
         Ok(opened)
     }
 
-    /// Opens an existing data directory without changing it.
+    /// Opens an existing data directory in order to read it. Does not change it.
     pub(crate) fn open_for_reading(mut config: Config) -> Result<Opened, ServeError> {
-        // A new suffix would be written to the directory.
+        // A suffix that is new to the directory would be stored in it.
         config.suffixes.clear();
         Opened::open_as_is(config)
     }
@@ -99,7 +99,7 @@ impl Opened {
         Opened::open_to(config, false, false)
     }
 
-    /// Opens the data directory. `follows_log` is true for a cluster node or a replica, which follows a log.
+    /// Opens the data directory. `follows_log` is true for a cluster node or a replica: its data follows a log.
     pub(crate) fn open_to(
         config: Config,
         follows_log: bool,
@@ -128,7 +128,7 @@ impl Opened {
                                                     aside");
         }
         if let Some(Secret(clear)) = &config.admin_password {
-            // The password scheme of the directory was not known before.
+            // The directory's password scheme is known only now that the directory is open.
             let stored =
                 password::hash(directory.settings().general.password_scheme, clear, &random.bytes()?);
             let node = NodeSettings { admin_password: Some(stored), ..node_settings(&config) };
@@ -139,14 +139,14 @@ impl Opened {
         Ok(Opened { config, directory, writer, monitor, health, random, generated_password, bound_ports })
     }
 
-    /// Sets sockets that are already bound, on which the server will listen.
+    /// Sets the sockets that are already bound. The server will listen on them.
     pub(crate) fn with_ports(mut self, bound_ports: BoundPorts) -> Opened {
         self.bound_ports = bound_ports;
         self
     }
 
-    /// Returns the administrator's password if this start generated one. It must be shown once, because only its hash
-    /// is stored.
+    /// Returns the administrator's password if this start generated one. The caller must show it to the administrator,
+    /// because only a hash of it is stored.
     pub fn generated_password(&self) -> Option<&str> {
         self.generated_password.as_deref()
     }
@@ -175,14 +175,14 @@ impl Opened {
         Ok(())
     }
 
-    /// Listens and starts to serve.
+    /// Starts to listen and to serve.
     ///
-    /// First opens everything that can fail because of wrong settings. Then starts the services, each after the
-    /// services that it uses. The event loops start last.
+    /// First opens everything that can fail because of wrong settings. Then starts the services, each one after the
+    /// services that it uses. The event loops are started last.
     ///
     /// # Errors
-    /// A part cannot be opened or started, for example because an address is in use. The parts that were started are
-    /// then stopped.
+    /// A part of the server cannot be opened or started, for example because an address is in use. The parts that were
+    /// already started are stopped.
     pub fn start(self) -> Result<Server, ServeError> {
         let Opened { config, directory, writer, monitor, health, bound_ports, .. } = self;
         clock::warn_of_late_clock(&directory);
@@ -265,7 +265,7 @@ impl Opened {
     }
 }
 
-/// Returns the sources of the thread that checks readiness for the page `/ready`.
+/// Returns what the readiness thread reads. That thread checks for the page `/ready` whether the server is ready.
 fn probed(readiness: Arc<Readiness>, shared: &Shared, listening: &Listening) -> Probed {
     Probed {
         readiness,
@@ -275,7 +275,7 @@ fn probed(readiness: Arc<Readiness>, shared: &Shared, listening: &Listening) -> 
     }
 }
 
-/// Returns the monitor's sources that every server has.
+/// Returns those sources of the monitor that every server has.
 fn sources(shared: &Shared, listening: &Listening) -> Sources {
     Sources {
         #[cfg(feature = "kafka")]

@@ -1,4 +1,4 @@
-//! A server process: settings, log, signals, and the service manager.
+//! The server as a process: settings, log, signals and the service manager.
 
 mod first_copy;
 pub(crate) mod privileges;
@@ -26,10 +26,10 @@ use crate::open::{Handle, Opened, Server, copy_supplier};
 use crate::serve::privileges::Account;
 use crate::telemetry::health::notify;
 
-/// Serves until SIGTERM or SIGINT. SIGHUP reads the node file again.
+/// Serves until the process receives SIGTERM or SIGINT. SIGHUP reloads the node file.
 ///
-/// `prepare` may read the directory and load entries before any client is served. `ready` is called when the server
-/// listens. Both run on the calling thread.
+/// `prepare` is called before any client is served. It may read the directory and load entries. `ready` is called when
+/// the server listens. Both run on the calling thread.
 ///
 /// # Errors
 /// The settings cannot be used, the server cannot start, or it stopped because of an error.
@@ -44,7 +44,8 @@ pub fn serve(
     let inherited: Vec<Socket> = system::inherited_sockets()?.into_iter().map(Socket::from).collect();
     let mut ports = BoundPorts::default();
     if account.is_some() || !inherited.is_empty() {
-        // Only root may bind some ports. Everything else is opened as the configured user, as in a reload.
+        // Some ports can be bound only by root. Everything else is opened as the user in the settings, because a reload
+        // opens it as that user too.
         ports = BoundPorts::bind(&config.listen, inherited)?;
     }
     if let Some(account) = &account {
@@ -60,16 +61,17 @@ pub fn serve(
         warn_once(&mut told, account.unreadable(read_again));
     }
     refuse_lost_data(&config)?;
-    // A reload waits until the server runs.
+    // From here on, SIGHUP is queued. The reload happens when the server runs.
     let signals = Signals::new([SIGHUP])?;
-    // A stop may interrupt a first copy: an import changes all or nothing, and a replica continues at the next start.
+    // SIGTERM and SIGINT end the process at once during a first copy. That is safe: an import makes all of its changes
+    // or none, and a replica continues its copy at the next start.
     let ends = Arc::new(AtomicBool::new(true));
     for signal in [SIGTERM, SIGINT] {
         register_conditional_shutdown(signal, 0, Arc::clone(&ends))?;
     }
     first_copy::make(&config)?;
     copy_supplier(&config)?;
-    // Registered before the data directory is opened, so that a signal never interrupts a start.
+    // From here on, these signals are queued, so that they do not interrupt the opening of the data directory.
     for signal in [SIGTERM, SIGINT] {
         signals.add_signal(signal)?;
     }
@@ -96,12 +98,13 @@ pub fn serve(
     result
 }
 
-/// Fails if the data directory has no data although there is a backup of it: its disk may be lost or not mounted.
-/// Replicas and copies of another server's tree are exempt, because they get their data from that server.
+/// Fails if the data directory contains no data but has a backup. In that case its disk may be lost or not mounted.
+/// Replicas and servers that follow another server are exempt, because they get their data from that server.
 fn refuse_lost_data(config: &Config) -> Result<(), ServeError> {
     let Some(backup) = &config.backup else { return Ok(()) };
     let has_source = config.replica.is_some() || !config.follow.is_empty();
-    // Opening the data directory reports an error of the directory, and the backup thread an error of the backup.
+    // Other errors are reported later: those of the data directory when it is opened, and those of the backup by the
+    // backup thread.
     if has_source || !matches!(check_data(config), Err(ServeError::NoData { .. })) {
         return Ok(());
     }
@@ -113,7 +116,7 @@ fn refuse_lost_data(config: &Config) -> Result<(), ServeError> {
     }
 }
 
-/// Logs the warnings that were not yet logged.
+/// Logs the warnings that are not in `told`, and adds them to it.
 fn warn_once(told: &mut HashSet<String>, warnings: Vec<String>) {
     for warning in warnings {
         if !told.contains(&warning) {
@@ -146,7 +149,7 @@ fn watch_signals(
     Ok((handle, thread))
 }
 
-/// Reads the node file again and logs the changes. If the file is not valid, nothing changes.
+/// Reads the node file again, applies its settings and logs the changes. Changes nothing if the file is invalid.
 fn reload(server: &Handle, arguments: &Arguments, (log, told): (&LogHandle, &mut HashSet<String>)) {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => notify(&[NotifyState::Reloading, now]),

@@ -1,4 +1,4 @@
-//! The clock and the random source. The directory itself never reads them.
+//! Reading of the clock, and random numbers. The directory itself uses neither.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -7,39 +7,39 @@ use ldap::ResultCode;
 
 use crate::limits::RANDOM_BLOCK_SIZE;
 
-/// Returns the system time in microseconds since 1970-01-01T00:00:00Z; 0 if the clock is before that.
+/// Returns the current time in microseconds since 1970-01-01T00:00:00Z; 0 if the system's clock is earlier.
 pub(crate) fn now_micros() -> u64 {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since_epoch.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Returns the system time in seconds since 1970.
+/// Returns the current time in seconds since 1970.
 pub(crate) fn now_seconds() -> i64 {
     i64::try_from(now_micros() / 1_000_000).unwrap_or(i64::MAX)
 }
 
-/// Returns the system time in microseconds since 1970, in the type of password times.
+/// Returns the current time in microseconds since 1970, in the integer type that the times of passwords have.
 pub(crate) fn password_time() -> i64 {
     i64::try_from(now_micros()).unwrap_or(i64::MAX)
 }
 
-/// Returns the microseconds since `start`.
+/// Returns the number of microseconds since `start`.
 pub(crate) fn micros_since(start: Instant) -> u64 {
     u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Returns the processor time of this thread in microseconds.
+/// Returns the processor time that this thread has used, in microseconds.
 pub(crate) fn thread_micros() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     u64::try_from(time.tv_sec * 1_000_000 + time.tv_nsec / 1_000).unwrap_or(0)
 }
 
-/// Returns a stamp for an operation of a command or of the start.
+/// Returns the stamp of a change that a command or the start makes.
 pub(crate) fn new_stamp(random: &mut Random) -> Result<Stamp, getrandom::Error> {
     Ok(Stamp { now_micros: now_micros(), uuid: random.uuid()?, ..Stamp::default() })
 }
 
-/// Random bytes of the operating system, read one block at a time.
+/// Random bytes of the operating system. They are read in blocks.
 #[derive(Debug)]
 pub(crate) struct Random {
     block: [[u8; 16]; RANDOM_BLOCK_SIZE / 16],
@@ -54,10 +54,10 @@ impl Default for Random {
 }
 
 impl Random {
-    /// Returns sixteen random bytes, different ones at each call.
+    /// Returns sixteen random bytes. Each call returns different ones.
     ///
     /// # Errors
-    /// The system provides no random bytes, which happens only early after boot.
+    /// The system returns no random bytes. That is possible only shortly after the boot.
     pub(crate) fn bytes(&mut self) -> Result<[u8; 16], getrandom::Error> {
         loop {
             if let Some(bytes) = self.block.get_mut(self.used) {
@@ -72,7 +72,7 @@ impl Random {
     /// Returns a random UUID (version 4, RFC 9562 section 5.4).
     ///
     /// # Errors
-    /// As [`bytes`](Random::bytes).
+    /// The same as those of [`bytes`](Random::bytes).
     pub(crate) fn uuid(&mut self) -> Result<[u8; 16], getrandom::Error> {
         let mut bytes = self.bytes()?;
         bytes[6] = bytes[6] & 0x0f | 0x40;
@@ -81,24 +81,24 @@ impl Random {
     }
 }
 
-/// Returns the outcome of an operation for which the system provides no random numbers.
+/// Returns the outcome of an operation that failed because the system returned no random numbers.
 pub(crate) fn no_random_numbers(error: getrandom::Error) -> Outcome {
     let text = format!("no random numbers: {error}");
     Outcome::new(ResultCode::UNAVAILABLE, text).by_fault(ServerFault::Random)
 }
 
-/// Returns a password of 80 random bits that is easy to read out and type: sixteen letters and digits in groups of
-/// four, without similar-looking characters.
+/// Returns a password of 80 random bits that people can easily read and type. It consists of sixteen letters and digits
+/// in groups of four, without letters and digits that look alike.
 pub(crate) fn readable_password(random: &[u8; 16]) -> String {
     letters(random)
 }
 
-/// Returns an application password of 100 random bits, in the same format.
+/// Returns an application password of 100 random bits. It consists of twenty such letters and digits in groups of four.
 pub(crate) fn application_password(random: &[[u8; 16]; 2]) -> String {
     letters(random.as_flattened().get(..20).unwrap_or_default())
 }
 
-/// Returns one letter or digit for each octet.
+/// Converts each octet to a letter or digit, in groups of four.
 fn letters(random: &[u8]) -> String {
     const ALPHABET: &[u8; 32] = b"abcdefghjkmnpqrstuvwxyz023456789";
     let mut text = String::new();

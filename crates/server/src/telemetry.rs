@@ -1,4 +1,4 @@
-//! Telemetry: counters, faults, operations, and the resources of the process.
+//! Telemetry of the server: counters, faults, events of operations, traces, and the resources of the process.
 
 pub(crate) mod client_use;
 pub(crate) mod counter;

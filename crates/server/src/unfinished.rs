@@ -1,8 +1,9 @@
-//! Files and folders with a temporary name until they are complete. If the process is interrupted, they are removed.
+//! Files and folders that have a temporary name until they are complete. They are removed if the process is
+//! interrupted.
 //!
-//! A command that SIGINT, SIGTERM or SIGHUP ends runs no destructors. So such files are in a registry, from which
-//! [`remove_when_interrupted`] removes them before the process ends. They remain after SIGKILL or a power failure, and
-//! their names show that they are temporary.
+//! A command that is ended by SIGINT, SIGTERM or SIGHUP runs no destructors. Therefore the paths are kept in a
+//! registry. [`remove_when_interrupted`] removes these files before the process ends. After SIGKILL or a power failure
+//! they remain, and their names show that they are temporary.
 
 use std::collections::BTreeSet;
 use std::fs::DirBuilder;
@@ -15,23 +16,25 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
-/// Unfinished files of the process. Global because signals concern the whole process.
+/// Paths of the unfinished files and folders. The registry is global because signals apply to the whole process.
 static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// An incomplete file. Dropping it before [`rename`](UnfinishedFile::rename) removes the file.
+/// A file that is not complete yet. If it is dropped without a call of [`rename`](UnfinishedFile::rename), the file is
+/// removed.
 #[derive(Debug)]
 pub struct UnfinishedFile {
     path: PathBuf,
 }
 
 impl UnfinishedFile {
-    /// Registers a file. Must be called before the file is created, so that a signal in between leaves no file.
+    /// Adds a path to the registry. Must be called before the file is created. If it were called afterwards, a signal
+    /// between the two could leave the file.
     pub fn new(path: PathBuf) -> UnfinishedFile {
         registry().insert(path.clone());
         UnfinishedFile { path }
     }
 
-    /// Returns the temporary path.
+    /// Returns the path with the temporary name.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -39,9 +42,10 @@ impl UnfinishedFile {
     /// Gives the file its final name.
     ///
     /// # Errors
-    /// The system refuses. The file is then removed.
+    /// The system cannot rename the file. In this case the file is removed.
     pub fn rename(self, target: &Path) -> io::Result<()> {
-        // Under the lock, so that a signal finds the file under its temporary name or no longer in the registry.
+        // Both steps happen under the lock. Therefore a signal finds either the file under its temporary name, or no
+        // path in the registry.
         let mut registry = registry();
         std::fs::rename(&self.path, target)?;
         registry.remove(&self.path);
@@ -52,13 +56,14 @@ impl UnfinishedFile {
 impl Drop for UnfinishedFile {
     fn drop(&mut self) {
         if registry().remove(&self.path) {
-            // The file may not exist yet. If it remains, its name shows that it is temporary.
+            // May fail because the file was not created yet. If an existing file remains, its name shows that it is
+            // temporary.
             let _ = std::fs::remove_file(&self.path);
         }
     }
 }
 
-/// A folder with temporary data. Dropping it removes the folder and its content.
+/// A folder for temporary data. Dropping this struct removes the folder and its content.
 #[derive(Debug)]
 pub struct TemporaryFolder {
     path: PathBuf,
@@ -68,16 +73,16 @@ impl TemporaryFolder {
     /// Creates a folder that only its owner may enter.
     ///
     /// # Errors
-    /// The path exists, or the system refuses.
+    /// The path already exists, or the system cannot create the folder.
     pub fn create(path: PathBuf) -> io::Result<TemporaryFolder> {
-        // Under the lock, so that a signal finds no folder or a registered one.
+        // Both steps happen under the lock. Therefore a signal finds either no folder, or a folder in the registry.
         let mut registry = registry();
         DirBuilder::new().mode(0o700).create(&path)?;
         registry.insert(path.clone());
         Ok(TemporaryFolder { path })
     }
 
-    /// Returns the path.
+    /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -86,41 +91,44 @@ impl TemporaryFolder {
 impl Drop for TemporaryFolder {
     fn drop(&mut self) {
         if registry().remove(&self.path) {
-            // If this fails, the folder remains for the administrator to see.
+            // If this fails, the folder remains, and the administrator can find it.
             let _ = std::fs::remove_dir_all(&self.path);
         }
     }
 }
 
-/// Returns the signals that the process ignores as a bit mask, with signal 1 as the lowest bit; 0 if the system does
-/// not report them.
+/// Returns the signals that the process ignores, as a bit mask. The lowest bit is signal 1. Returns 0 if the system
+/// does not report the signals.
 fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// Paths are inserted and removed in one step, so a panic elsewhere leaves the registry consistent.
+/// Locks the registry. A path is added or removed in one step. Therefore the registry is consistent even if a thread
+/// panicked.
 fn registry() -> MutexGuard<'static, BTreeSet<PathBuf>> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Makes SIGINT, SIGTERM and SIGHUP remove the unfinished files and then end the process as usual. For commands that do
-/// not handle these signals otherwise. A signal that was ignored at the start of the process, for example because of
-/// `nohup` or a background shell job, is still ignored.
+/// Makes SIGINT, SIGTERM and SIGHUP first remove the unfinished files and folders, and then end the process as usual.
+/// Intended for commands that do not handle these signals themselves. Signals that are ignored at the start of the
+/// process stay ignored. Examples of such processes are those started by `nohup` or as background jobs of a shell.
 ///
 /// # Errors
-/// The handlers or their thread cannot be set up.
+/// The signal handlers or their thread cannot be set up.
 pub fn remove_when_interrupted() -> io::Result<()> {
     let ignored = ignored_signals();
     let heeded = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored & (1 << (signal - 1)) == 0);
     let mut signals = Signals::new(heeded)?;
     let wait = move || {
         for signal in signals.forever() {
-            // The lock is held until the end: no other thread creates, renames or completes a file from now on.
+            // The lock is held until the process ends. Therefore no other thread creates, renames or completes a file
+            // from here on.
             let registry = registry();
             for path in registry.iter() {
-                // Another thread may still add a file to a folder, so a second attempt follows.
+                // Another thread may still create a file in the folder during the first removal. Therefore there is a
+                // second one.
                 let _ = std::fs::remove_file(path)
                     .or_else(|_| std::fs::remove_dir_all(path))
                     .or_else(|_| std::fs::remove_dir_all(path));

@@ -1,4 +1,4 @@
-//! An HTTP client with the server's TLS library and the system's certificate authorities.
+//! An HTTP client. It uses the server's TLS library and the certificate authorities of the system.
 
 use hyper::body::Body;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
@@ -9,7 +9,7 @@ use rustls::{ClientConfig, RootCertStore};
 
 use crate::limits::WEB_CONNECT;
 
-/// HTTP client for request bodies of type `B`.
+/// An HTTP client for requests whose body has the type `B`.
 pub(crate) type WebClient<B> = Client<HttpsConnector<HttpConnector>, B>;
 
 /// Creates a client. Its requests must run in a tokio runtime.
@@ -25,7 +25,7 @@ where
     tcp.set_connect_timeout(Some(WEB_CONNECT));
     tcp.enforce_http(false);
     let mut authorities = RootCertStore::empty();
-    // Without authorities, TLS requests fail with an error that reports this.
+    // If the system has no authorities, requests over TLS fail with an error about that.
     authorities.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     let provider = rustls::crypto::ring::default_provider();
     let tls = ClientConfig::builder_with_provider(provider.into()).with_safe_default_protocol_versions()?;
@@ -35,7 +35,7 @@ where
     Ok(Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector))
 }
 
-/// Returns an error and its causes in one line. A cause whose text the error already contains is omitted.
+/// Returns the texts of an error and of its causes in one line. Omits a cause whose text is already a part of the line.
 pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

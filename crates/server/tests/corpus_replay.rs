@@ -1,4 +1,4 @@
-//! Replays the corpora of this crate's fuzz targets on stable.
+//! Runs the corpora of this crate's fuzz targets with the stable compiler.
 
 mod properties;
 #[path = "../../../fuzz/replay.rs"]

@@ -1,5 +1,5 @@
-//! Bounds on the memory of requests: per connection, per source, and in total. Clients that use little memory are not
-//! affected by others.
+//! Limits on the memory of requests: for a connection, for a source, and in total. Clients that use little memory are
+//! not affected by other clients.
 
 #![allow(clippy::unwrap_used, reason = "a panic in a test is the failure we want to see")]
 
@@ -20,7 +20,7 @@ use socket2::{Domain, Socket, Type};
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// Returns a filter of 8 KB that matches nothing and must be evaluated on every entry.
+/// Returns a filter of 8 KB that no entry matches. It must be evaluated for every entry.
 fn long_filter() -> String {
     format!("(|{})", (0..600).map(|number| format!("(cn=*q{number}*)")).collect::<String>())
 }
@@ -43,7 +43,7 @@ fn add_message(id: i32, name: &str) -> Vec<u8> {
     encode(id, Request::Add(AddRequest { entry: &dn, attributes: attributes.as_attributes() }))
 }
 
-/// Adds entries with descriptions of `letters` letters.
+/// Adds entries whose description has `letters` letters.
 fn add_devices(running: &Running, count: usize, letters: usize) {
     let mut admin = running.administrator();
     let text = "x".repeat(letters);
@@ -54,14 +54,14 @@ fn add_devices(running: &Running, count: usize, letters: usize) {
     }
 }
 
-/// Returns a figure of `cn=Request Memory,cn=monitor`.
+/// Returns the figure with this name below `cn=Request Memory,cn=monitor`.
 fn figure(admin: &mut Connection, name: &str) -> u64 {
     let dn = format!("cn={name},cn=Request Memory,cn=monitor");
     let entry = admin.entry(&dn, &["*", "+"]).unwrap().unwrap();
     entry.text("monitorCounter").unwrap().parse().unwrap()
 }
 
-/// Reads a figure until `is_reached` accepts it, for at most 60 seconds.
+/// Reads a figure repeatedly until `is_reached` returns true for it. Waits at most 60 seconds.
 fn wait_for(admin: &mut Connection, name: &str, is_reached: impl Fn(u64) -> bool) -> u64 {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
@@ -73,7 +73,7 @@ fn wait_for(admin: &mut Connection, name: &str, is_reached: impl Fn(u64) -> bool
     }
 }
 
-/// Returns a connection from a loopback address.
+/// Connects to the server from the loopback address `source`.
 fn connect_from(source: Ipv4Addr, to: SocketAddr) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.bind(&SocketAddr::from((source, 0)).into()).unwrap();
@@ -85,8 +85,8 @@ fn anonymous(folder: &Folder) -> server::Config {
     server::Config { anonymous_read: true, threads: 1, ..config(folder) }
 }
 
-/// Eight connections send 1,024 searches each, with 600 terms in the filter. Without a bound in octets each search
-/// would hold its compiled filter of 130 KB, and all of them a gigabyte.
+/// Eight connections send 1,024 searches each. The filter of each has 600 terms. Without a limit in octets, each search
+/// would occupy 130 KB for its compiled filter, and all of them a gigabyte.
 #[test]
 fn searches_wait_in_the_socket_when_those_outstanding_hold_enough() {
     let folder = Folder::new();
@@ -99,7 +99,7 @@ fn searches_wait_in_the_socket_when_those_outstanding_hold_enough() {
         stream.set_nonblocking(true).unwrap();
         for number in 0..1_024_u32 {
             let mut bytes = message.clone();
-            // The first element is the message id, in one octet.
+            // The first element of the message is the message id, which has one octet.
             let place = bytes.iter().position(|byte| *byte == 7).unwrap();
             bytes[place] = 1 + (number % 100) as u8;
             if stream.write(&bytes).is_ok_and(|count| count == bytes.len()) {
@@ -135,7 +135,7 @@ fn a_slow_reader_holds_what_the_limits_say() {
         most = most.max(figure(&mut admin, "Used Bytes"));
     }
     assert!(most > 50 * 100 * KIB, "{most}");
-    // Per connection: its requests, its responses and an input buffer.
+    // A connection may occupy this memory for its requests, its responses and its input buffer.
     assert!(most <= 50 * (256 + 320 + 32) * KIB, "{most}");
     drop(slow);
     wait_for(&mut admin, "Used Bytes", |used| used == 0);
@@ -147,7 +147,7 @@ fn reads_abandon_and_unbind_after_a_waiting_request() {
     let mut config = anonymous(&folder);
     config.online.outstanding_max = 1;
     let running = Running::start(config);
-    // A result of 12 MB, more than sockets hold.
+    // The result has 12 MB. That is more than the buffers of the sockets can contain.
     add_devices(&running, 60, 200_000);
     let (all, one) = (search_message(10, "(objectClass=device)"), search_message(11, "(cn=device 1)"));
     let abandon = encode(12, Request::Abandon(MessageId(10)));
@@ -172,8 +172,8 @@ fn reads_abandon_and_unbind_after_a_waiting_request() {
     assert!(answers.len() < 6 << 20, "{}: the search went on to its end", answers.len());
 }
 
-/// The changes that a client sends before its Unbind are made. The server may make the last change after it closed the
-/// connection, because an Unbind waits for no response.
+/// Changes that a client sends before its Unbind are made. An Unbind has no response and does not wait for one.
+/// Therefore the server may make the last change after it has closed the connection.
 #[test]
 fn an_unbind_does_not_overtake_changes() {
     let folder = Folder::new();
@@ -194,8 +194,8 @@ fn an_unbind_does_not_overtake_changes() {
     }
 }
 
-/// Once the memory is used up, sources that use much of it are answered busy. A source below its share is served, and
-/// so is the administrator.
+/// Sources that use much memory are answered `busy` as soon as all memory is in use. A source that uses less than its
+/// share is served, and so is the administrator.
 #[test]
 fn a_used_budget_is_the_trouble_of_those_who_use_it() {
     let folder = Folder::new();
@@ -204,7 +204,7 @@ fn a_used_budget_is_the_trouble_of_those_who_use_it() {
     let running = Running::start(config);
     let mut admin = running.administrator();
     assert_eq!(figure(&mut admin, "Max Bytes"), 128 * MIB);
-    // Messages of 2,000,000 octets without their last octet.
+    // The header of a message of 2,000,000 octets. Its last octet is never sent.
     let mut unfinished = vec![0x30, 0x83, 0x1e, 0x84, 0x80, 0x02, 0x01, 0x01];
     unfinished.resize(2_000_000, 0);
     let mut hostile: Vec<TcpStream> = Vec::new();
@@ -225,7 +225,7 @@ fn a_used_budget_is_the_trouble_of_those_who_use_it() {
     greedy.write_all(&search_message(1, "(cn=x)")).unwrap();
     let mut answer = [0; 64];
     let count = greedy.read(&mut answer).unwrap();
-    // The response follows the message id: the tag of SearchResultDone, its length, and the result code.
+    // The response follows the message id. It consists of the tag of SearchResultDone, the length and the result code.
     let code = answer[..count].iter().skip_while(|octet| **octet != 0x65).nth(4);
     assert_eq!(code.copied(), Some(ResultCode::BUSY.0 as u8), "{answer:?}");
     let mut modest = Connection::open(running.address).unwrap();

@@ -1,8 +1,8 @@
-//! A prefix of a bucket in S3-compatible storage.
+//! Storage of a backup in an S3-compatible bucket, as the objects below a prefix.
 //!
-//! An object appears when its upload is complete, so an incomplete file never looks like a backup. Large files are
-//! uploaded in parts, one at a time. If SIGKILL interrupts an upload, parts without a name remain, which the storage
-//! removes by its own rule for incomplete uploads.
+//! An object appears when its upload is complete. Therefore an incomplete file is never visible as a part of the
+//! backup. Large files are uploaded in parts, one after another. If SIGKILL interrupts an upload, its parts remain
+//! without an object. The storage removes them by its own rule for incomplete uploads.
 
 mod credentials;
 mod http;
@@ -34,30 +34,30 @@ use crate::limits::bucket::{
     BUCKET_ABORT, BUCKET_PART_BYTES, BUCKET_PARTS_MAX, BUCKET_SMALL_BYTES, BUCKET_STOP_LOOK,
 };
 
-/// Maximum number of characters of a text from the storage in a message.
+/// Maximum number of characters of a text from the storage that an error message contains.
 const TEXT_CHARS: usize = 300;
 
-/// A prefix of a bucket.
+/// The objects below a prefix of a bucket.
 pub(crate) struct Bucket(Arc<Shared>);
 
-/// State that a bucket shares with its open files.
+/// State that the bucket shares with its open files.
 struct Shared {
     store: AmazonS3,
-    /// Runtime that runs requests on the calling thread.
+    /// Runtime that executes requests on the calling thread.
     runtime: Runtime,
-    /// The address `s3://BUCKET/PREFIX`, for messages.
+    /// The address `s3://BUCKET/PREFIX` for messages.
     address: String,
     prefix: String,
     is_stopping: Option<Arc<AtomicBool>>,
-    /// Lock that this process holds.
+    /// The lock of the bucket, if this process holds it.
     holding: Mutex<Option<Holding>>,
-    /// Whether a download ended with an error of the connection or of the storage.
+    /// Whether a download was interrupted by an error of the connection or of the storage.
     is_cut: AtomicBool,
     kept: KeptBytes,
 }
 
 impl Bucket {
-    /// Prepares the client. Sends no request.
+    /// Creates the client. Sends no request.
     pub(crate) fn open(
         address: &BucketAddress,
         is_stopping: Option<Arc<AtomicBool>>,
@@ -84,7 +84,7 @@ impl Shared {
         ObjectPath::from_iter(self.prefix.split('/').chain([name]).filter(|part| !part.is_empty()))
     }
 
-    /// Waits for a request. Fails when the server is stopping.
+    /// Waits for the result of a request. Fails if the server stops meanwhile.
     fn wait<T>(&self, request: impl Future<Output = object_store::Result<T>>) -> io::Result<T> {
         self.runtime.block_on(async {
             let mut request = pin!(request);
@@ -121,7 +121,7 @@ impl Shared {
 
     fn remove(&self, name: &str) -> io::Result<()> {
         match self.wait(self.store.delete(&self.object(name))) {
-            // If the request is repeated, the first one may already have removed the object.
+            // The library may have repeated the request after the first one removed the object.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             done => done,
         }
@@ -187,31 +187,32 @@ impl Storage for Bucket {
     }
 }
 
-/// An object that is being read.
+/// An object that is being downloaded.
 struct Download {
     shared: Arc<Shared>,
     meta: ObjectMeta,
     stream: BoxStream<'static, object_store::Result<Bytes>>,
     chunk: Bytes,
-    /// Number of received bytes.
+    /// Number of bytes received so far.
     received: u64,
-    /// Offset of the first byte of the present request.
+    /// Offset of the first byte that the current request returns.
     begun_at: u64,
 }
 
 impl Download {
-    /// Returns the time of the last change of the object, in seconds since 1970.
+    /// Returns the time at which the object was last changed, in seconds since 1970.
     fn modified(&self) -> i64 {
         self.meta.last_modified.timestamp()
     }
 
-    /// Returns the version of the object.
+    /// Returns the version (ETag) of the object.
     fn e_tag(&self) -> Option<String> {
         self.meta.e_tag.clone()
     }
 
-    /// Returns the next bytes. The library repeats a request only for a limited total time. So a long download
-    /// continues with new requests, as long as each of them returns some bytes.
+    /// Returns the next bytes; `None` at the end. The library repeats a request only for a limited time in total.
+    /// Therefore this function continues a long download with a new request if the previous one has returned at least
+    /// one byte.
     fn next(&mut self) -> io::Result<Option<Bytes>> {
         loop {
             let error = match self.shared.wait(self.stream.try_next()) {
@@ -244,7 +245,7 @@ impl Download {
     }
 }
 
-/// Returns the options of a request for an object.
+/// Returns the options of a request for the content of an object.
 fn of_object() -> GetOptions {
     let mut options = GetOptions::default();
     options.extensions.insert(OfObject);
@@ -269,19 +270,19 @@ impl Read for Download {
     }
 }
 
-/// An object that is being written.
+/// An object that is being uploaded.
 struct Upload {
     shared: Arc<Shared>,
     name: String,
-    /// Bytes of the next part.
+    /// Bytes that are not uploaded yet, at most one part.
     buffer: Vec<u8>,
-    /// Multipart upload, if the object has more than one part.
+    /// The upload in parts; `None` until the first part is uploaded.
     parts: Option<Box<dyn MultipartUpload>>,
     count: usize,
 }
 
 impl Upload {
-    /// Uploads the buffer as a part.
+    /// Uploads the bytes in the buffer as one part.
     fn put_part(&mut self) -> io::Result<()> {
         self.shared.renew_lease()?;
         if self.count >= BUCKET_PARTS_MAX {
@@ -317,7 +318,8 @@ impl Upload {
 
 impl Write for Upload {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // A full buffer waits for more bytes: only the last part may be small, and a small file needs only one request.
+        // A full buffer is uploaded only if further bytes follow. Thus a small file needs only one request, and only
+        // the last part may be smaller than the others.
         if self.buffer.len() >= BUCKET_PART_BYTES {
             self.put_part()?;
         }
@@ -332,8 +334,8 @@ impl Write for Upload {
 }
 
 impl NewFile for Upload {
-    /// The object already has its final name when it is read back. If the connection breaks meanwhile, it stays, and
-    /// the next run reads it back.
+    /// The object has its final name before it is read back. If the connection fails during the reading, the object
+    /// remains, and the next run reads it back.
     fn finish(mut self: Box<Self>, read_back: ReadBack<'_>) -> Result<(), BackupError> {
         let (shared, name) = (Arc::clone(&self.shared), self.name.clone());
         let path = shared.path(&name);
@@ -363,13 +365,14 @@ impl NewFile for Upload {
 impl Drop for Upload {
     fn drop(&mut self) {
         if let Some(mut parts) = self.parts.take() {
-            // If this fails, the storage removes the parts by its own rule.
+            // If this request fails, the storage removes the parts by its own rule.
             let _ = self.shared.runtime.block_on(timeout(BUCKET_ABORT, parts.abort()));
         }
     }
 }
 
-/// Converts an error of a request to one short line. The error code and message of the storage are in an XML document.
+/// Converts the error of a request to a short text in one line. The storage returns its error code and message in an
+/// XML document.
 fn explained(error: &object_store::Error) -> io::Error {
     use object_store::Error;
     let kind = match error {
@@ -392,7 +395,7 @@ fn explained(error: &object_store::Error) -> io::Error {
     io::Error::new(kind, text)
 }
 
-/// Converts a text from the storage to a bounded line without control characters.
+/// Shortens a text from the storage to a maximum length, in one line and without control characters.
 fn tame(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut tame = String::new();
@@ -427,8 +430,8 @@ mod tests {
         assert!(error("a\u{7} ".repeat(5_000)).len() < 4 * TEXT_CHARS);
     }
 
-    /// Storage that answers one request per connection with the next of `answers`, and then repeats `endless` until the
-    /// client disconnects.
+    /// Starts an imitation of the storage. It answers one request per connection, each with the next of `answers`.
+    /// After that it sends `endless` repeatedly until the client closes the connection.
     fn rogue(answers: Vec<Vec<u8>>, endless: &'static [u8]) -> (Bucket, JoinHandle<()>) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();

@@ -1,16 +1,17 @@
-//! Encryption of the files of a backup, in the format of age (`age-encryption.org/v1`), which the tools of age can
-//! decrypt.
+//! Encryption of the files of a backup. The format is that of age (`age-encryption.org/v1`), so that the tools of age
+//! can decrypt them.
 //!
-//! The server has no identity. The data that it needs to continue a backup is outside the encrypted content: names and
-//! sizes of the files, a checksum file for each, and a line in the header. Age ignores this line as the stanza of an
-//! unknown recipient, and protects it from changes like the rest of the header:
+//! The server has no private key. What it needs in order to continue a backup is not encrypted: the names and sizes of
+//! the files, a checksum file for each, and a line in the header. For age, this line is the stanza of an unknown
+//! recipient. Age ignores it, but protects it against changes like the rest of the header:
 //!
 //! ```text
 //! -> pando-backup MOMENT RECIPIENTS
 //! ```
 //!
-//! MOMENT is a hash of generation, position and last record. It shows whether a log continues from there. RECIPIENTS is
-//! a hash of the recipients. It shows whether they have changed. Both are in hexadecimal.
+//! MOMENT is a hash of the generation, the position and the last record. From it the server detects whether a log
+//! continues the file. RECIPIENTS is a hash of the recipients. From it the server detects whether the recipients have
+//! changed. Both are hexadecimal numbers.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -29,16 +30,16 @@ use crate::backup::{BackupError, failed};
 use crate::config::backup::BackupRecipient;
 use crate::limits::BACKUP_HEADER_BYTES;
 
-/// Tag of the server's stanza.
+/// Tag of the server's own stanza.
 const TAG: &str = "pando-backup";
-/// Start of the last line of a header.
+/// The text that begins the last line of a header.
 const HEADER_END: &[u8] = b"---";
-/// First line of every file in the age format, including encrypted identities.
+/// The text that begins every file in the age format. A file of encrypted identities also begins with it.
 const AGE: &[u8] = b"age-encryption.org/";
-/// First line of an age file in text form.
+/// The text that begins an age file in its text form.
 const ARMOR: &[u8] = b"-----BEGIN AGE ";
 
-/// Private keys that decrypt a backup.
+/// Private keys that can decrypt the files of a backup. Age calls them identities.
 #[derive(Default)]
 pub struct BackupIdentities(Vec<Box<dyn age::Identity + Send + Sync>>);
 
@@ -49,7 +50,7 @@ impl std::fmt::Debug for BackupIdentities {
 }
 
 impl BackupIdentities {
-    /// Reads a file in the format of `age-keygen`, with one identity per line, and comments.
+    /// Reads a file in the format of `age-keygen`. Each line is an identity or a comment.
     ///
     /// # Errors
     /// The file cannot be read, is encrypted with a passphrase, contains no identity, or contains other text.
@@ -69,13 +70,13 @@ impl BackupIdentities {
         }
     }
 
-    /// Returns true if there are no identities.
+    /// Returns true if this struct contains no identity.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// The server's stanza in a header, which can be read without an identity.
+/// The content of the server's own stanza in a header. It can be read without an identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Label {
     moment: String,
@@ -83,9 +84,9 @@ pub(crate) struct Label {
 }
 
 impl Label {
-    /// Returns the label for a file that ends at a moment.
+    /// Returns the label of a file that ends at `moment` and is encrypted for `recipients`.
     pub(crate) fn new(moment: &Moment, recipients: &[BackupRecipient]) -> Label {
-        // The time is omitted, because it is determined by the record.
+        // The record determines the time. Therefore the hash does not need the time.
         let Moment { generation, position, fingerprint, .. } = moment;
         let mut hash = Sha256::new();
         hash.update(generation);
@@ -100,12 +101,12 @@ impl Label {
         }
     }
 
-    /// Returns true if another file has the same recipients.
+    /// Returns true if both files have the same recipients.
     pub(crate) fn has_recipients_of(&self, other: &Label) -> bool {
         self.recipients == other.recipients
     }
 
-    /// Reads the label of an encrypted file.
+    /// Reads the label from an encrypted file.
     pub(crate) fn read(file: Box<dyn Read>, path: &Path) -> Result<Label, BackupError> {
         let (header, _) = split_header(file, path)?;
         let lines = header.split(|octet| *octet == b'\n').filter_map(|line| std::str::from_utf8(line).ok());
@@ -117,7 +118,8 @@ impl Label {
     }
 }
 
-/// A label acts as a recipient that cannot decrypt the file.
+/// The age library writes the label to the header as the stanza of a recipient. The stanza contains no key. Therefore
+/// it decrypts nothing.
 impl age::Recipient for Label {
     fn wrap_file_key(&self, _: &FileKey) -> Result<(Vec<Stanza>, HashSet<String>), EncryptError> {
         let args = vec![self.moment.clone(), self.recipients.clone()];
@@ -126,7 +128,7 @@ impl age::Recipient for Label {
     }
 }
 
-/// Returns a writer that encrypts to recipients, which must not be empty.
+/// Returns a writer that encrypts for `recipients` and writes to `out`. There must be at least one recipient.
 pub(crate) fn encrypt<W: Write>(
     out: W,
     recipients: &[BackupRecipient],
@@ -137,7 +139,7 @@ pub(crate) fn encrypt<W: Write>(
     encryptor.map_err(|error| io::Error::other(error.to_string()))?.wrap_output(out)
 }
 
-/// Returns a reader of the content of an encrypted file.
+/// Returns a reader of the decrypted content of a file.
 pub(crate) fn decrypt(
     file: Box<dyn Read>,
     identities: &BackupIdentities,
@@ -163,10 +165,11 @@ pub(crate) fn decrypt(
     }
 }
 
-/// The part of a file after its header.
+/// A file from the end of its header on.
 type Rest = BufReader<Box<dyn Read>>;
 
-/// Reads the header of a file, up to a maximum length. Returns the header and the rest.
+/// Reads the header of a file, at most [`BACKUP_HEADER_BYTES`]. Returns the header, and the file from the end of the
+/// header on.
 fn split_header(file: Box<dyn Read>, path: &Path) -> Result<(Vec<u8>, Rest), BackupError> {
     let mut file = BufReader::new(file);
     let mut header = Vec::new();

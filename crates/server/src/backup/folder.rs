@@ -1,4 +1,4 @@
-//! The files of a backup, and the selection of the files for a moment.
+//! The list of a backup's files, and the choice of the files that a moment needs.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -7,22 +7,23 @@ use crate::backup::name::{Kind, Part, checked_by};
 use crate::backup::storage::Storage;
 use crate::backup::{BackupError, time_text};
 
-/// File with the sequence number of the last file that `pando backup verify` has read, and the time.
+/// Name of the file that contains the result of the last `pando backup verify`: the sequence number of the last file
+/// that it read, and the time.
 const VERIFIED: &str = "verified";
 
-/// The files of a backup, by sequence number.
+/// The files of a backup in the order of their sequence numbers.
 pub(crate) struct Folder<'s> {
     storage: &'s dyn Storage,
     parts: Vec<Part>,
-    /// Size of each file in bytes.
+    /// Size of each file in bytes, by file name.
     sizes: HashMap<String, u64>,
 }
 
-/// A file with rows, and the later files with changes.
+/// A file with rows, and the files with the changes after it.
 pub(crate) type Chain<'f> = &'f [Part];
 
 impl<'s> Folder<'s> {
-    /// Lists the files of a backup.
+    /// Reads the list of a backup's files.
     pub(crate) fn read(storage: &'s dyn Storage) -> Result<Folder<'s>, BackupError> {
         let sizes = storage.list()?;
         let mut parts: Vec<_> = sizes.iter().filter_map(|(name, _)| Part::of_name(name)).collect();
@@ -30,51 +31,52 @@ impl<'s> Folder<'s> {
         Ok(Folder { storage, parts, sizes: sizes.into_iter().collect() })
     }
 
-    /// Returns the path of a part, for messages.
+    /// Returns the path of a backup file for messages.
     pub(crate) fn path(&self, part: &Part) -> PathBuf {
         self.storage.path(&part.file_name())
     }
 
-    /// Returns the size of a part's file in bytes.
+    /// Returns the size of a backup file in bytes.
     pub(crate) fn size(&self, part: &Part) -> u64 {
         self.sizes.get(&part.file_name()).copied().unwrap_or(0)
     }
 
-    /// Removes checksums without a file, which remain if writing was interrupted. The caller holds the claim.
+    /// Removes the checksum files whose backup file does not exist. They remain if a run was interrupted. The caller
+    /// must hold the claim.
     pub(crate) fn remove_idle_checksums(&self) -> Result<(), BackupError> {
         let names =
             self.sizes.keys().filter(|name| checked_by(name).is_some_and(|of| !self.sizes.contains_key(of)));
         names.into_iter().try_for_each(|name| self.storage.remove(name))
     }
 
-    /// Returns the sequence number up to which all files were verified, and the time in seconds since 1970.
+    /// Returns the sequence number of the last file that was verified, and the time in seconds since 1970. All files
+    /// before it were verified too.
     pub(crate) fn verified(&self) -> Option<(u64, u64)> {
-        // The file is absent from most listings. The check saves a request to a bucket.
+        // Most backups do not contain this file. Checking the list first saves a request to a bucket.
         let text = self.sizes.contains_key(VERIFIED).then(|| self.storage.small(VERIFIED))??;
         let (sequence, seconds) = std::str::from_utf8(&text).ok()?.trim_end().split_once(' ')?;
         Some((sequence.parse().ok()?, seconds.parse().ok()?))
     }
 
-    /// Records the time at which all files were verified, in seconds since 1970.
+    /// Records that all files were verified. `seconds` is the time since 1970.
     pub(crate) fn set_verified(&self, seconds: u64) -> Result<(), BackupError> {
         let Some(last) = self.parts.last() else { return Ok(()) };
         self.storage.set_small(VERIFIED, format!("{} {seconds}\n", last.sequence).as_bytes())
     }
 
-    /// Returns all files.
+    /// Returns all backup files in the order of their sequence numbers.
     pub(crate) fn parts(&self) -> &[Part] {
         &self.parts
     }
 
-    /// Returns the chains, oldest first. A chain contains the files from one with rows to the next such file. Changes
-    /// before the first rows cannot be used and are omitted.
+    /// Returns the chains, the oldest first. A chain begins with a file with rows and ends before the next such file.
+    /// Files with changes before the first chain are omitted, because they cannot be restored.
     pub(crate) fn chains(&self) -> Vec<Chain<'_>> {
         let chains = self.parts.chunk_by(|_, next| next.kind == Kind::Changes);
         chains.filter(|chain| chain.first().is_some_and(|first| first.kind == Kind::Rows)).collect()
     }
 
-    /// Returns the newest chain that contains a moment. Its rows were read before the second `seconds`, and their
-    /// position is not later than `position`.
+    /// Returns the newest chain whose rows were read before the second `seconds` and at `position` or earlier.
     pub(crate) fn chain_of(&self, seconds: u64, position: u64) -> Result<Chain<'_>, BackupError> {
         let chains = self.chains();
         let is_in_time = |rows: &&Part| rows.seconds < seconds && rows.position <= position;
@@ -91,11 +93,12 @@ impl<'s> Folder<'s> {
         })
     }
 
-    /// Removes the files that are not needed for any moment from `seconds` on, oldest first. Returns their number.
+    /// Removes the files that no moment from `seconds` on needs. Removes the oldest file first. Returns the number of
+    /// removed files.
     pub(crate) fn prune(&self, seconds: u64) -> Result<usize, BackupError> {
         let chains = self.chains();
         let rows = chains.iter().filter_map(|chain| chain.first());
-        // The same condition on the time as in `chain_of`.
+        // This condition on the time must be the same as in `chain_of`.
         let Some(needed) = rows.rev().find(|rows| rows.seconds < seconds) else { return Ok(0) };
         let old = self.parts.iter().take_while(|part| part.sequence < needed.sequence);
         let mut removed = 0;
@@ -126,7 +129,7 @@ mod tests {
             (110, Changes, 20),
             (200, Rows, 30),
             (210, Changes, 40),
-            // The data was restored, so its history continues from an earlier position.
+            // These are the rows of restored data. Its history continues from an earlier position.
             (300, Rows, 15),
         ];
         let part = |(sequence, (seconds, kind, position))| Part {

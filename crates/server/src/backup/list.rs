@@ -1,32 +1,32 @@
-//! The content of a backup: the moments that it covers.
+//! The moments that a backup covers.
 
 use crate::backup::BackupError;
 use crate::backup::folder::Folder;
 use crate::backup::storage::Storage;
 
-/// A file with rows, and the later files with changes.
+/// A file with rows, and the files with the changes after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackupChain {
     /// Time at which the rows were read, in seconds since 1970.
     pub rows_seconds: u64,
     /// Position of the rows.
     pub rows_position: u64,
-    /// Time at which the last file was written.
+    /// Time at which the data of the last file was read, in seconds since 1970.
     pub last_seconds: u64,
-    /// Last position.
+    /// Position of the last change in the chain.
     pub last_position: u64,
-    /// Names of the files. The file with rows is first.
+    /// Names of the files. The first is the file with rows.
     pub files: Vec<String>,
     /// Total size of the files in bytes.
     pub bytes: u64,
     /// Whether the files are encrypted.
     pub is_encrypted: bool,
-    /// Last successful trial restore that included files of the chain: its time in seconds since 1970, and the position
-    /// up to which it read.
+    /// The last successful trial restore that read files of this chain: its time in seconds since 1970, and the
+    /// position up to which it read.
     pub verified: Option<(u64, u64)>,
 }
 
-/// Returns the content of a backup, oldest first.
+/// Returns the chains of a backup, the oldest first.
 ///
 /// # Errors
 /// The backup cannot be read.

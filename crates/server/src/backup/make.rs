@@ -1,4 +1,5 @@
-//! Adding to a backup: the changes since the last run, or all rows if changes cannot follow.
+//! Making of a backup. A run adds the changes since the last run. If changes cannot continue the last file, the run
+//! adds all rows.
 
 use std::time::Duration;
 
@@ -12,48 +13,49 @@ use crate::backup::storage::{Storage, UNREAD};
 use crate::backup::{BackupError, check_stop, time_text};
 use crate::config::backup::BackupRecipient;
 
-/// Rules for making a backup.
+/// Rules by which a backup is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackupRules {
-    /// Whether to write all rows regardless of the other rules.
+    /// Whether to add all rows even if the other rules do not require it.
     pub is_full: bool,
-    /// Time after which all rows are written again. It limits the number of changes that a restore applies.
+    /// Age of a chain at which all rows are written again. This limits the number of changes that a restore must apply.
     pub full_after: Duration,
-    /// Age of the oldest moment to keep. Files that are only needed for older moments are removed. `None` keeps all
-    /// files.
+    /// Age of the oldest moment to keep. Files that only older moments need are removed. With `None`, no file is
+    /// removed.
     pub keep: Option<Duration>,
-    /// Recipients whose identities can decrypt the files. If empty, the files are not encrypted.
+    /// The recipients for whom the files are encrypted. If the list is empty, the files are not encrypted.
     pub recipients: Vec<BackupRecipient>,
 }
 
-/// Result of adding to a backup.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackedUp {
     /// Position of the newest moment in the backup.
     pub position: u64,
-    /// New file, if one was written.
+    /// The kind of file that was added.
     pub written: WrittenPart,
-    /// Size of the new file in bytes.
+    /// Size of the new file in bytes; 0 if none was added.
     pub bytes: u64,
-    /// Number of removed old files.
+    /// Number of old files that were removed.
     pub removed: usize,
 }
 
-/// New file in a backup.
+/// The kind of file that a run has added to a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WrittenPart {
-    /// No file, because nothing has changed.
+    /// No file was added, because there were no new changes.
     Nothing,
-    /// All rows, with the reason.
+    /// A file with all rows. The text is the reason.
     Rows(String),
-    /// A number of changes.
+    /// A file with this number of changes.
     Changes(u64),
 }
 
-/// Adds the missing changes to the backup in `storage`. Creates its folder if it does not exist.
+/// Adds the missing changes to the backup in `storage`. Creates the folder of the backup if it does not exist.
 ///
 /// # Errors
-/// The data cannot be read, or a new file cannot be written or read back. The backup is then unchanged.
+/// The data cannot be read, a file of the backup cannot be written, read back or removed, or another process writes to
+/// the backup.
 pub(crate) fn make(
     storage: &dyn Storage,
     now_micros: u64,
@@ -94,7 +96,7 @@ pub(crate) fn make(
     Ok(BackedUp { position: moment.position, written, bytes, removed })
 }
 
-/// Reads back the file that an earlier run stored but did not read back completely. Removes the file if it is damaged.
+/// Reads back the file that an earlier run has stored but not read back to its end. Removes the file if it is damaged.
 fn read_back_last(storage: &dyn Storage, pace: &Pace) -> Result<(), BackupError> {
     let Some(name) = storage.unread()? else { return Ok(()) };
     if let Some(part) = Folder::read(storage)?.parts().iter().find(|part| part.file_name() == name) {
@@ -114,11 +116,11 @@ fn read_back_last(storage: &dyn Storage, pace: &Pace) -> Result<(), BackupError>
 enum Next {
     Nothing,
     Rows(String),
-    /// Changes after this moment.
+    /// A file with the changes after this moment.
     Changes(Moment),
 }
 
-/// Returns the kind of file to write next.
+/// Decides what kind of file to add.
 fn next(
     storage: &dyn Storage,
     found: &Folder<'_>,
@@ -138,7 +140,8 @@ fn next(
         Ok(before) => before,
         Err(reason) => return Ok(Next::Rows(reason)),
     };
-    // Otherwise a file that was removed from the middle of the chain would be missed only in a restore.
+    // If files are missing in the middle of the chain, all rows are written. Without this check, only a restore would
+    // detect the gap.
     let oldest = chain.first().map_or(0, |rows| rows.seconds);
     if let Some(gap) = gap(found, chain) {
         return Ok(Next::Rows(gap));
@@ -150,7 +153,8 @@ fn next(
     Ok(if before.position == moment.position { Next::Nothing } else { Next::Changes(before) })
 }
 
-/// Returns the moment at the end of the last file if changes can follow it, otherwise the reason to write all rows.
+/// Returns the moment at the end of the last file, if changes can continue that file. Otherwise returns the reason to
+/// write all rows.
 fn before(
     storage: &dyn Storage,
     last: &Part,
@@ -203,7 +207,7 @@ fn before(
     }
 }
 
-/// Returns a description of the first gap in a chain.
+/// Returns a text about the first gap in a chain; `None` if no file is missing.
 fn gap(found: &Folder<'_>, chain: &[Part]) -> Option<String> {
     let mut sequences = chain.iter().zip(chain.iter().skip(1));
     let gap = sequences.find(|(one, next)| next.sequence != one.sequence.saturating_add(1));

@@ -1,18 +1,18 @@
 //! Names of backup files.
 
-/// Suffix of a backup file.
+/// End of the name of a backup file that is not encrypted.
 const ENDING: &str = ".pando";
-/// Further suffix of an encrypted file.
+/// Suffix that an encrypted file has in addition.
 const ENCRYPTED: &str = ".age";
-/// Further suffix of the checksum file of an encrypted file.
+/// Suffix that the checksum file of an encrypted file has in addition.
 const CHECKSUM: &str = ".sha256";
-/// Suffix of a file that is being written.
+/// Suffix that a file has in addition while it is being written.
 pub(crate) const PARTIAL: &str = ".partial";
 
-/// Kind of content of a file.
+/// Kind of content of a backup file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// All rows at a position.
+    /// All rows, read at one position.
     Rows,
     /// The records in a range of positions.
     Changes,
@@ -30,21 +30,21 @@ impl Kind {
     }
 }
 
-/// A backup file, described by its name.
+/// The properties of a backup file that its name contains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
-    /// Sequence number of the file in its backup.
+    /// Sequence number of the file within its backup.
     pub(crate) sequence: u64,
     /// Time at which the data was read, in seconds since 1970.
     pub(crate) seconds: u64,
     pub(crate) kind: Kind,
-    /// Last position in the file.
+    /// Position of the last record that the file contains.
     pub(crate) position: u64,
     pub(crate) is_encrypted: bool,
 }
 
 impl Part {
-    /// Returns the name of the file. The time has the form of ISO 8601 without separators.
+    /// Returns the name of the file. The time in it has the format of ISO 8601 without separators.
     pub(crate) fn file_name(&self) -> String {
         let Part { sequence, seconds, kind, position, is_encrypted } = self;
         let mut time = directory::csn::generalized_time(*seconds);
@@ -53,12 +53,12 @@ impl Part {
         format!("{sequence:08}-{time}-{}-{position}{ENDING}{encrypted}", kind.name())
     }
 
-    /// Returns the name of the checksum file, which exists only for an encrypted file.
+    /// Returns the name of the checksum file. Only an encrypted file has one.
     pub(crate) fn checksum_name(&self) -> String {
         self.file_name() + CHECKSUM
     }
 
-    /// Parses the name of a file. Returns `None` if it is not the name of a backup file.
+    /// Parses the name of a backup file. Returns `None` for any other name.
     pub(crate) fn of_name(name: &str) -> Option<Part> {
         let plain = name.strip_suffix(ENCRYPTED);
         let is_encrypted = plain.is_some();
@@ -73,17 +73,18 @@ impl Part {
             position: position.parse().ok()?,
             is_encrypted,
         };
-        // Each backup file has exactly one valid name. Other spellings are not accepted.
+        // Only the one name that `file_name` returns is valid.
         (part.file_name() == name).then_some(part)
     }
 }
 
-/// Returns the name of the file to which a checksum file belongs; `None` if the name is not that of a checksum file.
+/// Returns the name of the backup file to which a checksum file belongs. Returns `None` if `name` is not the name of a
+/// checksum file.
 pub(crate) fn checked_by(name: &str) -> Option<&str> {
     name.strip_suffix(CHECKSUM).filter(|name| Part::of_name(name).is_some_and(|part| part.is_encrypted))
 }
 
-/// Returns true if the name is that of a file whose writing was interrupted.
+/// Returns true if `name` is the name of a file whose writing was interrupted.
 pub(crate) fn is_left_over(name: &str) -> bool {
     name.strip_suffix(PARTIAL).is_some_and(|name| Part::of_name(name).is_some())
 }

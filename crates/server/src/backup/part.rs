@@ -1,8 +1,9 @@
 //! A backup file: its heading and its content.
 //!
-//! A file is one Zstandard frame with a checksum. Its content begins with lines of text, for people and for the rest of
-//! this module: `zstdcat FILE | head -8`. An empty line and a stream of rows or records ([`directory::backup`]) follow.
-//! In an encrypted file, the frame is the content of an age file ([`encryption`](crate::backup::encryption)).
+//! A file is one Zstandard frame with a checksum. The frame begins with lines of text. This module needs them, and
+//! people can read them with `zstdcat FILE | head -8`. An empty line follows, and then a stream of rows or records
+//! ([`directory::backup`]). An encrypted file is an age file whose content is the frame
+//! ([`encryption`](crate::backup::encryption)).
 
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
@@ -20,24 +21,24 @@ use crate::backup::storage::{NewFile, Storage};
 use crate::backup::{BackupError, check_stop, failed};
 use crate::config::backup::BackupRecipient;
 
-/// First line of a file.
+/// The first line of a backup file.
 const TITLE: &str = "pando backup 1";
-/// Maximum size of a heading in bytes. Actual headings are smaller.
+/// Maximum size of a heading in bytes. All headings that the server writes are smaller.
 const HEADING_BYTES_MAX: usize = 4_096;
-/// Maximum number of bytes that are read from a checksum file. Actual files are smaller.
+/// Maximum number of bytes that are read from a checksum file. All checksum files that the server writes are smaller.
 const CHECKSUM_BYTES_MAX: u64 = 1_024;
-/// Compression level: the default of Zstandard.
+/// Compression level of Zstandard. It is the default of the library.
 const LEVEL: i32 = zstd::DEFAULT_COMPRESSION_LEVEL;
 
-/// Heading of a file.
+/// The lines of text at the beginning of a backup file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Heading {
     pub(crate) kind: Kind,
-    /// Moment at the end of the file.
+    /// The moment of the data at the end of the file.
     pub(crate) moment: Moment,
-    /// For changes: hash of the record that precedes the first.
+    /// Hash of the record before the first one in the file; `None` for a file with rows.
     pub(crate) follows: Option<Fingerprint>,
-    /// For changes: position of the first record. For rows: position of the moment.
+    /// Position of the first record in the file. For a file with rows, the position of `moment`.
     pub(crate) first: u64,
 }
 
@@ -71,7 +72,7 @@ impl Heading {
         Some(Heading { kind, moment, follows, first })
     }
 
-    /// Returns true if the file with this heading continues from the moment `before`.
+    /// Returns true if the file with this heading contains the changes that directly follow `before`.
     pub(crate) fn goes_on_from(&self, before: &Moment) -> bool {
         self.kind == Kind::Changes
             && self.moment.generation == before.generation
@@ -80,19 +81,19 @@ impl Heading {
     }
 }
 
-/// Parses sixteen octets in hexadecimal digits.
+/// Parses sixteen octets from hexadecimal digits.
 fn sixteen(text: &str) -> Option<[u8; 16]> {
     HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()?.try_into().ok()
 }
 
-/// Content of an open file after its heading.
+/// An open backup file, positioned after its heading.
 pub(crate) struct Content {
     path: PathBuf,
     input: BufReader<zstd::Decoder<'static, BufReader<Box<dyn Read>>>>,
 }
 
 impl Content {
-    /// Opens a file and reads its heading.
+    /// Opens a backup file and reads its heading.
     pub(crate) fn open(
         storage: &dyn Storage,
         part: &Part,
@@ -104,7 +105,7 @@ impl Content {
         Content::of(file, path)
     }
 
-    /// Reads the heading of an open file.
+    /// Reads the heading of a file that is already open and decrypted.
     fn of(file: Box<dyn Read>, path: PathBuf) -> Result<(Heading, Content), BackupError> {
         let decoder = zstd::Decoder::new(file).map_err(failed("read", &path))?;
         let mut content = Content { path, input: BufReader::new(decoder) };
@@ -127,12 +128,12 @@ impl Content {
         heading.ok_or_else(|| self.damaged("it is no file of a backup, or one of a later version"))
     }
 
-    /// Returns an error for damage in this file.
+    /// Returns an error about damage in this file. `what` describes the damage.
     pub(crate) fn damaged(&self, what: &str) -> BackupError {
         BackupError::Damaged { path: self.path.clone(), what: what.to_owned() }
     }
 
-    /// Converts an error of a consumer of the content.
+    /// Converts an error that occurred while the content of this file was processed.
     pub(crate) fn failed(&self, error: backup::BackupError) -> BackupError {
         match error {
             backup::BackupError::Stream(directory::backup::StreamError::Bytes(error)) => {
@@ -145,13 +146,13 @@ impl Content {
         }
     }
 
-    /// Returns the reader of the content stream.
+    /// Returns a reader of the stream of rows or records.
     pub(crate) fn input(&mut self) -> &mut impl Read {
         &mut self.input
     }
 }
 
-/// Writes a file and reads it back. Returns its size in bytes.
+/// Writes a backup file and reads it back. Returns its size in bytes.
 pub(crate) fn write(
     storage: &dyn Storage,
     part: &Part,
@@ -175,14 +176,14 @@ pub(crate) fn write(
     let out = write_content(out, &path, heading, pace, content)?.finish();
     let mut out = out.map_err(failed("write", &path))?;
     let (bytes, hash) = (out.bytes, out.hash.take().unwrap_or_default());
-    // The checksum is stored first, so that every file with its final name has one.
+    // The checksum file is stored first. Therefore every encrypted file with its final name has a checksum file.
     let checksum = checksum_text(hash, &name);
     storage.set_small(&part.checksum_name(), checksum.as_bytes())?;
     out.written(&path)?.finish(&mut |stored| check_sum(stored, &name, &path, checksum.as_bytes(), pace))?;
     Ok(bytes)
 }
 
-/// Writes the whole content of a new file.
+/// Writes the heading and the content of a new file to `out`.
 fn write_content<W: Write>(
     out: W,
     path: &Path,
@@ -205,7 +206,7 @@ fn write_content<W: Write>(
     paced.out.finish().map_err(failed)
 }
 
-/// A new file, the number of bytes written to it, and their hash if it is needed.
+/// A new file with the number of bytes written to it. Of an encrypted file, the hash is computed too.
 struct Counted {
     out: BufWriter<Box<dyn NewFile>>,
     bytes: u64,
@@ -213,7 +214,7 @@ struct Counted {
 }
 
 impl Counted {
-    /// Ends the writing. Returns the file, which is not finished yet.
+    /// Writes what is still in the buffer. Returns the file. The caller must finish it.
     fn written(self, path: &Path) -> Result<Box<dyn NewFile>, BackupError> {
         self.out.into_inner().map_err(|error| failed("write", path)(error.into_error()))
     }
@@ -234,12 +235,12 @@ impl Write for Counted {
     }
 }
 
-/// Returns the content of a checksum file, in the format of `sha256sum`.
+/// Returns the content of a checksum file. The format is that of `sha256sum`.
 fn checksum_text(hash: Sha256, name: &str) -> String {
     format!("{}  {name}\n", HEXLOWER.encode(&hash.finalize()))
 }
 
-/// Reads an encrypted file to its end and compares it with its checksum.
+/// Reads an encrypted file to its end and compares its hash with `checksum`.
 fn check_sum(
     file: Box<dyn Read>,
     name: &str,
@@ -268,8 +269,8 @@ fn check_sum(
     Err(BackupError::Damaged { path: path.to_owned(), what })
 }
 
-/// Reads a file to its end and compares it with its heading. So a backup reports at once if the file was not stored
-/// correctly. Without identities, an encrypted file is compared with its checksum.
+/// Reads a file to its end and compares its content with its heading. An encrypted file is compared with its checksum
+/// if there are no identities. Without this check, only a restore would detect that a file was not stored correctly.
 pub(crate) fn check(
     storage: &dyn Storage,
     part: &Part,
@@ -306,16 +307,16 @@ fn check_content((heading, mut content): (Heading, Content), pace: &Pace) -> Res
     if is_whole { Ok(()) } else { Err(content.damaged("it has not what it says")) }
 }
 
-/// Limits on writing a file: rate and cancellation. The default is no limit.
+/// Limits on the writing of a file. By default there is no limit.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pace {
-    /// Maximum rate in bytes per second, before compression.
+    /// Maximum rate in bytes per second, measured before compression.
     pub(crate) bytes_per_second: Option<u64>,
-    /// Set to cancel the writing.
+    /// If set to true, the writing is cancelled.
     pub(crate) is_stopping: Option<Arc<AtomicBool>>,
 }
 
-/// Reader that fails after cancellation.
+/// A reader that fails after the writing was cancelled.
 struct Stoppable<R> {
     input: R,
     is_stopping: Option<Arc<AtomicBool>>,
@@ -328,7 +329,7 @@ impl<R: Read> Read for Stoppable<R> {
     }
 }
 
-/// Writer with a limited rate.
+/// A writer with a limited rate. It fails after the writing was cancelled.
 struct Paced<W> {
     out: W,
     rate_limit: Option<RateLimit>,

@@ -1,4 +1,4 @@
-//! Restoring a directory from a backup.
+//! Restore of a directory from a backup.
 
 use std::fs;
 use std::path::Path;
@@ -14,26 +14,26 @@ use crate::backup::part::{Content, Heading};
 use crate::backup::storage::Storage;
 use crate::backup::{BackupError, failed, time_text};
 
-/// Folder of an incomplete directory, inside the new data directory.
+/// Name of the folder inside the new data directory in which the restore takes place.
 const RESTORING: &str = "restore-in-progress";
 
-/// Result of a restore.
+/// The result of a restore.
 #[derive(Clone, Copy, Debug)]
 pub struct Restored {
     /// Position of the last change that was restored.
     pub position: u64,
     /// Time of that change, in microseconds since 1970.
     pub micros: u64,
-    /// Whether the backup has later changes.
+    /// Whether the backup contains later changes.
     pub has_later: bool,
 }
 
-/// Creates the new data directory `to` from the backup in `storage`, with the state at a given moment. `generation` is
-/// the new generation of the data.
+/// Creates the data directory `to` from the backup in `storage`. The data has the state at the moment `until`.
+/// `generation` is the new generation of the data.
 ///
 /// # Errors
-/// `to` has data, or the backup does not cover the moment, is damaged, lacks a file, or cannot be decrypted with any
-/// identity. Nothing is then created.
+/// `to` contains data, the backup does not cover the moment, or a file of the backup is damaged, missing, or not
+/// decrypted by any of the identities. In each case no data is created.
 pub(crate) fn restore(
     storage: &dyn Storage,
     identities: &BackupIdentities,
@@ -60,8 +60,8 @@ pub(crate) fn restore(
     store::make_data_directory(to).map_err(|error| data(error.into()))?;
     let made = restore_in(storage, identities, &work, until, generation, stamp);
     let restored = made.and_then(|(restored, is_changed)| {
-        // Data to which changes were applied is copied. The copy is complete even if the store was not closed properly,
-        // and has no unused pages.
+        // If changes were applied, the data is copied. The copy is complete even if the store was not closed properly,
+        // and contains no unused pages.
         let is_placed = if is_changed {
             copy_plain(&work, to, &store::Options::default()).map(|()| true)
         } else {
@@ -79,7 +79,8 @@ pub(crate) fn restore(
     Ok(restored)
 }
 
-/// Restores into a folder. Returns whether changes were applied after the first file.
+/// Restores the data in the folder `work`. The second result is true if changes were applied to the rows of the first
+/// file.
 fn restore_in(
     storage: &dyn Storage,
     identities: &BackupIdentities,
@@ -144,7 +145,7 @@ fn restore_in(
     Ok((Restored { position: moment.position, micros: moment.micros, has_later }, is_changed))
 }
 
-/// Refuses a file with changes that do not continue the data.
+/// Returns an error if the file with this heading does not contain the changes that directly follow `last`.
 fn check_order(last: &Moment, heading: &Heading, content: &Content) -> Result<(), BackupError> {
     if heading.goes_on_from(last) {
         return Ok(());

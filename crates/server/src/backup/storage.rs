@@ -1,4 +1,4 @@
-//! Storage of backup files: a folder, or a prefix of a bucket.
+//! The storage of a backup's files: a folder, or the objects below a prefix of a bucket.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -11,45 +11,46 @@ use crate::backup::name::{PARTIAL, is_left_over};
 use crate::backup::{BackupError, failed};
 use crate::unfinished::UnfinishedFile;
 
-/// Name of the lock of the process that writes to a backup.
+/// Name of the lock. The process that writes to the backup holds it.
 pub(crate) const LOCK: &str = "lock";
 
-/// Name of the file that contains the name of the file that was not read back yet.
+/// Name of the file that contains the name of the backup file that is stored but not yet read back.
 pub(crate) const UNREAD: &str = "unread";
 
-/// Reads a new file back. Returns an error if the file is damaged or cannot be read.
+/// Function that reads a new file back. It returns an error if the file is damaged or cannot be read.
 pub(crate) type ReadBack<'c> = &'c mut dyn FnMut(Box<dyn Read>) -> Result<(), BackupError>;
 
-/// Storage of named files. A file with its final name is complete.
+/// A storage of files. If a file has its final name, it is complete.
 pub(crate) trait Storage {
-    /// Returns the path or address of the storage, for messages.
+    /// Returns the path or address of the storage for messages.
     fn address(&self) -> String;
 
-    /// Returns the path or address of a file, for messages.
+    /// Returns the path or address of a file for messages.
     fn path(&self, name: &str) -> PathBuf;
 
-    /// Returns the names of all files and their sizes in bytes.
+    /// Returns the name and the size in bytes of every file.
     fn list(&self) -> Result<Vec<(String, u64)>, BackupError>;
 
-    /// Opens a file.
+    /// Opens a file for reading.
     fn open(&self, name: &str) -> Result<Box<dyn Read>, BackupError>;
 
-    /// Begins a file, which gets its final name later.
+    /// Starts to write a file. The file receives its final name in [`finish`](NewFile::finish).
     fn create(&self, name: &str) -> Result<Box<dyn NewFile>, BackupError>;
 
-    /// Returns the content of a small file; `None` if it does not exist.
+    /// Returns the content of a small file. Returns `None` if the file does not exist or cannot be read.
     fn small(&self, name: &str) -> Option<Vec<u8>>;
 
-    /// Writes a small file. Replaces an existing one.
+    /// Writes a small file. Replaces the file if it exists.
     fn set_small(&self, name: &str, content: &[u8]) -> Result<(), BackupError>;
 
-    /// Returns the name of a file that is stored but was not read back. To mark it as read back, remove the file
-    /// [`UNREAD`].
+    /// Returns the name of the backup file that is stored but not yet read back, if there is one. After it was read
+    /// back, the caller must remove the file [`UNREAD`].
     fn unread(&self) -> Result<Option<String>, BackupError> {
         Ok(None)
     }
 
-    /// Returns true if the last opened file ended with an error of the connection, which looks like damage.
+    /// Returns true if reading of the last opened file was interrupted by an error of the connection or of the storage.
+    /// Without this check, the interruption would look like damage.
     fn was_cut(&self) -> bool {
         false
     }
@@ -57,20 +58,22 @@ pub(crate) trait Storage {
     /// Removes a file.
     fn remove(&self, name: &str) -> Result<(), BackupError>;
 
-    /// Takes the exclusive right to write until the result is dropped. Removes the remains of an interrupted process.
+    /// Acquires the exclusive right to write, until the result is dropped. Removes files that an interrupted process
+    /// has left.
     fn claim(&self) -> Result<Box<dyn Claim>, BackupError>;
 }
 
-/// A file that is being written. Dropping it before [`finish`](NewFile::finish) removes it.
+/// A file that is being written. If it is dropped without a call of [`finish`](NewFile::finish), it is removed.
 pub(crate) trait NewFile: Write {
-    /// Stores the file durably, reads it back, and gives it its final name. Removes it if it is damaged.
+    /// Makes the file durable, gives it its final name, and reads it back. The order of the last two steps depends on
+    /// the storage. Removes the file if it is damaged.
     fn finish(self: Box<Self>, read_back: ReadBack<'_>) -> Result<(), BackupError>;
 }
 
-/// Exclusive right to write to a backup until it is dropped.
+/// The exclusive right to write to a backup. Dropping it releases the right.
 pub(crate) trait Claim {}
 
-/// A folder of the file system.
+/// A folder of the file system as the storage of a backup.
 pub(crate) struct LocalFolder(pub(crate) PathBuf);
 
 impl Storage for LocalFolder {
@@ -87,7 +90,7 @@ impl Storage for LocalFolder {
         for entry in fs::read_dir(&self.0).map_err(failed("read", &self.0))? {
             let entry = entry.map_err(failed("read", &self.0))?;
             let Ok(name) = entry.file_name().into_string() else { continue };
-            // A file that another process has just removed is not an error.
+            // If another process has just removed the file, that is no error.
             if let Ok(metadata) = entry.metadata() {
                 files.push((name, metadata.len()));
             }
@@ -125,7 +128,7 @@ impl Storage for LocalFolder {
         fs::remove_file(&path).map_err(failed("remove", &path))
     }
 
-    /// Creates the folder if it does not exist. Only its owner may access it.
+    /// Creates the folder if it does not exist. Only the owner may access it.
     fn claim(&self) -> Result<Box<dyn Claim>, BackupError> {
         let path = &self.0;
         if !path.is_dir() {
@@ -150,7 +153,7 @@ impl Storage for LocalFolder {
     }
 }
 
-/// Creates a file that only its owner may access.
+/// Creates a file that only the owner may access.
 fn new_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
@@ -161,7 +164,7 @@ struct LocalClaim {
 
 impl Claim for LocalClaim {}
 
-/// A file with a temporary name.
+/// A new file. It has a temporary name until it is finished.
 struct LocalFile {
     file: File,
     partial: UnfinishedFile,

@@ -1,4 +1,4 @@
-//! Limits of a copy of another server, and of the connection to that server.
+//! Limits of the copy of a followed server's tree, and of the connection to that server.
 
 use std::time::Duration;
 
@@ -7,41 +7,42 @@ pub(crate) const FOLLOW_BATCH_CHANGES: usize = 512;
 /// Maximum size of the changes of a followed server in one batch, in octets of memory.
 pub(crate) const FOLLOW_BATCH_BYTES: usize = 1 << 20;
 
-/// Maximum size of changes of a followed server that wait for other changes, in octets. Example: an entry that arrives
-/// before its superior.
+/// Maximum size of a followed server's changes that wait for other changes, in octets. For example, an entry waits if
+/// it arrives before its superior.
 pub(crate) const FOLLOW_WAITING_BYTES_MAX: usize = 256 << 20;
 
-/// Maximum size of entries of a followed server that are retained until their group of changes ends because they name
-/// other entries, in octets.
+/// Maximum size of a followed server's entries that are kept until their group of changes ends, in octets. An entry is
+/// kept if it names other entries.
 pub(crate) const FOLLOW_LINKS_BYTES_MAX: usize = 64 << 20;
 
-/// Maximum number of entries that are recorded and logged as not copied. Further ones are only counted.
+/// Maximum number of entries that are recorded and logged as not copied. Any further entries are only counted.
 pub(crate) const FOLLOW_REJECTED_MAX: usize = 10_000;
 
-/// Interval between two checks of entries that a followed slapd may have changed without a message.
+/// Interval between two checks of the entries that a followed slapd may have changed without sending a message about
+/// it.
 pub(crate) const FOLLOW_RECHECK: Duration = Duration::from_secs(5);
 
-/// Interval between two late checks of such entries, because a busy slapd changes them late.
+/// Interval between two late checks of these entries. They are necessary because a busy slapd changes them late.
 pub(crate) const FOLLOW_RECHECK_LATE: Duration = Duration::from_secs(60);
 
-/// Maximum number of entries that one of these checks reads again.
+/// Maximum number of entries that one check reads again.
 pub(crate) const FOLLOW_RECHECKED_MAX: usize = 10_000;
 
-/// Number of entries that a check reads at a time before messages of the source are processed.
+/// Number of entries that a check reads before the source's messages are processed again.
 pub(crate) const FOLLOW_RECHECK_SLICE: usize = 100;
 
-/// Time to wait for a message of the source between two slices of a check.
+/// Time for which a check waits for a message of the source after each slice of entries.
 pub(crate) const FOLLOW_RECHECK_WAIT: Duration = Duration::from_millis(1);
 
-/// Maximum number of times that entries are read again at the end of a refresh because other entries were renamed
-/// meanwhile.
+/// Maximum number of times that entries are read again at the end of a refresh. They are read again if other entries
+/// were renamed meanwhile.
 pub(crate) const FOLLOW_REREADS_MAX: usize = 10;
 
-/// Maximum number of entries of a refresh whose entryCSNs are recorded: the newest ones.
+/// Maximum number of entries of a refresh whose entryCSN is recorded. The newest ones are recorded.
 pub(crate) const FOLLOW_NEWEST_MAX: usize = 100_000;
 
-/// Maximum time without a message of the followed server before it is asked for one. After the same time without an
-/// answer the connection counts as broken.
+/// Time without a message after which the followed server is asked for one. If no answer arrives within the same time,
+/// the connection counts as broken.
 pub(crate) const FOLLOW_SILENCE: Duration = Duration::from_secs(60);
 
 /// Time limit of each step of connecting to the followed server.
@@ -52,11 +53,11 @@ pub(crate) const FOLLOW_RETRY_MIN: Duration = Duration::from_millis(250);
 /// Maximum delay before the next connection to the followed server.
 pub(crate) const FOLLOW_RETRY_MAX: Duration = Duration::from_secs(60);
 
-/// Interval at which a followed server that does not send changes by itself is polled.
+/// Interval at which a followed server is asked for changes if it does not send them by itself.
 pub(crate) const FOLLOW_POLL: Duration = Duration::from_millis(500);
 
-/// Number of polls, or of cookies of a source that sends changes, after which an entry that waits for others is given
-/// up.
+/// Patience with an entry that waits for others. It is given up after this number of polls, or of cookies if the source
+/// sends changes by itself.
 pub(crate) const FOLLOW_PATIENCE: u32 = 10;
 
 /// Maximum number of changes in the answer to a poll.
@@ -64,8 +65,8 @@ pub(crate) const FOLLOW_POLL_CHANGES: u32 = 1_000;
 /// Maximum size of the changed attributes in the answer to a poll, in octets.
 pub(crate) const FOLLOW_POLL_BYTES: u32 = 1 << 20;
 
-/// Number of entries per page that a polled server sends.
+/// Number of entries per page that are requested from a polled server.
 pub(crate) const FOLLOW_PAGE_ENTRIES: u32 = 500;
 
-/// Interval at which a wait for the followed server checks whether the server stops.
+/// Interval at which a thread that waits for the followed server checks whether this server stops.
 pub(crate) const FOLLOW_LOOK: Duration = Duration::from_millis(250);

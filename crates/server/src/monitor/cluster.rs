@@ -1,4 +1,4 @@
-//! Figures of a node of a cluster: its role, the log, and its lag.
+//! Figures of a cluster node: its role, the cluster's log, and its lag.
 
 use std::sync::Weak;
 
@@ -16,7 +16,7 @@ pub(super) fn group(figures: &Figures, directory: &Weak<Directory>) -> Group {
     let state = figures.get();
     add_role(&mut group, &state);
     add_comparison(&mut group, &state);
-    // The newest position that reads can see. The thread of the node reports a position only after it has answered.
+    // Read from the directory, because the node's thread reports a position only after it has answered the change.
     group.level("Position", "The last change that reads show", newest_position(directory));
     add_log(&mut group, &state);
     add_retention(&mut group, &state);
@@ -29,7 +29,7 @@ pub(super) fn group(figures: &Figures, directory: &Weak<Directory>) -> Group {
     group
 }
 
-/// Adds the role of the node, and the state on which all nodes agree.
+/// Adds the role of this node, and the state that all nodes share.
 fn add_role(group: &mut Group, state: &NodeState) {
     group.text("Node", "The number of this node", state.node);
     group.text("Address", "Address at which other nodes reach this one", &state.address);
@@ -55,7 +55,7 @@ fn add_role(group: &mut Group, state: &NodeState) {
     group.text("Seals Groups", "Whether changes are encrypted", if state.seals { "yes" } else { "no" });
 }
 
-/// Adds the results of comparing this node's data with that of others.
+/// Adds the results of the comparisons of this node's data with the data of the others.
 fn add_comparison(group: &mut Group, state: &NodeState) {
     if let Some((mark, digest)) = &state.digest {
         group.text("Digest", "What the last comparison came to", format!("at offset {mark}: {digest}"));
@@ -70,7 +70,7 @@ fn add_comparison(group: &mut Group, state: &NodeState) {
     }
 }
 
-/// Adds the size of the log, and this node's position in it.
+/// Adds the size of the cluster's log, and the position up to which this node has read it.
 fn add_log(group: &mut Group, state: &NodeState) {
     group.level("Next Offset", "The message of the log that is read next", state.next_offset);
     group.level("Log Start Offset", "The first message that the log has", state.start_offset);
@@ -79,13 +79,13 @@ fn add_log(group: &mut Group, state: &NodeState) {
     group.level("Log Bytes", "About what the log takes", state.log_bytes);
     if let Some(bytes) = state.log_bytes_per_day {
         group.level("Log Bytes Per Day", "What a day adds to the log", bytes);
-        // Assumes that no messages are deleted, which is useful for sizing disks.
+        // Assumes that no messages of the log are deleted. The figure helps to choose the size of a disk.
         let in_30_days = state.log_bytes.saturating_add(bytes.saturating_mul(30));
         group.level("Log Bytes In 30 Days", "What the log takes then if nothing is deleted", in_30_days);
     }
 }
 
-/// Adds the part of the log that may be deleted, and the snapshots that determine it.
+/// Adds the part of the log that may be deleted, and the snapshots on which that depends.
 fn add_retention(group: &mut Group, state: &NodeState) {
     group.level("Deletable Bytes", "Estimated bytes of the log that no node needs", state.deletable_bytes);
     match &state.snapshot {
@@ -114,7 +114,7 @@ fn add_retention(group: &mut Group, state: &NodeState) {
     }
 }
 
-/// Adds the lag of this node, and counts of changes and groups.
+/// Adds the lag of this node, and the numbers of changes and of groups of changes.
 fn add_changes(group: &mut Group, state: &NodeState) {
     group.level("Lag Messages", "Messages that this node has not read", state.lag_messages());
     group.level("Lag Seconds", "Age of the last message read, if others follow it", state.lag_seconds);
@@ -127,7 +127,7 @@ fn add_changes(group: &mut Group, state: &NodeState) {
     group.count("Alarms", "Messages that are a matter for an operator", state.alarms);
 }
 
-/// Returns the progress of the comparison of all data.
+/// Returns a text about the progress of the comparison of all data.
 fn round_text(round: &replication::Round) -> String {
     let last = match round.ended {
         0 => String::new(),
@@ -144,7 +144,8 @@ fn round_text(round: &replication::Round) -> String {
     }
 }
 
-/// Returns the number of messages after the last announced commit of each node that belongs to the cluster.
+/// Returns the number of the log's messages after the last commit that each node has announced. Omits nodes that have
+/// left the cluster.
 fn lag_by_node(state: &NodeState) -> Vec<(String, u64)> {
     let present = state.members.iter().filter(|(_, row)| !row.has_left);
     let lag = |row: &replication::MemberRow| {
@@ -154,7 +155,7 @@ fn lag_by_node(state: &NodeState) -> Vec<(String, u64)> {
     present.map(|(node, row)| (node.0.to_string(), lag(row))).collect()
 }
 
-/// Returns the figures that the log contains about a node.
+/// Returns a text about what the log contains about a node.
 fn member_text(row: &replication::MemberRow) -> String {
     if row.has_left {
         return "gone: its certificate is refused".to_owned();

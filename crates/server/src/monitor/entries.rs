@@ -1,9 +1,9 @@
 //! The figures as entries below `cn=monitor`.
 //!
-//! The tree has the shape and attribute names of OpenLDAP's monitor tree, so that existing tools can read it:
-//! `cn=Operations` with received and finished operations by type, `cn=Connections`, `cn=Statistics`, `cn=Time`. Each
-//! operation has counts by result code. The other containers are specific to Pando. The `description` of an entry
-//! explains its figure.
+//! The structure and the attribute names are those of OpenLDAP's monitor tree, so that existing tools can read it:
+//! `cn=Operations` with the received and finished operations by kind, `cn=Connections`, `cn=Statistics` and `cn=Time`.
+//! Below each kind of operation there are numbers by result code. The other containers exist only in Pando. The
+//! `description` of an entry explains its figure.
 
 use directory::csn::generalized_time;
 use directory::virtual_entries::VirtualEntry;
@@ -11,10 +11,10 @@ use directory::virtual_entries::VirtualEntry;
 use super::figure::{Group, Value};
 use crate::telemetry::counters::OperationTotal;
 
-/// The name of the tree.
+/// DN of the monitor tree.
 const ROOT: &str = "cn=monitor";
 
-/// Returns all entries, parents first.
+/// Returns all entries of the tree. A parent is before its children.
 pub(super) fn entries(groups: &[Group], totals: &[OperationTotal]) -> Vec<VirtualEntry> {
     let mut tree = Tree::default();
     tree.add(ROOT.to_owned(), "monitorServer", vec![("monitoredInfo", format!("Pando {}", super::RELEASE))]);
@@ -31,7 +31,7 @@ pub(super) fn entries(groups: &[Group], totals: &[OperationTotal]) -> Vec<Virtua
     tree.entries
 }
 
-/// Returns the object class of the entry of a figure, and the attribute with its value.
+/// Returns the object class of a figure's entry, and the name and value of the attribute that contains the figure.
 fn entry_value(value: &Value) -> (&'static str, &'static str, String) {
     let info = |text| ("monitoredObject", "monitoredInfo", text);
     match value {
@@ -64,7 +64,8 @@ impl Tree {
         self.entries.push(VirtualEntry { dn, attributes: all });
     }
 
-    /// Adds `cn=Operations`: received and finished operations in total, by kind, and by kind and result code.
+    /// Adds `cn=Operations`: the numbers of received and finished operations, in total, by kind, and by kind and result
+    /// code.
     fn add_operations(&mut self, totals: &[OperationTotal]) {
         let finished = |total: &OperationTotal| total.results.iter().map(|(_, count)| count).sum::<u64>();
         let received = totals.iter().map(|total| total.received).sum();

@@ -1,8 +1,9 @@
-//! Figures about the server, in groups. `cn=monitor` shows them as entries, the metrics as time series.
+//! Groups of figures about the server. `cn=monitor` shows the figures as entries, and the metrics show them as time
+//! series.
 
 use std::borrow::Cow;
 
-/// A group of figures: a container below `cn=monitor`.
+/// A group of figures. It is a container below `cn=monitor`.
 pub(super) struct Group {
     pub(super) name: &'static str,
     pub(super) figures: Vec<Figure>,
@@ -11,7 +12,7 @@ pub(super) struct Group {
 /// A number or a text about the server.
 pub(super) struct Figure {
     pub(super) name: Cow<'static, str>,
-    /// Explanation of the figure.
+    /// Explanation of the figure for administrators.
     pub(super) help: &'static str,
     pub(super) value: Value,
 }
@@ -20,19 +21,20 @@ pub(super) struct Figure {
 pub(super) enum Value {
     /// A number that only grows while the server runs.
     Count(u64),
-    /// A number that goes up and down.
+    /// A number that may rise and fall.
     Level(u64),
-    /// Seconds since 1970.
+    /// A time in seconds since 1970.
     Time(u64),
     /// A boolean.
     Flag(bool),
-    /// A fault, or the text to show if there is none.
+    /// `Err` contains the description of a fault, and `Ok` the text that is shown if there is no fault.
     Fault(Result<&'static str, String>),
-    /// One of a few states: a keyword, and a text for people.
+    /// One of a few states: a keyword, and a text for the administrator.
     State(&'static str, String),
-    /// A number for each value of a label. The flag is true for counts, which only grow.
+    /// One number for each value of a label. The first field is the name of the label. The second is true if the
+    /// numbers only grow.
     By(&'static str, bool, Vec<(String, u64)>),
-    /// Number of finished items, and total number.
+    /// Progress of some work: the number of finished items, and the total number.
     Progress(u64, u64),
     /// A text.
     Text(String),

@@ -1,4 +1,4 @@
-//! Figures of the copies of other servers' trees.
+//! Figures of the copies of followed servers' trees.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::monitor::figure::{Group, Value};
 use crate::workers::follow::FollowFigures;
 
-/// Returns the figures of all copies in total, and a line for each copy if there are several.
+/// Returns the figures as sums over all copies. If there are several copies, adds a text about each of them.
 pub(super) fn group(copies: &[(String, Arc<FollowFigures>)]) -> Option<Group> {
     let states: Vec<_> = copies.iter().map(|(name, figures)| (name, figures, figures.get())).collect();
     let stage = states.iter().map(|(.., state)| state.stage).min()?.word();

@@ -1,7 +1,8 @@
-//! The figures as metrics, in Prometheus' text format 0.0.4, which all common collectors read.
+//! The figures as metrics in version 0.0.4 of Prometheus' text format. All common collectors can read that version.
 //!
-//! The name of a metric is derived from the entry of the figure: `cn=Jobs Dropped,cn=Passwords,cn=monitor` is
-//! `pando_passwords_jobs_dropped_total`. Times are in seconds. Texts are not metrics, except states and faults.
+//! The name of a metric is derived from the name of the figure's entry: `cn=Jobs Dropped,cn=Passwords,cn=monitor`
+//! becomes `pando_passwords_jobs_dropped_total`. Times are in seconds. Texts are not metrics, with the exception of
+//! states and faults.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,13 +17,13 @@ use super::figure::{Figure, Group, Value};
 use crate::telemetry::counters::OperationTotal;
 use crate::telemetry::latency::Latency;
 
-/// The media type of [`metrics`].
+/// Media type of the text that [`metrics`] returns.
 pub(super) const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Returns all metrics.
+/// Returns all metrics as text.
 ///
 /// # Errors
-/// The library cannot write them.
+/// The metrics library cannot write the text.
 pub(super) fn metrics(groups: Vec<Group>, operations: Vec<OperationTotal>) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix("pando");
     registry.register_collector(Box::new(Figures { groups, operations }));
@@ -31,7 +32,7 @@ pub(super) fn metrics(groups: Vec<Group>, operations: Vec<OperationTotal>) -> Re
     Ok(text)
 }
 
-/// All figures at one moment.
+/// All figures, read at one moment.
 struct Figures {
     groups: Vec<Group>,
     operations: Vec<OperationTotal>,
@@ -59,7 +60,7 @@ impl Collector for Figures {
     }
 }
 
-/// Encodes the figures of operations, with the kind of operation as a label.
+/// Encodes the figures of operations. The kind of the operation is a label.
 fn encode_operations(encoder: &mut DescriptorEncoder<'_>, operations: &[OperationTotal]) -> fmt::Result {
     let help = "Requests received, by operation";
     let mut metric = encoder.encode_descriptor("operations_received", help, None, MetricType::Counter)?;
@@ -100,7 +101,7 @@ fn encode_latency(
 fn encode_figure(encoder: &mut DescriptorEncoder<'_>, group: &Group, figure: &Figure) -> fmt::Result {
     let Figure { name, help, value } = figure;
     let name = format!("{}_{}", snake_case(group.name), snake_case(name));
-    // The library appends `total` to every counter.
+    // The library appends `_total` to the name of every counter.
     let counter_name = || name.replace("_total", "");
     match value {
         Value::Count(number) => {
@@ -145,7 +146,7 @@ fn encode_figure(encoder: &mut DescriptorEncoder<'_>, group: &Group, figure: &Fi
     }
 }
 
-/// Encodes the progress values of a group as one metric.
+/// Encodes all progress values of a group as one metric.
 fn encode_progress(encoder: &mut DescriptorEncoder<'_>, group: &Group) -> fmt::Result {
     let progress = |figure: &Figure| match figure.value {
         Value::Progress(done, of) => Some((figure.name.to_string(), figure.help, ratio(done, of))),
@@ -181,7 +182,7 @@ fn count(metric: &mut MetricEncoder<'_>, number: u64) -> fmt::Result {
     metric.encode_counter::<NoLabelSet, _, u64>(&number, None)
 }
 
-/// Converts the name of an entry to a part of the name of a metric.
+/// Converts a part of the name of a figure's entry to a part of the name of a metric.
 fn snake_case(name: &str) -> String {
     name.to_ascii_lowercase().replace(|other: char| !other.is_ascii_alphanumeric(), "_")
 }

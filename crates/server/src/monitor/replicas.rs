@@ -1,4 +1,4 @@
-//! Figures of this replica, and of the replicas that read the log of this server.
+//! Figures of this server as a replica, and of the replicas that read its log.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::monitor::figure::{Group, Value};
 use crate::workers::log_reader::{Consumer, LogReader};
 use crate::workers::replica::figures::ReplicaFigures;
 
-/// Returns the figures of this replica.
+/// Returns the figures of this server as a replica.
 pub(super) fn own(figures: &ReplicaFigures) -> Group {
     let mut group = Group::new("Replica");
     let state = figures.get();
@@ -40,7 +40,8 @@ pub(super) fn own(figures: &ReplicaFigures) -> Group {
     group
 }
 
-/// Returns the figures, if there are replicas. `newest` is the position of the last record.
+/// Returns the figures of the replicas that read this server's log; `None` if there are none. `newest` is the position
+/// of the last record in the log.
 pub(super) fn group(reader: &LogReader, newest: u64) -> Option<Group> {
     let consumers = reader.consumers();
     if consumers.is_empty() {
@@ -63,8 +64,8 @@ pub(super) fn group(reader: &LogReader, newest: u64) -> Option<Group> {
     Some(group)
 }
 
-/// Returns the lag of each replica by its name, for up to [`REPLICAS_NAMED_MAX`] names in alphabetical order. The
-/// slowest of several replicas with the same name counts.
+/// Returns the lag of each replica by its name. If several replicas have the same name, the largest lag is returned.
+/// The result contains at most [`REPLICAS_NAMED_MAX`] names, in alphabetical order.
 fn lag_by_name(consumers: &[(u64, Consumer)], newest: u64) -> Vec<(String, u64)> {
     let mut lags = BTreeMap::new();
     for (_, Consumer { name, position, .. }) in consumers {

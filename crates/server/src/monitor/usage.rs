@@ -1,4 +1,4 @@
-//! Figures about the work of event loops: by listener, by index, and by the most expensive clients.
+//! Figures of the work of the event loops: by listener, by index, and for the clients that cost most.
 
 use std::time::Instant;
 
@@ -10,14 +10,15 @@ use crate::config::{ListenerIndex, OnlineSettings};
 use crate::limits::TOP_CLIENTS_MAX;
 use crate::workers::usage::{IndexUse, ListenerUse, index_uses, listener_use, top_clients};
 
-/// Returns the listeners of a server with their names: those in the settings, and those that every server has.
+/// Returns the listeners of a server and their names. They are those of the settings, of which there are `count`, and
+/// those that every server has.
 pub(crate) fn named_listeners(settings: &OnlineSettings, count: usize) -> Vec<(ListenerIndex, String)> {
     let stated = (0..ListenerIndex::CONSOLE.0).take(count).map(ListenerIndex);
     let all = stated.chain([ListenerIndex::DATA_DIRECTORY, ListenerIndex::CONSOLE]);
     all.map(|listener| (listener, settings.listener_name(listener).to_string())).collect()
 }
 
-/// Returns the figures by listener. Listeners with the same name are added up.
+/// Returns the figures of each listener. Listeners with the same name are added up.
 pub(super) fn listeners(sources: &Sources) -> Group {
     let mut sums: Vec<(&str, ListenerUse)> = Vec::new();
     for (listener, name) in &sources.listener_names {
@@ -46,7 +47,7 @@ pub(super) fn listeners(sources: &Sources) -> Group {
     group
 }
 
-/// Returns the figures by index.
+/// Returns the figures of each index.
 pub(super) fn indexes(sources: &Sources) -> Group {
     let uses = index_uses(&sources.usage);
     let mut group = Group::new("Index Use");
@@ -60,7 +61,8 @@ pub(super) fn indexes(sources: &Sources) -> Group {
     group
 }
 
-/// Returns the sizes of the indexes. They are not metrics, because they are measured again for each reader.
+/// Returns the sizes of the indexes. They are texts and not metrics, because the sizes are measured again for each
+/// reader.
 pub(super) fn index_sizes(sources: &Sources) -> Group {
     let mut group = Group::new("Index Sizes");
     let Some(sizes) = sources.index_sizes.read(Instant::now()) else { return group };
@@ -73,8 +75,8 @@ pub(super) fn index_sizes(sources: &Sources) -> Group {
     group
 }
 
-/// Returns the most expensive clients of the last minutes, in descending order. They are not metrics, because their
-/// number is not bounded over time.
+/// Returns the clients that cost most in the last minutes, the one that cost most first. They are texts and not
+/// metrics, because the number of different clients over time is not bounded.
 pub(super) fn clients(sources: &Sources) -> Group {
     let mut group = Group::new("Top Clients");
     let top = top_clients(&sources.usage, TOP_CLIENTS_MAX, Instant::now());

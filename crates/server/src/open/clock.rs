@@ -1,4 +1,4 @@
-//! Comparison of the machine's clock with the data at a start.
+//! Comparison of the machine's clock with the last change of the data, when the server starts.
 
 use std::sync::Arc;
 
@@ -6,10 +6,11 @@ use directory::{Directory, catalog};
 
 use crate::stamp::now_micros;
 
-/// Maximum difference that is not reported. The clocks of machines that exchange data differ slightly.
+/// Maximum difference in microseconds that causes no warning. The clocks of machines that exchange data differ
+/// slightly.
 const SLACK_MICROS: u64 = 60_000_000;
 
-/// Warns if the last change of the data has a time in the future.
+/// Warns if the time of the data's last change is in the future.
 pub(super) fn warn_of_late_clock(directory: &Arc<Directory>) {
     let last = directory.snapshot().ok().and_then(|snapshot| catalog::last_csn(snapshot.state().read).ok());
     if let Some(warning) = last.and_then(|last| warning(last.micros, now_micros())) {

@@ -16,11 +16,12 @@ use crate::workers::writer::WriteQueue;
 #[cfg(feature = "kafka")]
 pub(super) type Node = cluster::Cluster;
 
-/// A node. This program was built without cluster support, so there is no value of this type.
+/// A node. This program was built without cluster support. Therefore this type has no values.
 #[cfg(not(feature = "kafka"))]
 pub(super) enum Node {}
 
-/// Opens the node if the settings define one. It accepts connections from other nodes, but is not running yet.
+/// Opens the node if the settings define one. The node then accepts connections from other nodes, but it does not run
+/// yet.
 ///
 /// # Errors
 /// The node cannot run in its cluster, or this program was built without cluster support.
@@ -42,7 +43,7 @@ pub(super) fn open(config: &Config, _: &Shared) -> Result<Option<Node>, ServeErr
     if config.cluster.is_some() { Err(ServeError::NoKafka) } else { Ok(None) }
 }
 
-/// Runs a node in place of the writer. See [`cluster_host::run`].
+/// Runs the node in place of the writer. See [`cluster_host::run`].
 #[cfg(feature = "kafka")]
 pub(super) fn run(node: Node, writer: Writer, queue: &Arc<WriteQueue>, health: &Health, end: &dyn Fn()) {
     cluster_host::run(node, writer, queue, health, end);
@@ -54,7 +55,8 @@ pub(super) fn run(node: Node, _: Writer, _: &Arc<WriteQueue>, _: &Health, _: &dy
     match node {}
 }
 
-/// Returns the generation of the data: in a cluster the one that all nodes share, otherwise the directory's own.
+/// Returns the generation of the data. All nodes of a cluster share one generation. Without a cluster it is the
+/// generation of the directory.
 pub(super) fn generation(directory: &Directory) -> Result<[u8; 16], ServeError> {
     #[cfg(feature = "kafka")]
     if let Some(cursor) = replication::Cursor::of_rows(&directory.log_rows()?) {

@@ -20,10 +20,11 @@ use crate::open::scim;
 use crate::workers::reset_mails::ResetMails;
 use crate::workers::service::Service;
 
-/// Open listeners that are not served yet.
+/// The open listeners of the console, which are not served yet.
 pub(super) struct ConsoleListener(Http);
 
-/// Passes connections from the console to the event loops, as if its clients had connected to an LDAP listener.
+/// Passes connections from the console to the event loops. An event loop treats them like connections from an LDAP
+/// listener.
 struct Loops {
     acceptor: Arc<AcceptorControl>,
     reset_mails: Option<Arc<ResetMails>>,
@@ -78,10 +79,10 @@ impl ConsoleListener {
         Ok(ConsoleListener(Http { listeners, tls, proxies, app }))
     }
 
-    /// Starts the thread.
+    /// Starts the thread that serves the listeners.
     ///
     /// # Errors
-    /// The thread cannot be started.
+    /// The system cannot start a thread.
     pub(super) fn start(self) -> io::Result<Service> {
         let (order, stopped) = stop_order();
         let run = move || {

@@ -26,10 +26,11 @@ pub(super) struct Listening {
 }
 
 impl Listening {
-    /// Listens on the addresses in the settings. Uses the sockets in `bound_ports` for those that are already bound.
+    /// Listens on the addresses in the settings. Uses the sockets in `bound_ports` for the addresses that are already
+    /// bound.
     ///
     /// # Errors
-    /// The server cannot listen on an address, or the system provides no event queue.
+    /// The server cannot listen on an address, or the system cannot create an event queue.
     pub(super) fn open(config: &Config, bound_ports: BoundPorts) -> Result<Listening, ServeError> {
         let threads = config.threads.clamp(1, usize::from(u16::MAX));
         let mut polls = Vec::with_capacity(threads);
@@ -51,28 +52,28 @@ impl Listening {
         Ok(Listening { acceptor, polls, mailboxes, counters })
     }
 
-    /// Returns the addresses with the actual ports. See [`Acceptor::addresses`].
+    /// Returns the addresses on which the server listens, with the actual ports. See [`Acceptor::addresses`].
     pub(super) fn addresses(&self) -> (Vec<ServerUrl>, Vec<SocketAddr>) {
         self.acceptor.addresses()
     }
 
-    /// Returns the control of the acceptor, which stops the loops.
+    /// Returns the control of the acceptor, which can stop the event loops.
     pub(super) fn control(&self) -> Arc<AcceptorControl> {
         self.acceptor.control()
     }
 }
 
-/// Threads of the event loops. Dropping this stops them and waits for their end.
+/// The threads of the event loops. Dropping this struct stops the threads and waits until they have ended.
 pub(super) struct EventLoops {
     threads: Vec<JoinHandle<Result<(), EventLoopError>>>,
     control: Arc<AcceptorControl>,
 }
 
 impl EventLoops {
-    /// Starts the loops. The first one accepts connections.
+    /// Starts the event loops. The first one also accepts the connections.
     ///
     /// # Errors
-    /// The directory provides no snapshot, or a thread cannot be started.
+    /// The directory cannot create a snapshot, or the system cannot start a thread.
     pub(super) fn start(
         listening: Listening,
         shared: &Arc<Shared>,
@@ -99,10 +100,10 @@ impl EventLoops {
         Ok(loops)
     }
 
-    /// Waits until all loops have ended.
+    /// Waits until all event loops have ended.
     ///
     /// # Errors
-    /// A loop ended with an error.
+    /// An event loop ended with an error.
     pub(super) fn wait(mut self) -> Result<(), ServeError> {
         let mut result = Ok(());
         for thread in std::mem::take(&mut self.threads) {
@@ -121,13 +122,13 @@ impl Drop for EventLoops {
     fn drop(&mut self) {
         self.control.stop();
         for thread in self.threads.drain(..) {
-            // The loop has logged its error.
+            // The event loop has already logged its error.
             let _ = thread.join();
         }
     }
 }
 
-/// Stops the server when one of its loops ends for any reason, because the others cannot take over its connections.
+/// Stops the server when one of its event loops ends for any reason. The other loops cannot take over its connections.
 struct StopsWithLoop(Arc<AcceptorControl>);
 
 impl Drop for StopsWithLoop {

@@ -16,12 +16,12 @@ use crate::net::mailbox::{LoopMessage, Mailbox};
 use crate::session::context::Shared;
 use crate::stamp::{Random, now_seconds};
 
-/// Controls a running server.
+/// A handle that controls a running server.
 #[derive(Clone)]
 pub struct Handle {
     acceptor: Arc<AcceptorControl>,
     mailboxes: Arc<[Mailbox]>,
-    /// Weak, so that a handle does not keep the data directory open.
+    /// A weak reference, so that a handle does not keep the data directory open.
     directory: Weak<Directory>,
     certificates: Arc<Certificates>,
     listening: Arc<ListeningPlaces>,
@@ -31,9 +31,9 @@ pub struct Handle {
 /// Result of a reload.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Reloaded {
-    /// Changed settings that apply now.
+    /// Names of the changed settings that are now applied.
     pub applied: Vec<&'static str>,
-    /// Changed settings that require a restart.
+    /// Names of the changed settings that are applied only after a restart.
     pub need_restart: Vec<&'static str>,
 }
 
@@ -50,18 +50,18 @@ impl Handle {
         }
     }
 
-    /// Returns the certificate with which clients verify the server, if its own authority has signed the server's
-    /// certificate.
+    /// Returns the certificate with which clients verify the server. Returns `None` if the server's certificate was not
+    /// signed by the server's own authority.
     pub(super) fn authority(&self) -> Option<AuthorityFile> {
         self.certificates.authority()
     }
 
-    /// Returns the error that ended accepting, if one did.
+    /// Returns the error because of which the server stopped accepting connections; `None` if there was none.
     pub(super) fn accept_failure(&self) -> Option<String> {
         self.acceptor.failure.get().map(ToString::to_string)
     }
 
-    /// Makes the server finish its outstanding operations and stop.
+    /// Stops the server. The server first finishes its outstanding operations.
     pub fn stop(&self) {
         self.acceptor.stop();
     }
@@ -69,8 +69,8 @@ impl Handle {
     /// Applies those settings of `new` that can be applied to a running server. Does nothing if the server has stopped.
     ///
     /// # Errors
-    /// A setting of the directory is invalid, or there is no random salt for the administrator's password. Nothing is
-    /// then applied.
+    /// A TLS file or a setting of the directory cannot be used, or the system returns no random salt for the
+    /// administrator's password. In these cases no setting is applied. The certificates may have been reloaded.
     pub fn reload(&self, new: Config) -> Result<Reloaded, ServeError> {
         let mut reloaded = Reloaded::default();
         let Some(directory) = self.directory.upgrade() else { return Ok(reloaded) };
@@ -105,8 +105,8 @@ impl Handle {
         }
         drop(in_force);
         config.take_online(new);
-        // Waits until all loops have applied the settings, so that the end of the reload is reliable. The channel
-        // carries no messages.
+        // Wait until all event loops have applied the settings, so that they are in force when the reload ends. No
+        // messages are sent over this channel: it closes when every loop has dropped its sender.
         if ended.recv_timeout(RELOAD_PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
             tracing::warn!("an event loop has not taken the new settings yet");
         }

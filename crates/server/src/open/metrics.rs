@@ -14,7 +14,7 @@ use crate::net::http;
 use crate::net::listener::listen_for_requests;
 use crate::workers::service::Service;
 
-/// An open listener that is not served yet.
+/// The open listener of the metrics, which is not served yet.
 pub(super) struct MetricsListener {
     listener: TcpListener,
     rules: Arc<http::Rules>,
@@ -49,10 +49,10 @@ impl MetricsListener {
         Ok(MetricsListener { listener, rules: Arc::new(rules) })
     }
 
-    /// Starts the thread.
+    /// Starts the thread that serves the listener.
     ///
     /// # Errors
-    /// The thread cannot be started.
+    /// The system cannot start a thread.
     pub(super) fn start(self) -> io::Result<Service> {
         let MetricsListener { listener, rules } = self;
         let (stop, stopped) = UnixStream::pair()?;

@@ -11,17 +11,18 @@ use crate::session::context::Shared;
 use crate::workers::replica::figures::ReplicaFigures;
 use crate::workers::replica::{ReplicaParts, copy};
 
-/// Role of a server in replication when it is opened.
+/// Role of a server in replication at the time when it is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     /// The settings have no supplier.
     Alone,
     Replica,
-    /// The server was promoted away from the supplier in the settings, and must ask it which of the two is the writer.
+    /// The settings have a supplier, but the server was promoted in its place. The server must ask it which of the two
+    /// is the writer.
     Undecided,
 }
 
-/// Copies the supplier's data if the settings name a supplier and the data directory is empty.
+/// Copies the supplier's data if the settings contain a supplier and the data directory is empty.
 ///
 /// # Errors
 /// The data directory cannot be read, or the supplier sends no copy.
@@ -29,10 +30,11 @@ pub(crate) fn copy_supplier(config: &Config) -> Result<(), ServeError> {
     part(config).map(drop)
 }
 
-/// Returns the role of the data directory. Copies the supplier's data if the data directory is empty.
+/// Returns the role of the server. First copies the supplier's data if the settings contain a supplier and the data
+/// directory is empty.
 ///
 /// # Errors
-/// The data directory cannot be read, or it is empty and the supplier sends no copy.
+/// The data directory cannot be read, or the supplier sends no copy.
 pub(super) fn part(config: &Config) -> Result<Part, ServeError> {
     let Some(settings) = &config.replica else { return Ok(Part::Alone) };
     let failed = |error| ServeError::Open { path: config.data.clone(), error };
@@ -48,7 +50,8 @@ pub(super) fn part(config: &Config) -> Result<Part, ServeError> {
     }
 }
 
-/// Returns the parts of a replica, or of a server that does not know yet whether it is one.
+/// Returns what a replica needs; `None` if the settings have no supplier. A server of the role
+/// [`Undecided`](Part::Undecided) needs the same.
 pub(super) fn parts(config: &Config, shared: &Shared) -> Option<ReplicaParts> {
     let settings = config.replica.as_ref()?;
     Some(ReplicaParts {

@@ -1,5 +1,5 @@
-//! SCIM at the addresses of the console: converts HTTP requests to requests of the service, and its answers to HTTP
-//! responses.
+//! The SCIM service at the addresses of the console. Converts HTTP requests to requests of the service, and the
+//! service's answers to HTTP responses.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -17,19 +17,21 @@ use futures_util::stream;
 /// Path prefix of the service.
 const PATH: &str = "/scim/v2";
 
-/// Size of the parts in which an answer is sent, in bytes.
+/// Maximum size of one part of a response body, in bytes. A body is sent in parts.
 const PART_BYTES: usize = 64 << 10;
 
-/// State of all requests.
+/// State that all requests share.
 #[derive(Clone)]
 struct Shared {
     ldap: Ldap,
     service: Arc<Service>,
-    /// Each request signs in, which the directory delays after wrong passwords.
+    /// Sign-ins that are in progress. Each request counts as one, because the directory delays the answer to a wrong
+    /// password.
     sign_ins: Arc<SignIns>,
 }
 
-/// Returns the part of the console listener that serves SCIM; `None` if the settings were not checked.
+/// Returns the part of the console listener that serves SCIM. Returns `None` if the service does not accept the
+/// settings, which happens only if they were not checked before.
 pub(super) fn part(ldap: &Ldap, settings: &ScimSettings) -> Option<Part> {
     let service = match Service::new(settings) {
         Ok(service) => Arc::new(service),
@@ -116,8 +118,8 @@ fn response(is_head: bool, answered: ScimResponse, share: Option<AnswerShare>) -
     (status, headers, body.map_or(Body::empty(), |text| sent_in_parts(text, share))).into_response()
 }
 
-/// Returns a body that keeps its share until the client has received the last part. HTTP reads a further part only when
-/// the client has received most of those before it.
+/// Returns a response body that holds `share` until the client has received the last part. The HTTP library requests
+/// the next part only when the client has received most of the previous ones.
 fn sent_in_parts(text: String, share: Option<AnswerShare>) -> Body {
     let whole = Bytes::from_owner(SharedText { text, _share: share });
     let parts = stream::unfold(whole, |mut rest| async move {
@@ -127,7 +129,7 @@ fn sent_in_parts(text: String, share: Option<AnswerShare>) -> Body {
     Body::from_stream(parts)
 }
 
-/// The text of an answer with its share.
+/// The text of an answer. It holds the share of memory that the answer occupies.
 struct SharedText {
     text: String,
     _share: Option<AnswerShare>,

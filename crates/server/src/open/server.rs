@@ -12,20 +12,21 @@ use crate::net::certificate::AuthorityFile;
 use crate::telemetry::health::Health;
 use crate::workers::service::Services;
 
-/// A running server. Dropping it stops it and waits for its end. Its fields are dropped in order.
+/// A running server. Dropping this struct stops the server and waits until it has ended. The fields are dropped in
+/// their order here.
 pub struct Server {
     pub(super) handle: Handle,
     pub(super) urls: Vec<ServerUrl>,
     pub(super) addresses: Vec<SocketAddr>,
     pub(super) health: Arc<Health>,
-    /// Dropped before the services, which the loops use.
+    /// The event loops. They are dropped before `services`, because they use them.
     pub(super) loops: EventLoops,
     pub(super) services: Services,
 }
 
 impl Server {
-    /// Returns the addresses on which the server listens, with the actual ports. The socket in the data directory is
-    /// last.
+    /// Returns the addresses on which the server listens, with the actual ports. The last one is the socket in the data
+    /// directory.
     pub fn listeners(&self) -> &[ServerUrl] {
         &self.urls
     }
@@ -35,19 +36,19 @@ impl Server {
         &self.addresses
     }
 
-    /// Returns the certificate with which clients verify this server, if its own authority has signed the server's
-    /// certificate.
+    /// Returns the certificate with which clients verify the server. Returns `None` if the server's certificate was not
+    /// signed by the server's own authority.
     pub fn authority(&self) -> Option<AuthorityFile> {
         self.handle.authority()
     }
 
-    /// Returns a handle that can stop the server and change its settings from any thread.
+    /// Returns a handle with which any thread can stop the server and change its settings.
     pub fn handle(&self) -> Handle {
         self.handle.clone()
     }
 
-    /// Waits until the server has stopped. Outstanding operations are then answered, if they ended in time, and all
-    /// answered changes are on disk.
+    /// Waits until the server has stopped. All changes that were answered are then on disk. Operations that did not
+    /// finish within the time limit were not answered.
     ///
     /// # Errors
     /// The server stopped because of an error.

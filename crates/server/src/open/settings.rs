@@ -1,4 +1,4 @@
-//! The schema, directory settings and stored passwords in the settings of a node.
+//! Conversions of the settings in the node file to the schema, the directory's settings and a stored password.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,10 +11,11 @@ use crate::config::{Config, ConfigError, FollowSettings};
 use crate::error::ServeError;
 use crate::stamp::Random;
 
-/// Returns the built-in schema, extended by the named schema texts in the settings and by files.
+/// Returns the built-in schema with the additions of the settings: `texts` contains schema texts by name, and `files`
+/// the paths of further texts.
 ///
 /// # Errors
-/// A file cannot be read, or definitions cannot be used.
+/// A file cannot be read, or its definitions are invalid.
 pub fn load_schema(texts: &BTreeMap<String, String>, files: &[PathBuf]) -> Result<Arc<Schema>, ServeError> {
     if texts.is_empty() && files.is_empty() {
         return Ok(Schema::shipped());
@@ -31,15 +32,15 @@ pub fn load_schema(texts: &BTreeMap<String, String>, files: &[PathBuf]) -> Resul
     Ok(builder.build()?)
 }
 
-/// Returns the stored form of a clear password.
+/// Converts a clear password to the stored value.
 ///
 /// # Errors
-/// The system provides no random salt.
+/// The system returns no random salt.
 pub fn hash_password(scheme: password::StorageScheme, clear: &[u8]) -> Result<Vec<u8>, ServeError> {
     Ok(password::hash(scheme, clear, &Random::default().bytes()?))
 }
 
-/// Returns the settings of the node, without the administrator's password.
+/// Returns the directory's settings for this node, without the administrator's password.
 pub fn node_settings(config: &Config) -> NodeSettings {
     NodeSettings {
         admin_dn: config.admin_dn.as_str().to_owned(),
@@ -49,7 +50,8 @@ pub fn node_settings(config: &Config) -> NodeSettings {
     }
 }
 
-/// Returns the directory-wide settings of a new data directory. Suffixes on the command line replace the default.
+/// Returns the directory-wide settings with which a new data directory starts. If the command line contains suffixes,
+/// they replace the default suffix.
 pub(super) fn initial_settings(config: &Config) -> DirectorySettings {
     match &config.initial {
         Some(stated) => stated.clone(),

@@ -1,4 +1,4 @@
-//! State that all event loops share, and the thread pools that work for them.
+//! Creation of the state that all event loops share, and of the thread pools that work for them.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -40,10 +40,10 @@ pub(super) fn writer_cache_bytes(config: &Config) -> usize {
     config.row_cache_bytes / ROW_CACHE_WRITER_DIVISOR
 }
 
-/// Creates the state and starts the pools. Each pool ends when the last event loop drops the state.
+/// Creates the shared state and starts the thread pools. Each pool ends when the last event loop has dropped the state.
 ///
 /// # Errors
-/// A file in the settings cannot be used, or a thread cannot be started.
+/// A file in the settings cannot be used, or the system cannot start a thread.
 pub(super) fn start(
     config: &Config,
     directory: &Arc<Directory>,

@@ -1,4 +1,4 @@
-//! The one thread that changes the directory: the writer, or in its place a cluster node or a replica.
+//! The one thread that changes the directory. It runs the writer, a cluster node or a replica.
 
 use std::io;
 use std::sync::Arc;
@@ -15,11 +15,12 @@ use crate::workers::replica::{self, ReplicaParts};
 use crate::workers::service::Service;
 use crate::workers::writer::{self, replaced};
 
-/// Starts the thread. When it is stopped, it ends after the queued changes, so the threads that submit changes must
-/// stop first. If a node's data must no longer be served, the thread stops the server through `control`.
+/// Starts the thread. When the thread is stopped, it first makes the changes in the queue. Therefore the threads that
+/// add changes must stop before it. If the data of a cluster node must no longer be served, the thread stops the server
+/// through `control`.
 ///
 /// # Errors
-/// The thread cannot be started.
+/// The system cannot start a thread.
 pub(super) fn start(
     mut writer: Writer,
     (node, replica): (Option<Node>, Option<ReplicaParts>),

@@ -1,12 +1,13 @@
-//! First copy of a followed server's tree: all entries are read and imported before clients are served.
+//! First copy of a followed server's tree. It reads and imports all entries before clients are served.
 //!
-//! The entries are read by content synchronization without a cookie (RFC 4533), or by plain searches if the source has
-//! a list of changes. They are converted to LDIF and imported. The final cookie is stored after the import, and the
-//! thread that follows the source continues from there. Without a cookie, as after a crash, that thread compares
-//! everything.
+//! The entries are read by content synchronization without a cookie (RFC 4533). If the source has a list of changes,
+//! they are read by plain searches. They are converted to LDIF and imported. After the import, the last cookie is
+//! stored, and the thread that follows the source continues from it. If there is no cookie, for example after a crash,
+//! that thread compares all entries.
 //!
-//! If the source fails after some entries, those are imported, and the thread copies the others one by one. If the
-//! source sends no entry with the DN of the base, the import changes nothing, and the thread copies all entries.
+//! If the source fails after it has sent a part of the entries, that part is imported, and the thread copies the other
+//! entries one by one. If the source does not send the entry at the base, the import changes nothing, and the thread
+//! copies all entries.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -34,17 +35,18 @@ use crate::workers::follow::changes::{ChangeList, Exchange};
 use crate::workers::follow::source::{self, connect, search};
 use crate::workers::follow::{FollowError, counts_text};
 
-/// Size of the chunks of text that are passed to the import, in octets.
+/// Size of the chunks of text that the import receives, in octets.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// Maximum number of chunks that wait for the import.
+/// Maximum number of chunks in the queue of the import.
 const CHUNKS_MAX: usize = 8;
 
-/// Interval between notices to the service manager that the start continues. Each notice requests more time.
+/// Interval between notices to the service manager that the start is in progress. Each notice asks for more time.
 const NOTICE_INTERVAL: Duration = Duration::from_secs(5);
 const NOTICE_MICROS: u32 = 600_000_000;
 
-/// Copies the sources' trees into empty naming contexts. Does nothing for other contexts.
+/// Copies the trees of the followed servers into empty naming contexts. Does nothing for a naming context that is not
+/// empty.
 pub(super) fn make(config: &Config) -> Result<(), ServeError> {
     config.follow.iter().try_for_each(|settings| make_one(config, settings))
 }
@@ -91,7 +93,8 @@ fn make_one(config: &Config, settings: &FollowSettings) -> Result<(), ServeError
         (Ok(imported), Ok(None)) => {
             let (source, entries) = (&settings.url, imported.entries);
             tracing::info!(%source, entries, "a part of the first copy is made; others are copied one by one");
-            // Such entries may lack only their superiors. The thread that follows the source reads them again.
+            // A rejected entry may lack nothing but its superior, which was not read. The thread that follows the
+            // source reads these entries again. Therefore the file with them is not needed.
             imported.rejects_file.iter().try_for_each(std::fs::remove_file)?;
         }
         (Ok(imported), Ok(Some(cookie))) if imported.entries > 0 => {
@@ -114,7 +117,8 @@ fn failed(settings: &FollowSettings, error: &FollowError) {
                                             one by one: {error}");
 }
 
-/// Returns the schema and the password scheme of the directory if its naming context is empty.
+/// Returns the schema and the password scheme of the directory; `None` if its naming context is not empty or was copied
+/// before.
 fn empty_context(
     config: &Config,
     settings: &FollowSettings,
@@ -141,38 +145,39 @@ fn store(config: Config, base: &str, state: &CopyState) -> Result<(), ServeError
 
 type Chunk = io::Result<Vec<u8>>;
 
-/// The final cookie, or `None` if only some of the entries were read.
+/// The last cookie; `None` if only a part of the entries was read.
 type ContentRead = Result<Option<Vec<u8>>, FollowError>;
 
 fn join(thread: JoinHandle<ContentRead>) -> Result<ContentRead, ServeError> {
     thread.join().map_err(|_| ServeError::Panicked("pando-first-copy".to_owned()))
 }
 
-/// Protocol by which the entries are read.
+/// The way in which the entries are read.
 enum Content {
-    /// Content synchronization. The value is the message id of the search.
+    /// By content synchronization. The value is the message id of the search.
     Sync(MessageId),
-    /// Plain searches. The changes after them are in the source's list of changes.
+    /// By plain searches. Changes after that are in the source's list of changes.
     List(ChangeList),
 }
 
-/// Reads the source's entries on a separate thread.
+/// The reader of the source's entries. It runs on its own thread.
 struct Reader {
     schema: Arc<Schema>,
     settings: FollowSettings,
     sender: SyncSender<Chunk>,
     entries: u64,
-    /// Whether the entry at the base of the copy was received.
+    /// Whether the entry at the base of the copy has been received.
     has_base: bool,
     noticed: Instant,
 }
 
 impl Reader {
-    /// Passes on all entries, or those that precede a failure of the source.
+    /// Reads the entries and sends them to the import. If the source fails, sends those that were read before.
     fn run(mut self, mut connection: Connection, content: &Content) -> ContentRead {
         let outcome = self.read(&mut connection, content);
         if let Err(error) = &outcome {
-            // The error makes the import change nothing. The import may have ended already.
+            // Because of this error the import changes nothing. The import may already have ended, so that nothing
+            // receives the error.
             let _ = self.sender.send(Err(io::Error::other(error.to_string())));
         }
         outcome
@@ -253,7 +258,7 @@ impl Reader {
         self.sender.send(Ok(chunk)).map_err(|_| FollowError::Stopping)
     }
 
-    /// Handles a message. Returns the cookie at the end of the content.
+    /// Handles one message of the source. Returns the cookie if the message ends the content.
     fn take(&mut self, received: &Received, text: &mut Vec<u8>) -> Result<Option<Vec<u8>>, FollowError> {
         let message = received.message();
         let value = |oid| message.controls.find(oid).and_then(|control| control.value);
@@ -294,7 +299,7 @@ impl Reader {
     }
 }
 
-/// Chunks of the LDIF text of the entries.
+/// The LDIF text of the entries, which the import reads as one stream. The text arrives in chunks.
 struct Chunks {
     chunks: Receiver<Chunk>,
     chunk: Vec<u8>,

@@ -1,8 +1,9 @@
-//! Privileges of the process, and protection from other processes.
+//! The privileges of the process, and its protection from other processes.
 //!
-//! Root is needed only for ports below 1024. A process started as root binds the ports, changes to the user in the
-//! settings, and then opens the data directory, the log and the keys as that user. So a file that the user cannot open
-//! is reported at the start, and not when a certificate is renewed.
+//! Only the binding of ports below 1024 requires root. If root starts the process, it binds the ports, changes to the
+//! user in the settings, and only then opens the data directory, the log and the keys. Therefore a file that this user
+//! cannot open causes an error at the start. Otherwise the error would occur later, for example when a certificate is
+//! renewed.
 
 use std::ffi::CString;
 use std::fs;
@@ -16,19 +17,20 @@ use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior,
 use crate::config::RunAs;
 use crate::error::RunAsError;
 
-/// Environment variable that permits core dumps and debuggers, for developers.
+/// Environment variable with which developers permit core dumps and debuggers.
 pub const CORE_DUMPS_VARIABLE: &str = "PANDO_CORE_DUMPS";
 
-/// Protects the memory of the process, which contains passwords. Forbids core dumps, and access by debuggers and other
-/// processes of the same user, unless [`CORE_DUMPS_VARIABLE`] is set.
+/// Protects the memory of the process, because it contains passwords. Core dumps become impossible, and debuggers and
+/// other processes of the same user cannot read the memory. Does nothing if [`CORE_DUMPS_VARIABLE`] is set.
 ///
 /// # Errors
-/// The system refuses.
+/// The system refuses the change.
 pub fn forbid_core_dumps() -> io::Result<()> {
     if wants_core_dumps() {
         return Ok(());
     }
-    // The limit does not apply to core dumps that are piped to a program.
+    // The limit on core dumps does not apply if the system pipes them to a program. Therefore this attribute is also
+    // needed.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     Ok(setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?)
 }
@@ -37,8 +39,8 @@ fn wants_core_dumps() -> bool {
     std::env::var_os(CORE_DUMPS_VARIABLE).is_some_and(|value| !value.is_empty() && value != "0")
 }
 
-/// Prevents programs that this process runs from gaining privileges, for example by set-user-ID. Also applies to
-/// threads that start later.
+/// Prevents programs that this process runs from gaining privileges, for example by their set-user-ID bit. Also applies
+/// to threads that start later.
 pub(super) fn forbid_new_privileges() -> io::Result<()> {
     Ok(rustix::thread::set_no_new_privs(true)?)
 }
@@ -51,10 +53,10 @@ pub(super) struct Account {
 }
 
 impl Account {
-    /// Returns the user that the settings name; `None` if the process is that user already.
+    /// Returns the user and group in the settings. Returns `None` if the process already runs as them.
     ///
     /// # Errors
-    /// The user does not exist, or the process is not root and cannot become this user.
+    /// The user or the group does not exist, or the process is not root and cannot become this user.
     pub(super) fn of(run_as: &RunAs) -> Result<Option<Account>, RunAsError> {
         let RunAs { user, group } = run_as;
         let found = User::from_name(user).ok().flatten().ok_or_else(|| RunAsError::NoUser(user.clone()))?;
@@ -73,10 +75,10 @@ impl Account {
         }
     }
 
-    /// Makes the process run as this user permanently.
+    /// Changes the user of the process to this one, permanently.
     ///
     /// # Errors
-    /// The system refuses, or the change would not be permanent.
+    /// The system refuses the change, or the process could become root again.
     pub(super) fn assume(&self) -> Result<(), RunAsError> {
         let user = || self.user.clone();
         let name = CString::new(self.user.as_str()).map_err(|_| RunAsError::NoUser(user()))?;
@@ -87,17 +89,19 @@ impl Account {
         if !self.uid.is_root() && setuid(Uid::from_raw(0)).is_ok() {
             return Err(RunAsError::Root { user: user() });
         }
-        // The kernel forbids core dumps of a process that has changed its user.
+        // The kernel forbids core dumps of a process that has changed its user. Permit them again.
         if wants_core_dumps() {
             let _ = set_dumpable_behavior(DumpableBehavior::Dumpable);
         }
         Ok(())
     }
 
-    /// Checks that this user, as which the process runs, can read and write all files of the data directory.
+    /// Checks that the process can read and write all files of the data directory. The process must already run as this
+    /// user.
     ///
     /// # Errors
-    /// A file cannot be used. A directory that is missing or cannot be listed is reported when it is opened.
+    /// A file cannot be read or written. A directory that does not exist or cannot be listed is no error here: it is
+    /// reported when the data directory is opened.
     pub(super) fn can_use(&self, data: &Path) -> Result<(), RunAsError> {
         let refused = |file| Err(RunAsError::Data { file, data: data.to_owned(), user: self.user.clone() });
         let mut left = vec![data.to_owned()];
@@ -107,7 +111,7 @@ impl Account {
                 true => Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK,
                 false => Access::READ_OK | Access::WRITE_OK,
             };
-            // A link may point to a key outside the directory that is only read.
+            // A link may lead to a key outside of the data directory, and the key needs to be readable only.
             if !found.is_symlink() && rustix::fs::access(&path, wanted).is_err() {
                 return refused(path);
             }
@@ -119,7 +123,8 @@ impl Account {
         Ok(())
     }
 
-    /// Returns a text for each of these files that a reload as this user could not read.
+    /// Returns a warning for each of `files` that the process could not read in a reload. The process must already run
+    /// as this user.
     pub(super) fn unreadable<'a>(&self, files: impl IntoIterator<Item = &'a Path>) -> Vec<String> {
         let is_refused = |file: &&Path| rustix::fs::access(*file, Access::READ_OK).is_err();
         let told = |file: &Path| {

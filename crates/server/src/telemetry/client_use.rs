@@ -1,16 +1,16 @@
-//! Work of clients, listeners and indexes: sums, and their text form in `cn=monitor`.
+//! The work for clients, listeners and indexes: sums, and their text in `cn=monitor`.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Work of event loops and scan threads.
+/// Work of the event loops and the scan threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// Processor time of event loops and scan threads, in microseconds.
+    /// Processor time of the event loops and the scan threads, in microseconds.
     pub micros: u64,
     /// Number of finished operations.
     pub operations: u64,
-    /// Number of entries that finished searches examined.
+    /// Number of entries that searches examined. A search is counted when it finishes.
     pub examined: u64,
     /// Number of received octets.
     pub bytes_received: u64,
@@ -19,7 +19,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// Adds work to the sum.
+    /// Adds `other` to this sum.
     pub(crate) fn add(&mut self, other: &Work) {
         self.micros = self.micros.saturating_add(other.micros);
         self.operations = self.operations.saturating_add(other.operations);
@@ -28,7 +28,7 @@ impl Work {
         self.bytes_sent = self.bytes_sent.saturating_add(other.bytes_sent);
     }
 
-    /// Returns the work since an earlier value of the sum.
+    /// Returns the difference to an earlier value of this sum.
     pub(crate) fn since(&self, earlier: &Work) -> Work {
         Work {
             micros: self.micros.wrapping_sub(earlier.micros),
@@ -40,18 +40,18 @@ impl Work {
     }
 }
 
-/// Work for one client: an identity at an address.
+/// The work for one client. A client is an identity at an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientUse {
     /// The work.
     pub work: Work,
-    /// Address, or user of this machine. For IPv6 the first 64 bits.
+    /// The client's address, or the user of this machine. Of an IPv6 address, the first 64 bits.
     pub source: String,
-    /// DN, possibly shortened; empty for anonymous clients.
+    /// DN of the client's identity, possibly shortened. It is empty for an anonymous client.
     pub dn: String,
 }
 
-/// Names of the numbers of [`ClientUse`], in the order of its text form.
+/// Names of the numbers in the text of a [`ClientUse`], in their order.
 const NUMBERS: [&str; 5] = ["microseconds", "operations", "examined", "received", "sent"];
 
 impl fmt::Display for ClientUse {
@@ -64,7 +64,7 @@ impl fmt::Display for ClientUse {
     }
 }
 
-/// The text is not a [`ClientUse`].
+/// A text is not the text of a [`ClientUse`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not the use of a client, as this version writes it")]
 pub struct NoClientUse;

@@ -1,8 +1,8 @@
 //! The counters of each event loop, and their sums.
 //!
-//! A counter is written only by its event loop. So counting is a plain load and store in cache lines that only this
-//! loop writes, without a locked instruction. Readers add up the counters of all loops, and may see slightly old
-//! values.
+//! Only its own event loop writes a counter. Therefore counting is a plain load and a plain store, without a locked
+//! instruction, and no other loop writes to the same cache lines. Readers add up the counters of all loops. They may
+//! read values that are slightly old.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,14 +15,14 @@ use super::counter::Counter;
 use super::latency::{Latency, LatencyCounters};
 use super::refusals::{self, Refusals};
 
-/// Names of the operations that are counted, in the order of their indexes.
+/// Names of the counted kinds of operations. The index is that of [`Operation`].
 pub(crate) const OPERATION_NAMES: [&str; OPERATIONS] =
     ["bind", "unbind", "search", "modify", "add", "delete", "modifydn", "compare", "abandon", "extended"];
 
-/// Number of kinds of operations.
+/// Number of the counted kinds of operations.
 pub(crate) const OPERATIONS: usize = 10;
 
-/// Result codes from this one on are counted together.
+/// All result codes from this one upwards have one common counter.
 const CODES: u32 = 124;
 
 /// A kind of operation, as an index into [`OPERATION_NAMES`].
@@ -41,7 +41,7 @@ impl Operation {
     pub(crate) const ABANDON: Operation = Operation(8);
     pub(crate) const EXTENDED: Operation = Operation(9);
 
-    /// Returns the kind of a request with this tag.
+    /// Returns the kind of the operation that a request with this tag starts; `None` if the tag is unknown.
     pub(crate) fn of(tag: Tag) -> Option<Operation> {
         Some(match tag {
             request_tag::BIND => Operation::BIND,
@@ -58,7 +58,7 @@ impl Operation {
         })
     }
 
-    /// Returns the final response of this kind; `None` for abandon and unbind.
+    /// Returns the type of the final response to an operation of this kind; `None` for Abandon and Unbind.
     pub(crate) fn response(self) -> Option<ResponseOp> {
         Some(match self {
             Operation::BIND => ResponseOp::Bind,
@@ -82,25 +82,26 @@ impl Operation {
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Counters {
-    /// Counters by [`Operation`].
+    /// The counters of each kind of operation.
     kinds: [KindCounters; OPERATIONS],
-    /// Number of open connections. The acceptor increments it and uses it for balancing. The loop decrements it.
+    /// Number of open connections. The acceptor increments it, and reads it to choose an event loop. The event loop
+    /// decrements it.
     connections: AtomicU64,
-    /// Number of operations that have begun and finished in the current turn.
+    /// Number of operations that began in the current turn and have already finished.
     in_turn: Counter,
-    /// Number of search result entries sent.
+    /// Number of search result entries that were sent.
     pub(crate) entries: Counter,
-    /// Number of entries that finished searches examined.
+    /// Number of entries that searches examined. A search is counted when it finishes.
     pub(crate) examined: Counter,
     /// Number of finished operations.
     finished: Counter,
-    /// Processor time of turns, and of scan threads for finished searches, in microseconds.
+    /// Processor time in microseconds: of all turns, and of the scan threads for the searches that have finished.
     pub(crate) micros: Counter,
     /// Number of received bytes.
     pub(crate) bytes_in: Counter,
     /// Number of sent bytes.
     pub(crate) bytes_out: Counter,
-    /// Refusals with unwillingToPerform.
+    /// Operations that were refused with unwillingToPerform, by cause.
     refusals: Refusals,
 }
 
@@ -108,9 +109,9 @@ pub(crate) struct Counters {
 #[derive(Debug)]
 struct KindCounters {
     received: Counter,
-    /// Number of finished operations by result code.
+    /// Number of finished operations by result code. The last counter is for [`CODES`] and all higher codes.
     completed: [Counter; CODES as usize + 1],
-    /// See [`Counters::in_turn`].
+    /// The same as [`Counters::in_turn`] for operations of this kind.
     in_turn: Counter,
     latency: LatencyCounters,
 }
@@ -127,12 +128,12 @@ impl Default for KindCounters {
 }
 
 impl Counters {
-    /// Counts a connection that the acceptor hands to this loop.
+    /// Counts a connection that the acceptor passes to this event loop.
     pub(crate) fn connection_opened(&self) {
         self.connections.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a connection that the loop has closed.
+    /// Counts a connection that the event loop has closed.
     pub(crate) fn connection_closed(&self) {
         self.connections.fetch_sub(1, Ordering::Relaxed);
     }
@@ -142,16 +143,16 @@ impl Counters {
         self.connections.load(Ordering::Relaxed)
     }
 
-    /// Counts a request.
+    /// Counts a received request.
     pub(crate) fn received(&self, operation: Operation) {
         if let Some(kind) = self.kinds.get(operation.0) {
             kind.received.add(1);
         }
     }
 
-    /// Counts a finished operation. `waited` is the time from its arrival to the start of this pass of the loop. It is
-    /// zero for an operation that finishes in the turn in which it began, whose time is added by
-    /// [`turn_ended`](Counters::turn_ended).
+    /// Counts a finished operation. `waited` is the time from the arrival of the request to the start of the event
+    /// loop's current pass. It is zero if the operation began in the current turn. In that case,
+    /// [`turn_ended`](Counters::turn_ended) adds its time.
     pub(crate) fn completed(&self, operation: Operation, code: ResultCode, waited: Duration) {
         let Some(kind) = self.kinds.get(operation.0) else { return };
         if let Some(counter) = kind.completed.get(code.0.min(CODES) as usize) {
@@ -166,7 +167,8 @@ impl Counters {
         }
     }
 
-    /// Counts the cause of a result with this code and diagnostic text, if it is a refusal with unwillingToPerform.
+    /// Counts a refusal by its cause, which is determined from the diagnostic text. Does nothing if `code` is not
+    /// unwillingToPerform.
     #[inline]
     pub(crate) fn refused(&self, code: ResultCode, text: &str) {
         if code == ResultCode::UNWILLING_TO_PERFORM {
@@ -174,7 +176,8 @@ impl Counters {
         }
     }
 
-    /// Ends the turn of a connection in the pass of the loop that began at `began`.
+    /// Adds the time of the operations that began and finished in the connection's turn that ends now. `began` is the
+    /// start of the event loop's current pass.
     #[inline]
     pub(crate) fn turn_ended(&self, began: Instant, now: Instant) {
         if self.in_turn.value() > 0 {
@@ -182,7 +185,7 @@ impl Counters {
         }
     }
 
-    /// Returns all work of the loop.
+    /// Returns the sum of all work of the event loop.
     pub(crate) fn work(&self) -> Work {
         Work {
             micros: self.micros.value(),
@@ -205,20 +208,21 @@ impl Counters {
     }
 }
 
-/// Finished operations of one kind.
+/// Sums for one kind of operation.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct OperationTotal {
-    /// Name of the kind.
+    /// Name of the kind of operation.
     pub(crate) name: &'static str,
     /// Number of received requests.
     pub(crate) received: u64,
-    /// Result codes that occurred, with their counts. `None` means all codes that are counted together.
+    /// The result codes that occurred, and how often. `None` stands for the codes that have one common counter.
     pub(crate) results: Vec<(Option<ResultCode>, u64)>,
-    /// Durations of finished operations, from the pass in which the request arrived to the answer.
+    /// Durations of the finished operations. A duration begins with the pass of the event loop in which the request
+    /// arrived, and ends with the answer.
     pub(crate) latency: Latency,
 }
 
-/// Adds up the operations of all loops.
+/// Returns the sums over all event loops for each kind of operation.
 pub(crate) fn operation_totals(loops: &[Arc<Counters>]) -> Vec<OperationTotal> {
     let of_kind = |(index, name): (usize, &'static str)| {
         let kinds = || loops.iter().filter_map(|counters| counters.kinds.get(index));
@@ -235,12 +239,13 @@ pub(crate) fn operation_totals(loops: &[Arc<Counters>]) -> Vec<OperationTotal> {
     OPERATION_NAMES.into_iter().enumerate().map(of_kind).collect()
 }
 
-/// Adds up the refusals with unwillingToPerform of all loops. Returns the causes that occurred, with their numbers.
+/// Returns the numbers of refusals with unwillingToPerform in all event loops, by cause. Omits causes that did not
+/// occur.
 pub(crate) fn refusal_totals(loops: &[Arc<Counters>]) -> Vec<(String, u64)> {
     refusals::totals(&loops.iter().map(|counters| &counters.refusals).collect::<Vec<_>>())
 }
 
-/// Adds up one counter over all loops.
+/// Returns the sum of one counter over all event loops.
 pub(crate) fn total(loops: &[Arc<Counters>], counter: impl Fn(&Counters) -> &Counter) -> u64 {
     loops.iter().map(|counters| counter(counters).value()).sum()
 }

@@ -1,10 +1,11 @@
-//! [`Health`]: faults of the server itself, and reports about them to its administrator.
+//! [`Health`]: faults of the server itself, and their reports to the administrator.
 //!
-//! An error that only clients see is never repaired, so every fault is reported here. There are two kinds of reports. A
-//! change of the state of the whole server ([`Health::stop_changes`] and the events of the store) is reported to the
-//! log, the service manager, `cn=monitor` and in the exit code. An operation that fails because of a fault of the
-//! server ([`Health::log_failure`]) is logged when it is answered. This is limited to a few lines a minute for each
-//! kind of fault.
+//! Every fault is reported, because clients alone cannot cause its repair. There are two kinds of reports:
+//!
+//! - A change of the state of the whole server ([`Health::stop_changes`] and the events of the store). It is reported
+//!   in the log, to the service manager, in `cn=monitor` and by the exit code.
+//! - An operation that failed because of a fault of the server ([`Health::log_failure`]). It is logged when it is
+//!   answered, with at most a few lines a minute for each kind of fault.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -18,34 +19,34 @@ use store::{Event, Observer, StoreError};
 
 use crate::limits::{FAULT_LINES_INTERVAL, FAULT_LINES_MAX, FULL_DISK_NOTED};
 
-/// Faults of the server, shared by all threads.
+/// The faults of the server. All threads share this struct.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
-    /// Cause for which changes have stopped until a restart.
+    /// The reason why no changes are made until a restart; not set if changes are made.
     stopped: OnceLock<String>,
     faults: Mutex<BTreeMap<ServerFault, LoggedFaults>>,
     full: Mutex<Option<FullDisk>>,
 }
 
-/// The latest change that was refused because the disk is full.
+/// The last refusal of a change because the disk is full.
 #[derive(Debug)]
 struct FullDisk {
     since: Instant,
-    /// Whether the free space shows the lack of room. For example, it does not show a quota.
+    /// Whether the free space of the disk was too small. If a quota caused the refusal, there may be enough free space.
     is_visible: bool,
 }
 
-/// Log entries of one kind of fault in the current interval.
+/// The log lines about one kind of fault in the current interval.
 #[derive(Debug)]
 struct LoggedFaults {
     since: Instant,
-    /// Hashes of the texts that were logged.
+    /// Hashes of the logged texts.
     texts: Vec<u64>,
-    /// Number of failures since the last log line.
+    /// Number of failures that were not logged since the last log line.
     omitted: u64,
 }
 
-/// Description of a failed operation for the log.
+/// The description of a failed operation in the log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FailedOperation {
     pub(crate) connection: u64,
@@ -55,7 +56,7 @@ pub(crate) struct FailedOperation {
 }
 
 impl Health {
-    /// Reports that changes have stopped until a restart. Only the first call has an effect.
+    /// Records and reports that no changes are made until a restart. Only the first call has an effect.
     pub(crate) fn stop_changes(&self, cause: &str) {
         let mut is_new = false;
         self.stopped.get_or_init(|| {
@@ -71,12 +72,12 @@ impl Health {
         }
     }
 
-    /// Returns the cause for which changes have stopped.
+    /// Returns the reason why no changes are made until a restart, if that is the case.
     pub(crate) fn changes_stopped(&self) -> Option<&str> {
         self.stopped.get().map(String::as_str)
     }
 
-    /// Reports that the disk is full, or that it has room again.
+    /// Reports that the disk is full, or for `None` that it has room again.
     pub(crate) fn disk_full(&self, full: Option<&StoreError>) {
         match full {
             Some(error) => {
@@ -92,7 +93,7 @@ impl Health {
         }
     }
 
-    /// Notes that a change was refused because the disk is full, or that a change was made.
+    /// Records that a change was refused because the disk is full, or for `None` that a change was made.
     pub(crate) fn note_full(&self, full: Option<&StoreError>) {
         let full = full.map(|error| {
             let is_visible = matches!(error, StoreError::DiskFull { free_bytes, reserve_bytes, .. }
@@ -102,19 +103,20 @@ impl Health {
         *self.lock_full() = full;
     }
 
-    /// Notes that the free space is larger than the reserve.
+    /// Records that there is enough free space. If too little free space caused the last refusal, that refusal is
+    /// dropped.
     pub(crate) fn note_free_space(&self) {
         self.lock_full().take_if(|full| full.is_visible);
     }
 
-    /// Returns true if a full disk refused a change a short time ago. After that time the next change must show whether
-    /// there is room, because nothing else detects a quota.
+    /// Returns true if a change was refused a short time ago because the disk is full. After that time, only the next
+    /// change can show whether there is room again, because nothing else detects a quota.
     fn is_full(&self, now: Instant) -> bool {
         let noted = |full: &FullDisk| now.saturating_duration_since(full.since) < FULL_DISK_NOTED;
         self.lock_full().as_ref().is_some_and(noted)
     }
 
-    /// Returns the reason why changes are refused, as far as it is known from changes.
+    /// Returns the reason why the server refuses changes. Considers only the failures of earlier changes.
     pub(crate) fn refusal(&self, now: Instant) -> Option<String> {
         if let Some(cause) = self.changes_stopped() {
             return Some(format!("no change is made until a restart: {cause}"));
@@ -127,7 +129,7 @@ impl Health {
     }
 
     /// Logs that an operation failed because of a fault of the server. `text` must not contain values of entries. The
-    /// texts of [`ServerFault`] never do.
+    /// texts of a [`ServerFault`] contain none.
     pub(crate) fn log_failure(&self, now: Instant, fault: ServerFault, failed: FailedOperation, text: &str) {
         let Some(omitted) = self.count_failure(now, fault, text) else { return };
         let FailedOperation { connection, id, name, code } = failed;
@@ -140,11 +142,12 @@ impl Health {
         }
     }
 
-    /// Counts a failure. Returns the number of earlier failures that were not logged, or `None` if this one must not be
-    /// logged either.
+    /// Counts a failure. Returns `None` if it must not be logged. Otherwise returns the number of failures that were
+    /// not logged since the last log line.
     fn count_failure(&self, now: Instant, fault: ServerFault, text: &str) -> Option<u64> {
         let text = match fault {
-            // The texts of these faults differ only in the free space or the first failure, so they count as one text.
+            // All texts of these faults count as the same text. They differ only in the free space or in the first
+            // failure.
             ServerFault::DiskFull | ServerFault::WritesStopped => 0,
             _ => hash(text),
         };
@@ -180,7 +183,7 @@ impl Observer for Health {
     }
 }
 
-/// Returns advice to the administrator about a fault.
+/// Returns the advice that the log line about a fault ends with; empty if there is none.
 fn advice(fault: ServerFault) -> &'static str {
     match fault {
         ServerFault::Damaged => "; `pando verify` says what is damaged",
@@ -196,12 +199,12 @@ fn hash(text: &str) -> u64 {
     hasher.finish()
 }
 
-/// Sets the status that the service manager shows. Does nothing without a service manager.
+/// Sets the status that the service manager shows. Has no effect if there is no service manager.
 fn set_status(text: &str) {
     notify(&[NotifyState::Status(text)]);
 }
 
-/// Notifies the service manager. Does nothing without one.
+/// Sends a notification to the service manager. Has no effect if there is no service manager.
 pub(crate) fn notify(state: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(state) {
         tracing::debug!(%error, "cannot notify the service manager");
@@ -245,7 +248,7 @@ mod tests {
         assert!(is_refused(begin));
         health.note_free_space();
         assert!(!is_refused(begin), "the free space shows that there is room again");
-        // A quota, which the free space does not show.
+        // The disk has enough free space, so a quota caused this refusal.
         health.note_full(Some(&full(11)));
         health.note_free_space();
         assert!(is_refused(begin));

@@ -1,9 +1,9 @@
-//! Statistics about searches that lacked an index, and the indexes that would have helped.
+//! Statistics about searches without a suitable index, and the indexes that they needed.
 //!
-//! Searches are counted by the shape of their filter. The table has a fixed number of shapes. A new shape replaces the
-//! one with the lowest cost, and inherits that cost (the *space-saving* algorithm). So a costly shape is certainly in
-//! the table, and its recorded cost is too high by at most the inherited cost, which is known. Values of filters are
-//! not stored.
+//! Searches are counted by the shape of their filter. A shape contains no values. The number of shapes in the table is
+//! bounded. If the table is full, a new shape replaces the one with the lowest cost and inherits that cost (the
+//! *space-saving* algorithm). Therefore the table certainly contains every shape whose cost is high. The recorded cost
+//! of a shape is too high by at most its inherited cost.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,25 +13,25 @@ use directory::search::{FilterShape, MissingIndex};
 
 use crate::limits::{ADVISED_FILTERS_MAX, ADVISED_INDEXES_MAX, ADVISED_SHAPES_MAX};
 
-/// Cost of a search that was refused at its start, in entries. Such a search would have examined many.
+/// Cost in entries of a search that was refused at its start. It would have examined many entries.
 const REFUSED_COST: u64 = 100_000;
 
-/// Statistics about searches that lacked an index.
+/// Statistics about searches without a suitable index.
 #[derive(Debug, Default)]
 pub(crate) struct IndexAdvice {
     counted: Mutex<Vec<CountedShape>>,
 }
 
-/// Searches with filters of one shape.
+/// The searches with filters of one shape.
 #[derive(Debug)]
 struct CountedShape {
     shape: FilterShape,
     use_of: SearchCosts,
-    /// Cost inherited from shapes that this one replaced.
+    /// Cost that this shape inherited when it replaced another one.
     inherited: u64,
 }
 
-/// Sums over searches.
+/// Sums over a number of searches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SearchCosts {
     /// Number of searches.
@@ -42,20 +42,20 @@ pub struct SearchCosts {
     pub examined: u64,
     /// Number of entries that the searches returned.
     pub returned: u64,
-    /// Processor time of the searches without their first slices, in microseconds.
+    /// Processor time of the searches in microseconds. The first slice of each search is not included.
     pub micros: u64,
-    /// Largest number of candidates of one search.
+    /// Largest number of candidates that one of the searches had.
     pub candidates: u64,
 }
 
-/// An index that would have helped searches.
+/// A proposal to define an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexProposal {
-    /// Line of the settings file that defines the index.
+    /// The line of the settings file that defines the index.
     pub setting: String,
-    /// Costs of the searches that lacked the index.
+    /// Costs of the searches that needed the index.
     pub costs: SearchCosts,
-    /// Shapes of their filters, the costliest first.
+    /// Shapes of the filters of these searches. The one with the highest cost is first.
     pub filters: Vec<String>,
 }
 
@@ -81,7 +81,7 @@ impl CountedShape {
 }
 
 impl IndexAdvice {
-    /// Counts a search. A shape that lacks no index is not counted, because no index would help.
+    /// Counts a search. Does nothing if the shape of its filter lacks no index, because then no index would help.
     pub(crate) fn count(&self, mut shape: FilterShape, costs: &SearchCosts) {
         shape.missing.truncate(ADVISED_INDEXES_MAX);
         if shape.missing.is_empty() {
@@ -90,7 +90,7 @@ impl IndexAdvice {
         let mut counted = self.lock();
         if let Some(known) = counted.iter_mut().find(|known| known.shape.text == shape.text) {
             known.use_of.add(costs);
-            // Some of the missing indexes may exist by now.
+            // Indexes may have been defined since the shape was counted last.
             known.shape.missing = shape.missing;
             return;
         }
@@ -103,8 +103,8 @@ impl IndexAdvice {
         }
     }
 
-    /// Returns the proposals by attribute, in descending order of cost. `is_defined` returns true if an index exists by
-    /// now.
+    /// Returns one proposal for each attribute, the one with the highest cost first. `is_defined` returns true if an
+    /// index has been defined meanwhile.
     pub(crate) fn proposals(
         &self,
         is_defined: impl Fn(&MissingIndex) -> bool,
@@ -124,7 +124,7 @@ impl IndexAdvice {
                 let Some((merged, proposal)) = all.get_mut(at) else { continue };
                 merged.kinds = merged.kinds.with(index.kinds);
                 if proposal.filters.last() == Some(&known.shape.text) {
-                    // The filter lacks two index kinds of this attribute.
+                    // The same filter also lacks an index of another kind for this attribute. It is already counted.
                     continue;
                 }
                 proposal.costs.add(&known.use_of);
@@ -141,13 +141,13 @@ impl IndexAdvice {
         all.into_iter().map(done).collect()
     }
 
-    /// Each change leaves the table consistent, so a poisoned lock is usable.
+    /// Each change leaves the table consistent. Therefore a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, Vec<CountedShape>> {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Separates the parts of the text of a proposal. Shapes do not contain it, because they have no values.
+/// Separator of the parts of a proposal's text. A shape cannot contain it, because a shape contains no values.
 const SEPARATOR: &str = "; ";
 
 impl fmt::Display for IndexProposal {
@@ -163,7 +163,7 @@ impl fmt::Display for IndexProposal {
     }
 }
 
-/// The text is not a proposal.
+/// A text is not the text of a proposal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it is no proposal of an index as this version writes it")]
 pub struct NoProposal;
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!("indexes.l = []; searches x".parse::<IndexProposal>(), Err(NoProposal));
     }
 
-    /// Many shapes that occur once each do not displace a shape that costs as much as all of them in total.
+    /// Adds many shapes that occur once each. They do not displace a shape whose cost equals the sum of theirs.
     #[test]
     fn the_costliest_shapes_stay_in_a_table_of_fixed_size() {
         let advice = IndexAdvice::default();

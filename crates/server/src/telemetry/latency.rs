@@ -4,22 +4,24 @@ use std::time::Duration;
 
 use super::counter::Counter;
 
-/// Binary logarithm of the upper bound of the first bucket in microseconds. Each other bound is twice the previous one.
+/// Binary logarithm of the upper bound of the first bucket, in microseconds. The bound of each further bucket is twice
+/// that of the previous one.
 const FIRST_BITS: u32 = 4;
 
-/// Number of buckets with an upper bound. The highest bound is 16.8 seconds.
+/// Number of buckets that have an upper bound. The highest bound is 16.8 seconds.
 const BOUNDED: usize = 21;
 
-/// A histogram that one thread writes and any thread reads.
+/// A histogram that only one thread writes and that every thread may read.
 #[derive(Debug, Default)]
 pub(super) struct LatencyCounters {
-    /// Counts by bucket. The last bucket contains all longer operations.
+    /// The number of operations in each bucket. The last bucket has no upper bound.
     buckets: [Counter; BOUNDED + 1],
     micros: Counter,
 }
 
 impl LatencyCounters {
-    /// Counts `operations` operations that took `time` each. Only the thread of the histogram may call this.
+    /// Counts a number of operations that took `time` each. Must be called only by the thread that writes the
+    /// histogram.
     pub(super) fn add(&self, operations: u64, time: Duration) {
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         if let Some(bucket) = self.buckets.get(bucket_of(micros)) {
@@ -29,13 +31,13 @@ impl LatencyCounters {
     }
 }
 
-/// Returns the first bucket whose upper bound is at least `micros`.
+/// Returns the index of the first bucket whose upper bound is at least `micros`.
 fn bucket_of(micros: u64) -> usize {
     let bits = u64::BITS - micros.saturating_sub(1).leading_zeros();
     (bits.saturating_sub(FIRST_BITS) as usize).min(BOUNDED)
 }
 
-/// Durations of the operations of all loops.
+/// Durations of operations, as the sum over all event loops.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Latency {
     buckets: [u64; BOUNDED + 1],
@@ -43,7 +45,7 @@ pub(crate) struct Latency {
 }
 
 impl Latency {
-    /// Returns the sum over all loops.
+    /// Adds up the histograms of all event loops.
     pub(super) fn of<'c>(all: impl Iterator<Item = &'c LatencyCounters>) -> Latency {
         let mut sum = Latency::default();
         for counters in all {
@@ -70,7 +72,7 @@ impl Latency {
         Duration::from_micros(self.micros).as_secs_f64()
     }
 
-    /// Returns the upper bound of each bucket in seconds, and its number of operations.
+    /// Returns the upper bound in seconds and the number of operations of each bucket.
     pub(crate) fn buckets(&self) -> impl Iterator<Item = (f64, u64)> {
         let bound = |bits| Duration::from_micros(1_u64 << bits).as_secs_f64();
         let bounds = (FIRST_BITS..).map(bound).take(BOUNDED).chain([f64::INFINITY]);

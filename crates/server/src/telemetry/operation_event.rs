@@ -1,8 +1,8 @@
-//! Description of an operation as the fields of an event. The audit trail stores them, and the operation log formats
-//! them as a line.
+//! The description of an operation as the fields of an event. The audit trail stores the event, and the operation log
+//! converts it to a line.
 //!
-//! The fields are made when the request arrives, because the request is not stored until its operation ends. A value
-//! that may be secret is already omitted here, so that no later step can reveal it.
+//! The fields are written when the request arrives, because the request is not kept until its operation ends. Values
+//! that may be secret are already omitted here. Therefore no later step can reveal them.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -24,34 +24,34 @@ use crate::telemetry::traces::Stage;
 /// Maximum length of an OID in an event.
 const OID_SIZE_MAX: usize = 128;
 
-/// Fields of a session tracking control, in its order.
+/// The fields of an event for one session tracking control, in the order of the control's own fields.
 const TRACKING: [Field; 4] =
     [Field::TrackingAddress, Field::TrackingName, Field::TrackingFormat, Field::TrackingIdentifier];
 
-/// An operation that has begun, and its event.
+/// The event of an operation that has begun and not finished.
 #[derive(Debug)]
 pub(crate) struct OperationEvent {
     pub(crate) started: Instant,
     pub(crate) kind: Kind,
-    /// Fields that were known when the operation began.
+    /// The fields that are known from the request, encoded.
     pub(crate) fields: Vec<u8>,
     /// Whether the operation is audited.
     pub(crate) is_audited: bool,
-    /// Whether the operation is traced regardless of its duration.
+    /// Whether the operation was sampled. It is then traced, whatever its duration.
     pub(crate) is_sampled: bool,
-    /// Time when the plan was ready, for a search that may be traced.
+    /// Time at which the plan of the search was ready. Only set for a search that may be traced.
     pub(crate) planned: Option<Instant>,
-    /// Finished stages in other threads, and delays.
+    /// The stages of the operation in other threads that have ended, and its delays.
     pub(crate) stages: Vec<Stage>,
-    /// Id under which another server forwarded the operation to this one.
+    /// The id under which another server forwarded this operation to this server.
     pub(crate) received: Option<OperationId>,
-    /// Id under which this server forwarded the operation.
+    /// The id under which this server forwarded the operation to another server.
     pub(crate) forwarded: Option<OperationId>,
-    /// Reason for the failure, if it is more precise than the outcome.
+    /// The reason why the operation failed. Only set if it is more precise than the result.
     pub(crate) reason: Option<String>,
 }
 
-/// Returns the kind of an operation.
+/// Returns the kind that an event of this operation has.
 pub(crate) fn kind_of(operation: Operation) -> Kind {
     match operation {
         Operation::BIND => Kind::Bind,
@@ -67,7 +67,7 @@ pub(crate) fn kind_of(operation: Operation) -> Kind {
     }
 }
 
-/// Returns the DN to which a request applies, as sent.
+/// Returns the DN that the request applies to, as the client sent it.
 pub(crate) fn target_of<'a>(request: &Request<'a>) -> &'a str {
     match request {
         Request::Bind(bind) => bind.name,
@@ -81,10 +81,10 @@ pub(crate) fn target_of<'a>(request: &Request<'a>) -> &'a str {
     }
 }
 
-/// Classification of an attribute type in a request.
+/// Whether an attribute type in a request is known, and whether its values are secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TypeNamed {
-    /// The schema does not contain the type. It may be a value in the wrong field.
+    /// The schema does not contain the type. The text may be a value that the client sent in the wrong field.
     Unknown,
     /// Values of the type may be shown.
     Open,
@@ -92,27 +92,28 @@ pub(crate) enum TypeNamed {
     Secret,
 }
 
-/// Rules for showing names and filters in events.
+/// Decides which names and filters an event may contain.
 pub(crate) struct Disclosure<'a> {
-    /// Returns the classification of an attribute type.
+    /// Classifies an attribute type by its name.
     pub(crate) type_named: &'a dyn Fn(&str) -> TypeNamed,
-    /// Last base of a search that may be shown. Cached because clients often search below the same base.
+    /// The last search base that an event was allowed to contain. It is cached because clients often use the same base
+    /// again.
     pub(crate) last_base: &'a RefCell<String>,
 }
 
 impl Disclosure<'_> {
-    /// Returns true if the schema contains the type of an attribute description.
+    /// Returns true if the schema contains the attribute type in `description`.
     fn knows(&self, description: &str) -> bool {
         (self.type_named)(base_of(description)) != TypeNamed::Unknown
     }
 
-    /// Returns true if values of an attribute description may be shown.
+    /// Returns true if an event may contain values of `description`.
     fn shows(&self, description: &str) -> bool {
         (self.type_named)(base_of(description)) == TypeNamed::Open
     }
 }
 
-/// Appends the fields of a request. Omits values that may be secret.
+/// Appends the fields that describe a request to `event`. Omits values that may be secret.
 pub(crate) fn describe(
     request: &Request<'_>,
     controls: &Controls<'_>,
@@ -128,8 +129,8 @@ pub(crate) fn describe(
     }
 }
 
-/// Appends the fields of session tracking controls: all fields of each control in order, so that the controls can be
-/// distinguished.
+/// Appends the fields of session tracking controls to `event`. Every control has all of its fields, in order. Therefore
+/// a reader can separate the controls.
 pub(crate) fn put_tracking(tracking: &[[String; 4]], event: &mut EventWriter<'_>) {
     for parts in tracking {
         for (field, text) in TRACKING.iter().zip(parts) {
@@ -149,7 +150,7 @@ fn describe_request(request: &Request<'_>, disclosure: &Disclosure<'_>, event: &
     };
     match request {
         Request::Bind(bind) => {
-            // The user of other binds is determined later.
+            // For other methods, the user is known only after the bind.
             let is_sasl = matches!(bind.authentication, Authentication::Sasl { .. });
             if if is_sasl { !bind.name.is_empty() } else { is_dn(bind.name) } {
                 event.text(Field::Target, &name_text(bind.name, disclosure));
@@ -218,7 +219,8 @@ fn describe_request(request: &Request<'_>, disclosure: &Disclosure<'_>, event: &
 
 const WITHHELD_ATTRIBUTE: &str = "withheld, the schema does not know it";
 
-/// Appends a filter in BER, which costs only a copy, or as text if it is shortened or withheld.
+/// Appends a filter to `event`. It is copied as BER, which is fast. If it must be shortened or withheld, it is appended
+/// as text.
 fn describe_filter(filter: &Filter<'_>, disclosure: &Disclosure<'_>, event: &mut EventWriter<'_>) {
     if filter.encoded_len() > AUDIT_TEXT_SIZE_MAX || may_assert_password(filter, disclosure) {
         event.text(Field::FilterText, &filter_text(filter, disclosure));
@@ -227,9 +229,9 @@ fn describe_filter(filter: &Filter<'_>, disclosure: &Disclosure<'_>, event: &mut
     event.put(Field::Filter, filter.encoded_len(), |out| filter.encode(out));
 }
 
-/// Returns the contents of the session tracking controls of a request (draft-wahl-ldap-session section 2.1): source
-/// address, source name, OID of the format, and identifier. Malformed controls are omitted, as section 2.3 demands.
-/// Long parts are shortened.
+/// Returns the fields of each session tracking control in a request (draft-wahl-ldap-session section 2.1): source
+/// address, source name, OID of the format, and identifier. Malformed controls are omitted, as section 2.3 requires.
+/// Long fields are shortened.
 pub(crate) fn session_tracking(controls: &Controls<'_>) -> Vec<[String; 4]> {
     let tracking = controls.iter().filter(|control| control.oid == ldap::oids::SESSION_TRACKING);
     tracking.take(TRACKING_MAX).filter_map(|control| tracking_parts(control.value?)).collect()
@@ -246,18 +248,19 @@ fn tracking_parts(value: &[u8]) -> Option<[String; 4]> {
     Some(parts)
 }
 
-/// Returns the line of the operation log for an event.
+/// Returns the line of the operation log about an event.
 pub(crate) fn operation_line(event: Event<'_>) -> String {
     operation_line_with(event, None)
 }
 
-/// Returns the line of the operation log, with this text in place of the filter.
+/// Returns the line of the operation log about an event. If `filter` is set, the line contains it in place of the
+/// event's filter.
 pub(crate) fn operation_line_with(event: Event<'_>, filter: Option<&str>) -> String {
     let mut line = String::new();
     let number = |field| event.number(field).unwrap_or(0);
     let (connection, id) = (number(Field::Connection), number(Field::MessageId));
     let name = event.kind().map_or("unknown", Kind::name).to_ascii_lowercase();
-    // Writing to a String cannot fail.
+    // Writing to a `String` cannot fail.
     let _ = write!(line, "conn={connection} op={id} {name}");
     operation_text(event, filter, &mut line);
     let code = u32::try_from(number(Field::Result)).unwrap_or(u32::MAX);
@@ -269,8 +272,8 @@ pub(crate) fn operation_line_with(event: Event<'_>, filter: Option<&str>) -> Str
     line
 }
 
-/// Appends the description of the request. Text from the client is quoted, with control characters escaped, so that it
-/// cannot forge a line.
+/// Appends the description of the request to `line`. Text from the client is quoted and its control characters are
+/// escaped. Otherwise a client could forge a line of the log.
 fn operation_text(event: Event<'_>, filter: Option<&str>, line: &mut String) {
     let mut put = |name: &str, field| {
         if let Some(text) = event.text(field) {
@@ -305,7 +308,7 @@ fn operation_text(event: Event<'_>, filter: Option<&str>, line: &mut String) {
     }
 }
 
-/// Returns the name of a scope, as `ldapsearch -s` accepts it.
+/// Returns the name of a search scope, as the option `-s` of `ldapsearch` accepts it.
 pub fn scope_name(scope: u64) -> &'static str {
     match scope {
         0 => "base",
@@ -324,7 +327,8 @@ pub fn logged_filter(event: Event<'_>) -> String {
     }
 }
 
-/// Returns the method of a bind. Omits the name of an unknown mechanism, which may be any text.
+/// Returns the method of a bind. Omits the name of an unknown mechanism, because a client may send any text as the
+/// name.
 fn method(authentication: &Authentication<'_>) -> &'static str {
     match authentication {
         Authentication::Simple(b"") => "none",
@@ -345,7 +349,7 @@ fn filter_text(filter: &Filter<'_>, disclosure: &Disclosure<'_>) -> String {
     cut(filter.to_string())
 }
 
-/// Replaces a text that is not a DN.
+/// The text that an event contains in place of a text that is not a DN.
 pub(crate) const NO_NAME: &str = "withheld, it is no name";
 
 /// Returns true if a text is a DN.
@@ -353,8 +357,9 @@ pub(crate) fn is_dn(text: &str) -> bool {
     Dn::parse(text).is_ok()
 }
 
-/// Returns a DN or RDN, or a note in its place if it may contain a password. That is the case if it is not a DN (users
-/// enter passwords in the wrong field), or contains a password attribute or a type that the schema does not contain.
+/// Returns a DN or RDN, or a note in its place if it may contain a password. It may contain one in these cases: it is
+/// not a DN, because users type passwords into the wrong field; it contains a password attribute; or it contains an
+/// attribute type that is not in the schema.
 fn name_text<'t>(text: &'t str, disclosure: &Disclosure<'_>) -> Cow<'t, str> {
     let Ok(dn) = Dn::parse(text) else { return NO_NAME.into() };
     let mut types = dn.rdns().flat_map(|rdn| rdn.avas).map(|ava| ava.attribute);
@@ -364,7 +369,7 @@ fn name_text<'t>(text: &'t str, disclosure: &Disclosure<'_>) -> Cow<'t, str> {
     if text.len() > AUDIT_TEXT_SIZE_MAX { cut(text.to_owned()).into() } else { text.into() }
 }
 
-/// Returns the name of an extended operation, or a note in its place if it is not a numeric OID.
+/// Returns the OID of an extended operation, or a note in its place if the text is not a numeric OID.
 fn oid_text(name: &str) -> &str {
     let is_oid = name.len() <= OID_SIZE_MAX && name.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     if is_oid { name } else { "withheld, it is no OID" }
@@ -379,9 +384,9 @@ fn cut(mut text: String) -> String {
     text
 }
 
-/// Returns true if a filter may assert a value of a password attribute. A matching rule without an attribute applies to
-/// all attributes (RFC 4511 section 4.5.1.7.7), and a type that the schema does not contain may be misspelt. The
-/// recursion is as deep as the decoder allows a filter to nest.
+/// Returns true if a filter may contain a value of a password attribute. A matching rule without an attribute type
+/// applies to all attributes (RFC 4511 section 4.5.1.7.7), and a type that is not in the schema may be a misspelled
+/// one. The decoder bounds the depth of the filter, and therefore also the recursion.
 fn may_assert_password(filter: &Filter<'_>, disclosure: &Disclosure<'_>) -> bool {
     let is_password = |description: &str| !disclosure.shows(description);
     match filter.kind() {
@@ -400,7 +405,7 @@ fn may_assert_password(filter: &Filter<'_>, disclosure: &Disclosure<'_>) -> bool
     }
 }
 
-/// Returns an attribute description without its options.
+/// Returns the attribute type of a description, without the options.
 fn base_of(description: &str) -> &str {
     description.split(';').next().unwrap_or(description)
 }
@@ -411,7 +416,7 @@ mod tests {
 
     use super::*;
 
-    /// Only userPassword, authPassword, pwdHistory and nisSecretKey are secrets here.
+    /// Classifies the types in these tests: userPassword, authPassword, pwdHistory and nisSecretKey are secret.
     fn type_named(name: &str) -> TypeNamed {
         const SECRETS: [&str; 4] =
             ["2.5.4.35", "1.3.6.1.4.1.4203.1.3.4", "1.3.6.1.4.1.42.2.27.8.1.20", "1.3.6.1.1.1.1.29"];
@@ -422,12 +427,12 @@ mod tests {
         }
     }
 
-    /// Calls `use_it` with the disclosure rules of these tests.
+    /// Calls `use_it` with the disclosure of these tests.
     fn disclosure<T>(use_it: impl FnOnce(&Disclosure<'_>) -> T) -> T {
         use_it(&Disclosure { type_named: &type_named, last_base: &RefCell::default() })
     }
 
-    /// Returns the part of a line that describes the request.
+    /// Returns the part of the log line that describes the request.
     fn described(request: &Request<'_>) -> String {
         let mut fields = Vec::new();
         let mut event = EventWriter::new(&mut fields);
@@ -439,7 +444,7 @@ mod tests {
         line
     }
 
-    /// Regression: names that contain a password, and passwords in place of a name, were logged.
+    /// Regression test. The log contained names with passwords in them, and passwords that a client sent as a name.
     #[test]
     fn names_that_may_hold_passwords_are_withheld() {
         let bind =

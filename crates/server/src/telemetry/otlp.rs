@@ -1,7 +1,7 @@
 //! Traces in the JSON encoding of the OpenTelemetry protocol (OTLP 1.5, `ExportTraceServiceRequest`).
 //!
-//! Attribute names follow OpenTelemetry's semantic conventions for remote procedure calls and databases. Names with the
-//! prefix `ldap.` or `pando.` are specific to Pando.
+//! The names of the attributes follow OpenTelemetry's semantic conventions for remote procedure calls and databases.
+//! Names that begin with `ldap.` or `pando.` are specific to Pando.
 
 use data_encoding::HEXLOWER;
 use directory::follow::uuid_text;
@@ -10,29 +10,30 @@ use serde_json::{Value, json};
 
 use crate::telemetry::traces::{FORWARDING, TraceLink, TracedOperation};
 
-/// Kinds of spans: `SPAN_KIND_INTERNAL`, `SPAN_KIND_SERVER` and `SPAN_KIND_CLIENT`.
+/// Numbers of the span kinds `SPAN_KIND_INTERNAL`, `SPAN_KIND_SERVER` and `SPAN_KIND_CLIENT`.
 const INTERNAL: u8 = 1;
 const SERVER: u8 = 2;
 const CLIENT: u8 = 3;
 
-/// Code of a failed span, `STATUS_CODE_ERROR`.
+/// Number of `STATUS_CODE_ERROR`, the status of a failed span.
 const ERROR: u8 = 2;
 
-/// Result codes that indicate a fault of the server.
+/// Result codes that mean a fault of the server. A span with another code has not failed.
 const FAULTS: [ResultCode; 4] =
     [ResultCode::OPERATIONS_ERROR, ResultCode::BUSY, ResultCode::UNAVAILABLE, ResultCode::OTHER];
 
-/// Description of the server in traces.
+/// The description of this server in a request.
 pub(crate) struct Resource {
     pub(crate) service: String,
-    /// Random bytes that identify this start of the server.
+    /// Random bytes that identify this run of the server.
     pub(crate) instance: [u8; 16],
 }
 
-/// Returns a request with the spans of operations. `random` returns random numbers for the ids of traces and spans.
+/// Returns a request to the receiver, with the spans of `operations`. `random` returns the random bytes for the ids of
+/// traces and spans.
 ///
 /// # Errors
-/// `random` fails.
+/// The same as those of `random`.
 pub(crate) fn request<E>(
     resource: &Resource,
     operations: &[TracedOperation],
@@ -118,15 +119,16 @@ fn span(operation: &TracedOperation, trace: &str, id: &str) -> Value {
     })
 }
 
-/// The span that the span of an operation belongs to, and those of other traces.
+/// The parent of an operation's span, and its links to spans of other traces.
 struct TraceLinks {
-    /// Empty for the root of a trace.
+    /// Id of the parent span. It is empty if the span is the root of its trace.
     parent: String,
     links: Vec<Value>,
 }
 
-/// Returns the links of an operation. One that was received and forwarded again, as by a replica of a replica, belongs
-/// to the trace of the latter.
+/// Returns the parent and the links of an operation's span. A replica of a replica forwards an operation that was
+/// forwarded to it. The span of that operation is the root of the trace to which it was forwarded, with a link to the
+/// span from which it was received.
 fn links_of(operation: &TracedOperation) -> TraceLinks {
     let Some(TraceLink { trace, span }) = &operation.received else {
         return TraceLinks { parent: String::new(), links: Vec::new() };
@@ -140,12 +142,13 @@ fn links_of(operation: &TracedOperation) -> TraceLinks {
     }
 }
 
-/// Returns the number of refused spans in a response, and the receiver's reason (`ExportTracePartialSuccess`).
+/// Returns the number of spans that the receiver refused, and its reason (`ExportTracePartialSuccess`). Returns `None`
+/// if it refused none.
 pub(crate) fn refused(answer: &[u8]) -> Option<(u64, String)> {
     let answer: Value = serde_json::from_slice(answer).ok()?;
     let partial = answer.get("partialSuccess")?;
     let count = partial.get("rejectedSpans")?;
-    // In the JSON mapping of Protocol Buffers 64-bit numbers are strings, but numbers are accepted too.
+    // The JSON mapping of Protocol Buffers writes 64-bit numbers as strings. Receivers must also accept numbers.
     let count = count.as_u64().or_else(|| count.as_str()?.parse().ok()).filter(|count| *count > 0)?;
     let reason = partial.get("errorMessage").and_then(Value::as_str).unwrap_or_default();
     Some((count, reason.to_owned()))

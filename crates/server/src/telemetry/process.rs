@@ -1,27 +1,28 @@
-//! Processor time and memory of this process.
+//! Processor time and memory of the server's process.
 
 use std::time::Duration;
 
 use nix::sys::resource::{UsageWho, getrusage};
 
-/// Clock ticks per second in `/proc`: `USER_HZ`, which is 100 on all Linux systems.
+/// Clock ticks per second in the files of `/proc`: `USER_HZ`, which is 100 on all Linux systems.
 const TICKS_PER_SECOND: u64 = 100;
 
-/// Resources that the process has used.
+/// Resources that the process uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ProcessUsage {
     /// Processor time in user mode.
     pub(crate) user: Duration,
     /// Processor time in the kernel.
     pub(crate) system: Duration,
-    /// Private memory in bytes. Does not include pages of the mapped data file, which the kernel can reclaim.
+    /// Private memory in bytes. The mapped pages of the data file are not included, because the kernel can reclaim
+    /// them.
     pub(crate) private_bytes: u64,
-    /// Resident memory in bytes, including pages of the mapped data file.
+    /// Resident memory in bytes. The mapped pages of the data file are included.
     pub(crate) resident_bytes: u64,
 }
 
 impl ProcessUsage {
-    /// Reads `/proc`. Missing values are 0.
+    /// Reads the values from `/proc`. A value that is missing there becomes 0.
     pub(crate) fn read() -> ProcessUsage {
         let file = |name: &str| std::fs::read_to_string(format!("/proc/self/{name}")).unwrap_or_default();
         let (user, system) = processor_time(&file("stat")).unwrap_or_default();
@@ -35,8 +36,9 @@ impl ProcessUsage {
     }
 }
 
-/// Returns utime and stime in `/proc/PID/stat`, fields 14 and 15. The second field is the name of the program in
-/// parentheses, which may contain any character. So the fields are counted from the last closing parenthesis.
+/// Returns the times in user mode and in the kernel, which are fields 14 and 15 of `/proc/PID/stat`. The second field
+/// is the name of the program in parentheses and may contain any character. Therefore the fields are counted from the
+/// last closing parenthesis.
 fn processor_time(stat: &str) -> Option<(Duration, Duration)> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_ascii_whitespace().skip(11);
@@ -47,16 +49,16 @@ fn processor_time(stat: &str) -> Option<(Duration, Duration)> {
     Some((next()?, next()?))
 }
 
-/// Returns the number of bytes that were read from a disk because they were not in memory. Does not use
-/// `/proc/self/io`, which only root may open if the process permits no core dumps.
+/// Returns the number of bytes that were read from disks because they were not in memory. `/proc/self/io` has this
+/// number too, but if the process forbids core dumps, only root may open that file.
 pub(crate) fn bytes_read(whose: UsageWho) -> Option<u64> {
-    /// Unit of getrusage(2), independent of the disk.
+    /// Unit of the numbers of getrusage(2). It does not depend on the disk.
     const BLOCK_SIZE: u64 = 512;
     Some(u64::try_from(getrusage(whose).ok()?.block_reads()).ok()? * BLOCK_SIZE)
 }
 
-/// Returns the nanoseconds for which a thread ran or waited for a processor, from `/proc/PID/task/TID/schedstat`. The
-/// rest of its time it slept.
+/// Returns the number of nanoseconds for which a thread ran or waited for a processor, from the text of
+/// `/proc/PID/task/TID/schedstat`. At all other times the thread slept.
 pub(crate) fn time_used(schedstat: &str) -> Option<u64> {
     let mut numbers = schedstat.split_ascii_whitespace().map(|number| number.parse::<u64>().ok());
     numbers.next()??.checked_add(numbers.next()??)

@@ -1,8 +1,8 @@
-//! [`Readiness`]: whether every event loop answers, and whether changes are accepted.
+//! [`Readiness`]: whether every event loop answers, and whether the server accepts changes.
 //!
-//! Every second a thread sends a probe to each event loop, which the loop answers after a read of the directory. The
-//! thread also checks whether there is room for changes. So a server that accepts connections but does not serve them
-//! is not ready.
+//! Every second, a thread sends a probe to each event loop. The loop reads from the directory before it answers the
+//! probe. The thread also checks whether the disk has room for changes. Therefore a server that accepts connections but
+//! does not serve them is not ready.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use crate::limits::PROBE_ANSWER_MAX;
 
-/// Answers of the event loops to the latest probes, shared by the threads of the server.
+/// The event loops' answers to the last probes, and the last check of the disk. All threads of the server share this
+/// struct.
 #[derive(Debug)]
 pub(crate) struct Readiness {
     started: Instant,
@@ -18,15 +19,15 @@ pub(crate) struct Readiness {
     space: Mutex<SpaceCheck>,
 }
 
-/// The last completed check of the room for changes.
+/// The last completed check whether the disk has room for changes.
 #[derive(Debug)]
 struct SpaceCheck {
     begun: Instant,
-    /// Reason why changes are refused.
+    /// The reason why changes are refused, if they are.
     refusal: Option<String>,
 }
 
-/// Times of one event loop, in milliseconds since the start.
+/// Times of the last probe of an event loop and of its last answer, in milliseconds since the start of the server.
 #[derive(Debug, Default)]
 struct Answers {
     asked: AtomicU64,
@@ -39,7 +40,8 @@ impl Readiness {
         Readiness { started: now, loops, space: Mutex::new(SpaceCheck { begun: now, refusal: None }) }
     }
 
-    /// Returns true if a probe must be sent to an event loop, because it has answered the previous one.
+    /// Returns true if the caller must send a probe to an event loop. Returns false while the previous probe has no
+    /// answer.
     pub(crate) fn ask(&self, event_loop: usize, now: Instant) -> bool {
         let Some(answers) = self.loops.get(event_loop) else { return false };
         let is_answered = answers.answered.load(Ordering::Acquire) >= answers.asked.load(Ordering::Relaxed);
@@ -49,20 +51,21 @@ impl Readiness {
         is_answered
     }
 
-    /// Notes that an event loop has answered a probe.
+    /// Records that an event loop answers its probe at `now`.
     pub(crate) fn answer(&self, event_loop: u16, now: Instant) {
         if let Some(answers) = self.loops.get(usize::from(event_loop)) {
             answers.answered.store(self.millis(now), Ordering::Release);
         }
     }
 
-    /// Notes the result of a check that began at `begun`: the reason why changes are refused, if there is one.
+    /// Records the result of a check of the disk that began at `begun`. `refusal` is the reason why changes are
+    /// refused, if they are.
     pub(crate) fn set_refusal(&self, begun: Instant, refusal: Option<String>) {
         *self.space.lock().unwrap_or_else(PoisonError::into_inner) = SpaceCheck { begun, refusal };
     }
 
-    /// Returns the reason why changes are refused, if there is one. The result of a check is valid for a limited time,
-    /// so a check that does not end because the disk does not respond is also a reason.
+    /// Returns the reason why changes are refused, if they are. The result of a check is valid for a limited time. If
+    /// the disk does not respond, no new check completes. The missing result is then the reason.
     pub(crate) fn refusal(&self, now: Instant) -> Option<String> {
         let space = self.space.lock().unwrap_or_else(PoisonError::into_inner);
         let age = now.saturating_duration_since(space.begun);
@@ -75,8 +78,8 @@ impl Readiness {
         space.refusal.clone()
     }
 
-    /// Returns the reason why reads are not served: an event loop does not answer its probe, or is no longer sent
-    /// probes.
+    /// Returns the reason why the server does not answer reads, if there is one: an event loop has not answered its
+    /// probe in time, or no probes are sent any more.
     pub(crate) fn silent(&self, now: Instant) -> Option<String> {
         let now = self.millis(now);
         self.loops.iter().enumerate().find_map(|(number, answers)| {
@@ -107,7 +110,7 @@ mod tests {
             let now = after(second * 1_000);
             for event_loop in [0, 1] {
                 let is_asked = readiness.ask(event_loop, now);
-                // The second loop hangs from the third second on, and is sent no more probes.
+                // The second loop hangs from the third second on. It is sent no further probes.
                 assert_eq!(is_asked, event_loop == 0 || second <= 3, "second {second}");
                 if is_asked && (event_loop == 0 || second < 3) {
                     readiness.answer(u16::try_from(event_loop).unwrap(), after(second * 1_000 + 1));
@@ -132,7 +135,7 @@ mod tests {
         assert!(readiness.refusal(after(5)).unwrap().contains("unknown for 5 seconds"), "it hangs");
         readiness.set_refusal(after(6), Some("full".to_owned()));
         assert_eq!(readiness.refusal(after(7)).as_deref(), Some("full"));
-        // A check that began before the cause does not clear it, even if it ended later.
+        // The result of a later check replaces the earlier one.
         readiness.set_refusal(after(7), None);
         assert_eq!(readiness.refusal(after(8)), None);
         assert!(readiness.refusal(after(12)).is_some());

@@ -1,11 +1,11 @@
-//! Numbers of operations that were refused with unwillingToPerform, by cause.
+//! Number of operations that were refused with unwillingToPerform, by cause.
 //!
-//! The causes are the quotations on the page docs/reference/errors.md, which `./dev check causes` compares with this
-//! list. So the number of causes is fixed, and a client cannot add any.
+//! The causes are the quotations on the page docs/reference/errors.md. `./dev check causes` compares that page with the
+//! list here. The number of causes is fixed, so clients cannot make the table grow.
 
 use super::counter::Counter;
 
-/// The causes, as the page quotes the beginnings of their texts. `…` stands for a variable part.
+/// The causes: the quotations on the page, which are the beginnings of diagnostic texts. `…` stands for any text.
 const CAUSES: [&str; 46] = [
     "no state is recorded for operation …",
     "operation … of the password policy state changes nothing",
@@ -55,10 +55,10 @@ const CAUSES: [&str; 46] = [
     "a part of a list has",
 ];
 
-/// Cause of all other refusals, whose texts contain advice.
+/// The name of all other causes. Their diagnostic texts contain advice.
 const OTHER: &str = "other";
 
-/// The refusals of one event loop, in the order of [`CAUSES`], then all others.
+/// Number of refusals by one event loop for each of the [`CAUSES`]. The last counter is for all others.
 #[derive(Debug)]
 pub(super) struct Refusals([Counter; CAUSES.len() + 1]);
 
@@ -69,7 +69,7 @@ impl Default for Refusals {
 }
 
 impl Refusals {
-    /// Counts a refusal with this diagnostic text.
+    /// Counts a refusal by the cause that its diagnostic text shows.
     #[cold]
     pub(super) fn add(&self, text: &str) {
         let cause = CAUSES.iter().position(|cause| is_cause(cause, text)).unwrap_or(CAUSES.len());
@@ -79,7 +79,8 @@ impl Refusals {
     }
 }
 
-/// Returns true if a text has the parts of a cause in this order, and the first part at its beginning.
+/// Returns true if `text` begins with the first part of `cause` and contains the other parts after it, in order. `…`
+/// separates the parts.
 fn is_cause(cause: &str, text: &str) -> bool {
     let mut rest = Some(text);
     for (number, part) in cause.split('…').map(str::trim).enumerate() {
@@ -91,7 +92,7 @@ fn is_cause(cause: &str, text: &str) -> bool {
     rest.is_some()
 }
 
-/// Adds up the refusals of all loops. Returns the causes that occurred, with their numbers.
+/// Returns the number of refusals in all event loops by cause. Omits causes that did not occur.
 pub(super) fn totals(loops: &[&Refusals]) -> Vec<(String, u64)> {
     let causes = CAUSES.iter().copied().chain([OTHER]);
     let total = |(index, cause): (usize, &str)| {

@@ -1,4 +1,5 @@
-//! Warnings that untrusted clients can cause at any rate: always counted, but logged at a bounded rate.
+//! Warnings that untrusted clients can cause as often as they want. Each occurrence is counted, but the rate of the log
+//! lines is bounded.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -6,11 +7,11 @@ use std::time::Instant;
 
 use crate::limits::WARNING_INTERVAL;
 
-/// State of one kind of warning.
+/// The number of occurrences of one kind of warning, and the time of its last log line.
 #[derive(Debug, Default)]
 pub(crate) struct Seldom {
     count: AtomicU64,
-    /// Time of the last log line, and the number of occurrences at that time.
+    /// Time of the last log line, and the number of occurrences up to then.
     logged: Mutex<Option<(Instant, u64)>>,
 }
 
@@ -20,11 +21,11 @@ impl Seldom {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Counts an occurrence. Returns `Some` if it must be logged. The text is the end of the line, with the number of
-    /// occurrences that were not logged.
+    /// Counts an occurrence. Returns `None` if it must not be logged. Otherwise returns the text with which the log
+    /// line must end. It contains the number of occurrences that were not logged.
     pub(crate) fn happened(&self, now: Instant) -> Option<String> {
         let count = self.count.fetch_add(1, Ordering::Relaxed) + 1;
-        // The time and the count are set together, so a poisoned lock is usable.
+        // The time and the number are replaced in one step. Therefore a poisoned lock is usable.
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         match *logged {
             Some((at, _)) if now.saturating_duration_since(at) < WARNING_INTERVAL => None,

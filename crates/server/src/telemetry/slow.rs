@@ -1,4 +1,4 @@
-//! Operations that took longer than a threshold: always counted, but logged at a bounded rate.
+//! Operations that took longer than a threshold. Each is counted, but the rate of the log lines is bounded.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::limits::{SLOW_LINES_MAX, SLOW_LINES_PERIOD};
 
-/// Counts and logging state of slow operations.
+/// The number of slow operations, and the log lines about them in the current period.
 #[derive(Debug, Default)]
 pub(crate) struct SlowOperations {
     count: AtomicU64,
@@ -17,7 +17,7 @@ pub(crate) struct SlowOperations {
 struct Period {
     began: Instant,
     lines: u32,
-    /// Number of operations since the last log line.
+    /// Number of operations that were not logged since the last log line.
     omitted: u64,
 }
 
@@ -27,11 +27,11 @@ impl SlowOperations {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Counts a slow operation. Returns `Some` if it must be logged, with the number of earlier operations that were
-    /// not logged.
+    /// Counts a slow operation. Returns `None` if it must not be logged. Otherwise returns the number of operations
+    /// that were not logged since the last log line.
     pub(crate) fn happened(&self, now: Instant) -> Option<u64> {
         self.count.fetch_add(1, Ordering::Relaxed);
-        // The state of a period is always consistent, so a poisoned lock is usable.
+        // The period is consistent after each statement. Therefore a poisoned lock is usable.
         let mut period = self.period.lock().unwrap_or_else(PoisonError::into_inner);
         let period = period.get_or_insert(Period { began: now, lines: 0, omitted: 0 });
         if now.saturating_duration_since(period.began) >= SLOW_LINES_PERIOD {

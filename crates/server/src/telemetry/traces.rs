@@ -1,8 +1,9 @@
-//! Sampling of operations to trace, and the queue of finished operations for the thread that sends them.
+//! The choice of the operations to trace, and their queue to the thread that sends traces.
 //!
-//! When an operation begins, the event loop decides whether it is sampled. When it ends, the event loop decides whether
-//! it was slow. The loop stores numbers and the shape of the filter, from which the thread makes spans. The queue is
-//! bounded in bytes. If it is full because the receiver does not answer, operations are only counted.
+//! At the start of an operation the event loop decides whether to sample it, and at the end whether it was slow. It
+//! adds sampled and slow operations to the queue, as numbers and the shape of the filter. The thread makes spans from
+//! them. The size of the queue in bytes is bounded. If it is full because the receiver does not answer, further
+//! operations are only counted as lost.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,40 +15,41 @@ use sha2::{Digest as _, Sha256};
 use crate::config::traces::TraceSettings;
 use crate::limits::traces::{TRACE_BATCH, TRACE_GATHER, TRACE_WAITING_BYTES_MAX};
 
-/// A finished operation. Contains no values of entries, no names and no addresses.
+/// A finished operation to trace. It contains no values of entries, no names and no addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TracedOperation {
     /// Name of the operation.
     pub(crate) name: &'static str,
-    /// Start, in microseconds since 1970.
+    /// Time at which the operation began, in microseconds since 1970.
     pub(crate) started_micros: u64,
     pub(crate) took_micros: u64,
     /// Result code of the operation.
     pub(crate) code: u32,
-    /// Number of the connection and of the message; `None` if another server has the connection.
+    /// Number of the connection; `None` if the client is connected to another server. The same applies to `message_id`.
     pub(crate) connection: Option<u64>,
     pub(crate) message_id: Option<u64>,
-    /// Number of RDNs in the DN of the entry or the base.
+    /// Number of RDNs in the DN that the operation applies to.
     pub(crate) depth: Option<u64>,
-    /// Entries that a search returned.
+    /// Number of entries that the search returned.
     pub(crate) entries: Option<u64>,
-    /// Entries that a search examined.
+    /// Number of entries that the search examined.
     pub(crate) examined: Option<u64>,
-    /// Scope of a search.
+    /// Scope of the search.
     pub(crate) scope: Option<&'static str>,
-    /// Shape of the filter of a search, without values.
+    /// Shape of the search's filter. It contains no values.
     pub(crate) filter: Option<String>,
-    /// Plan of a slow search, without values.
+    /// Plan of the search, if it was slow. It contains no values.
     pub(crate) plan: Option<String>,
-    /// OID of an extended operation.
+    /// OID of the extended operation.
     pub(crate) oid: Option<String>,
-    /// Method of a bind: `simple`, or the mechanism, if this server knows it.
+    /// Method of the bind: `simple`, or the name of the SASL mechanism if this server knows it.
     pub(crate) method: Option<String>,
-    /// Stages with known times: the name, and the first and last microsecond after the start.
+    /// The stages of the operation: the name, the begin and the end. Times are in microseconds after the start of the
+    /// operation.
     pub(crate) stages: Vec<(&'static str, u64, u64)>,
-    /// Link to the server that forwarded the operation to this one.
+    /// Link to the trace of the server that forwarded the operation to this server.
     pub(crate) received: Option<TraceLink>,
-    /// Link to the server to which this one forwarded the operation.
+    /// Link to the trace of the server to which this server forwarded the operation.
     pub(crate) forwarded: Option<TraceLink>,
     /// Whether the operation was slow.
     pub(crate) is_slow: bool,
@@ -62,10 +64,11 @@ impl TracedOperation {
     }
 }
 
-/// A stage of an operation: its name and its end. It begins at the end of the stage before it, or with the operation.
+/// A stage of an operation: its name and its end. It begins at the end of the previous stage. The first stage begins
+/// with the operation.
 pub(crate) type Stage = (&'static str, Instant);
 
-/// Returns the stages with their begins and ends in microseconds after `started`.
+/// Returns the name, the begin and the end of each stage. Times are in microseconds after `started`.
 pub(crate) fn spans_of(started: Instant, stages: &[Stage]) -> Vec<(&'static str, u64, u64)> {
     let ends = stages.iter().map(|(_, end)| {
         u64::try_from(end.saturating_duration_since(started).as_micros()).unwrap_or(u64::MAX)
@@ -79,25 +82,26 @@ pub(crate) fn spans_of(started: Instant, stages: &[Stage]) -> Vec<(&'static str,
     stages.iter().zip(ends).map(span).collect()
 }
 
-/// Stage in which another server makes a change.
+/// Name of the stage in which another server makes the change.
 pub(crate) const FORWARDING: &str = "forward to the writer";
 
-/// Stages of a change in other threads.
+/// The stages of a change outside of the event loop.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChangeStages {
     pub(crate) stages: [Stage; 3],
-    /// Id under which the change was forwarded, if it was.
+    /// The id under which the change was forwarded; `None` if it was not forwarded.
     pub(crate) forwarded: Option<OperationId>,
 }
 
 impl ChangeStages {
-    /// Returns the stages of a change that was sent to the writer, decided there, and then shown by this server.
+    /// Returns the stages of a change that was sent to another server. `decided` is the time of that server's answer,
+    /// and `shown` the time from which this server's reads show the change.
     pub(crate) fn forwarded(operation: OperationId, [sent, decided, shown]: [Instant; 3]) -> ChangeStages {
         let stages = [("wait to be forwarded", sent), (FORWARDING, decided), ("wait for the records", shown)];
         ChangeStages { stages, forwarded: Some(operation) }
     }
 
-    /// Returns the stages of a change that this node decided and appended to the log of its cluster.
+    /// Returns the stages of a change that this cluster node decided and appended to the log.
     #[cfg(feature = "kafka")]
     pub(crate) fn of_node([begun, decided, appended]: [Instant; 3]) -> ChangeStages {
         let stages = [("wait for the writer", begun), ("decide", decided), ("append to the log", appended)];
@@ -105,17 +109,17 @@ impl ChangeStages {
     }
 }
 
-/// Ids by which the spans of a forwarded operation are one trace, at the server that forwards it and at the one that
-/// makes it. Both derive them from the id of the operation, so no message carries them.
+/// The ids that make the spans of a forwarded operation one trace. The server that forwards the operation and the
+/// server that makes the change both derive them from the id of the operation. Therefore no message contains them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TraceLink {
     pub(crate) trace: [u8; 16],
-    /// Id of the span of [`FORWARDING`].
+    /// Id of the span of the stage [`FORWARDING`].
     pub(crate) span: [u8; 8],
 }
 
 impl TraceLink {
-    /// Returns the link of an operation of the data with this generation.
+    /// Returns the link for an operation on the data with this generation.
     pub(crate) fn of(generation: &[u8; 16], operation: OperationId) -> TraceLink {
         let hash = Sha256::new()
             .chain_update(b"pando trace")
@@ -130,19 +134,19 @@ impl TraceLink {
     }
 }
 
-/// Times of a batch of changes.
+/// Times of the stages of a batch of changes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriteTimes {
     /// Time at which the writer took the batch from its queue.
     pub(crate) taken: Instant,
-    /// Time at which all changes of the batch were decided.
+    /// Time at which the writer had decided all changes of the batch.
     pub(crate) decided: Instant,
-    /// Time at which the batch was durable, or had failed.
+    /// Time at which the batch was durable or had failed.
     pub(crate) committed: Instant,
 }
 
 impl WriteTimes {
-    /// Returns the times of a batch that is taken from the queue now.
+    /// Returns the times of a batch that the writer takes from its queue now.
     pub(crate) fn begin() -> WriteTimes {
         let now = Instant::now();
         WriteTimes { taken: now, decided: now, committed: now }
@@ -156,13 +160,13 @@ impl From<WriteTimes> for ChangeStages {
     }
 }
 
-/// Queue of operations for the thread that sends traces.
+/// The queue of finished operations to the thread that sends traces.
 pub(crate) struct TraceFeed {
     sampled: u64,
     slow: Option<Duration>,
-    /// Whether this server forwards changes to another one.
+    /// Whether this server forwards changes to another server.
     pub(crate) forwards: bool,
-    /// State of the pseudo-random numbers for sampling.
+    /// State of the generator of pseudo-random numbers, which chooses the sampled operations.
     chooser: AtomicU64,
     waiting: Mutex<Waiting>,
     arrived: Condvar,
@@ -176,19 +180,19 @@ struct Waiting {
     is_closed: bool,
 }
 
-/// Figures about traces for the monitor.
+/// Figures of the traces for the monitor.
 #[derive(Debug, Default)]
 pub(crate) struct TraceFigures {
     /// Number of operations that the receiver has accepted.
     pub(crate) sent: AtomicU64,
-    /// Number of operations that should have been traced but were lost.
+    /// Number of operations that were chosen but could not be sent.
     pub(crate) dropped: AtomicU64,
-    /// Whether the receiver cannot be reached now, or refuses traces.
+    /// Whether the receiver is currently unreachable or refuses traces.
     pub(crate) is_failing: AtomicBool,
 }
 
 impl TraceFeed {
-    /// Creates a queue. `forwards` is true if this server forwards changes.
+    /// Creates an empty queue. `forwards` is true if this server forwards changes to another server.
     pub(crate) fn new(settings: &TraceSettings, forwards: bool, seed: u64) -> TraceFeed {
         TraceFeed {
             sampled: settings.sampled,
@@ -202,7 +206,7 @@ impl TraceFeed {
         }
     }
 
-    /// Decides whether the operation that begins now is sampled.
+    /// Returns true if an operation that begins now must be sampled.
     pub(crate) fn samples(&self) -> bool {
         match self.sampled {
             0 => false,
@@ -211,7 +215,8 @@ impl TraceFeed {
         }
     }
 
-    /// Decides whether a forwarded operation is sampled. Two servers with the same share decide alike.
+    /// Returns true if a forwarded operation must be sampled. Servers with the same sampled share of operations return
+    /// the same.
     pub(crate) fn samples_link(&self, link: &TraceLink) -> bool {
         let [.., a, b, c, d, e, f, g, h] = link.trace;
         match self.sampled {
@@ -220,7 +225,7 @@ impl TraceFeed {
         }
     }
 
-    /// Returns true if slow operations are traced, so that the duration of each operation must be checked.
+    /// Returns true if slow operations are traced. In that case the caller must check the duration of each operation.
     pub(crate) fn watches_slow(&self) -> bool {
         self.slow.is_some()
     }
@@ -230,7 +235,7 @@ impl TraceFeed {
         self.slow.is_some_and(|slow| u128::from(took_micros) >= slow.as_micros())
     }
 
-    /// Returns true if there is room for another operation. Otherwise counts a lost operation.
+    /// Returns true if the queue has room for another operation. Otherwise counts one lost operation.
     pub(crate) fn has_room(&self) -> bool {
         let has_room = self.waiting_bytes.load(Ordering::Relaxed) < TRACE_WAITING_BYTES_MAX;
         if !has_room {
@@ -251,8 +256,8 @@ impl TraceFeed {
         }
     }
 
-    /// Waits for operations, and then for a short time for more. Returns them, up to a batch, and whether the queue is
-    /// closed.
+    /// Waits until the queue contains an operation, and then a short time for further ones. Returns at most one batch
+    /// of operations, and whether the queue is closed.
     pub(crate) fn fetch(&self) -> (Vec<TracedOperation>, bool) {
         let is_idle = |waiting: &mut Waiting| waiting.operations.is_empty() && !waiting.is_closed;
         let is_small = |waiting: &mut Waiting| waiting.operations.len() < TRACE_BATCH && !waiting.is_closed;
@@ -267,13 +272,13 @@ impl TraceFeed {
         (batch, is_closed)
     }
 
-    /// Waits for this time, or until the queue is closed.
+    /// Waits for `time`. Returns earlier if the queue is closed.
     pub(crate) fn pause(&self, time: Duration) {
         let is_open = |waiting: &mut Waiting| !waiting.is_closed;
         drop(self.arrived.wait_timeout_while(self.lock(), time, is_open));
     }
 
-    /// Closes the queue, so that the thread sends the queued operations and ends.
+    /// Closes the queue. The thread then sends the operations in the queue and ends.
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;
         self.arrived.notify_one();
@@ -290,12 +295,12 @@ impl TraceFeed {
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        // Every update under the lock is a single step, so a poisoned lock is usable.
+        // Every update under the lock is one step. Therefore a poisoned lock is usable.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Returns a pseudo-random number, a different one for each input (the output function of SplitMix64).
+/// Returns a pseudo-random number. Different inputs have different results. This is the output function of SplitMix64.
 fn scattered(number: u64) -> u64 {
     let mut mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,4 +1,5 @@
-//! Entries larger than the send buffer, over a connection: their messages are not interleaved with others.
+//! Entries that are larger than the send buffer. Their messages are never interleaved with other messages of the
+//! connection.
 
 use crate::running;
 
@@ -11,7 +12,8 @@ use server::{Config, Opened};
 
 const GROUP: &str = "cn=large,dc=example,dc=com";
 
-/// Number of members of the group. Their names have about 600 KB, more than the unsent data that a connection may hold.
+/// Number of members of the group. Their names have about 600 KB, which is more than the unsent responses that a
+/// connection may have.
 const MEMBERS: usize = 12_000;
 
 fn with_large_group(config: Config) -> Running {
@@ -44,7 +46,7 @@ fn answers_of_others_wait_for_the_end_of_the_message() {
         SearchRequest::new(SUFFIX, Scope::WholeSubtree, filter.as_filter(), selection.as_selection());
     let mut bytes = Vec::new();
     for round in 0..ROUNDS {
-        // The writer answers a change when it is committed, which may be in the middle of a large message.
+        // The answer to a change arrives when the change is committed. That may be while a large message is being sent.
         let text = format!("round {round}");
         let mut changes = ChangesBuf::new();
         changes.push(ChangeOperation::Replace, "description", [text.as_str()]);
@@ -80,7 +82,7 @@ fn a_stop_finishes_the_message() {
     admin.send_bytes(&bytes).unwrap();
     assert!(admin.receive(MessageId(101)).unwrap().outcome().is_none());
     running.stop();
-    // Accepted requests are answered completely before the notice arrives.
+    // The server answers all requests that it has accepted before it sends the notice.
     let mut whole = 0;
     while let Ok(received) = admin.receive_any() {
         whole += usize::from(received.outcome().is_some());

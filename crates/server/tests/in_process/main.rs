@@ -1,7 +1,7 @@
-//! Tests of a server in the test's own process: behaviour that depends on its threads, limits and settings. The
-//! protocol itself is tested with the real binary, in `crates/pando/tests`.
+//! Tests of a server in the process of the test. They test behaviour that depends on its threads, limits and settings.
+//! The protocol itself is tested with the real program, in `crates/pando/tests`.
 //!
-//! All are one binary, so that it is linked once and tests that wait run in parallel.
+//! All of these tests are in one program. It is linked only once, and tests that wait run in parallel.
 #![allow(clippy::unwrap_used, reason = "a panic in a test is the failure we want to see")]
 
 #[path = "../running/mod.rs"]

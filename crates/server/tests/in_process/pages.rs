@@ -1,5 +1,5 @@
-//! Paged results (RFC 2696) over connections: the server keeps no state between pages, so cookies work on any
-//! connection, and thousands of unfinished sequences cost nothing.
+//! Paged results (RFC 2696) over several connections. The server keeps no state between pages. Therefore a cookie can
+//! be used on any connection, and thousands of unfinished sequences cost nothing.
 
 use crate::running;
 
@@ -12,7 +12,7 @@ use ldap::{
 use running::{Folder, Running, SUFFIX, config, config_with};
 use server::{Config, Opened};
 
-/// Number of people in the directory: enough for scan threads.
+/// Number of people in the directory. Searches for them run on the scan threads.
 const PEOPLE: usize = 3_000;
 
 fn people(config: Config) -> Running {
@@ -35,7 +35,7 @@ fn people(config: Config) -> Running {
 const USER: [(&str, &str); 5] =
     [("objectClass", "inetOrgPerson"), ("uid", "u"), ("cn", "u"), ("sn", "u"), ("userPassword", "secret")];
 
-/// Adds an ordinary user, to whom limits apply. Returns a connection of that user.
+/// Adds an ordinary user, to whom the limits apply. Returns a connection that is bound as that user.
 fn user(running: &Running) -> Connection {
     let dn = format!("uid=u,{SUFFIX}");
     assert!(running.administrator().add(&dn, &USER).unwrap().is_success());
@@ -44,7 +44,7 @@ fn user(running: &Running) -> Connection {
     user
 }
 
-/// Returns all pages of a search below the suffix. Each is requested over the next of `connections` in turn.
+/// Returns all pages of a search below the suffix. The pages are requested over `connections` in turn.
 fn pages(connections: &mut [Connection], scope: Scope, filter: &str, size: u32) -> Vec<Vec<Entry>> {
     let (mut all, mut cookie) = (Vec::new(), Vec::new());
     loop {
@@ -67,7 +67,7 @@ fn pages_over_any_connections_and_scan_threads_are_the_whole_answer() {
         let folder = Folder::new();
         let running = people(Config { scan_threads, ..config(&folder) });
         let mut connections = [running.administrator(), running.administrator(), running.administrator()];
-        // Searches that scan with few results, scan with many results, use an index, and scan one level.
+        // The searches: a scan with few results, a scan with many results, one with an index, and a scan of one level.
         for (scope, filter) in [
             (Scope::WholeSubtree, "(description=*99*)"),
             (Scope::WholeSubtree, "(!(sn=odd))"),
@@ -103,7 +103,7 @@ fn a_cookie_outlives_its_connection_and_the_server() {
     let second = page(&mut admin, &cookie);
     assert_eq!(second.entries.len(), 1_000);
     assert!(second.entries.iter().all(|entry| !first.entries.contains(entry)));
-    // Another user may not use the cookie.
+    // Another user cannot use the cookie.
     let refused = page(&mut user(&running), &cookie);
     assert_eq!(refused.outcome.code, ResultCode::UNWILLING_TO_PERFORM);
     assert!(refused.entries.is_empty() && refused.outcome.diagnostic.contains("begin again"));
@@ -121,7 +121,7 @@ fn users_get_everything_in_pages_of_the_size_limit() {
     assert_eq!(all.iter().map(Vec::len).collect::<Vec<_>>(), [500, 500, 500, 500, 500, 500, 2]);
 }
 
-/// Returns a request for a page as the octets of a message.
+/// Returns the encoded message of a request for a page.
 fn page_message(id: i32, filter: &str, value: &[u8]) -> Vec<u8> {
     let (filter, selection) = (FilterBuf::parse(filter).unwrap(), SelectionBuf::from_iter(["1.1"]));
     let request =
@@ -153,7 +153,7 @@ fn thousands_of_sequences_on_one_connection() {
             cookies.push(reply.page().unwrap().1);
         }
     }
-    // All of the sequences can continue, despite later requests and deletes.
+    // All sequences can be continued, although other requests were made and entries were deleted meanwhile.
     assert!(admin.delete(&format!("uid=p2,{SUFFIX}")).unwrap().is_success());
     for (number, cookie) in (0..SEQUENCES).zip(&cookies).step_by(7) {
         let value = PagedResults { size: 9, cookie }.encode();

@@ -1,5 +1,5 @@
-//! Long searches, which scan threads share: they return the same results, do not delay other clients, and the waiting
-//! pieces are bounded.
+//! Long searches on the scan threads. They return the same results as on an event loop, do not delay other clients, and
+//! the memory of their waiting results is limited.
 
 use crate::running;
 
@@ -12,13 +12,14 @@ use ldap::{
 use running::{Folder, Running, SUFFIX, config, config_with};
 use server::{Config, Opened};
 
-/// Number of people in the directory: enough for scan threads.
+/// Number of people in the directory. Searches for them run on the scan threads.
 const PEOPLE: usize = 3_000;
 
-/// Octets of description per person for a large answer: twelve answers exceed the capacity of the sockets.
+/// Number of octets of the description of each person for a large answer. Twelve answers are larger than the buffers of
+/// the sockets.
 const LARGE: usize = 3_600;
 
-/// Starts a server with people, each with `text_size` octets of description in four values.
+/// Starts a server with people. The description of each has `text_size` octets in four values.
 fn people(config: Config, text_size: usize) -> Running {
     let mut opened = Opened::open(config).unwrap();
     let values = |texts: Vec<String>| texts.into_iter().map(String::into_bytes).collect::<Vec<_>>();
@@ -38,8 +39,7 @@ fn people(config: Config, text_size: usize) -> Running {
     Running::serve(opened)
 }
 
-/// Sends some searches of the same kind in one write, so that the server has received all of them before it answers the
-/// first.
+/// Sends several equal searches in one write. The server has then received all of them before it answers the first.
 fn send_searches(
     connection: &mut Connection,
     count: usize,
@@ -87,7 +87,7 @@ fn threads_change_no_answer() {
         assert_eq!(monitored(&mut admin, "Running"), 0);
     }
     let counts = [&answers[0][0], &answers[0][1], &answers[0][2]].map(Vec::len);
-    // The 7s: 7, 70 to 79, and 700 to 799.
+    // The names that begin with 7: 7 itself, 70 to 79, and 700 to 799.
     assert_eq!(counts, [111, PEOPLE / 2, PEOPLE + 1]);
     assert!(answers[1] == answers[0] && answers[2] == answers[0]);
 }
@@ -104,13 +104,13 @@ fn limits_hold_as_without_threads() {
     assert!(user.bind(&format!("uid=u,{SUFFIX}"), "secret").unwrap().is_success());
     let reply = user.search(SUFFIX, Scope::WholeSubtree, "(objectClass=*)", &["1.1"]).unwrap();
     assert_eq!((reply.outcome.code, reply.entries.len()), (ResultCode::SIZE_LIMIT_EXCEEDED, 2_500));
-    // No index can answer this search, so it is refused after it examined too many entries.
+    // No index can answer this search. Therefore it is refused after it has examined too many entries.
     let reply = user.search(SUFFIX, Scope::WholeSubtree, "(!(objectClass=*))", &["1.1"]).unwrap();
     assert_eq!((reply.outcome.code, reply.entries.len()), (ResultCode::SUCCESS, 0), "it needs no look");
     let reply = user.search(SUFFIX, Scope::WholeSubtree, "(!(description=*of*))", &["1.1"]).unwrap();
     assert_eq!(reply.outcome.code, ResultCode::UNWILLING_TO_PERFORM);
     assert!(reply.outcome.diagnostic.starts_with("2602 entries to look at"), "{:?}", reply.outcome);
-    // The suffix entry has no description and is a result.
+    // The suffix entry has no description. Therefore it is the only result.
     assert_eq!(reply.entries.len(), 1);
 }
 
@@ -118,7 +118,7 @@ fn limits_hold_as_without_threads() {
 fn a_user_that_scans_all_the_time_gets_a_share_of_it() {
     let folder = Folder::new();
     let general = GeneralSettings { scan_share_percent: 1, ..GeneralSettings::default() };
-    // Without scan threads, which may get little time while other tests run.
+    // There are no scan threads here, because they may get little processor time while other tests run.
     let running = people(Config { scan_threads: 0, ..config_with(&folder, general) }, 40);
     let mut admin = running.administrator();
     for name in ["u", "v"] {
@@ -149,7 +149,7 @@ fn a_user_that_scans_all_the_time_gets_a_share_of_it() {
         assert!(refused.diagnostic.contains(part), "{}", refused.diagnostic);
     }
     assert!(monitored(&mut admin, "Refused") > 0);
-    // Indexed searches, and searches of clients below their share, are still answered.
+    // Searches with an index, and searches of clients that have not used up their share, are still answered.
     let indexed = search(&mut greedy, "(uid=p7)");
     assert_eq!((indexed.outcome.code, indexed.entries.len()), (ResultCode::SUCCESS, 1));
     for connection in [&mut bound("v"), &mut admin] {
@@ -195,13 +195,13 @@ fn searches_that_lack_an_index_are_advised_upon_without_their_values() {
     let examined = 2 * (PEOPLE as u64 + 1) + PEOPLE as u64;
     assert_eq!((costs.searches, costs.refused, costs.returned), (3, 0, 111));
     assert!((examined..=examined + 1).contains(&costs.examined), "{costs:?}");
-    // Once the index is defined it is no longer proposed.
+    // After the index was defined, it is no longer proposed.
     let dn = "cn=description,cn=indexes,cn=config";
     let kinds = [("objectClass", "pandoIndex"), ("pandoIndexKind", "substring")];
     assert!(admin.add(dn, &kinds).unwrap().is_success());
     let left = advice(&mut admin);
     assert_eq!(left.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["cn"]);
-    // Other users may not read the advice.
+    // Other users cannot read the advice.
     let reply = running.connect().search("cn=Index Advice,cn=monitor", Scope::SingleLevel, "(cn=*)", &[]);
     assert_eq!(reply.unwrap().outcome.code, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
 }
@@ -217,13 +217,15 @@ fn a_slow_reader_stops_only_its_own_scan() {
     let (mut slow, mut admin) = (running.administrator(), running.administrator());
     let ids = send_searches(&mut slow, SEARCHES, "(objectClass=person)", &[]);
     wait_until(&mut admin, "Total", |begun| begun == SEARCHES as u64);
-    // Scans that pause do not delay others. The pool gives each scan in turn one range. While it runs the two searches
-    // below, each of the twelve would get more turns than it needs to finish, unless it pauses.
+    // Searches that pause do not delay other clients. The pool works on one range of each search in turn. While it runs
+    // the two searches below, each of the twelve would have more turns than it needs for all of its ranges, if it did
+    // not pause.
     for _ in 0..2 {
         let found = admin.search(SUFFIX, Scope::WholeSubtree, "(objectClass=person)", &[]).unwrap();
         assert_eq!((found.outcome.code, found.entries.len()), (ResultCode::SUCCESS, PEOPLE));
     }
-    // The client has read none of the 130 MB. Sockets and waiting pieces hold less than half of it.
+    // The client has read nothing of the 130 MB. The buffers of the sockets and the waiting results contain less than
+    // half of them.
     assert!(monitored(&mut admin, "Entries Examined") < ((SEARCHES / 2 + 2) * PEOPLE) as u64);
     assert_eq!(monitored(&mut admin, "Running"), SEARCHES as u64);
     for id in ids {
@@ -248,8 +250,8 @@ fn an_abandoned_scan_ends() {
     for id in ids {
         connection.send(Request::Abandon(id), Controls::NONE).unwrap();
     }
-    // The answer to the next request shows that the searches are abandoned. All their results would not have fitted
-    // into the sockets, so at least one was still running.
+    // The answer to the next request shows that the searches were abandoned. All of their results would not fit into
+    // the buffers of the sockets. Therefore at least one search was still running.
     let last = connection.send(who_am_i(), Controls::NONE).unwrap();
     let (mut entries, mut done) = (1, 0);
     loop {
@@ -346,7 +348,7 @@ fn a_stop_waits_for_scans() {
     for id in ids {
         match connection.reply(id) {
             Ok(reply) => assert_eq!((reply.outcome.code, reply.entries.len()), (ResultCode::SUCCESS, 1)),
-            // The server stopped before it read this request; its notice reports that.
+            // The server stopped before it read this request. Its notice contains that.
             Err(ClientError::Closed { .. }) => break,
             Err(error) => panic!("{error}"),
         }

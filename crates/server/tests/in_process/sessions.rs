@@ -1,4 +1,4 @@
-//! Connections and requests: deadlines, limits, and turns.
+//! Connections and their requests: time limits, other limits, and turns.
 
 use crate::running;
 
@@ -13,7 +13,7 @@ use ldap::{
 use running::{Folder, Running, SUFFIX, config};
 use server::{Config, Opened};
 
-/// Returns the findings of checking the data directory.
+/// Checks the data directory. Returns what was found.
 fn findings(config: &Config) -> Vec<String> {
     let mut findings = Vec::new();
     server::verify(config, &mut |finding| findings.push(finding.text.clone())).unwrap();
@@ -36,7 +36,7 @@ fn add_person(connection: &mut Connection, name: &str, description: &str) {
     assert!(outcome.is_success(), "{outcome:?}");
 }
 
-/// Returns a request that adds a person, as the octets of a message.
+/// Returns the encoded message of a request that adds a person.
 fn add_message(id: i32, name: &str) -> Vec<u8> {
     let (dn, mut attributes) = (person_dn(name), AttributesBuf::new());
     for (description, value) in [("objectClass", "inetOrgPerson"), ("uid", name), ("cn", name), ("sn", name)]
@@ -70,8 +70,8 @@ fn encode(id: i32, request: Request<'_>) -> Vec<u8> {
 fn answered_changes_are_visible_on_every_connection() {
     let folder = Folder::new();
     let running = Running::start(config(&folder));
-    // The acceptor gives the connections to different loops, so the reader's loop did not receive the answer to the
-    // change.
+    // The acceptor gives these connections to different event loops. Therefore the reader's loop does not receive the
+    // answer to the change.
     let (mut writer, mut reader) = (running.administrator(), running.administrator());
     add_person(&mut writer, "anna", "0");
     for round in 1..=200 {
@@ -99,7 +99,7 @@ fn more_requests_than_may_be_outstanding_are_all_answered() {
     for id in 100..200 {
         assert_eq!(admin.reply(MessageId(id)).unwrap().outcome.code, ResultCode::SUCCESS, "{id}");
     }
-    // The search does not wait for outstanding changes, so it may have seen few of them.
+    // The search does not wait for outstanding changes. It may have returned only a few of them.
     assert!(admin.reply(MessageId(200)).unwrap().outcome.is_success());
 }
 
@@ -108,8 +108,8 @@ fn an_id_that_is_outstanding_is_refused_for_another_request() {
     let folder = Folder::new();
     let running = Running::start(config(&folder));
     let mut admin = running.administrator();
-    // All in one write: changes go to the writer at the end of the pass, so the first is certainly outstanding when the
-    // second is read.
+    // All messages are in one write. Changes are sent to the writer at the end of the pass. Therefore the first one is
+    // certainly outstanding when the server reads the second one.
     let bytes = [add_message(7, "first"), add_message(7, "second"), add_message(8, "third")].concat();
     admin.send_bytes(&bytes).unwrap();
     let mut codes: Vec<(i32, ResultCode)> = Vec::new();
@@ -133,12 +133,13 @@ fn a_slow_reader_gets_everything_and_delays_no_other_client() {
     for index in 0..100 {
         add_person(&mut admin, &format!("p{index}"), &text);
     }
-    // A hundred searches with a hundred entries each: 10 MB, far more than sockets hold. The client reads nothing yet.
+    // A hundred searches with a hundred entries each. Their results have 10 MB, which is far more than the buffers of
+    // the sockets can contain. The client does not read them yet.
     let mut slow = running.administrator();
     for id in 0..100 {
         slow.send_bytes(&search_message(1_000 + id, "(objectClass=person)")).unwrap();
     }
-    // The loop that both connections share continues.
+    // The event loop of both connections continues to serve the other one.
     for _ in 0..50 {
         assert!(admin.entry(&person_dn("p1"), &["cn"]).unwrap().is_some());
     }
@@ -171,7 +172,8 @@ fn closes_idle_connections_with_a_notice() {
     assert!(notice.as_deref().is_some_and(|notice| notice.starts_with("adminLimitExceeded")), "{notice:?}");
 }
 
-/// Octets without a complete request do not extend the time, and a client that sends a request in time stays connected.
+/// Octets without a complete request do not extend the time limit. A client that sends a request in time stays
+/// connected.
 #[test]
 fn the_first_request_has_a_deadline() {
     let folder = Folder::new();
@@ -183,7 +185,7 @@ fn the_first_request_has_a_deadline() {
     let mut asks = running.connect();
     assert!(asks.entry("", &[]).unwrap().is_some());
     let mut slow = TcpStream::connect(running.address).unwrap();
-    // An incomplete message, an octet at a time, for as long as the server accepts octets.
+    // Sends an incomplete message, one octet at a time, until the server closes the connection.
     let mut answer = Vec::new();
     slow.set_read_timeout(Some(std::time::Duration::from_millis(20))).unwrap();
     for octet in [0x30_u8, 0x81, 200].into_iter().chain(std::iter::repeat(0)) {
@@ -202,7 +204,7 @@ fn the_first_request_has_a_deadline() {
     assert!(asks.entry("", &[]).unwrap().is_some(), "it has asked");
 }
 
-/// Connects from this address.
+/// Connects to the server from the address `source`.
 fn connect_from(source: [u8; 4], running: &Running) -> Connection {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     socket.bind(&std::net::SocketAddr::from((source, 0)).into()).unwrap();
@@ -225,7 +227,7 @@ fn an_address_has_its_share_once_half_of_the_connections_are_in_use() {
     }
     let told = connect_from(greedy, &running).closed().unwrap();
     assert!(told.is_some_and(|why| why.contains("too many connections from this address")));
-    // Other sources get their share: an eighth of all.
+    // Other sources receive their share, which is an eighth of all connections.
     for source in [[127, 0, 0, 10], [127, 0, 0, 11]] {
         for _ in 0..2 {
             held.push(connect_from(source, &running));
@@ -233,7 +235,7 @@ fn an_address_has_its_share_once_half_of_the_connections_are_in_use() {
         }
         assert!(!is_served(&mut connect_from(source, &running)), "{source:?}");
     }
-    // Closed connections make room.
+    // If connections are closed, there is room for others.
     held.clear();
     while !is_served(&mut connect_from(greedy, &running)) {}
 }
@@ -244,7 +246,7 @@ fn an_address_has_so_many_new_connections_a_second() {
     let mut config = config(&folder);
     (config.online.connects_per_second_max, config.online.trusted_networks) = (Some(1), Vec::new());
     let running = Running::start(config);
-    // One connection per second is allowed, and the loop takes less than a minute.
+    // One connection per second is permitted, and this loop takes less than a minute.
     let served = (0..60).filter(|_| connect_from([127, 0, 0, 9], &running).entry("", &[]).is_ok()).count();
     assert!((1..60).contains(&served), "{served}");
     assert!(connect_from([127, 0, 0, 10], &running).entry("", &[]).is_ok(), "another address");
@@ -255,7 +257,7 @@ fn a_message_that_is_too_large_is_refused_on_its_header() {
     let folder = Folder::new();
     let running = Running::start(config(&folder));
     let mut stream = TcpStream::connect(running.address).unwrap();
-    // Six octets of a message of 3 MiB; nothing more is ever sent.
+    // The first six octets of a message of 3 MiB. The rest is never sent.
     stream.write_all(&[0x30, 0x84, 0x00, 0x30, 0x00, 0x00]).unwrap();
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();
@@ -284,7 +286,7 @@ fn a_reload_applies_what_it_can_and_names_the_rest() {
         connection.closed().unwrap()
     };
     assert!(notice.is_some_and(|notice| notice.contains("100")));
-    // The password was not part of the reload and still works.
+    // The reload did not contain the password, so the old one is still valid.
     running.administrator();
 }
 
@@ -298,7 +300,7 @@ fn a_stop_answers_what_was_taken_and_keeps_it() {
         bytes.extend(add_message(id, &format!("p{id}")));
     }
     admin.send_bytes(&bytes).unwrap();
-    // Once the first is answered, the others are outstanding or done. Each of them is answered.
+    // When the first change is answered, each of the others is outstanding or done. All of them are answered.
     assert!(admin.reply(MessageId(100)).unwrap().outcome.is_success());
     running.stop();
     let mut answered = vec![100];
@@ -325,7 +327,7 @@ fn the_monitor_counts() {
     for _ in 0..3 {
         assert!(admin.entry(&person_dn("nobody"), &[]).unwrap().is_none());
     }
-    // The request names no attributes: the figures are user attributes.
+    // The request contains no list of attributes. The figures are returned because they are user attributes.
     let mut number = |dn: &str, attribute: &str| -> u64 {
         let entry = admin.entry(dn, &[]).unwrap().unwrap_or_else(|| panic!("no {dn}"));
         entry
@@ -419,13 +421,13 @@ fn a_check_finds_nothing_in_a_sound_directory_and_makes_none() {
     assert!(server::verify(&Config::new(&missing), &mut |_| {}).is_err());
     assert!(!missing.exists());
     let mut running = Running::start(config(&folder));
-    // A process cannot check the data that it serves itself.
+    // A process cannot check the data that it serves.
     assert!(server::verify(&config(&folder), &mut |_| {}).is_err());
     running.stop();
     assert_eq!(findings(&config(&folder)), Vec::<String>::new());
 }
 
-/// Regression: diagnostic messages repeated a client's text of any length, two megabytes in every answer.
+/// Regression test. Diagnostic messages contained the whole text of a client, even two megabytes.
 #[test]
 fn diagnostic_texts_repeat_little_of_what_a_client_sends() {
     let folder = Folder::new();

@@ -1,4 +1,4 @@
-//! Failed starts, which must leave nothing running.
+//! Starts that fail. After a failed start, nothing is still running.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use store::StoreError;
 
 use crate::running::{Folder, Running, config};
 
-/// Maximum number of snapshots of a directory (`views_max` of the store's options).
+/// Maximum number of snapshots of a directory. It is `views_max` in the options of the store.
 const SNAPSHOTS_MAX: usize = 1024;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// Asserts that a start with the settings `failing` fails, and that a server can then be started over the same data.
+/// Asserts that a start with the settings `failing` fails, and that a server can then start with the same data.
 fn start_after_failure(folder: &Folder, failing: Config, is_expected: impl FnOnce(&ServeError) -> bool) {
     let error = Opened::open(failing).unwrap().start().err().unwrap();
     assert!(is_expected(&error), "{error:?}");
-    // A thread left by the first start would keep the data directory locked.
+    // If a thread of the first start were still running, it would have locked the data directory.
     let mut running = Running::start(config(folder));
     running.administrator();
     running.stop();
@@ -37,7 +37,8 @@ fn a_port_in_use_stops_the_start() {
 #[test]
 fn an_event_loop_that_cannot_start_stops_those_before_it_and_all_services() {
     let folder = Folder::new();
-    // Each thread needs a snapshot. The scan threads take theirs first, and 20 are left for 40 event loops.
+    // Each thread needs a snapshot. The scan threads are started first. After them, only 20 snapshots are left for 40
+    // event loops.
     let failing = Config {
         threads: 40,
         scan_threads: SNAPSHOTS_MAX - 20,

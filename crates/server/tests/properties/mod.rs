@@ -1,5 +1,5 @@
-//! Properties that must hold for any octets. The fuzz target and `corpus_replay.rs`, which runs on stable, call these
-//! functions.
+//! Properties that every sequence of octets must have. The fuzz target calls these functions, and `corpus_replay.rs`
+//! calls them with the stable compiler.
 
 #![allow(dead_code)]
 
@@ -7,8 +7,9 @@ use directory::settings::{self, Difference};
 use server::config::settings_text as text;
 use server::proxy_header::{ProxyHeader, ProxyHeaderError, SIZE_MAX};
 
-/// Checks a text as a settings file. It is parsed, or rejected with lines that exist. Parsed settings, written as a
-/// text, parse to the same settings. The canonical form of valid settings is its own canonical form.
+/// Checks a text as a settings file. Parsing succeeds, or reports errors on lines that exist. If parsed settings are
+/// written as a text, that text has the same settings. The canonical form of valid settings does not change if it is
+/// formed again.
 pub(crate) fn settings_text(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let lines = 1..=text.bytes().filter(|&byte| byte == b'\n').count() + 1;
@@ -45,8 +46,9 @@ pub(crate) fn settings_text(bytes: &[u8]) {
     }
 }
 
-/// Checks octets as the beginning of a proxy's connection. A complete header decodes to the same value whatever octets
-/// follow, and an incomplete one is never accepted. The decoder never waits for more octets than a header may have.
+/// Checks octets as the beginning of a connection from a proxy. A complete header is decoded to the same value,
+/// whichever octets follow it. An incomplete header is never accepted. The decoder never waits for more octets than a
+/// header can have.
 pub(crate) fn proxy_header(bytes: &[u8]) {
     match ProxyHeader::decode(bytes) {
         Ok(Some((header, size))) => {
@@ -57,7 +59,7 @@ pub(crate) fn proxy_header(bytes: &[u8]) {
         Ok(None) => assert!(bytes.len() < SIZE_MAX),
         Err(error) => {
             assert!(error != ProxyHeaderError::Absent || !ProxyHeader::is_at_start_of(bytes));
-            // Octets that follow the header change nothing.
+            // Octets that follow the header do not change the result.
             assert_eq!(ProxyHeader::decode(&[bytes, b"\r\n\r\n0"].concat()), Err(error));
         }
     }

@@ -1,4 +1,4 @@
-//! A server in the test's own process, with its own data folder.
+//! A server in the process of the test, with its own data folder.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use server::{Config, Handle, Opened, Server};
 pub(crate) const SUFFIX: &str = "dc=example,dc=com";
 pub(crate) const PASSWORD: &str = "secret";
 
-/// Folder of one test, which is removed when the test ends.
+/// A folder for one test. It is removed when the test ends.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
@@ -37,12 +37,12 @@ impl Drop for Folder {
     }
 }
 
-/// Returns settings for tests: two event loops, a free port, fast hashes.
+/// Returns settings for tests: two event loops, a free port, and fast hashes.
 pub(crate) fn config(folder: &Folder) -> Config {
     config_with(folder, GeneralSettings::default())
 }
 
-/// The same with other settings of the directory.
+/// The same as [`config`] with other general settings of the directory.
 #[allow(dead_code, reason = "each test binary uses its own part")]
 pub(crate) fn config_with(folder: &Folder, general: GeneralSettings) -> Config {
     let general = GeneralSettings { password_scheme: StorageScheme::Ssha256, ..general };

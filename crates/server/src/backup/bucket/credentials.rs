@@ -1,4 +1,5 @@
-//! Keys, region and address of a bucket, from the environment, the credentials file, and the settings.
+//! The keys, region and address of a bucket. They come from environment variables, a credentials file, and the
+//! settings.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,14 +11,14 @@ use super::http::{Connector, KeptBytes};
 use crate::config::backup::BucketAddress;
 use crate::limits::bucket::{BUCKET_RETRIES, BUCKET_RETRY_TIME};
 
-/// Variable with the path of the credentials file, as in Amazon's own tools.
+/// Environment variable with the path of the credentials file. Amazon's tools use the same variable.
 const FILE_VARIABLE: &str = "AWS_SHARED_CREDENTIALS_FILE";
-/// Variable with the name of the section in that file.
+/// Environment variable with the name of the section in the credentials file.
 const PROFILE_VARIABLE: &str = "AWS_PROFILE";
 
-/// Prepares requests for a bucket. Settings take precedence over environment variables (`AWS_*`). The keys come from
-/// the first of these that exists: the file in the settings, environment variables, or the file that a variable names.
-/// Without keys, the storage's credential services for machines are queried when a request is sent.
+/// Creates the client for a bucket. Settings take precedence over environment variables (`AWS_*`). The keys are taken
+/// from the first of these that exists: the file in the settings, the variables with keys, the file in
+/// [`FILE_VARIABLE`]. If none exists, each request asks the storage's services for keys of machines.
 pub(super) fn store(address: &BucketAddress, kept: KeptBytes) -> io::Result<AmazonS3> {
     let retry = RetryConfig {
         max_retries: BUCKET_RETRIES,
@@ -39,7 +40,8 @@ pub(super) fn store(address: &BucketAddress, kept: KeptBytes) -> io::Result<Amaz
     let own_keys =
         [AmazonS3ConfigKey::AccessKeyId, AmazonS3ConfigKey::SecretAccessKey, AmazonS3ConfigKey::Token];
     let mut builder = AmazonS3Builder::new().with_http_connector(Connector(kept)).with_retry(retry);
-    // A session token belongs to the keys with which it was issued.
+    // If there is a file with keys, the variables with keys are ignored. Thus a session token is never combined with
+    // keys that it was not issued for.
     for (key, value) in variables.into_iter().filter(|(key, _)| file.is_none() || !own_keys.contains(key)) {
         builder = builder.with_config(key, value);
     }
@@ -65,8 +67,8 @@ pub(super) fn store(address: &BucketAddress, kept: KeptBytes) -> io::Result<Amaz
     builder.build().map_err(|error| super::explained(&error))
 }
 
-/// Returns the file with the keys: the one in the settings or, unless there are variables with keys, the one that a
-/// variable names.
+/// Returns the path of the file with keys. `stated` is the path in the settings. `named` is the path in the environment
+/// variable, which is used only if no variables contain keys.
 fn file_of_keys(
     stated: Option<PathBuf>,
     variables: &[(AmazonS3ConfigKey, String)],
@@ -77,7 +79,7 @@ fn file_of_keys(
     stated.or_else(|| named.filter(|_| !has_keys()))
 }
 
-/// Keys in one section of a credentials file.
+/// The keys in a section of a credentials file.
 #[derive(PartialEq, Eq)]
 struct Keys {
     id: String,
@@ -98,7 +100,7 @@ impl Keys {
         })
     }
 
-    /// Parses a section of a credentials file in the format of Amazon's tools.
+    /// Parses the section `profile` of a credentials file, in the format of Amazon's tools.
     fn parse(text: &str, profile: &str) -> Option<Keys> {
         let mut is_inside = false;
         let (mut id, mut secret, mut token) = (None, None, None);

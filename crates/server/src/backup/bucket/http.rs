@@ -1,4 +1,4 @@
-//! HTTP client for the requests of `object_store`.
+//! The HTTP client that `object_store` uses.
 
 use std::io;
 use std::pin::Pin;
@@ -19,15 +19,15 @@ use tokio::time::{Instant, Sleep, sleep, timeout};
 use crate::limits::bucket::{BUCKET_ANSWER_BYTES, BUCKET_LIST_BYTES, BUCKET_REQUEST, BUCKET_STALL};
 use crate::web_client::{WebClient, web_client, with_causes};
 
-/// Extension that marks a request for an object, whose response is read as a stream. All other responses are kept in
-/// memory, so their length is limited.
+/// Marks a request for the content of an object. The response to such a request is read as a stream. All other
+/// responses are held in memory, and therefore their size is limited.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OfObject;
 
-/// Bytes of the responses kept in memory since the last listing began.
+/// Total size in bytes of the responses that were held in memory since the last listing began.
 pub(super) type KeptBytes = Arc<AtomicU64>;
 
-/// Creates HTTP clients.
+/// Creates the HTTP clients for `object_store`.
 #[derive(Debug)]
 pub(super) struct Connector(pub(super) KeptBytes);
 
@@ -39,7 +39,7 @@ impl HttpConnector for Connector {
     }
 }
 
-/// An HTTP client.
+/// An HTTP client for `object_store`.
 #[derive(Debug)]
 struct Service {
     client: WebClient<HttpRequestBody>,
@@ -60,24 +60,25 @@ impl HttpService for Service {
         };
         let (head, body) = response.into_parts();
         let body = body.map_err(|error| HttpError::new(HttpErrorKind::Interrupted, error));
-        // An error response to a request for an object is also kept in memory.
+        // If the request for an object fails, the error response is held in memory too.
         let kept = (!is_object || !head.status.is_success()).then(|| Arc::clone(&self.kept));
         let body = Watched { body, limit: Box::pin(sleep(BUCKET_STALL)), kept, bytes: 0 };
         Ok(HttpResponse::from_parts(head, HttpResponseBody::new(body)))
     }
 }
 
-/// A body that fails if no byte arrives for a time, or if it is kept in memory and too long.
+/// The body of a response. Reading it fails if no byte arrives for some time, or if it is held in memory and is too
+/// long.
 struct Watched<B> {
     body: B,
     limit: Pin<Box<Sleep>>,
-    /// Total size of the kept responses, if this response is kept.
+    /// The total size of the responses held in memory. Only set if this response is one of them.
     kept: Option<KeptBytes>,
     bytes: u64,
 }
 
 impl<B> Watched<B> {
-    /// Counts received bytes. Returns an error if a limit is exceeded.
+    /// Counts received bytes. Fails if a limit is exceeded.
     fn count(&mut self, bytes: u64) -> Result<(), HttpError> {
         self.bytes = self.bytes.saturating_add(bytes);
         let Some(kept) = &self.kept else { return Ok(()) };

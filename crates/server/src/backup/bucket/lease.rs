@@ -1,8 +1,8 @@
-//! The lock of a bucket: an object that a process creates, renews and deletes.
+//! The lock of a bucket. It is an object that a process creates, renews and finally deletes.
 //!
-//! If a process ended without deleting its lock, the lock is void if this process can see that the other has ended (see
-//! [`Identity`]), or if the lock was not renewed for [`BUCKET_LEASE`]. That time is longer than 15 minutes, the maximum
-//! clock difference with which S3 accepts requests.
+//! If a process ends without deleting its lock, the lock becomes void. A lock is void if this process can detect that
+//! its holder has ended (see [`Identity`]), or if it was not renewed for the time [`BUCKET_LEASE`]. That time is longer
+//! than the 15 minutes by which clocks may differ for S3 to accept requests.
 
 use std::io::{self, Read as _};
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -19,38 +19,38 @@ use crate::backup::{BackupError, failed};
 use crate::limits::bucket::{BUCKET_LEASE, BUCKET_LEASE_RENEWED, BUCKET_LOCK_SETTLED, BUCKET_SMALL_BYTES};
 use crate::stamp::{Random, now_seconds};
 
-/// Maximum number of requests to create the lock.
+/// Maximum number of requests that try to create the lock.
 const LOCK_ATTEMPTS: usize = 3;
 
-/// Maximum length of a text about a holder, in characters.
+/// Maximum length of the text about the holder of a lock, in characters.
 const HOLDER_CHARS: usize = 200;
 
-/// Word in the lock for a fact that the system does not provide.
+/// Word that the lock contains in place of a fact that the system does not provide.
 const UNKNOWN: &str = "-";
 
-/// The lock of a process, as it was found.
+/// The lock that was found in the bucket, and its holder.
 struct Holder {
-    /// Process and machine of the holder, for messages.
+    /// Process and machine of the holder for messages.
     text: String,
     is_void: bool,
-    /// Version of the lock object.
+    /// Version (ETag) of the lock object.
     e_tag: Option<String>,
 }
 
-/// A lock that this process holds.
+/// The lock that this process holds.
 pub(super) struct Holding {
     /// Content of the lock object.
     content: Vec<u8>,
     renewed: Instant,
 }
 
-/// Exclusive right to write below a prefix, until it is dropped.
+/// The exclusive right to write below a prefix. Dropping it deletes the lock.
 pub(super) struct Lease(Arc<Shared>);
 
 impl Claim for Lease {}
 
 impl Lease {
-    /// Creates the lock. Refuses if another process holds it.
+    /// Creates the lock. Fails if another process holds it.
     pub(super) fn take(shared: &Arc<Shared>) -> Result<Lease, BackupError> {
         let path = shared.path(LOCK);
         let failed = |error| failed("lock", &path)(error);
@@ -74,14 +74,15 @@ impl Lease {
         let content = format!("{} {process} {} {identity}\n", host(), HEXLOWER.encode(&nonce)).into_bytes();
         let is_conditional = shared.put_lock(&content, before.as_ref()).map_err(failed)?;
         if !is_conditional || before.is_some() {
-            // Another process that saw the same state may be writing too. The last one to write wins.
+            // Another process may have found the same state and written its own lock. Wait, because the lock of the
+            // last one to write is valid.
             let settled = async {
                 sleep(BUCKET_LOCK_SETTLED).await;
                 Ok(())
             };
             shared.wait(settled).map_err(failed)?;
         }
-        // Storage that ignores the condition keeps the last content.
+        // A storage that ignores the condition of the request has stored the last content.
         match shared.small(LOCK) {
             Ok(found) if found == content => {}
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
@@ -94,10 +95,10 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        // Taken out of the mutex first, because reading the object locks it too.
+        // Taken out of the mutex first, because `small` locks the mutex too.
         let held = self.0.holding().take();
         if held.is_some_and(|held| self.0.small(LOCK).is_ok_and(|content| content == held.content)) {
-            // If this fails, the lock becomes void.
+            // If this request fails, the lock becomes void later.
             let _ = self.0.remove(LOCK);
         }
     }
@@ -108,8 +109,9 @@ impl Shared {
         self.holding.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Creates the lock, or replaces a void one that has not changed. The caller must read it to see whose it is.
-    /// Returns true if the storage was asked to check the condition.
+    /// Creates the lock. If `before` is a void lock, replaces it, unless it has changed. The caller must read the lock
+    /// afterwards to find out which process holds it. Returns true if the request contained a condition that the
+    /// storage supports.
     fn put_lock(&self, content: &[u8], before: Option<&Holder>) -> io::Result<bool> {
         let object = self.object(LOCK);
         let mode = match before {
@@ -125,24 +127,24 @@ impl Shared {
             let put = self.store.put_opts(&object, content.to_vec().into(), options);
             match self.wait(put).map_err(|error| (error.kind(), error)) {
                 Ok(_) | Err((io::ErrorKind::AlreadyExists, _)) => return Ok(true),
-                // Another process has meanwhile removed the void lock.
+                // Another process has removed the void lock meanwhile.
                 Err((io::ErrorKind::NotFound, _)) if before.is_some() => return Ok(true),
-                // Some storage does not support conditional requests.
+                // The storage does not support conditional requests.
                 Err((io::ErrorKind::Unsupported, _)) => {
                     return self.put(LOCK, content.to_vec()).map(|()| false);
                 }
                 Err((io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound, error)) => return Err(error),
-                // The library does not repeat a conditional request. If the first one has arrived, the repeated one
-                // finds that the lock exists.
+                // The library does not repeat conditional requests, so this loop does. If the first request was
+                // successful, the repeated one returns `AlreadyExists`.
                 Err((_, error)) if attempt >= LOCK_ATTEMPTS => return Err(error),
                 Err(_) => attempt += 1,
             }
         }
     }
 
-    /// Renews the lock if this process holds it and the renewal is due.
+    /// Renews the lock if this process holds it and it must be renewed now.
     pub(super) fn renew_lease(self: &Arc<Shared>) -> io::Result<()> {
-        // Taken out of the mutex, so that reading the lock does not call this recursively.
+        // Taken out of the mutex first, because reading the lock calls this function again.
         let Some(mut held) = self.holding().take_if(|held| held.renewed.elapsed() >= BUCKET_LEASE_RENEWED)
         else {
             return Ok(());
@@ -156,7 +158,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Returns the holder of the lock; `None` if there is no lock.
+    /// Reads the lock. Returns `None` if there is no lock.
     fn holder(self: &Arc<Shared>) -> io::Result<Option<Holder>> {
         let read = self.download(LOCK).and_then(|download| {
             let (age, e_tag) = (now_seconds().saturating_sub(download.modified()), download.e_tag());
@@ -179,20 +181,20 @@ impl Shared {
     }
 }
 
-/// Facts by which a later process can detect that this one has ended. Host names and process ids are not sufficient,
-/// because containers may share them.
+/// Facts about a process, from which another process can detect that it has ended. Host names and process ids alone are
+/// not sufficient, because several containers may have the same ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Identity {
-    /// Boot id of the machine.
+    /// Boot id of the machine on which the process runs.
     boot: String,
-    /// Namespace of process ids.
+    /// Namespace of the process id.
     namespace: String,
-    /// Start time of the process, measured from the boot.
+    /// Time at which the process started, in ticks after the boot.
     started: String,
 }
 
 impl Identity {
-    /// Returns the identity of this process. Facts that the system does not provide are empty.
+    /// Returns the facts about this process. A fact that the system does not provide is empty.
     fn own() -> Identity {
         let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
         Identity {
@@ -202,21 +204,21 @@ impl Identity {
         }
     }
 
-    /// Parses the words in a lock.
+    /// Parses the facts from the words of a lock.
     fn read<'w>(mut words: impl Iterator<Item = &'w str>) -> Identity {
         let mut next = || words.next().filter(|word| *word != UNKNOWN).unwrap_or_default().to_owned();
         Identity { boot: next(), namespace: next(), started: next() }
     }
 
-    /// Returns true if the process is known to have ended. A lock of this process itself is one that it could not
-    /// delete.
+    /// Returns true if the process with these facts and this process id is known to have ended. Also returns true for
+    /// the own process: in that case it is a lock that this process could not delete before.
     fn has_ended(&self, process: u32) -> bool {
         let own = Identity::own();
         let is_known = ![&self.boot, &self.namespace, &self.started].iter().any(|fact| fact.is_empty());
         if !is_known || (&self.boot, &self.namespace) != (&own.boot, &own.namespace) {
             return false;
         }
-        // With `ProtectProc=invisible` other processes are not visible.
+        // With the setting `ProtectProc=invisible`, a process cannot see any other process.
         let sees_others = || fs::read("/proc/1/stat").is_ok();
         match started(process) {
             Ok(_) if process == std::process::id() => true,
@@ -233,15 +235,15 @@ impl fmt::Display for Identity {
     }
 }
 
-/// Returns the start time of a process, in ticks after the boot (proc_pid_stat(5), field 22).
+/// Returns the time at which a process started, in ticks after the boot (field 22 in proc_pid_stat(5)).
 fn started(process: u32) -> io::Result<String> {
     let text = fs::read_to_string(format!("/proc/{process}/stat"))?;
-    // The name of the program, in parentheses, may contain spaces.
+    // The name of the program is in parentheses and may contain spaces.
     let fields = text.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(19));
     fields.map(str::to_owned).ok_or_else(|| io::Error::other("/proc has another form"))
 }
 
-/// Returns the name of this machine as one word.
+/// Returns the name of this machine, without spaces.
 fn host() -> String {
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     name.split_whitespace().collect()
@@ -266,7 +268,7 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(alive.has_ended(child.id()), sees_others);
-        // Locks of another machine or container, and of an earlier release.
+        // Locks of processes on another machine and in another container, and of an earlier release.
         for other in [
             Identity { boot: "x".to_owned(), ..alive.clone() },
             Identity { namespace: "pid:[1]".to_owned(), ..alive },
