@@ -92,6 +92,9 @@ release() {
     ls -l "$folder" >&2
 }
 
+# stripped_program OUTPUT
+stripped_program() { strip -o "$1" "$target/release/pando"; }
+
 # tarball NAME: for systems without .deb and .rpm; needs glibc and OpenSSL 3
 tarball() {
     local folder=.dev/package/$1

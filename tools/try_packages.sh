@@ -60,6 +60,7 @@ try_debian() {
     as_root debootstrap --variant=minbase "$codename" "$root" "$(debian_mirror "$codename")" >"$root.log" ||
         die "debootstrap failed: $root.log"
     rm -f "$root.log"
+    as_root tar -C "$root" -cf .dev/debian.tar .
     cp "$package" "$root/var/cache/first.deb"
     newer_package "$package" "$root/var/cache/second.deb"
     printf 'dn: dc=example,dc=org\nobjectClass: domain\ndc: example\n' >"$root/var/cache/data.ldif"
@@ -115,6 +116,14 @@ try_rpm() {
     command -v rpmlint >/dev/null || apt_install rpmlint
     say "rpmlint"
     rpmlint -c packaging/rpm/rpmlint.toml "$@"
+}
+
+# The image with the released program, in a bare Debian root.
+try_image() {
+    if ! command -v podman >/dev/null || ! command -v crun >/dev/null; then apt_install podman crun; fi
+    stripped_program .dev/pando-of-image
+    as_root unshare --mount tools/try_image.sh "$PWD/.dev/pando-of-image" .dev/debian.tar
+    as_root rm -f .dev/pando-of-image .dev/debian.tar
 }
 
 # The chart is valid for the oldest and the newest Kubernetes that it names, with and without its options.
@@ -180,5 +189,6 @@ try_packages() {
     if [ -e ".dev/release/$version" ]; then try_rpm ".dev/release/$version"/*.rpm; fi
     try_debian "${packages[0]}"
     try_role "${packages[0]}"
+    try_image
     say "the packages are in order"
 }
