@@ -1,14 +1,19 @@
 //! Replicas with unreliable networks and full disks, stops during the first copy, and imports into their data.
 
+use std::net::SocketAddr;
+use std::sync::mpsc::channel;
+
 use crate::replicas::{Place, equal, figure};
 
 use client::Connection;
+use ldap::ResultCode;
 use powercut::PowerCut;
 use test_support::cluster::until;
-use test_support::pando::command;
+use test_support::pando::{Start, command};
 use test_support::relay::{Lasts, Relay};
 use test_support::tree::{add, add_person, person_dn, plant, replace};
-use test_support::{Pando, SUFFIX, Scratch, rounds, seed};
+use test_support::writers::Writer;
+use test_support::{DEADLINE, Pando, SUFFIX, Scratch, rounds, seed};
 
 /// Free space that is never used up, in bytes.
 const PLENTY: &str = "999999999999";
@@ -184,4 +189,82 @@ fn imports_into_a_replica_are_refused() {
     equal(&scratch, &supplier, &replica);
     assert!(replica.stop().success());
     assert!(supplier.stop().success());
+}
+
+/// A server of a chain, which is started again on the same address.
+struct Link<'s> {
+    to_start: Box<dyn Fn() -> Start + 's>,
+    pando: Option<Pando>,
+    address: SocketAddr,
+}
+
+impl<'s> Link<'s> {
+    fn new(to_start: impl Fn() -> Start + 's) -> Link<'s> {
+        let pando = to_start().ready();
+        Link { to_start: Box::new(to_start), address: pando.address(), pando: Some(pando) }
+    }
+
+    fn kill(&mut self) {
+        self.pando.take().unwrap().kill();
+    }
+
+    fn start(&mut self) {
+        let listen = format!("ldap://{}", self.address);
+        self.pando = Some((self.to_start)().arguments(&["--listen", &listen]).ready());
+    }
+
+    fn pando(&self) -> &Pando {
+        self.pando.as_ref().unwrap()
+    }
+}
+
+/// A supplier, its replica and a replica of that one are killed in random order while clients of all three make
+/// changes. No acknowledged change is lost, and all end with the same data.
+#[test]
+fn killed_chains_end_with_every_acknowledged_change() {
+    let mut random = fastrand::Rng::with_seed(seed());
+    let scratch = Scratch::new("replica-chain-killed");
+    let supplier = Link::new(|| Start::new(&scratch));
+    let mut writers = Writer::planted(3, &mut random, &mut supplier.pando().administrator());
+    let middle_place = Place::new("replica-chain-killed-middle", supplier.address);
+    let middle = Link::new(|| middle_place.to_start());
+    let last_place = Place::new("replica-chain-killed-last", middle.address);
+    let mut chain = [supplier, middle, Link::new(|| last_place.to_start())];
+    for round in 0..rounds(6) {
+        let (sender, acknowledged) = channel();
+        let (victim, wanted) = (random.usize(..3), random.usize(5..60));
+        let addresses = chain.each_ref().map(|link| link.address);
+        std::thread::scope(|scope| {
+            for (writer, address) in writers.iter_mut().zip(addresses) {
+                let sender = sender.clone();
+                scope.spawn(move || {
+                    if let Some(refusal) = writer.write_until_refused(address, &sender) {
+                        assert_eq!(refusal.code, ResultCode::UNAVAILABLE, "{refusal:?}");
+                    }
+                });
+            }
+            for _ in 0..wanted {
+                acknowledged.recv_timeout(DEADLINE).unwrap();
+            }
+            chain[victim].kill();
+            // The writers of the other servers end at their next answer.
+            drop(acknowledged);
+        });
+        chain[victim].start();
+        let [supplier, middle, last] = chain.each_ref().map(Link::pando);
+        replace(&mut supplier.administrator(), SUFFIX, "description", &[&format!("round {round}")]);
+        equal(&scratch, supplier, middle);
+        equal(&scratch, supplier, last);
+        for writer in &mut writers {
+            writer.check_with_refused(&mut supplier.administrator());
+            writer.check(&mut middle.administrator());
+            writer.check(&mut last.administrator());
+        }
+    }
+    for link in chain.iter_mut().rev() {
+        assert!(link.pando.take().unwrap().stop().success());
+    }
+    for scratch in [&scratch, &middle_place.scratch, &last_place.scratch] {
+        command(&["verify"], Some(&Pando::data(scratch))).expect_code(0);
+    }
 }
