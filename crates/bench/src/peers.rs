@@ -230,11 +230,19 @@ pub trait Peer {
     /// The loader fails, or does not load the whole file.
     fn bulk_load(&mut self, data: &Data) -> Result<BulkLoad, PeerError>;
 
-    /// Starts the server, and waits until it answers.
+    /// Starts the server on an address, and waits until it answers.
     ///
     /// # Errors
     /// The server ends, or does not answer for minutes.
-    fn start(&mut self) -> Result<Server, PeerError>;
+    fn start_at(&mut self, address: SocketAddr) -> Result<Server, PeerError>;
+
+    /// Starts the server on a free address.
+    ///
+    /// # Errors
+    /// As [`start_at`](Peer::start_at), or no address is free.
+    fn start(&mut self) -> Result<Server, PeerError> {
+        self.start_at(free_address()?)
+    }
 
     /// Returns true if the server must be restarted before this workload, because the workload needs a setting that
     /// takes effect only at a start.

@@ -1,15 +1,13 @@
 //! 389 DS as a peer, with the configuration of `pando bench`.
 
-use super::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
-use bench::peers::{Ds389, Index, Peer, Server, Setup};
+use super::running::{Running, setup};
+use super::{ADMIN_DN, ADMIN_PASSWORD, Scratch};
+use bench::peers::Ds389;
 use client::Connection;
 use ldap::ChangeOperation;
-use std::net::SocketAddr;
 
 /// A running ns-slapd, killed when dropped.
-pub struct RunningDs389 {
-    server: Server,
-}
+pub type RunningDs389 = Running<Ds389>;
 
 impl RunningDs389 {
     /// Starts one over an empty database in `scratch`, with an equality index of each of these attributes.
@@ -29,16 +27,12 @@ impl RunningDs389 {
         indexes: &[&str],
         plugins: &[(&str, &[(&str, &str)])],
     ) -> RunningDs389 {
-        let setup = Setup {
-            admin_dn: ADMIN_DN.to_owned(),
-            admin_password: ADMIN_PASSWORD.to_owned(),
-            ..Setup::new(SUFFIX, indexes.iter().map(|name| name.parse::<Index>().unwrap()).collect(), 0)
-        };
-        let mut peer = Ds389::configure(&scratch.join("ds389"), &setup)
+        let setup = setup(indexes);
+        let started = Ds389::configure(&scratch.join("ds389"), &setup).and_then(Running::of);
+        let mut running = started
             .unwrap_or_else(|error| panic!("{error}: run the test by ./dev test-peers, which installs it"));
-        let mut server = peer.start().unwrap_or_else(|error| panic!("{error}"));
         if !plugins.is_empty() {
-            let mut admin = Connection::open(server.address()).unwrap();
+            let mut admin = Connection::open(running.address()).unwrap();
             assert!(admin.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
             for (name, more) in plugins {
                 let values = [("nsslapd-pluginEnabled", "on")];
@@ -48,15 +42,10 @@ impl RunningDs389 {
                     assert!(changed.is_success(), "{name} {attribute}: {changed:?}");
                 }
             }
-            drop((admin, server));
+            drop(admin);
             // Plug-ins take effect after a restart.
-            server = peer.start().unwrap_or_else(|error| panic!("{error}"));
+            running.restart();
         }
-        RunningDs389 { server }
-    }
-
-    /// Returns the address of its listener.
-    pub fn address(&self) -> SocketAddr {
-        self.server.address()
+        running
     }
 }

@@ -18,6 +18,7 @@
 //!   needs.
 //! - Anonymous clients may read all attributes except userPassword, by an access control item in the suffix entry.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -25,8 +26,8 @@ use ldap::ChangeOperation;
 
 use super::blocks::Blocks;
 use super::{
-    BulkLoad, Data, IndexKind, Passwords, Peer, PeerError, Server, Setup, definitions, free_address,
-    make_folder, must_exist, process, read_file, ssha, write_file,
+    BulkLoad, Data, IndexKind, Passwords, Peer, PeerError, Server, Setup, definitions, make_folder,
+    must_exist, process, read_file, ssha, write_file,
 };
 
 /// Paths in Debian's packages.
@@ -131,8 +132,7 @@ impl Peer for Ds389 {
         Ok(BulkLoad { command: "ns-slapd ldif2db".to_owned(), cost, disk_bytes })
     }
 
-    fn start(&mut self) -> Result<Server, PeerError> {
-        let address = free_address()?;
+    fn start_at(&mut self, address: SocketAddr) -> Result<Server, PeerError> {
         let file = self.folder.join("config/dse.ldif");
         let mut blocks = Blocks::parse(&read_file(&file)?);
         blocks.set(&file, "cn=config", &[("nsslapd-port", &address.port().to_string())])?;

@@ -31,6 +31,7 @@ use super::{
 };
 
 const BACKEND: &str = "ds-cfg-backend-id=userRoot,cn=Backends,cn=config";
+const REPLICATION: &str = "cn=Multimaster Synchronization,cn=Synchronization Providers,cn=config";
 /// Indexes that the server itself needs. It reports errors if they are missing.
 const OWN_INDEXES: [&str; 5] = ["aci", "ds-sync-conflict", "ds-sync-hist", "entryUUID", "objectClass"];
 const CACHE_PERCENT: &str = "60";
@@ -124,6 +125,48 @@ impl OpenDj {
         process::run(&command, &self.log(), process::SETUP_MAX).map(drop)
     }
 
+    /// Makes the server a replication server of its own suffix, so that it has an external change log. Call this
+    /// before the start.
+    ///
+    /// # Errors
+    /// The configuration file has an unknown form, or no address is free.
+    pub fn keep_changes(&self) -> Result<(), PeerError> {
+        let (file, mut blocks) = self.configuration()?;
+        let port = free_address()?.port().to_string();
+        let own = format!("127.0.0.1:{port}");
+        blocks.add(
+            &format!("cn=replication server,{REPLICATION}"),
+            [
+                ("objectClass", "top"),
+                ("objectClass", "ds-cfg-replication-server"),
+                ("cn", "replication server"),
+                ("ds-cfg-replication-port", &port),
+                ("ds-cfg-replication-server-id", "1"),
+                ("ds-cfg-replication-db-directory", "changelogDb"),
+                ("ds-cfg-replication-server", &own),
+            ],
+        );
+        blocks.add(
+            &format!("cn=suffix,cn=domains,{REPLICATION}"),
+            [
+                ("objectClass", "top"),
+                ("objectClass", "ds-cfg-replication-domain"),
+                ("cn", "suffix"),
+                ("ds-cfg-base-dn", &self.setup.suffix),
+                ("ds-cfg-server-id", "2"),
+                ("ds-cfg-replication-server", &own),
+            ],
+        );
+        write_file(&file, &blocks.text())
+    }
+
+    /// Returns the configuration file and its entries.
+    fn configuration(&self) -> Result<(PathBuf, Blocks), PeerError> {
+        let file = self.folder.join("config/config.ldif");
+        let blocks = Blocks::parse(&read_file(&file)?);
+        Ok((file, blocks))
+    }
+
     fn log(&self) -> PathBuf {
         self.folder.join("opendj.log")
     }
@@ -159,10 +202,9 @@ impl Peer for OpenDj {
         Ok(BulkLoad { command: "import-ldif --offline".to_owned(), cost, disk_bytes })
     }
 
-    fn start(&mut self) -> Result<Server, PeerError> {
-        let (address, administration) = (free_address()?, free_address()?);
-        let file = self.folder.join("config/config.ldif");
-        let mut blocks = Blocks::parse(&read_file(&file)?);
+    fn start_at(&mut self, address: SocketAddr) -> Result<Server, PeerError> {
+        let administration = free_address()?;
+        let (file, mut blocks) = self.configuration()?;
         let port = address.port().to_string();
         blocks.set(
             &file,

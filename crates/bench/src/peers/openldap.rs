@@ -164,8 +164,13 @@ impl Peer for OpenLdap {
         })
     }
 
-    fn start(&mut self) -> Result<Server, PeerError> {
-        self.start_at(free_address()?)
+    fn start_at(&mut self, address: SocketAddr) -> Result<Server, PeerError> {
+        let mut command = Command::new(PROGRAM);
+        // `-d` runs it in the foreground; it then logs to standard error.
+        let logged = if self.setup.operation_log { "stats" } else { "none" };
+        let secure = self.secure.map(|secure| format!(" ldaps://{secure}")).unwrap_or_default();
+        command.args(["-d", logged, "-h", &format!("ldap://{address}{secure}"), "-f"]).arg(self.file());
+        Server::start(&self.product, &command, &self.log(), address, &self.setup.server_cores)
     }
 
     fn export(&mut self, ldif: &Path) -> Result<Option<process::Cost>, PeerError> {
@@ -176,21 +181,6 @@ impl Peer for OpenLdap {
 
     fn folder(&self) -> &Path {
         &self.folder
-    }
-}
-
-impl OpenLdap {
-    /// Starts the server on an address.
-    ///
-    /// # Errors
-    /// The server ends, or does not answer.
-    pub fn start_at(&mut self, address: SocketAddr) -> Result<Server, PeerError> {
-        let mut command = Command::new(PROGRAM);
-        // `-d` runs the server in the foreground and makes it log to standard error.
-        let logged = if self.setup.operation_log { "stats" } else { "none" };
-        let secure = self.secure.map(|secure| format!(" ldaps://{secure}")).unwrap_or_default();
-        command.args(["-d", logged, "-h", &format!("ldap://{address}{secure}"), "-f"]).arg(self.file());
-        Server::start(&self.product, &command, &self.log(), address, &self.setup.server_cores)
     }
 }
 

@@ -7,6 +7,7 @@
 //!   indexed, so indexes on them are not set.
 //! - Anonymous clients may read all attributes except userPassword. There are no limits on searches.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -14,8 +15,7 @@ use std::sync::Arc;
 use ldap::ResultCode;
 
 use super::{
-    BulkLoad, Data, Passwords, Peer, PeerError, Server, Setup, free_address, make_folder, must_exist,
-    process, write_file,
+    BulkLoad, Data, Passwords, Peer, PeerError, Server, Setup, make_folder, must_exist, process, write_file,
 };
 use crate::workload::{Circumstances, Workload};
 
@@ -145,8 +145,7 @@ impl Peer for Pando {
         Ok(BulkLoad { command: "pando import".to_owned(), cost, disk_bytes })
     }
 
-    fn start(&mut self) -> Result<Server, PeerError> {
-        let address = free_address()?;
+    fn start_at(&mut self, address: SocketAddr) -> Result<Server, PeerError> {
         let listen = format!("ldap://{address}");
         let mut command = self.command(&["serve", "--admin-dn", &self.setup.admin_dn, "--listen", &listen]);
         if !self.node.is_empty() {

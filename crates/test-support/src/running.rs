@@ -1,0 +1,55 @@
+//! A peer's server that a test kills and starts again.
+
+use super::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX};
+use bench::peers::{Index, Peer, PeerError, Server, Setup};
+use std::net::SocketAddr;
+
+/// A running server, killed when dropped.
+pub struct Running<P> {
+    pub(crate) peer: P,
+    server: Option<Server>,
+    address: SocketAddr,
+}
+
+impl<P: Peer> Running<P> {
+    /// Starts a server.
+    ///
+    /// # Errors
+    /// It ends, or does not answer.
+    pub(crate) fn of(mut peer: P) -> Result<Running<P>, PeerError> {
+        let server = peer.start()?;
+        Ok(Running { address: server.address(), server: Some(server), peer })
+    }
+
+    /// Returns the address of its listener.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Kills it, and starts it again on the same address.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn restart(&mut self) {
+        self.restart_after(|| ());
+    }
+
+    /// Kills it, and starts it again on the same address after a step.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn restart_after(&mut self, step: impl FnOnce()) {
+        self.server = None;
+        step();
+        self.server = Some(self.peer.start_at(self.address).unwrap_or_else(|error| panic!("{error}")));
+    }
+}
+
+/// Returns the setup of a peer over an empty database, with an equality index of each of these attributes.
+pub(crate) fn setup(indexes: &[&str]) -> Setup {
+    Setup {
+        admin_dn: ADMIN_DN.to_owned(),
+        admin_password: ADMIN_PASSWORD.to_owned(),
+        ..Setup::new(SUFFIX, indexes.iter().map(|name| name.parse::<Index>().unwrap()).collect(), 0)
+    }
+}
