@@ -90,15 +90,6 @@ const REPLACED_VALUES_MAX: usize = 64;
 const LOCKED_FOR_EVER: &[u8] = b"000001010000Z";
 
 impl SourceEntry {
-    /// Returns true if the entry's attributes include its entryUUID.
-    pub fn has_uuid(&self) -> bool {
-        let mut attributes = self.attributes.iter();
-        let own = attributes.find(|attribute| attribute.description.eq_ignore_ascii_case(ENTRY_UUID));
-        let text = own.and_then(|attribute| attribute.values.first());
-        let uuid = text.and_then(|text| Uuid::try_parse_ascii(text).ok());
-        uuid.is_some_and(|uuid| uuid.as_bytes() == &self.uuid)
-    }
-
     /// Replaces remote names by local names in the DN, the attributes, the classes, and values that name entries.
     /// Removes attributes and classes in `leave_out`, which lists remote names. Also removes ambiguous values, and
     /// returns their number. A value is ambiguous if it names a remote entry outside of the copied tree by a DN that is

@@ -4,17 +4,19 @@ mod access_log;
 mod ds389;
 mod lists;
 mod mapped;
+mod opendj;
 mod proof;
 mod scripted;
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use bench::peers::Amendments;
+use bench::peers::{Amendments, Peer};
 use client::Connection;
 use ldap::{ChangeOperation, ResultCode, Scope};
 use test_support::cluster::{until, until_within};
 use test_support::pando::{Start, command};
+use test_support::running::Running;
 use test_support::slapd::Slapd;
 use test_support::tree::{add, add_person, person_dn, plant, replace};
 use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch, rounds, seed};
@@ -154,6 +156,80 @@ fn plant_more(connection: &mut Connection) {
 
 fn source_changes(connection: Connection, links_follow: bool) -> Changes {
     Changes { random: fastrand::Rng::with_seed(seed()), connection, count: 100, links_follow }
+}
+
+/// Properties of a source for [`follows`].
+struct Traits<'t> {
+    /// Part of its cookies.
+    cookie: &'t str,
+    /// Attributes that are not compared.
+    own: &'t [&'t str],
+    /// Whether it loses changes that are made while it sends a refresh.
+    has_deaf_refresh: bool,
+}
+
+/// Makes random changes while the copy runs, while it is stopped, and around a kill of the source, and compares both
+/// servers each time. Returns the copy's log.
+#[track_caller]
+fn follows<P: Peer>(name: &str, mut source: Running<P>, traits: &Traits<'_>) -> String {
+    let (scratch, own) = (Scratch::new(name), traits.own);
+    let refreshes = |copy: &Pando| copy.log().matches("the copy is complete").count();
+    let refreshed = |copy: &Pando, before: usize| {
+        if traits.has_deaf_refresh {
+            until("a refresh", || (refreshes(copy) > before).then_some(()));
+        }
+    };
+    let bound = |address| {
+        let mut theirs = Connection::open(address).unwrap();
+        assert!(theirs.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
+        theirs
+    };
+    let mut theirs = bound(source.address());
+    plant_more(&mut theirs);
+    // The source does not check that members exist.
+    let group = |theirs: &mut Connection, name: &str, members: &[&str]| {
+        let members: Vec<String> = members.iter().map(|uid| person_dn(uid)).collect();
+        let members = members.iter().map(|dn| ("member", dn.as_str()));
+        let attributes: Vec<_> = [("objectClass", "groupOfNames")].into_iter().chain(members).collect();
+        add(theirs, &format!("cn={name},ou=groups,{SUFFIX}"), &attributes);
+    };
+    group(&mut theirs, "dangling-at-first", &["never-at-first"]);
+    let mut copy = follower(&scratch, source.address());
+    refreshed(&copy, 0);
+    group(&mut theirs, "dangling-later", &["never-later"]);
+    equal(&scratch, source.address(), &copy, own);
+    assert_eq!(test_support::tree::bind(&copy, "p7", "p7-secret"), ResultCode::SUCCESS);
+    // Nor does it change members when their entries are renamed or deleted.
+    group(&mut theirs, "of-changed", &["p1", "p2", "p3"]);
+    group(&mut theirs, "of-deleted", &["p1"]);
+    equal(&scratch, source.address(), &copy, own);
+    assert!(theirs.delete(&person_dn("p1")).unwrap().is_success());
+    assert!(theirs.modify_dn(&person_dn("p2"), "uid=q2", None).unwrap().is_success());
+    equal(&scratch, source.address(), &copy, own);
+    let mut changes = source_changes(theirs, false);
+    for round in 0..rounds(5) {
+        (0..40).for_each(|_| changes.make());
+        let before = refreshes(&copy);
+        copy.kill();
+        (0..60).for_each(|_| changes.make());
+        copy = follower(&scratch, source.address());
+        refreshed(&copy, before);
+        (0..40).for_each(|_| changes.make());
+        if round % 2 == 0 {
+            let before = refreshes(&copy);
+            source.restart();
+            changes.connection = bound(source.address());
+            refreshed(&copy, before);
+            (0..20).for_each(|_| changes.make());
+        }
+        equal(&scratch, source.address(), &copy, own);
+        assert_eq!(figure(&copy, "Rejected"), "0", "round {round}: {}", copy.log());
+    }
+    assert!(figure(&copy, "Cookie").contains(traits.cookie), "{}", figure(&copy, "Cookie"));
+    let log = copy.log();
+    assert!(copy.stop().success());
+    command(&["verify", "--data", Pando::data(&scratch).to_str().unwrap()], None).expect_code(0);
+    log
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Copies of sources that have a list of changes instead of content synchronization.
 //!
 //! The exchanges with Active Directory and with the retro change log are scripted, according to MS-ADTS and the
-//! documentation of 389 DS: neither server runs in these tests. No test uses a real OpenDJ.
+//! documentation of 389 DS: neither server runs in these tests.
 
 use std::collections::VecDeque;
 use std::io::Write;

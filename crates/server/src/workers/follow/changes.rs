@@ -164,10 +164,9 @@ impl ChangeList {
         stored.strip_prefix(self.kind.word().as_bytes())
     }
 
-    /// Returns true if a stored cookie is of a kind of list that may lack changes of entries. These entries must be
-    /// read again.
-    pub(super) fn rechecks(stored: &[u8]) -> bool {
-        [Kind::Cookie, Kind::AccessLog].iter().any(|kind| stored.starts_with(kind.word().as_bytes()))
+    /// Returns true if a stored cookie belongs to Active Directory, whose links follow their entries as here.
+    pub(super) fn is_dir_sync(stored: &[u8]) -> bool {
+        stored.starts_with(Kind::DirSync.word().as_bytes())
     }
 
     /// Returns a cookie of the source's current state. It must be called before the entries are read.
@@ -586,7 +585,8 @@ mod tests {
         let list = ChangeList { kind: Kind::Number, base: "cn=changelog".to_owned(), newest: b"7".to_vec() };
         let stored = list.stored(b"7");
         assert_eq!(list.own(&stored), Some(&b"7"[..]));
-        assert!(ChangeList::is_cookie(&stored) && !ChangeList::rechecks(&stored));
+        assert!(ChangeList::is_cookie(&stored) && !ChangeList::is_dir_sync(&stored));
+        assert!(ChangeList::is_dir_sync(b"dirsync x"));
         assert!(!ChangeList::is_cookie(b"rid=001,csn=20261127090000.000001Z#000000#001#000000"));
         assert_eq!(list.own(b"opendj x"), None);
     }

@@ -66,6 +66,11 @@ pub(super) fn is_openldap(cookie: &[u8]) -> bool {
     Csns::parse(cookie).is_some_and(|parsed| !parsed.csns.is_empty())
 }
 
+/// Returns true if a cookie is of Pando's form: `csn=CSN,data=SEAL`.
+pub(super) fn is_pando(cookie: &[u8]) -> bool {
+    std::str::from_utf8(cookie).is_ok_and(|text| text.starts_with("csn=") && text.contains(",data="))
+}
+
 /// Returns true if `known` is a cookie of OpenLDAP whose content does not include the change with the CSN `csn`.
 pub(super) fn lacks(known: &[u8], csn: &str) -> bool {
     Csns::parse(known).is_some_and(|known| !known.csns.iter().any(|of| sid(of) == sid(csn) && *of >= csn))
@@ -100,6 +105,7 @@ mod tests {
     #[test]
     fn other_cookies_replace_each_other() {
         let pando = format!("csn={SECOND},data=0011");
+        assert!(is_pando(pando.as_bytes()) && !is_pando(format!("csn={SECOND}").as_bytes()));
         check(&pando, &format!("csn={FIRST},data=0011"), Some(&format!("csn={FIRST},data=0011")));
         check("ldap389#cn=x#5", "ldap389#cn=x#6", Some("ldap389#cn=x#6"));
         assert!(!contains(pando.as_bytes(), pando.as_bytes()));

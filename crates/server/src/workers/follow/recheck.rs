@@ -1,7 +1,7 @@
-//! Reads entries again that the source may have changed without a message.
+//! Reads entries again whose values name other entries.
 //!
-//! If an entry is renamed or deleted, slapd's overlay refint later changes the values that name it, and sends no
-//! message. In the copy such values follow the renamed entry, or are removed with the deleted one. The copy can still
+//! In the copy such values follow a renamed entry, or are removed with a deleted one. Most servers keep them. slapd's
+//! overlay refint changes them some time after the rename or delete, and sends no message. Even then the copy can
 //! differ in three cases. A client may change an entry before refint does, so that it is sent with the old name. Refint
 //! may replace a last value. Refint loses a change if the entry that it changes is renamed meanwhile.
 //!
@@ -11,10 +11,11 @@
 use std::time::{Duration, Instant};
 
 use client::Connection;
-use directory::follow::{SourceAttribute, SourceEntry, doubtful};
+use directory::follow::{SourceAttribute, SourceEntry, doubtful, identifier};
 use ldap::{Control, ControlsBuf, Scope, SyncUuid, oids};
 
-use super::{Follow, FollowError, source};
+use super::changes::ChangeList;
+use super::{Follow, FollowError, cookie, source};
 use crate::limits::follow::{FOLLOW_RECHECK, FOLLOW_RECHECK_LATE, FOLLOW_RECHECKED_MAX};
 
 /// Checks at one interval. Each check reads the entries that became doubtful since the check before the previous one.
@@ -64,6 +65,11 @@ impl Recheck {
     }
 }
 
+/// Returns true if the source of a cookie does not treat values that name entries as this server does.
+pub(super) fn is_needed(cookie: &[u8]) -> bool {
+    !cookie.is_empty() && !cookie::is_pando(cookie) && !ChangeList::is_dir_sync(cookie)
+}
+
 /// Reads an entry on a separate connection, so that it is not older than the messages that were received before.
 /// Returns `None` if the source has no such entry under this name. In that case it has sent a message about the entry,
 /// or will send one.
@@ -79,14 +85,29 @@ pub(super) fn read(
     let there = follow.settings.mapping.inverse().dn(&snapshot.state().catalog.schema, dn);
     drop(snapshot);
     let dn = there.as_deref().unwrap_or(dn);
-    let reply = connection.search_with(dn, Scope::BaseObject, filter, &["*", "+"], controls.as_controls())?;
+    let reply = connection.search_with(
+        dn,
+        Scope::BaseObject,
+        filter,
+        &["*", "+", "nsUniqueId"],
+        controls.as_controls(),
+    )?;
     let Some(entry) = reply.entries.into_iter().next() else { return Ok(None) };
     let attributes = entry
         .attributes
         .into_iter()
         .map(|attribute| SourceAttribute { description: attribute.description, values: attribute.values });
     let entry = SourceEntry { uuid, dn: entry.dn, attributes: attributes.collect() };
-    Ok(entry.has_uuid().then_some(entry))
+    Ok(is_identified(&entry).then_some(entry))
+}
+
+/// Returns true if the attributes of an entry include its identifier.
+fn is_identified(entry: &SourceEntry) -> bool {
+    entry.attributes.iter().any(|attribute| {
+        let names_it =
+            ["entryUUID", "nsUniqueId"].iter().any(|own| attribute.description.eq_ignore_ascii_case(own));
+        names_it && attribute.values.first().and_then(|value| identifier(value)) == Some(entry.uuid)
+    })
 }
 
 /// Opens a connection for reading entries. A failure does not end the copy, because the next check reads the entries.

@@ -319,8 +319,7 @@ impl<'f> Session<'f> {
     fn recheck(&mut self) -> Result<()> {
         if self.doubtful.is_empty() {
             self.reader = None;
-            let is_known = cookie::is_openldap(&self.cookie) || ChangeList::rechecks(&self.cookie);
-            if !is_known || !self.recheck.is_due() {
+            if !recheck::is_needed(&self.cookie) || !self.recheck.is_due() {
                 return Ok(());
             }
             self.doubtful = self.recheck.begin(self.follow)?;

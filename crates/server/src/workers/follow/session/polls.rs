@@ -55,7 +55,7 @@ impl Session<'_> {
                 (self.cookie, self.has_new_cookie) = (stored, true);
                 self.flush()?;
             }
-            if is_quiet {
+            if !polled.has_more {
                 self.recheck()?;
             }
             if (is_quiet && self.doubtful.is_empty()) || !(polled.has_more || self.waiting.is_empty()) {

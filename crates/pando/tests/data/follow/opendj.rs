@@ -1,0 +1,16 @@
+//! Copies of a real OpenDJ, from its external change log.
+
+use super::*;
+use test_support::opendj::RunningOpenDj;
+
+#[test]
+#[ignore = "needs OpenDJ, which ./dev test-peers installs"]
+fn the_change_log_of_opendj() {
+    let folder = Scratch::new("follow-opendj-source");
+    let source = RunningOpenDj::with_change_log(&folder, &["uid:equality", "member:equality"]);
+    // OpenDJ has neither in entries that were never modified.
+    let own = ["modifiersName", "modifyTimestamp"];
+    let traits = Traits { cookie: "opendj ", own: &own, has_deaf_refresh: false };
+    let log = follows("follow-opendj", source, &traits);
+    assert!(!log.contains("the whole content is compared"), "{log}");
+}
