@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use client::{ClientError, Connection};
 use ldap::{ChangeOperation, PagedResults, ResultCode, Scope};
@@ -274,6 +275,40 @@ fn planted_differences_are_found_and_no_others() {
     assert!(said.contains("x result code: bind: success became invalidCredentials\n    uid=p1,"), "{said}");
     // A report contains no values of attributes.
     assert!(!said.contains("a@example.com") && !said.contains("Sesame"), "{said}");
+}
+
+/// Sends each request directly to the old server and through the proxy, in random order, and compares the times.
+#[test]
+#[ignore = "a measurement of an optimized build (bench-runs/2026-11-28-follow)"]
+fn a_twin_adds_less_than_a_millisecond() {
+    let scratch = Scratch::new("twin-latency");
+    let mut random = fastrand::Rng::with_seed(seed());
+    let (slapd, pando) = both(&scratch);
+    let twin = Twin::start(&scratch, slapd.address(), pando.address(), &[]);
+    let mut direct = Connection::open(slapd.address()).unwrap();
+    assert!(direct.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
+    let mut clients = [direct, twin.administrator()];
+    let mut times = [Vec::new(), Vec::new()];
+    for _ in 0..rounds(10_000) {
+        let dn = person_dn(&format!("p{}", random.u32(..30)));
+        let (first, is_compare) = (random.usize(..2), random.bool());
+        for server in [first, 1 - first] {
+            let begun = Instant::now();
+            if is_compare {
+                clients[server].compare(&dn, "sn", "x").unwrap();
+            } else {
+                clients[server].search(&dn, Scope::BaseObject, "(objectClass=*)", &["*"]).unwrap();
+            }
+            times[server].push(begun.elapsed());
+        }
+    }
+    times.iter_mut().for_each(|times| times.sort_unstable());
+    let part = |server: usize, percent: usize| times[server][times[server].len() * percent / 100];
+    for percent in [50, 90, 99] {
+        println!("p{percent}: direct {:?}, through the proxy {:?}", part(0, percent), part(1, percent));
+    }
+    let added = part(1, 99).saturating_sub(part(0, 99));
+    assert!(added < Duration::from_millis(1), "{added:?}");
 }
 
 #[test]
