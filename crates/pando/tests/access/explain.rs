@@ -9,7 +9,7 @@ use test_support::{ADMIN_DN, Pando, SUFFIX, Scratch};
 const GROUP: &str = "cn=staff,ou=groups,dc=example,dc=com";
 
 /// Under these rules, anna may ask for explanations, and bert may not. Only members of the staff may write mail
-/// addresses, and only anna belongs to the staff.
+/// addresses. Anna belongs to the staff, and bert does not.
 fn rules() -> [String; 5] {
     [
         "all: allow read to authenticated".to_owned(),

@@ -1,5 +1,6 @@
-//! Secrets of other software in a directory, such as Samba hashes and Kerberos keys. Only the administrator can see
-//! them, and requesters with a rule that names the attribute. No request may reveal them to anyone else.
+//! Secrets of other software in a directory, such as Samba hashes and Kerberos keys. Only two kinds of requesters can
+//! see a secret: the administrator, and requesters with a rule that names the attribute. No request may reveal a secret
+//! to anyone else.
 
 use ldap::{ChangeOperation, ResultCode};
 use test_support::clients::{Run, ldap_utility, run};

@@ -74,7 +74,7 @@ fn rules_are_tested_rehearsed_put_in_force_and_taken_back() {
         ))
         .expect_output(&format!("{anna} at {anna}: may no longer read cn, "))
         .expect_output("3 askers at 6 entries: ");
-    // By default, users may change their own passwords. A set of rules without that right removes it.
+    // By default, users may change their own passwords. They may not if rules are set that do not grant this right.
     rehearse(&["--as", &bert, &right])
         .expect_code(0)
         .expect_output(&format!("{bert} at {bert}: may no longer "))

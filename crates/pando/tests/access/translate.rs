@@ -500,7 +500,7 @@ const DIFFERENCES: [(&str, IsSo); 2] = [
     (
         "who may search an entry and read nothing of it sees its name here, and not there",
         |asked, theirs, ours| {
-            // The ACI "Probe" causes this difference, because it also covers other requesters.
+            // The ACI "Probe" causes this difference: it allows anonymous requesters to search.
             asked.requester.is_empty() && theirs.is_none() && ours.is_some_and(|names| names.is_empty())
         },
     ),

@@ -165,7 +165,7 @@ fn events_have_identities_and_no_secrets() {
     for kind in ["opened", "closed", "unbind", "started", "stopped"] {
         assert!(all.iter().any(|event| event["operation"] == kind), "{kind}");
     }
-    // Each operation appears once. It must not appear both for its session and for its log record.
+    // Each operation appears once, and not a second time because of its log record.
     let adds = all.iter().filter(|event| event["operation"] == "add");
     assert_eq!(adds.count(), 6);
 

@@ -301,7 +301,7 @@ fn work_is_counted_by_listener_index_and_client() {
     assert!(of("passwords_waited_seconds_total") >= 0.0);
     assert!(!metrics.contains("uid=anna"), "no names of clients");
 
-    // The most expensive clients come first, and only those who may read cn=monitor see them.
+    // The clients that cost most come first. Only requesters who may read cn=monitor see them.
     let top = |connection: &mut client::Connection| {
         let base = "cn=Top Clients,cn=monitor";
         let found = connection.search(base, Scope::SingleLevel, "(cn=*)", &["monitoredInfo"]).unwrap();

@@ -149,8 +149,8 @@ fn files_that_root_creates_belong_to_the_owner_of_the_folder() {
     }
     let kept = owners(&backup);
     assert!(kept.len() > 1 && kept.iter().all(|(_, owner)| *owner == UNPRIVILEGED_ID), "{kept:?}");
-    // Only files that root created in the folder change their owner. A hard link to a system file and the target of a
-    // symbolic link keep theirs.
+    // Of the files in the folder, only those that root created change their owner. The owner of a system file does not
+    // change, although a hard link or a symbolic link in the folder leads to it.
     let system = scratch.write("of-the-system", "root's");
     fs::hard_link(&system, data.join("hard")).unwrap();
     std::os::unix::fs::symlink(&system, data.join("soft")).unwrap();

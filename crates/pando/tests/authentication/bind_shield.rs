@@ -152,7 +152,7 @@ fn changes_of(name: &str, count: u32) -> Vec<u8> {
 }
 
 /// Regression test: while one user flooded the server with changes of its password, the first bind of every other user
-/// was answered with busy, and for 87 s afterwards if passwords had a history.
+/// was answered with busy. If passwords had a history, this lasted for 87 s after the flood.
 #[test]
 fn a_flood_of_password_changes_keeps_no_bind_out() {
     let scratch = Scratch::new("shield-changes");

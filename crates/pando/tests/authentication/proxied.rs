@@ -82,7 +82,7 @@ fn openldap_s_clients_ask_as_others() {
     assert_eq!(changed.texts("modifiersName"), [own.as_str()]);
     let url = format!("ldap://{}", pando.address());
     run("ldapwhoami", &["-x", "-H", &url, "-D", &own, "-w", "new-s3cret"], "").expect_code(0);
-    // Only the administrator may use other identities, and refusals do not reveal which names exist.
+    // Only the administrator may use other identities. The refusals do not reveal which names exist.
     let refused = |run: Run| run.expect_code(1).expect_output("(123)");
     for identity in ["u:anna", "u:bert", "u:nobody", "dn:cn=nowhere", ""] {
         refused(as_person(&pando, "bert", "ldapwhoami", &["-e", &proxied(identity)]));

@@ -128,7 +128,7 @@ fn cyrus_sasl_binds_by_every_mechanism() {
         let wrong = ["-Y", mechanism, "-U", "anna", "-w", "wrong"];
         who_am_i(&pando, &wrong).expect_code(49);
         who_am_i(&pando, &["-Y", mechanism, "-U", "nobody", "-w", "wrong"]).expect_code(49);
-        // A user may act with the own authorization identity, and not with another one.
+        // A user may use the user's own authorization identity, but no other one.
         let own = ["-Y", mechanism, "-U", "anna", "-w", "anna-s3cret", "-X", &anna];
         who_am_i(&pando, &own).expect_code(0).expect_output(&anna);
         let other = ["-Y", mechanism, "-U", "anna", "-w", "anna-s3cret", "-X", "u:bert"];
@@ -480,8 +480,8 @@ fn proxied_users_act_under_a_policy() {
     }
 }
 
-/// DIGEST-MD5 keys depend on the names and the realm, and are replaced when these change. Their number is limited, and
-/// they exist only while the mechanism is enabled.
+/// DIGEST-MD5 keys depend on the names and the realm. If a name or the realm changes, the keys are replaced. Their
+/// number is limited, and they exist only while the mechanism is enabled.
 #[test]
 fn keys_for_digest_md5_follow_names_and_realm() {
     let scratch = Scratch::new("sasl-digest-keys");

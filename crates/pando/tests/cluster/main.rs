@@ -1,7 +1,7 @@
 //! Clusters of real nodes on a real broker.
 //!
-//! These tests are one binary, because most of their time is spent waiting for brokers to start and for nodes to time
-//! out, and they can wait at the same time.
+//! All these tests are in one binary, so that they run at the same time. They spend most of their time waiting until
+//! brokers start and nodes time out.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod changes;

@@ -56,8 +56,8 @@ fn a_departed_node_is_rejected_and_the_log_is_trimmed_to_what_all_have() {
         "{says}"
     );
 
-    // The third node is unregistered. Then no messages are kept for it, other nodes reject it, and it detects this
-    // itself.
+    // The third node is unregistered. Afterwards no messages are kept for it, the other nodes reject it, and it notices
+    // that it is unregistered.
     let old_deletable: u64 = start.parse().unwrap();
     let gone = cluster.cluster_command(1, &["unregister", "3"]).expect_code(0);
     gone.expect_output("node 3 is unregistered");
@@ -123,7 +123,7 @@ fn a_departed_node_is_rejected_and_the_log_is_trimmed_to_what_all_have() {
     until("too old", || figure_of(&fifth, "Role").filter(|role| role.contains("the log begins at offset")));
     assert!(fifth.stop().success());
 
-    // A leaving node reports that in the log. It is an independent directory afterwards.
+    // A node that leaves reports this in the log. Afterwards it is an independent directory.
     assert!(fourth.stop().success());
     let left = cluster.cluster_command(4, &["leave"]).expect_code(0);
     left.expect_output("no node any longer");

@@ -89,7 +89,8 @@ fn a_forwarded_change_brings_copies_and_takes_trees(cluster: &Cluster, first: &P
 /// without sending a position.
 fn positions_hold_on_every_node(first: &Pando, second: &Pando) {
     let (mut one, mut two) = (first.administrator(), second.administrator());
-    // The follower is suspended during a change, and receives a read with that position before it has read the change.
+    // The follower is suspended during a change. It receives a read with the position of that change before it has read
+    // the change from the log.
     second.signal(Signal::STOP);
     let seen = position_of(&add(&mut one, &unit("while-asleep"), None));
     let asked = send_read(&mut two, &unit("while-asleep"), at_least(seen, 0, 29_000));
@@ -156,8 +157,8 @@ fn nodes_say_where_they_are(cluster: &Cluster, first: &Pando, second: &Pando) {
     }
 }
 
-/// The settings name the administrator, whose password is changed like that of a user. It applies on all nodes without
-/// an administrator password in their node files.
+/// The settings name the administrator. The administrator's password is changed like that of a user, and the new
+/// password applies on all nodes without an administrator password in their node files.
 fn the_administrator_is_the_same_on_every_node(cluster: &Cluster, first: &Pando, second: Pando) -> Pando {
     let name = "cn=root,o=elsewhere";
     let mut one = first.administrator();

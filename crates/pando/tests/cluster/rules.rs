@@ -25,7 +25,7 @@ const CLIENTS: usize = 3;
 /// Number of values for which all clients compete.
 const VALUES: usize = 8;
 
-/// Number of free numbers. It is lower than the number of requests for one.
+/// Number of available numbers, lower than the number of requests for a number.
 const NUMBERS: usize = 20;
 
 /// OID of the matching rule that follows chains of links.

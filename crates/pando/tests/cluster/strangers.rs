@@ -47,8 +47,8 @@ fn breaking(to: SocketAddr, closes: bool) -> SocketAddr {
     address
 }
 
-/// After an interrupted copy, neither the joining node nor the sending node keeps parts of it. This holds if the
-/// network failed, and if the process was killed. The next copy is complete.
+/// After an interrupted copy, neither the joining node nor the sending node keeps parts of the copy, whether the
+/// network failed or the process was killed. The next copy is complete.
 fn a_copy_that_breaks_off_is_begun_again(cluster: &Cluster, first: &Pando) {
     let mut one = first.administrator();
     for number in 0..100 {
@@ -202,7 +202,7 @@ fn a_stranger_forwards_nothing(cluster: &Cluster, first: Pando) {
     assert!(third.stop().success());
     let node = Papers::of(cluster, 3);
 
-    // The listener for clients requests certificates of the cluster's authority, so that these pass TLS there too.
+    // The listener for clients requests certificates of the cluster's authority, so it also accepts these in TLS.
     assert!(first.stop().success());
     let authority = cluster.scratch.write("authority.pem", &node.authority);
     let file = cluster.node_file(1);

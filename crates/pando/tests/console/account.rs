@@ -14,8 +14,8 @@ use test_support::http::Browser;
 use test_support::tree::{add_person, bind, person_dn, plant_policy, replace};
 use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, Scratch};
 
-/// Returns the one-time code of a time step, relative to the present one, as a device computes it (RFC 4226 section
-/// 5.3). A step lasts 30 seconds.
+/// Returns the one-time code that a device computes for a time step (RFC 4226 section 5.3). The step is relative to the
+/// present one, and lasts 30 seconds.
 fn code(secret: &str, from_now: u64) -> String {
     let step = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() / 30 + from_now;
     let secret = secret_of(secret.as_bytes()).unwrap();

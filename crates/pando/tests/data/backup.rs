@@ -421,8 +421,8 @@ fn lost_data_is_not_replaced_by_an_empty_directory() {
     assert!(start().ready().stop().success());
 }
 
-/// A server makes a backup when it starts. It makes another one before its log deletes changes that are in no backup.
-/// It reports failures.
+/// A server makes a backup when it starts, and another one before its log deletes changes that are in no backup. It
+/// reports backups that failed.
 #[test]
 fn a_server_keeps_its_own_backup() {
     let scratch = Scratch::new("backup-server");

@@ -57,8 +57,8 @@ fn only_an_identity_reads_the_backup_of_a_server() {
     let forgotten = command(&["backup", "make", &place], Some(&data));
     forgotten.expect_code(2).expect_error("is encrypted: name its recipients");
 
-    // Any recipient can restore the backup with the own identity. Without an identity, or with another one, the restore
-    // fails.
+    // Each recipient can restore the backup with the recipient's own identity. Without an identity, or with the
+    // identity of anyone else, the restore fails.
     let (others, _) = identity(&scratch, "other.key");
     for (number, identity) in [&annas, &berts].into_iter().enumerate() {
         let then = scratch.join(&format!("then-{number}"));

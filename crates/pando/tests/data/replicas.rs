@@ -223,7 +223,7 @@ fn killed_replicas_and_suppliers_end_equal() {
     assert!(supplier.stop().success());
 }
 
-/// A replica of a replica: the one in the middle passes records on, and changes in the other direction.
+/// A replica of a replica. The middle server passes records on to the last one, and changes to the first one.
 #[test]
 fn replicas_form_chains() {
     let scratch = Scratch::new("replica-chain");

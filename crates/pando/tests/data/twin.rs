@@ -1,5 +1,5 @@
-//! `pando twin` in front of Debian's slapd and Pando: it finds all differences and reports no false ones, and clients
-//! move to the new server and back.
+//! `pando twin` in front of Debian's slapd and Pando. It finds all differences and reports no false ones. Clients move
+//! to the new server, and back to the old one.
 
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};
@@ -344,7 +344,7 @@ fn clients_move_to_the_new_server_and_back_without_losing_a_change() {
     }
 }
 
-/// If the new server hangs, clients must not notice it, and a switch to it must be refused.
+/// If the new server hangs, clients must not be affected, and a switch to the new server must be refused.
 #[test]
 fn a_new_server_that_does_not_answer_delays_no_client() {
     let scratch = Scratch::new("twin-silent");

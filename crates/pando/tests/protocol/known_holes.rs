@@ -254,8 +254,8 @@ fn broken_assertions_of_rules_match_nothing() {
     is_well(&pando);
 }
 
-/// Controls and extended operations that crashed other servers. They are sent critical or not, and with malformed
-/// values, whether or not Pando supports them.
+/// Controls and extended operations that crashed other servers, whether or not Pando supports them. They are sent
+/// without a value and with many values, most of them malformed. Each control is sent as critical and as not critical.
 #[test]
 fn controls_and_operations_with_any_value_do_no_harm() {
     const CONTROLS: &[&str] = &[

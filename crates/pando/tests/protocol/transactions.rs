@@ -39,7 +39,8 @@ fn a_commit_makes_all_changes_or_none() {
     assert!(lists("supportedExtension", oids::END_TRANSACTION));
     assert!(lists("supportedControl", oids::TRANSACTION_SPECIFICATION));
 
-    // A change in a transaction sees the changes before it. Other clients see none of these before the commit.
+    // A change in a transaction sees the earlier changes of the transaction. Other clients see none of these changes
+    // before the commit.
     let identifier = start(&mut admin);
     assert_eq!(add_unit(&mut admin, &identifier, "one").1, SUCCESS);
     let below = format!("cn=below,ou=one,{SUFFIX}");

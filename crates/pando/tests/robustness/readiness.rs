@@ -1,5 +1,5 @@
-//! `/ready` becomes false within five seconds of a cause, and true again after it. The module `faults` tests failed
-//! syncs and hanging loops, and `full` tests full disks.
+//! `/ready` becomes false within five seconds after a problem begins, and true again after the problem ends. The module
+//! `faults` tests failed syncs and hanging loops; the module `full` tests full disks.
 
 use std::time::Instant;
 
