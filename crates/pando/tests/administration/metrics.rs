@@ -9,6 +9,7 @@ use rustix::process::Signal;
 use test_support::clients::{repository, run};
 use test_support::cluster::until;
 use test_support::metrics::{self, address, exchange, expect_documented, page, value};
+use test_support::page::Blocks;
 use test_support::pando::Start;
 use test_support::tree::plant;
 use test_support::{ADMIN_DN, ADMIN_PASSWORD, DEADLINE, Pando, SUFFIX, Scratch};
@@ -355,4 +356,20 @@ fn alert_rules_and_dashboard_use_metrics_that_exist() {
         assert!(documented.contains(&used), "docs/how-to/metrics.md lacks {used}");
         assert!(exists.contains(&used) || is_of_several(&used), "no server has {used}");
     }
+}
+
+/// Reads the configuration of the page, with our alert rules, as Prometheus does.
+#[test]
+fn prometheus_reads_the_configuration_of_the_page() {
+    let scratch = Scratch::new("metrics-scrape");
+    let rules = repository().join("packaging/monitoring/pando.rules.yml");
+    let folder = scratch.path().to_str().unwrap();
+    let page = Blocks::of("how-to/metrics.md");
+    let jobs = page.block("scrape_configs:").replace("/etc/prometheus", folder);
+    let file = scratch.write("prometheus.yml", format!("rule_files: [{rules:?}]\n{jobs}"));
+    let check = || run("promtool", &["check", "config", file.to_str().unwrap()], "");
+    check().expect_code(1).expect_error("pando-token");
+    scratch.write("pando-token", "of the metrics\n");
+    scratch.write("pando-certificate.pem", "");
+    check().expect_code(0).expect_output("1 rule files found");
 }

@@ -320,10 +320,11 @@ pub(crate) fn tutorial() {
     let (scratch, page) = (Scratch::new("docs-tutorial"), Blocks::of("tutorial/start.md"));
     let host = Host::new(&scratch, &[]);
     let build = page.block("cargo build");
-    let [_build, _path, init, serve] = build.lines().collect::<Vec<_>>()[..] else { panic!("{build}") };
+    let [_build, path, init, serve] = build.lines().collect::<Vec<_>>()[..] else { panic!("{build}") };
+    host.run("mkdir -p target/release; ln -s \"$(command -v pando)\" target/release");
     // The defaults answer the questions.
-    host.run(&format!("{init} --yes"));
-    host.serve(serve);
+    host.run(&format!("PATH=/usr/bin:/bin\n{path}\n{init} --yes"));
+    host.serve(&format!("{path}\n{serve}"));
     host.stop();
     host.serve(page.block("pando serve --data"));
     host.run(page.block("pando change"));

@@ -69,7 +69,6 @@ const LEFT_OUT: &[(&str, &str, &str)] = &[
     ("reference/store-format.md", "pando backup 1", "the head of a file, which begins like a command"),
     ("tutorial/start.md", "./dev run", "builds the program: `./dev` has checks of its own"),
     ("tutorial/start.md", "cargo build", "the tests have built the program"),
-    ("tutorial/start.md", "export PATH", "the tests have the program on their path"),
 ];
 
 /// Asserts that a test has used all blocks of a page that contain commands.
