@@ -80,8 +80,13 @@ release() {
     cp "$target/release/pando" .dev/package/pando.unstripped
     strip "$target/release/pando"
     cargo generate-rpm -p crates/pando --payload-compress zstd -o "$folder/"
-    tarball "$name" | gzip -9n >"$folder/$name.tar.gz"
+    tarball "$name" "$target/release/pando" >"$folder/$name.tar.gz"
+    build_static
     mv .dev/package/pando.unstripped "$target/release/pando"
+    tarball "$name-static" .dev/package/pando.static >"$folder/$name-static.tar.gz"
+    archive packaging/helm pando >"$folder/pando-chart-$version.tgz"
+    archive packaging/ansible/roles pando >"$folder/pando-role-$version.tar.gz"
+    cp .dev/package/third-party-licenses.txt "$folder"
     cargo cyclonedx --manifest-path crates/pando/Cargo.toml --features kafka --format json --spec-version 1.5 \
         --override-filename "$name.cdx"
     mv "crates/pando/$name.cdx.json" "$folder"
@@ -95,15 +100,30 @@ release() {
 # stripped_program OUTPUT
 stripped_program() { strip -o "$1" "$target/release/pando"; }
 
-# tarball NAME: for systems without .deb and .rpm; needs glibc and OpenSSL 3
+# The stripped program with the C library inside, in .dev/package/pando.static: without clusters, whose OpenSSL is the
+# system's, and without Kerberos, whose library is loaded. Only the linker needs to know, so the libraries of the other
+# programs are used.
+build_static() {
+    cargo rustc --release --locked -p pando --bin pando -- -C target-feature=+crt-static
+    strip -o .dev/package/pando.static "$target/release/pando"
+    ! readelf --program-headers .dev/package/pando.static | grep -q INTERP || die "the static program needs a loader"
+}
+
+# tarball NAME PROGRAM: for systems without .deb and .rpm; a program that is not static needs glibc and OpenSSL 3
 tarball() {
     local folder=.dev/package/$1
     mkdir -p "$folder"
-    cp "$target/release/pando" README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT .dev/package/third-party-licenses.txt \
+    cp "$2" "$folder/pando"
+    cp README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT .dev/package/third-party-licenses.txt \
         packaging/systemd/pando.service packaging/systemd/optional/pando.socket packaging/debian/node.toml "$folder"
     cp -r packaging/monitoring "$folder/monitoring"
     cp -r .dev/package/man "$folder/man"
     mkdir "$folder/completions"
     cp .dev/package/pando.bash .dev/package/pando.zsh .dev/package/pando.fish "$folder/completions"
-    tar -c --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$(git log -1 --format=%ct)" -C .dev/package "$1"
+    archive .dev/package "$1"
+}
+
+# archive PARENT FOLDER: a compressed tarball of a folder, with the time of the commit
+archive() {
+    tar -c --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$(git log -1 --format=%ct)" -C "$1" "$2" | gzip -9n
 }

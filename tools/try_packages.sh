@@ -118,6 +118,43 @@ try_rpm() {
     rpmlint -c packaging/rpm/rpmlint.toml "$@"
 }
 
+# try_static TARBALL: sets up and serves a directory in a root with only the program, /etc/hosts and random numbers
+try_static() {
+    local output port url=ldapi://%2Fsrv%2Fdata%2Fpando.sock
+    say "the static program in an empty root"
+    root=$(mktemp -d)
+    chmod 0755 "$root"
+    trap 'as_root rm -rf --one-file-system "$root"' EXIT
+    tar -xzf "$1" -C "$root" --strip-components=1 --wildcards '*/pando'
+    mkdir "$root/etc" "$root/dev"
+    as_root mknod -m 0444 "$root/dev/random" c 1 8
+    as_root mknod -m 0444 "$root/dev/urandom" c 1 9
+    echo '127.0.0.1 directory.example.org' >"$root/etc/hosts"
+    # shellcheck disable=SC2317 # called by expect
+    alone() { as_root chroot "$root" /pando "$@"; }
+    expect ", static" alone version
+    output=$(alone cluster init 2>&1) && die "the static program has clusters"
+    grep -qF "this build has no clusters" <<<"$output" || die "pando cluster says: $output"
+    alone init /srv --yes --sample --suffix dc=example,dc=org --readers anonymous --listen ldap://127.0.0.1:0 >/dev/null
+    coproc SERVER { as_root_exec chroot "$root" /pando serve --node /srv/node.toml 2>&1; }
+    server_pid=$SERVER_PID
+    output=
+    while [[ $output != *" ready on "* ]]; do
+        read -r output <&"${SERVER[0]}" || die "the static server has ended"
+    done
+    port=${output##*ldap://127.0.0.1:}
+    port=${port%%[!0-9]*}
+    expect "cn: Ana Huber" alone search --url "$url" --base dc=example,dc=org '(uid=ahuber)' cn
+    # By name.
+    expect "cn: Ana Huber" alone search --url "ldap://directory.example.org:$port" --base dc=example,dc=org \
+        '(uid=ahuber)' cn
+    stop_server
+    printf '[kerberos]\nkeytab = "/srv/keytab"\n' | as_root tee -a "$root/srv/node.toml" >/dev/null
+    output=$(alone serve --node /srv/node.toml 2>&1) && die "the static server has Kerberos"
+    grep -qF "cannot load the library of Kerberos" <<<"$output" || die "with [kerberos], the server says: $output"
+    as_root rm -rf --one-file-system "$root"
+}
+
 # The image with the released program, in a bare Debian root.
 try_image() {
     if ! command -v podman >/dev/null || ! command -v crun >/dev/null; then apt_install podman crun; fi
@@ -186,7 +223,10 @@ try_packages() {
     packages=(.dev/packages/pando_"$version"-*.deb)
     try_chart
     try_lintian "${packages[0]}"
-    if [ -e ".dev/release/$version" ]; then try_rpm ".dev/release/$version"/*.rpm; fi
+    if [ -e ".dev/release/$version" ]; then
+        try_rpm ".dev/release/$version"/*.rpm
+        try_static ".dev/release/$version"/*-static.tar.gz
+    fi
     try_debian "${packages[0]}"
     try_role "${packages[0]}"
     try_image

@@ -9,6 +9,8 @@ use crate::print;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const FEATURES: &[&str] = if cfg!(feature = "kafka") { &["kafka"] } else { &[] };
+/// Whether the program contains the C library, and so loads no others, such as that of Kerberos.
+const IS_STATIC: bool = cfg!(target_feature = "crt-static");
 const BUILD: &str = if cfg!(debug_assertions) { "debug" } else { "release" };
 
 /// Returns the versions as JSON.
@@ -16,7 +18,7 @@ pub(crate) fn json() -> Value {
     let formats = directory::data_formats();
     let formats = formats
         .map(|(name, written, oldest)| json!({ "name": name, "written": written, "oldest_read": oldest }));
-    let build = json!({ "profile": BUILD, "os": OS, "architecture": ARCH });
+    let build = json!({ "profile": BUILD, "os": OS, "architecture": ARCH, "static": IS_STATIC });
     json!({ "version": VERSION, "formats": formats, "features": FEATURES, "build": build })
 }
 
@@ -34,6 +36,6 @@ pub(crate) fn run() -> ExitCode {
         println!("{name}: version {written}{older}");
     }
     println!("features: {}", if features.is_empty() { "none".to_owned() } else { features.join(", ") });
-    println!("build: {build}, {OS}, {ARCH}");
+    println!("build: {build}, {OS}, {ARCH}{}", if IS_STATIC { ", static" } else { "" });
     ExitCode::SUCCESS
 }

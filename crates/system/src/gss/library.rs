@@ -133,6 +133,10 @@ impl Library {
     pub(super) fn get() -> Result<&'static Library, GssError> {
         static LIBRARY: OnceLock<Result<Library, GssError>> = OnceLock::new();
         let loaded = LIBRARY.get_or_init(|| {
+            if is_static_program() {
+                let text = "this program is static and cannot load the library of Kerberos: use another build";
+                return Err(GssError(text.to_owned()));
+            }
             // SAFETY: the name ends with a NUL. The library's initializers are the same that run in every program
             // linked with it.
             let handle = unsafe { libc::dlopen(NAME.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
@@ -146,5 +150,24 @@ impl Library {
             Library::of(handle)
         });
         loaded.as_ref().map_err(Clone::clone)
+    }
+}
+
+/// Returns true if the program contains the C library, so that the kernel has loaded no dynamic linker for it. Such a
+/// program can load only libraries that need exactly its own version of the C library.
+fn is_static_program() -> bool {
+    // SAFETY: the call takes no pointer, and reads a value that the kernel has set before the start.
+    unsafe { libc::getauxval(libc::AT_BASE) == 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Library, is_static_program};
+
+    #[test]
+    fn a_static_program_loads_no_library() {
+        assert_eq!(is_static_program(), cfg!(target_feature = "crt-static"));
+        let refusal = Library::get().err().map(|error| error.0);
+        assert_eq!(refusal.is_some_and(|text| text.contains("is static")), is_static_program());
     }
 }
