@@ -14,13 +14,13 @@ use crate::texts::Texts;
 pub(crate) struct App {
     pub(crate) ldap: Ldap,
     pub(crate) sessions: Sessions,
-    /// Sign-ins and health checks in progress, which need no session.
+    /// Sign-ins and health checks that are in progress. They need no session.
     pub(crate) sign_ins: SignIns,
     pub(crate) health_checks: Semaphore,
     pub(crate) texts: Texts,
     pub(crate) schema: SchemaCache,
     pub(crate) rates: Rates,
-    /// Permits for exports.
+    /// Permits for exports. They limit the number of concurrent exports.
     pub(crate) exports: Semaphore,
 }
 

@@ -1,4 +1,5 @@
-//! Requests to the directory with bounded answers: pages of a search, and entries that are read in ranges of values.
+//! Requests to the directory whose answers have a limited size. A search is read page by page, and an entry in ranges
+//! of values.
 
 use client::{Attribute, ClientError, Connection, Entry, Reply};
 use ldap::{
@@ -9,16 +10,16 @@ use ldap::{
 use crate::limits::{PAGE_BYTES_MAX, VALUES_PER_PAGE, VALUES_PER_REQUEST, WHOLE_ENTRY_BYTES_MAX};
 use crate::trouble::Trouble;
 
-/// Maximum number of value ranges that the server permits in one request.
+/// Maximum number of value ranges in one request that the server accepts.
 const RANGES_MAX: usize = 16;
 
-/// A search that is read page by page.
+/// A search whose result is read page by page.
 #[derive(Clone, Debug)]
 pub(crate) struct Search {
     pub(crate) base: String,
     pub(crate) scope: Scope,
     pub(crate) filter: String,
-    /// Attributes to return. If empty, no attributes are returned.
+    /// Attributes to return. If the list is empty, entries are returned without attributes.
     pub(crate) attributes: Vec<String>,
 }
 
@@ -26,21 +27,21 @@ pub(crate) struct Search {
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) entries: Vec<Entry>,
-    /// Cookie of the next page; `None` on the last one.
+    /// Cookie for the next page; `None` on the last page.
     pub(crate) next: Option<Vec<u8>>,
-    /// Estimated number of entries of all pages; `None` if the server does not know.
+    /// Estimated number of entries on all pages; `None` if the server returned no estimate.
     pub(crate) estimate: Option<u32>,
-    /// Whether entries were omitted because the page would have too many bytes.
+    /// Whether entries were omitted because the page would have been too large.
     pub(crate) is_cut: bool,
-    /// Message about a limit at which the server ended the search.
+    /// Message about the limit at which the server ended the search, if it did.
     pub(crate) limit: Option<String>,
 }
 
-/// Reads a page of a search. Blocks.
+/// Reads one page of a search. Blocks.
 ///
 /// # Errors
-/// The filter is wrong, or the directory refuses or does not answer. Reaching a limit after some entries is not an
-/// error.
+/// The filter is invalid, or the directory refuses the search or does not answer. If a limit is reached after entries
+/// were returned, that is no error.
 pub(crate) fn page(
     connection: &mut Connection,
     search: &Search,
@@ -61,7 +62,7 @@ pub(crate) fn page(
     let last = connection.search_each::<ClientError>(request, controls.as_controls(), |entry| {
         let entry = Entry::from(entry);
         bytes += size_of(&entry);
-        // The rest of the answer must be read too. Otherwise the connection could not be used again.
+        // The rest of the answer must be read too. Otherwise the connection could not be used for other requests.
         if bytes <= bytes_max {
             found.entries.push(entry)
         } else {
@@ -95,22 +96,23 @@ fn size_of(entry: &Entry) -> usize {
     entry.dn.len() + 32 + attributes.sum::<usize>()
 }
 
-/// Returns an attribute description that requests at most `count` values, from the index `first` on.
+/// Returns the attribute description that requests at most `count` values, beginning with the one at index `first`.
 pub(crate) fn range(description: &str, first: usize, count: usize) -> String {
     format!("{description};range={first}-{}", first + count.max(1) - 1)
 }
 
-/// Some of the values of an attribute.
+/// A range of the values of an attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Values {
     /// The attribute description, without the range.
     pub(crate) description: String,
     pub(crate) values: Vec<Vec<u8>>,
-    /// Index of the next value, if there are more.
+    /// Index of the next value; `None` if there are no further values.
     pub(crate) next: Option<usize>,
 }
 
-/// Removes the range option from the description of an attribute in an answer, and interprets it.
+/// Removes the range option from the description of a returned attribute. The option determines the index of the next
+/// value.
 pub(crate) fn without_range(attribute: Attribute) -> Values {
     let Attribute { description, values } = attribute;
     let mut next = None;
@@ -126,7 +128,7 @@ pub(crate) fn without_range(attribute: Attribute) -> Values {
     Values { description, values, next }
 }
 
-/// An entry with the first values of each attribute.
+/// An entry. Each attribute has at least its first values.
 #[derive(Debug)]
 pub(crate) struct WholeEntry {
     pub(crate) dn: String,
@@ -134,7 +136,7 @@ pub(crate) struct WholeEntry {
 }
 
 impl WholeEntry {
-    /// Returns the values of an attribute as texts.
+    /// Returns the values of an attribute as text.
     pub(crate) fn texts(&self, description: &str) -> Vec<String> {
         let mut attributes = self.attributes.iter();
         let found = attributes.find(|attribute| attribute.description.eq_ignore_ascii_case(description));
@@ -143,11 +145,11 @@ impl WholeEntry {
     }
 }
 
-/// Reads an entry: first the names of its attributes, then the first values of each, so that no attribute is too large.
-/// `selection` contains `*`, `+`, or attribute names. Blocks.
+/// Reads an entry with the first values of each attribute. First reads the names of the attributes, and then the values
+/// in ranges, so that no attribute is too large. `selection` contains attribute names, `*` or `+`. Blocks.
 ///
 /// # Errors
-/// The entry does not exist or is not visible to the requester, or the directory refuses or does not answer.
+/// The entry does not exist or the requester cannot see it, or the directory refuses the search or does not answer.
 pub(crate) fn entry(
     connection: &mut Connection,
     dn: &str,
@@ -183,10 +185,10 @@ pub(crate) fn entry(
     Ok(WholeEntry { dn: names.dn, attributes })
 }
 
-/// Reads an entry with all values of these attributes. Blocks.
+/// Reads an entry with all values of the attributes in `selection`. Blocks.
 ///
 /// # Errors
-/// As [`entry`], or the entry is too large.
+/// The same as those of [`entry`], or the entry is too large.
 pub(crate) fn whole_entry(
     connection: &mut Connection,
     dn: &str,
@@ -212,10 +214,10 @@ pub(crate) fn whole_entry(
     Ok(entry)
 }
 
-/// Makes a change. With `assertion`, the server makes it only if the entry matches this filter (RFC 4528). Blocks.
+/// Makes a change. Blocks.
 ///
 /// # Errors
-/// The directory refuses, or does not answer.
+/// The directory refuses the change or does not answer.
 pub(crate) fn change(
     connection: &mut Connection,
     request: Request<'_>,
@@ -226,7 +228,8 @@ pub(crate) fn change(
     Trouble::unless_success(reply.outcome.clone(), policy_of(&reply))
 }
 
-/// Returns the value of the assertion control (RFC 4528) for a filter.
+/// Returns the value of an assertion control (RFC 4528) with this filter. The server makes a change with the control
+/// only if the entry matches the filter.
 pub(crate) fn assertion(filter: &str) -> Result<Vec<u8>, Trouble> {
     let mut value = Vec::new();
     FilterBuf::parse(filter).map_err(ClientError::Filter)?.as_filter().encode(&mut value);
@@ -239,7 +242,7 @@ pub(crate) fn policy_of(reply: &Reply) -> Option<PolicyResponse> {
     PolicyResponse::decode(control.value?)
 }
 
-/// Returns the naming contexts, with the default one first. Blocks.
+/// Returns the naming contexts. The default one is first. Blocks.
 pub(crate) fn contexts(connection: &mut Connection) -> Result<Vec<String>, Trouble> {
     let root = connection.entry("", &["namingContexts", "defaultNamingContext"])?;
     let Some(root) = root else { return Ok(Vec::new()) };

@@ -1,4 +1,4 @@
-//! Models of attributes and values for pages, derived from the schema.
+//! Models of attributes and their values for pages. They depend on the schema.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use crate::ask::Values;
 
-/// Time for which a schema is cached.
+/// Time for which the schema is cached.
 const SCHEMA_TIME: Duration = Duration::from_secs(60);
 
-/// Syntaxes whose values are DNs of entries.
+/// Syntaxes whose values contain DNs of entries.
 const DN_SYNTAXES: [&str; 2] = ["1.3.6.1.4.1.1466.115.121.1.12", "1.3.6.1.4.1.1466.115.121.1.34"];
 const BOOLEAN: &str = "1.3.6.1.4.1.1466.115.121.1.7";
 const GENERALIZED_TIME: &str = "1.3.6.1.4.1.1466.115.121.1.24";
@@ -22,13 +22,13 @@ const POSTAL_ADDRESS: &str = "1.3.6.1.4.1.1466.115.121.1.41";
 /// Attributes of the subschema subentry that contain definitions (RFC 4512 section 4.2).
 const DEFINITIONS: [&str; 4] = ["ldapSyntaxes", "matchingRules", "attributeTypes", "objectClasses"];
 
-/// Cache of the server's schema.
+/// The cached schema of the server.
 #[derive(Default)]
 pub(crate) struct SchemaCache(Mutex<Option<(Instant, Arc<Schema>)>>);
 
 impl SchemaCache {
-    /// Returns the schema. Reads it over the connection of the requester. If the requester may not read it, returns the
-    /// built-in definitions. Blocks.
+    /// Returns the schema. If it is not cached, reads it over the requester's connection. If the requester cannot read
+    /// it, returns the built-in definitions. Blocks.
     pub(crate) fn get(&self, connection: &mut Connection) -> Arc<Schema> {
         let is_readable = subschema(connection, &["1.1"]).is_some();
         if !is_readable {
@@ -67,13 +67,13 @@ fn read(connection: &mut Connection) -> Option<Arc<Schema>> {
     built.inspect_err(|error| tracing::debug!("the console cannot read the published schema: {error}")).ok()
 }
 
-/// Returns the definition of an attribute description, without its options.
+/// Returns the definition of the attribute type in `description`. Options are ignored.
 pub(crate) fn type_of<'s>(schema: &'s Schema, description: &str) -> Option<&'s AttributeType> {
     schema.attribute_type(description.split(';').next().unwrap_or_default())
 }
 
-/// Returns the kind of input for an attribute: `text`, `boolean`, `lines`, `dn`, or `none` for values that are not
-/// edited as text.
+/// Returns the kind of form input for an attribute: `text`, `boolean`, `lines` or `dn`. Returns `none` if its values
+/// cannot be edited as text.
 pub(crate) fn input_of(schema: &Schema, description: &str) -> &'static str {
     let Some(found) = type_of(schema, description) else { return "text" };
     let syntax = schema.syntax_by_id(found.syntax);
@@ -87,7 +87,7 @@ pub(crate) fn input_of(schema: &Schema, description: &str) -> &'static str {
     }
 }
 
-/// Returns the model of an attribute: its name, description, and values.
+/// Returns the model of an attribute with its name, description and values.
 pub(crate) fn attribute(schema: &Schema, found: &Values) -> Value {
     let definition = type_of(schema, &found.description);
     let values: Vec<Value> =
@@ -101,7 +101,7 @@ pub(crate) fn attribute(schema: &Schema, found: &Values) -> Value {
     })
 }
 
-/// Returns the model of a value: `kind`, and the text or the octets in base64.
+/// Returns the model of a value. It contains the `kind`, and the value as text or as octets in base64.
 pub(crate) fn value(schema: &Schema, description: &str, octets: &[u8]) -> Value {
     let syntax = type_of(schema, description).map(|found| schema.syntax_by_id(found.syntax));
     let syntax_oid = syntax.map(|syntax| syntax.oid.as_str()).unwrap_or_default();
@@ -127,7 +127,7 @@ pub(crate) fn value(schema: &Schema, description: &str, octets: &[u8]) -> Value 
     }
 }
 
-/// Returns the subject of a certificate with names from the built-in schema in place of OIDs.
+/// Returns the subject of a certificate. OIDs are replaced by the names in the built-in schema.
 pub(crate) fn subject_text(subject: &str) -> String {
     let schema = Schema::shipped();
     let name_of = |number| schema.attribute_type(number).map_or(number, |known| known.name());
@@ -149,7 +149,7 @@ fn binary(octets: &[u8]) -> Value {
     }
 }
 
-/// Formats a time in seconds since 1970.
+/// Formats a time. `seconds` is the time since 1970.
 fn seconds_text(seconds: i64) -> String {
     let time = time::OffsetDateTime::from_unix_timestamp(seconds).ok();
     time.map_or_else(
@@ -161,12 +161,13 @@ fn seconds_text(seconds: i64) -> String {
     )
 }
 
-/// Returns true if a page can show the text: it has no control characters except line breaks.
+/// Returns true if a page can show the text. That is the case if it contains no control characters other than line
+/// breaks.
 fn is_text(text: &str) -> bool {
     text.chars().all(|char| !char.is_control() || matches!(char, '\n' | '\r' | '\t'))
 }
 
-/// Returns the media type of an image that browsers can show. SVG is excluded, because it can contain scripts.
+/// Returns the media type of an image that browsers can show. SVG is not among them, because it can contain scripts.
 pub(crate) fn image(octets: &[u8]) -> Option<&'static str> {
     match octets {
         [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
@@ -176,7 +177,7 @@ pub(crate) fn image(octets: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Formats a generalized time as `2026-11-27 08:30:00 UTC`. Returns the text itself if it has another form.
+/// Formats a generalized time as `2026-11-27 08:30:00 UTC`. Returns the text unchanged if it is not a generalized time.
 pub(crate) fn readable_time(text: &str) -> String {
     let digits =
         |from: usize, to: usize| text.get(from..to).filter(|part| part.bytes().all(|b| b.is_ascii_digit()));

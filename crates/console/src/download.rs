@@ -1,9 +1,9 @@
-//! Files for download: their headers, and rows of CSV.
+//! Files that the browser downloads: their headers, and the rows of CSV files.
 
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 
-/// A file for download.
+/// A file that the browser downloads.
 pub(crate) struct Download {
     pub(crate) media_type: &'static str,
     pub(crate) name: &'static str,
@@ -21,14 +21,15 @@ impl IntoResponse for Download {
     }
 }
 
-/// Appends a row of CSV (RFC 4180).
+/// Appends a row of a CSV file (RFC 4180).
 pub(crate) fn put_row<'c>(out: &mut Vec<u8>, cells: impl Iterator<Item = &'c str>) {
     for (place, cell) in cells.enumerate() {
         if place > 0 {
             out.push(b',');
         }
         out.push(b'"');
-        // Spreadsheets interpret a cell that begins with one of these as a formula, which could fetch or send data.
+        // Spreadsheets interpret a cell that begins with one of these characters as a formula. A formula could read or
+        // send data.
         if cell.starts_with(['=', '+', '-', '@', '\t', '\r', '\n', '|']) {
             out.push(b'\'');
         }

@@ -1,4 +1,4 @@
-//! Fields of forms and queries: ordered pairs, in which a name may occur several times.
+//! The fields of forms and queries. They are pairs in a fixed order, and several pairs may have the same name.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::app::App;
 use crate::limits::FIELDS_MAX;
 use crate::multipart::{boundary, parts};
 
-/// Fields of a form or a query, and the uploaded file of a form.
+/// The fields of a form or a query, and the file that was uploaded with a form.
 #[derive(Debug, Default)]
 pub(crate) struct Fields {
     pairs: Vec<(String, String)>,
@@ -28,7 +28,8 @@ impl Fields {
         self.all(name).next().unwrap_or_default()
     }
 
-    /// Returns the first value with this name, trimmed; `None` if it is absent or empty.
+    /// Returns the first value with this name without surrounding spaces. Returns `None` if there is no such value or
+    /// it is empty.
     pub(crate) fn given(&self, name: &str) -> Option<&str> {
         Some(self.text(name).trim()).filter(|text| !text.is_empty())
     }
@@ -38,18 +39,18 @@ impl Fields {
         self.pairs.iter().filter(move |(found, _)| *found == name).map(|(_, value)| value.as_str())
     }
 
-    /// Returns the content of the uploaded file; empty if there is none.
+    /// Returns the content of the uploaded file; empty if no file was uploaded.
     pub(crate) fn file(&self) -> &[u8] {
         &self.file
     }
 
-    /// Returns all pairs.
+    /// Returns all pairs in their order.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         self.pairs.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 }
 
-/// Reads the query of a GET or the form of a POST, which may contain a file.
+/// Reads the query of a GET request, or the form of a POST request with the file in it.
 impl FromRequest<Arc<App>> for Fields {
     type Rejection = Response;
 

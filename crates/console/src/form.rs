@@ -1,4 +1,5 @@
-//! Forms for the attributes of an entry, made from the schema, and the changes that a completed form requests.
+//! Forms for the attributes of an entry. A form is made from the schema. A completed form is converted to changes of
+//! the entry.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -12,10 +13,10 @@ use crate::describe::{input_of, type_of};
 use crate::fields::Fields;
 use crate::trouble::Trouble;
 
-/// Prefix of the names of fields with attribute values.
+/// Prefix of the names of form fields that contain attribute values.
 const VALUE: &str = "v:";
 
-/// Attributes that a form never changes: the class determines the form, and the password has a separate page.
+/// Attributes that a form never changes. The object classes determine the form, and the password has its own page.
 const NEVER: [&str; 2] = ["objectClass", "userPassword"];
 
 /// A change of one attribute.
@@ -26,8 +27,8 @@ pub(crate) struct Change {
     pub(crate) values: Vec<Vec<u8>>,
 }
 
-/// Returns the model of a form: an input for each attribute that the classes require or allow, and for each attribute
-/// of the entry that can be edited as text.
+/// Returns the model of a form. It has an input for each attribute that the classes require or allow, and for each
+/// other attribute of the entry that can be edited as text.
 pub(crate) fn inputs(schema: &Schema, classes: &[String], present: &[Values]) -> Vec<Value> {
     let (must, may) = allowed(schema, classes);
     let has = |name: &str| present.iter().find(|values| values.description.eq_ignore_ascii_case(name));
@@ -35,7 +36,7 @@ pub(crate) fn inputs(schema: &Schema, classes: &[String], present: &[Values]) ->
     for (types, is_required) in [(&must, true), (&may, false)] {
         for id in types {
             let found = schema.type_by_id(*id);
-            // The entry may use another name of the attribute.
+            // The entry may contain the attribute under another of its names.
             let values = found.names.iter().find_map(|name| has(name));
             inputs.extend(input(schema, found.name(), is_required, values));
         }
@@ -48,7 +49,8 @@ pub(crate) fn inputs(schema: &Schema, classes: &[String], present: &[Values]) ->
             inputs.extend(input(schema, &values.description, false, Some(values)));
         }
     }
-    // Required attributes first, then those with values, each sorted by name.
+    // Required attributes are first. Attributes with values follow, and then the others. Within each group, attributes
+    // are sorted by name.
     inputs.sort_by_key(|input| {
         let is_required = input["required"] == true;
         let is_empty = input["values"].as_array().is_none_or(Vec::is_empty) && !is_required;
@@ -57,7 +59,7 @@ pub(crate) fn inputs(schema: &Schema, classes: &[String], present: &[Values]) ->
     inputs
 }
 
-/// Returns the attributes that classes require, and those that they allow.
+/// Returns the attributes that the classes require, and the attributes that they allow.
 fn allowed(schema: &Schema, classes: &[String]) -> (BTreeSet<TypeId>, BTreeSet<TypeId>) {
     let known: Vec<_> = classes.iter().filter_map(|class| schema.object_class(class)).collect();
     let must: BTreeSet<TypeId> = known.iter().flat_map(|class| class.all_must.iter().copied()).collect();
@@ -66,7 +68,7 @@ fn allowed(schema: &Schema, classes: &[String]) -> (BTreeSet<TypeId>, BTreeSet<T
     (must, may)
 }
 
-/// Returns the model of an input; `None` if the attribute cannot be edited as text or has too many values.
+/// Returns the model of an input. Returns `None` if the attribute cannot be edited as text or has too many values.
 fn input(schema: &Schema, description: &str, is_required: bool, values: Option<&Values>) -> Option<Value> {
     let kind = input_of(schema, description);
     let is_never = NEVER.iter().any(|never| never.eq_ignore_ascii_case(description));
@@ -89,7 +91,7 @@ fn input(schema: &Schema, description: &str, is_required: bool, values: Option<&
     }))
 }
 
-/// Returns the attribute values in a form, in the order of the form. Ignores empty inputs.
+/// Returns the attribute values in a completed form, in the order of the form. Empty inputs are ignored.
 pub(crate) fn filled(fields: &Fields) -> Vec<(String, Vec<Vec<u8>>)> {
     let mut filled: Vec<(String, Vec<Vec<u8>>)> = Vec::new();
     let (mut places, mut seen) = (HashMap::new(), HashSet::new());
@@ -110,10 +112,10 @@ pub(crate) fn filled(fields: &Fields) -> Vec<(String, Vec<Vec<u8>>)> {
     filled
 }
 
-/// Attribute values in a form.
+/// The attribute values in a completed form.
 pub(crate) type Filled = Vec<(String, Vec<Vec<u8>>)>;
 
-/// In attributes with DN syntax, replaces values that are not DNs by the results of `resolve`.
+/// Replaces values of attributes with DN syntax that are not DNs. `resolve` returns the DN for such a value.
 pub(crate) fn resolved<E>(
     schema: &Schema,
     mut filled: Filled,
@@ -130,7 +132,7 @@ pub(crate) fn resolved<E>(
     Ok(filled)
 }
 
-/// Returns the form fields for these values, so that the user confirms exactly what was shown.
+/// Returns the form fields that contain these values. The user confirms with them exactly the values that were shown.
 pub(crate) fn fields_of(filled: &[(String, Vec<Vec<u8>>)]) -> Vec<(String, String)> {
     let field = |description: &str, value: &[u8]| {
         (format!("{VALUE}{description}"), String::from_utf8_lossy(value).into_owned())
@@ -142,12 +144,13 @@ pub(crate) fn fields_of(filled: &[(String, Vec<Vec<u8>>)]) -> Vec<(String, Strin
     fields.collect()
 }
 
-/// Converts the CR LF line ends of browsers to LF.
+/// Converts line ends from CR LF, which browsers send, to LF.
 fn plain_lines(text: &str) -> String {
     text.replace("\r\n", "\n")
 }
 
-/// Returns the changes that give an entry the values in a form. Attributes that are not in the form are not changed.
+/// Returns the changes after which the entry has the values of the form. Attributes that the form does not contain are
+/// not changed.
 pub(crate) fn changes(schema: &Schema, entry: &WholeEntry, filled: &[(String, Vec<Vec<u8>>)]) -> Vec<Change> {
     let mut changes = Vec::new();
     for (description, new) in filled {
@@ -181,7 +184,7 @@ pub(crate) fn changes(schema: &Schema, entry: &WholeEntry, filled: &[(String, Ve
     changes
 }
 
-/// Returns true if two descriptions mean the same attribute, possibly under different names.
+/// Returns true if both descriptions denote the same attribute. An attribute may have several names.
 fn is_same(schema: &Schema, one: &str, other: &str) -> bool {
     let options = |text: &str| text.split_once(';').map(|(_, options)| options.to_ascii_lowercase());
     let id = |text: &str| type_of(schema, text).map(|found| found.id);
@@ -189,7 +192,7 @@ fn is_same(schema: &Schema, one: &str, other: &str) -> bool {
         || (id(one).is_some() && id(one) == id(other) && options(one) == options(other))
 }
 
-/// Converts the changes to the form of a Modify request.
+/// Converts the changes to those of a Modify request.
 pub(crate) fn request_changes(changes: &[Change]) -> ChangesBuf {
     let mut list = ChangesBuf::new();
     for Change { operation, description, values } in changes {
@@ -198,7 +201,7 @@ pub(crate) fn request_changes(changes: &[Change]) -> ChangesBuf {
     list
 }
 
-/// Returns the changes as LDIF.
+/// Returns the changes as the text of an LDIF record.
 pub(crate) fn ldif(dn: &str, changes: &[Change]) -> String {
     let mut text = Vec::new();
     let list = changes.iter().map(|change| {
@@ -213,7 +216,8 @@ pub(crate) fn ldif(dn: &str, changes: &[Change]) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Returns the value of an assertion control that holds if the entry still has this CSN.
+/// Returns the value of an assertion control. It requires that the entry still has this CSN. Returns `None` if no CSN
+/// is known.
 pub(crate) fn unchanged_since(csn: Option<&str>) -> Result<Option<Vec<u8>>, Trouble> {
     csn.map(|csn| ask::assertion(&format!("(entryCSN={})", filter_value(csn)))).transpose()
 }
@@ -269,7 +273,7 @@ mod tests {
         }
     }
 
-    /// The body of a form has up to 1 MiB. Its values were compared with each other, for minutes.
+    /// The body of a form may have 1 MiB. Regression test: comparing each value with each other one took minutes.
     #[test]
     fn many_values_are_found_by_hash() {
         let values: Vec<String> = (0..20_000).map(|number| number.to_string()).collect();

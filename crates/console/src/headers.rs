@@ -1,4 +1,5 @@
-//! Headers of answers, the time limit for requests, and the maximum size of bodies. They are the same for all pages.
+//! The headers of responses, the time limit of requests, and the maximum size of bodies. They are the same for all
+//! pages.
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
@@ -9,7 +10,7 @@ use tokio::time::timeout;
 
 use crate::limits::{BODY_BYTES_MAX, REQUEST_TIME};
 
-/// Headers of every answer. They forbid scripts, content from other servers, and caching.
+/// Headers of every response. They forbid scripts, content from other servers, and caching.
 pub const HEADERS: [(HeaderName, HeaderValue); 5] = [
     (
         header::CONTENT_SECURITY_POLICY,
@@ -24,7 +25,7 @@ pub const HEADERS: [(HeaderName, HeaderValue); 5] = [
     (header::VARY, HeaderValue::from_static("Accept, Cookie")),
 ];
 
-/// Adds the limits and headers of all requests to a router.
+/// Adds the headers and the limits to all routes of a router.
 pub(crate) fn with_bounds(router: Router) -> Router {
     router.layer(DefaultBodyLimit::max(BODY_BYTES_MAX)).layer(from_fn(answer))
 }

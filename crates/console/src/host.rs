@@ -1,4 +1,4 @@
-//! The connection between HTTP requests and the directory: LDAP, through the server that contains the console.
+//! The way from an HTTP request to the directory. The console uses LDAP connections of the server that contains it.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -11,19 +11,20 @@ use tokio::sync::Semaphore;
 use crate::limits::{CONVERSATIONS_MAX, LDAP_ANSWER_TIME, LDAP_MESSAGE_BYTES_MAX};
 use crate::places::source;
 
-/// Sender of an HTTP request. Each request has it as the extension `axum::Extension<Client>`.
+/// The sender of an HTTP request. Handlers receive it as the extension `axum::Extension<Client>` of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Client {
-    /// Address of the HTTP client.
+    /// Address of the sender.
     pub address: SocketAddr,
-    /// Whether the connection of the client uses TLS.
+    /// Whether the sender's connection uses TLS.
     pub is_secured: bool,
-    /// Subject of the client's certificate, which TLS has verified. Never the certificate of a proxy.
+    /// Subject of the sender's certificate, which the TLS library has verified. The certificate of a reverse proxy is
+    /// never used here.
     pub certificate_subject: Option<Arc<str>>,
 }
 
 impl Client {
-    /// Returns the address for counting the client: of IPv6 addresses the first 64 bits.
+    /// Returns the address under which the client is counted. For IPv6 it consists of the first 64 bits.
     pub fn source(&self) -> IpAddr {
         source(self.address.ip())
     }
@@ -31,27 +32,27 @@ impl Client {
 
 /// The server that contains the console.
 pub trait Host: Send + Sync {
-    /// Opens an LDAP connection on behalf of a client. The server treats it as one that the client opened itself:
-    /// limits, access rules and the audit trail use the client's address, and the listener `console`.
+    /// Opens an LDAP connection for a client. The server treats the connection as if the client itself had opened it:
+    /// limits, access rules and the audit trail use the client's address and the listener `console`.
     ///
     /// # Errors
-    /// The server is stopping, or the process has no descriptors left.
+    /// The server is stopping, or the process has no file descriptors left.
     fn connect(&self, client: Client) -> io::Result<UnixStream>;
 
     /// Returns true if the server sends mail with links to users who forgot their password.
     fn sends_links(&self) -> bool;
 
     /// Requests a mail with a link for the account with this user name or mail address. Does not block, because the
-    /// server looks up the account later. Returns false if there are too many requests, regardless of the name, or if
-    /// the server sends no links.
+    /// server searches for the account later. Returns false if there are too many requests or if the server sends no
+    /// links. The result does not depend on the name.
     fn request_link(&self, client: Client, name: &str) -> bool;
 }
 
-/// Error of a conversation with the directory.
+/// Error of running a conversation with the directory.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConversationError {
-    /// Too many requests wait for the directory.
+    /// Too many conversations are waiting.
     #[error("too many requests wait for the directory")]
     Overloaded,
     /// The conversation panicked.
@@ -59,7 +60,7 @@ pub enum ConversationError {
     Defect,
 }
 
-/// Opens LDAP connections, and runs blocking conversations over them on separate threads. Cheap to clone.
+/// Opens LDAP connections, and runs conversations over them on separate threads, because they block. Cloning is cheap.
 #[derive(Clone)]
 pub struct Ldap {
     host: Arc<dyn Host>,
@@ -67,15 +68,15 @@ pub struct Ldap {
 }
 
 impl Ldap {
-    /// Creates the connection to this server.
+    /// Creates the access to the directory of this server.
     pub fn new(host: Arc<dyn Host>) -> Ldap {
         Ldap { host, places: Arc::new(Semaphore::new(CONVERSATIONS_MAX)) }
     }
 
-    /// Opens an anonymous connection. Does not block.
+    /// Opens an LDAP connection that is not bound. Does not block.
     ///
     /// # Errors
-    /// The server is stopping, or the process has no descriptors left.
+    /// The server is stopping, or the process has no file descriptors left.
     pub fn connect(&self, client: Client) -> Result<Connection, ClientError> {
         let mut connection = Connection::over_local(self.host.connect(client)?)?;
         connection.set_timeout(LDAP_ANSWER_TIME)?;
@@ -93,10 +94,10 @@ impl Ldap {
         self.host.request_link(client, name)
     }
 
-    /// Runs `talk` on a thread on which it may block for the answers of a connection.
+    /// Runs `talk` on a separate thread. There it may block while it waits for answers.
     ///
     /// # Errors
-    /// Too many conversations wait already, or `talk` panicked.
+    /// Too many conversations are waiting, or `talk` panicked.
     pub async fn talk<T: Send + 'static>(
         &self,
         talk: impl FnOnce() -> T + Send + 'static,

@@ -1,7 +1,7 @@
-//! The HTTP listeners: connections, their limits, TLS, and one router for all requests.
+//! The HTTP listeners: connections and their limits, TLS, and the router for all requests.
 //!
-//! One thread does everything except conversations with the directory, so the event loops of the server are not
-//! affected.
+//! Everything except conversations with the directory runs on one thread. The console therefore does not delay the
+//! server's event loops.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -31,39 +31,39 @@ use crate::limits::{
 use crate::places::{Place, Places, source};
 use crate::proxies::Proxies;
 
-/// Returns the TLS configuration for a new connection.
+/// Function that returns the TLS configuration for a new connection.
 pub type TlsConfig = Box<dyn Fn() -> Arc<ServerConfig> + Send + Sync>;
 
-/// Pause before the next accept after the process ran out of descriptors.
+/// Pause before the next connection is accepted if accepting has failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Listeners that are not served yet.
+/// The HTTP listeners before they are served.
 pub struct Http {
-    /// Non-blocking sockets.
+    /// Listening sockets. They must be non-blocking.
     pub listeners: Vec<std::net::TcpListener>,
-    /// TLS configuration; `None` means plain HTTP.
+    /// Configuration of TLS; `None` means HTTP without TLS.
     pub tls: Option<TlsConfig>,
-    /// Reverse proxies that report the senders of requests.
+    /// The reverse proxies that may report the senders of requests.
     pub proxies: Proxies,
-    /// Router of the pages.
+    /// Router of all pages.
     pub app: Router,
 }
 
-/// Dropping this stops the listeners.
+/// Order to stop the listeners. They stop when this struct is dropped.
 pub struct StopOrder {
     _sender: oneshot::Sender<()>,
 }
 
-/// Receiver of the order to stop.
+/// Receiver of a [`StopOrder`].
 pub struct Stopped(oneshot::Receiver<()>);
 
-/// Returns an order to stop, and its receiver for [`Http::run`].
+/// Returns a new order to stop, and its receiver, which [`Http::run`] needs.
 pub fn stop_order() -> (StopOrder, Stopped) {
     let (sender, receiver) = oneshot::channel();
     (StopOrder { _sender: sender }, Stopped(receiver))
 }
 
-/// State of all connections.
+/// State that all connections share.
 struct Shared {
     places: Arc<Places<IpAddr>>,
     tls: Option<TlsConfig>,
@@ -72,7 +72,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// Takes a place for a connection.
+    /// Takes a place for a connection from this address. Returns `None` if none is free.
     fn place(&self, address: IpAddr) -> Option<Place<IpAddr>> {
         if self.proxies.include(address) {
             self.places.take_for_others(source(address))
@@ -83,10 +83,10 @@ impl Shared {
 }
 
 impl Http {
-    /// Serves until the order to stop.
+    /// Serves the listeners until the [`StopOrder`] is dropped.
     ///
     /// # Errors
-    /// The system provides no event queue, or a listener cannot be used.
+    /// The system cannot create an event queue, or a listener cannot be used.
     pub fn run(self, stopped: Stopped) -> io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
@@ -101,7 +101,8 @@ impl Http {
             for listener in listeners {
                 tokio::spawn(accept(TcpListener::from_std(listener)?, Arc::clone(&shared)));
             }
-            // Nothing is ever sent. The error on the drop of the sender is the order to stop.
+            // No message is ever sent. The wait ends with an error when the sender is dropped, and that is the order to
+            // stop.
             let _ = stopped.0.await;
             Ok(())
         });
@@ -147,13 +148,13 @@ async fn serve(stream: TcpStream, address: SocketAddr, shared: &Shared) {
     }
 }
 
-/// Returns the subject of the certificate that a client sent.
+/// Returns the subject of the certificate that the client sent; `None` if it sent none.
 fn subject(session: &ServerConnection) -> Option<Arc<str>> {
     let certificate = session.peer_certificates()?.first()?;
     schema::certificate_facts(certificate).ok().map(|facts| facts.subject.into())
 }
 
-/// Speaks HTTP with one client.
+/// Serves one connection.
 async fn exchange(stream: impl AsyncRead + AsyncWrite + Unpin, client: Client, shared: &Shared) {
     let address = client.address;
     let service = service_fn(|mut request: hyper::Request<Incoming>| {

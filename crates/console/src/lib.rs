@@ -1,13 +1,13 @@
-//! The web console: pages for people and JSON for scripts over HTTP.
+//! The web console: pages for people, and JSON for scripts, over HTTP.
 //!
-//! The console is a client of the server that it is part of. For each session, [`Host::connect`] opens an LDAP
-//! connection, which the event loops serve like any other. So access rules, limits, password policies and the audit
-//! trail apply to the console without any code in it.
+//! The console is a part of the server, and at the same time a client of it. For each session, [`Host::connect`] opens
+//! an LDAP connection. The event loops serve it like any other connection. Therefore access rules, limits, password
+//! policies and the audit trail apply to the console without code for them.
 //!
-//! Other protocols over HTTP share the listener: a [`Part`] is a router below a separate path. Its handlers get the
-//! sender of a request as `axum::Extension<Client>`, open a connection with [`Ldap::connect`], and use it inside
-//! [`Ldap::talk`], because the [`client`] crate blocks. A part must authenticate each request by its headers. It does
-//! not use the console's cookies. Its answers get the console's headers ([`headers`]).
+//! Other protocols over HTTP can use the same listener. A [`Part`] is a router below its own path. Its handlers receive
+//! the sender of a request as `axum::Extension<Client>`. They open a connection with [`Ldap::connect`] and use it in
+//! [`Ldap::talk`], because the [`client`] crate blocks. A part must authenticate each request by the headers of the
+//! request. It does not use the cookies of the console. Its responses contain the console's headers ([`headers`]).
 #![forbid(unsafe_code)]
 
 mod app;
@@ -49,16 +49,16 @@ pub use crate::mail_texts::MailTexts;
 pub use crate::proxies::Proxies;
 pub use crate::sign_ins::SignIns;
 
-/// Handlers of another protocol on the console's listener.
+/// Another protocol on the listener of the console.
 pub struct Part {
-    /// Path prefix of its requests, such as `/scim/v2`.
+    /// Path prefix of the protocol's requests, for example `/scim/v2`.
     pub path: &'static str,
-    /// Handlers by the rest of the path. The body of a request has at most [`limits::BODY_BYTES_MAX`] bytes, and the
-    /// answer begins within [`limits::REQUEST_TIME`].
+    /// Router of the protocol. It receives paths without the prefix. The body of a request has at most
+    /// [`limits::BODY_BYTES_MAX`] bytes, and the response must begin within [`limits::REQUEST_TIME`].
     pub router: Router,
 }
 
-/// Returns the router for the console and these parts.
+/// Returns the router of the console and of these parts.
 pub fn router(ldap: &Ldap, parts: Vec<Part>) -> Router {
     let mut router = pages::router(Arc::new(app::App::new(ldap.clone())));
     for Part { path, router: part } in parts {

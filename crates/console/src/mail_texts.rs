@@ -1,8 +1,8 @@
-//! Texts of the mails that the server sends, from the file with all texts.
+//! The texts of mails that the server sends. They come from the same file as all other texts.
 
 use crate::texts::texts_of;
 
-/// Texts of a mail with a link for setting a new password.
+/// The texts of a mail with a link for setting a new password.
 #[derive(Clone, Debug)]
 pub struct MailTexts {
     /// Subject of the mail.
@@ -11,18 +11,18 @@ pub struct MailTexts {
 }
 
 impl MailTexts {
-    /// Returns the texts in English.
+    /// Returns the English texts.
     pub fn english() -> MailTexts {
         let texts = texts_of();
         let text = |name: &str| texts["mail"][name].as_str().unwrap_or_default().to_owned();
         MailTexts { subject: text("subject"), body: text("body") }
     }
 
-    /// Returns the body of the mail for an account. The link is valid for `minutes` minutes, and was requested by a
-    /// browser at the address `from`.
+    /// Returns the body of the mail to an account. The link is valid for `minutes` minutes. `from` is the address of
+    /// the browser that requested it.
     pub fn body(&self, link: &str, account: &str, from: &str, minutes: u32) -> String {
         let body = self.body.replace("{minutes}", &minutes.to_string()).replace("{from}", from);
-        // The account is inserted last, because it may be any text.
+        // The account is inserted last, because it may contain any text, even a placeholder.
         body.replace("{link}", link).replace("{account}", account)
     }
 }

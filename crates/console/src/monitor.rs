@@ -1,4 +1,4 @@
-//! Figures in `cn=monitor`, for users who may read it.
+//! The figures in `cn=monitor`. Only users with permission can read them.
 
 use std::collections::BTreeMap;
 
@@ -10,29 +10,29 @@ use crate::ask::{self, Search};
 use crate::limits::PAGE_BYTES_MAX;
 use crate::trouble::Trouble;
 
-/// Maximum number of entries of `cn=monitor` that are read.
+/// Maximum number of entries that are read from `cn=monitor`.
 const FIGURES_MAX: u32 = 2_000;
 
-/// Attributes that may contain the value of a figure. An entry has one of them.
+/// Attributes in which an entry may contain the value of its figure. Each entry has one of them.
 const VALUES: [&str; 4] = ["monitoredInfo", "monitorCounter", "monitorTimestamp", "monitorOpCompleted"];
 
-/// Values by the DNs of their entries relative to `cn=monitor`, in lower case.
+/// Values of figures. The key is the DN of the figure's entry in lower case, without `cn=monitor`.
 pub(crate) type Figures = BTreeMap<String, String>;
 
 /// A figure of a group.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Figure {
-    /// Name of the figure, such as `Last Backup`.
+    /// Name of the figure, for example `Last Backup`.
     pub(crate) name: String,
     pub(crate) value: String,
-    /// Explanation of the figure by the server.
+    /// The server's explanation of the figure.
     pub(crate) help: String,
 }
 
 /// Reads all figures. Blocks.
 ///
 /// # Errors
-/// The requester may not read them, or the directory does not answer.
+/// The requester cannot read them, or the directory does not answer.
 pub(crate) fn figures(connection: &mut Connection) -> Result<Figures, Trouble> {
     let entries = entries(connection, "cn=monitor", Scope::WholeSubtree)?;
     if entries.is_empty() {
@@ -46,10 +46,10 @@ pub(crate) fn figures(connection: &mut Connection) -> Result<Figures, Trouble> {
     Ok(pairs.collect())
 }
 
-/// Reads the figures of a group, in the server's order; empty if the server has no such group. Blocks.
+/// Reads the figures of a group in the server's order. Returns an empty list if the server has no such group. Blocks.
 ///
 /// # Errors
-/// The requester may not read them, or the directory does not answer.
+/// The requester cannot read them, or the directory does not answer.
 pub(crate) fn group(connection: &mut Connection, name: &str) -> Result<Vec<Figure>, Trouble> {
     let entries = match entries(connection, &format!("cn={name},cn=monitor"), Scope::SingleLevel) {
         Err(Trouble::Refused(outcome, _)) if is_missing(connection, &outcome)? => return Ok(Vec::new()),
@@ -62,12 +62,12 @@ pub(crate) fn group(connection: &mut Connection, name: &str) -> Result<Vec<Figur
     Ok(entries.into_iter().filter_map(figure).collect())
 }
 
-/// Returns true if only this group is missing, and not all of `cn=monitor` is hidden from the requester.
+/// Returns true if the group does not exist. Returns false if the requester cannot read `cn=monitor` at all.
 fn is_missing(connection: &mut Connection, outcome: &client::Outcome) -> Result<bool, Trouble> {
     Ok(outcome.code == ldap::ResultCode::NO_SUCH_OBJECT && may_read(connection)?)
 }
 
-/// Returns true if the requester may read `cn=monitor`. Blocks.
+/// Returns true if the requester can read `cn=monitor`. Blocks.
 ///
 /// # Errors
 /// The directory does not answer.

@@ -1,4 +1,4 @@
-//! Forms with a file: `multipart/form-data` (RFC 7578). The whole body is in memory.
+//! Forms with a file, in the format `multipart/form-data` (RFC 7578). The whole body is in memory.
 
 /// Maximum number of parts of a form.
 const PARTS_MAX: usize = 64;
@@ -7,12 +7,12 @@ const PARTS_MAX: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Part<'b> {
     pub(crate) name: String,
-    /// Whether the part is a file.
+    /// Whether the part contains a file.
     pub(crate) is_file: bool,
     pub(crate) content: &'b [u8],
 }
 
-/// Returns the boundary in a content type; `None` if it is not `multipart/form-data`.
+/// Returns the boundary in a content type. Returns `None` if the content type is not `multipart/form-data`.
 pub(crate) fn boundary(content_type: &str) -> Option<String> {
     let (kind, parameters) = content_type.split_once(';')?;
     if !kind.trim().eq_ignore_ascii_case("multipart/form-data") {
@@ -21,11 +21,11 @@ pub(crate) fn boundary(content_type: &str) -> Option<String> {
     let mut pairs = parameters.split(';').filter_map(|pair| pair.trim().split_once('='));
     let (_, value) = pairs.find(|(name, _)| name.eq_ignore_ascii_case("boundary"))?;
     let value = value.trim_matches('"');
-    // RFC 2046 section 5.1.1.
+    // These lengths are permitted by RFC 2046 section 5.1.1.
     (1..=70).contains(&value.len()).then(|| value.to_owned())
 }
 
-/// Returns the parts of a body; `None` if it is malformed or has too many parts.
+/// Returns the parts of a body. Returns `None` if the body is malformed or has too many parts.
 pub(crate) fn parts<'b>(body: &'b [u8], boundary: &str) -> Option<Vec<Part<'b>>> {
     let first = format!("--{boundary}");
     let delimiter = format!("\r\n--{boundary}");
@@ -48,7 +48,7 @@ pub(crate) fn parts<'b>(body: &'b [u8], boundary: &str) -> Option<Vec<Part<'b>>>
     }
 }
 
-/// Returns the name in the head of a part, and whether the part has a file name.
+/// Returns the name of a part, and whether it has a file name. `head` contains the headers of the part.
 fn disposition(head: &str) -> Option<(String, bool)> {
     let mut lines = head.split("\r\n").filter_map(|line| line.split_once(':'));
     let (_, value) = lines.find(|(name, _)| name.eq_ignore_ascii_case("content-disposition"))?;

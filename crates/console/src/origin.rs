@@ -1,15 +1,15 @@
-//! Protection against cross-site requests. Requests that change something must come from the console's own pages, or
-//! from a client that is not a browser.
+//! Protection against requests from other sites. A request that changes something must come from a page of the console,
+//! or from a client that is not a browser.
 //!
-//! Browsers report the origin of a request in `Sec-Fetch-Site` and `Origin`. A request without both headers is not a
-//! cross-site request of a browser. The session's token is required in addition.
+//! A browser reports the origin of a request in the headers `Sec-Fetch-Site` and `Origin`. If a request contains
+//! neither, no browser has sent it from another site. The token of the session is required in addition.
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
-/// Refuses cross-site requests.
+/// Refuses requests that a browser sends from another site.
 pub(crate) async fn refuse_other_origins(request: Request, next: Next) -> Response {
     let is_safe = matches!(*request.method(), Method::GET | Method::HEAD);
     if is_safe || is_own(request.headers()) {

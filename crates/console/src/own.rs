@@ -1,4 +1,4 @@
-//! The user's own credentials as the server reports them, and changes to them.
+//! The user's own credentials, as the server reports them, and changes to them.
 
 use std::sync::Arc;
 
@@ -13,22 +13,22 @@ use crate::host::Client;
 use crate::prove::{Proven, USE, bind};
 use crate::trouble::Trouble;
 
-/// Returns the credentials and the rules of the policy. Returns `null` for the administrator, who has no entry, and an
-/// empty object if no policy governs the entry. Blocks.
+/// Returns the credentials of the user and the rules of the password policy. Returns `null` for the administrator, who
+/// has no entry. Returns an empty object if no policy applies to the entry. Blocks.
 ///
 /// # Errors
 /// The directory does not answer.
 pub(crate) fn read(connection: &mut Connection) -> Result<Value, Trouble> {
     let value = OwnCredentials::Read.encode();
     let reply = connection.extended(oids::OWN_CREDENTIALS, Some(&value))?;
-    // The administrator has no such credentials, and an access rule may deny the operation to a user.
+    // The administrator has no such credentials. An access rule may also deny the operation to a user.
     if !reply.outcome.is_success() {
         return Ok(Value::Null);
     }
     Ok(model(&String::from_utf8_lossy(&reply.extended.value.unwrap_or_default())))
 }
 
-/// Returns the model of the answer, whose lines contain a key and its values, separated by tabs.
+/// Returns the model of an answer. Each line of the answer contains a key and its values, separated by tabs.
 fn model(lines: &str) -> Value {
     let (mut members, mut applications) = (Map::new(), Vec::new());
     for line in lines.lines() {
@@ -59,11 +59,11 @@ fn model(lines: &str) -> Value {
     Value::Object(members)
 }
 
-/// Changes the credentials of a user, who must prove the password again. Returns the generated application password, if
-/// there is one. Uses a separate connection, so that a wrong password does not end the session.
+/// Changes the credentials of a user, who must enter the password again. Returns the application password if the server
+/// generated one. Uses a separate connection. Therefore a wrong password does not end the session.
 ///
 /// # Errors
-/// The password is wrong, too many users prove a password concurrently, or the directory refuses or does not answer.
+/// The password is wrong, too many sign-ins are in progress, or the directory refuses the change or does not answer.
 pub(crate) async fn change(
     (app, client): (&Arc<App>, Client),
     (who, password): (&str, Zeroizing<String>),

@@ -1,5 +1,5 @@
-//! Pages. A page is a model, which is returned as JSON to scripts and rendered with a template for people. Only this
-//! module chooses between the two.
+//! Pages. A page has a model. Scripts receive the model as JSON, and for people it is rendered with a template. Only
+//! this module distinguishes the two.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::sessions::{Session, Sessions};
 use crate::texts::url;
 use crate::trouble::Trouble;
 
-/// Format of an answer, chosen by the header `Accept` of the request.
+/// Format of a response. The header `Accept` of the request determines it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     Html,
@@ -39,14 +39,14 @@ impl Format {
     }
 }
 
-/// A page that is not rendered yet.
+/// A page before it is rendered.
 pub(crate) struct Page {
     pub(crate) status: StatusCode,
-    /// Template of its HTML form.
+    /// Name of the template for HTML.
     pub(crate) template: &'static str,
-    /// Path of the page's title in the texts.
+    /// Path of the title in the texts.
     pub(crate) title: &'static str,
-    /// Content of the page, and the whole answer in JSON.
+    /// The content of the page. In JSON it is the whole response.
     pub(crate) model: serde_json::Value,
 }
 
@@ -76,14 +76,15 @@ impl FromRequestParts<Arc<App>> for Visit {
     }
 }
 
-/// Returns true if the request refreshes the page of live figures, which a browser does without any action of the user.
+/// Returns true if the request only refreshes the page with live figures. Browsers send such requests without an action
+/// of the user.
 fn loads_by_itself(uri: &Uri) -> bool {
     let mut query = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
     uri.path() == "/" && query.any(|(name, _)| name == "live")
 }
 
 impl Visit {
-    /// Returns the page in the format that the client requested.
+    /// Returns the response with a page, in the format that the client requested.
     pub(crate) fn show(&self, page: Page) -> Response {
         let Page { status, template, title, model } = page;
         if self.format == Format::Json {
@@ -107,7 +108,7 @@ impl Visit {
         }
     }
 
-    /// Returns an error page.
+    /// Returns the response with a page about an error.
     pub(crate) fn fail(&self, trouble: &Trouble) -> Response {
         self.show(Page {
             status: trouble.status(),
@@ -117,7 +118,8 @@ impl Visit {
         })
     }
 
-    /// Returns the notice that the query of a page requests, such as the text `notice.saved` for `notice=saved`.
+    /// Returns the notice that the query of a page requests. For example, `notice=saved` requests the text
+    /// `notice.saved`.
     pub(crate) fn notice(&self, fields: &Fields) -> serde_json::Value {
         let chosen = fields.given("notice").map(|name| (name, format!("notice.{name}")));
         let found =
@@ -125,14 +127,15 @@ impl Visit {
         json!(found.map(|(text, _)| text))
     }
 
-    /// Returns the model of an error, with its text.
+    /// Returns the model of an error. It contains the text of the error.
     pub(crate) fn said(&self, trouble: &Trouble) -> serde_json::Value {
         let mut said = trouble.explain();
         said.text = self.app.texts.text(&said.text);
         json!(said)
     }
 
-    /// Returns the answer to a successful change. Browsers are redirected to a page, scripts receive its address.
+    /// Returns the response to a successful change. It redirects a browser to the page `path`. A script receives the
+    /// address of that page.
     pub(crate) fn go(&self, path: &str) -> Response {
         match HeaderValue::from_str(path) {
             Ok(to) if self.format == Format::Html => {
@@ -143,7 +146,7 @@ impl Visit {
     }
 }
 
-/// A request of a user who has signed in and need not change the password first.
+/// A request of a signed-in user who need not change the password first.
 pub(crate) struct Signed {
     pub(crate) visit: Visit,
     pub(crate) session: Arc<Session>,
@@ -191,10 +194,10 @@ impl FromRequestParts<Arc<App>> for Signed {
 }
 
 impl Signed {
-    /// Runs `talk` with the session's connection. A session runs only one conversation at a time.
+    /// Runs `talk` with the LDAP connection of the session. A session runs only one conversation at a time.
     ///
     /// # Errors
-    /// `talk` fails, or too many requests wait. A broken connection ends the session.
+    /// `talk` fails, or too many conversations are waiting. If the connection has failed, the session ends.
     pub(crate) async fn talk<T: Send + 'static>(
         &self,
         talk: impl FnOnce(&mut Connection) -> Result<T, Trouble> + Send + 'static,
@@ -209,13 +212,14 @@ impl Signed {
         result
     }
 
-    /// Shows a page, or the error that prevents it.
+    /// Returns the response with a page, or with the error because of which there is no page.
     pub(crate) fn answer(&self, page: Result<Page, Trouble>) -> Response {
         page.map_or_else(|trouble| self.fail(&trouble), |page| self.show(page))
     }
 }
 
-/// A form sent by a user who has signed in. It contains the token of the session, so another site cannot send it.
+/// A form that a signed-in user has sent. The form contains the token of the session. Therefore another site cannot
+/// send it.
 pub(crate) struct Submission {
     pub(crate) signed: Signed,
     pub(crate) fields: Fields,
@@ -236,7 +240,7 @@ impl FromRequest<Arc<App>> for Submission {
     }
 }
 
-/// Returns a file that is part of the binary. Browsers may cache it for an hour.
+/// Returns a file that is part of the program. Browsers may cache it for an hour.
 pub(crate) fn file(media_type: &'static str, content: &'static str) -> Response {
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static(media_type)),

@@ -1,4 +1,4 @@
-//! The pages and their paths. Each page is a module.
+//! The pages and their paths. Each page has its own module.
 
 mod access;
 mod account;
@@ -52,10 +52,10 @@ pub(crate) fn router(app: Arc<App>) -> Router {
     router.layer(from_fn(refuse_other_origins)).with_state(app)
 }
 
-/// Path, methods and handlers of a page.
+/// The path, the methods and the handlers of a page.
 type PageRoute = (&'static str, &'static [&'static str], MethodRouter<Arc<App>>);
 
-/// Returns the pages. The OpenAPI description must contain the same ones.
+/// Returns all pages. The OpenAPI description must contain the same pages.
 fn pages() -> Vec<PageRoute> {
     const READ: &[&str] = &["get"];
     const SEND: &[&str] = &["post"];

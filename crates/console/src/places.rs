@@ -1,12 +1,13 @@
-//! Bounded numbers of places that sources share: for HTTP connections and for sessions.
+//! A limited number of places, for example for HTTP connections or for sessions. Each holder may have only a share of
+//! them.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Returns the address for counting a client. For IPv6 it is the first 64 bits, because one client usually has all
-/// addresses with that prefix.
+/// Returns the address under which a client is counted. For IPv6 it consists of the first 64 bits, because one client
+/// usually has all addresses with the same 64 bits.
 pub(crate) fn source(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
@@ -14,14 +15,14 @@ pub(crate) fn source(address: IpAddr) -> IpAddr {
     }
 }
 
-/// A bounded number of places, with a bounded share for each holder.
+/// A limited number of places. Each holder may have a limited number of them.
 pub(crate) struct Places<H> {
     places_max: usize,
     share_max: usize,
     taken: Mutex<HashMap<H, usize>>,
 }
 
-/// A taken place. Dropping it frees the place.
+/// A place that is in use. Dropping this struct makes the place free again.
 pub(crate) struct Place<H: Eq + Hash> {
     holder: Option<H>,
     places: Arc<Places<H>>,
@@ -32,12 +33,13 @@ impl<H: Clone + Eq + Hash> Places<H> {
         Arc::new(Places { places_max, share_max, taken: Mutex::default() })
     }
 
-    /// Takes a place. Returns `None` if all places, or all of the holder's share, are taken.
+    /// Takes a place. Returns `None` if no place is free or the holder has too many.
     pub(crate) fn take(self: &Arc<Self>, holder: H) -> Option<Place<H>> {
         self.take_within(holder, self.share_max)
     }
 
-    /// Takes a place for a holder that acts for many clients, such as a proxy. No share applies to it.
+    /// Takes a place for a holder that acts for many clients, for example a proxy. Its number of places is not limited
+    /// separately.
     pub(crate) fn take_for_others(self: &Arc<Self>, holder: H) -> Option<Place<H>> {
         self.take_within(holder, self.places_max)
     }
@@ -55,7 +57,7 @@ impl<H: Clone + Eq + Hash> Places<H> {
 }
 
 impl<H> Places<H> {
-    /// Counts are consistent after every step, so a poisoned lock is usable.
+    /// The numbers are consistent after each statement. Therefore a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, HashMap<H, usize>> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,7 +1,8 @@
-//! Binds that authenticate a user, by a password or by the certificate of the browser.
+//! Binds with which a user signs in: by a password, by the certificate of the browser, or by a token from a mail.
 //!
-//! A DN is used in a simple bind. Any other name is used in a bind by SASL PLAIN: the server finds the user by
-//! `identity_attributes`. An unknown name gets the same answer as a wrong password, after the same time.
+//! If the name is a DN, a simple bind is used. Otherwise a bind with SASL PLAIN is used, and the server finds the user
+//! by its setting `identity_attributes`. An unknown name receives the same answer as a wrong password, after the same
+//! time.
 
 use axum::http::StatusCode;
 use client::{Connection, Reply};
@@ -14,29 +15,30 @@ use zeroize::Zeroizing;
 use crate::ask::policy_of;
 use crate::trouble::Trouble;
 
-/// Key of the lines about privileges of the user that not all users have.
+/// Key of the lines in an answer that contain privileges of the user.
 pub(crate) const USE: &str = "use";
 
-/// SASL mechanism for binds with a token that was sent by mail. The server accepts it only from the console.
+/// SASL mechanism of a bind with a token that was sent by mail. The server accepts this mechanism only from the
+/// console.
 const MAIL_TOKEN: &str = "PANDO-MAIL-TOKEN";
 
-/// A successful bind.
+/// The result of a successful bind.
 pub(crate) struct Proven {
-    /// The bound connection.
+    /// The connection on which the bind was made.
     pub(crate) connection: Connection,
     /// DN of the user.
     pub(crate) who: String,
-    /// Whether the user may only change the password.
+    /// Whether the user may only change the password until it is changed.
     pub(crate) must_change: bool,
-    /// Whether the user may read `cn=monitor`.
+    /// Whether the user can read `cn=monitor`.
     pub(crate) manages: bool,
-    /// Whether the user may read the audit trail but not `cn=monitor`.
+    /// Whether the user can read the audit trail but not `cn=monitor`.
     pub(crate) audits: bool,
-    /// Warning of the password policy.
+    /// Warning of the password policy, if there is one.
     pub(crate) warning: Option<PolicyWarning>,
 }
 
-/// Binds with a password, and reads the identity and privileges of the user. Blocks.
+/// Binds with a password, and reads the identity and the privileges of the user. Blocks.
 pub(crate) fn bind(mut connection: Connection, name: &str, password: &str) -> Result<Proven, Trouble> {
     let plain = Zeroizing::new(format!("\0{name}\0{password}"));
     let is_dn = name.contains('=') && Dn::parse(name).is_ok();
@@ -47,7 +49,7 @@ pub(crate) fn bind(mut connection: Connection, name: &str, password: &str) -> Re
     };
     let reply = sent(&mut connection, BindRequest { version: 3, name: dn, authentication })?;
     if reply.outcome.code == ResultCode::INVALID_CREDENTIALS {
-        // Only a password policy may give more details.
+        // Details are shown only if a password policy returned them.
         let error = policy_of(&reply).and_then(|policy| policy.error);
         return Err(match error {
             Some(_) => Trouble::Refused(reply.outcome, error),
@@ -57,7 +59,7 @@ pub(crate) fn bind(mut connection: Connection, name: &str, password: &str) -> Re
     proven(connection, &reply, name)
 }
 
-/// Binds by SASL EXTERNAL, as the entry that belongs to the subject of the browser's certificate. Blocks.
+/// Binds with SASL EXTERNAL as the entry that the subject of the browser's certificate belongs to. Blocks.
 pub(crate) fn bind_with_certificate(mut connection: Connection, subject: &str) -> Result<Proven, Trouble> {
     let authentication = Authentication::Sasl { mechanism: "EXTERNAL", credentials: None };
     let reply = sent(&mut connection, BindRequest { version: 3, name: "", authentication })?;
@@ -70,7 +72,7 @@ fn sent(connection: &mut Connection, request: BindRequest<'_>) -> Result<Reply, 
     Ok(connection.request(Request::Bind(request), controls.as_controls())?)
 }
 
-/// Returns the result of a bind. The user is `name` if the server does not report the identity.
+/// Returns the result of a successful bind. If the server does not report the identity, the user is `name`.
 fn proven(mut connection: Connection, reply: &Reply, name: &str) -> Result<Proven, Trouble> {
     let policy = policy_of(reply);
     Trouble::unless_success(reply.outcome.clone(), policy)?;
@@ -83,7 +85,7 @@ fn proven(mut connection: Connection, reply: &Reply, name: &str) -> Result<Prove
     Ok(Proven { connection, who, must_change, manages, audits, warning: policy.warning })
 }
 
-/// Binds with the token in a link that the server sent by mail. Blocks.
+/// Binds with the token from a link that the server sent by mail. Blocks.
 pub(crate) fn bind_by_token(mut connection: Connection, token: &str) -> Result<Proven, Trouble> {
     let authentication = Authentication::Sasl { mechanism: MAIL_TOKEN, credentials: Some(token.as_bytes()) };
     let oid = oids::AUTHORIZATION_IDENTITY_REQUEST;
@@ -98,7 +100,8 @@ pub(crate) fn bind_by_token(mut connection: Connection, token: &str) -> Result<P
     Ok(Proven { connection, who, must_change: true, manages: false, audits: false, warning: None })
 }
 
-/// Returns the privileges of the user. Trying them would leave refusals in the audit trail. Blocks.
+/// Returns the privileges of the user. They are not determined by attempts, because each refused attempt would appear
+/// in the audit trail. Blocks.
 ///
 /// # Errors
 /// The directory does not answer.
@@ -110,7 +113,7 @@ fn uses(connection: &mut Connection) -> Result<Vec<String>, Trouble> {
     Ok(pairs.filter(|(key, _)| *key == USE).map(|(_, name)| name.to_owned()).collect())
 }
 
-/// Returns the DN of the authorization identity in the answer to a bind (RFC 3829).
+/// Returns the DN in the authorization identity that the answer to a bind contains (RFC 3829).
 fn identity_of(reply: &Reply) -> Option<String> {
     let control = reply.last.as_ref()?.message().controls.find(oids::AUTHORIZATION_IDENTITY_RESPONSE)?;
     let identity = std::str::from_utf8(control.value?).ok()?;

@@ -1,7 +1,7 @@
 //! Reverse proxies, and the clients whose requests they forward.
 //!
-//! A trusted proxy reports the address of the browser in `X-Forwarded-For`, and whether the browser used TLS in
-//! `X-Forwarded-Proto`. These headers are ignored from other clients.
+//! A trusted proxy reports the address of the browser in the header `X-Forwarded-For`. The header `X-Forwarded-Proto`
+//! reports whether the browser used TLS. If other clients send these headers, they are ignored.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -10,22 +10,22 @@ use ipnet::IpNet;
 
 use crate::host::Client;
 
-/// Networks of trusted proxies.
+/// The networks of the trusted proxies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proxies(pub Vec<IpNet>);
 
 impl Proxies {
-    /// Returns true if the address belongs to a trusted proxy.
+    /// Returns true if a trusted proxy has this address.
     pub(crate) fn include(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.0.iter().any(|network| network.contains(&address))
     }
 
-    /// Returns the sender of a request that arrived over the connection of `peer`.
+    /// Returns the sender of a request. `peer` is the client of the connection.
     ///
-    /// Each proxy appends the address from which it received the request. So the sender is the last address that is not
-    /// a trusted proxy. The addresses before it may be forged by the sender. If an address cannot be parsed, the proxy
-    /// that reported it counts as the sender.
+    /// Each proxy appends the address from which it received the request to the header. Therefore the sender is the
+    /// last address in it that is not a trusted proxy. The addresses before that one may be forged. If an address
+    /// cannot be parsed, the sender is the proxy that reported it.
     pub(crate) fn sender(&self, peer: Client, headers: &HeaderMap) -> Client {
         if !self.include(peer.address.ip()) {
             return peer;
@@ -43,12 +43,13 @@ impl Proxies {
         }
         let scheme = lines("x-forwarded-proto").next_back().and_then(|line| line.rsplit(',').next());
         let is_secured = scheme.map_or(peer.is_secured, |scheme| scheme.trim().eq_ignore_ascii_case("https"));
-        // A certificate on the connection of a proxy belongs to the proxy.
+        // The certificate of this connection belongs to the proxy and not to the sender.
         Client { address, is_secured, certificate_subject: None }
     }
 }
 
-/// Parses an address with an optional port. IPv6 addresses may be in brackets. The port is 0 if there is none.
+/// Parses an address with an optional port. An IPv6 address may be in brackets. The port is 0 if the text contains
+/// none.
 fn address_of(text: &str) -> Option<SocketAddr> {
     let alone = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
     let found = alone.parse().map(|ip: IpAddr| SocketAddr::new(ip, 0)).or_else(|_| text.parse()).ok()?;

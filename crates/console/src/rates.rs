@@ -1,4 +1,4 @@
-//! Rates of operations, computed from two readings of `cn=monitor`.
+//! Rates of operations. They are computed from two readings of `cn=monitor`.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -9,29 +9,30 @@ use serde_json::{Value, json};
 use crate::limits::{RATE_TIME_MAX, RATE_TIME_MIN};
 use crate::monitor::Figures;
 
-/// Rates, with the kinds of operations that each one counts, as in `cn=monitor`.
+/// The rates. Each counts the listed kinds of operations, whose names are those in `cn=monitor`.
 const RATES: [(&str, &[&str]); 3] =
     [("searches", &["search"]), ("binds", &["bind"]), ("changes", &["add", "modify", "delete", "modifydn"])];
 
-/// Counts and durations of operations at a moment.
+/// The numbers and durations of operations at one moment.
 #[derive(Clone, Debug)]
 struct Reading {
     at: Instant,
-    /// Number of finished operations and their total microseconds, by rate.
+    /// For each rate, the number of finished operations and their total duration in microseconds.
     totals: BTreeMap<&'static str, (u64, u64)>,
 }
 
-/// The last two readings, which all sessions share.
+/// The last two readings. All sessions share them.
 #[derive(Debug, Default)]
 pub(crate) struct Rates(Mutex<(Option<Reading>, Option<Reading>)>);
 
 impl Rates {
-    /// Records a reading. Returns the rates since an earlier one; `null` if there is none, or if it is too old.
+    /// Records a reading. Returns the rates since an earlier reading; `null` if there is no earlier one or it is too
+    /// old.
     pub(crate) fn since_before(&self, figures: &Figures, now: Instant) -> Value {
         let reading = Reading { at: now, totals: totals(figures) };
         let mut readings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (before, last) = &mut *readings;
-        // Two readings at almost the same time give no useful rate.
+        // A reading shortly after the last one does not replace it. Rates over a short time would be of no use.
         if last.as_ref().is_none_or(|last| now.saturating_duration_since(last.at) >= RATE_TIME_MIN) {
             *before = last.replace(reading.clone());
         }
@@ -99,9 +100,9 @@ mod tests {
             (&json!(0.0), &json!(2.5))
         );
         assert_eq!(found["rates"][1]["mean_microseconds"], Value::Null);
-        // Another page at the same time shows the same rates.
+        // A reading at the same time returns the same rates.
         assert_eq!(rates.since_before(&figures(110, 10_000), after)["rates"], found["rates"]);
-        // The counters of a restarted server begin at 0.
+        // If the server restarts, its counters begin at 0.
         let found = rates.since_before(&figures(3, 90), after + Duration::from_secs(2));
         assert_eq!(found["rates"][0]["per_second"], 0.0);
         let late = rates.since_before(&figures(9, 90), after + Duration::from_secs(4_000));

@@ -1,6 +1,6 @@
-//! Rights of the requester on an entry, and the state of its account, as reported by the server.
+//! The requester's rights on an entry and the state of the entry's account, as the server reports them.
 //!
-//! Pages use them to omit actions that would be refused. The server decides again when a change is sent.
+//! Pages omit actions that the server would refuse. When a change is sent, the server decides again.
 
 use client::{ClientError, Connection, Entry};
 use ldap::{
@@ -9,43 +9,45 @@ use ldap::{
 };
 use serde_json::{Value, json};
 
-/// Maximum number of attributes whose rights the server reports in one answer.
+/// Maximum number of attributes for which the server reports rights in one answer.
 const ATTRIBUTES_MAX: usize = 100;
 
-/// Rights on the entry: v (browse), a (add), d (delete), n (rename).
+/// Attribute with the rights on the entry. Its letters are `v` (browse), `a` (add), `d` (delete) and `n` (rename).
 const OF_ENTRY: &str = "entryLevelRights";
 
-/// Rights on each attribute, such as `cn:rsc, mail:rscwo`: w and o (write), W and O (only add or remove oneself).
+/// Attribute with the rights on each attribute, for example `cn:rsc, mail:rscwo`. The letters `w` and `o` mean writing.
+/// `W` and `O` mean only adding or removing the requester itself.
 const OF_ATTRIBUTES: &str = "attributeLevelRights";
 
 /// Rights on an entry, and the state of its account.
 #[derive(Debug, Default)]
 pub(crate) struct Rights {
-    /// Whether the server reported rights. If not, pages omit nothing.
+    /// Whether the server reported the rights. If it did not, pages omit no action.
     is_known: bool,
-    /// Letters of the rights on the entry, or `none`.
+    /// Letters of the rights on the entry, or the text `none`.
     entry: String,
-    /// Names of the writable attributes, in lower case.
+    /// Names of the attributes that the requester may write, in lower case.
     writable: Vec<String>,
-    /// Names of the readable attributes, in lower case.
+    /// Names of the attributes that the requester may read, in lower case.
     readable: Vec<String>,
     usability: Option<AccountUsability>,
 }
 
 impl Rights {
-    /// Reads the rights on an entry and on these attributes. If the server refuses, the rights are unknown. Blocks.
+    /// Reads the requester's rights on an entry and on the attributes `names`. If the server refuses to report them,
+    /// they are unknown. Blocks.
     ///
     /// # Errors
-    /// The server does not answer.
+    /// The directory does not answer.
     pub(crate) fn read(connection: &mut Connection, dn: &str, names: &[&str]) -> Result<Rights, ClientError> {
         Rights::of_other(connection, dn, names, "")
     }
 
-    /// Reads the rights of another user, given by an authorization identity. An empty identity means the requester. If
-    /// the server refuses, the rights are unknown. Blocks.
+    /// Reads the rights of the user with this authorization identity. If the identity is empty, reads those of the
+    /// requester. If the server refuses to report them, they are unknown. Blocks.
     ///
     /// # Errors
-    /// The server does not answer.
+    /// The directory does not answer.
     pub(crate) fn of_other(
         connection: &mut Connection,
         dn: &str,
@@ -64,7 +66,7 @@ impl Rights {
         self.is_known
     }
 
-    /// Returns whether an attribute may be read; `None` if the server did not report it.
+    /// Returns whether the attribute may be read. Returns `None` if the server did not report it.
     pub(crate) fn can_read(&self, name: &str) -> Option<bool> {
         self.is_known.then(|| self.readable.contains(&name.to_ascii_lowercase()))
     }
@@ -113,20 +115,20 @@ impl Rights {
         }
     }
 
-    /// Returns true if the requester has this right on the entry: `a` (add entries below it), `d` (delete) or `n`
-    /// (rename).
+    /// Returns true if the requester has this right on the entry: `a` (add entries below it), `d` (delete it) or `n`
+    /// (rename it).
     pub(crate) fn allows(&self, right: char) -> bool {
         !self.is_known || (self.entry != "none" && self.entry.contains(right))
     }
 
-    /// Returns true if the requester may write this attribute of the entry.
+    /// Returns true if the requester may write this attribute.
     pub(crate) fn can_write(&self, name: &str) -> bool {
         let name = name.to_ascii_lowercase();
         !self.is_known || self.writable.contains(&name)
     }
 
-    /// Returns the reasons why the user of the entry cannot sign in, as texts with their numbers; empty if the user
-    /// can, or if the requester may not read the state.
+    /// Returns the reasons why the user of the entry cannot sign in, as texts and their numbers. Returns an empty list
+    /// if the user can sign in, or if the requester cannot read the state.
     pub(crate) fn account(&self) -> Vec<Value> {
         let Some(AccountUsability::Unusable(state)) = self.usability else { return Vec::new() };
         let mut all = Vec::new();

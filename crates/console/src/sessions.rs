@@ -1,7 +1,8 @@
-//! Sessions of the console: a cookie, and the LDAP connection that belongs to it.
+//! The sessions of the console. A session has a cookie and an LDAP connection.
 //!
-//! A session begins with a successful bind and always gets a new random cookie, so a cookie that an attacker planted
-//! has no effect. Dropping a session closes its connection, which ends the identity in the server too.
+//! A session begins with a successful bind and always has a new random cookie. Therefore a cookie that an attacker has
+//! planted in the browser has no effect. When a session is dropped, its connection is closed, and the bind ends in the
+//! server too.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -20,58 +21,58 @@ use crate::limits::{
 };
 use crate::places::{Place, Places};
 
-/// Number of random octets in a cookie and in a form token, before encoding.
+/// Number of random octets of a cookie or of a form token, before they are encoded.
 const RANDOM_OCTETS: usize = 32;
 
-/// The decoded value of a cookie.
+/// The decoded value of the cookie of a session.
 type Cookie = [u8; RANDOM_OCTETS];
 
-/// Number of octets in the id of a session in a list.
+/// Number of octets of the id that a session has in a list.
 const ID_OCTETS: usize = 12;
 
-/// Maximum length of a stored browser name in bytes.
+/// Maximum length of the stored name of a browser, in bytes.
 const BROWSER_BYTES_MAX: usize = 200;
 
-/// Session of a user who has signed in.
+/// The session of a user who has signed in.
 pub(crate) struct Session {
     cookie: Cookie,
-    /// Id of the session in a list. It is not secret, because it gives no access.
+    /// Id of the session in a list. It need not be secret, because it gives no access.
     pub(crate) id: String,
-    /// Address of the browser that signed in.
+    /// Address of the browser at the time of the sign-in.
     pub(crate) from: IpAddr,
-    /// Name that the browser reported. It may be any text.
+    /// Name that the browser reported. It can be any text.
     pub(crate) browser: String,
     /// DN of the user.
     pub(crate) who: String,
-    /// Method by which the user signed in.
+    /// Method with which the user signed in.
     pub(crate) method: Method,
-    /// Token in every form of the session, so that other sites cannot send one.
+    /// Token that every form of the session contains. Another site does not know it and therefore cannot send a form.
     pub(crate) token: String,
-    /// Whether the user may only change the password.
+    /// Whether the user may only change the password until it is changed.
     pub(crate) must_change: AtomicBool,
-    /// Whether the user may read `cn=monitor`, so that pages link to the pages for administrators.
+    /// Whether the user can read `cn=monitor`. Pages then contain links to the pages for administrators.
     pub(crate) manages: bool,
-    /// Whether the user may read the audit trail but not `cn=monitor`.
+    /// Whether the user can read the audit trail but not `cn=monitor`.
     pub(crate) audits: bool,
     pub(crate) begun: Instant,
     last_use: Mutex<Instant>,
-    /// Lock for conversations, so that a session occupies at most one thread.
+    /// Lock that a conversation holds. Thus a session occupies at most one thread.
     pub(crate) turn: tokio::sync::Mutex<()>,
     connection: Mutex<Connection>,
     _place: Place<IpAddr>,
 }
 
-/// Method by which a user signed in.
+/// Method with which a user signed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Method {
     Password,
     Certificate,
-    /// A link sent by mail. The user need not enter the old password.
+    /// A link that was sent by mail. The user need not enter the old password to set a new one.
     Mail,
 }
 
 impl Method {
-    /// Returns the name for texts and for scripts.
+    /// Returns the name of the method in texts and for scripts.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Method::Password => "password",
@@ -81,26 +82,26 @@ impl Method {
     }
 }
 
-/// Reason why a session cannot begin.
+/// The reason why a session cannot begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoSession {
-    /// All places, or all places of the source, are taken.
+    /// No place is free, or the source has too many.
     TooMany,
-    /// The system provides no random numbers.
+    /// The system returns no random numbers.
     NotRandom,
 }
 
-/// A user after a successful bind.
+/// A user who has successfully bound. The session begins with this.
 pub(crate) struct Bound {
     /// DN of the user.
     pub(crate) who: String,
     pub(crate) method: Method,
-    /// Whether the user may only change the password.
+    /// Whether the user may only change the password until it is changed.
     pub(crate) must_change: bool,
     pub(crate) manages: bool,
-    /// Whether the user may read the audit trail but not `cn=monitor`.
+    /// Whether the user can read the audit trail but not `cn=monitor`.
     pub(crate) audits: bool,
-    /// The bound connection.
+    /// The connection on which the bind was made.
     pub(crate) connection: Connection,
     /// Address of the browser.
     pub(crate) from: IpAddr,
@@ -113,13 +114,14 @@ pub(crate) struct Sessions {
 }
 
 impl Session {
-    /// Runs `talk` with the session's connection. Blocks.
+    /// Runs `talk` with the connection of the session. Blocks.
     pub(crate) fn with_connection<T>(&self, talk: impl FnOnce(&mut Connection) -> T) -> T {
-        // A panic may leave answers for which no request waits. The client ignores them because of their message ids.
+        // After a panic, answers may arrive for which no request waits. The client ignores them because of their
+        // message ids.
         talk(&mut self.connection.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns true if `token` is the session's token.
+    /// Returns true if `token` is the token of the session.
     pub(crate) fn knows(&self, token: &str) -> bool {
         bool::from(self.token.as_bytes().ct_eq(token.as_bytes()))
     }
@@ -128,7 +130,7 @@ impl Session {
         self.must_change.load(Ordering::Relaxed)
     }
 
-    /// Returns the time of the last request.
+    /// Returns the time of the session's last request.
     pub(crate) fn last_use(&self) -> Instant {
         *self.last_use.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -149,14 +151,14 @@ impl Sessions {
         Sessions { by_cookie: Mutex::default(), places }
     }
 
-    /// Takes a place for a session. Must be called before the bind, so that the result does not reveal whether the
-    /// password is right when all places are taken.
+    /// Takes a place for a session. The caller must call this before the bind. Otherwise the answer would reveal
+    /// whether the password is right even if no place is free.
     pub(crate) fn place(&self, source: IpAddr) -> Result<Place<IpAddr>, NoSession> {
         self.sweep(Instant::now());
         self.places.take(source).ok_or(NoSession::TooMany)
     }
 
-    /// Begins a session. If the user has too many sessions, ends the oldest of them.
+    /// Begins a session. If the user has too many sessions, the oldest one ends.
     pub(crate) fn begin(
         &self,
         place: Place<IpAddr>,
@@ -193,7 +195,7 @@ impl Sessions {
         Ok(session)
     }
 
-    /// Returns the session for the cookie of a request, if it has not ended. The request counts as a use of the
+    /// Returns the session of the cookie in a request; `None` if it has ended. The request counts as a use of the
     /// session.
     pub(crate) fn find(&self, headers: &HeaderMap, is_secured: bool, now: Instant) -> Option<Arc<Session>> {
         let session = self.find_unused(headers, is_secured, now)?;
@@ -201,8 +203,8 @@ impl Sessions {
         Some(session)
     }
 
-    /// Like [`find`](Sessions::find), for a request that the browser sends without any action of the user, and that
-    /// does not count as a use.
+    /// Returns the session like [`find`](Sessions::find), but the request does not count as a use. Intended for
+    /// requests that the browser sends without an action of the user.
     pub(crate) fn find_unused(
         &self,
         headers: &HeaderMap,
@@ -218,12 +220,12 @@ impl Sessions {
         Some(session)
     }
 
-    /// Ends a session. Requests in progress may still finish with its connection.
+    /// Ends a session. A request in progress may still use its connection.
     pub(crate) fn end(&self, session: &Session) {
         self.lock().remove(&session.cookie);
     }
 
-    /// Returns the sessions of a user, newest first.
+    /// Returns the sessions of a user. The newest one is first.
     pub(crate) fn of_user(&self, who: &str) -> Vec<Arc<Session>> {
         self.sweep(Instant::now());
         let mut found: Vec<_> =
@@ -237,14 +239,14 @@ impl Sessions {
         self.lock().retain(|_, session| !session.is_of(who));
     }
 
-    /// Ends the session if the server has closed its connection.
+    /// Ends the session if `error` shows that the server has closed its connection.
     pub(crate) fn end_if_broken(&self, session: &Session, error: &ClientError) {
         if !matches!(error, ClientError::TimedOut | ClientError::Filter(_)) {
             self.end(session);
         }
     }
 
-    /// Returns the header that sets the cookie of a session, or removes it.
+    /// Returns the header that sets the cookie of a session or removes it.
     pub(crate) fn set_cookie(
         &self,
         session: Option<&Session>,
@@ -258,7 +260,7 @@ impl Sessions {
         self.lock().retain(|_, session| !session.is_over(now));
     }
 
-    /// The map is consistent after every step, so a poisoned lock is usable.
+    /// The map is consistent after each statement. Therefore a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, HashMap<Cookie, Arc<Session>>> {
         self.by_cookie.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -269,7 +271,7 @@ fn cookie_of(headers: &HeaderMap, is_secured: bool) -> Option<Cookie> {
     BASE64URL_NOPAD.decode(value.as_bytes()).ok()?.try_into().ok()
 }
 
-/// Returns the name that a browser reports, cut to the maximum length.
+/// Returns the name that the browser reports, cut to the maximum length.
 fn browser_of(headers: &HeaderMap) -> String {
     let name = headers.get(header::USER_AGENT).and_then(|name| name.to_str().ok()).unwrap_or_default();
     name.chars().take(BROWSER_BYTES_MAX).collect()
@@ -349,7 +351,7 @@ mod tests {
         drop(others);
     }
 
-    /// A password change ends all sessions of the user, and no others.
+    /// After a change of the password, all sessions of the user have ended. Other sessions continue.
     #[test]
     fn sessions_of_a_user_end_together() {
         let sessions = Sessions::new();

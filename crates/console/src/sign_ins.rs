@@ -1,6 +1,8 @@
-//! Places for concurrent sign-ins. The server delays answers to wrong passwords, and a sign-in occupies a thread until
-//! then, so only a few may run concurrently. Sources from which a user has signed in before have separate places, so
-//! that a flood from many other addresses does not take them.
+//! Places for concurrent sign-ins.
+//!
+//! The server delays the answers to wrong passwords, and a sign-in occupies a thread for that time. Therefore only a
+//! few sign-ins may run at once. Sources from which a user has signed in before have separate places. Many wrong
+//! passwords from other sources cannot occupy them.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -12,11 +14,11 @@ use crate::limits::{
 };
 use crate::places::{Place, Places, source};
 
-/// Sign-ins in progress.
+/// The sign-ins in progress.
 pub struct SignIns {
     all: Arc<Places<IpAddr>>,
     known: Arc<Places<IpAddr>>,
-    /// Sources of successful sign-ins.
+    /// Sources from which a user has successfully signed in.
     sources: Mutex<HashSet<IpAddr>>,
 }
 
@@ -29,23 +31,25 @@ impl SignIns {
         }
     }
 
-    /// Returns the places for a [`Part`](crate::Part) whose requests sign in each. Its clients send many at a time.
+    /// Returns the places for a [`Part`](crate::Part), of which each request signs in. It has more places than the
+    /// pages, because its clients send many requests at a time.
     pub fn of_part() -> SignIns {
         let known = Places::new(KNOWN_PART_REQUESTS_MAX, KNOWN_PART_REQUESTS_MAX);
         SignIns { known, ..SignIns::new() }
     }
 
-    /// Takes a place for a request of a part, which signs in. The place is free again when the result is dropped.
+    /// Takes a place for a request of a part. Dropping the result makes the place free again. Returns `None` if no
+    /// place is free or the source has too many.
     pub fn take_for(&self, client: &Client) -> Option<impl Send + use<>> {
         self.take(client.address.ip())
     }
 
-    /// Notes that a request of a part has signed in.
+    /// Records that a request of a part has successfully signed in.
     pub fn note_success(&self, client: &Client) {
         self.succeeded(client.address.ip());
     }
 
-    /// Takes a place for a sign-in from this address; `None` if all places, or all of the source's share, are taken.
+    /// Takes a place for a sign-in from this address. Returns `None` if no place is free or the source has too many.
     pub(crate) fn take(&self, address: IpAddr) -> Option<Place<IpAddr>> {
         let source = source(address);
         let is_known = self.sources.lock().unwrap_or_else(PoisonError::into_inner).contains(&source);
@@ -53,7 +57,7 @@ impl SignIns {
         own.or_else(|| self.all.take(source))
     }
 
-    /// Notes a successful sign-in from this address. If there are too many sources, forgets all earlier ones.
+    /// Records a successful sign-in from this address. If there are too many sources, all earlier ones are forgotten.
     pub(crate) fn succeeded(&self, address: IpAddr) {
         let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
         if sources.len() >= KNOWN_SOURCES_MAX {

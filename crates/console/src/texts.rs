@@ -1,10 +1,10 @@
-//! Texts of the user interface and templates of pages, both embedded in the binary. `templates/texts.en.json` contains
-//! all texts.
+//! The texts of the user interface, and the templates of the pages. Both are parts of the program. All texts are in
+//! `templates/texts.en.json`.
 
 use minijinja::value::{Kwargs, Serde};
 use minijinja::{Environment, UndefinedBehavior, Value};
 
-/// Templates. Their names end with `.html`, so every value is escaped.
+/// The templates. Their names end with `.html`. Because of this, all values in them are escaped.
 const TEMPLATES: &[(&str, &str)] = &[
     ("frame.html", include_str!("../templates/frame.html")),
     ("parts.html", include_str!("../templates/parts.html")),
@@ -51,19 +51,19 @@ const TEMPLATES: &[(&str, &str)] = &[
 /// The stylesheet of all pages.
 pub(crate) const STYLE: &str = include_str!("../templates/style.css");
 
-/// The icon of browser tabs.
+/// The icon that browsers show in a tab.
 pub(crate) const ICON: &str = include_str!("../templates/icon.svg");
 
-/// OpenAPI description of all pages.
+/// The OpenAPI description of all pages.
 pub(crate) const OPENAPI: &str = include_str!("../templates/openapi.json");
 
-/// Texts in one language, and the templates that show them.
+/// The texts in one language, and the templates that contain them.
 pub(crate) struct Texts {
     texts: Value,
     templates: Environment<'static>,
 }
 
-/// Returns all texts in English.
+/// Returns all English texts.
 pub(crate) fn texts_of() -> serde_json::Value {
     serde_json::from_str(include_str!("../templates/texts.en.json")).unwrap_or_default()
 }
@@ -72,7 +72,7 @@ impl Texts {
     pub(crate) fn english() -> Texts {
         let texts = texts_of();
         let mut templates = Environment::new();
-        // A missing text is an error, which tests detect.
+        // If a template uses a text that does not exist, rendering fails. Tests detect this.
         templates.set_undefined_behavior(UndefinedBehavior::Strict);
         templates.add_function("url", url_of);
         templates.add_filter("shell", shell_word);
@@ -84,7 +84,7 @@ impl Texts {
         Texts { texts: Value::from(Serde(texts)), templates }
     }
 
-    /// Returns a text by its path, such as `sign_in.title`.
+    /// Returns the text with this path, for example `sign_in.title`.
     pub(crate) fn text(&self, path: &str) -> String {
         let found = path.split('.').try_fold(self.texts.clone(), |texts, name| texts.get_attr(name));
         found
@@ -93,17 +93,17 @@ impl Texts {
             .map_or_else(|| path.to_owned(), |text| text.to_string())
     }
 
-    /// Renders a template with `context`, in which the texts are `t`.
+    /// Renders a template with the values in `context` and with the texts, which have the name `t`.
     ///
     /// # Errors
-    /// The template uses a value that the context does not contain.
+    /// The template uses a value that `context` does not contain.
     pub(crate) fn render(&self, template: &str, context: Value) -> Result<String, minijinja::Error> {
         let texts = self.texts.clone();
         self.templates.get_template(template)?.render(minijinja::context! { t => texts, ..context })
     }
 }
 
-/// Returns the URL of a page with this query.
+/// Returns the URL of the page `path` with the query `query`.
 pub(crate) fn url(path: &str, query: &[(&str, &str)]) -> String {
     if query.is_empty() {
         return path.to_owned();
@@ -115,7 +115,7 @@ pub(crate) fn url(path: &str, query: &[(&str, &str)]) -> String {
     pairs.finish()
 }
 
-/// Like [`url`], for templates: `url("/entry", dn=value)`.
+/// The same as [`url`] for templates, for example `url("/entry", dn=value)`.
 fn url_of(path: String, query: Kwargs) -> Result<String, minijinja::Error> {
     let mut pairs = Vec::new();
     for name in query.args() {
@@ -128,7 +128,7 @@ fn url_of(path: String, query: Kwargs) -> Result<String, minijinja::Error> {
     Ok(url(&path, &pairs))
 }
 
-/// Quotes a text as one word of a POSIX shell, for commands on pages.
+/// Quotes a text as one word of a POSIX shell. Pages contain commands for the shell.
 fn shell_word(text: String) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }

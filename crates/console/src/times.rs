@@ -4,10 +4,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use time::{Date, Month, OffsetDateTime};
 
-/// Microseconds in a second.
+/// Number of microseconds in a second.
 const SECOND: u64 = 1_000_000;
 
-/// Returns the present time, in microseconds since 1970-01-01T00:00:00Z.
+/// Returns the current time in microseconds since 1970-01-01T00:00:00Z.
 pub(crate) fn now_micros() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
@@ -19,7 +19,7 @@ pub(crate) fn readable(micros: u64) -> String {
     format!("{} UTC", text.trim_end_matches('Z').replacen('T', " ", 1))
 }
 
-/// Formats a time in whole seconds in a form that [`micros`] parses: `2026-11-27T08:10:00Z`.
+/// Formats a time in whole seconds, for example `2026-11-27T08:10:00Z`. [`micros`] can parse the text.
 pub(crate) fn text(micros: u64) -> String {
     let seconds = i64::try_from(micros / SECOND).unwrap_or(0);
     let time = OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH);
@@ -28,7 +28,7 @@ pub(crate) fn text(micros: u64) -> String {
     format!("{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// Formats a time exactly, in a form that [`micros`] parses: `2026-11-27T08:10:00.000007Z`.
+/// Formats a time with microseconds, for example `2026-11-27T08:10:00.000007Z`. [`micros`] can parse the text.
 pub(crate) fn text_of(micros: u64) -> String {
     match micros % SECOND {
         0 => text(micros),
@@ -36,7 +36,7 @@ pub(crate) fn text_of(micros: u64) -> String {
     }
 }
 
-/// Formats a duration with its two largest units.
+/// Formats a duration in its two largest units.
 pub(crate) fn span(seconds: u64) -> String {
     const UNITS: [(u64, &str); 4] = [(86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")];
     let mut rest = seconds;
@@ -61,8 +61,8 @@ pub(crate) fn size(bytes: u64) -> String {
     }
 }
 
-/// Parses a time: `30m`, `12h` or `7d` before `now`, a day, or a day and a time in UTC with or without seconds. Returns
-/// microseconds since 1970, or `None` if the text is not a time.
+/// Parses a time. It can be a duration before `now` (`30m`, `12h`, `7d`), a day, or a day and a time in UTC with or
+/// without seconds. Returns the microseconds since 1970; `None` if the text is no time.
 pub(crate) fn micros(text: &str, now: u64) -> Option<u64> {
     let text = text.trim().trim_end_matches(['Z', 'z']);
     let ago = |count: &str, unit: u64| {
@@ -86,7 +86,7 @@ pub(crate) fn micros(text: &str, now: u64) -> Option<u64> {
     let second = second.parse().ok()?;
     let time = date.with_hms(hour.parse().ok()?, minute.parse().ok()?, second).ok()?.assume_utc();
     let whole = u64::try_from(time.unix_timestamp()).ok()?.checked_mul(SECOND)?;
-    // Digits after the microseconds are ignored.
+    // If there are more than six digits, the rest of them is ignored.
     let fraction = format!("{fraction:0<6}").get(..6)?.parse::<u64>().ok()?;
     whole.checked_add(fraction)
 }

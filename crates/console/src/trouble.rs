@@ -1,4 +1,4 @@
-//! Errors of pages: the status and text of the answer.
+//! Errors of pages. Each determines the status and the text of the response.
 
 use axum::http::StatusCode;
 use client::{ClientError, Outcome};
@@ -7,30 +7,30 @@ use serde::Serialize;
 
 use crate::host::ConversationError;
 
-/// Reason why a page cannot be shown or a change cannot be made.
+/// The reason why a page cannot be shown or a change cannot be made.
 #[derive(Debug)]
 pub(crate) enum Trouble {
-    /// The directory refused the request, possibly with an error of a password policy.
+    /// The directory refused the request. A password policy may have added an error.
     Refused(Outcome, Option<PolicyError>),
     /// The directory did not answer.
     Client(ClientError),
-    /// The conversation with the directory did not run.
+    /// The conversation with the directory could not be run.
     Conversation(ConversationError),
-    /// The request is invalid. The text is the reason.
+    /// The request is invalid. The text is the path of the reason in the texts.
     Request(StatusCode, &'static str),
-    /// Values have changed since the change that should be undone. The text names them.
+    /// A change cannot be undone, because the values have changed since then. The text describes them.
     ValuesChanged(String),
 }
 
-/// Explanation of an error on a page.
+/// Explanation of an error for a page.
 #[derive(Debug, Serialize)]
 pub(crate) struct Explanation {
-    /// Path of the text with advice.
+    /// Path of the explanation in the texts.
     pub(crate) text: String,
-    /// The server's diagnostic message, if there is one.
+    /// The server's diagnostic message, if it returned one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) detail: Option<String>,
-    /// Number and name of the LDAP result code.
+    /// Number and name of the LDAP result code, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) result: Option<String>,
 }
@@ -42,7 +42,7 @@ impl From<ClientError> for Trouble {
 }
 
 impl Trouble {
-    /// Returns an error unless the outcome is a success.
+    /// Returns an error if the outcome is not a success.
     pub(crate) fn unless_success(outcome: Outcome, policy: Option<PolicyResponse>) -> Result<(), Trouble> {
         if outcome.is_success() {
             return Ok(());
@@ -63,7 +63,7 @@ impl Trouble {
         }
     }
 
-    /// Returns the explanation for a page. Its text is a path in the texts.
+    /// Returns the explanation of the error for a page.
     pub(crate) fn explain(&self) -> Explanation {
         let of =
             |text: &str, detail: Option<String>| Explanation { text: text.to_owned(), detail, result: None };
@@ -110,7 +110,7 @@ fn refused_text(code: ResultCode) -> &'static str {
     }
 }
 
-/// Returns the text for an error of a password policy.
+/// Returns the path of the text for an error of a password policy.
 pub(crate) fn policy_text(error: PolicyError) -> &'static str {
     match error {
         PolicyError::PasswordExpired => "policy.expired",

@@ -1,8 +1,8 @@
-//! CRAM-MD5 (RFC 2195): a proof of the password by HMAC-MD5 over the server's challenge.
+//! CRAM-MD5 (RFC 2195). The client proves the password by an HMAC-MD5 of the server's challenge.
 //!
-//! The server needs the password, or the two states of MD5 after the padded key: the part of HMAC that does not depend
-//! on the challenge. The server stores these states. They do not reveal the password, but anyone who has them can bind
-//! with CRAM-MD5.
+//! The server needs the password, or the two states of MD5 after the padded key. These states are the part of HMAC that
+//! does not depend on the challenge. The server stores the states. The password cannot be computed from them, but they
+//! are sufficient for a bind with CRAM-MD5.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,17 +16,17 @@ use crate::limits::{MESSAGE_SIZE_MAX, NAME_SIZE_MAX};
 /// Name of the mechanism.
 pub const CRAM_MD5: &str = "CRAM-MD5";
 
-/// Size in octets of a block of MD5, to which HMAC pads keys.
+/// Size of a block of MD5, in octets. HMAC pads keys to this size.
 const BLOCK_SIZE: usize = 64;
 
-/// Key that a server derives from a password and stores.
+/// The key that a server derives from a password and stores.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CramKey {
     inner: [u8; 16],
     outer: [u8; 16],
 }
 
-/// Does not show the key.
+/// The text omits the key.
 impl std::fmt::Debug for CramKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("CramKey").finish_non_exhaustive()
@@ -34,7 +34,7 @@ impl std::fmt::Debug for CramKey {
 }
 
 impl CramKey {
-    /// Derives the key of a password.
+    /// Derives the key from a password.
     pub fn derive(password: &[u8]) -> CramKey {
         let mut key = [0; BLOCK_SIZE];
         if password.len() > BLOCK_SIZE {
@@ -42,24 +42,24 @@ impl CramKey {
         } else {
             key.iter_mut().zip(password).for_each(|(octet, of)| *octet = *of);
         }
-        // RFC 2104 section 2.
+        // The two paddings of RFC 2104 section 2.
         CramKey {
             inner: state_after(key.map(|octet| octet ^ 0x36)),
             outer: state_after(key.map(|octet| octet ^ 0x5c)),
         }
     }
 
-    /// Returns a key that matches no password.
+    /// Returns a key that no password matches.
     pub fn of_unknown_user() -> CramKey {
         CramKey { inner: [0; 16], outer: [0; 16] }
     }
 
-    /// Returns the text form: `CRAM-MD5$` and both states in base64.
+    /// Returns the key as text: `CRAM-MD5$` and both states in base64.
     pub fn text(&self) -> String {
         format!("{CRAM_MD5}${}", STANDARD.encode([self.inner, self.outer].concat()))
     }
 
-    /// Reads the text form; returns `None` if `text` is not a key.
+    /// Parses the text of a key. Returns `None` if `text` is no key.
     pub fn parse(text: &str) -> Option<CramKey> {
         let (scheme, states) = text.split_once('$')?;
         let states = STANDARD.decode(states).ok().filter(|_| scheme.eq_ignore_ascii_case(CRAM_MD5))?;
@@ -67,14 +67,14 @@ impl CramKey {
         Some(CramKey { inner: inner.try_into().ok()?, outer: outer.try_into().ok()? })
     }
 
-    /// Returns the response of a client that has the password, to this challenge.
+    /// Returns the digest that a client with the password sends as the response to this challenge.
     fn proof(&self, challenge: &[u8]) -> Option<[u8; 16]> {
         let inner = continued(self.inner)?.chain_update(challenge).finalize();
         Some(continued(self.outer)?.chain_update(inner).finalize().into())
     }
 }
 
-/// Returns the state of MD5 after a block.
+/// Returns the state of MD5 after it has processed one block.
 fn state_after(block: [u8; BLOCK_SIZE]) -> [u8; 16] {
     let mut state = [0; 16];
     let serialized = Md5::new().chain_update(block).serialize();
@@ -82,20 +82,21 @@ fn state_after(block: [u8; BLOCK_SIZE]) -> [u8; 16] {
     state
 }
 
-/// Returns an MD5 computation in this state, after one block.
+/// Returns an MD5 computation that continues from this state. The state is that after one block.
 fn continued(state: [u8; 16]) -> Option<Md5> {
-    // The serialized state also has a count of blocks and an empty buffer, which are the same after any block.
+    // Besides the state, the serialized form contains the number of blocks and an empty buffer. Both are the same after
+    // any block.
     let mut serialized: SerializedState<Md5> = Md5::new().chain_update([0; BLOCK_SIZE]).serialize();
     serialized.iter_mut().zip(state).for_each(|(octet, of)| *octet = of);
     Md5::deserialize(&serialized).ok()
 }
 
-/// Returns the server's challenge. `random` must be unique and printable.
+/// Returns the challenge of the server. `random` must be unique and printable.
 pub fn challenge(random: &str, seconds: u64) -> String {
     format!("<{random}.{seconds}@pando>")
 }
 
-/// The client's response. No `Debug`: it proves a password.
+/// The response of the client. It does not implement `Debug`, because it proves a password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Answer<'a> {
     /// Name of the user.
@@ -104,10 +105,10 @@ pub struct Answer<'a> {
 }
 
 impl<'a> Answer<'a> {
-    /// Parses the response: a name, a space and 32 hexadecimal digits.
+    /// Parses the response. It consists of a name, a space and 32 hexadecimal digits.
     ///
     /// # Errors
-    /// The message has another form.
+    /// The message is malformed.
     pub fn parse(message: &'a [u8]) -> Result<Answer<'a>, SaslError> {
         let malformed = SaslError::Malformed;
         let text = std::str::from_utf8(message).map_err(|_| malformed("it is not UTF-8"))?;
@@ -133,7 +134,7 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// Returns true if the response proves the password of this key for this challenge.
+    /// Returns true if the response to `challenge` proves the password of this key.
     pub fn is_right(&self, key: &CramKey, challenge: &str) -> bool {
         key.proof(challenge.as_bytes()).is_some_and(|proof| proof.ct_eq(&self.proof).into())
     }
@@ -143,7 +144,7 @@ impl<'a> Answer<'a> {
 mod tests {
     use super::*;
 
-    /// RFC 2195 section 2.
+    /// The example in RFC 2195 section 2.
     const CHALLENGE: &str = "<1896.697170952@postoffice.reston.mci.net>";
 
     #[test]
@@ -158,7 +159,7 @@ mod tests {
         assert_eq!(CramKey::parse(&key.text()), Some(key));
     }
 
-    /// Keys longer than a block are hashed first, with the same result as the library's HMAC.
+    /// A key that is longer than a block is hashed first. The result is the same as that of the library's HMAC.
     #[test]
     fn keys_of_every_length() {
         use hmac::{Hmac, KeyInit as _, Mac as _};

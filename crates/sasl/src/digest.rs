@@ -1,11 +1,12 @@
-//! DIGEST-MD5 (RFC 2831), withdrawn by RFC 6331, for clients that support no better mechanism.
+//! DIGEST-MD5 (RFC 2831). RFC 6331 has withdrawn it. It is supported for clients that support no better mechanism.
 //!
-//! The server stores H(user:realm:password), so a key is only valid for one spelling of a name in one realm. Anyone who
-//! has it can bind without the password. Only `qop=auth` is offered: TLS protects the connection, so no security layer
-//! of this mechanism is needed. A nonce is valid once, so every exchange is an initial authentication (section 2.1).
+//! The server stores H(user:realm:password). Therefore a key is valid only for one spelling of the name in one realm.
+//! The key is sufficient for a bind without the password. Only `qop=auth` is offered, because TLS protects the
+//! connection and no security layer of the mechanism is necessary. A nonce can be used only once. Therefore every
+//! exchange is an initial authentication (section 2.1).
 //!
-//! The service of a client's digest-uri is checked. The host is not, because the server does not know all its names and
-//! addresses, or those of load balancers, by which clients reach it.
+//! The service in the client's digest-uri is checked, but the host is not. The server does not know all names and
+//! addresses by which clients reach it, for example those of load balancers.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -21,10 +22,10 @@ pub const DIGEST_MD5: &str = "DIGEST-MD5";
 /// The service of an LDAP server in a digest-uri (RFC 2831 section 2.1.2).
 pub const LDAP_SERVICE: &str = "ldap";
 
-/// Nonce count of an initial authentication.
+/// The nonce count of an initial authentication.
 const FIRST_USE: &[u8] = b"00000001";
 
-/// Directives that a response may have, each at most once. Others are extensions and are skipped.
+/// Directives that a response may contain once each. All other directives are extensions and are ignored.
 const DIRECTIVES: [&str; 12] = [
     "username",
     "realm",
@@ -40,10 +41,10 @@ const DIRECTIVES: [&str; 12] = [
     "authzid",
 ];
 
-/// Name and value of a directive.
+/// The name and the value of a directive.
 type Directive<'a> = (&'a [u8], Vec<u8>);
 
-/// Key that a server derives from a password and stores, for one name in one realm.
+/// The key that a server derives from a password and stores. It is valid for one name in one realm.
 #[derive(Clone, PartialEq, Eq)]
 pub struct DigestKey {
     name: String,
@@ -51,7 +52,7 @@ pub struct DigestKey {
     secret: [u8; 16],
 }
 
-/// Does not show the key.
+/// The text omits the key.
 impl std::fmt::Debug for DigestKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("DigestKey").field("name", &self.name).finish_non_exhaustive()
@@ -59,23 +60,23 @@ impl std::fmt::Debug for DigestKey {
 }
 
 impl DigestKey {
-    /// Derives the key of a password. A realm must not contain `$`.
+    /// Derives the key from a password. The realm must not contain `$`.
     pub fn derive(name: &str, realm: &str, password: &str) -> DigestKey {
         let hashed = [&*hashed_form(name), b":", realm.as_bytes(), b":", &*hashed_form(password)];
         DigestKey { name: name.to_owned(), realm: realm.to_owned(), secret: md5(&hashed) }
     }
 
-    /// Returns true if the key is for this spelling of a name in this realm.
+    /// Returns true if the key is valid for this spelling of the name in this realm.
     pub fn is_for(&self, name: &str, realm: &str) -> bool {
         self.name == name && self.realm == realm
     }
 
-    /// Returns the text form: `DIGEST-MD5$`, the key in base64, `$`, the realm, `$`, the name.
+    /// Returns the key as text: `DIGEST-MD5$`, the key in base64, `$`, the realm, `$`, the name.
     pub fn text(&self) -> String {
         format!("{DIGEST_MD5}${}${}${}", STANDARD.encode(self.secret), self.realm, self.name)
     }
 
-    /// Reads the text form; returns `None` if `text` is not a key.
+    /// Parses the text of a key. Returns `None` if `text` is no key.
     pub fn parse(text: &str) -> Option<DigestKey> {
         let mut parts = text.splitn(4, '$');
         let (scheme, secret, realm, name) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
@@ -88,7 +89,7 @@ impl DigestKey {
     }
 }
 
-/// State of an exchange after the server's challenge.
+/// The server's state after it has sent the challenge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exchange {
     realm: String,
@@ -96,21 +97,21 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// Begins an exchange and returns its challenge. `nonce` must be unique; neither argument may contain `"`, `\` or a
-    /// control character.
+    /// Starts an exchange. Returns it and the challenge. `nonce` must be unique. Neither argument may contain `"`, `\`
+    /// or a control character.
     pub fn begin(realm: &str, nonce: &str) -> (Exchange, String) {
         let challenge =
             format!("realm=\"{realm}\",nonce=\"{nonce}\",qop=\"auth\",charset=utf-8,algorithm=md5-sess");
         (Exchange { realm: realm.to_owned(), nonce: nonce.to_owned() }, challenge)
     }
 
-    /// Returns the realm of the challenge.
+    /// Returns the realm in the challenge.
     pub fn realm(&self) -> &str {
         &self.realm
     }
 
-    /// Checks a response against the key of its name. Returns the server's own proof that it has the key. Without a key
-    /// it takes the same time, and fails.
+    /// Verifies a response with the key of its name. Returns the message with which the server proves that it has the
+    /// key. Without a key, the function takes the same time and fails.
     ///
     /// # Errors
     /// The response proves a different password, or belongs to another exchange or realm.
@@ -127,28 +128,29 @@ impl Exchange {
     }
 }
 
-/// A client's response to the challenge. No `Debug`: it proves a password.
+/// The response of the client to the challenge. It does not implement `Debug`, because it proves a password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Response {
     /// Name of the user.
     pub name: String,
-    /// Authorization identity that the client requests; empty for the user's own.
+    /// Authorization identity that the client requests. It is empty if the client requests none.
     pub authorization: String,
     realm: String,
     nonce: Vec<u8>,
     client_nonce: Vec<u8>,
     uri: Vec<u8>,
-    /// Authorization identity in its hashed form; `None` if the client sent none.
+    /// The authorization identity as it is hashed; `None` if the client sent none.
     authorization_octets: Option<Vec<u8>>,
     proof: [u8; 32],
 }
 
 impl Response {
-    /// Parses a response (RFC 2831 section 2.1.2). Values may be quoted or not, because clients differ for `qop`.
+    /// Parses a response (RFC 2831 section 2.1.2). Values may be with or without quotation marks, because clients
+    /// differ in this for `qop`.
     ///
     /// # Errors
-    /// The message has another form, lacks a directive, repeats one, or requests a security layer, another service or a
-    /// second use of a nonce.
+    /// The message is malformed, lacks a directive, contains a directive twice, or requests something that is not
+    /// supported: a security layer, another service, or the second use of a nonce.
     pub fn parse(message: &[u8], service: &str) -> Result<Response, SaslError> {
         let malformed = SaslError::Malformed;
         if message.len() > DIGEST_MESSAGE_SIZE_MAX {
@@ -211,8 +213,8 @@ impl Response {
         })
     }
 
-    /// Computes the digest of RFC 2831 section 2.1.2.1 with a key's secret: the client's digest, or that of section
-    /// 2.1.3 if the method is empty.
+    /// Computes a digest (RFC 2831 section 2.1.2.1) with the secret of a key. With an empty method, it is the digest of
+    /// the server's proof (section 2.1.3). Otherwise it is the client's digest.
     fn digest(&self, secret: &[u8; 16], method: &str) -> [u8; 32] {
         let session: [&[u8]; 5] = [secret, b":", &self.nonce, b":", &self.client_nonce];
         let session = match &self.authorization_octets {
@@ -234,8 +236,8 @@ impl Response {
     }
 }
 
-/// Consumes the next directive of a list (RFC 2831 section 7.1). Elements of a list may be empty and separated by white
-/// space.
+/// Removes the next directive from the beginning of a list (RFC 2831 section 7.1). Elements of the list may be empty,
+/// and white space may be between them.
 fn next_directive<'a>(rest: &mut &'a [u8]) -> Result<Option<Directive<'a>>, SaslError> {
     let malformed = SaslError::Malformed;
     let is_space = |octet: &u8| matches!(octet, b' ' | b'\t' | b'\r' | b'\n');
@@ -268,7 +270,7 @@ fn next_directive<'a>(rest: &mut &'a [u8]) -> Result<Option<Directive<'a>>, Sasl
     }
 }
 
-/// Consumes the rest of a quoted string, after its opening quote.
+/// Removes the rest of a quoted string. The first quotation mark is already removed.
 fn quoted_value(rest: &mut &[u8]) -> Result<Vec<u8>, SaslError> {
     let mut value = Vec::new();
     let mut octets = rest.iter();
@@ -287,20 +289,20 @@ fn quoted_value(rest: &mut &[u8]) -> Result<Vec<u8>, SaslError> {
     }
 }
 
-/// Returns true for the letters of a token (RFC 2831 section 7.1).
+/// Returns true if a token may contain this octet (RFC 2831 section 7.1).
 fn is_token(octet: &u8) -> bool {
     octet.is_ascii_graphic() && !b"()<>@,;:\\\"/[]?={}".contains(octet)
 }
 
-/// Returns true if a digest-uri is `SERVICE/HOST`, optionally followed by the name of a replicated service.
+/// Returns true if a digest-uri consists of `SERVICE/HOST`. The name of a replicated service may follow.
 fn names_service(uri: &[u8], service: &str) -> bool {
     let mut parts = uri.split(|octet| *octet == b'/');
     let is_service = parts.next().is_some_and(|first| first.eq_ignore_ascii_case(service.as_bytes()));
     is_service && parts.next().is_some_and(|host| !host.is_empty()) && parts.nth(1).is_none()
 }
 
-/// Returns the hashed form of a text: ISO 8859-1 if it can represent the text, otherwise UTF-8 (RFC 2831 section
-/// 2.1.2.1).
+/// Returns a text as it is hashed: in ISO 8859-1 if that contains all of its characters, otherwise in UTF-8 (RFC 2831
+/// section 2.1.2.1).
 fn hashed_form(text: &str) -> Vec<u8> {
     let latin: Option<Vec<u8>> = text.chars().map(|letter| u8::try_from(letter).ok()).collect();
     latin.unwrap_or_else(|| text.as_bytes().to_vec())
@@ -327,7 +329,7 @@ fn text_of(digits: &[u8; 32]) -> String {
 mod tests {
     use super::*;
 
-    /// RFC 2831 section 4.
+    /// The example in RFC 2831 section 4.
     const REALM: &str = "elwood.innosoft.com";
     const IMAP: &str = "charset=utf-8,username=\"chris\",realm=\"elwood.innosoft.com\",nonce=\"OA6MG9tEQGm2hh\",\
         nc=00000001,cnonce=\"OA6MHXh6VqTrRk\",digest-uri=\"imap/elwood.innosoft.com\",\
@@ -365,7 +367,7 @@ mod tests {
             exchange.finish(&parse(said).ok().unwrap(), key).is_ok()
         };
         assert!(check(&exchange, IMAP, Some(&key)));
-        // Digits may be capital letters (section 7.1), and white space and empty elements are allowed between
+        // Hexadecimal digits may be capital letters (section 7.1). There may be white space and empty elements between
         // directives.
         let spelled = IMAP.replace("d388dad90d4bbd760a152321f2143af7", "D388DAD90D4BBD760A152321F2143AF7");
         assert!(check(&exchange, &spelled, Some(&key)));
@@ -394,7 +396,7 @@ mod tests {
         }
     }
 
-    /// Names and passwords are hashed in ISO 8859-1 if possible, whatever encoding the client sends.
+    /// Names and passwords are hashed in ISO 8859-1 if that is possible, whichever encoding the client uses.
     #[test]
     fn letters_beyond_ascii() {
         let latin = DigestKey::derive("jörg", "r", "größe");
@@ -425,7 +427,7 @@ mod tests {
         let response = said(&"0".repeat(32)).ok().unwrap();
         assert_eq!(response.authorization, "u:bert");
         assert_eq!(exchange.finish(&response, Some(&key)), Err(SaslError::WrongProof));
-        // Computed step by step as in section 2.1.2.1.
+        // Each step of section 2.1.2.1 is computed separately.
         let session = md5(&[&key.secret, b":n:c:u:bert"]);
         let request = md5(&[b"AUTHENTICATE:imap/h"]);
         let proof = digits(&md5(&[&digits(&session), b":n:00000001:c:auth:", &digits(&request)]));

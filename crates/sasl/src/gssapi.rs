@@ -1,4 +1,4 @@
-//! GSSAPI (RFC 4752): the messages after Kerberos authentication, and the names of principals.
+//! GSSAPI (RFC 4752): the messages after the authentication by Kerberos, and the names of principals.
 //!
 //! ```text
 //! client   token of Kerberos          (RFC 4121)
@@ -14,24 +14,24 @@ use crate::limits::NAME_SIZE_MAX;
 
 /// Name of the mechanism.
 pub const GSSAPI: &str = "GSSAPI";
-/// Name of the negotiating mechanism (RFC 4178), which has no exchange about security layers after the messages of
-/// Kerberos.
+/// Name of the mechanism that negotiates (RFC 4178). It has no messages about security layers after those of Kerberos.
 pub const GSS_SPNEGO: &str = "GSS-SPNEGO";
 
-/// Bit that means no security layer of SASL.
+/// The bit that stands for no security layer.
 const NO_LAYER: u8 = 1;
 
-/// The server's offer: no security layer, and so a maximum size of 0 for messages in one (RFC 4752 section 3.2).
+/// The server's offer of security layers. It contains no layer, and therefore the maximum size of messages in a layer
+/// is 0 (RFC 4752 section 3.2).
 pub const OFFER: [u8; 4] = [NO_LAYER, 0, 0, 0];
 
-/// Validates the client's choice. Returns the authorization identity, which is empty for the client's own.
+/// Checks the client's choice. Returns the authorization identity. It is empty if the client requests none.
 ///
 /// # Errors
-/// The message has another form, or chooses a layer that was not offered.
+/// The message is malformed, or chooses a layer that was not offered.
 pub fn chosen(message: &[u8]) -> Result<&str, SaslError> {
     let malformed = SaslError::Malformed;
     let (layer, identity) = match message {
-        // The size belongs to a layer, and has no meaning without one.
+        // The size applies to messages in a layer. Without a layer it is ignored.
         [layer, _, _, _, identity @ ..] => (*layer, identity),
         _ => return Err(malformed("four octets and an identity expected")),
     };
@@ -47,7 +47,8 @@ pub fn chosen(message: &[u8]) -> Result<&str, SaslError> {
 
 /// Splits a principal into its name and its realm.
 ///
-/// Returns `None` if it has quoted characters (RFC 1964 section 2.1.1), because no user has such a name.
+/// Returns `None` if the principal contains quoted characters (RFC 1964 section 2.1.1), because no user has such a
+/// name.
 pub fn principal_parts(principal: &str) -> Option<(&str, &str)> {
     let (name, realm) = principal.rsplit_once('@')?;
     let is_plain = |part: &str| !part.is_empty() && !part.contains(['@', '\\']);

@@ -1,5 +1,4 @@
-//! Keys that a server derives from a password and stores for SCRAM (RFC 5802 section 3), and their text form (RFC
-//! 5803).
+//! The keys for SCRAM that a server derives from a password and stores (RFC 5802 section 3), and their text (RFC 5803).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,7 +10,7 @@ use zeroize::Zeroizing;
 use crate::limits::{ITERATIONS_MAX, SALT_SIZE_MAX};
 use crate::prepared;
 
-/// Hash function of a SCRAM mechanism.
+/// The hash function of a SCRAM mechanism.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hash {
     /// SCRAM-SHA-1.
@@ -23,10 +22,10 @@ pub enum Hash {
 }
 
 impl Hash {
-    /// All hashes, the strongest first.
+    /// All hash functions, the strongest first.
     pub const ALL: [Hash; 3] = [Hash::Sha512, Hash::Sha256, Hash::Sha1];
 
-    /// Returns the mechanism without channel binding.
+    /// Returns the name of the mechanism without channel binding.
     pub fn mechanism(self) -> &'static str {
         match self {
             Hash::Sha1 => "SCRAM-SHA-1",
@@ -35,7 +34,7 @@ impl Hash {
         }
     }
 
-    /// Returns the mechanism with channel binding.
+    /// Returns the name of the mechanism with channel binding.
     pub fn mechanism_plus(self) -> &'static str {
         match self {
             Hash::Sha1 => "SCRAM-SHA-1-PLUS",
@@ -44,7 +43,7 @@ impl Hash {
         }
     }
 
-    /// Returns the hash of a mechanism, and whether the mechanism uses channel binding.
+    /// Returns the hash function of the mechanism with this name, and whether the mechanism uses channel binding.
     pub fn of_mechanism(name: &str) -> Option<(Hash, bool)> {
         Hash::ALL.into_iter().find_map(|hash| {
             let is = |mechanism: &str| mechanism.eq_ignore_ascii_case(name);
@@ -80,7 +79,7 @@ impl Hash {
         }
     }
 
-    /// Returns the salted password, from which both keys are derived, and which a client may store.
+    /// Returns the salted password. Both keys are derived from it. A client may store it.
     pub(crate) fn salted(self, password: &str, salt: &[u8], iterations: u32) -> Vec<u8> {
         let password = prepared(password);
         let mut output = vec![0; self.size()];
@@ -94,26 +93,26 @@ impl Hash {
 }
 
 fn hmac<M: Mac + KeyInit>(key: &[u8], data: &[u8]) -> Vec<u8> {
-    // HMAC accepts a key of any length (RFC 2104 section 2).
+    // HMAC accepts keys of any length (RFC 2104 section 2). Therefore this does not fail.
     let Ok(mac) = <M as KeyInit>::new_from_slice(key) else { return Vec::new() };
     mac.chain_update(data).finalize().into_bytes().to_vec()
 }
 
-/// Keys that a server derives from a password and stores for one mechanism. They do not allow a bind, but they allow
-/// guessing the password offline.
+/// The keys that a server derives from a password and stores for one mechanism. They are not sufficient for a bind, but
+/// an attacker who has them can test guesses of the password without the server.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ScramKeys {
-    /// The mechanism's hash.
+    /// Hash function of the mechanism.
     pub hash: Hash,
-    /// Iteration count of the password hash.
+    /// Iteration count of the salted password.
     pub iterations: u32,
-    /// Salt of the password hash.
+    /// Salt of the salted password.
     pub salt: Vec<u8>,
     pub(crate) stored_key: Vec<u8>,
     pub(crate) server_key: Vec<u8>,
 }
 
-/// Does not show the keys.
+/// The text omits the keys.
 impl std::fmt::Debug for ScramKeys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ScramKeys").field("hash", &self.hash).finish_non_exhaustive()
@@ -121,9 +120,10 @@ impl std::fmt::Debug for ScramKeys {
 }
 
 impl ScramKeys {
-    /// Derives the keys of a password. The cost is proportional to `iterations`: some milliseconds for 4,096.
+    /// Derives the keys from a password. The cost is proportional to `iterations`. 4,096 iterations take some
+    /// milliseconds.
     pub fn derive(hash: Hash, password: &str, salt: &[u8], iterations: u32) -> ScramKeys {
-        // A client that has one of these two values can bind.
+        // Each of these two values is sufficient for a bind. Therefore they are erased.
         let salted = Zeroizing::new(hash.salted(password, salt, iterations));
         let client_key = Zeroizing::new(hash.hmac(&salted, b"Client Key"));
         ScramKeys {
@@ -135,7 +135,7 @@ impl ScramKeys {
         }
     }
 
-    /// Returns keys that match no password, with a salt that depends only on the name, for users who do not exist (RFC
+    /// Returns keys that no password matches, for a user who does not exist. The salt depends only on the name (RFC
     /// 5802 section 9).
     pub fn of_unknown_user(hash: Hash, secret: &[u8], name: &[u8], iterations: u32) -> ScramKeys {
         let salt = hash.hmac(secret, name).into_iter().take(16).collect();
@@ -143,7 +143,7 @@ impl ScramKeys {
         ScramKeys { hash, iterations, salt, stored_key: nothing.clone(), server_key: nothing }
     }
 
-    /// Returns the text form (RFC 5803 section 2): `SCRAM-SHA-256$4096:SALT$STORED:SERVER`.
+    /// Returns the keys as text (RFC 5803 section 2): `SCRAM-SHA-256$4096:SALT$STORED:SERVER`.
     pub fn text(&self) -> String {
         let encode = |bytes: &[u8]| STANDARD.encode(bytes);
         format!(
@@ -156,7 +156,7 @@ impl ScramKeys {
         )
     }
 
-    /// Reads the text form; returns `None` if `text` is not a key, or its iteration count is too high.
+    /// Parses the text of keys. Returns `None` if `text` does not contain keys or the iteration count is too high.
     pub fn parse(text: &str) -> Option<ScramKeys> {
         let mut parts = text.split('$').map(str::trim);
         let (scheme, info, value) = (parts.next()?, parts.next()?, parts.next()?);

@@ -1,4 +1,4 @@
-//! OAUTHBEARER (RFC 7628): authentication by a token instead of a password.
+//! OAUTHBEARER (RFC 7628). The client authenticates with a token and not with a password.
 //!
 //! ```text
 //! client   n,a=user@example.com,^Ahost=ldap.example.com^Aport=636^Aauth=Bearer TOKEN^A^A
@@ -13,12 +13,12 @@ use crate::limits::BEARER_MESSAGE_SIZE_MAX;
 /// Separator between the parts of a message.
 const SEPARATOR: char = '\u{1}';
 
-/// The client's first message. No `Debug`: it contains the token.
+/// The first message of the client. It does not implement `Debug`, because it contains the token.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Bearer<'a> {
-    /// Authorization identity that the client requests; empty for the user of the token.
+    /// Authorization identity that the client requests. It is empty if the client requests none.
     pub authorization: String,
-    /// The token; empty if the client only requests the server's requirements (RFC 7628 section 4.3).
+    /// The token. It is empty if the client only asks what the server requires (RFC 7628 section 4.3).
     pub token: &'a str,
 }
 
@@ -26,7 +26,7 @@ impl<'a> Bearer<'a> {
     /// Parses the message (RFC 7628 section 3.1).
     ///
     /// # Errors
-    /// The message has another form.
+    /// The message is malformed.
     pub fn parse(message: &'a [u8]) -> Result<Bearer<'a>, SaslError> {
         let malformed = SaslError::Malformed;
         if message.len() > BEARER_MESSAGE_SIZE_MAX {
@@ -42,7 +42,7 @@ impl<'a> Bearer<'a> {
             }
             _ => return Err(malformed("it begins with n,, or n,a=NAME,")),
         };
-        // Each pair ends with a separator, and the message ends with another, which UnboundID's SDK omits.
+        // A separator ends each pair, and another separator ends the message. UnboundID's SDK omits the last one.
         let pairs = pairs.strip_suffix(SEPARATOR).ok_or(malformed("it ends with the octet 1"))?;
         let mut token = None;
         for pair in pairs.split_terminator(SEPARATOR) {
@@ -51,7 +51,7 @@ impl<'a> Bearer<'a> {
             match (is_key, key, token) {
                 (true, "auth", None) => token = Some(credentials(value)?),
                 (true, "auth", Some(_)) => return Err(malformed("auth is given twice")),
-                // Host, port and unknown pairs have no meaning for a server with only one name.
+                // The server has only one name. Therefore the host, the port and unknown pairs have no meaning for it.
                 (true, ..) => {}
                 (false, ..) => return Err(malformed("a key is letters")),
             }
@@ -59,13 +59,13 @@ impl<'a> Bearer<'a> {
         Ok(Bearer { authorization, token: token.unwrap_or_default() })
     }
 
-    /// Returns the message with a token, for tests and load generation.
+    /// Returns the message of a client with this token. Intended for tests and load generators.
     pub fn message(token: &str) -> String {
         format!("n,,{SEPARATOR}auth=Bearer {token}{SEPARATOR}{SEPARATOR}")
     }
 }
 
-/// Returns the token in credentials of the form that HTTP uses (RFC 6750 section 2.1).
+/// Returns the token in credentials of the same form as in HTTP (RFC 6750 section 2.1).
 fn credentials(value: &str) -> Result<&str, SaslError> {
     if value.is_empty() {
         return Ok("");
@@ -78,13 +78,14 @@ fn credentials(value: &str) -> Result<&str, SaslError> {
     if is_good { Ok(token) } else { Err(malformed) }
 }
 
-/// Returns true if `message` is the client's acknowledgement of a failure. The server sends the result after it (RFC
-/// 7628 section 3.2.3).
+/// Returns true if `message` is the client's acknowledgement of a failure. The server sends the result after this
+/// message (RFC 7628 section 3.2.3).
 pub fn is_acknowledgement(message: &[u8]) -> bool {
     message == [1]
 }
 
-/// Returns the server's response to an invalid token (RFC 7628 section 3.2.2): the status, and the issuer of tokens.
+/// Returns the server's response to an invalid token (RFC 7628 section 3.2.2). It contains the status and the issuer of
+/// valid tokens.
 pub fn failure(status: &str, issuer: &str) -> String {
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
     let discovery = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));
@@ -101,7 +102,7 @@ mod tests {
 
     #[test]
     fn messages_are_taken_apart() {
-        // RFC 7628 section 4.1.
+        // The example in RFC 7628 section 4.1.
         let message = b"n,a=user@example.com,\x01host=server.example.com\x01port=143\x01\
                         auth=Bearer vF9dft4qmTc2Nvb3RlckBhbHRhdmlzdGEuY29tCg==\x01\x01";
         let bearer = Bearer::parse(message).ok().unwrap();

@@ -1,12 +1,12 @@
-//! PLAIN (RFC 4616): a name and a password in clear text.
+//! PLAIN (RFC 4616). The client sends a name and a password in clear text.
 
 use crate::SaslError;
 use crate::limits::{MESSAGE_SIZE_MAX, NAME_SIZE_MAX};
 
-/// The client's only message. No `Debug`: it contains the password.
+/// The only message of the client. It does not implement `Debug`, because it contains the password.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Plain<'a> {
-    /// Authorization identity that the client requests; empty for its own.
+    /// Authorization identity that the client requests. It is empty if the client requests none.
     pub authorization: &'a str,
     /// Name of the user.
     pub authentication: &'a str,
@@ -15,10 +15,10 @@ pub struct Plain<'a> {
 }
 
 impl<'a> Plain<'a> {
-    /// Parses the message: `authorization NUL authentication NUL password`.
+    /// Parses the message. It consists of the authorization identity, NUL, the name, NUL, and the password.
     ///
     /// # Errors
-    /// The message has another form.
+    /// The message is malformed.
     pub fn parse(message: &'a [u8]) -> Result<Plain<'a>, SaslError> {
         let mut parts = message.split(|octet| *octet == 0);
         let (Some(authorization), Some(authentication), Some(password), None) =
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn messages_are_taken_apart() {
-        // RFC 4616 section 4.
+        // The example in RFC 4616 section 4.
         let plain = Plain::parse(b"\0tim\0tanstaaftanstaaf").ok().unwrap();
         assert_eq!((plain.authorization, plain.authentication), ("", "tim"));
         assert_eq!(plain.password, b"tanstaaftanstaaf");

@@ -1,4 +1,4 @@
-//! The exchange of SCRAM (RFC 5802 section 5): two messages of the client, two of the server.
+//! The exchange of SCRAM (RFC 5802 section 5). The client and the server send two messages each.
 //!
 //! ```text
 //! client first   n,,n=user,r=CLIENT
@@ -14,23 +14,23 @@ use subtle::ConstantTimeEq as _;
 use crate::limits::{ITERATIONS_MAX, MESSAGE_SIZE_MAX, NAME_SIZE_MAX, NONCE_SIZE_MAX, SALT_SIZE_MAX};
 use crate::{Hash, SaslError, ScramKeys};
 
-/// Channel binding that a client requests (RFC 5802 section 7, gs2-cbind-flag).
+/// The channel binding that a client requests (RFC 5802 section 7, gs2-cbind-flag).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Binding<'a> {
     /// The client does not support channel binding.
     None,
-    /// The client supports channel binding, and believes that the server does not.
+    /// The client supports channel binding, but has found no mechanism of the server with it.
     NotOffered,
-    /// The client requests this type of channel binding.
+    /// The client uses the channel binding of this type.
     Type(&'a str),
 }
 
-/// The client's first message.
+/// The first message of the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientFirst<'a> {
-    /// The channel binding.
+    /// The channel binding that the client requests.
     pub binding: Binding<'a>,
-    /// Authorization identity that the client requests; empty for its own.
+    /// Authorization identity that the client requests. It is empty if the client requests none.
     pub authorization: String,
     /// Name of the user.
     pub name: String,
@@ -43,7 +43,7 @@ impl<'a> ClientFirst<'a> {
     /// Parses the message.
     ///
     /// # Errors
-    /// The message has another form, or a mandatory extension.
+    /// The message is malformed, or contains a mandatory extension.
     pub fn parse(message: &'a [u8]) -> Result<ClientFirst<'a>, SaslError> {
         let malformed = SaslError::Malformed;
         if message.len() > MESSAGE_SIZE_MAX {
@@ -83,7 +83,7 @@ impl<'a> ClientFirst<'a> {
     }
 }
 
-/// Rejects a mandatory extension anywhere in a message (RFC 5802 section 5.1). Other extensions are ignored.
+/// Returns an error if a message contains a mandatory extension (RFC 5802 section 5.1). Other extensions are ignored.
 fn check_extensions(fields: &str) -> Result<(), SaslError> {
     match fields.split(',').any(|field| field.starts_with("m=")) {
         true => Err(SaslError::MandatoryExtension),
@@ -99,7 +99,7 @@ fn check_nonce(nonce: &str) -> Result<(), SaslError> {
     Ok(())
 }
 
-/// Decodes the escapes of a saslname (RFC 5802 section 5.1).
+/// Decodes the escaped characters in a saslname (RFC 5802 section 5.1).
 pub(crate) fn sasl_name(text: &str) -> Result<String, SaslError> {
     let malformed = SaslError::Malformed("in a name, = stands before 2C or 3D, and it is not too long");
     let mut name = String::with_capacity(text.len());
@@ -122,25 +122,25 @@ pub(crate) fn sasl_name(text: &str) -> Result<String, SaslError> {
     if name.len() > NAME_SIZE_MAX || name.contains('\0') { Err(malformed) } else { Ok(name) }
 }
 
-/// Escapes a name for a message.
+/// Escapes a name so that a message can contain it.
 fn escaped(name: &str) -> String {
     name.replace('=', "=3D").replace(',', "=2C")
 }
 
-/// The server's state between its two messages.
+/// The server's state between its first and its final message.
 #[derive(Debug)]
 pub struct Exchange {
     keys: ScramKeys,
-    /// Required value of `c=`, without the channel's data.
+    /// The value that the field `c=` must begin with. The channel's data follows it.
     header: String,
     nonce: String,
-    /// The two earlier messages, which are part of the proof.
+    /// The client's and the server's first messages. The proof is computed from them.
     said: String,
 }
 
 impl Exchange {
-    /// Begins the exchange with this client. Returns it with the server's first message. `nonce` must be unique,
-    /// printable and without commas.
+    /// Starts the exchange with a client. Returns it and the server's first message. `nonce` must be unique and
+    /// printable, and must not contain a comma.
     pub fn begin(first: &ClientFirst<'_>, keys: ScramKeys, nonce: &str) -> (Exchange, String) {
         let nonce = format!("{}{nonce}", first.nonce);
         let answer = format!("r={nonce},s={},i={}", STANDARD.encode(&keys.salt), keys.iterations);
@@ -148,11 +148,11 @@ impl Exchange {
         (Exchange { keys, header: first.header.to_owned(), nonce, said }, answer)
     }
 
-    /// Checks the client's final message. Returns the server's final message. `channel` is the data of the channel
-    /// binding that the client chose, empty without one.
+    /// Verifies the client's final message. Returns the server's final message. `channel` is the data of the channel
+    /// binding that the client uses. It is empty if the client uses none.
     ///
     /// # Errors
-    /// The message is malformed or belongs to another exchange or channel, or the proof is wrong.
+    /// The message is malformed or belongs to another exchange or channel, or its proof is wrong.
     pub fn finish(self, message: &[u8], channel: &[u8]) -> Result<String, SaslError> {
         let malformed = SaslError::Malformed;
         let text = std::str::from_utf8(message).map_err(|_| malformed("it is not UTF-8"))?;
@@ -184,7 +184,7 @@ impl Exchange {
     }
 }
 
-/// A SCRAM client, for tests and load generation.
+/// A client of SCRAM. Intended for tests and load generators.
 #[derive(Debug)]
 pub struct Client {
     hash: Hash,
@@ -194,7 +194,7 @@ pub struct Client {
     nonce: String,
 }
 
-/// Keys that a client may store instead of the password, as long as salt and iteration count do not change.
+/// Keys that a client can store in place of the password. They are valid until the salt or the iteration count changes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClientKeys {
     salt: Vec<u8>,
@@ -203,7 +203,8 @@ pub struct ClientKeys {
 }
 
 impl Client {
-    /// Creates a client and its first message. `channel` is the type and the data of the channel binding.
+    /// Creates a client. Returns it and its first message. `channel` contains the type and the data of the channel
+    /// binding.
     pub fn begin(hash: Hash, name: &str, nonce: &str, channel: Option<(&str, &[u8])>) -> (Client, String) {
         let header = channel.map_or("n,,".to_owned(), |(kind, _)| format!("p={kind},,"));
         let bare = format!("n={},r={nonce}", escaped(name));
@@ -212,11 +213,11 @@ impl Client {
         (Client { hash, header, channel, bare, nonce: nonce.to_owned() }, first)
     }
 
-    /// Returns the final message, and the expected final message of the server. `kept` has the keys of an earlier
-    /// exchange.
+    /// Returns the client's final message and the final message that the server must send. `kept` contains the keys
+    /// from an earlier exchange.
     ///
     /// # Errors
-    /// The server's message is malformed, or not for this client.
+    /// The server's message is malformed, or belongs to another client.
     pub fn finish(
         self,
         server_first: &str,
@@ -259,7 +260,7 @@ impl Client {
 mod tests {
     use super::*;
 
-    /// The exchanges of RFC 5802 section 5 and RFC 7677 section 3.
+    /// The examples in RFC 5802 section 5 and RFC 7677 section 3.
     #[test]
     fn the_exchanges_of_the_rfcs() {
         let cases = [
@@ -290,7 +291,7 @@ mod tests {
             let (exchange, said) = Exchange::begin(&first, keys, nonce);
             assert_eq!(said, server_first);
             assert_eq!(exchange.finish(client_final.as_bytes(), b"").as_deref(), Ok(server_final));
-            // Pando's client sends the same messages.
+            // The client of this crate sends the same messages.
             let (client, said) = Client::begin(hash, "user", first.nonce, None);
             assert_eq!(said, client_first);
             let mut kept = None;
@@ -300,7 +301,7 @@ mod tests {
         }
     }
 
-    /// Runs an exchange between client and server; returns the server's last message.
+    /// Runs an exchange between a client and a server. Returns the server's last message.
     fn exchange(
         password: &str,
         channel: Option<(&str, &[u8])>,
@@ -321,7 +322,7 @@ mod tests {
     #[test]
     fn only_the_right_proof_for_this_channel_is_taken() {
         let same = |text| text;
-        // SASLprep maps a no-break space to a space.
+        // SASLprep replaces a no-break space by a space.
         assert!(exchange("geheim 1", None, b"", same).is_ok());
         assert!(exchange("geheim\u{a0}1", Some(("tls-exporter", b"here")), b"here", same).is_ok());
         let wrong = Err(SaslError::WrongProof);

@@ -1,8 +1,8 @@
-//! Access tokens: JSON Web Tokens (RFC 7519), signed by an issuer (RFC 7515) whose public keys are in a JWK Set (RFC
-//! 7517).
+//! Access tokens. A token is a JSON Web Token (RFC 7519) with the signature of an issuer (RFC 7515). The public keys of
+//! the issuer are in a JWK Set (RFC 7517).
 //!
-//! The key, never the token, determines the algorithm that verifies a signature (RFC 8725 section 3.1): RS256, ES256 or
-//! EdDSA. This module reads no clock.
+//! The key determines the algorithm with which a signature is verified, and never the token (RFC 8725 section 3.1). The
+//! algorithms are RS256, ES256 and EdDSA. This module does not read the clock.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -28,32 +28,32 @@ enum PublicKey {
     Ed25519(Vec<u8>),
 }
 
-/// Requirements for a valid token.
+/// The conditions for a valid token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenRules {
-    /// Required issuer: `iss`.
+    /// The issuer that the claim `iss` must contain.
     pub issuer: String,
-    /// Required audience: one of `aud`.
+    /// The audience that the claim `aud` must contain.
     pub audience: String,
-    /// Name of the claim that names the user.
+    /// Name of the claim that contains the name of the user.
     pub claim: String,
-    /// Maximum difference of the clocks in seconds.
+    /// Maximum difference between the clocks of the issuer and of this server, in seconds.
     pub clock_skew_seconds: u32,
-    /// The issuer's keys.
+    /// The keys of the issuer.
     pub keys: TokenKeys,
 }
 
-/// Reason why a token is invalid.
+/// The reason why a token is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenError {
-    /// The token is not a signed JSON Web Token.
+    /// The token is no signed JSON Web Token.
     #[error("it is not a signed JSON Web Token")]
     Malformed,
-    /// The header requires an unsupported extension.
+    /// The header of the token requires an extension that is not supported.
     #[error("its header has \"crit\", and no critical extension is supported")]
     Critical,
-    /// The token is not signed by a key of the issuer.
+    /// No key of the issuer has signed the token.
     #[error("it is not signed by a known key of the issuer")]
     Signature,
     /// The token is from another issuer.
@@ -62,7 +62,7 @@ pub enum TokenError {
     /// The token is for another audience.
     #[error("it is for another audience")]
     Audience,
-    /// The token has no expiry.
+    /// The token contains no time at which it expires.
     #[error("it has no \"exp\"")]
     Endless,
     /// The token has expired.
@@ -71,7 +71,7 @@ pub enum TokenError {
     /// The token is not valid yet.
     #[error("it is not valid yet")]
     Early,
-    /// The token names no user.
+    /// The token does not contain the name of a user.
     #[error("its claim for the user name has no text")]
     Nobody,
 }
@@ -96,10 +96,10 @@ struct Jwk {
 }
 
 impl TokenKeys {
-    /// Reads a JWK Set. Keys of other types, and keys for encryption, are skipped (RFC 7517 section 5).
+    /// Parses a JWK Set. Ignores keys of other types and keys for encryption (RFC 7517 section 5).
     ///
     /// # Errors
-    /// The text is not a JWK Set, or contains no supported key.
+    /// The text is no JWK Set, or contains no supported key.
     pub fn parse(text: &str) -> Result<TokenKeys, String> {
         let set: JwkSet =
             serde_json::from_str(text).map_err(|error| format!("this is no JWK Set: {error}"))?;
@@ -124,7 +124,7 @@ fn read_key(jwk: Jwk) -> Option<TokenKey> {
         ("OKP", Some("Ed25519")) => (PublicKey::Ed25519(bytes(jwk.x)?), "EdDSA"),
         _ => return None,
     };
-    // RFC 9864 gives EdDSA with this curve its own name.
+    // RFC 9864 defines another name for EdDSA with this curve.
     let is_meant = jwk.usage.is_none_or(|usage| usage == "sig")
         && jwk.alg.is_none_or(|named| named == algorithm || (named == "Ed25519" && algorithm == "EdDSA"));
     is_meant.then_some(TokenKey { id: jwk.kid, key })
@@ -173,7 +173,7 @@ struct Claims {
     others: serde_json::Map<String, serde_json::Value>,
 }
 
-/// One audience, or several (RFC 7519 section 4.1.3).
+/// One audience or several (RFC 7519 section 4.1.3).
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Audience {
@@ -182,10 +182,10 @@ enum Audience {
 }
 
 impl TokenRules {
-    /// Validates a token and returns the name of its user. `now` is in seconds since 1970.
+    /// Verifies a token. Returns the name of its user. `now` is in seconds since 1970.
     ///
     /// # Errors
-    /// The reason why the token is invalid.
+    /// The token is invalid. The error is the reason.
     pub fn user(&self, token: &str, now: u64) -> Result<String, TokenError> {
         let mut parts = token.split('.');
         let (Some(header), Some(payload), Some(signed), None) =
@@ -203,7 +203,7 @@ impl TokenRules {
         if header.crit.is_some() {
             return Err(TokenError::Critical);
         }
-        // A key without a name may be the signer's.
+        // A key that has no name may be the one with which the token was signed.
         let is_meant = |key: &&TokenKey| {
             key.key.is_for(&header.alg) && (header.kid.is_none() || key.id.is_none() || key.id == header.kid)
         };
@@ -220,7 +220,7 @@ impl TokenRules {
         name.map(str::to_owned).ok_or(TokenError::Nobody)
     }
 
-    /// Checks the claims of RFC 7519 section 4.1.
+    /// Checks the claims of a token (RFC 7519 section 4.1).
     fn check(&self, claims: &Claims, now: u64) -> Result<(), TokenError> {
         if claims.iss.as_deref() != Some(&self.issuer) {
             return Err(TokenError::Issuer);
@@ -233,7 +233,7 @@ impl TokenRules {
         if !is_for {
             return Err(TokenError::Audience);
         }
-        // Seconds with fractions, as in JSON: exact for the next 200 million years.
+        // JSON permits fractions of a second. These numbers are exact for the next 200 million years.
         #[expect(clippy::cast_precision_loss, reason = "seconds are far below 2^53")]
         let (now, skew) = (now as f64, f64::from(self.clock_skew_seconds));
         match claims.exp {
@@ -363,7 +363,7 @@ mod tests {
         let signature = pair.sign(&random, message.as_bytes()).unwrap();
         let token = format!("{message}.{}", encode(signature));
         assert_eq!(rules(&key).user(&token, NOW).as_deref(), Ok("anna"));
-        // RFC 7515 appendix A.2: signed with RSA, by another issuer.
+        // The example in RFC 7515 appendix A.2. It is signed with RSA by another issuer.
         let key = concat!(
             r#"{"kty":"RSA","e":"AQAB","n":"ofgWCuLjybRlzo0tZWJjNiuSfb4p4fAkd_wWJcyQoTbji9k0l8W26mPddxHmf"#,
             r#"HQp-Vaw-4qPCJrcS2mJPMEzP1Pt0Bm4d4QlL-yRT-SFd2lZS-pCgNMsD1W_YpRPEwOWvG6b32690r2jZ47soMZo9wG"#,

@@ -1,4 +1,4 @@
-//! Replays the corpus of this crate's fuzz target on stable.
+//! Runs the corpus of this crate's fuzz target with the stable compiler.
 
 mod properties;
 #[path = "../../../fuzz/replay.rs"]

@@ -1,8 +1,8 @@
-//! Memory for large answers. A client that reads slowly keeps its answer in memory, and the resources of a large answer
-//! take several times its size while it is written.
+//! Limit on the memory of large answers. If a client reads slowly, its answer stays in memory. While an answer is being
+//! written, its resources occupy several times the size of the answer.
 //!
-//! The size of an answer is counted from its search until its last octet is sent. If there is no room, the request is
-//! answered with 503. One address can use half of the memory.
+//! The size of an answer counts from its search until its last octet was sent. If there is no room, the request is
+//! answered with 503. One address may use half of the memory.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::error::{Result, ScimError};
 use crate::limits::{ANSWER_FREE_BYTES, ANSWERS_BYTES_MAX};
 
-/// Octets of answers by address.
+/// Number of octets that the answers to each address occupy.
 #[derive(Debug, Default)]
 pub(crate) struct AnswerMemory(Mutex<HashMap<IpAddr, usize>>);
 
-/// Share of an answer in the memory. Dropping it frees the share.
+/// The memory that one answer occupies. Dropping this struct releases it.
 #[derive(Debug)]
 pub struct AnswerShare {
     memory: Arc<AnswerMemory>,
@@ -24,17 +24,17 @@ pub struct AnswerShare {
 }
 
 impl AnswerMemory {
-    /// Returns an empty share.
+    /// Returns a share of size 0 for an answer to this client.
     pub(crate) fn share(self: &Arc<AnswerMemory>, client: IpAddr) -> AnswerShare {
         AnswerShare { memory: Arc::clone(self), client, octets: 0 }
     }
 }
 
 impl AnswerShare {
-    /// Makes the share large enough for `octets`.
+    /// Enlarges the share to `octets` if it is smaller.
     ///
     /// # Errors
-    /// 503 if other answers need the memory.
+    /// 503 if there is not enough room because of other answers.
     pub(crate) fn reach(&mut self, octets: usize) -> Result<()> {
         let more = octets.saturating_sub(self.octets);
         if octets <= ANSWER_FREE_BYTES || more == 0 {

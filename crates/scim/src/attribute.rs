@@ -1,6 +1,6 @@
-//! SCIM attributes (RFC 7643 section 2.2), each with the LDAP attribute that stores it.
+//! SCIM attributes (RFC 7643 section 2.2) and the LDAP attributes that store them.
 
-/// Data type of an attribute (RFC 7643 section 2.3).
+/// Data type of a SCIM attribute (RFC 7643 section 2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Text,
@@ -9,56 +9,57 @@ pub(crate) enum Kind {
     Complex,
 }
 
-/// Permitted changes of an attribute (RFC 7643 section 7).
+/// The changes of a SCIM attribute that are permitted (RFC 7643 section 7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mutability {
     ReadWrite,
     ReadOnly,
-    /// The value can be set but is never returned.
+    /// Clients can set the value but never read it.
     WriteOnly,
-    /// Part of a value that can only be added and deleted as a whole.
+    /// The attribute is part of a value that can only be added and deleted as a whole.
     Immutable,
 }
 
-/// LDAP attribute in which a SCIM attribute is stored.
+/// The way in which LDAP attributes store a SCIM attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Binding {
-    /// RFC 7643 defines the attribute, but it is mapped to no LDAP attribute, so it is neither advertised nor stored.
+    /// No LDAP attribute stores it. RFC 7643 defines the attribute, but the settings do not map it. The service neither
+    /// advertises nor stores it.
     Unmapped,
-    /// The subattributes have bindings, or the attribute is part of a value.
+    /// The attribute itself has no LDAP attribute: its parts have bindings, or it is itself part of a value.
     Inner,
-    /// The first value of an LDAP attribute.
+    /// The first value of this LDAP attribute.
     Text(String),
-    /// An account status. The account is active unless this attribute has the value [`DISABLED`].
+    /// The status of an account. The account is not active if this LDAP attribute has the value [`DISABLED`].
     Active(String),
-    /// The password, which is never returned.
+    /// The password in this LDAP attribute. It is never returned.
     Password(String),
-    /// Objects with `value` and `type`. Each type has its own LDAP attribute.
+    /// A list of objects with `value` and `type`. Each type has its own LDAP attribute.
     Typed(Vec<Slot>),
-    /// One object of type `work`, whose parts are in separate LDAP attributes.
+    /// A list with one object of the type `work`. Each part of the object has its own LDAP attribute.
     Address,
-    /// Objects with `value`, one for each value of an LDAP attribute.
+    /// A list of objects with `value`, one for each value of this LDAP attribute.
     Values(String),
-    /// One object that refers to another resource.
+    /// One object. It refers to another resource, whose DN is in this LDAP attribute.
     Link(String),
-    /// The members of a group.
+    /// The members of a group. Their DNs are in this LDAP attribute.
     Members(String),
-    /// The groups of a user, which are read-only.
+    /// The groups of a user, which clients cannot change. Their DNs are in this LDAP attribute.
     Groups(String),
 }
 
-/// Values of one type, such as `work`.
+/// One type of values, for example `work`, and the LDAP attribute for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Slot {
     pub(crate) canonical: &'static str,
     pub(crate) description: String,
 }
 
-/// Value of `pwdAccountLockedTime` that locks an account until an administrator unlocks it
+/// Value of `pwdAccountLockedTime` with which an account is locked until an administrator unlocks it
 /// (draft-behera-ldap-password-policy section 5.3.3).
 pub(crate) const DISABLED: &str = "000001010000Z";
 
-/// An attribute or subattribute.
+/// A SCIM attribute, or a part of one (a subattribute).
 #[derive(Clone, Debug)]
 pub(crate) struct Attribute {
     pub(crate) name: &'static str,
@@ -76,7 +77,7 @@ pub(crate) struct Attribute {
 }
 
 impl Attribute {
-    /// Returns an attribute with one text value.
+    /// Returns an attribute whose value is one text.
     pub(crate) fn text(name: &'static str, description: &'static str, binding: Binding) -> Attribute {
         Attribute {
             name,
@@ -94,7 +95,7 @@ impl Attribute {
         }
     }
 
-    /// Returns an attribute that consists of parts.
+    /// Returns an attribute whose value consists of parts.
     pub(crate) fn complex(
         name: &'static str,
         description: &'static str,
@@ -136,17 +137,17 @@ impl Attribute {
         Attribute { kind: Kind::Reference, references, is_case_exact: true, ..self }
     }
 
-    /// Returns true if the attribute or one of its parts is stored in entries.
+    /// Returns true if an LDAP attribute stores the attribute or one of its parts.
     pub(crate) fn is_mapped(&self) -> bool {
         self.binding != Binding::Unmapped
     }
 
-    /// Returns the part with this name, in any case.
+    /// Returns the part with this name. Upper and lower case are the same.
     pub(crate) fn part(&self, name: &str) -> Option<&Attribute> {
         self.parts.iter().find(|part| part.name.eq_ignore_ascii_case(name))
     }
 
-    /// Calls `each` with every LDAP attribute that stores a part of this attribute.
+    /// Calls `each` with the name of every LDAP attribute that stores this attribute or a part of it.
     pub(crate) fn each_description<'a>(&'a self, each: &mut dyn FnMut(&'a str)) {
         match &self.binding {
             Binding::Unmapped | Binding::Password(_) => {}

@@ -1,5 +1,5 @@
-//! Bulk requests (RFC 7644 section 3.7): many operations, which may refer to resources that other operations of the
-//! request create.
+//! Bulk requests (RFC 7644 section 3.7). A bulk request contains many operations. An operation may refer to a resource
+//! that another operation of the same request creates.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -12,21 +12,21 @@ use crate::limits::BULK_OPERATIONS_MAX;
 const REQUEST: &str = "urn:ietf:params:scim:api:messages:2.0:BulkRequest";
 const RESPONSE: &str = "urn:ietf:params:scim:api:messages:2.0:BulkResponse";
 
-/// Prefix of a reference to the resource of another operation.
+/// Prefix of a reference to the resource that another operation creates.
 const REFERENCE: &str = "bulkId:";
 
-/// One operation.
+/// An operation of a bulk request.
 #[derive(Clone, Debug)]
 pub(crate) struct BulkOperation {
     pub(crate) method: String,
-    /// Path, such as `/Users` or `/Users/ID`.
+    /// Path of the operation: `/Users`, `/Users/ID` or similar.
     pub(crate) path: String,
     bulk_id: Option<String>,
     pub(crate) version: Option<String>,
     pub(crate) data: Map<String, Value>,
 }
 
-/// Result of an operation.
+/// The result of an operation.
 #[derive(Debug)]
 pub(crate) struct Done {
     pub(crate) status: u16,
@@ -35,10 +35,10 @@ pub(crate) struct Done {
     pub(crate) version: Option<String>,
 }
 
-/// Runs the operations of a request by calling `run`, and returns the response.
+/// Runs the operations of a bulk request, each by a call of `run`. Returns the response.
 ///
 /// # Errors
-/// The whole request is malformed or too large. Errors of operations are part of the response.
+/// The whole request is malformed or too large. Errors of single operations are in the response.
 pub(crate) fn answer(
     body: Map<String, Value>,
     run: &mut dyn FnMut(&BulkOperation) -> Result<Done>,
@@ -71,7 +71,7 @@ pub(crate) fn answer(
     Ok(json!({ "schemas": [RESPONSE], "Operations": results }))
 }
 
-/// Returns the operations, and the number of errors after which to stop.
+/// Returns the operations, and the number of errors at which the request ends.
 fn parse(body: Map<String, Value>) -> Result<(Vec<BulkOperation>, usize)> {
     let (mut has_schema, mut operations, mut errors_max) = (false, None, usize::MAX);
     for (name, value) in body {
@@ -131,11 +131,11 @@ fn operation(value: Value) -> Result<BulkOperation> {
     Ok(BulkOperation { method, path, bulk_id, version, data })
 }
 
-/// Operations that have not run yet, each with the number of operations for which it waits.
+/// The operations that have not run yet. Each may wait for others, to whose resources it refers.
 struct Waiting<'a> {
     ready: BTreeSet<usize>,
     open: Vec<usize>,
-    /// For each operation id, the operations that refer to it.
+    /// The operations that refer to an operation, by the id of the latter.
     naming: HashMap<&'a str, Vec<usize>>,
 }
 
@@ -156,12 +156,12 @@ impl<'a> Waiting<'a> {
         waiting
     }
 
-    /// Returns the first operation that waits for no other operation.
+    /// Returns the first operation that does not wait for another one.
     fn next(&mut self) -> Option<usize> {
         self.ready.pop_first()
     }
 
-    /// Notes that an operation is done, so that the operations that refer to it no longer wait for it.
+    /// Records that the operation with this id is done. Operations that refer to it no longer wait for it.
     fn done(&mut self, id: &str) {
         for place in self.naming.remove(id).unwrap_or_default() {
             self.open[place] -= 1;
@@ -186,7 +186,7 @@ fn references_in<'a>(value: &'a Value, named: &mut Vec<&'a str>) {
     }
 }
 
-/// Returns the operation with references replaced by ids.
+/// Returns the operation with ids of resources in place of the references.
 fn resolved(
     operation: &BulkOperation,
     ids: &HashMap<String, String>,

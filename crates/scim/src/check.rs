@@ -1,8 +1,8 @@
-//! Checks resources from clients and normalizes them: names have the spelling of the schema, and read-only attributes
-//! and empty values are removed.
+//! Checks and normalizes the resources that clients send. Names receive the spelling of the schema. Read-only
+//! attributes and empty values are removed.
 //!
-//! Attributes that RFC 7643 defines but that are mapped to no LDAP attribute are omitted, as the schema documents
-//! announce. Any other unknown name is refused, because it would have no effect.
+//! Attributes that RFC 7643 defines and the settings do not map are ignored. The schema documents do not contain them.
+//! Any other unknown name is refused, because it would have no effect.
 
 use std::collections::HashSet;
 
@@ -13,13 +13,13 @@ use crate::attribute::{Attribute, Binding, Kind, Mutability};
 use crate::error::{Result, ScimError};
 use crate::model::ResourceType;
 
-/// Attributes that every resource has and that the server sets.
+/// Attributes that every resource has. The server sets them.
 const SET_BY_SERVER: [&str; 3] = ["schemas", "id", "meta"];
 
-/// Checks the resource in a POST or a PUT.
+/// Checks the resource in the body of a POST or a PUT.
 ///
 /// # Errors
-/// invalidSyntax for unknown names and schemas, invalidValue for values of the wrong type and for missing values.
+/// invalidSyntax if a name or a schema is unknown. invalidValue if a value has the wrong type or is missing.
 pub(crate) fn check_resource(
     resource: &ResourceType,
     object: Map<String, Value>,
@@ -34,10 +34,10 @@ pub(crate) fn check_resource(
     Ok(checked)
 }
 
-/// Checks attributes of a resource, none of which is required.
+/// Checks some attributes of a resource. None of them is required.
 ///
 /// # Errors
-/// As [`check_resource`].
+/// The same as those of [`check_resource`].
 pub(crate) fn check_attributes(
     resource: &ResourceType,
     object: Map<String, Value>,
@@ -99,10 +99,11 @@ fn put(checked: &mut Map<String, Value>, attribute: &Attribute, value: Value) ->
     Ok(())
 }
 
-/// Checks the value of an attribute; `None` if it is unassigned: null, or an empty list (RFC 7643 section 2.5).
+/// Checks the value of an attribute. Returns `None` if the attribute has no value: the value is null or an empty list
+/// (RFC 7643 section 2.5).
 ///
 /// # Errors
-/// invalidValue for a value of the wrong type, invalidSyntax for an unknown part.
+/// invalidValue if the value has the wrong type. invalidSyntax if it contains an unknown part.
 pub(crate) fn check_value(attribute: &Attribute, value: Value) -> Result<Option<Value>> {
     if !attribute.is_multi_valued {
         return match value {
@@ -113,7 +114,7 @@ pub(crate) fn check_value(attribute: &Attribute, value: Value) -> Result<Option<
     let values = match value {
         Value::Null => return Ok(None),
         Value::Array(values) => values,
-        // Some clients send a single value in place of a list.
+        // Some clients send one value and no list.
         value => vec![value],
     };
     let (mut checked, mut seen) = (Vec::new(), HashSet::new());
@@ -148,7 +149,7 @@ fn single(attribute: &Attribute, value: Value) -> Result<Option<Value>> {
 
 fn complex(attribute: &Attribute, value: Value) -> Result<Option<Value>> {
     let object = match value {
-        // Some clients send only the value, such as the id of a manager, in place of an object.
+        // Some clients send only the value and no object. Example: the id of a manager.
         Value::String(text) if attribute.part("value").is_some() => {
             Map::from_iter([("value".to_owned(), text.into())])
         }
@@ -169,7 +170,7 @@ fn complex(attribute: &Attribute, value: Value) -> Result<Option<Value>> {
     Ok(Some(checked.into()))
 }
 
-/// Sets the type of a value that has none to the first type of the attribute. Refuses types that are not stored.
+/// If the value has no type, sets the attribute's first type. Refuses types that no LDAP attribute stores.
 fn check_type(attribute: &Attribute, object: &mut Map<String, Value>) -> Result<()> {
     if !matches!(attribute.binding, Binding::Typed(_) | Binding::Address) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Credentials in a request: HTTP Basic (RFC 7617) and bearer tokens (RFC 6750).
+//! The credentials in a request: HTTP Basic (RFC 7617) or a bearer token (RFC 6750).
 
 use base64::Engine as _;
 use base64::engine::GeneralPurpose;
@@ -7,22 +7,22 @@ use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_S
 use crate::error::{Result, ScimError};
 use crate::limits::CREDENTIALS_SIZE_MAX;
 
-/// Credentials for a bind. No `Debug`, because they contain secrets.
+/// Credentials for a bind. This enum does not implement `Debug`, because it contains passwords and tokens.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Credentials {
-    /// A DN and its password, for a simple bind.
+    /// A DN and its password for a simple bind.
     Dn { name: String, password: String },
-    /// A user name and its password, for SASL PLAIN.
+    /// A user name and its password for SASL PLAIN.
     User { name: String, password: String },
-    /// A token of the issuer in `[oauth]`, for SASL OAUTHBEARER.
+    /// A token for SASL OAUTHBEARER. Its issuer is in the settings `[oauth]`.
     Token(String),
 }
 
 impl Credentials {
-    /// Parses the header `Authorization`.
+    /// Parses the value of the header `Authorization`.
     ///
     /// # Errors
-    /// 401 if the header is missing or malformed.
+    /// 401 if there is no header or it is malformed.
     pub(crate) fn parse(header: Option<&str>) -> Result<Credentials> {
         let refused = || ScimError::new(401, "credentials are required: Basic, or Bearer");
         let header = header.filter(|header| header.len() <= CREDENTIALS_SIZE_MAX).ok_or_else(refused)?;
@@ -35,8 +35,8 @@ impl Credentials {
         if !scheme.eq_ignore_ascii_case("bearer") || rest.is_empty() || !rest.bytes().all(is_token) {
             return Err(refused());
         }
-        // A JSON Web Token contains two dots, base64 contains none. Many identity providers can only send a token, so
-        // it may be the base64 of a name and an application password.
+        // A JSON Web Token contains two dots, and base64 contains none. Many identity providers can only send a bearer
+        // token. They may send a name and an application password in base64 as the token.
         if rest.contains('.') {
             return Ok(Credentials::Token(rest.to_owned()));
         }
@@ -44,13 +44,14 @@ impl Credentials {
     }
 }
 
-/// Parses `NAME:PASSWORD` in base64. A name that contains `=` is a DN.
+/// Parses `NAME:PASSWORD` from base64. If the name contains `=`, it is a DN.
 fn name_and_password(text: &str) -> Option<Credentials> {
     let engines: [&GeneralPurpose; 4] = [&STANDARD, &STANDARD_NO_PAD, &URL_SAFE, &URL_SAFE_NO_PAD];
     let octets = engines.into_iter().find_map(|engine| engine.decode(text).ok())?;
     let text = String::from_utf8(octets).ok()?;
     let (name, password) = text.split_once(':')?;
-    // A bind without a password would be anonymous (RFC 4513 section 5.1.2), and NUL separates the parts of SASL PLAIN.
+    // A bind with an empty password would be anonymous (RFC 4513 section 5.1.2). NUL is the separator in the message of
+    // SASL PLAIN.
     if name.is_empty() || password.is_empty() || text.contains('\0') {
         return None;
     }

@@ -1,4 +1,4 @@
-//! Documents that describe the service (RFC 7643 sections 5 to 7).
+//! The documents that describe the service (RFC 7643 sections 5 to 7).
 
 use serde_json::{Map, Value, json};
 
@@ -11,7 +11,7 @@ const RESOURCE_TYPE: &str = "urn:ietf:params:scim:schemas:core:2.0:ResourceType"
 const CONFIG: &str = "urn:ietf:params:scim:schemas:core:2.0:ServiceProviderConfig";
 const LIST: &str = "urn:ietf:params:scim:api:messages:2.0:ListResponse";
 
-/// Returns the service provider configuration (section 5).
+/// Returns the configuration of the service provider (section 5).
 pub(crate) fn service_provider_config(url: &str) -> Value {
     let scheme = |kind: &str, name: &str, description: &str, specification: &str, primary: bool| {
         json!({
@@ -48,7 +48,7 @@ pub(crate) fn service_provider_config(url: &str) -> Value {
     })
 }
 
-/// Returns the resource types, by id.
+/// Returns the resource types with their ids.
 pub(crate) fn resource_types(model: &Model, url: &str) -> Vec<(String, Value)> {
     let document = |resource: &&ResourceType| {
         let name = resource.name.text();
@@ -69,7 +69,7 @@ pub(crate) fn resource_types(model: &Model, url: &str) -> Vec<(String, Value)> {
     model.both().iter().map(document).collect()
 }
 
-/// Returns the schemas, by id.
+/// Returns the schemas with their ids.
 pub(crate) fn schemas(model: &Model, url: &str) -> Vec<(String, Value)> {
     let mut all = Vec::new();
     for resource in model.both() {
@@ -100,7 +100,7 @@ fn schema(id: &str, name: &str, description: &str, attributes: &[Attribute], url
     (id.to_owned(), document)
 }
 
-/// Returns the descriptions of the stored attributes. Others are not advertised.
+/// Returns the descriptions of those attributes that LDAP attributes store.
 fn described(attributes: &[Attribute]) -> Vec<Value> {
     attributes.iter().filter(|attribute| attribute.is_mapped()).map(attribute).collect()
 }
@@ -143,7 +143,7 @@ fn attribute(attribute: &Attribute) -> Value {
     document.into()
 }
 
-/// Returns a list of documents, all on one page (RFC 7644 section 4).
+/// Returns a list of documents as one page (RFC 7644 section 4).
 pub(crate) fn list(documents: Vec<(String, Value)>) -> Value {
     let documents: Vec<Value> = documents.into_iter().map(|(_, document)| document).collect();
     json!({

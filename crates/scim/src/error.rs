@@ -1,20 +1,20 @@
-//! Errors as clients receive them (RFC 7644 section 3.12).
+//! Errors in the form in which clients receive them (RFC 7644 section 3.12).
 
 use client::{ClientError, Outcome};
 use ldap::ResultCode;
 use serde_json::{Value, json};
 
-/// Schema URN of an error.
+/// URN of the schema of an error.
 const SCHEMA: &str = "urn:ietf:params:scim:api:messages:2.0:Error";
 
-/// An error: HTTP status, SCIM's detail error keyword for the statuses 400 and 409, and a text for people.
+/// An error: an HTTP status, a SCIM keyword with the statuses 400 and 409, and a text for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScimError {
-    /// HTTP status.
+    /// The HTTP status.
     pub status: u16,
-    /// Keyword from RFC 7644 table 9, or from RFC 9865.
+    /// The keyword, from table 9 in RFC 7644 or from RFC 9865.
     pub scim_type: Option<&'static str>,
-    /// Description of the error, with the offending value.
+    /// Description of the error. It contains the wrong value, if there is one.
     pub detail: String,
 }
 
@@ -57,7 +57,7 @@ impl ScimError {
         ScimError::bad("tooMany", detail)
     }
 
-    /// Returns an error of cursor-based paging (RFC 9865 section 2.1).
+    /// Returns an error about a cursor (RFC 9865 section 2.1).
     pub(crate) fn cursor(detail: impl Into<String>) -> ScimError {
         ScimError::bad("invalidCursor", detail)
     }
@@ -66,12 +66,12 @@ impl ScimError {
         ScimError::new(404, format!("{what} does not exist, or you may not see it"))
     }
 
-    /// Returns the error for a version that is not the current one (RFC 7644 section 3.14).
+    /// Returns the error about a version in the request that is not the current one (RFC 7644 section 3.14).
     pub(crate) fn version() -> ScimError {
         ScimError::new(412, "the resource has changed: its version is not the one in If-Match")
     }
 
-    /// Returns the error of a failed search.
+    /// Returns the error of a search that failed.
     pub(crate) fn of_search(outcome: &Outcome) -> ScimError {
         let text = describe(outcome);
         match outcome.code {
@@ -88,7 +88,7 @@ impl ScimError {
         }
     }
 
-    /// Returns the error of a failed change.
+    /// Returns the error of a change that failed.
     pub(crate) fn of_change(outcome: &Outcome) -> ScimError {
         let text = describe(outcome);
         match outcome.code {
@@ -124,7 +124,7 @@ impl ScimError {
         }
     }
 
-    /// Returns the error of a failed bind.
+    /// Returns the error of a bind that failed.
     pub(crate) fn of_bind(outcome: &Outcome) -> ScimError {
         match outcome.code {
             ResultCode::BUSY | ResultCode::UNAVAILABLE => ScimError::new(503, describe(outcome)),
@@ -132,9 +132,9 @@ impl ScimError {
         }
     }
 
-    /// Returns the error as a document.
+    /// Returns the JSON document of the error.
     pub(crate) fn document(&self) -> Value {
-        // The status is a JSON string (RFC 7644 section 3.12).
+        // The status in the document is a string and no number (RFC 7644 section 3.12).
         let mut document = json!({
             "schemas": [SCHEMA],
             "status": self.status.to_string(),
@@ -147,7 +147,8 @@ impl ScimError {
     }
 }
 
-/// Converts the error of a broken connection to the directory. The reason is only logged, for the administrator.
+/// Converts an error of the connection to the directory. The reason is logged for the administrator, and the client
+/// does not receive it.
 impl From<ClientError> for ScimError {
     fn from(error: ClientError) -> ScimError {
         match error {
@@ -163,7 +164,7 @@ impl From<ClientError> for ScimError {
     }
 }
 
-/// Returns true if the directory refused a value because another entry has it.
+/// Returns true if the directory refused a value because another entry already has the value.
 fn is_uniqueness(diagnostic: &str) -> bool {
     diagnostic.contains("another entry has")
 }

@@ -1,4 +1,5 @@
-//! Filters (RFC 7644 section 3.4.2.2) and the paths of PATCH (section 3.5.2), which contain filters.
+//! SCIM filters (RFC 7644 section 3.4.2.2), and the paths of PATCH operations (section 3.5.2), which may contain
+//! filters.
 
 mod parser;
 mod value;
@@ -9,7 +10,7 @@ pub(crate) use value::matches;
 use crate::path::AttributePath;
 use serde_json::Value;
 
-/// Comparison operator.
+/// Operator of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operator {
     Equal,
@@ -23,21 +24,23 @@ pub(crate) enum Operator {
     LessOrEqual,
 }
 
-/// A filter. Its depth is at most [`crate::limits::FILTER_DEPTH_MAX`], so functions on it may recurse.
+/// A filter. Its depth is at most [`crate::limits::FILTER_DEPTH_MAX`]. Therefore functions may be recursive.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Filter {
     And(Vec<Filter>),
     Or(Vec<Filter>),
     Not(Box<Filter>),
     Present(AttributePath),
-    /// A comparison of a path with a string, number, boolean or null.
+    /// Compares the attribute or part at a path with a string, a number, a boolean or null.
     Compare(AttributePath, Operator, Value),
-    /// True if a value of the attribute matches a filter on its parts.
+    /// Matches if a value of the attribute matches the inner filter. The inner filter applies to the parts of the
+    /// value.
     HasValue(AttributePath, Box<Filter>),
 }
 
 impl Filter {
-    /// Returns the cost of testing one value: the comparisons, with more for long texts.
+    /// Returns the cost of testing one value with this filter. It is the number of comparisons, plus an amount for long
+    /// texts.
     pub(crate) fn weight(&self) -> usize {
         match self {
             Filter::And(filters) | Filter::Or(filters) => filters.iter().map(Filter::weight).sum(),
@@ -47,8 +50,8 @@ impl Filter {
         }
     }
 
-    /// Narrows this filter to one resource type, for a query that lists resources of several types. `has` returns true
-    /// for the attributes of that type. A comparison of another attribute matches nothing.
+    /// Restricts this filter to one resource type. Used in a query over several types. `has` returns true for the
+    /// attributes of the type. A comparison of any other attribute never matches.
     pub(crate) fn of_one_type(self, has: &dyn Fn(&AttributePath) -> bool) -> Filter {
         let all = |filters: Vec<Filter>| filters.into_iter().map(|filter| filter.of_one_type(has)).collect();
         match self {

@@ -1,6 +1,8 @@
-//! Parsing of request bodies as JSON, with bounded depth and without duplicate names.
+//! Parser for the bodies of requests, which are JSON. The depth is limited, and a name may occur only once in an
+//! object.
 //!
-//! Attribute names are case-insensitive (RFC 7643 section 2.1), so `userName` and `USERNAME` are duplicates.
+//! The names of attributes are case-insensitive (RFC 7643 section 2.1). Therefore `userName` and `USERNAME` are the
+//! same name.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -11,10 +13,10 @@ use serde_json::{Map, Number, Value};
 use crate::error::{Result, ScimError};
 use crate::limits::JSON_DEPTH_MAX;
 
-/// Parses a body, which must be one JSON object.
+/// Parses a body. It must consist of one JSON object.
 ///
 /// # Errors
-/// invalidSyntax, with the position.
+/// invalidSyntax. The text contains the position.
 pub(crate) fn parse_object(body: &[u8]) -> Result<Map<String, Value>> {
     let mut deserializer = serde_json::Deserializer::from_slice(body);
     let invalid = |error: serde_json::Error| ScimError::syntax(format!("the body is no valid JSON: {error}"));
@@ -26,7 +28,7 @@ pub(crate) fn parse_object(body: &[u8]) -> Result<Map<String, Value>> {
     }
 }
 
-/// Deserializes a value that may be nested this deep.
+/// Deserializes a value of at most this depth.
 struct Bounded(usize);
 
 impl<'de> DeserializeSeed<'de> for Bounded {

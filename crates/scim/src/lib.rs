@@ -1,15 +1,17 @@
-//! SCIM 2.0 (RFC 7643 and 7644): users and groups of the directory for identity providers and other programs.
+//! SCIM 2.0 (RFC 7643 and 7644). Identity providers and other programs use it to read and change users and groups of
+//! the directory.
 //!
-//! A [`Service`] is a client of the directory: it answers a request with LDAP operations on a connection that is bound
-//! with the credentials in the request. So access rules, limits, password policies and the audit trail apply without
-//! any code here. The service stores no sessions and no data. [`ScimSettings`] maps SCIM attributes to LDAP attributes.
+//! A [`Service`] is a client of the directory. It answers a request by LDAP operations on a connection that is bound
+//! with the credentials in the request. Therefore access rules, limits, password policies and the audit trail apply
+//! without code for them here. The service stores no sessions and no data. [`ScimSettings`] defines which LDAP
+//! attribute stores which SCIM attribute.
 //!
-//! A search is translated to an LDAP filter ([`translate`]), and entries are converted to resources ([`read`]). A
-//! changed resource is converted to the difference from its entry ([`mod@write`]). The directory applies the difference
-//! only if the entry has not changed since it was read (RFC 4528). Group members are added and deleted as single
-//! values, and never replaced as a whole.
+//! A SCIM filter is translated to an LDAP filter ([`translate`]), and the entries that it finds are converted to
+//! resources ([`read`]). To change a resource, the service computes the difference between the new resource and its
+//! entry ([`mod@write`]). The directory makes the change only if the entry has not changed since it was read (RFC
+//! 4528). Members of a group are added and deleted one by one. They are never replaced as a whole.
 //!
-//! HTTP is not part of this crate: a request consists of a method, a path and octets.
+//! This crate does not contain HTTP. A request consists of a method, a path and octets.
 #![forbid(unsafe_code)]
 
 mod answer_memory;

@@ -1,4 +1,4 @@
-//! Lists of resources (RFC 7644 section 3.4.2): filters, sorting, and pages by index and by cursor (RFC 9865).
+//! Lists of resources (RFC 7644 section 3.4.2): filters, sorting, and pages by index or by cursor (RFC 9865).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -17,18 +17,19 @@ use crate::selection::Selection;
 use crate::session::{Found, Query, Session};
 use crate::translate::{sort_attribute, translate};
 
-/// Schema URNs of a list and of a search by POST.
+/// URNs of the schemas of a list and of a search by POST.
 const LIST: &str = "urn:ietf:params:scim:api:messages:2.0:ListResponse";
 const SEARCH: &str = "urn:ietf:params:scim:api:messages:2.0:SearchRequest";
 
-/// Number of octets before the directory's cookie in a cursor: the resource type, and the length of the list.
+/// Number of octets in a cursor before the directory's cookie. They contain the resource type and the length of the
+/// list.
 const CURSOR_HEAD: usize = 9;
 
-/// Parameters of a list.
+/// The parameters of a request for a list.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
     filter: Option<Filter>,
-    /// Text of the filter from the client.
+    /// The filter as the client sent it.
     filter_text: String,
     sort_by: Option<AttributePath>,
     is_descending: bool,
@@ -39,7 +40,7 @@ pub(crate) struct Listing {
 }
 
 impl Listing {
-    /// Reads the parameters in a URL. Ignores unknown ones.
+    /// Parses the parameters in the query of a URL. Unknown parameters are ignored.
     pub(crate) fn of_query(query: &[(String, String)]) -> Result<Listing> {
         let value = |name: &str| {
             query.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
@@ -59,7 +60,7 @@ impl Listing {
         .with(value("filter"), value("sortBy"))
     }
 
-    /// Reads the body of a search by POST (section 3.4.3).
+    /// Parses the body of a search by POST (section 3.4.3).
     pub(crate) fn of_body(body: Map<String, Value>) -> Result<Listing> {
         let mut listing = Listing { start_index: 1, count: PAGE_SIZE_DEFAULT, ..Listing::default() };
         let (mut has_schema, mut filter, mut sort_by) = (false, None, None);
@@ -112,7 +113,7 @@ impl Listing {
     }
 }
 
-/// Reads `attributes` and `excludedAttributes` in a URL.
+/// Parses `attributes` and `excludedAttributes` in the query of a URL.
 pub(crate) fn selection_of(query: &[(String, String)]) -> Result<Selection> {
     let value =
         |name: &str| query.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value);
@@ -125,12 +126,13 @@ fn not_a_number(name: &str, text: &str) -> ScimError {
     ScimError::value(format!("{name}: {:?} is no integer", Excerpt(text)))
 }
 
-/// Returns the start index. A number below 1 means 1 (section 3.4.2.4).
+/// Converts a start index, which begins at 1. A number less than 1 has the meaning of 1 (section 3.4.2.4).
 fn index(number: Option<i64>) -> usize {
     number.and_then(|number| usize::try_from(number).ok()).unwrap_or(1).max(1)
 }
 
-/// Returns the page size. A negative number means 0, and a number above the maximum means the maximum.
+/// Converts the size of a page. A negative number has the meaning of 0. A number above the maximum has the meaning of
+/// the maximum.
 fn count(number: Option<i64>) -> usize {
     number.map_or(PAGE_SIZE_DEFAULT, |number| usize::try_from(number).unwrap_or(0)).min(PAGE_SIZE_MAX)
 }
@@ -148,7 +150,7 @@ fn texts(value: Value) -> Option<Vec<String>> {
     values.into_iter().map(|value| value.as_str().map(str::to_owned)).collect()
 }
 
-/// One resource type in a list.
+/// One resource type of a list.
 struct Source<'a> {
     resource: &'a ResourceType,
     filter: String,
@@ -168,7 +170,7 @@ impl Source<'_> {
     }
 }
 
-/// Lists resources, one type after another.
+/// Lists resources. All resources of one type are followed by those of the next type.
 pub(crate) fn list(
     resources: &Resources<'_>,
     session: &mut Session,
@@ -240,7 +242,7 @@ fn by_index(
     Ok(answer)
 }
 
-/// Returns the entries from an index on, and the total length of the list.
+/// Returns at most `wanted` entries from the index `from` on, and the length of the whole list.
 fn window(
     session: &mut Session,
     source: &Source<'_>,
@@ -280,7 +282,8 @@ fn window(
         Some(total) => total,
         None => session.count(&query)?.unwrap_or(position + 1),
     };
-    // There is at least one more entry, whatever was counted before.
+    // The cookie shows that there is at least one more entry. The number may have been counted before that entry was
+    // added.
     let total = total.max(position + 1);
     places.remember(key(position), Place { cookie, total });
     Ok((listed, total))
@@ -325,7 +328,7 @@ fn by_cursor(
     Ok(answer)
 }
 
-/// Parses a cursor. The directory checks that its cookie was issued for this request.
+/// Decodes a cursor. The directory checks whether the cookie in it belongs to this request.
 fn opened(cursor: &str) -> Option<(usize, usize, Vec<u8>)> {
     let octets = URL_SAFE_NO_PAD.decode(cursor).ok()?;
     let (head, cookie) = octets.split_at_checked(CURSOR_HEAD)?;

@@ -1,4 +1,4 @@
-//! Users and groups: their attributes from RFC 7643 section 4, and the LDAP attributes that store them.
+//! The model of users and groups: their attributes (RFC 7643 section 4), and the LDAP attributes that store them.
 
 mod group;
 mod names;
@@ -9,29 +9,29 @@ use crate::path::AttributePath;
 use crate::settings::ScimSettings;
 use names::Names;
 
-/// Attributes of every entry from which the id, version and times of a resource are derived.
+/// LDAP attributes of every entry. The id, the version and the times of a resource are derived from them.
 pub(crate) const ENTRY_UUID: &str = "entryUUID";
 pub(crate) const ENTRY_CSN: &str = "entryCSN";
 pub(crate) const CREATE_TIMESTAMP: &str = "createTimestamp";
 pub(crate) const MODIFY_TIMESTAMP: &str = "modifyTimestamp";
 pub(crate) const OBJECT_CLASS: &str = "objectClass";
 
-/// LDAP attribute that stores `externalId` by default.
+/// LDAP attribute that stores `externalId` if the settings define no other.
 pub(crate) const EXTERNAL_ID: &str = "pandoExternalId";
 
-/// LDAP attribute with the names of SCIM attributes that have no value in place of a default: `active`, and
-/// multi-valued attributes without a primary value.
+/// LDAP attribute that contains names of SCIM attributes for which a client has removed the value. The default does not
+/// apply to them. They are `active` and multi-valued attributes without a primary value.
 pub(crate) const UNSET: &str = "pandoScimUnset";
 
-/// Auxiliary object class that allows these two attributes.
+/// Auxiliary object class that permits the two attributes above.
 pub(crate) const SCIM_CLASS: &str = "pandoScimResource";
 
-/// Schema URNs of users, groups and the enterprise extension.
+/// URNs of the schemas of users, groups and the enterprise extension.
 pub(crate) const USER: &str = "urn:ietf:params:scim:schemas:core:2.0:User";
 pub(crate) const GROUP: &str = "urn:ietf:params:scim:schemas:core:2.0:Group";
 pub(crate) const ENTERPRISE: &str = "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User";
 
-/// Kind of resource.
+/// The kinds of resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResourceName {
     User,
@@ -46,7 +46,7 @@ impl ResourceName {
         }
     }
 
-    /// Returns the path segment of the URL.
+    /// Returns the part of the URL that denotes this kind of resource.
     pub(crate) fn endpoint(self) -> &'static str {
         match self {
             ResourceName::User => "Users",
@@ -55,7 +55,7 @@ impl ResourceName {
     }
 }
 
-/// A schema extension (RFC 7643 section 3.3).
+/// An extension of a schema (RFC 7643 section 3.3).
 #[derive(Clone, Debug)]
 pub(crate) struct Extension {
     pub(crate) schema: &'static str,
@@ -63,26 +63,26 @@ pub(crate) struct Extension {
     pub(crate) attributes: Vec<Attribute>,
 }
 
-/// A resource type and its entries.
+/// A resource type, and the entries that are its resources.
 #[derive(Clone, Debug)]
 pub(crate) struct ResourceType {
     pub(crate) name: ResourceName,
     pub(crate) schema: &'static str,
     pub(crate) description: &'static str,
-    /// The attribute `externalId`, which is not listed in the schema document (RFC 7643 section 3.1).
+    /// The attribute `externalId`. The schema document does not contain it (RFC 7643 section 3.1).
     pub(crate) external_id: Attribute,
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) extension: Option<Extension>,
     pub(crate) base: String,
-    /// RDN attribute of new entries.
+    /// Attribute that the RDN of a new entry consists of.
     pub(crate) rdn: String,
-    /// Object classes of new entries.
+    /// Object classes of a new entry.
     pub(crate) classes: Vec<String>,
-    /// Object classes by which entries of this type are found. Each entry has one of them.
+    /// Object classes by which entries of this type are found. An entry must have one of them.
     pub(crate) found: Vec<String>,
 }
 
-/// Model of all resources, made from the settings.
+/// The model of all resources. It is created from the settings.
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
     pub(crate) users: ResourceType,
@@ -93,7 +93,7 @@ impl Model {
     /// Creates the model.
     ///
     /// # Errors
-    /// A setting is wrong. The error contains its key and the reason.
+    /// A setting is wrong. The error contains the key of the setting and the reason.
     pub(crate) fn of(settings: &ScimSettings) -> Result<Model, String> {
         for (key, dn) in [("users", &settings.users), ("groups", &settings.groups)] {
             ldap::Dn::parse(dn).map_err(|error| format!("scim.{key}: {dn:?} is not a DN: {error}"))?;
@@ -126,20 +126,21 @@ impl Model {
     }
 }
 
-/// The attribute to which a path refers.
+/// The attribute that a path refers to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Resolved<'a> {
     pub(crate) attribute: &'a Attribute,
     pub(crate) part: Option<&'a Attribute>,
-    /// Whether the attribute belongs to the extension.
+    /// Whether the attribute is one of the extension.
     pub(crate) is_extension: bool,
 }
 
 impl ResourceType {
-    /// Checks that no two attributes use the same LDAP attribute, because a change of one would change the other.
+    /// Checks that no two SCIM attributes use the same LDAP attribute. A change of one of them would otherwise change
+    /// the other.
     ///
     /// # Errors
-    /// Two attributes use the same LDAP attribute.
+    /// Two SCIM attributes use the same LDAP attribute.
     fn check_distinct(&self) -> Result<(), String> {
         let mut seen: Vec<String> = Vec::new();
         let mut twice = None;
@@ -156,18 +157,18 @@ impl ResourceType {
         twice.map_or(Ok(()), |name| Err(format!("scim: two attributes of a {kind} are mapped to {name}")))
     }
 
-    /// Returns the filter of all entries of this type.
+    /// Returns the LDAP filter that matches all entries of this type.
     pub(crate) fn class_filter(&self) -> String {
         let classes: String = self.found.iter().map(|class| format!("({OBJECT_CLASS}={class})")).collect();
         if self.found.len() == 1 { classes } else { format!("(|{classes})") }
     }
 
-    /// Returns the attributes of the core schema, and `externalId`.
+    /// Returns the attributes of the core schema and `externalId`.
     pub(crate) fn core(&self) -> impl Iterator<Item = &Attribute> {
         std::iter::once(&self.external_id).chain(&self.attributes)
     }
 
-    /// Returns the attributes of the extension.
+    /// Returns the attributes of the extension; none if the type has no extension.
     pub(crate) fn extended(&self) -> &[Attribute] {
         self.extension.as_ref().map_or(&[], |extension| &extension.attributes)
     }
@@ -177,12 +178,13 @@ impl ResourceType {
         self.core().chain(self.extended())
     }
 
-    /// Returns true if the path refers to an attribute of this type, or to one that every resource has.
+    /// Returns true if a path refers to an attribute of this type. Also returns true for the attributes that every
+    /// resource has.
     pub(crate) fn has(&self, path: &AttributePath) -> bool {
         self.resolve(path).is_some() || path.is("id") || path.name.eq_ignore_ascii_case("meta")
     }
 
-    /// Returns the attribute to which a path refers; `None` if it does not exist.
+    /// Returns the attribute that a path refers to. Returns `None` if there is no such attribute.
     pub(crate) fn resolve(&self, path: &AttributePath) -> Option<Resolved<'_>> {
         let is_extension = match &path.schema {
             None => false,
@@ -203,7 +205,8 @@ impl ResourceType {
     }
 }
 
-/// Returns an attribute with one text value. `key` is its key in the mapping, with its default LDAP attribute.
+/// Returns an attribute whose value is one text. `key` is its key in the settings, together with the default LDAP
+/// attribute.
 fn text_attribute(
     names: &mut Names<'_>,
     (key, default): (&'static str, &str),
@@ -213,12 +216,12 @@ fn text_attribute(
     Attribute::text(name, description, text_in(names.of(key, default)))
 }
 
-/// Returns the attribute `externalId`, which every resource has.
+/// Returns the attribute `externalId`. Every resource has it.
 fn external_id(names: &mut Names<'_>) -> Attribute {
     text_attribute(names, ("externalId", EXTERNAL_ID), "externalId", "Id that the client gives").exact()
 }
 
-/// Returns the binding of an attribute with one text value. `name` is `None` if it is not mapped.
+/// Returns the binding of an attribute whose value is one text. `name` is the LDAP attribute; `None` if there is none.
 fn text_in(name: Option<String>) -> Binding {
     name.map_or(Binding::Unmapped, Binding::Text)
 }

@@ -1,7 +1,7 @@
-//! PATCH (RFC 7644 section 3.5.2): operations on a checked resource.
+//! PATCH (RFC 7644 section 3.5.2): operations on a resource that is already checked.
 //!
-//! Operations on the members of a group are not applied to a resource, because a group may have a million members. They
-//! are converted to changes of single values.
+//! Operations on the members of a group are not applied to the resource, because a group may have a million members.
+//! They are converted to changes of single members.
 
 mod apply;
 
@@ -17,10 +17,10 @@ use crate::filter::{Filter, Operator, PatchPath, parse_patch_path};
 use crate::limits::PATCH_OPERATIONS_MAX;
 use crate::model::ResourceType;
 
-/// Schema URN of a PATCH.
+/// URN of the schema of a PATCH request.
 const SCHEMA: &str = "urn:ietf:params:scim:api:messages:2.0:PatchOp";
 
-/// Kind of operation.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Add,
@@ -28,7 +28,7 @@ pub(crate) enum Action {
     Replace,
 }
 
-/// One operation.
+/// An operation of a PATCH request.
 #[derive(Clone, Debug)]
 pub(crate) struct PatchOperation {
     pub(crate) action: Action,
@@ -36,16 +36,16 @@ pub(crate) struct PatchOperation {
     pub(crate) value: Value,
 }
 
-/// A change of the members of a group, by their ids.
+/// A change of the members of a group. Members are denoted by their ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MemberChange {
     Add(Vec<String>),
     Remove(Vec<String>),
-    /// Replaces all members.
+    /// Replaces all members by these.
     Replace(Vec<String>),
 }
 
-/// Reads the body of a PATCH.
+/// Parses the body of a PATCH request.
 ///
 /// # Errors
 /// invalidSyntax, invalidPath or noTarget.
@@ -103,10 +103,10 @@ fn operation(value: Value) -> Result<PatchOperation> {
     }
 }
 
-/// Removes the changes of members from the operations on a group, and returns them.
+/// Removes the changes of members from the operations on a group. Returns these changes.
 ///
 /// # Errors
-/// invalidPath for a filter other than `members[value eq "ID"]`.
+/// invalidPath if a filter is not of the form `members[value eq "ID"]`.
 pub(crate) fn take_member_changes(
     resource: &ResourceType,
     operations: &mut Vec<PatchOperation>,
@@ -166,7 +166,7 @@ fn member_change(
     Ok(Some(MemberChange::Remove(ids)))
 }
 
-/// Collects the ids in `value eq "ID" or value eq "ID"`. Returns false for any other filter.
+/// Adds the ids in a filter of the form `value eq "ID" or value eq "ID"` to `ids`. Returns false for any other filter.
 fn value_ids(filter: &Filter, ids: &mut Vec<String>) -> bool {
     match filter {
         Filter::Or(filters) => filters.iter().all(|filter| value_ids(filter, ids)),
@@ -178,7 +178,7 @@ fn value_ids(filter: &Filter, ids: &mut Vec<String>) -> bool {
     }
 }
 
-/// Returns the ids of checked members.
+/// Returns the ids in a list of members that is already checked.
 pub(crate) fn member_ids(members: Option<Value>) -> Vec<String> {
     let Some(Value::Array(members)) = members else { return Vec::new() };
     members.iter().filter_map(|member| member["value"].as_str()).map(str::to_owned).collect()

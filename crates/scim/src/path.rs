@@ -1,19 +1,19 @@
-//! Paths of attributes (RFC 7644 section 3.10): `userName`, `name.familyName`,
+//! Paths of attributes (RFC 7644 section 3.10). Examples: `userName`, `name.familyName`,
 //! `urn:ietf:params:scim:schemas:extension:enterprise:2.0:User:manager.value`.
 
 use std::fmt;
 
-/// The path of an attribute or of a part of it.
+/// The path of an attribute, or of a part of an attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AttributePath {
-    /// Schema URN, if given.
+    /// URN of the schema; `None` if the path contains none.
     pub(crate) schema: Option<String>,
     pub(crate) name: String,
     pub(crate) part: Option<String>,
 }
 
 impl AttributePath {
-    /// Parses a whole path. Returns `None` if it is not valid.
+    /// Parses a path. Returns `None` if the text is not a path.
     pub(crate) fn parse(text: &str) -> Option<AttributePath> {
         let (schema, rest) = match text.rfind(':') {
             Some(colon) => (Some(text.get(..colon)?), text.get(colon + 1..)?),
@@ -36,7 +36,8 @@ impl AttributePath {
         })
     }
 
-    /// Returns true if the path is `name` without a part, and its schema is the core schema or not given.
+    /// Returns true if the path refers to the whole attribute `name` of the core schema. The path need not contain the
+    /// schema.
     pub(crate) fn is(&self, name: &str) -> bool {
         self.part.is_none() && self.name.eq_ignore_ascii_case(name)
     }
@@ -52,7 +53,7 @@ impl fmt::Display for AttributePath {
     }
 }
 
-/// Returns true if a text is an attribute name (RFC 7643 section 2.1) or `$ref`.
+/// Returns true if the text is the name of an attribute (RFC 7643 section 2.1) or `$ref`.
 fn is_name(text: &str) -> bool {
     let text = text.strip_prefix('$').unwrap_or(text);
     text.starts_with(|first: char| first.is_ascii_alphabetic())
@@ -64,7 +65,7 @@ fn is_urn(text: &str) -> bool {
         && text.chars().all(|char| char.is_ascii_alphanumeric() || ":.-_".contains(char))
 }
 
-/// Returns true if this character can be part of a path.
+/// Returns true if a path may contain this character.
 pub(crate) fn is_path_char(char: char) -> bool {
     char.is_ascii_alphanumeric() || ":.-_$".contains(char)
 }

@@ -1,8 +1,9 @@
-//! Places in result lists, for clients that page by index.
+//! Remembered places in lists, for clients that request pages by index.
 //!
-//! The directory continues a list after a cookie, not at an index. The most recently used indexes and their cookies are
-//! remembered. If a place is no longer remembered, the list is read again up to that index. A cookie is only valid for
-//! the request and the requester for which it was issued, so a wrong one would be refused.
+//! The directory can continue a list at a cookie but not at an index. Therefore the last used indexes and their cookies
+//! are remembered. If the place of an index is not remembered, the list is read from its beginning up to that index.
+//! The directory accepts a cookie only with the request and the requester to which it belongs. Therefore a wrong cookie
+//! is refused.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher as _, RandomState};
@@ -10,15 +11,15 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::limits::PLACES_MAX;
 
-/// A position in a list.
+/// A place in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) cookie: Vec<u8>,
-    /// Length of the whole list, as counted with its first page.
+    /// Length of the whole list. It was counted with the first page.
     pub(crate) total: usize,
 }
 
-/// The most recently used places.
+/// The places that were used last.
 #[derive(Default)]
 pub(crate) struct Places {
     hasher: RandomState,
@@ -26,7 +27,7 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// Returns the key for an index in a list.
+    /// Returns the key of the place with this index in a list.
     pub(crate) fn key(&self, credentials: &str, list: &[&str], index: usize) -> u64 {
         self.hasher.hash_one((credentials, list, index))
     }

@@ -1,4 +1,4 @@
-//! Conversion of entries to resources.
+//! Converts entries to resources.
 
 use client::Entry;
 use serde_json::{Map, Value, json};
@@ -12,7 +12,7 @@ use crate::selection::Selection;
 use crate::session::Found;
 use crate::time;
 
-/// LDAP attributes that a search requests for a resource: the attributes to return, and those with the DNs of other
+/// The LDAP attributes that a search for a resource requests: those to return, and those that contain DNs of other
 /// resources.
 #[derive(Debug)]
 pub(crate) struct Requested {
@@ -21,7 +21,7 @@ pub(crate) struct Requested {
 }
 
 impl Requested {
-    /// Returns the LDAP attributes for the selected SCIM attributes.
+    /// Returns the LDAP attributes that store the selected SCIM attributes.
     pub(crate) fn of(resource: &ResourceType, selection: &Selection) -> Requested {
         let core = resource.core().map(|attribute| (attribute, false));
         let extended = resource.extended().iter().map(|attribute| (attribute, true));
@@ -31,7 +31,7 @@ impl Requested {
         Requested::holding(resource, core.chain(extended).filter(is_wanted).map(|(attribute, _)| attribute))
     }
 
-    /// Returns the attributes that clients can set, except the members of a group. They are read before a change.
+    /// Returns the attributes that clients can set, without the members of a group. A change reads them first.
     pub(crate) fn of_change(resource: &ResourceType) -> Requested {
         let is_read = |attribute: &&Attribute| {
             !matches!(attribute.binding, Binding::Members(_) | Binding::Groups(_) | Binding::Password(_))
@@ -39,13 +39,13 @@ impl Requested {
         Requested::holding(resource, resource.all().filter(is_read))
     }
 
-    /// Returns only the members of a group.
+    /// Returns only the attribute with the members of a group.
     pub(crate) fn of_members(resource: &ResourceType) -> Requested {
         let is_members = |attribute: &&Attribute| matches!(attribute.binding, Binding::Members(_));
         Requested::holding(resource, resource.all().filter(is_members))
     }
 
-    /// Returns the attributes from which the id, version and times are derived.
+    /// Returns the attributes from which the id, the version and the times of a resource are derived.
     pub(crate) fn of_entry() -> Requested {
         let always = [ENTRY_UUID, ENTRY_CSN, CREATE_TIMESTAMP, MODIFY_TIMESTAMP, OBJECT_CLASS];
         Requested { attributes: always.map(str::to_owned).to_vec(), links: Vec::new() }
@@ -59,7 +59,7 @@ impl Requested {
                 requested.links.push(name.clone());
             }
         }
-        // `name_of` needs other attributes to decide whether a name is a default.
+        // `name_of` needs other attributes too. From them it detects whether a name is a default.
         if resource.name == ResourceName::User {
             requested.attributes.push(UNSET.to_owned());
             let name = |attribute: &&Attribute| ["userName", "displayName", "name"].contains(&attribute.name);
@@ -73,13 +73,13 @@ impl Requested {
     }
 }
 
-/// Returns the id of an entry. Every entry has one.
+/// Returns the id of an entry's resource. Every entry has one.
 pub(crate) fn id_of(found: &Found) -> String {
     found.entry.text(ENTRY_UUID).unwrap_or_default()
 }
 
-/// Returns the version of an entry (RFC 7644 section 3.14), as a weak entity tag, because representations vary. Returns
-/// `None` if the requester may not read it.
+/// Returns the version of an entry (RFC 7644 section 3.14). It is a weak entity tag, because an entry has several
+/// representations. Returns `None` if the requester cannot read it.
 pub(crate) fn version_of(found: &Found) -> Option<String> {
     found.entry.text(ENTRY_CSN).map(|csn| format!("W/\"{csn}\""))
 }
@@ -87,12 +87,12 @@ pub(crate) fn version_of(found: &Found) -> Option<String> {
 /// Converts entries to resources.
 pub(crate) struct Writer<'a> {
     pub(crate) model: &'a Model,
-    /// URL of the service, without a trailing slash.
+    /// URL of the service without a slash at the end.
     pub(crate) url: &'a str,
 }
 
 impl Writer<'_> {
-    /// Returns the resource for an entry, with the selected attributes.
+    /// Returns the resource of an entry. It has only the selected attributes.
     pub(crate) fn resource(&self, resource: &ResourceType, found: &Found, selection: &Selection) -> Value {
         let mut object = self.attributes(resource, found);
         let mut schemas = vec![resource.schema];
@@ -118,12 +118,12 @@ impl Writer<'_> {
         object.into()
     }
 
-    /// Returns the URL of a resource.
+    /// Returns the URL of the resource with this id.
     pub(crate) fn location(&self, resource: &ResourceType, id: &str) -> String {
         format!("{}/{}/{id}", self.url, resource.name.endpoint())
     }
 
-    /// Returns the attributes of an entry in the form of the schemas.
+    /// Returns the attributes of the entry's resource. Their form is that of the schemas.
     pub(crate) fn attributes(&self, resource: &ResourceType, found: &Found) -> Map<String, Value> {
         let mut object = Map::new();
         for attribute in resource.core() {
@@ -190,7 +190,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Returns the entries to which an attribute refers. Members have a kind.
+    /// Returns references to the resources whose DNs are in the LDAP attribute `name`. If they are members, each has
+    /// the kind of its resource.
     fn links(&self, found: &Found, name: &str, is_member: bool) -> Vec<Value> {
         let links = found.links.iter().filter(|link| link.attribute.eq_ignore_ascii_case(name));
         let value = |link: &crate::session::Link| {
@@ -212,7 +213,7 @@ impl Writer<'_> {
     }
 }
 
-/// Returns true if a client removed the value of an attribute that has a default.
+/// Returns true if a client has removed the value of an attribute for which there is a default.
 fn is_unset(entry: &Entry, attribute: &Attribute) -> bool {
     entry.texts(UNSET).iter().any(|name| name == attribute.name)
 }
@@ -221,7 +222,8 @@ fn non_empty(values: Vec<Value>) -> Option<Value> {
     if values.is_empty() { None } else { Some(Value::Array(values)) }
 }
 
-/// Returns the value of an attribute that is single-valued in SCIM: the one in the RDN, or else the first.
+/// Returns the value of an attribute that may have only one value in SCIM. If the RDN contains one, returns that, and
+/// otherwise the first value.
 pub(crate) fn first(resource: &ResourceType, entry: &Entry, name: &str) -> Option<String> {
     let values = entry.texts(name);
     if values.len() > 1 && name.eq_ignore_ascii_case(&resource.rdn) {
@@ -235,14 +237,14 @@ pub(crate) fn first(resource: &ResourceType, entry: &Entry, name: &str) -> Optio
     values.into_iter().next()
 }
 
-/// Returns the URI in a value of labeledURI (RFC 2079), which may be followed by a space and a label.
+/// Returns the URI in a value of labeledURI (RFC 2079). A space and a label may follow the URI.
 pub(crate) fn without_label(labeled: &str) -> &str {
     labeled.split(' ').next().unwrap_or_default()
 }
 
 fn parts_of(resource: &ResourceType, attribute: &Attribute, entry: &Entry) -> Option<Map<String, Value>> {
     let part = |part: &Attribute| match &part.binding {
-        // The lines of a postal address are separated by dollar signs (RFC 4517 section 3.3.28).
+        // Dollar signs separate the lines of a postal address (RFC 4517 section 3.3.28).
         Binding::Text(name) if attribute.binding == Binding::Address && part.name == "formatted" => {
             Some((part.name.to_owned(), lines(&first(resource, entry, name)?).into()))
         }
@@ -257,8 +259,8 @@ fn lines(address: &str) -> String {
     address.replace('$', "\n").replace("\\24", "$").replace("\\5C", "\\").replace("\\5c", "\\")
 }
 
-/// Returns the name of a user. Omits values that [`crate::write`] has generated because an entry must have `cn` and
-/// `sn`.
+/// Returns the name of a user. Omits values that [`crate::write`] has generated. It does so because an entry must have
+/// `cn` and `sn`.
 fn name_of(resource: &ResourceType, attribute: &Attribute, entry: &Entry) -> Option<Value> {
     let mut name = parts_of(resource, attribute, entry)?;
     let text = |wanted: &str| {

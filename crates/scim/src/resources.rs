@@ -1,4 +1,4 @@
-//! Operations on one resource: create, read, replace, patch, delete (RFC 7644 sections 3.3 to 3.6).
+//! Operations on one resource: create, read, replace, patch and delete (RFC 7644 sections 3.3 to 3.6).
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,31 +17,32 @@ use crate::session::{Found, Query, Session};
 use crate::translate::is_id;
 use crate::write::{EntryChanges, changes_of, follow_names, linked_ids, new_entry, wishes};
 
-/// DNs of entries by id.
+/// The DNs of resources by their ids.
 type Names = HashMap<String, String>;
 
-/// The resources of a service, as one client sees them.
+/// The resources of a service that one client can see.
 pub(crate) struct Resources<'a> {
     pub(crate) model: &'a Model,
     pub(crate) url: &'a str,
 }
 
-/// A resource after an operation.
+/// A resource after the operation that created or changed it.
 #[derive(Debug)]
 pub(crate) struct Stored {
     pub(crate) id: String,
     pub(crate) version: Option<String>,
     pub(crate) location: String,
-    /// The resource, if it is part of the answer.
+    /// The resource; `None` if the answer does not contain it.
     pub(crate) resource: Option<Value>,
 }
 
-/// Returns the new attributes of a resource for the stored ones; `None` if nothing changes.
+/// Function that receives the attributes of a resource and returns the changed ones. It returns `None` if it changes
+/// nothing.
 type EditAttributes<'a> = dyn Fn(Map<String, Value>) -> Result<Option<Map<String, Value>>> + 'a;
 
 /// A change of a resource.
 struct Edit<'a> {
-    /// Version that the resource must have.
+    /// Version that the resource must have; `None` for any version.
     version: Option<&'a str>,
     attributes: &'a EditAttributes<'a>,
     members: &'a [MemberChange],
@@ -52,10 +53,10 @@ impl Resources<'_> {
         Writer { model: self.model, url: self.url }
     }
 
-    /// Returns the resource with an id.
+    /// Returns the resource with this id.
     ///
     /// # Errors
-    /// 404 if it does not exist or is not visible to the requester.
+    /// 404 if the resource does not exist or the requester cannot see it.
     pub(crate) fn get(
         &self,
         session: &mut Session,
@@ -70,7 +71,7 @@ impl Resources<'_> {
     /// Creates a resource.
     ///
     /// # Errors
-    /// 409 uniqueness if a resource with this name exists, and errors of its values.
+    /// 409 uniqueness if there is a resource with this name, and errors about the values.
     pub(crate) fn create(
         &self,
         session: &mut Session,
@@ -93,7 +94,7 @@ impl Resources<'_> {
     /// Replaces the attributes of a resource by those in the body.
     ///
     /// # Errors
-    /// 412 if `version` is given and is not the current version, and errors of the values.
+    /// 412 if `version` is not the current version, and errors about the values.
     pub(crate) fn replace(
         &self,
         session: &mut Session,
@@ -111,11 +112,11 @@ impl Resources<'_> {
         self.change(session, resource, id, &edit, Some(selection))
     }
 
-    /// Applies the operations of a PATCH. If a group has many members, the answer contains the resource only if the
-    /// client selects attributes.
+    /// Applies the operations of a PATCH request. If a group has many members, the answer contains the resource only if
+    /// the client selects attributes.
     ///
     /// # Errors
-    /// As [`Self::replace`].
+    /// The same as those of [`Self::replace`].
     pub(crate) fn patch(
         &self,
         session: &mut Session,
@@ -140,10 +141,10 @@ impl Resources<'_> {
         self.change(session, resource, id, &edit, is_shown.then_some(selection))
     }
 
-    /// Returns true for a user, or for a group with few members.
+    /// Returns true if the resource is a user, or a group with few members.
     fn is_small(&self, session: &mut Session, resource: &ResourceType, id: &str) -> Result<bool> {
         let Some((_, name)) = members_of(resource) else { return Ok(true) };
-        // If all values are returned, the range in the answer ends with `*`.
+        // If the attribute has no further values, the range in the answer ends with `*`.
         let attributes = vec![format!("{name};range=0-{}", MEMBERS_RETURNED_MAX - 1)];
         let found = self.find(session, resource, id, &Requested { attributes, links: Vec::new() })?;
         let mut described = found.entry.attributes.iter().map(|attribute| attribute.description.as_str());
@@ -163,7 +164,8 @@ impl Resources<'_> {
         session.delete(&found.entry.dn, assertion.as_ref())
     }
 
-    /// Changes an entry. If it is changed concurrently, tries again, unless the client has given a version.
+    /// Changes an entry. If another client changes the entry meanwhile, tries again, unless the request contains a
+    /// version.
     fn change(
         &self,
         session: &mut Session,
@@ -205,7 +207,7 @@ impl Resources<'_> {
         Err(ScimError::new(503, "others change this resource at the same time: try again"))
     }
 
-    /// Adds a change of members, as values to add and to delete.
+    /// Adds a change of members to the changes of the entry. The change adds and deletes single values.
     fn change_members(
         &self,
         session: &mut Session,
@@ -223,7 +225,7 @@ impl Resources<'_> {
                 changes.push(ChangeOperation::Add, name, &dns);
             }
             MemberChange::Remove(ids) => {
-                // An id that does not belong to a resource is not a member.
+                // An id that belongs to no resource cannot be the id of a member.
                 let names = self.names_of(session, ids.iter().cloned())?;
                 let dns: Vec<_> = ids.iter().filter_map(|id| named(&names, id).ok()).collect();
                 if !dns.is_empty() {
@@ -272,7 +274,7 @@ impl Resources<'_> {
         session.only(&query(resource, requested, &filter))?.ok_or_else(missing)
     }
 
-    /// Returns the resource for an entry that was just changed.
+    /// Returns the resource of an entry that was just changed.
     fn read_back(
         &self,
         session: &mut Session,
@@ -297,12 +299,12 @@ impl Resources<'_> {
         }
     }
 
-    /// Returns the DN of a resource of any type.
+    /// Returns the DN of the resource with this id. The resource may have any type.
     pub(crate) fn dn_of(&self, session: &mut Session, id: &str) -> Result<Option<String>> {
         Ok(self.names_of(session, std::iter::once(id.to_owned()))?.remove(&id.to_ascii_lowercase()))
     }
 
-    /// Returns the DNs of resources. Looks up many ids in one search.
+    /// Returns the DNs of the resources with these ids. One search finds many of them.
     fn names_of(&self, session: &mut Session, ids: impl Iterator<Item = String>) -> Result<Names> {
         let mut wanted: Vec<String> = ids.filter(|id| is_id(id)).map(|id| id.to_ascii_lowercase()).collect();
         wanted.sort();
@@ -340,7 +342,7 @@ fn query<'a>(resource: &'a ResourceType, requested: &'a Requested, filter: &'a s
     }
 }
 
-/// Returns the attribute with the members, and the LDAP attribute that stores them.
+/// Returns the attribute that contains the members of a group, and the LDAP attribute that stores it.
 fn members_of(resource: &ResourceType) -> Option<(&Attribute, &str)> {
     resource.attributes.iter().find_map(|attribute| match &attribute.binding {
         Binding::Members(name) => Some((attribute, name.as_str())),
@@ -353,14 +355,15 @@ fn named(names: &Names, id: &str) -> Result<String> {
     names.get(&id.to_ascii_lowercase()).cloned().ok_or_else(missing)
 }
 
-/// Removes attributes that clients cannot set, so that the rest has the form of a checked resource.
+/// Removes the attributes that clients cannot set. The rest has the form of a resource that is already checked.
 fn strip_read_only(resource: &ResourceType, object: &mut Map<String, Value>) {
     for attribute in resource.core().filter(|attribute| attribute.mutability == Mutability::ReadOnly) {
         object.remove(attribute.name);
     }
 }
 
-/// Checks `If-Match`. Returns the assertion with which the directory checks it again.
+/// Compares the version in the request with that of the entry. Returns an assertion. The directory uses it to check
+/// again at the time of the change.
 fn check_version(found: &Found, version: Option<&str>) -> Result<Option<FilterBuf>> {
     let Some(stated) = version else { return Ok(None) };
     let is_current = version_of(found).is_some_and(|version| matches_version(stated, &version));
@@ -371,14 +374,15 @@ fn check_version(found: &Found, version: Option<&str>) -> Result<Option<FilterBu
     }
 }
 
-/// Returns true if a list of entity tags contains this version, or is `*`. Uses weak comparison (RFC 9110 section
+/// Returns true if a list of entity tags is `*` or contains this version. The comparison is weak (RFC 9110 section
 /// 8.8.3.2).
 pub(crate) fn matches_version(stated: &str, version: &str) -> bool {
     let opaque = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
     stated.trim() == "*" || stated.split(',').any(|tag| opaque(tag) == opaque(version))
 }
 
-/// Returns a filter that matches while the entry is not changed; `None` if the requester may not read versions.
+/// Returns a filter that matches the entry as long as it is not changed. Returns `None` if the requester cannot read
+/// versions.
 fn assertion_of(found: &Found) -> Result<Option<FilterBuf>> {
     let Some(csn) = found.entry.text(ENTRY_CSN) else { return Ok(None) };
     let invalid = |error: ldap::FilterError| ScimError::filter(error.to_string());

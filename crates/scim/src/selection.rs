@@ -8,10 +8,10 @@ use crate::limits::{FILTER_SIZE_MAX, SELECTED_MAX};
 use crate::model::ResourceType;
 use crate::path::AttributePath;
 
-/// Attributes that are always returned (RFC 7643 section 3.1).
+/// Attributes that every answer contains (RFC 7643 section 3.1).
 const ALWAYS: [&str; 2] = ["id", "schemas"];
 
-/// The parameters `attributes` and `excludedAttributes`.
+/// The content of the parameters `attributes` and `excludedAttributes`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selection {
     included: Option<Vec<AttributePath>>,
@@ -19,10 +19,10 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// Parses the two lists of names.
+    /// Parses the names in the two parameters.
     ///
     /// # Errors
-    /// invalidValue if both are given, or if a name is not a path.
+    /// invalidValue if the request contains both parameters, or a name is not a path.
     pub(crate) fn parse(included: Option<Vec<String>>, excluded: Option<Vec<String>>) -> Result<Selection> {
         if included.is_some() && excluded.is_some() {
             return Err(ScimError::value("attributes and excludedAttributes cannot be given together"));
@@ -31,12 +31,12 @@ impl Selection {
         Ok(Selection { included, excluded: excluded.as_deref().map(paths).transpose()?.unwrap_or_default() })
     }
 
-    /// Returns true if the client has selected attributes.
+    /// Returns true if the request contains one of the parameters.
     pub(crate) fn is_stated(&self) -> bool {
         self.included.is_some() || !self.excluded.is_empty()
     }
 
-    /// Returns true if the attribute or one of its parts is selected.
+    /// Returns true if the answer must contain the attribute or a part of it.
     pub(crate) fn wants(&self, resource: &ResourceType, attribute: &Attribute, is_extension: bool) -> bool {
         let named = |path: &AttributePath| names(resource, path, attribute.name, is_extension);
         match &self.included {
@@ -45,7 +45,7 @@ impl Selection {
         }
     }
 
-    /// Removes the attributes that are not selected from a whole resource.
+    /// Removes the attributes that are not selected from a complete resource.
     pub(crate) fn prune(&self, resource: &ResourceType, object: &mut Map<String, Value>) {
         if !self.is_stated() {
             return;
@@ -105,14 +105,14 @@ fn paths(names: &[String]) -> Result<Vec<AttributePath>> {
     names().map(parse).collect()
 }
 
-/// Returns true if `path` refers to the attribute `name` of the core schema or the extension, or to the whole schema to
-/// which the attribute belongs.
+/// Returns true if `path` refers to the attribute `name` of the core schema or of the extension. Also returns true if
+/// it refers to that whole schema.
 fn names(resource: &ResourceType, path: &AttributePath, name: &str, is_extension: bool) -> bool {
     let schema = match &resource.extension {
         Some(extension) if is_extension => extension.schema,
         _ => resource.schema,
     };
-    // The URN of a schema is parsed as a path whose name is its last part.
+    // If the text is the URN of a schema, the parser has taken the last part of the URN as the name of an attribute.
     if path.to_string().eq_ignore_ascii_case(schema) {
         return true;
     }

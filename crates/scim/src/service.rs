@@ -1,4 +1,4 @@
-//! Requests and answers. Finds the operation for a method and a path.
+//! Requests and their answers. The method and the path of a request determine the operation.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -20,13 +20,13 @@ use crate::resources::{Resources, Stored, matches_version};
 use crate::session::Session;
 use crate::settings::ScimSettings;
 
-/// A request, as received over HTTP.
+/// A request that was received over HTTP.
 pub struct ScimRequest<'a> {
-    /// Method of the request.
+    /// The HTTP method.
     pub method: &'a str,
-    /// Path relative to the service, such as `/Users/ID`.
+    /// The path below the service, for example `/Users/ID`.
     pub path: &'a str,
-    /// Query of the URL.
+    /// The query of the URL.
     pub query: &'a str,
     /// Value of the header `Authorization`.
     pub authorization: Option<&'a str>,
@@ -36,29 +36,29 @@ pub struct ScimRequest<'a> {
     pub if_none_match: Option<&'a str>,
     /// Value of the header `Content-Type`.
     pub content_type: Option<&'a str>,
-    /// Body of the request.
+    /// The body.
     pub body: &'a [u8],
-    /// URL of the service as seen by the client, without a trailing slash.
+    /// URL at which the client reaches the service, without a slash at the end.
     pub url: &'a str,
     /// Address of the client.
     pub client: IpAddr,
 }
 
-/// An answer.
+/// The answer to a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScimResponse {
-    /// HTTP status.
+    /// The HTTP status.
     pub status: u16,
-    /// Body of type `application/scim+json`.
+    /// The body, if there is one. Its type is `application/scim+json`.
     pub body: Option<String>,
-    /// Value of the header `ETag`.
+    /// Value of the header `ETag`, if there is one.
     pub version: Option<String>,
-    /// Value of the header `Location`.
+    /// Value of the header `Location`, if there is one.
     pub location: Option<String>,
 }
 
 impl ScimResponse {
-    /// Returns an error that did not occur in the service itself, for example for an incomplete body.
+    /// Returns the answer for an error outside of the service, for example an incomplete body.
     pub fn failed(status: u16, detail: &str) -> ScimResponse {
         ScimResponse::from(ScimError::new(status, detail))
     }
@@ -71,7 +71,7 @@ impl From<ScimError> for ScimResponse {
     }
 }
 
-/// SCIM service for users and groups.
+/// The SCIM service for users and groups.
 pub struct Service {
     model: Model,
     url: Option<String>,
@@ -79,17 +79,17 @@ pub struct Service {
     answers: Arc<AnswerMemory>,
 }
 
-/// Target of a path.
+/// The object that a path refers to.
 enum Target<'a> {
     Documents(&'a str, Option<String>),
-    /// Users and groups in one list.
+    /// All users and groups, as one list.
     Root,
     SearchRoot,
     Bulk,
     All(&'a ResourceType),
     Search(&'a ResourceType),
     One(&'a ResourceType, &'a str),
-    /// The authenticated user (RFC 7644 section 3.11).
+    /// The user of the credentials in the request (RFC 7644 section 3.11).
     Me,
 }
 
@@ -97,14 +97,14 @@ impl Service {
     /// Creates the service.
     ///
     /// # Errors
-    /// A setting is wrong. The error contains its key and the reason.
+    /// A setting is wrong. The error contains the key of the setting and the reason.
     pub fn new(settings: &ScimSettings) -> std::result::Result<Service, String> {
         let url = settings.url.as_ref().map(|url| url.trim_end_matches('/').to_owned());
         Ok(Service { model: Model::of(settings)?, url, places: Places::default(), answers: Arc::default() })
     }
 
-    /// Answers a request. `connect` opens a connection to the directory on behalf of the client. The caller keeps the
-    /// share until the client has received the answer.
+    /// Answers a request. `connect` opens a connection to the directory for the client. The caller must keep the
+    /// returned share until the client has received the answer.
     pub fn answer(
         &self,
         request: &ScimRequest<'_>,
@@ -183,12 +183,12 @@ impl Service {
         Ok(document(200, &list(resources, session, places, types, listing)?))
     }
 
-    /// Answers with a document that describes the service. Requires no authentication.
+    /// Returns a document that describes the service. The request needs no credentials.
     fn describe(&self, request: &ScimRequest<'_>, kind: &str, id: Option<&str>) -> Result<ScimResponse> {
         if request.method != "GET" {
             return Err(not_allowed(request.method));
         }
-        // A filter is an error here (RFC 7644 section 4).
+        // A filter must be refused here (RFC 7644 section 4).
         if pairs(request.query)?.iter().any(|(name, _)| name.eq_ignore_ascii_case("filter")) {
             return Err(ScimError::new(403, "these documents cannot be filtered"));
         }
@@ -259,7 +259,7 @@ impl Service {
     }
 }
 
-/// Runs an operation on one resource.
+/// Runs an operation on the resource with this id.
 fn one(
     resources: &Resources<'_>,
     session: &mut Session,

@@ -1,4 +1,4 @@
-//! One LDAP connection on behalf of one client: binds, searches that follow links, and changes.
+//! The LDAP connection of one request: binds, searches that follow references, and changes.
 
 use std::time::Instant;
 
@@ -17,52 +17,52 @@ use crate::error::{Result, ScimError};
 use crate::limits::{ANSWER_SIZE_MAX, WORK_TIME};
 use crate::model::{ENTRY_UUID, OBJECT_CLASS};
 
-/// A bound connection.
+/// A connection to the directory that is bound.
 pub(crate) struct Session {
     connection: Connection,
-    /// Memory of the largest answer so far.
+    /// The memory that the largest answer so far occupies.
     share: AnswerShare,
-    /// Time after which no further operation is begun.
+    /// Time after which no further LDAP operation begins.
     end: Instant,
 }
 
-/// An entry, with the ids of the entries to which it refers.
+/// An entry with the ids of the entries that it refers to.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) entry: Entry,
     pub(crate) links: Vec<Link>,
 }
 
-/// A reference to another entry that the requester may see.
+/// A reference to another entry. The requester can see that entry.
 #[derive(Debug)]
 pub(crate) struct Link {
-    /// Attribute with the value.
+    /// Attribute that contains the reference.
     pub(crate) attribute: String,
-    /// DN in the value.
+    /// DN that the reference consists of.
     pub(crate) dn: String,
     pub(crate) id: String,
     pub(crate) classes: Vec<String>,
 }
 
-/// Parameters of a search.
+/// The parameters of a search.
 pub(crate) struct Query<'a> {
     pub(crate) base: &'a str,
     pub(crate) filter: &'a str,
     pub(crate) attributes: &'a [String],
-    /// Attributes whose values are DNs to follow.
+    /// Attributes that contain references. The search returns the entries that they refer to.
     pub(crate) links: &'a [String],
-    /// Attribute to sort by, and whether the order is descending.
+    /// Attribute by which the result is sorted. The boolean is true for descending order.
     pub(crate) sort: Option<(&'a str, bool)>,
 }
 
-/// A page of entries, and the cookie of the next page, which is empty after the last one.
+/// A page of entries, and the cookie for the next page. On the last page the cookie is empty.
 pub(crate) struct Page {
     pub(crate) found: Vec<Found>,
     pub(crate) cookie: Vec<u8>,
 }
 
 impl Session {
-    /// Binds with the credentials.
+    /// Binds with the credentials of the request.
     ///
     /// # Errors
     /// 401 if the credentials are wrong, 503 if the directory does not answer.
@@ -81,7 +81,7 @@ impl Session {
             Credentials::Token(token) => {
                 let outcome = bind_sasl(&mut connection, "OAUTHBEARER", Bearer::message(token).as_bytes())?;
                 if outcome.code == ResultCode::SASL_BIND_IN_PROGRESS {
-                    // The client must acknowledge the refusal (RFC 7628 section 3.2.3).
+                    // The client must acknowledge the refusal of a token (RFC 7628 section 3.2.3).
                     bind_sasl(&mut connection, "OAUTHBEARER", b"\x01")?
                 } else {
                     outcome
@@ -95,22 +95,22 @@ impl Session {
         }
     }
 
-    /// Ends the session. Returns the share of its answer, whose body has `octets`.
+    /// Ends the session. Returns the share of memory for an answer whose body has `octets`.
     ///
     /// # Errors
-    /// 503 if other answers need the memory.
+    /// 503 if there is not enough room because of other answers.
     pub(crate) fn into_share(mut self, octets: usize) -> Result<AnswerShare> {
         self.share.reach(octets)?;
         Ok(self.share)
     }
 
-    /// Returns the only entry that matches a filter below a base.
+    /// Returns the entry that matches the query. Returns `None` if no entry or several entries match it.
     pub(crate) fn only(&mut self, query: &Query<'_>) -> Result<Option<Found>> {
         let mut found = self.search(query, Scope::WholeSubtree, &mut ControlsBuf::new())?.0;
         Ok(if found.len() == 1 { found.pop() } else { None })
     }
 
-    /// Returns the entry with this DN.
+    /// Returns the entry with this DN. Returns `None` if it does not exist.
     pub(crate) fn at(&mut self, dn: &str, query: &Query<'_>) -> Result<Option<Found>> {
         let query = Query { base: dn, ..*query };
         match self.search(&query, Scope::BaseObject, &mut ControlsBuf::new()) {
@@ -120,12 +120,12 @@ impl Session {
         }
     }
 
-    /// Returns all entries that match a filter. The caller must bound their number.
+    /// Returns all entries that match the query. The caller must ensure that there are not too many.
     pub(crate) fn all(&mut self, query: &Query<'_>) -> Result<Vec<Found>> {
         Ok(self.search(query, Scope::WholeSubtree, &mut ControlsBuf::new())?.0)
     }
 
-    /// Returns a page of at most `size` entries.
+    /// Returns a page of at most `size` entries that match the query.
     pub(crate) fn page(&mut self, query: &Query<'_>, size: usize, cookie: &[u8]) -> Result<Page> {
         let size = u32::try_from(size).unwrap_or(u32::MAX);
         let value = PagedResults { size, cookie }.encode();
@@ -139,7 +139,8 @@ impl Session {
         Ok(Page { found, cookie })
     }
 
-    /// Returns the number of entries that match a filter; `None` if limits prevent counting them.
+    /// Returns the number of entries that match the query. Returns `None` if limits of the directory prevent counting
+    /// them.
     pub(crate) fn count(&mut self, query: &Query<'_>) -> Result<Option<usize>> {
         let mut controls = ControlsBuf::new();
         controls.push(Control { oid: oids::SEARCH_NO_OP, critical: true, value: None });
@@ -156,10 +157,10 @@ impl Session {
         }
     }
 
-    /// Checks that the time for the request is not over.
+    /// Checks that there is time left for a further LDAP operation.
     ///
     /// # Errors
-    /// 503 if it is over.
+    /// 503 if there is no time left.
     fn check_time(&self) -> Result<()> {
         if Instant::now() < self.end {
             return Ok(());
@@ -219,8 +220,8 @@ impl Session {
         self.change(request, None, &[])
     }
 
-    /// Returns the entryUUID of the requester's own entry; `None` if there is none or it is not visible to the
-    /// requester.
+    /// Returns the entryUUID of the requester's own entry. Returns `None` if the entry does not exist or the requester
+    /// cannot see it.
     pub(crate) fn own_id(&mut self) -> Result<Option<String>> {
         let reply = self.connection.extended(oids::WHO_AM_I, None)?;
         done(&reply.outcome)?;
@@ -229,13 +230,12 @@ impl Session {
         Ok(self.connection.entry(dn, &[ENTRY_UUID])?.and_then(|entry| entry.text(ENTRY_UUID)))
     }
 
-    /// Deletes an entry. Fails if it does not match the assertion.
+    /// Deletes an entry. Fails if the entry does not match `assertion`.
     pub(crate) fn delete(&mut self, dn: &str, assertion: Option<&FilterBuf>) -> Result<()> {
         self.change(Request::Delete(DeleteRequest { entry: dn }), assertion, &[])
     }
 
-    /// Changes an entry. Fails if it does not match the assertion. Changes of attributes and of the name are made in
-    /// one transaction (RFC 5805).
+    /// Changes an entry. If both its attributes and its name change, one transaction makes both changes (RFC 5805).
     ///
     /// # Errors
     /// 412 if the entry does not match the assertion.
@@ -290,7 +290,7 @@ impl Session {
     }
 }
 
-/// New name of an entry.
+/// The new name of an entry.
 #[derive(Debug)]
 pub(crate) struct Renamed {
     pub(crate) rdn: String,
@@ -311,8 +311,8 @@ fn bind_sasl(connection: &mut Connection, mechanism: &str, credentials: &[u8]) -
     Ok(connection.request(request, Controls::NONE)?.outcome)
 }
 
-/// Reads the dereference control of an entry. Omits values whose entries do not exist or are not visible to the
-/// requester.
+/// Returns the references in the dereference control of an entry. Omits references to entries that do not exist or that
+/// the requester cannot see.
 fn links_of(controls: Controls<'_>) -> Vec<Link> {
     let value = controls.find(oids::DEREFERENCE).and_then(|control| control.value);
     let Some(items) = value.and_then(Dereferenced::decode_list) else { return Vec::new() };

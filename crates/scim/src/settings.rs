@@ -1,33 +1,33 @@
-//! Settings of the service: bases, object classes, and the mapping of attributes.
+//! Settings of the service: the base DNs, the object classes, and the LDAP attributes.
 
-/// Settings of the service: the table `[scim]` in the node file.
+/// Settings of the service. They are the table `[scim]` of the node file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScimSettings {
-    /// DN below which users are found and added.
+    /// DN below which the users are. New users are added there.
     pub users: String,
-    /// DN below which groups are found and added.
+    /// DN below which the groups are. New groups are added there.
     pub groups: String,
-    /// RDN attribute of new users.
+    /// Attribute that the RDN of a new user consists of.
     pub user_rdn: String,
-    /// RDN attribute of new groups.
+    /// Attribute that the RDN of a new group consists of.
     pub group_rdn: String,
-    /// Object classes of new users. Entries with the first one are users.
+    /// Object classes of a new user. Every entry with the first of them is a user.
     pub user_classes: Vec<String>,
-    /// Object classes of new groups. Entries with the first one are groups.
+    /// Object classes of a new group. Every entry with the first of them is a group.
     pub group_classes: Vec<String>,
-    /// Further object classes whose entries are groups.
+    /// Additional object classes. Every entry with one of them is a group too.
     pub other_group_classes: Vec<String>,
-    /// Attributes of users in the form `NAME=ATTRIBUTE`, with the SCIM name and the LDAP attribute, which may be empty
-    /// for none.
+    /// LDAP attributes of users. Each text has the form `NAME=ATTRIBUTE`. NAME is the SCIM attribute, and ATTRIBUTE the
+    /// LDAP attribute that stores it. If ATTRIBUTE is empty, no LDAP attribute stores it.
     pub user_attributes: Vec<String>,
-    /// Attributes of groups, in the same form.
+    /// LDAP attributes of groups, in the same form.
     pub group_attributes: Vec<String>,
-    /// URL of the service as seen by clients, if a proxy changes it.
+    /// URL at which clients reach the service. It is necessary if a proxy changes the URL.
     pub url: Option<String>,
 }
 
 impl ScimSettings {
-    /// Returns the default settings for these two DNs.
+    /// Returns the default settings for users and groups below these two DNs.
     pub fn new(users: String, groups: String) -> ScimSettings {
         ScimSettings {
             users,

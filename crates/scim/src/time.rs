@@ -1,8 +1,8 @@
-//! Conversion of times between SCIM (RFC 7643 section 2.3.5, xsd:dateTime) and LDAP (RFC 4517 section 3.3.13,
+//! Converts times between SCIM (RFC 7643 section 2.3.5, xsd:dateTime) and LDAP (RFC 4517 section 3.3.13,
 //! GeneralizedTime).
 
-/// Converts `2026-11-27T08:30:00Z` to `20261127083000Z`. Keeps a fraction and an offset. Returns `None` if the form is
-/// not valid.
+/// Converts a time such as `2026-11-27T08:30:00Z` to `20261127083000Z`. A fraction and an offset are kept. Returns
+/// `None` if the text is no time.
 pub(crate) fn to_ldap(text: &str) -> Option<String> {
     let (date, time) = text.split_once('T')?;
     let digits = |text: &str, separator: char, count: usize| {
@@ -34,7 +34,7 @@ pub(crate) fn to_ldap(text: &str) -> Option<String> {
     Some(format!("{date}{time}{fraction}{zone}"))
 }
 
-/// Converts `20261127083000Z`, the form that the server writes, to `2026-11-27T08:30:00Z`.
+/// Converts a time such as `20261127083000Z` to `2026-11-27T08:30:00Z`. The server writes all times in this form.
 pub(crate) fn from_ldap(text: &str) -> Option<String> {
     let (digits, rest) = text.split_at_checked(14)?;
     if !text.is_ascii() || !digits.bytes().all(|octet| octet.is_ascii_digit()) || !rest.ends_with('Z') {

@@ -1,7 +1,7 @@
-//! Translation of SCIM filters to LDAP filters (RFC 4515).
+//! Translates SCIM filters to LDAP filters (RFC 4515).
 //!
-//! Every comparison becomes one that an index can answer, so a search by `userName` or `externalId` examines one entry.
-//! A filter that LDAP cannot express exactly is refused.
+//! Each comparison is translated so that an index can answer it. For example, a search by `userName` or `externalId`
+//! examines one entry. A filter that has no exact translation is refused.
 
 mod inner;
 
@@ -15,17 +15,18 @@ use crate::model::{CREATE_TIMESTAMP, ENTRY_UUID, MODIFY_TIMESTAMP, ResourceType}
 use crate::path::AttributePath;
 use crate::time;
 
-/// Filters that always match and never match (RFC 4526).
+/// The LDAP filters that always match and that never match (RFC 4526).
 pub(crate) const ALWAYS: &str = "(&)";
 pub(crate) const NEVER: &str = "(|)";
 
-/// Function that returns the DN of the resource with an id, if there is one.
+/// Function that returns the DN of the resource with an id. It returns `None` if there is no such resource.
 pub(crate) type FindDn<'f> = &'f mut dyn FnMut(&str) -> Result<Option<String>>;
 
-/// Returns the filter for entries of `resource`, without the condition on their class.
+/// Returns the LDAP filter for resources of this type. It does not contain the condition on the object class.
 ///
 /// # Errors
-/// invalidFilter for unknown attributes, operators that do not fit the type, and values of the wrong type.
+/// invalidFilter if an attribute is unknown, an operator does not fit the type of the attribute, or a value has the
+/// wrong type.
 pub(crate) fn translate(resource: &ResourceType, filter: &Filter, find: FindDn<'_>) -> Result<String> {
     Ok(match filter {
         Filter::And(filters) => format!("(&{})", joined(resource, filters, find)?),
@@ -53,14 +54,14 @@ fn negated(filter: &str) -> String {
     }
 }
 
-/// Translates a comparison, or a test of presence if there is no operator.
+/// Translates a comparison. If there is no operator, translates a test of presence.
 fn compare(
     resource: &ResourceType,
     path: &AttributePath,
     comparison: Option<(Operator, &Value)>,
     find: FindDn<'_>,
 ) -> Result<String> {
-    // `attribute eq null` matches if there is no value.
+    // `attribute eq null` matches if the attribute has no value.
     if let Some((operator @ (Operator::Equal | Operator::NotEqual), Value::Null)) = comparison {
         let present = compare(resource, path, None, find)?;
         return Ok(if operator == Operator::Equal { negated(&present) } else { present });
@@ -78,7 +79,7 @@ fn compare(
     let unknown = || ScimError::filter(format!("{path}: {} has no such attribute", resource.name.text()));
     let resolved = resource.resolve(path).ok_or_else(unknown)?;
     match resolved.part {
-        // A filter without a part compares the part `value` (RFC 7644 section 3.4.2.2).
+        // If the path contains no part of the attribute, the part `value` is compared (RFC 7644 section 3.4.2.2).
         None => attribute(resolved.attribute, path, comparison, find),
         Some(part) => part_of(resolved.attribute, part, path, comparison, find),
     }
@@ -112,7 +113,7 @@ fn attribute(
     }
 }
 
-/// Joins the filters for several LDAP attributes. `ne` matches if none of them has the value.
+/// Joins the filters for several LDAP attributes. With `ne`, all of them must match, and otherwise one.
 fn any_of(filters: Vec<String>, comparison: Option<(Operator, &Value)>) -> Result<String> {
     if filters.len() == 1 {
         return Ok(filters.concat());
@@ -143,7 +144,7 @@ fn part_of(
     }
 }
 
-/// Translates a comparison of a text with an LDAP attribute.
+/// Translates the comparison of a text with the LDAP attribute `name`.
 fn text(name: &str, path: &AttributePath, comparison: Option<(Operator, &Value)>) -> Result<String> {
     let Some((operator, value)) = comparison else { return Ok(format!("({name}=*)")) };
     let Value::String(value) = value else {
@@ -152,7 +153,7 @@ fn text(name: &str, path: &AttributePath, comparison: Option<(Operator, &Value)>
     Ok(compared(name, operator, value))
 }
 
-/// Translates a comparison with a value in LDAP form.
+/// Returns the LDAP filter that compares the attribute `name` with a value. The value has the form of LDAP.
 fn compared(name: &str, operator: Operator, value: &str) -> String {
     let is_empty = value.is_empty();
     let value = filter_value(value);
@@ -171,7 +172,7 @@ fn compared(name: &str, operator: Operator, value: &str) -> String {
     }
 }
 
-/// Returns true if a text has the form of an id, which is that of a UUID (RFC 4122 section 3).
+/// Returns true if a text has the form of an id. An id is a UUID (RFC 4122 section 3).
 pub(crate) fn is_id(text: &str) -> bool {
     text.len() == 36
         && text.bytes().enumerate().all(|(place, octet)| match place {
@@ -184,7 +185,7 @@ fn id(comparison: Option<(Operator, &Value)>) -> Result<String> {
     match comparison {
         None => Ok(ALWAYS.to_owned()),
         Some((operator @ (Operator::Equal | Operator::NotEqual), Value::String(id))) => {
-            // A text in any other form is not the id of a resource.
+            // A text that does not have this form is the id of no resource.
             let equal = if is_id(id) { format!("({ENTRY_UUID}={id})") } else { NEVER.to_owned() };
             Ok(if operator == Operator::Equal { equal } else { negated(&equal) })
         }
@@ -253,10 +254,10 @@ fn link(
     }
 }
 
-/// Returns the LDAP attribute for `sortBy`.
+/// Returns the LDAP attribute by which the parameter `sortBy` sorts.
 ///
 /// # Errors
-/// invalidPath for an attribute without an order.
+/// invalidPath if the attribute has no order.
 pub(crate) fn sort_attribute(resource: &ResourceType, path: &AttributePath) -> Result<String> {
     let refused = || ScimError::path(format!("{path}: there is no order by this attribute"));
     if path.name.eq_ignore_ascii_case("meta") {
@@ -336,7 +337,7 @@ mod tests {
         }
     }
 
-    /// Every accepted filter is translated to a valid LDAP filter, and nothing panics.
+    /// Random filters are refused or translated to a valid LDAP filter. Nothing panics.
     #[test]
     fn random_filters_are_valid_or_refused() {
         const WORDS: [&str; 44] = [

@@ -1,4 +1,4 @@
-//! Conversion of resources to entries: the attributes of a new entry, and the changes of an existing one.
+//! Converts resources to entries: to the attributes of a new entry, or to the changes of an existing one.
 
 use client::Entry;
 use ldap::{AttributesBuf, ChangeOperation, ChangesBuf};
@@ -10,18 +10,18 @@ use crate::model::{EXTERNAL_ID, OBJECT_CLASS, ResourceName, ResourceType, SCIM_C
 use crate::read::{first, without_label};
 use crate::session::{Found, Renamed};
 
-/// Requested content of an attribute of an entry.
+/// The content that an attribute of an entry must have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// The first value. Other values are not changed.
+    /// The first value. The other values do not change.
     First(String),
-    /// The URI in the first value, which may have a label after a space (labeledURI, RFC 2079).
+    /// The URI in the first value. A space and a label may follow the URI (labeledURI, RFC 2079).
     Uri(String),
     /// All values.
     All(Vec<String>),
     /// A new password.
     Password(String),
-    /// A lock without an end, or no lock.
+    /// True for a lock without an end, and false for no lock.
     Disabled(bool),
     /// The DN of the resource with this id.
     Link(String),
@@ -29,14 +29,14 @@ pub(crate) enum Wanted {
     Nothing,
 }
 
-/// LDAP attributes with their requested content.
+/// LDAP attributes, and the content that they must have.
 pub(crate) type Wishes = Vec<(String, Wanted)>;
 
-/// Returns the content that a checked resource requests, except members. Attributes that it lacks are requested to be
-/// empty, but a password or a lock is not changed.
+/// Returns the content that a checked resource determines, without the members of a group. If an attribute is missing
+/// in the resource, it must be empty. However, a password or a lock does not change if it is missing.
 ///
 /// # Errors
-/// invalidValue for values that an entry cannot have together.
+/// invalidValue if an entry cannot have all of the values.
 pub(crate) fn wishes(resource: &ResourceType, object: &Map<String, Value>) -> Result<Wishes> {
     let mut all = Vec::new();
     for attribute in resource.core() {
@@ -54,8 +54,8 @@ pub(crate) fn wishes(resource: &ResourceType, object: &Map<String, Value>) -> Re
     Ok(all)
 }
 
-/// Returns true if the client requests no value in place of the default: by a null in a PATCH, or by values none of
-/// which is primary.
+/// Returns true if the client wants no value although there is a default. The client shows this by null in a PATCH, or
+/// by values of which none is the primary one.
 fn is_unset(attribute: &Attribute, value: Option<&Value>) -> bool {
     match (&attribute.binding, value) {
         (Binding::Active(_), Some(value)) => value.is_null(),
@@ -83,7 +83,7 @@ fn wish(attribute: &Attribute, value: Option<&Value>, all: &mut Wishes) {
             all.extend(password.map(|password| (name.clone(), Wanted::Password(password))));
         }
         Binding::Active(name) => {
-            // If it is absent, the lock is not changed. If it was removed, the default applies.
+            // If the value is missing, the lock does not change. If the value was removed, the default applies.
             all.extend(value.map(|value| (name.clone(), Wanted::Disabled(*value == false))));
         }
         Binding::Inner => {
@@ -122,19 +122,19 @@ fn texts(value: Option<&Value>, is_wanted: impl Fn(&Value) -> bool) -> Vec<Strin
     values.filter_map(|value| value["value"].as_str()).map(str::to_owned).collect()
 }
 
-/// Returns the values of a type, with the primary one first.
+/// Returns the values of one type. The primary one is first.
 fn of_slot(value: Option<&Value>, slot: &Slot) -> Vec<String> {
     let mut values = texts(value, |value| value["type"] == slot.canonical && value["primary"] == true);
     values.extend(texts(value, |value| value["type"] == slot.canonical && value["primary"] != true));
     values
 }
 
-/// Converts lines to a postal address (RFC 4517 section 3.3.28).
+/// Converts a text of several lines to a postal address (RFC 4517 section 3.3.28).
 fn postal_address(text: &str) -> String {
     text.replace('\\', "\\5C").replace('$', "\\24").replace("\r\n", "$").replace('\n', "$")
 }
 
-/// Generates a name for a user without one, because an entry must have `cn` and `sn`.
+/// Generates a name for a user who has none, because an entry must have `cn` and `sn`.
 fn give_names(resource: &ResourceType, object: &Map<String, Value>, all: &mut Wishes) {
     let text = |name: &str| object.get(name).and_then(Value::as_str).map(str::to_owned);
     let part = |name: &str| object.get("name")?.get(name)?.as_str().map(str::to_owned);
@@ -155,7 +155,8 @@ fn give_names(resource: &ResourceType, object: &Map<String, Value>, all: &mut Wi
     }
 }
 
-/// Returns the full name: given and family name, or the one that exists; `None` if there is neither.
+/// Returns the given name and the family name as one text. If only one exists, returns that one. Returns `None` if
+/// neither exists.
 fn full_name(object: &Map<String, Value>) -> Option<String> {
     let part = |name: &str| object.get("name")?.get(name)?.as_str();
     match (part("givenName"), part("familyName")) {
@@ -164,7 +165,7 @@ fn full_name(object: &Map<String, Value>) -> Option<String> {
     }
 }
 
-/// If a formatted name consists of other names, updates it when these change.
+/// Changes the formatted name if it consists of other names and these have changed.
 pub(crate) fn follow_names(before: &Map<String, Value>, after: &mut Map<String, Value>) {
     let formatted =
         |object: &Map<String, Value>| Some(object.get("name")?.get("formatted")?.as_str()?.to_owned());
@@ -180,7 +181,7 @@ pub(crate) fn follow_names(before: &Map<String, Value>, after: &mut Map<String, 
     }
 }
 
-/// Returns the ids of other resources in the requested content.
+/// Returns the ids of the resources that the content refers to.
 pub(crate) fn linked_ids(wishes: &Wishes) -> Vec<String> {
     let id = |(_, wanted): &(String, Wanted)| match wanted {
         Wanted::Link(id) => Some(id.clone()),
@@ -189,10 +190,10 @@ pub(crate) fn linked_ids(wishes: &Wishes) -> Vec<String> {
     wishes.iter().filter_map(id).collect()
 }
 
-/// Returns the DN and the attributes of a new entry. `dn_of` finds resources by their ids.
+/// Returns the DN and the attributes of a new entry. `dn_of` returns the DN of the resource with an id.
 ///
 /// # Errors
-/// invalidValue if the RDN attribute has no value, or an id does not belong to a resource.
+/// invalidValue if the attribute of the RDN has no value, or an id belongs to no resource.
 pub(crate) fn new_entry(
     resource: &ResourceType,
     wishes: Wishes,
@@ -242,7 +243,7 @@ pub(crate) fn new_entry(
     Ok((dn, attributes))
 }
 
-/// Changes of an entry.
+/// The changes of an entry.
 #[derive(Default)]
 pub(crate) struct EntryChanges {
     pub(crate) changes: ChangesBuf,
@@ -256,17 +257,17 @@ impl EntryChanges {
         self.changes.push(operation, name, values);
     }
 
-    /// Returns true if there is nothing to change.
+    /// Returns true if nothing changes.
     pub(crate) fn is_empty(&self) -> bool {
         !self.is_changed && self.renamed.is_none()
     }
 }
 
-/// Adds to `changes` the changes that give an entry the requested content. Content that the entry already has is not
-/// changed.
+/// Adds the changes to `changes` after which the entry has this content. Content that the entry already has does not
+/// change.
 ///
 /// # Errors
-/// invalidValue if an id does not belong to a resource.
+/// invalidValue if an id belongs to no resource.
 pub(crate) fn changes_of(
     resource: &ResourceType,
     found: &Found,
@@ -321,16 +322,16 @@ pub(crate) fn changes_of(
     Ok(())
 }
 
-/// Returns true if the attribute belongs to the auxiliary class.
+/// Returns true if the entry can have the attribute only with the auxiliary class.
 fn needs_class(name: &str) -> bool {
     name == EXTERNAL_ID || name == UNSET
 }
 
-/// Adds the auxiliary class that the attribute requires.
+/// Adds the auxiliary class if the attribute needs it.
 fn give_class(entry: &Entry, name: &str, changes: &mut EntryChanges) {
     let has_class = entry.texts(OBJECT_CLASS).iter().any(|class| class.eq_ignore_ascii_case(SCIM_CLASS));
     if needs_class(name) && !has_class {
-        // The permissive modify control allows adding it twice.
+        // The class may be added twice. The control for permissive modify allows that.
         changes.push(ChangeOperation::Add, OBJECT_CLASS, &[SCIM_CLASS.to_owned()]);
     }
 }
@@ -358,14 +359,14 @@ fn set_first(
     Ok(())
 }
 
-/// Returns true if the attribute is part of the RDN.
+/// Returns true if the RDN contains the attribute.
 fn is_in_name(entry: &Entry, name: &str) -> bool {
     let dn = ldap::Dn::parse(&entry.dn).ok();
     let rdn = dn.as_ref().and_then(ldap::Dn::rdn);
     rdn.is_some_and(|rdn| rdn.avas.iter().any(|ava| ava.attribute.eq_ignore_ascii_case(name)))
 }
 
-/// Returns the new name of an entry whose RDN has a new value of the attribute.
+/// Returns the new name of an entry if the attribute in its RDN has this new value.
 fn renamed(entry: &Entry, name: &str, value: &str) -> Result<Renamed> {
     let dn = ldap::Dn::parse(&entry.dn).map_err(|error| ScimError::new(500, error.to_string()))?;
     let avas = dn.rdn().map(|rdn| rdn.avas.len());

@@ -1,5 +1,5 @@
-//! Access: whether a user has a right on an entry, and the access rule that decides it; or all rules about a right, and
-//! the requesters that they name.
+//! Access rights. The page shows whether a user has a right on an entry, and which access rule decides this. Without a
+//! user, it shows all rules about the right and the requesters to whom they apply.
 
 mod list;
 pub(super) mod rehearse;
@@ -16,16 +16,16 @@ use crate::fields::Fields;
 use crate::page::{Page, Signed};
 use crate::trouble::Trouble;
 
-/// Rights in the form. The rights on attributes are first.
+/// The rights that the form offers. Rights on attributes are first.
 const RIGHTS: [&str; 12] = [
     "read", "search", "compare", "write", "join", "leave", "browse", "add", "delete", "rename", "reset",
     "explain",
 ];
 
-/// Rights on the entry as a whole. The others are rights on an attribute.
+/// Those rights that apply to the whole entry. All others apply to an attribute.
 const OF_ENTRY: [&str; 6] = ["browse", "add", "delete", "rename", "reset", "explain"];
 
-/// Attribute of `cn=config` with the access rules.
+/// Attribute of `cn=config` that contains the access rules.
 const RULE: &str = "pandoAccessRule";
 
 pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
@@ -33,7 +33,7 @@ pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
     let (own, manages) = (Arc::clone(&fields), signed.session.manages);
     let page = |model| Page::new("access.html", "access.title", model);
     match signed.talk(move |connection| model(connection, &own, manages)).await {
-        // The form shows the question again.
+        // The page shows the form with the user's input again.
         Err(trouble @ (Trouble::Refused(..) | Trouble::Request(..))) => {
             let mut model = form(&fields);
             model["error"] = signed.said(&trouble);
@@ -47,7 +47,7 @@ fn right(fields: &Fields) -> &'static str {
     RIGHTS.into_iter().find(|right| *right == fields.text("right")).unwrap_or(RIGHTS[0])
 }
 
-/// Returns the model of the form without an answer.
+/// Returns the model of the form before there is an answer.
 fn form(fields: &Fields) -> Value {
     json!({
         "who": fields.text("who").trim(),
@@ -70,7 +70,7 @@ fn model(connection: &mut Connection, fields: &Fields, manages: bool) -> Result<
     if entry.is_none() {
         model["dn"] = json!(contexts(connection)?.first());
     }
-    // A link from an entry contains no attribute.
+    // A link on the page of an entry contains no attribute.
     model["needs_attribute"] = json!(entry.is_some() && attribute.is_none() && !OF_ENTRY.contains(&right));
     if let Some(entry) = entry.filter(|_| model["needs_attribute"] == false) {
         let identity = if who.is_empty() { ALL_REQUESTERS.to_owned() } else { identity(who) };
@@ -81,7 +81,7 @@ fn model(connection: &mut Connection, fields: &Fields, manages: bool) -> Result<
         }
     }
     if manages {
-        // Users who may read the monitor may not be allowed to read the settings.
+        // A user who can read the monitor may still not be able to read the settings.
         let config = connection.entry("cn=config", &[RULE])?;
         let mentions =
             |rule: &str| attribute.is_some_and(|name| rule.to_lowercase().contains(&name.to_lowercase()));
@@ -117,7 +117,7 @@ fn ask(
     Ok(String::from_utf8_lossy(&value).into_owned())
 }
 
-/// Returns the authorization identity for a user name or a DN; empty for anonymous clients.
+/// Returns the authorization identity of a user name or a DN. It is empty for anonymous clients.
 fn identity(who: &str) -> String {
     match who {
         "" | "anonymous" => String::new(),
@@ -126,7 +126,7 @@ fn identity(who: &str) -> String {
     }
 }
 
-/// Parses the lines of an answer. Each consists of its kind, a tab, and a text.
+/// Parses the lines of an answer. A line consists of its kind, a tab and a text.
 fn answer(lines: &str) -> Value {
     let (mut verdict, mut text) = ("", "");
     let (mut rules, mut notes) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! The user's own account: password, codes, application passwords, sessions.
+//! The user's own account: the password, time-based codes, application passwords and sessions.
 
 pub(super) mod codes;
 pub(super) mod seen;
@@ -27,7 +27,7 @@ pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
     signed.answer(page)
 }
 
-/// Adds an application password, which the page shows only this once, or removes one.
+/// Adds or removes an application password. A new one is shown only in this response.
 pub(crate) async fn change_application(Submission { signed, fields }: Submission) -> Response {
     let name = fields.text("name").trim().to_ascii_lowercase();
     let is_removal = fields.text("action") == "remove";

@@ -1,4 +1,5 @@
-//! State of an account: why it is locked, and what its policy demands. Also locks and unlocks accounts.
+//! The state of an account: why it is locked, and what its password policy requires. The page can also lock and unlock
+//! the account.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -15,7 +16,8 @@ use crate::texts::url;
 use crate::times;
 use crate::trouble::Trouble;
 
-/// Facts on the page: the operation of Password Policy State that reports it, the name of its text, and its kind.
+/// The facts that the page shows. Each consists of the operation of Password Policy State that returns it, the name of
+/// its text, and its kind.
 const FACTS: [(u32, &str, Kind); 15] = [
     (1, "disabled", Kind::Problem),
     (59, "failure_locked", Kind::Problem),
@@ -36,7 +38,7 @@ const FACTS: [(u32, &str, Kind); 15] = [
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// A boolean that is shown only if true.
+    /// A boolean that is shown only if it is true.
     Problem,
     Seconds,
     Times,
@@ -90,7 +92,7 @@ fn fact(name: &str, kind: Kind, values: &[String]) -> Option<Value> {
     Some(json!({ "name": name, "texts": texts, "is_problem": is_problem }))
 }
 
-/// Answer of the server: the DN of the account, and values by operation.
+/// The server's answer: the DN of the account, and the values by operation.
 struct State {
     dn: String,
     operations: Vec<(u32, Vec<String>)>,
@@ -105,7 +107,7 @@ fn state(
     let value = encode_password_state(dn, operations);
     let reply = connection.extended(oids::PASSWORD_STATE, Some(&value))?;
     Trouble::unless_success(reply.outcome, None)?;
-    // Requests and answers have the same format.
+    // An answer has the same format as a request.
     let answer = StateRequest::decode(reply.extended.value.as_deref()).ok_or_else(malformed)?;
     let text = |value: &&[u8]| String::from_utf8_lossy(value).into_owned();
     let operations = answer.operations.iter();

@@ -1,4 +1,4 @@
-//! Adding an entry: a person, a group, a unit, or an entry of any class.
+//! Adding of an entry: a person, a group, a unit, or an entry of any object class.
 
 use std::sync::Arc;
 
@@ -18,15 +18,15 @@ use crate::pages::members::resolve;
 use crate::texts::url;
 use crate::trouble::Trouble;
 
-/// Template for new entries.
+/// A kind of new entry.
 struct Kind {
     name: &'static str,
     class: &'static str,
-    /// Auxiliary object classes.
+    /// Auxiliary object classes of the entry.
     auxiliary: &'static [&'static str],
-    /// Attribute of the RDN.
+    /// Attribute that the RDN consists of.
     rdn: &'static str,
-    /// Optional attributes that the form shows at first.
+    /// Optional attributes that the form shows from the beginning.
     featured: &'static [&'static str],
 }
 
@@ -62,7 +62,7 @@ const KINDS: [Kind; 4] = [
     },
 ];
 
-/// An entry to be added.
+/// An entry that is to be added.
 struct New {
     dn: String,
     attributes: Vec<(String, Vec<Vec<u8>>)>,
@@ -79,7 +79,8 @@ pub(crate) async fn form(signed: Signed, fields: Fields) -> Response {
     signed.answer(model.map(|model| Page::new("add.html", "add.title", model)))
 }
 
-/// Returns the class, RDN attribute and first attributes of the template that the form chooses.
+/// Returns the object class, the attribute of the RDN, and the attributes to show first, for the kind that was chosen
+/// in the form.
 fn chosen(schema: &Schema, fields: &Fields) -> Option<(String, String, &'static [&'static str])> {
     let kind = fields.text("kind");
     if let Some(kind) = KINDS.iter().find(|known| known.name == kind) {
@@ -92,7 +93,7 @@ fn chosen(schema: &Schema, fields: &Fields) -> Option<(String, String, &'static 
     Some((class.name().to_owned(), rdn.to_owned(), &[]))
 }
 
-/// Returns the object classes of a new entry.
+/// Returns all object classes of a new entry.
 fn classes(kind: &str, class: &str) -> Vec<String> {
     let known = KINDS.iter().find(|known| known.name == kind);
     let auxiliary = known.map(|known| known.auxiliary).unwrap_or_default();
@@ -108,7 +109,7 @@ fn model(schema: &Schema, fields: &Fields, parents: &[String], who: &str) -> Val
     let Some((class, rdn, featured)) = chosen(schema, fields) else {
         return json!({ "parent": parent, "kind": null, "class": fields.text("class"), "inputs": [], "error": null });
     };
-    // A groupOfNames must have a member from the beginning.
+    // A new groupOfNames must have at least one member.
     if class == "groupOfNames" && entered.is_empty() {
         entered.push(Values {
             description: "member".to_owned(),
@@ -168,7 +169,7 @@ pub(crate) async fn save(Submission { signed, fields }: Submission) -> Response 
     }
 }
 
-/// Shows the form again, with the values that the user entered.
+/// Shows the form again with the values that the user entered.
 async fn again(signed: &Signed, fields: Arc<Fields>, trouble: &Trouble) -> Response {
     let (app, who) = (Arc::clone(&signed.app), signed.session.who.clone());
     let model = signed.talk(move |connection| Ok(model(&app.schema.get(connection), &fields, &[], &who)));

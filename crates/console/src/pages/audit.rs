@@ -1,5 +1,5 @@
-//! Audit search: which user did what, when, to which entry. The events come from the audit trail, which is read over
-//! LDAP.
+//! Search in the audit trail: which user made which operation on which entry, and at what time. The events are read
+//! over LDAP.
 
 mod events;
 
@@ -20,19 +20,20 @@ use crate::page::{Page, Signed};
 use crate::times;
 use crate::trouble::Trouble;
 
-/// Maximum number of events on a page.
+/// Maximum number of events on one page.
 const EVENTS_MAX: usize = 100;
 
-/// Time for reading the trail for a page. After it, the page shows how far the search got, and can continue.
+/// Maximum time for reading the audit trail for one page. If it is not sufficient, the page shows up to which time it
+/// has read, and a link to continue.
 const READ_TIME: Duration = Duration::from_secs(10);
 
-/// Maximum number of damaged places on a page.
+/// Maximum number of damaged places that a page reports.
 const DAMAGES_MAX: usize = 10;
 
-/// Default search period.
+/// The period that is searched by default.
 const PERIOD: &str = "24h";
 
-/// Kinds of events in the form, with the usual ones first.
+/// The kinds of events in the form. The usual ones are first.
 const KINDS: [Kind; 19] = [
     Kind::Bind,
     Kind::Add,
@@ -55,7 +56,7 @@ const KINDS: [Kind; 19] = [
     Kind::Retired,
 ];
 
-/// Columns of the CSV file.
+/// The columns of the CSV file.
 const COLUMNS: [&str; 12] = [
     "time",
     "operation",
@@ -71,7 +72,7 @@ const COLUMNS: [&str; 12] = [
     "position",
 ];
 
-/// Answer to a query: a page or a file.
+/// The response to a query: a page or a file.
 enum Answer {
     Page(Value),
     File(Download),
@@ -95,22 +96,22 @@ pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
     }
 }
 
-/// Criteria for events.
+/// The conditions for events.
 struct Wanted {
     since: u64,
     until: Option<u64>,
     who: String,
     target: String,
     operation: Operation,
-    /// Whether to select only failures, or only successes.
+    /// True selects only failures, and false only successes.
     is_failure: Option<bool>,
     from: Option<TrailPosition>,
 }
 
-/// Kinds of events to select.
+/// The kinds of events that are selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
-    /// All events except the opening and closing of connections.
+    /// All events except the beginning and the end of connections.
     ButConnections,
     /// Changes of entries and settings.
     Changes,
@@ -178,8 +179,8 @@ impl Wanted {
     }
 }
 
-/// Returns true if a DN is `wanted` or below it, or if `wanted` is not a DN and is part of the name. Both are in lower
-/// case.
+/// Returns true if `name` fits the text `wanted`. If `wanted` is a DN, `name` must be equal to it or below it.
+/// Otherwise `name` must contain it. Both texts must be in lower case.
 fn fits(name: &str, wanted: &str) -> bool {
     if !wanted.contains('=') {
         return name.contains(wanted);
@@ -202,17 +203,18 @@ fn is_failure(event: Event<'_>) -> Option<bool> {
     Some(!GOOD.iter().any(|good| u64::from(good.0) == code))
 }
 
-/// Range of the trail that was read.
+/// The result of reading the audit trail.
 #[derive(Debug, Default)]
 struct Read {
-    /// Position from which to continue, if the end was not reached in time.
+    /// Position at which to continue. Only set if the time was not sufficient.
     next: Option<TrailPosition>,
-    /// Time of the last block read.
+    /// Time of the last block that was read, in microseconds since 1970.
     until: u64,
     damages: Vec<String>,
 }
 
-/// Reads the trail, and passes each matching event to `take`, oldest first, until `take` fails.
+/// Reads the audit trail and passes each selected event to `take`, the oldest first. Ends with an error if `take`
+/// returns one.
 fn read(
     connection: &mut Connection,
     wanted: &Wanted,
@@ -256,7 +258,8 @@ fn read(
     }
 }
 
-/// Maximum delay between an event and the writing of its block. A search for earlier events may end after that.
+/// Maximum time between an event and the writing of its block. A search for events before a certain time can end when
+/// it has read blocks that are later by this time.
 const LATE_MICROS: u64 = 60_000_000;
 
 fn model(connection: &mut Connection, fields: &Fields, wanted: &Wanted) -> Result<Value, Trouble> {
@@ -291,7 +294,7 @@ fn model(connection: &mut Connection, fields: &Fields, wanted: &Wanted) -> Resul
     }))
 }
 
-/// Returns all matching events as CSV, oldest first.
+/// Returns a CSV file with all selected events, the oldest first.
 fn file(connection: &mut Connection, wanted: &Wanted) -> Result<Download, Trouble> {
     let mut content = Vec::new();
     put_row(&mut content, COLUMNS.into_iter());

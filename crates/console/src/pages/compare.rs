@@ -1,5 +1,5 @@
-//! Comparison of an entry with the server's backup: values that are missing or new, and the change that restores the
-//! old values.
+//! Comparison of an entry with the server's backup. The page shows which values were removed and added since then, and
+//! can restore the old values.
 
 pub(super) mod tree;
 
@@ -27,21 +27,21 @@ use crate::texts::url;
 use crate::times;
 use crate::trouble::Trouble;
 
-/// Operational attributes that an add with relaxed rules may set.
+/// Operational attributes that an add may set if it contains the control for relaxed rules.
 const GIVEN: [&str; 5] = ["entryUUID", "creatorsName", "createTimestamp", "modifiersName", "modifyTimestamp"];
 
-/// Setting with the additional secret attribute types.
+/// Setting that contains the additional attribute types with secret values.
 const SECRET: &str = "pandoSecretAttribute";
 
-/// An entry, as it is now and as it was at a moment in the backup.
+/// An entry in its present state and in its state at a moment of the backup.
 struct Both {
     dn: String,
     csn: Option<String>,
     now: Option<EntryValues>,
     then: Option<EntryValues>,
-    /// Requested moment, in microseconds since 1970.
+    /// The requested moment, in microseconds since 1970.
     at: u64,
-    /// Position and time of the last change before the moment.
+    /// Position and time of the last change before the requested moment.
     position: u64,
     micros: u64,
     comparison: Comparison,
@@ -58,8 +58,8 @@ pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
     signed.answer(model.map(|model| Page::new("compare.html", "compare.title", model)))
 }
 
-/// Returns the question in a query, the moments that the backup covers, and the rest of the model, which is still
-/// empty.
+/// Returns the model of the page before there is a comparison: the question from the query, and the moments that the
+/// backup covers.
 fn question(connection: &mut Connection, fields: &Fields) -> Result<Value, Trouble> {
     let moments = monitor::group(connection, "Backup Moments").map_err(manage::only_for_administrators)?;
     let newest = moments.last().and_then(|figure| figure.value.strip_prefix("until ")?.split(';').next());
@@ -72,7 +72,7 @@ fn question(connection: &mut Connection, fields: &Fields) -> Result<Value, Troub
         "is_asked": fields.given("at").is_some() && fields.given("dn").is_some(),
         "waits": null,
     });
-    // A relative time would mean another moment in the next request.
+    // A relative time is made absolute. In the next request it would otherwise mean another moment.
     if let Some(micros) = times::micros(fields.text("at"), times::now_micros()) {
         model["at"] = json!(times::text_of(micros));
     }
@@ -92,7 +92,7 @@ fn model(connection: &mut Connection, schema: &Arc<Schema>, fields: &Fields) -> 
     Ok(model)
 }
 
-/// Returns the server's message while it restores the moment. Passes on other errors.
+/// Returns the server's message if it is still restoring the moment. Otherwise returns the error.
 fn waits(trouble: Trouble) -> Result<Value, Trouble> {
     match trouble {
         Trouble::Refused(outcome, None) if outcome.code == ResultCode::BUSY => Ok(json!(outcome.diagnostic)),
@@ -100,13 +100,13 @@ fn waits(trouble: Trouble) -> Result<Value, Trouble> {
     }
 }
 
-/// Returns the first and last moment of a chain of the backup.
+/// Returns the first and the last moment of a chain of backup files.
 fn covered(name: &str, text: &str) -> Value {
     let until = text.strip_prefix("until ").and_then(|rest| rest.split(';').next());
     json!({ "from": name.split(' ').next(), "until": until })
 }
 
-/// Reads an entry or a tree from the backup. Also returns the moment.
+/// Reads an entry or a tree from the backup. Also returns the requested moment.
 fn backup(
     connection: &mut Connection,
     (dn, at): (&str, &str),
@@ -144,8 +144,8 @@ fn read(connection: &mut Connection, schema: &Arc<Schema>, (dn, at): (&str, &str
     Ok(Both { dn, csn, now, then, at: micros, position, micros: last, comparison, secrets })
 }
 
-/// Returns the values in the backup. The inner `None` means that there was no entry, the outer one that the text is
-/// malformed.
+/// Returns the values of the entry in the backup. The outer `None` means that the text is malformed. The inner `None`
+/// means that the entry did not exist.
 fn then(comparison: &Comparison, ldif: &[u8]) -> Option<Option<EntryValues>> {
     if ldif.is_empty() {
         return Some(None);
@@ -155,8 +155,8 @@ fn then(comparison: &Comparison, ldif: &[u8]) -> Option<Option<EntryValues>> {
     Some(Some(values_of(comparison, &record)?))
 }
 
-/// Returns the values in a record that are compared, and those that an add with relaxed rules may set; `None` if the
-/// record is not an entry.
+/// Returns those values of a record that are compared, or that an add may set with the control for relaxed rules.
+/// Returns `None` if the record is not an entry.
 fn values_of(comparison: &Comparison, record: &LdifRecord<'_>) -> Option<EntryValues> {
     let LdifBody::Entry(lines) = record.body else { return None };
     let mut values = EntryValues::new();
@@ -169,14 +169,14 @@ fn values_of(comparison: &Comparison, record: &LdifRecord<'_>) -> Option<EntryVa
     Some(values)
 }
 
-/// Returns true if clients can write an attribute, and its values are stored in the entry itself.
+/// Returns true if clients can read and write the attribute, and the entry itself contains its values.
 fn is_compared(comparison: &Comparison, name: &str) -> bool {
     let is_collective = describe::type_of(comparison.schema(), name).is_some_and(|found| found.collective);
     comparison.is_writable(name) && comparison.is_readable(name) && !is_collective
 }
 
-/// Returns the present DN, CSN and values of the entry: attributes that users write, and other attributes that it had
-/// in the backup.
+/// Returns the DN, the CSN and the values of the entry in its present state. The values are those of all user
+/// attributes and of the attributes that it had in the backup.
 fn now(
     connection: &mut Connection,
     comparison: &Comparison,
@@ -200,13 +200,13 @@ fn now(
 }
 
 impl Both {
-    /// Returns true if the DN now belongs to another entry.
+    /// Returns true if another entry has the DN now.
     fn is_another(&self) -> bool {
         let uuid = |values: &Option<EntryValues>| values.as_ref().and_then(|of| of.get("entryUUID").cloned());
         self.now.is_some() && self.then.is_some() && uuid(&self.now) != uuid(&self.then)
     }
 
-    /// Returns true if the values of an attribute must not be shown.
+    /// Returns true if the page must not show the values of the attribute.
     fn is_secret(&self, name: &str) -> bool {
         let known = self.comparison.schema().parse_description(name);
         known.map_or(true, |known| self.secrets.has(known.type_id))
@@ -217,7 +217,7 @@ impl Both {
         !self.is_another() && self.then.is_some() && is_different
     }
 
-    /// Returns the changes that restore the entry; none if it is missing on one side.
+    /// Returns the changes that restore the entry. There are none if the entry exists only in one of the two states.
     fn corrections(&self) -> Vec<Correction> {
         match (&self.then, &self.now) {
             (Some(then), Some(now)) => self.comparison.corrections(then, now),
@@ -254,7 +254,7 @@ fn compared(both: &Both) -> Value {
     })
 }
 
-/// Returns the model of the values with these indexes.
+/// Returns the model of the values whose indexes are in `places`.
 fn values_model(both: &Both, name: &str, values: &[Vec<u8>], places: &[usize]) -> Value {
     let is_secret = both.is_secret(name);
     let model = |octets: &Vec<u8>| match is_secret {
@@ -267,7 +267,7 @@ fn values_model(both: &Both, name: &str, values: &[Vec<u8>], places: &[usize]) -
     })
 }
 
-/// Shows the change that restores the values in the backup, or makes it after confirmation.
+/// Shows the change that restores the values in the backup. Makes the change if the form contains the confirmation.
 pub(crate) async fn restore(Submission { signed, fields }: Submission) -> Response {
     let fields = Arc::new(fields);
     let (own, app) = (Arc::clone(&fields), Arc::clone(&signed.app));
@@ -299,7 +299,7 @@ pub(crate) async fn restore(Submission { signed, fields }: Submission) -> Respon
     }
 }
 
-/// Returns the change as LDIF, without secret values.
+/// Returns the change as LDIF. Secret values are omitted.
 fn preview(both: &Both) -> String {
     let masked = |name: &str, values: &[Vec<u8>]| -> Vec<Vec<u8>> {
         match both.is_secret(name) {

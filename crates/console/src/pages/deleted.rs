@@ -1,4 +1,4 @@
-//! Deleted entries, which an administrator can restore.
+//! Deleted entries. An administrator can restore them.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -34,7 +34,7 @@ fn model(connection: &mut Connection, fields: &Fields) -> Result<Value, Trouble>
     }))
 }
 
-/// Restores an entry, together with the entries that were deleted in the same operation.
+/// Restores an entry and all entries that were deleted by the same operation.
 pub(crate) async fn bring_back(Submission { signed, fields }: Submission) -> Response {
     let back = signed.talk(move |connection| {
         let uuid = HEXLOWER.decode(fields.text("uuid").as_bytes()).ok().and_then(|uuid| uuid.try_into().ok());

@@ -1,7 +1,8 @@
-//! Editing an entry: a form made from the schema, a preview of the change as LDIF, and then the change itself.
+//! Editing of an entry. The page first shows a form that is made from the schema, then the change as LDIF, and finally
+//! makes the change.
 //!
-//! The form contains the CSN of the entry from which it was made. The server makes the change only if the entry still
-//! has that CSN, and checks this in the same step. So no update of another user is lost.
+//! The form contains the CSN that the entry had when the form was made. The server makes the change only if the entry
+//! still has that CSN. Therefore the change does not overwrite a change by another user.
 
 use std::sync::Arc;
 
@@ -21,12 +22,12 @@ use crate::rights::Rights;
 use crate::texts::url;
 use crate::trouble::Trouble;
 
-/// Attributes that are read to make a form.
+/// Attributes that are read for the form.
 const SELECTION: [&str; 2] = ["*", "entryCSN"];
 
-/// Result of sending a form.
+/// The result of sending the form.
 enum Sent {
-    /// LDIF of the change, which is not made yet.
+    /// The LDIF of the change, which has not been made yet.
     Preview {
         dn: String,
         csn: Option<String>,
@@ -60,7 +61,7 @@ fn model(schema: &Schema, entry: &WholeEntry, present: &[Values]) -> Value {
     })
 }
 
-/// Removes the inputs of attributes that the requester may not write.
+/// Removes the inputs for attributes that the requester cannot write.
 fn keep_writable(connection: &mut Connection, model: &mut Value) -> Result<(), Trouble> {
     let dn = model["dn"].as_str().unwrap_or_default().to_owned();
     let Some(inputs) = model["inputs"].as_array_mut() else { return Ok(()) };
@@ -99,7 +100,7 @@ pub(crate) async fn save(Submission { signed, fields }: Submission) -> Response 
     }
 }
 
-/// Shows the form again, with the values that the user entered.
+/// Shows the form again with the values that the user entered.
 async fn again(signed: &Signed, fields: Arc<Fields>, trouble: &Trouble) -> Response {
     let app = Arc::clone(&signed.app);
     let model = signed.talk(move |connection| {
@@ -136,8 +137,8 @@ fn send(connection: &mut Connection, schema: &Schema, fields: &Fields) -> Result
         let (ldif, fields) = (ldif(&entry.dn, &changes), fields_of(&filled));
         return Ok(Sent::Preview { ldif, fields, dn: entry.dn, csn });
     }
-    // If the requester may not read the CSN, the change deletes and adds single values. So most lost updates are still
-    // refused.
+    // If the requester cannot read the CSN, the change is made without this condition. It deletes and adds single
+    // values. Therefore the server still refuses most changes that would overwrite another one.
     let value = unchanged_since(csn.as_deref())?;
     let control =
         value.as_deref().map(|value| Control { oid: oids::ASSERTION, critical: true, value: Some(value) });

@@ -1,4 +1,4 @@
-//! An entry: its attributes and their descriptions in the schema.
+//! An entry: its attributes, and their descriptions in the schema.
 
 use axum::response::{IntoResponse as _, Response};
 use client::Connection;
@@ -14,7 +14,7 @@ use crate::page::{Page, Signed};
 use crate::rights::Rights;
 use crate::trouble::Trouble;
 
-/// Attributes that are shown first, in this order.
+/// Attributes that the page shows first, in this order.
 const FIRST: [&str; 10] = [
     "jpegPhoto",
     "cn",
@@ -28,10 +28,10 @@ const FIRST: [&str; 10] = [
     "description",
 ];
 
-/// Classes of groups whose members are DNs.
+/// Object classes of groups whose members are DNs.
 const GROUPS: [&str; 2] = ["groupOfNames", "groupOfUniqueNames"];
 
-/// Classes of entries that may have a password.
+/// Object classes of entries that may have a password.
 const PERSONS: [&str; 4] = ["person", "inetOrgPerson", "account", "simpleSecurityObject"];
 
 pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
@@ -56,7 +56,8 @@ pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
     signed.answer(model.map(with_notice))
 }
 
-/// Redirects to the user's own entry, or explains that there is none, because the administrator needs no entry.
+/// Redirects to the user's own entry. The administrator needs no entry and may have none. In that case the page
+/// explains this.
 pub(crate) async fn own(signed: Signed) -> Response {
     let who = signed.session.who.clone();
     let found = signed
@@ -117,7 +118,7 @@ fn model(
     }))
 }
 
-/// Returns further values of one attribute.
+/// Shows further values of one attribute.
 fn values(
     connection: &mut Connection,
     schema: &Schema,
@@ -138,7 +139,7 @@ fn values(
     }))
 }
 
-/// Sorts the attributes: the usual ones first, and objectClass last.
+/// Sorts the attributes of an entry: those in [`FIRST`] are first, and objectClass is last.
 fn sort(entry: &mut WholeEntry) {
     entry.attributes.sort_by_key(|found| {
         let name = found.description.to_ascii_lowercase();
@@ -147,11 +148,11 @@ fn sort(entry: &mut WholeEntry) {
     });
 }
 
-/// Returns the superiors of an entry, highest first, each with its name and DN. A naming context has no superiors.
+/// Returns the name and the DN of each superior of an entry, the highest first. A naming context has no superiors.
 pub(crate) fn parents(dn: &str, contexts: &[String]) -> Vec<Value> {
     let Ok(parsed) = ldap::Dn::parse(dn) else { return Vec::new() };
     let lower = dn.to_ascii_lowercase();
-    // If the context is spelt differently, all superiors are returned.
+    // If the DN of the naming context is written in a different way, all superiors are returned.
     let ends = contexts.iter().filter(|context| lower.ends_with(&context.to_ascii_lowercase()));
     let shortest = ends.map(|context| context.len()).min().unwrap_or(0);
     let above = (1..parsed.len()).rev().map(|depth| parsed.text_from(depth));

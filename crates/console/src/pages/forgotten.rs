@@ -1,7 +1,8 @@
-//! Forgotten passwords: requests a mail with a link, and begins a session in which the user can set a new password.
+//! Forgotten passwords. The user requests a mail with a link, and the link leads to a session in which the user can set
+//! a new password.
 //!
-//! Opening the page of the link changes nothing, because programs that inspect mail also open links. Only the button on
-//! that page uses the link.
+//! Opening the link changes nothing, because programs that inspect mail also open links. The link is used only by the
+//! button on its page.
 
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
@@ -25,7 +26,7 @@ pub(crate) async fn form(visit: Visit) -> Response {
     }
 }
 
-/// Requests a link. The answer does not reveal whether the account exists.
+/// Requests a mail with a link. The response does not depend on whether the account exists.
 pub(crate) async fn ask(visit: Visit, fields: Fields) -> Response {
     if !visit.app.ldap.sends_links() {
         return visit.fail(&OFF);
@@ -47,7 +48,7 @@ fn request_page(status: StatusCode, model: serde_json::Value) -> Page {
     Page { status, template: "forgotten.html", title: "forgotten.title", model }
 }
 
-/// Shows the page to which a link leads.
+/// Shows the page that the link leads to.
 pub(crate) async fn link(visit: Visit, fields: Fields) -> Response {
     match visit.app.ldap.sends_links() {
         true => {
@@ -58,7 +59,7 @@ pub(crate) async fn link(visit: Visit, fields: Fields) -> Response {
     }
 }
 
-/// Uses a link: begins a session that only permits setting a new password.
+/// Uses the link. Begins a session in which the user can do nothing except set a new password.
 pub(crate) async fn open(visit: Visit, headers: HeaderMap, fields: Fields) -> Response {
     if !visit.app.ldap.sends_links() {
         return visit.fail(&OFF);

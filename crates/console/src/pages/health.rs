@@ -1,4 +1,4 @@
-//! Health check: whether the directory answers a search. Requires no session.
+//! The health check: whether the directory answers a search. It requires no session.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::host::ConversationError;
 use crate::page::{Page, Visit};
 
-/// Searches the directory and reports the result. So the page never reports a directory as up that does not answer.
+/// Searches the directory and reports the result. Thus the page reports a failure if the directory does not answer.
 pub(crate) async fn show(visit: Visit) -> Response {
     let Ok(_under_way) = visit.app.health_checks.try_acquire() else {
         let (status, model) = failed(&ConversationError::Overloaded);

@@ -1,4 +1,5 @@
-//! The history of an entry, read from the log over LDAP: who changed which values and when. Also reverses changes.
+//! The history of an entry: which user changed which values, and at what time. It is read from the log over LDAP.
+//! Changes can also be reversed.
 
 mod undo;
 
@@ -14,19 +15,19 @@ use crate::trouble::Trouble;
 
 pub(crate) use undo::undo;
 
-/// Number of changes on a page.
+/// Maximum number of changes on one page.
 const CHANGES_MAX: usize = 25;
 
-/// Maximum number of requests for a page. Each request examines a thousand records of the log.
+/// Maximum number of requests for one page. A request examines a thousand records of the log.
 const REQUESTS_MAX: usize = 100;
 
-/// Maximum number of values of an attribute on a page.
+/// Maximum number of an attribute's values on a page.
 const VALUES_MAX: usize = 20;
 
-/// Maximum number of characters of a value on a page.
+/// Maximum number of characters of a value that a page shows.
 const VALUE_CHARS_MAX: usize = 300;
 
-/// Entry whose history is that of the settings.
+/// The entry whose history consists of the changes of the settings.
 const CONFIG: &str = "cn=config";
 
 pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
@@ -39,15 +40,16 @@ pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
     signed.answer(model.map(with_notice))
 }
 
-/// Changes of an entry, newest first.
+/// Changes of an entry, the newest first.
 #[derive(Debug, Default)]
 struct Changes {
     list: Vec<HistoryChange>,
-    /// Position before which the list continues; 0 if the log contains no older changes.
+    /// Position before which the next page continues; 0 if the log contains no older changes.
     next: u64,
 }
 
-/// Reads changes until `is_enough`, the end of the log, or the maximum for one page.
+/// Reads changes until `is_enough` returns true, the log has no older ones, or the number of requests for one page is
+/// reached.
 fn read(
     connection: &mut Connection,
     dn: &str,
@@ -74,7 +76,7 @@ fn read(
 fn model(connection: &mut Connection, fields: &Fields) -> Result<Value, Trouble> {
     let dn = fields.text("dn");
     let before = fields.text("before").parse().unwrap_or(0);
-    // Reads one more change, because changes of settings are compared with the previous one.
+    // One change more than the page shows is read. A change of settings is compared with the one before it.
     let mut changes = read(connection, dn, before, |list| list.len() > CHANGES_MAX)?;
     let is_config = dn.eq_ignore_ascii_case(CONFIG);
     let mut models = Vec::new();
@@ -131,7 +133,8 @@ fn text(octets: &[u8]) -> String {
     }
 }
 
-/// Returns the model of a change of settings: the settings that differ from the previous change, with both texts.
+/// Returns the model of a change of settings. It contains the settings that differ from the previous change, each with
+/// both texts.
 fn of_settings(change: &HistoryChange, older: &[HistoryChange]) -> Value {
     let before = |key: &str| {
         let mut stated = older.iter().flat_map(|change| &change.values);

@@ -1,5 +1,5 @@
-//! Indexes: their kinds, their progress, and proposals from searches that lacked an index. Each index is an entry of
-//! `cn=config`.
+//! Indexes: their kinds, the progress of building them, and proposals for searches that lacked an index. Each index is
+//! an entry below `cn=config`.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -16,16 +16,16 @@ use crate::pages::manage;
 use crate::times;
 use crate::trouble::Trouble;
 
-/// Superior of the entries of the indexes.
+/// Superior of the entries of all indexes.
 const CONFIGURED: &str = "cn=indexes,cn=config";
 
-/// Attribute with the kinds of an index.
+/// Attribute that contains the kinds of an index.
 const KIND: &str = "pandoIndexKind";
 
-/// Index kinds, by the filters that they answer.
+/// All kinds of indexes. The name of a kind is that of the filters that it answers.
 const KINDS: [&str; 5] = ["equality", "ordering", "presence", "substring", "approximate"];
 
-/// Maximum number of indexes on the page.
+/// Maximum number of indexes that the page shows.
 const INDEXES_MAX: u32 = 1_000;
 
 pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
@@ -77,14 +77,14 @@ fn model(connection: &mut Connection, fields: &Fields) -> Result<Value, Trouble>
     }))
 }
 
-/// Returns the number for an attribute in a text such as `cn 5, mail 17`.
+/// Returns the number of an attribute in a text such as `cn 5, mail 17`.
 fn use_of(text: &str, attribute: &str) -> u64 {
     let mut parts = text.split(", ").filter_map(|part| part.rsplit_once(' '));
     let found = parts.find(|(name, _)| name.eq_ignore_ascii_case(attribute));
     found.and_then(|(_, number)| number.parse().ok()).unwrap_or(0)
 }
 
-/// Parses the size of an index: `rows 5; keys 4; bytes 300; sampled 1000 of 2000`.
+/// Parses the size of an index, for example `rows 5; keys 4; bytes 300; sampled 1000 of 2000`.
 fn size(text: &str) -> Option<Value> {
     let mut parts = text.split("; ");
     let mut number = |name: &str| parts.next()?.strip_prefix(name)?.trim().parse::<u64>().ok();
@@ -95,7 +95,7 @@ fn size(text: &str) -> Option<Value> {
     }))
 }
 
-/// Returns the attributes with an index and their index kinds, sorted by name.
+/// Returns the attributes that have an index, and the kinds of the index. They are sorted by name.
 fn indexes(connection: &mut Connection) -> Result<Vec<(String, Vec<String>)>, Trouble> {
     let search = Search {
         base: CONFIGURED.to_owned(),
@@ -111,7 +111,7 @@ fn indexes(connection: &mut Connection) -> Result<Vec<(String, Vec<String>)>, Tr
     Ok(all)
 }
 
-/// Parses the progress of an index: `building: entry 5 of 10`, or `removing`.
+/// Parses the progress of an index: `building: entry 5 of 10` or `removing`.
 fn progress(name: &str, text: &str) -> Value {
     let part = name.split_once(' ').map_or("", |(_, part)| part);
     let numbers = text.strip_prefix("building: entry ").and_then(|rest| {
@@ -125,7 +125,8 @@ fn progress(name: &str, text: &str) -> Value {
     })
 }
 
-/// Parses a proposal of the index adviser: the kinds, the cost of searches without the index, and their filters.
+/// Parses a proposal of the server. It contains the kinds of the index, and the costs and the filters of the searches
+/// that lacked it.
 fn proposal(attribute: &str, text: &str) -> Option<Value> {
     let mut parts = text.split("; ");
     let setting = parts.next()?;

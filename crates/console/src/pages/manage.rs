@@ -1,4 +1,4 @@
-//! The list of pages for administrators.
+//! List of the pages for administrators.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::page::{Page, Signed};
 use crate::trouble::Trouble;
 
-/// Pages for administrators, most used first: name of the text, and address.
+/// The pages for administrators, the most used first. Each has the name of its text and its address.
 const PAGES: [(&str, &str); 10] = [
     ("audit", "/audit"),
     ("policies", "/policies"),
@@ -26,7 +26,8 @@ pub(crate) async fn show(signed: Signed) -> Response {
     signed.show(Page::new("manage.html", "manage.title", json!({ "pages": pages })))
 }
 
-/// Returns the error for a requester who may not read the settings or figures of a page.
+/// Converts the error that occurs if the requester cannot read the settings or figures of a page. The page then states
+/// that it is only for administrators.
 pub(crate) fn only_for_administrators(trouble: Trouble) -> Trouble {
     match &trouble {
         Trouble::Refused(outcome, _) if outcome.code == ldap::ResultCode::NO_SUCH_OBJECT => {

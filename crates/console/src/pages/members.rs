@@ -1,4 +1,4 @@
-//! Members of a group, in pages. Also adds and removes members.
+//! The members of a group, page by page. Members can also be added and removed.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -13,7 +13,7 @@ use crate::page::{Page, Signed, Submission};
 use crate::texts::url;
 use crate::trouble::Trouble;
 
-/// Attributes with the DNs of members.
+/// Attributes that contain the DNs of members.
 pub(crate) const MEMBER: [&str; 2] = ["member", "uniqueMember"];
 
 pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
@@ -73,8 +73,8 @@ pub(crate) async fn change(Submission { signed, fields }: Submission) -> Respons
     }
 }
 
-/// Returns the DN of the entry that a user has entered: a DN, or the user name, mail address or full name of exactly
-/// one entry.
+/// Returns the DN of the entry that the user means. The input is a DN, or the user name, mail address or full name of
+/// exactly one entry.
 pub(crate) fn resolve(connection: &mut Connection, who: &str) -> Result<String, Trouble> {
     if who.contains('=') && Dn::parse(who).is_ok() {
         return Ok(who.to_owned());

@@ -1,4 +1,4 @@
-//! Deleting an entry or a subtree, and renaming or moving an entry.
+//! Deletion of an entry or a subtree, and renaming or moving of an entry.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -73,7 +73,7 @@ pub(crate) async fn rename(Submission { signed, fields }: Submission) -> Respons
     }
 }
 
-/// Returns the RDN of an entry, and the DN of its superior.
+/// Returns the RDN of an entry and the DN of its superior.
 fn split(dn: &str) -> (String, String) {
     let parent = Dn::parse(dn).map(|parsed| parsed.text_from(1).to_owned()).unwrap_or_default();
     let rdn = dn.get(..dn.len() - parent.len()).unwrap_or(dn);

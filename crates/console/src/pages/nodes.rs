@@ -1,4 +1,4 @@
-//! Cluster, followed server and backup, as reported in `cn=monitor`.
+//! The state of the cluster, of followed servers and of the backup, as `cn=monitor` contains it.
 
 use axum::response::Response;
 use client::Connection;
@@ -10,7 +10,7 @@ use crate::pages::manage;
 use crate::times;
 use crate::trouble::Trouble;
 
-/// Groups of figures on the page, with the names of their texts.
+/// The groups of figures on the page. Each has the name of its text and the name of the group.
 const GROUPS: [(&str, &str); 3] = [("cluster", "Cluster"), ("follow", "Follow"), ("backup", "Backup")];
 
 pub(crate) async fn show(signed: Signed) -> Response {
@@ -39,8 +39,8 @@ fn model(connection: &mut Connection) -> Result<Value, Trouble> {
     Ok(json!({ "groups": groups, "moments": moments }))
 }
 
-/// Parses the moments that can be restored: `2026-11-27T08:00:00Z position 5` and `until ...Z; positions 5 to 9; files
-/// 2; bytes 4096; verified no`.
+/// Parses the moments of a chain that can be restored. `name` is for example `2026-11-27T08:00:00Z position 5`, and
+/// `text` is `until ...Z; positions 5 to 9; files 2; bytes 4096; verified no`.
 fn moments_of(name: &str, text: &str) -> Option<Value> {
     let from = name.split(' ').next()?;
     let mut parts = text.split("; ");
@@ -71,7 +71,7 @@ fn moment(text: &str) -> String {
     text.trim_end_matches('Z').replacen('T', " ", 1) + " UTC"
 }
 
-/// Formats a value for people: a generalized time as a time.
+/// Formats a value for people. If the value is a generalized time, formats the time.
 fn readable(value: &str) -> String {
     match schema::generalized_micros(value.as_bytes()).and_then(|micros| u64::try_from(micros).ok()) {
         Some(micros) if value.ends_with('Z') => times::readable(micros),

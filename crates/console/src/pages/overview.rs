@@ -1,7 +1,7 @@
-//! The first page: problems that need attention, and the most important figures.
+//! The first page: problems that an administrator should solve, and the most important figures.
 //!
-//! The page itself searches the directory, so it never reports a directory as up that does not answer. Users who may
-//! read `cn=monitor` also see whether changes are accepted.
+//! The page searches the directory. Thus it reports a failure if the directory does not answer. A user who can read
+//! `cn=monitor` also sees whether the server accepts changes.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,18 +18,18 @@ use crate::page::{Page, Signed};
 use crate::times;
 use crate::trouble::Trouble;
 
-/// Interval at which the browser refreshes live figures, in seconds.
+/// Interval in seconds at which the browser refreshes the live figures.
 const REFRESH_SECONDS: u64 = 5;
 
-/// Days before the expiry of a certificate at which it needs attention.
+/// Number of days before the end of a certificate's validity from which on the page reports it as a problem.
 const CERTIFICATE_DAYS: i64 = 14;
 
-/// Minimum age of a late backup, in seconds.
+/// Minimum age of a backup that the page reports as late, in seconds.
 const LATE_BACKUP_MIN: u64 = 600;
 
 const MICROS_PER_DAY: i64 = 86_400 * 1_000_000;
 
-/// Figures on the page: the path of their text, and their entry below `cn=monitor`.
+/// The figures on the page. Each has the path of its text and its entry below `cn=monitor`.
 const FIGURES: [(&str, &str); 12] = [
     ("version", "cn=monitor"),
     ("uptime", "cn=uptime,cn=time"),
@@ -87,7 +87,7 @@ fn model(connection: &mut Connection, app: &App, manages: bool) -> Result<Value,
     }))
 }
 
-/// Formats a figure for people: sizes in GiB or MiB, times in days and hours.
+/// Formats a figure for people. Sizes are in GiB or MiB, and durations in days and hours.
 fn readable(name: &str, value: &str) -> String {
     let Ok(number) = value.parse::<u64>() else { return value.to_owned() };
     match name {
@@ -97,7 +97,7 @@ fn readable(name: &str, value: &str) -> String {
     }
 }
 
-/// Returns the problems that need attention, most urgent first: the path of the text, and the value.
+/// Returns the problems, the most urgent first. Each has the path of its text and a value.
 fn attention(figures: &Figures) -> Vec<Value> {
     let of = |name: &str| figures.get(name).map(String::as_str);
     let mut all = Vec::new();
@@ -135,14 +135,14 @@ fn time_of(figures: &Figures, name: &str) -> Option<i64> {
     schema::generalized_micros(figures.get(name)?.as_bytes())
 }
 
-/// Returns the seconds since the last backup; `None` if there is none, or if the server makes none.
+/// Returns the age of the last backup in seconds. Returns `None` if there is no backup.
 fn backup_age(figures: &Figures) -> Option<u64> {
     let micros = time_of(figures, "cn=current,cn=time")? - time_of(figures, "cn=last backup,cn=backup")?;
     Some(u64::try_from(micros).unwrap_or(0) / 1_000_000)
 }
 
-/// Returns the seconds since the last backup, or since the start if there is none, if two backups should have been made
-/// since.
+/// Returns the number of seconds since the last backup if two backups were due since then. If there is no backup, the
+/// time begins with the start of the server.
 fn late_backup(figures: &Figures) -> Option<u64> {
     let number = |name: &str| figures.get(name)?.parse::<u64>().ok();
     let interval = number("cn=interval seconds,cn=backup")?;
@@ -150,7 +150,7 @@ fn late_backup(figures: &Figures) -> Option<u64> {
     (age > interval.saturating_mul(2).max(LATE_BACKUP_MIN)).then_some(age)
 }
 
-/// Returns the indexes that are being built or removed.
+/// Returns the indexes that are currently being built or removed.
 fn building(figures: &Figures) -> Vec<Value> {
     let parts = figures.iter().filter_map(|(name, value)| {
         let index = name.strip_suffix(",cn=indexes")?.strip_prefix("cn=")?;

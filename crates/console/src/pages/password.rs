@@ -1,4 +1,4 @@
-//! Changing the user's own password.
+//! Change of the user's own password.
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
@@ -29,8 +29,8 @@ fn page(status: StatusCode, model: serde_json::Value) -> Page {
     Page { status, template: "password.html", title: "password.title", model }
 }
 
-/// Changes the password. Ends all sessions of the user, because an attacker who knew the old password may have begun
-/// one.
+/// Changes the password. Ends all sessions of the user, because a session may belong to an attacker who knew the old
+/// password.
 pub(crate) async fn change(Submission { signed, fields }: Submission) -> Response {
     let secret = |name: &str| Zeroizing::new(fields.text(name).to_owned());
     let (old, new) = (secret("old"), secret("new"));
@@ -59,11 +59,11 @@ pub(crate) async fn change(Submission { signed, fields }: Submission) -> Respons
     }
 }
 
-/// Sets a password by Password Modify (RFC 3062): the requester's own, or that of `dn`. If `new` is `None`, returns the
-/// password that the server generated. Blocks.
+/// Sets a password by Password Modify (RFC 3062): that of `dn`, or the requester's own. If `new` is `None`, the server
+/// generates a password, and this function returns it. Blocks.
 ///
 /// # Errors
-/// The directory refuses. The error contains the reason of a password policy, if there is one.
+/// The directory refuses the change. The error contains the reason if a password policy returned one.
 pub(crate) fn set(
     connection: &mut Connection,
     dn: Option<&str>,

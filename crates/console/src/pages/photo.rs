@@ -1,7 +1,8 @@
-//! Photos of an entry: shown at a separate address, uploaded, and removed.
+//! Photos of an entry. They have their own address, and can be uploaded and removed.
 //!
-//! Only octets that begin like a JPEG, PNG or GIF are served, with that media type, and browsers may not guess another.
-//! Only JPEG is stored, as the syntax of jpegPhoto requires (RFC 2798 section 2.6). The octets are stored unchanged.
+//! Values are served only if they begin like a JPEG, PNG or GIF file, with the media type of that format. Browsers may
+//! not guess another type. Only JPEG is stored, as the syntax of jpegPhoto requires (RFC 2798 section 2.6). The file is
+//! stored unchanged.
 
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
@@ -16,10 +17,10 @@ use crate::page::{Page, Signed, Submission};
 use crate::texts::url;
 use crate::trouble::Trouble;
 
-/// Attribute in which photos are stored.
+/// Attribute that contains the photos.
 const PHOTO: &str = "jpegPhoto";
 
-/// Serves a value of an attribute as an image.
+/// Serves a value of the attribute as an image.
 pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
     let first = fields.text("n").parse().unwrap_or(0);
     let found = signed.talk(move |connection| {
@@ -48,7 +49,7 @@ pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
     (headers, octets).into_response()
 }
 
-/// Shows the form for a photo.
+/// Shows the form for uploading a photo.
 pub(crate) async fn form(signed: Signed, fields: Fields) -> Response {
     signed.show(page(StatusCode::OK, json!({ "dn": fields.text("dn"), "error": null })))
 }
@@ -57,7 +58,7 @@ fn page(status: StatusCode, model: serde_json::Value) -> Page {
     Page { status, ..Page::new("photo.html", "photo.title", model) }
 }
 
-/// Replaces the photos of the entry with a new one, or removes them.
+/// Replaces all photos of the entry by the uploaded one, or removes them.
 pub(crate) async fn change(Submission { signed, fields }: Submission) -> Response {
     let dn = fields.text("dn").to_owned();
     let is_removal = fields.text("action") == "remove";

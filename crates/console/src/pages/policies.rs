@@ -1,4 +1,4 @@
-//! Password policies: the requirements of each, and the entries that it governs.
+//! Password policies: their rules, and the entries that they apply to.
 
 use axum::response::Response;
 use client::{Connection, Entry};
@@ -10,10 +10,10 @@ use crate::page::{Page, Signed};
 use crate::times;
 use crate::trouble::Trouble;
 
-/// Maximum number of policies on the page.
+/// Maximum number of policies that the page shows.
 const POLICIES_MAX: usize = 100;
 
-/// Rules of a policy, in the order of the page. Each has a text.
+/// Rules of a policy in the order of the page. Each of them has a text.
 const RULES: [&str; 29] = [
     "pwdMinLength",
     "pwdMaxLength",
@@ -46,7 +46,7 @@ const RULES: [&str; 29] = [
     "pandoPwdResetByMail",
 ];
 
-/// Rules whose value is a number of seconds.
+/// Those rules whose value is a number of seconds.
 const SECONDS: [&str; 9] = [
     "pwdMaxAge",
     "pwdExpireWarning",
@@ -65,7 +65,8 @@ pub(crate) async fn show(signed: Signed) -> Response {
 }
 
 fn model(connection: &mut Connection) -> Result<Value, Trouble> {
-    // Only the administrator may read the settings. Other users do not learn which policy is the default.
+    // Only the administrator can read the settings. For other users, the page does not show which policy is the
+    // default.
     let settings = connection.entry("cn=config", &["pandoPasswordPolicy"])?;
     let default = settings.and_then(|settings| settings.text("pandoPasswordPolicy"));
     let mut policies = Vec::new();
@@ -93,9 +94,10 @@ fn model(connection: &mut Connection) -> Result<Value, Trouble> {
     }))
 }
 
-/// Returns the policies below a suffix: either those that are subentries, or the others.
+/// Returns the policies below a suffix. If `is_subentry` is true, only those that are subentries, otherwise only the
+/// others.
 fn find(connection: &mut Connection, base: &str, is_subentry: bool) -> Result<Vec<Entry>, Trouble> {
-    // Value of the subentries control (RFC 3672): a BER BOOLEAN with the value TRUE.
+    // Value of the subentries control (RFC 3672): the BER boolean TRUE.
     let value: Option<&[u8]> = Some(&[0x01, 0x01, 0xff]);
     let visible = Control { oid: oids::SUBENTRIES, critical: true, value };
     let controls = ControlsBuf::from_iter([visible].into_iter().filter(|_| is_subentry));
@@ -107,7 +109,7 @@ fn find(connection: &mut Connection, base: &str, is_subentry: bool) -> Result<Ve
     Ok(reply.entries)
 }
 
-/// Returns the rules of a policy, with durations formatted for people.
+/// Returns the rules of a policy. Durations are formatted for people.
 pub(crate) fn rules(entry: &Entry) -> Vec<Value> {
     let rule = |name: &&str| {
         let value = entry.texts(name).join(", ");

@@ -1,4 +1,4 @@
-//! Setting the password of another user.
+//! Setting of another user's password.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -21,7 +21,7 @@ pub(crate) async fn form(signed: Signed, fields: Fields) -> Response {
     signed.answer(model.map(|model| Page::new("reset.html", "reset.title", model)))
 }
 
-/// Sets the password, or lets the server generate one, which the page shows only this once.
+/// Sets the password. If the form contains none, the server generates one, which is shown only in this response.
 pub(crate) async fn reset(Submission { signed, fields }: Submission) -> Response {
     let dn = fields.text("dn").to_owned();
     let new = Zeroizing::new(fields.text("new").to_owned());

@@ -1,4 +1,4 @@
-//! The schema: attribute types and object classes, with their definitions.
+//! The attribute types and object classes of the schema, and their definitions.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
     signed.answer(model.map(|model| Page::new("schema.html", "schema.title", model)))
 }
 
-/// Returns the definitions whose names or descriptions contain a text.
+/// Returns the definitions whose name or description contains `letters`.
 fn list(schema: &Schema, letters: &str) -> Value {
     let letters = letters.to_lowercase();
     let has = |names: &[String], description: Option<&String>| {

@@ -1,4 +1,5 @@
-//! Search: by the beginning of a name or by any filter. The result is shown in pages, or returned as CSV or LDIF.
+//! Search by the beginning of a name or by a filter. The result is shown page by page, or returned as a CSV or LDIF
+//! file.
 
 mod builder;
 mod export;
@@ -21,16 +22,16 @@ use crate::page::{Page, Signed};
 use crate::texts::url;
 use crate::trouble::Trouble;
 
-/// Default columns of a result.
+/// The default columns of a result.
 const COLUMNS: [&str; 3] = ["cn", "uid", "mail"];
 
-/// Maximum number of columns of a result. The server permits the same number of value ranges in a request.
+/// Maximum number of columns of a result. The server accepts the same number of value ranges in one request.
 const COLUMNS_MAX: usize = 16;
 
-/// Maximum number of values in a cell.
+/// Maximum number of values that one cell shows.
 const VALUES_PER_CELL: usize = 5;
 
-/// Attributes whose beginnings are compared with the entered text.
+/// Attributes in which the search by the beginning of a name searches.
 const NAMES: [&str; 4] = ["cn", "sn", "uid", "mail"];
 
 /// Attributes that the form suggests for filters and columns.
@@ -52,7 +53,7 @@ const SUGGESTED: [&str; 15] = [
     "modifyTimestamp",
 ];
 
-/// Answer to a query: a page or a file.
+/// The response to a query: a page or a file.
 enum Answer {
     Page(Value),
     File(Download),
@@ -77,7 +78,7 @@ pub(crate) async fn show(signed: Signed, headers: HeaderMap, fields: Fields) -> 
     }
 }
 
-/// A parsed query, with defaults.
+/// A parsed query. Missing parts have their default.
 struct Query {
     search: Option<Search>,
     base: String,
@@ -107,8 +108,8 @@ fn query(connection: &mut Connection, fields: &Fields) -> Result<Query, Trouble>
     Ok(Query { search, base, scope: scope_name, columns, contexts, rows })
 }
 
-/// Returns the filter of a query: the one entered as text or built from its rows, combined with the beginning of a
-/// name.
+/// Returns the filter of a query. It is the text of a filter or is built from the rows of the form, and is combined
+/// with the beginning of a name if there is one.
 fn filter_of(fields: &Fields, rows: &Rows) -> Option<String> {
     let filter = fields.given("filter").map(str::to_owned).or_else(|| rows.filter());
     let words = fields.given("q").map(filter_of_words);
@@ -118,7 +119,7 @@ fn filter_of(fields: &Fields, rows: &Rows) -> Option<String> {
     }
 }
 
-/// Returns the columns in a query, which are separated by spaces or commas.
+/// Returns the columns in a query. They are separated by spaces or commas.
 fn columns(fields: &Fields) -> Vec<String> {
     let is_name = |name: &&str| builder::is_description(name);
     let named = fields.text("columns").split([' ', ',']).filter(is_name).take(COLUMNS_MAX);
@@ -161,7 +162,7 @@ fn model(connection: &mut Connection, fields: &Fields) -> Result<Value, Trouble>
     }))
 }
 
-/// Returns the row of an entry: one cell for each column, with the first values as text.
+/// Returns the row of an entry. It has one cell for each column, with the first values as text.
 fn row(entry: Entry, columns: &[String]) -> Value {
     let values: Vec<_> = entry.attributes.into_iter().map(without_range).collect();
     let cells = columns.iter().map(|column| {

@@ -1,4 +1,4 @@
-//! The user's own sessions: lists and ends them.
+//! The user's own sessions. The user can end them.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ fn since_minutes(time: Duration) -> u64 {
     time.as_secs() / 60
 }
 
-/// Ends one session of the user, or all others.
+/// Ends one session of the user, or all except the present one.
 pub(crate) async fn end(Submission { signed, fields }: Submission) -> Response {
     let sessions = &signed.app.sessions;
     let id = fields.text("id");

@@ -1,8 +1,8 @@
-//! Settings of the directory as the text of a settings file. First shows the difference like `pando plan`, then makes
-//! the change like `pando apply`.
+//! The settings of the directory as the text of a settings file. The page first shows the changes, like `pando plan`,
+//! and then makes them, like `pando apply`.
 //!
-//! The form contains the version of the settings from which it was made. The server makes a change only if the settings
-//! still have that version. So no change of another administrator is lost.
+//! The form contains the version of the settings from which the text was made. The server makes the changes only if the
+//! settings still have that version. Therefore they do not overwrite a change by another administrator.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::page::{Page, Signed, Submission};
 use crate::texts::url;
 use crate::trouble::Trouble;
 
-/// Prefix of a line of a plan that is not a change.
+/// Prefix of a line in a plan that describes no change.
 const NOTE: &str = "note: ";
 
 pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
@@ -41,10 +41,10 @@ pub(super) fn in_force(connection: &mut Connection) -> Result<SettingsInForce, T
     SettingsInForce::decode(&value).ok_or_else(malformed)
 }
 
-/// Sends a request and returns the value of the answer. Blocks.
+/// Sends a request about settings. Returns the value of the answer. Blocks.
 ///
 /// # Errors
-/// The directory refuses, or does not answer.
+/// The directory refuses the request or does not answer.
 pub(super) fn ask(connection: &mut Connection, request: &SettingsRequest<'_>) -> Result<Vec<u8>, Trouble> {
     let reply = connection.extended(oids::SETTINGS, Some(&request.encode()))?;
     Trouble::unless_success(reply.outcome, None)?;
@@ -62,7 +62,7 @@ fn model(present: &SettingsInForce, text: &str) -> Value {
     })
 }
 
-/// Shows the changes that a text would make, or puts it in force.
+/// Shows the changes that the text would make, or makes them.
 pub(crate) async fn change(Submission { signed, fields }: Submission) -> Response {
     let text = text(&fields);
     let known = version(&fields);
@@ -87,12 +87,12 @@ pub(crate) async fn change(Submission { signed, fields }: Submission) -> Respons
     }
 }
 
-/// Returns the text in a form, with the line ends of browsers converted.
+/// Returns the text in the form, with line ends converted to LF.
 pub(super) fn text(fields: &Fields) -> Arc<str> {
     fields.text("text").replace("\r\n", "\n").into()
 }
 
-/// Returns the version of the settings from which the text in a form was made; 0 if the form has none.
+/// Returns the version of the settings from which the text in the form was made. Returns 0 if the form contains none.
 pub(super) fn version(fields: &Fields) -> u64 {
     fields.text("version").parse().unwrap_or(0)
 }
@@ -109,9 +109,9 @@ fn planned(connection: &mut Connection, text: &str, known: u64) -> Result<Value,
     Ok(model)
 }
 
-/// Shows the form again with the text that the user entered. It keeps the version `known` to the user, so that the next
-/// preview still warns of changes that others have made meanwhile. After a conflict it has the present version, because
-/// the error message is that warning.
+/// Shows the form again with the text that the user entered. The form keeps the version `known`. Therefore the next
+/// preview still warns if other administrators have changed the settings meanwhile. If `trouble` is such a conflict,
+/// the user is already warned, and the form contains the present version.
 async fn again(signed: &Signed, text: Arc<str>, known: u64, trouble: &Trouble) -> Response {
     match signed.talk(in_force).await {
         Ok(present) => {

@@ -1,4 +1,4 @@
-//! Signing in and out.
+//! Sign-in and sign-out.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -37,11 +37,11 @@ pub(crate) async fn form(visit: Visit, fields: Fields) -> Response {
     ))
 }
 
-/// Credentials in a form.
+/// The credentials with which the user signs in.
 enum Proof {
     /// A name and a password.
     Password(String, Zeroizing<String>),
-    /// The browser's certificate, by its subject.
+    /// The certificate of the browser. The value is its subject.
     Certificate(Arc<str>),
 }
 
@@ -67,7 +67,7 @@ impl Proof {
         }
     }
 
-    /// Binds with the credentials. Blocks.
+    /// Binds with these credentials. Blocks.
     fn bind(&self, connection: Connection) -> Result<Proven, Trouble> {
         match self {
             Proof::Password(name, password) => bind(connection, name, password),
@@ -81,7 +81,8 @@ pub(crate) async fn sign_in(visit: Visit, headers: HeaderMap, fields: Fields) ->
     let is_by_certificate = fields.text("method") == "certificate";
     let refuse = |trouble: &Trouble| {
         let mut error = visit.said(trouble);
-        // The server's message would reveal which entry is missing, and whether the account is locked.
+        // The server's message is not shown, because it would reveal which entry does not exist and whether the account
+        // is locked.
         if is_by_certificate && matches!(trouble, Trouble::Refused(..)) {
             error["text"] = json!(visit.app.texts.text("sign_in.certificate_refused"));
         }
@@ -118,7 +119,7 @@ pub(super) fn busy(_: NoSession) -> Trouble {
     Trouble::Request(StatusCode::SERVICE_UNAVAILABLE, "sign_in.busy")
 }
 
-/// Begins the session of a user who has authenticated by `method`. Returns the answer, which redirects to `to`.
+/// Begins the session of a user who has signed in with `method`. Returns the response, which redirects to `to`.
 ///
 /// # Errors
 /// There are too many sessions.
@@ -131,7 +132,7 @@ pub(super) fn begin(
 ) -> Result<Response, Trouble> {
     let Proven { connection, who, must_change, manages, audits, warning } = proven;
     let sessions = &visit.app.sessions;
-    // Another session in this browser ends.
+    // If the browser already has a session, that session ends.
     visit.session.iter().for_each(|session| sessions.end(session));
     let from = visit.client.address.ip();
     let bound = Bound { who, method, must_change, manages, audits, connection, from };
@@ -147,7 +148,7 @@ pub(super) fn begin(
     Ok((cookie, visit.go(&to)).into_response())
 }
 
-/// Returns the query with which the password page shows a warning.
+/// Returns the query with which the page for the password shows the warning.
 fn warned(warning: Option<PolicyWarning>) -> Vec<(&'static str, &'static str)> {
     match warning {
         None => Vec::new(),
@@ -166,7 +167,7 @@ fn page(status: StatusCode, model: serde_json::Value) -> Page {
     Page { status, template: "sign_in.html", title: "sign_in.title", model }
 }
 
-/// Returns `to` if it is a path of this console, otherwise the path of the first page.
+/// Returns `to` if it is a path of this console. Otherwise returns the path of the first page.
 fn local(to: &str) -> &str {
     let is_local = to.starts_with('/') && !to.starts_with("//") && !to.contains(['\\', '\r', '\n', '\t']);
     if is_local { to } else { "/" }

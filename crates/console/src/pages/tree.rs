@@ -1,4 +1,4 @@
-//! The tree: the entries directly below an entry, in pages.
+//! The tree: the entries directly below an entry, page by page.
 
 use axum::response::Response;
 use client::Connection;

@@ -1,4 +1,4 @@
-//! Properties that hold for any octets. The fuzz target and the replay of its corpus both check them.
+//! Properties that every sequence of octets must have. The fuzz target and the replay of its corpus check them.
 
 use sasl::cram::{self, CramKey};
 use sasl::digest::{self, DigestKey, LDAP_SERVICE};
@@ -6,7 +6,7 @@ use sasl::oauth::Bearer;
 use sasl::scram::{Client, ClientFirst, Exchange};
 use sasl::{Hash, Plain, ScramKeys, TokenKeys, TokenRules};
 
-/// Returns the rules of an issuer whose key is unknown.
+/// Returns the rules for tokens of an issuer whose private key is unknown.
 fn rules() -> TokenRules {
     let keys =
         r#"{"keys":[{"kty":"OKP","crv":"Ed25519","x":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAE"}]}"#;
@@ -19,8 +19,8 @@ fn rules() -> TokenRules {
     }
 }
 
-/// Any octets as each message of SASL: nothing panics, results are bounded, and only a proof of the password completes
-/// an exchange.
+/// Uses the octets as each message of each mechanism. Nothing panics, results are limited in size, and only the proof
+/// of the password completes an exchange.
 pub(crate) fn sasl(bytes: &[u8]) {
     if let Ok(plain) = Plain::parse(bytes) {
         assert!(!plain.authentication.is_empty() && !plain.password.is_empty());
@@ -51,7 +51,7 @@ pub(crate) fn sasl(bytes: &[u8]) {
         if let Some(keys) = ScramKeys::parse(text) {
             assert_eq!(ScramKeys::parse(&keys.text()), Some(keys));
         }
-        // A server that sends arbitrary messages.
+        // The server of this client sends arbitrary messages.
         let (client, _) = Client::begin(Hash::Sha256, "user", "nonce", None);
         if text.split("i=").nth(1).and_then(|rest| rest.parse::<u32>().ok()).is_none_or(|count| count < 100) {
             let _ = client.finish(text, "password", &mut None);

@@ -1,4 +1,4 @@
-//! Parses filters and the paths of PATCH.
+//! Parser for filters and for the paths of PATCH operations.
 
 use serde_json::Value;
 
@@ -7,19 +7,19 @@ use crate::error::{Result, ScimError};
 use crate::limits::{FILTER_DEPTH_MAX, FILTER_SIZE_MAX, FILTER_TERMS_MAX};
 use crate::path::{AttributePath, is_path_char};
 
-/// Target of a PATCH operation: an attribute, a selection of its values, and a part of them.
+/// The target of a PATCH operation: an attribute, a filter that selects values of it, and a part of these values.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PatchPath {
     pub(crate) path: AttributePath,
     pub(crate) filter: Option<Filter>,
-    /// Part after a filter. Without a filter, the part is in `path`.
+    /// The part after the filter. If there is no filter, `path` contains the part.
     pub(crate) part: Option<String>,
 }
 
 /// Parses a filter.
 ///
 /// # Errors
-/// invalidFilter, with the position.
+/// invalidFilter. The text contains the position.
 pub(crate) fn parse_filter(text: &str) -> Result<Filter> {
     let mut parser = Parser::new(text)?;
     let filter = parser.any_of(0)?;
@@ -30,7 +30,7 @@ pub(crate) fn parse_filter(text: &str) -> Result<Filter> {
 /// Parses the path of a PATCH operation.
 ///
 /// # Errors
-/// invalidPath, or invalidFilter inside brackets.
+/// invalidPath, or invalidFilter for an error in the brackets.
 pub(crate) fn parse_patch_path(text: &str) -> Result<PatchPath> {
     let mut parser = Parser::new(text)?;
     let path = parser.path().map_err(|error| ScimError::path(error.detail))?;
@@ -51,7 +51,7 @@ pub(crate) fn parse_patch_path(text: &str) -> Result<PatchPath> {
     Ok(PatchPath { path, filter, part })
 }
 
-/// A recursive-descent parser, limited in length, depth and number of terms.
+/// A recursive parser. It limits the length, the depth and the number of comparisons.
 struct Parser<'t> {
     text: &'t str,
     position: usize,
@@ -80,7 +80,7 @@ impl<'t> Parser<'t> {
         self.position += rest.len() - rest.trim_start_matches(' ').len();
     }
 
-    /// Consumes this text if it comes next. Returns true if it did.
+    /// If `text` comes next, skips it and returns true.
     fn take(&mut self, text: &str) -> bool {
         let is_next = self.rest().starts_with(text);
         self.position += if is_next { text.len() } else { 0 };
@@ -97,7 +97,7 @@ impl<'t> Parser<'t> {
         if self.rest().is_empty() { Ok(()) } else { Err(self.error("the end")) }
     }
 
-    /// Consumes this keyword, in any case, if it is the next word. Returns true if it did.
+    /// If the next word is `word` in upper or lower case, skips it and returns true.
     fn keyword(&mut self, word: &str) -> bool {
         let is_next = self.rest().get(..word.len()).is_some_and(|next| next.eq_ignore_ascii_case(word))
             && !self.rest()[word.len()..].starts_with(is_path_char);
@@ -105,7 +105,7 @@ impl<'t> Parser<'t> {
         is_next
     }
 
-    /// Parses filters joined by `or`, the operator with the lowest precedence.
+    /// Parses filters that are joined by `or`. It is the operator with the lowest precedence.
     fn any_of(&mut self, depth: usize) -> Result<Filter> {
         let mut filters = vec![self.all_of(depth)?];
         while self.next_keyword("or") {
@@ -127,7 +127,7 @@ impl<'t> Parser<'t> {
         self.keyword(word)
     }
 
-    /// Parses one comparison, negation, or group in parentheses.
+    /// Parses a comparison, a negation or a group in parentheses.
     fn one(&mut self, depth: usize) -> Result<Filter> {
         if depth >= FILTER_DEPTH_MAX {
             return Err(ScimError::filter(format!("a filter nests at most {FILTER_DEPTH_MAX} levels")));
@@ -141,7 +141,7 @@ impl<'t> Parser<'t> {
                 self.expect(")")?;
                 return Ok(Filter::Not(Box::new(filter)));
             }
-            // The word may be the name of an attribute.
+            // Here the word is the name of an attribute.
             self.position = start;
         }
         if self.take("(") {
@@ -194,7 +194,7 @@ impl<'t> Parser<'t> {
         Ok(Filter::Compare(path, operator, value))
     }
 
-    /// Parses a JSON string, number, boolean or null.
+    /// Parses a JSON string, a number, a boolean or null.
     fn value(&mut self) -> Result<Value> {
         let rest = self.rest();
         let length = match rest.strip_prefix('"') {
@@ -211,7 +211,7 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// Returns the number of octets before the quote that ends a JSON string.
+/// Returns the number of octets of a JSON string before the quotation mark at its end.
 fn end_of_string(text: &str) -> Option<usize> {
     let mut is_escaped = false;
     for (offset, octet) in text.bytes().enumerate() {

@@ -1,10 +1,10 @@
-//! Matching of a value with the filter in the brackets of a PATCH path.
+//! Tests whether a value matches the filter in the brackets of a PATCH path.
 
 use serde_json::{Map, Value};
 
 use super::{Filter, Operator};
 
-/// Returns true if a value of a multi-valued attribute matches. Texts are compared case-insensitively.
+/// Returns true if a value of a multi-valued attribute matches the filter. Upper and lower case of texts are the same.
 pub(crate) fn matches(filter: &Filter, object: &Map<String, Value>) -> bool {
     match filter {
         Filter::And(filters) => filters.iter().all(|filter| matches(filter, object)),
@@ -23,7 +23,7 @@ fn part<'o>(object: &'o Map<String, Value>, name: &str) -> Option<&'o Value> {
 fn compare(found: Option<&Value>, operator: Operator, value: &Value) -> bool {
     let is_equal = match (found, value) {
         (Some(Value::String(found)), Value::String(value)) => found.to_lowercase() == value.to_lowercase(),
-        // An absent boolean is false (RFC 7643 section 2.4 for primary).
+        // A boolean that is missing has the value false (RFC 7643 section 2.4 for `primary`).
         (None, Value::Bool(value)) => !value,
         (found, value) => found.unwrap_or(&Value::Null) == value,
     };

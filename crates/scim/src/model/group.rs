@@ -1,4 +1,4 @@
-//! Groups (RFC 7643 section 4.2).
+//! The model of groups (RFC 7643 section 4.2).
 
 use super::{GROUP, Names, ResourceName, ResourceType, external_id};
 use crate::attribute::{Attribute, Binding, Mutability};

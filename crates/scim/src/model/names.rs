@@ -1,8 +1,8 @@
-//! Names of LDAP attributes: the defaults, and those in the settings.
+//! Names of the LDAP attributes: the defaults, and those in the settings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// LDAP attribute names for one resource type.
+/// Names of the LDAP attributes for one resource type.
 pub(super) struct Names<'a> {
     setting: &'static str,
     stated: BTreeMap<&'a str, &'a str>,
@@ -38,7 +38,8 @@ impl<'a> Names<'a> {
         Some(name.to_owned())
     }
 
-    /// Returns the LDAP attribute for a SCIM attribute that must be mapped.
+    /// Returns the LDAP attribute that stores the SCIM attribute `key`. The settings must not leave it without an LDAP
+    /// attribute.
     pub(super) fn required(&mut self, key: &'static str, default: &str) -> String {
         let name = self.of(key, default);
         if name.is_none() {
@@ -47,10 +48,10 @@ impl<'a> Names<'a> {
         name.unwrap_or_default()
     }
 
-    /// Checks that all settings were used.
+    /// Checks that each setting was used.
     ///
     /// # Errors
-    /// A key is not a SCIM attribute, or a value is not the name of an LDAP attribute.
+    /// A key is not the name of a SCIM attribute, or a value is not the name of an LDAP attribute.
     pub(super) fn finish(self) -> Result<(), String> {
         if let Some(problem) = self.problem {
             return Err(problem);
@@ -65,7 +66,7 @@ impl<'a> Names<'a> {
     }
 }
 
-/// Checks that a text is the name or OID of an attribute type or object class, without options.
+/// Checks that a text is the name or the OID of an attribute type or an object class. Options are not permitted.
 pub(super) fn check(name: &str) -> Result<(), String> {
     let is_name = name.starts_with(|first: char| first.is_ascii_alphabetic())
         && name.chars().all(|char| char.is_ascii_alphanumeric() || char == '-');

@@ -1,4 +1,4 @@
-//! Users (RFC 7643 sections 4.1 and 4.3).
+//! The model of users (RFC 7643 sections 4.1 and 4.3).
 
 use super::{
     ENTERPRISE, Extension, Names, ResourceName, ResourceType, USER, external_id, text_attribute, text_in,
@@ -24,7 +24,7 @@ pub(super) fn resource_type(settings: &ScimSettings, names: &mut Names<'_>) -> R
     }
 }
 
-/// Returns the single-valued attributes (section 4.1.1).
+/// Returns the attributes with one value (section 4.1.1).
 fn single_valued(names: &mut Names<'_>) -> Vec<Attribute> {
     let user_name = Binding::Text(names.required("userName", "uid"));
     let mut text =
@@ -64,7 +64,7 @@ fn name(names: &mut Names<'_>) -> Attribute {
     container("name", "The parts of the name", parts)
 }
 
-/// Returns the multi-valued attributes (section 4.1.2).
+/// Returns the attributes with several values (section 4.1.2).
 fn multi_valued(names: &mut Names<'_>) -> Vec<Attribute> {
     let emails = slots(
         names,
@@ -173,7 +173,7 @@ fn enterprise(names: &mut Names<'_>) -> Extension {
     Extension { schema: ENTERPRISE, description: "Enterprise User", attributes }
 }
 
-/// Returns an attribute whose parts have bindings.
+/// Returns an attribute that consists of parts. Each part has its own LDAP attribute.
 fn container(name: &'static str, description: &'static str, parts: Vec<Attribute>) -> Attribute {
     let is_mapped = parts.iter().any(Attribute::is_mapped);
     let binding = if is_mapped { Binding::Inner } else { Binding::Unmapped };

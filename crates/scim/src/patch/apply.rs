@@ -1,4 +1,4 @@
-//! Application of PATCH operations to a resource.
+//! Applies PATCH operations to a resource.
 
 use serde_json::{Map, Value};
 
@@ -10,15 +10,15 @@ use crate::filter::{Filter, Operator, PatchPath, matches, parse_patch_path};
 use crate::limits::PATCH_WORK_MAX;
 use crate::model::{Resolved, ResourceType};
 
-/// Work that the operations of a request may still cause, in octets of values that are compared or copied. Operations
-/// change values in memory, before the directory limits anything.
+/// The work that the operations of a request may still cause, in octets of compared or copied values. Without this
+/// limit, operations could do any amount of work in memory before the directory checks the change.
 struct Work(usize);
 
 impl Work {
-    /// Counts values of `octets` that are examined `times`.
+    /// Subtracts the work for values of `octets` in total that are examined `times` times.
     ///
     /// # Errors
-    /// tooMany.
+    /// tooMany if the limit is exceeded.
     fn spend(&mut self, octets: usize, times: usize) -> Result<()> {
         let left = octets.checked_mul(times).and_then(|work| self.0.checked_sub(work));
         let text = "the operations compare too many values: send fewer operations in a request";
@@ -27,7 +27,7 @@ impl Work {
     }
 }
 
-/// Returns the octets of a value that a comparison may read, with those that any value costs.
+/// Returns the number of octets of a value that a comparison may read, plus a fixed number for each value.
 fn octets(value: &Value) -> usize {
     const EACH: usize = 16;
     EACH + match value {
@@ -38,7 +38,7 @@ fn octets(value: &Value) -> usize {
     }
 }
 
-/// Applies the operations to a checked resource in order.
+/// Applies the operations to a checked resource, one after another.
 ///
 /// # Errors
 /// invalidPath, noTarget, mutability, and the errors of [`crate::check::check_value`].
@@ -56,7 +56,7 @@ pub(crate) fn apply(
     }
     let active = resource.core().find(|attribute| matches!(attribute.binding, Binding::Active(_)));
     if let Some(active) = active {
-        // Null marks the removed value, in contrast to a PUT without the attribute.
+        // Null means that the value was removed. In a PUT, a missing attribute has another meaning.
         object.entry(active.name).or_insert(Value::Null);
     }
     for attribute in resource.all().filter(|attribute| attribute.is_required) {
@@ -68,8 +68,8 @@ pub(crate) fn apply(
     Ok(())
 }
 
-/// Applies an operation without a path, whose value is an object of attributes. Its keys may be paths, as Microsoft
-/// Entra ID sends them.
+/// Applies an operation without a path. Its value is an object with attributes. The keys may be paths: Microsoft Entra
+/// ID sends such objects.
 fn at_root(
     resource: &ResourceType,
     object: &mut Map<String, Value>,
@@ -102,7 +102,7 @@ fn is_extension(resource: &ResourceType, path: &PatchPath) -> bool {
     extension.is_some_and(|extension| path.path.to_string().eq_ignore_ascii_case(extension.schema))
 }
 
-/// Applies an operation on the URN of the extension.
+/// Applies an operation whose path is the URN of the extension.
 fn whole_extension(
     resource: &ResourceType,
     object: &mut Map<String, Value>,
@@ -151,7 +151,7 @@ fn at_path(
         None => part,
     };
     if !attribute.is_mapped() || part.is_some_and(|part| !part.is_mapped()) {
-        // As in a whole resource: RFC 7643 defines the attribute, but it is not stored.
+        // RFC 7643 defines the attribute, but no LDAP attribute stores it. It is ignored, as in a complete resource.
         return Ok(());
     }
     let target = match resource.extension.as_ref().filter(|_| is_extension) {
@@ -166,7 +166,7 @@ fn at_path(
         None => (0, 1),
     };
     work.spend(present, path.filter.as_ref().map_or(1, Filter::weight))?;
-    // A new part is copied to every value, and every new value is compared with every other.
+    // A new part is copied to every value. A new value is compared with every other value.
     work.spend(octets(&value), count)?;
     match (&path.filter, part) {
         (Some(filter), part) => filtered(target, attribute, filter, part, action, value)?,
@@ -177,13 +177,13 @@ fn at_path(
     Ok(())
 }
 
-/// Applies an operation on a whole attribute.
+/// Applies an operation to a whole attribute.
 fn whole(target: &mut Map<String, Value>, attribute: &Attribute, action: Action, value: Value) -> Result<()> {
     let is_stated = !value.is_null();
     let checked = check_value(attribute, value)?;
     let present = target.get_mut(attribute.name);
     match (action, present, checked) {
-        // Entra ID removes values by listing them.
+        // Microsoft Entra ID lists the values that it removes.
         (Action::Remove, Some(Value::Array(present)), Some(Value::Array(named))) if is_stated => {
             present.retain(|value| !named.iter().any(|named| named["value"] == value["value"]));
             if present.is_empty() {
@@ -205,7 +205,8 @@ fn whole(target: &mut Map<String, Value>, attribute: &Attribute, action: Action,
             }
         }
         (Action::Add | Action::Replace, Some(Value::Object(present)), Some(Value::Object(added))) => {
-            // Replacing a complex attribute replaces only the given parts (RFC 7644 section 3.5.2.3).
+            // A complex attribute is not replaced as a whole, but only those of its parts that the operation contains
+            // (RFC 7644 section 3.5.2.3).
             present.extend(added);
         }
         (_, _, Some(checked)) => {
@@ -215,7 +216,7 @@ fn whole(target: &mut Map<String, Value>, attribute: &Attribute, action: Action,
     Ok(())
 }
 
-/// Applies an operation on a part of all values of an attribute.
+/// Applies an operation to one part of every value of an attribute.
 fn one_part(
     target: &mut Map<String, Value>,
     attribute: &Attribute,
@@ -246,7 +247,7 @@ fn one_part(
     put_checked(target, attribute, changed)
 }
 
-/// Applies an operation on the values that match a filter.
+/// Applies an operation to the values that match a filter.
 fn filtered(
     target: &mut Map<String, Value>,
     attribute: &Attribute,
@@ -307,7 +308,7 @@ fn filtered(
     put_checked(target, attribute, Value::Array(values))
 }
 
-/// Sets the parts of a new value that the equality comparisons in a filter determine.
+/// Sets those parts of a new value that a filter determines by comparisons with `eq`.
 fn equalities(filter: &Filter, object: &mut Map<String, Value>) {
     match filter {
         Filter::And(filters) => filters.iter().for_each(|filter| equalities(filter, object)),
@@ -326,12 +327,13 @@ fn put_checked(target: &mut Map<String, Value>, attribute: &Attribute, value: Va
     Ok(())
 }
 
-/// Returns true if only the type of a value is left.
+/// Returns true if a value has no other part than its type.
 fn is_hollow(value: &Value) -> bool {
     value.as_object().is_none_or(|object| object.keys().all(|name| name == "type" || name == "primary"))
 }
 
-/// Keeps only the last primary value, because setting one unsets the others (RFC 7644 section 3.5.2).
+/// Keeps only the last primary value. If a client makes a value the primary one, the others are no longer primary (RFC
+/// 7644 section 3.5.2).
 fn keep_last_primary(values: &mut [Value]) {
     let mut is_found = false;
     for object in values.iter_mut().rev().filter_map(Value::as_object_mut) {
@@ -367,8 +369,8 @@ mod tests {
         (0..count).map(|number| json!({ "value": format!("{number}@x") })).collect()
     }
 
-    /// The body of a request has 1 MiB at most, but its operations multiply: each value of one is compared with each of
-    /// another, and a text is copied to every value.
+    /// The body of a request has at most 1 MiB, but the work of its operations is a product: each value of one
+    /// operation is compared with each value of another one, and a text is copied to every value.
     #[test]
     fn the_product_of_operations_is_limited() {
         let add = |count: usize| json!({ "op": "add", "path": "emails", "value": mails(count) });

@@ -1,7 +1,8 @@
-//! Filters on the parts of one value: `emails[type eq "work" and value co "@example.com"]`.
+//! Filters on the parts of one value. Example: `emails[type eq "work" and value co "@example.com"]`.
 //!
-//! All comparisons apply to the same value, which LDAP cannot express for two comparisons. So the parts that the
-//! mapping determines (`type`) are evaluated. What remains may be one comparison, or several joined by `or`.
+//! All comparisons apply to the same value. An LDAP filter with two comparisons cannot express that. Therefore
+//! comparisons of parts that the settings determine (`type`) are evaluated first. The rest may be one comparison, or
+//! several that are joined by `or`.
 
 use serde_json::{Map, Value};
 
@@ -12,7 +13,7 @@ use crate::filter::{Filter, matches};
 use crate::model::ResourceType;
 use crate::path::AttributePath;
 
-/// Returns the filter for entries with a value that matches `inner`.
+/// Returns the filter for entries that have a value which matches `inner`.
 pub(super) fn has_value(
     resource: &ResourceType,
     path: &AttributePath,
@@ -25,13 +26,13 @@ pub(super) fn has_value(
         return Err(ScimError::filter(format!("{path}: it has no parts to filter by")));
     }
     if matches!(resolved.attribute.binding, Binding::Inner) {
-        // There is only one value, whose parts have separate LDAP attributes.
+        // The attribute has only one value, and each part of it has its own LDAP attribute.
         return super::translate(resource, &prefixed(path, inner)?, find);
     }
     values(resolved.attribute, path, inner, find)
 }
 
-/// Returns the filter for entries with a value of `attribute` that matches `inner`.
+/// Returns the filter for entries that have a value of `attribute` which matches `inner`.
 pub(super) fn values(
     attribute: &Attribute,
     path: &AttributePath,
@@ -52,7 +53,8 @@ pub(super) fn values(
     })
 }
 
-/// Returns the filter for entries with a value that matches `inner`, among all values or those of one type.
+/// Returns the filter for entries that have a value which matches `inner`. Only the values of one type are considered,
+/// or all values.
 fn of_slot(
     attribute: &Attribute,
     path: &AttributePath,
@@ -70,13 +72,13 @@ fn of_slot(
     })
 }
 
-/// A filter on parts after the evaluation of the parts that the mapping determines.
+/// A filter on parts after those parts were evaluated that the settings determine.
 enum Reduced {
     Constant(bool),
     Filter(String),
 }
 
-/// Values to which a filter applies: all values of an attribute, or those of one type.
+/// The values that a filter applies to: all values of an attribute, or those of one type.
 struct Values<'a, 'f> {
     attribute: &'a Attribute,
     path: &'a AttributePath,
@@ -124,7 +126,7 @@ fn reduced(values: &mut Values<'_, '_>, filter: &Filter) -> Result<Reduced> {
     }
 }
 
-/// Evaluates or translates a comparison of one part of a value.
+/// Evaluates the comparison of a part, or translates it.
 fn part(
     values: &mut Values<'_, '_>,
     name: &AttributePath,
@@ -160,7 +162,7 @@ fn inexpressible(path: &AttributePath) -> ScimError {
     ))
 }
 
-/// Returns the filter with the attribute's name prepended to the names of its parts.
+/// Returns the filter with complete paths: the name of the attribute is put before the names of its parts.
 fn prefixed(path: &AttributePath, filter: &Filter) -> Result<Filter> {
     let whole = |part: &AttributePath| {
         if part.part.is_some() || part.schema.is_some() {

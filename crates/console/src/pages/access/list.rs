@@ -1,9 +1,9 @@
-//! List of the rules about a right, with the requesters that they name.
+//! List of the rules about a right, and of the requesters to whom they apply.
 
 use serde_json::{Value, json};
 
-/// Parses the lines of a list. The rules are in three groups: those that allow at the entry, those that deny there, and
-/// those that cover only entries below.
+/// Parses the lines of a list. It contains three groups of rules: those that allow the right at the entry, those that
+/// deny it there, and those that apply only to entries below it.
 pub(super) fn model(lines: &str) -> Value {
     let mut what = "";
     let mut rules: Vec<Value> = Vec::new();

@@ -1,8 +1,8 @@
-//! Rehearsal: rights that the access rules in a settings file would change if they were in force, found on a sample of
-//! requesters as by `pando access rehearse`.
+//! Rehearsal of access rules: which rights would change if the rules in a settings file were in force. As with `pando
+//! access rehearse`, the rights of a sample of requesters are compared.
 //!
-//! The server examines some requesters per request. The page sends requests for the other requesters until its time is
-//! over or the browser has stopped loading.
+//! The server examines only some of the requesters in each request. The page sends further requests for the others
+//! until its time is over or the browser has closed the connection.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,12 +29,12 @@ fn page(model: Value) -> Page {
     Page::new("rehearse.html", "rehearse.title", model)
 }
 
-/// Returns the model of the form. `version` is that of the settings from which the text was made.
+/// Returns the model of the form. `version` is the version of the settings from which the text was made.
 fn model((text, version): (&str, u64), who: &str) -> Value {
     json!({ "text": text, "version": version, "who": who, "result": null, "error": null })
 }
 
-/// Notifies the conversation of the end of the request when it is dropped.
+/// Dropping this struct signals to the conversation that the browser no longer waits.
 struct Waiting(Arc<AtomicBool>);
 
 impl Drop for Waiting {
@@ -48,7 +48,7 @@ pub(crate) async fn rehearse(Submission { signed, fields }: Submission) -> Respo
     let lines = who.lines().map(str::trim).filter(|who| !who.is_empty());
     let requesters: Vec<String> = lines.map(identity).collect();
     let waits = Arc::new(AtomicBool::new(true));
-    // Dropped early if the connection is closed.
+    // If the browser closes the connection, this is dropped before the conversation ends.
     let _waiting = Waiting(Arc::clone(&waits));
     let own = Arc::clone(&text);
     let talk = move |connection: &mut Connection| all(connection, &own, requesters, &waits);
@@ -66,7 +66,7 @@ pub(crate) async fn rehearse(Submission { signed, fields }: Submission) -> Respo
     }
 }
 
-/// Rehearses the rules for one requester after another.
+/// Rehearses the rules for all requesters, one after another.
 fn all(
     connection: &mut Connection,
     text: &str,

@@ -1,7 +1,7 @@
-//! Time-based codes in addition to the password (RFC 6238): a new secret with its QR code, which the user confirms with
-//! a code.
+//! Time-based codes that the user enters in addition to the password (RFC 6238). The page shows a new secret and its QR
+//! code. The user confirms the secret with a code.
 //!
-//! The form contains the secret until it is confirmed. The console stores nothing. The server checks the code.
+//! The form contains the secret until it is confirmed. The console itself stores nothing. The server checks the code.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -18,10 +18,10 @@ use crate::page::{Page, Signed, Submission};
 use crate::texts::url;
 use crate::trouble::Trouble;
 
-/// Size of a secret in octets: the recommended length of RFC 4226 (section 4, R6).
+/// Number of octets of a secret. RFC 4226 (section 4, R6) recommends this length.
 const SECRET_SIZE: usize = 20;
 
-/// Side length of the QR code in pixels.
+/// Width and height of the QR code in pixels.
 const QR_SIZE: u32 = 240;
 
 pub(crate) async fn form(signed: Signed) -> Response {
@@ -43,17 +43,17 @@ fn page(who: &str, secret: &str, own: Value, error: Option<Value>) -> Page {
     Page::new("codes.html", "codes.title", model)
 }
 
-/// Returns the provisioning URL for authenticator apps (the format of Google Authenticator).
+/// Returns the URL from which an authenticator app takes the secret. The format is that of Google Authenticator.
 fn provisioning(who: &str, secret: &str) -> String {
-    // A query encodes a space as +, which a path does not allow.
+    // In a query a space is encoded as `+`, but in a path it must be `%20`.
     let label = url("", &[("", who)]).trim_start_matches("?=").replace('+', "%20");
     format!("otpauth://totp/Pando:{label}?secret={secret}&issuer=Pando")
 }
 
-/// Returns an SVG with the QR code of a text, in base64; `None` if the text is too long.
+/// Returns the QR code of a text as an SVG image in base64. Returns `None` if the text is too long.
 fn picture(text: &str) -> Option<String> {
     let code = QrCode::with_error_correction_level(text, EcLevel::M).ok()?;
-    // Black on white even on dark pages, because not all apps read inverted codes.
+    // The code is black on white even on a dark page, because some apps cannot read inverted codes.
     let picture = code
         .render::<svg::Color<'_>>()
         .min_dimensions(QR_SIZE, QR_SIZE)
@@ -63,7 +63,7 @@ fn picture(text: &str) -> Option<String> {
     Some(BASE64.encode(picture.as_bytes()))
 }
 
-/// Sets the secret, which a code must confirm, or removes it.
+/// Sets the secret if the code in the form is right, or removes the secret.
 pub(crate) async fn change(Submission { signed, fields }: Submission) -> Response {
     let is_removal = fields.text("action") == "remove";
     let secret = Zeroizing::new(fields.text("secret").to_owned());
@@ -90,7 +90,7 @@ pub(crate) async fn change(Submission { signed, fields }: Submission) -> Respons
     signed.answer(shown)
 }
 
-/// Shows the form for removing the secret.
+/// Shows the form with which the user removes the secret.
 pub(crate) async fn removal(signed: Signed, _: Fields) -> Response {
     signed.show(Page::new("codes_remove.html", "codes.remove_title", json!({})))
 }

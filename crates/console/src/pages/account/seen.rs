@@ -1,4 +1,4 @@
-//! The user's own entry as others see it: anonymous clients, and an application that the user chooses.
+//! The user's own entry as others can see it: an anonymous client, and an application that the user chooses.
 
 use std::collections::BTreeSet;
 
@@ -30,7 +30,7 @@ fn model(
 ) -> Result<Value, Trouble> {
     let own = ask::entry(connection, who, &["*", "memberOf"])?;
     let names: Vec<&str> = own.attributes.iter().map(|found| found.description.as_str()).collect();
-    // If the entry is not visible to anonymous clients, they see no attribute.
+    // If anonymous clients cannot see the entry, they see none of its attributes.
     let seen: BTreeSet<String> = match ask::entry(&mut anonymous, who, &["*", "memberOf"]) {
         Ok(entry) => {
             entry.attributes.into_iter().map(|found| found.description.to_ascii_lowercase()).collect()
@@ -52,7 +52,7 @@ fn model(
     }))
 }
 
-/// Returns the authorization identity of a name (RFC 4513 section 5.2.1.8).
+/// Returns the authorization identity of a user name or a DN (RFC 4513 section 5.2.1.8).
 fn identity(name: &str) -> String {
     if name.contains('=') { format!("dn:{name}") } else { format!("u:{name}") }
 }

@@ -1,4 +1,4 @@
-//! Events of the audit trail as models of pages.
+//! Models of events of the audit trail for pages.
 
 use ::audit::{Event, Field, Kind, Values};
 use ldap::{DecodeLimits, Filter, ResultCode};
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use crate::times;
 
-/// Maximum number of characters of a value on a page.
+/// Maximum number of characters of a value that a page shows.
 const VALUE_CHARS_MAX: usize = 200;
 
-/// Maximum number of values of an attribute on a page.
+/// Maximum number of an attribute's values that a page shows.
 const VALUES_MAX: usize = 10;
 
 /// Returns the model of an event.
@@ -43,13 +43,13 @@ pub(super) fn model(event: Event<'_>) -> Value {
     })
 }
 
-/// Formats a time with microseconds, as the search form accepts it.
+/// Formats a time with microseconds. The form of the search accepts this format.
 fn exact(micros: u64) -> String {
     format!("{}.{:06}Z", times::text(micros).trim_end_matches('Z'), micros % 1_000_000)
 }
 
-/// Returns the details of an operation in addition to its entry: a filter, a new name, a method, or the name of an
-/// extended operation.
+/// Returns what an event contains in addition to its entry: a filter, a new name, the method of a bind, or the name of
+/// an extended operation.
 fn detail(event: Event<'_>) -> Option<String> {
     let text = |field| event.text(field).map(|text| text.into_owned());
     match event.kind()? {

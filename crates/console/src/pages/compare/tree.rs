@@ -1,8 +1,8 @@
-//! Restoring a tree from the backup: the changes that give the entry at a DN, and all entries below it, their values at
-//! a moment, made in one transaction.
+//! Restore of a tree from the backup. One transaction gives the entry at a DN and all entries below it the values that
+//! they had at a moment.
 //!
-//! Missing entries are added with their entryUUID and times. Entries outside the tree that referred to them do so
-//! again. Entries that were added since the moment stay.
+//! Missing entries are added with their entryUUID and times. Entries outside the tree that referred to them receive
+//! these references again. Entries that were added to the tree since then are kept.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -31,7 +31,7 @@ use crate::texts::url;
 use crate::times;
 use crate::trouble::Trouble;
 
-/// A change of one entry.
+/// The change of one entry.
 #[derive(Hash)]
 struct Step {
     dn: String,
@@ -40,15 +40,16 @@ struct Step {
 
 #[derive(Hash)]
 enum StepChange {
-    /// Adds an entry that is missing.
+    /// Adds the missing entry.
     Add(EntryValues),
-    /// Modifies these attributes of an entry. Its CSN must not have changed.
+    /// Changes attributes of the entry if it still has this CSN.
     Modify(Option<String>, Vec<Change>),
-    /// Adds values to an entry outside the tree that referred to added entries.
+    /// Adds values to an entry outside the tree. They refer to entries that are added.
     Name(BTreeMap<String, Vec<Vec<u8>>>),
 }
 
-/// An entry that cannot be restored: its DN, the text of the reason, and the DN of another entry.
+/// An entry that cannot be restored: its DN, the path of the text with the reason, and the DN of another entry if the
+/// reason has one.
 #[derive(Hash)]
 struct Left {
     dn: String,
@@ -56,19 +57,19 @@ struct Left {
     other: Option<String>,
 }
 
-/// Changes that restore a tree.
+/// The changes that restore a tree.
 struct Plan {
-    /// Position and time of the last change before the moment.
+    /// Position and time of the last change before the requested moment.
     position: u64,
     micros: u64,
     steps: Vec<Step>,
     left: Vec<Left>,
-    /// Number of entries that have not changed.
+    /// Number of entries that are the same as in the backup.
     same: usize,
 }
 
 impl Plan {
-    /// Returns a hash of the plan, by which a confirmation refers to it.
+    /// Returns a hash of the plan. The form with the confirmation contains it.
     fn version(&self) -> String {
         let mut hasher = DefaultHasher::new();
         (self.position, &self.steps, &self.left).hash(&mut hasher);
@@ -125,7 +126,7 @@ fn described(app: &App, plan: &Plan) -> Value {
     })
 }
 
-/// Makes the changes if they are still those that the page showed.
+/// Makes the changes if they are still the same as those that the page showed.
 pub(crate) async fn restore(Submission { signed, fields }: Submission) -> Response {
     let app = Arc::clone(&signed.app);
     let made = signed.talk(move |connection| {
@@ -143,7 +144,7 @@ pub(crate) async fn restore(Submission { signed, fields }: Submission) -> Respon
     }
 }
 
-/// Reads the tree in the backup and compares it with the present entries.
+/// Reads the tree from the backup and compares it with the present entries.
 fn planned(app: &App, connection: &mut Connection, of: (&str, &str)) -> Result<Plan, Trouble> {
     let busy = |_| Trouble::Request(StatusCode::SERVICE_UNAVAILABLE, "search.exports_busy");
     let _place = app.exports.try_acquire().map_err(busy)?;
@@ -174,7 +175,7 @@ struct Planner<'c> {
     connection: &'c mut Connection,
     comparison: Comparison,
     begun: Instant,
-    /// Entries that are added, and missing entries that cannot be added, by the normal forms of their DNs.
+    /// Keys of the DNs of two groups of entries: those that are added, and those that are missing but cannot be added.
     added: HashSet<Vec<u8>>,
     missing: HashSet<Vec<u8>>,
     steps: Vec<Step>,
@@ -196,7 +197,7 @@ impl<'c> Planner<'c> {
         }
     }
 
-    /// Compares an entry in the backup with the present one.
+    /// Compares an entry of the backup with its present state. Adds the change that restores it to the plan.
     fn entry(&mut self, record: &LdifRecord<'_>) -> Result<(), Trouble> {
         let then = values_of(&self.comparison, record).ok_or_else(unexpected)?;
         let found = now(self.connection, &self.comparison, record.dn, Some(&then))?;
@@ -230,7 +231,8 @@ impl<'c> Planner<'c> {
         self.step(dn, StepChange::Add(then))
     }
 
-    /// Restores the references of an entry outside the tree to added entries.
+    /// Adds a change to the plan for an entry outside the tree. The change restores its references to entries that are
+    /// added.
     fn referrer(&mut self, record: &LdifRecord<'_>) -> Result<(), Trouble> {
         let LdifBody::Entry(lines) = record.body else { return Err(unexpected()) };
         let (mut names, mut uuid) = (BTreeMap::<String, Vec<Vec<u8>>>::new(), None);
@@ -251,7 +253,7 @@ impl<'c> Planner<'c> {
         }
     }
 
-    /// Returns the DN of the present entry with this entryUUID.
+    /// Returns the DN that the entry with this entryUUID has now.
     fn entry_of(&mut self, uuid: &[u8]) -> Result<Option<String>, Trouble> {
         let filter = format!("(entryUUID={})", filter_value(&String::from_utf8_lossy(uuid)));
         let reply = self.connection.search("", Scope::WholeSubtree, &filter, &["1.1"])?;
@@ -307,7 +309,7 @@ fn make(connection: &mut Connection, plan: &Plan) -> Result<(), Trouble> {
     Err(of_entry(ended.outcome, dn))
 }
 
-/// Returns the error of a change, with the DN of its entry.
+/// Returns the error of a change. Adds the DN of its entry to the message.
 fn of_entry(mut outcome: client::Outcome, dn: Option<&str>) -> Trouble {
     if let Some(dn) = dn {
         outcome.diagnostic = format!("{dn}: {}", outcome.diagnostic);

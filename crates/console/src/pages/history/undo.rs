@@ -1,5 +1,5 @@
-//! Reversal of a change: the Modify that reverses it, shown as LDIF before it is made. It is refused if a value is no
-//! longer what the change left, so that a later change is never lost without notice.
+//! Reversal of a change. The page shows the reverse change as LDIF before it makes it. The reversal is refused if a
+//! value is no longer the one that the change has set. Thus it does not overwrite a later change without notice.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,14 +22,14 @@ use crate::page::{Page, Submission};
 use crate::texts::url;
 use crate::trouble::Trouble;
 
-/// A change that reverses another change.
+/// The change that reverses another change.
 struct Reverse {
     dn: String,
     csn: Option<String>,
     changes: Vec<Change>,
 }
 
-/// Shows the change that reverses another one, or makes it after confirmation.
+/// Shows the reverse change. Makes it if the form contains the confirmation.
 pub(crate) async fn undo(Submission { signed, fields }: Submission) -> Response {
     let fields = Arc::new(fields);
     let own = Arc::clone(&fields);
@@ -76,7 +76,8 @@ fn reverse(
     let change = found.list.first().filter(|change| change.position == position);
     let change = change.filter(|change| change.kind == HistoryKind::Modify);
     let change = change.ok_or(unusable("history.no_change"))?.clone();
-    // Replaced values are derived from older changes, unless the log has stored them with the change.
+    // The log may have stored the replaced values with the change. Otherwise they are computed from the changes before
+    // it.
     let lacks = |attribute: &str| before(attribute, &change).is_none();
     let replaced: Vec<&str> = change
         .values
@@ -101,15 +102,16 @@ fn reverse(
     Ok(Reverse { dn: entry.dn, csn, changes })
 }
 
-/// Returns the previous values of an attribute that the log has stored with a change.
+/// Returns the values that an attribute had before a change. Returns `None` if the log has not stored them with the
+/// change.
 fn before(attribute: &str, change: &HistoryChange) -> Option<Vec<Vec<u8>>> {
     let mut values = change.values.iter();
     let found = values.find(|values| values.fate == HistoryFate::Before && values.attribute == attribute)?;
     found.is_whole.then(|| found.values.clone())
 }
 
-/// Returns the values of an attribute after these changes, which are sorted newest first; `None` if no change
-/// determines all values.
+/// Returns the values that an attribute has after `changes`, of which the newest is first. Returns `None` if the
+/// changes do not determine all values.
 fn state_of(attribute: &str, changes: &[HistoryChange]) -> Option<Vec<Vec<u8>>> {
     let states_all = |change: &HistoryChange| {
         let of_attribute =
@@ -134,21 +136,21 @@ fn state_of(attribute: &str, changes: &[HistoryChange]) -> Option<Vec<Vec<u8>>> 
     Some(state)
 }
 
-/// Returns the changes that reverse a change. `older` are the previous changes, newest first.
+/// Returns the changes that reverse `change`. `older` contains the changes before it, the newest first.
 fn reversed(
     schema: &Schema,
     change: &HistoryChange,
     older: &[HistoryChange],
 ) -> Result<Vec<Change>, Trouble> {
     let mut changes: Vec<Change> = Vec::new();
-    // The parts of a change are reversed in reverse order.
+    // The parts of the change are reversed from the last to the first.
     for values in change.values.iter().rev() {
         let description = values.attribute.clone();
         let known = type_of(schema, &description);
         if values.fate == HistoryFate::Before || known.is_some_and(AttributeType::is_operational) {
             continue;
         }
-        // The expiry of added values is removed together with the values.
+        // If the values with an expiry are removed, their expiry is removed as well.
         let is_added = || {
             let mut added = change.values.iter().filter(|added| added.fate == HistoryFate::Added);
             added.any(|added| added.attribute == description)
@@ -175,8 +177,8 @@ fn reversed(
     Ok(changes)
 }
 
-/// Reads the entry again, with all values of the attributes that the change replaced, and checks that they are still
-/// those of the change. The server checks added and removed values when the reverse change is made.
+/// Reads the entry with all values of the attributes that the change replaced. Fails if they are no longer the values
+/// that the change has set. Added and removed values are checked by the server in the reverse change.
 fn check_replaced(
     connection: &mut Connection,
     schema: &Schema,
@@ -207,7 +209,8 @@ fn check_replaced(
     Ok(entry)
 }
 
-/// Returns true if the present values are those of the change, in any order and, by the server's rules, any spelling.
+/// Returns true if the present values are equal to those that the change has set. Their order does not matter, and the
+/// server compares them by its rules.
 fn is_same(
     connection: &mut Connection,
     schema: &Schema,
@@ -233,11 +236,11 @@ fn is_same(
     Ok(found.entries.len() == 1)
 }
 
-/// Asks the server whether it would make the change, without making it.
+/// Asks the server whether it would accept the reverse change. Does not make the change.
 fn rehearse(connection: &mut Connection, reverse: &Reverse) -> Result<(), Trouble> {
     let no_operation = Control { oid: oids::NO_OPERATION, critical: true, value: None };
     match modify(connection, reverse, &[no_operation]) {
-        // Rules may forbid the control. Then only the change itself shows whether it is refused.
+        // The server may not permit the control. In that case only the change itself shows whether it is refused.
         Err(Trouble::Refused(outcome, _))
             if [ResultCode::NO_OPERATION, ResultCode::UNAVAILABLE_CRITICAL_EXTENSION]
                 .contains(&outcome.code) =>
@@ -259,7 +262,7 @@ fn modify(connection: &mut Connection, reverse: &Reverse, controls: &[Control<'_
     let list = request_changes(&reverse.changes);
     let request = Request::Modify(ModifyRequest { object: &reverse.dn, changes: list.as_changes() });
     match ask::change(connection, request, controls) {
-        // A value that the change added has been removed since, or one that it removed has been added.
+        // A value that the change added was removed meanwhile, or a value that it removed was added again.
         Err(Trouble::Refused(outcome, _))
             if [ResultCode::NO_SUCH_ATTRIBUTE, ResultCode::ATTRIBUTE_OR_VALUE_EXISTS]
                 .contains(&outcome.code) =>
@@ -323,7 +326,7 @@ mod tests {
         assert!(reversed(&schema, &made, &older[..1]).is_err(), "nothing states all titles");
         let kept = change(HistoryKind::Modify, &[(Replaced, "title", &["Dr"]), (Before, "title", &["Ms"])]);
         assert_eq!(texts(&reversed(&schema, &kept, &[]).unwrap())[0].2, "Ms");
-        // The entry had no such attribute when it was added.
+        // The entry was added without this attribute.
         let first = change(HistoryKind::Modify, &[(Replaced, "title", &["Dr"])]);
         let add = [change(HistoryKind::Add, &[(Replaced, "cn", &["a"])])];
         assert_eq!(texts(&reversed(&schema, &first, &add).unwrap())[0].2, "");

@@ -1,24 +1,24 @@
-//! Filter builder: makes filters from form rows of an attribute, a test and a value. The form needs no scripts.
+//! The filter builder. It makes a filter from the rows of a form, without scripts. Each row has an attribute, a test
+//! and a value.
 //!
-//! A row consists of the fields `a` (attribute), `o` (test) and `v` (value), which are repeated for each row. Either
-//! all rows must hold, or any of them.
+//! Each row consists of the fields `a` (attribute), `o` (test) and `v` (value). All rows must match, or any of them.
 
 use ldap::filter_value;
 use serde_json::{Value, json};
 
 use crate::fields::Fields;
 
-/// Tests, in the order of the form.
+/// The tests in the order of the form.
 const TESTS: [&str; 10] =
     ["is", "begins", "contains", "ends", "at_least", "at_most", "sounds", "present", "is_not", "absent"];
 
-/// Maximum number of rows of a form. Further rows are ignored.
+/// Maximum number of rows of a form. If there are more, the others are ignored.
 const ROWS_MAX: usize = 16;
 
-/// Number of additional empty rows in the form.
+/// Number of empty rows that the form has in addition.
 const ROWS_FREE: usize = 2;
 
-/// A row with an attribute.
+/// A row of the form with an attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Row {
     attribute: String,
@@ -34,7 +34,7 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// Returns the rows in a query that have an attribute.
+    /// Returns the rows in a query. Rows without an attribute are ignored.
     pub(super) fn of(fields: &Fields) -> Rows {
         let tests: Vec<&str> = fields.all("o").collect();
         let values: Vec<&str> = fields.all("v").collect();
@@ -49,7 +49,7 @@ impl Rows {
         Rows { rows, is_any: fields.text("any") == "1" }
     }
 
-    /// Returns the filter; `None` if there are no rows.
+    /// Returns the filter that the rows describe; `None` if there are no rows.
     pub(super) fn filter(&self) -> Option<String> {
         let tests: Vec<String> = self.rows.iter().map(Row::filter).collect();
         match tests.as_slice() {
@@ -59,7 +59,7 @@ impl Rows {
         }
     }
 
-    /// Returns the model of the form: the rows, and some empty ones.
+    /// Returns the model of the form with these rows and further empty ones.
     pub(super) fn model(&self) -> Value {
         let rows = self.rows.iter().map(|Row { attribute, test, value }| row_model(attribute, test, value));
         let free = ROWS_FREE.min(ROWS_MAX.saturating_sub(self.rows.len()));
@@ -67,7 +67,7 @@ impl Rows {
         json!({ "rows": rows, "any": self.is_any, "tests": TESTS, "used": !self.rows.is_empty() })
     }
 
-    /// Returns the query fields for the same rows.
+    /// Returns the fields of a query with the same rows.
     pub(super) fn pairs(&self) -> Vec<(&'static str, &str)> {
         let mut pairs = Vec::new();
         for row in &self.rows {
@@ -85,7 +85,7 @@ impl Row {
         let Row { attribute, test, value } = self;
         let value = filter_value(value);
         match *test {
-            // A test without a value tests presence.
+            // A row without a value tests whether the attribute is present.
             "present" => format!("({attribute}=*)"),
             "absent" => format!("(!({attribute}=*))"),
             _ if value.is_empty() => format!("({attribute}=*)"),
@@ -105,7 +105,7 @@ fn row_model(attribute: &str, test: &str, value: &str) -> Value {
     json!({ "attribute": attribute, "test": test, "value": value })
 }
 
-/// Returns true if a text is an attribute description that can be put into a filter unchanged.
+/// Returns true if a text is an attribute description. It can then be part of a filter without a change.
 pub(super) fn is_description(text: &str) -> bool {
     let is_word = |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | ';' | '.' | '_');
     !text.is_empty() && text.chars().all(is_word)
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(rows(&[]).filter(), None);
     }
 
-    /// The server accepts every filter made from rows, and the query of a form returns the same rows.
+    /// The server accepts each filter that is made from rows, and the query of a form has the same rows as the form.
     #[test]
     fn filters_of_hostile_rows_are_filters() {
         for value in ["*", "\\", "(", ")", "\0", "ü", "a*b", "&|!", "=~><", "\r\n"] {

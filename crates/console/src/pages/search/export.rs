@@ -1,4 +1,4 @@
-//! The whole result of a search as a file: CSV for spreadsheets, or LDIF for directories.
+//! The complete result of a search as a file: CSV for spreadsheets, or LDIF for directories.
 
 use axum::http::StatusCode;
 use client::{Connection, Entry};
@@ -13,10 +13,11 @@ use crate::fields::Fields;
 use crate::limits::{EXPORT_BYTES_MAX, PAGE_ENTRIES};
 use crate::trouble::Trouble;
 
-/// Makes the file for a query. Blocks.
+/// Creates the file for a query. Blocks.
 ///
 /// # Errors
-/// Too many exports run already, the query has no filter, the result is too large, or the directory refuses.
+/// Too many exports are in progress, the query contains no filter, the result is too large, or the directory refuses
+/// the search.
 pub(super) fn make(
     places: &Semaphore,
     connection: &mut Connection,
@@ -50,7 +51,7 @@ pub(super) fn make(
     Ok(Download { media_type: "text/plain; charset=utf-8", name: "entries.ldif", content })
 }
 
-/// Appends all entries of a search to `content`.
+/// Calls `put` for each entry of a search. `put` appends the entry to `content`.
 fn each(
     connection: &mut Connection,
     search: &Search,
@@ -77,7 +78,7 @@ fn each(
     }
 }
 
-/// Returns the values of a cell, separated by `|`. Values that are not text are in base64.
+/// Returns the text of a cell. Its values are separated by `|`. A value that is not text is encoded as base64.
 fn cell(values: &[Vec<u8>]) -> String {
     let texts = values.iter().map(|value| match std::str::from_utf8(value) {
         Ok(text) => text.to_owned(),

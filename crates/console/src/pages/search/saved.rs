@@ -1,8 +1,8 @@
-//! Searches that a user has saved under a name. They are stored in a cookie, so that they do not require an entry or a
+//! Searches that a user has saved under a name. They are stored in a cookie, because that requires no entry and no
 //! right to write.
 //!
-//! The browser controls the cookie. So its content is bounded and checked each time, and the link to a search is built
-//! from its fields. Another user of the same browser does not see the searches.
+//! Users can change the cookie. Therefore its size is limited, its content is checked each time, and the link to a
+//! search is built from its fields. Another user of the same browser does not see the searches.
 
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
@@ -17,34 +17,34 @@ use crate::page::Submission;
 use crate::texts::url;
 use crate::trouble::Trouble;
 
-/// Maximum number of saved searches. A new one replaces the oldest.
+/// Maximum number of saved searches. If there are more, the oldest one is removed.
 const SEARCHES_MAX: usize = 20;
 
-/// Maximum size of the cookie's value in bytes. Browsers store 4 KiB for a cookie, including its name and attributes.
+/// Maximum size of the cookie's value in bytes. Browsers store 4 KiB for a cookie with its name and attributes.
 const COOKIE_BYTES_MAX: usize = 3_800;
 
-/// Maximum number of characters of a name.
+/// Maximum number of characters of the name of a search.
 const NAME_CHARS_MAX: usize = 60;
 
-/// Lifetime of the cookie in seconds.
+/// Time for which the browser keeps the cookie, in seconds.
 const COOKIE_SECONDS: u32 = 365 * 86_400;
 
-/// Query fields that are saved, in addition to the rows of the filter.
+/// Fields of a query that are saved in addition to the rows of the filter.
 const KEPT: [&str; 5] = ["q", "filter", "base", "scope", "columns"];
 
-/// Content of the cookie.
+/// The content of the cookie.
 #[derive(Debug, Default, Deserialize, Serialize)]
 pub(super) struct Saved {
-    /// DN of the user to whom the searches belong.
+    /// DN of the user who has saved the searches.
     #[serde(rename = "w")]
     who: String,
-    /// Names and queries, newest first.
+    /// Names and queries of the searches, the newest first.
     #[serde(rename = "s")]
     searches: Vec<(String, String)>,
 }
 
 impl Saved {
-    /// Returns the searches of this user; none if the cookie belongs to another user or is unreadable.
+    /// Returns the searches of the user `who`. There are none if the cookie belongs to another user or cannot be read.
     pub(super) fn of(headers: &HeaderMap, is_secured: bool, who: &str) -> Saved {
         let read = || {
             let value = cookies::get(headers, cookies::SEARCHES, is_secured)?;
@@ -58,7 +58,7 @@ impl Saved {
             .unwrap_or_else(|| Saved { who: who.to_owned(), searches: Vec::new() })
     }
 
-    /// Returns the model: the names, each with the address of its search.
+    /// Returns the model of the searches: the name of each and its address.
     pub(super) fn model(&self) -> Vec<Value> {
         let link = |(name, query): &(String, String)| {
             let pairs: Vec<(String, String)> =
@@ -78,7 +78,7 @@ impl Saved {
         self.searches.retain(|(known, _)| known != name);
     }
 
-    /// Returns the value of the cookie. The oldest searches are omitted if they do not fit.
+    /// Returns the value of the cookie. If the searches do not fit, the oldest ones are removed.
     fn value(&mut self) -> String {
         loop {
             let value = BASE64URL_NOPAD.encode(&serde_json::to_vec(self).unwrap_or_default());
@@ -89,7 +89,7 @@ impl Saved {
     }
 }
 
-/// Returns the query of a search. Omits all other fields.
+/// Returns the part of a query that is saved. All other fields are omitted.
 fn query_of(fields: &Fields) -> String {
     let rows = Rows::of(fields);
     let kept = KEPT.iter().filter_map(|name| Some((*name, fields.given(name)?)));
@@ -101,7 +101,7 @@ fn cut(name: &str) -> String {
     name.chars().filter(|char| !char.is_control()).take(NAME_CHARS_MAX).collect()
 }
 
-/// Saves a search under a name, or removes one.
+/// Saves a search under a name, or removes a saved search.
 pub(crate) async fn change(headers: HeaderMap, Submission { signed, fields }: Submission) -> Response {
     let is_secured = signed.client.is_secured;
     let mut saved = Saved::of(&headers, is_secured, &signed.session.who);
