@@ -216,7 +216,7 @@ impl Writer {
         Ok(differences)
     }
 
-    /// Sets the administrator's password to this stored form. Durable on return.
+    /// Sets the administrator's password to this stored form. The change is durable when the function returns.
     ///
     /// # Errors
     /// The store failed.

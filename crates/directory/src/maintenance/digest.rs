@@ -47,9 +47,11 @@ pub struct RowSlice<'p> {
     pub to: &'p [u8],
 }
 
-/// The part of a slice that is in one map. Its points have no letter. `None` means no limit.
+/// The part of a slice that is in one map.
 struct MapSlice<'p> {
+    /// First point without its letter, inclusive; `None` if the part begins with the first row of the map.
     from: Option<&'p [u8]>,
+    /// Last point without its letter, exclusive; `None` if the part ends with the last row of the map.
     to: Option<&'p [u8]>,
 }
 

@@ -147,7 +147,7 @@ impl CollectiveSubentries {
         true
     }
 
-    /// Adds to the number of ignored subentries those that were not read, because there are too many.
+    /// Adds `count` to the number of ignored subentries. These were not read, because there are too many.
     pub(crate) fn leave_out(&mut self, count: usize) {
         self.left_out += count;
     }

@@ -152,7 +152,8 @@ impl DynamicGroups {
         }
     }
 
-    /// Adds groups that exceed the limits to their number. Their ids are higher than those of all groups so far.
+    /// Adds `count` to the number of groups that exceed the limits. Their ids must be higher than those of all earlier
+    /// groups.
     pub(crate) fn leave_out(&mut self, count: usize) {
         self.left_out += count;
     }

@@ -196,13 +196,13 @@ pub struct DeleteTree {
     pub dn: String,
     /// The entries below the top entry, each after its superior.
     pub below: Vec<Below>,
-    /// As in [`Delete`].
+    /// See [`Delete::vanishing`].
     pub vanishing: Vec<AttrId>,
-    /// As in [`Delete`].
+    /// See [`Delete::last`].
     pub last: LastValue,
-    /// As in [`Delete`], for each deleted entry.
+    /// See [`Delete::is_kept`]. It applies to each deleted entry.
     pub is_kept: bool,
-    /// As in [`Delete`].
+    /// See [`Delete::trace`].
     pub trace: Option<DeleteTrace>,
 }
 

@@ -133,7 +133,7 @@ impl Model {
         Some(self.rule(name) * SECOND).filter(|time| *time > 0)
     }
 
-    /// Section 7.1, pwdLockoutDuration. Without this rule, a lock does not end.
+    /// Section 7.1, pwdLockoutDuration. Without this attribute, a lock does not end.
     fn is_failure_locked(&self, now: i64) -> bool {
         let end = |since| self.time("pwdLockoutDuration").map(|time| since + time);
         self.locked.is_some_and(|since| end(since).is_none_or(|end| now < end))
