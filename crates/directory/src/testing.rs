@@ -21,8 +21,8 @@ use directory::{
 };
 use ldap::{
     AddRequest, AttributesBuf, ChangeOperation, ChangesBuf, DecodeLimits, DeleteRequest, DeletedRequest,
-    Filter, FilterBuf, MessageId, ModifyDnRequest, ModifyRequest, Request, Response, ResponseMessage,
-    ResultCode, Scope, SearchRequest, SelectionBuf, UndeleteAnswer, UndeleteRequest,
+    Filter, FilterBuf, MessageId, ModifyDnRequest, ModifyRequest, RefreshRequest, Request, Response,
+    ResponseMessage, ResultCode, Scope, SearchRequest, SelectionBuf, UndeleteAnswer, UndeleteRequest,
 };
 
 /// Suffix of the test directories.
@@ -42,6 +42,20 @@ impl MonitorSource for NoMonitor {
 
 pub(crate) fn no_monitor() -> Arc<dyn MonitorSource> {
     Arc::new(NoMonitor)
+}
+
+/// Runs a test with this number of seeds, or with the seed in the environment. A failure prints its seed.
+pub(crate) fn for_seeds(count: u64, run: fn(u64)) {
+    let seeds = match std::env::var("PANDO_TEST_SEED") {
+        Ok(seed) => vec![seed.parse().expect("PANDO_TEST_SEED is a number")],
+        Err(_) => (0..count).collect(),
+    };
+    for seed in seeds {
+        if let Err(panic) = std::panic::catch_unwind(|| run(seed)) {
+            eprintln!("replay with PANDO_TEST_SEED={seed}");
+            std::panic::resume_unwind(panic);
+        }
+    }
 }
 
 /// Temporary folder of a test, which is removed at the end of the test. If the system has a folder in memory, it is
@@ -242,7 +256,7 @@ impl TestDirectory {
         let mut uuid = [0; 16];
         (uuid[6], uuid[8]) = (0x40, 0x80);
         uuid[9..].copy_from_slice(&self.clock.to_be_bytes()[1..]);
-        Stamp { now_micros: EPOCH_MICROS + self.clock * 1_000, uuid, ..Stamp::default() }
+        Stamp { now_micros: self.now_micros(), uuid, ..Stamp::default() }
     }
 
     /// Executes a change in a separate batch.
@@ -310,6 +324,27 @@ impl TestDirectory {
         batch.commit().unwrap();
         self.snapshot.renew().unwrap();
         outcome
+    }
+
+    /// Asks for a new time to live of a dynamic entry. Returns the one that it got.
+    pub(crate) fn refresh(&mut self, entry: &str, ttl_seconds: u32) -> Result<u32, Outcome> {
+        let stamp = self.stamp();
+        let mut batch = self.writer.begin().unwrap();
+        let context = RequestContext::new(&self.requester, self.link);
+        let outcome = batch.refresh(&context, &RefreshRequest { entry, ttl_seconds }, &stamp);
+        batch.commit().unwrap();
+        self.snapshot.renew().unwrap();
+        outcome
+    }
+
+    /// Returns the time of the last operation in microseconds since 1970.
+    pub(crate) fn now_micros(&self) -> u64 {
+        EPOCH_MICROS + self.clock * 1_000
+    }
+
+    /// Lets time pass.
+    pub(crate) fn pass(&mut self, seconds: u64) {
+        self.clock += seconds * 1_000;
     }
 
     /// Makes the changes that are due `seconds` from now. Returns true if it made any.
@@ -403,13 +438,9 @@ impl TestDirectory {
         if !self.use_indexes {
             request.filter = without_index(request.filter, &mut scanned);
         }
-        match Search::start(
-            &self.snapshot,
-            &RequestContext::new(&self.requester, self.link),
-            id,
-            &request,
-            controls,
-        ) {
+        let mut context = RequestContext::new(&self.requester, self.link);
+        context.now = i64::try_from(self.now_micros()).unwrap();
+        match Search::start(&self.snapshot, &context, id, &request, controls) {
             Err(outcome) => outcome.into(),
             Ok(mut search) => {
                 // The slices are small, so that every test also covers the ends of slices.

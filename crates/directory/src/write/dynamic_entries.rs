@@ -77,13 +77,27 @@ fn added_with_checks(
     class_set: &ClassSet,
     parent: EntryId,
 ) -> Result<()> {
-    check_place(deciding.state, class_set.is_dynamic, parent)?;
-    if class_set.is_dynamic {
-        let (description, _) = expire_attribute(deciding.state)?;
-        let seconds = deciding.state.settings.general.dynamic_ttl_max_seconds;
-        entry.set(description, end(deciding.csn, seconds));
+    if let Some((description, end)) = placed(deciding, class_set, parent)? {
+        entry.set(description, end);
     }
     Ok(())
+}
+
+/// Checks that a new or restored entry may be below `parent`. Returns the expiry time of a dynamic entry.
+///
+/// # Errors
+/// objectClassViolation.
+pub(crate) fn placed(
+    deciding: &Deciding<'_>,
+    class_set: &ClassSet,
+    parent: EntryId,
+) -> Result<Option<(AttributeDescription, Vec<u8>)>> {
+    check_move(deciding.state, class_set, parent)?;
+    if !class_set.is_dynamic {
+        return Ok(None);
+    }
+    let seconds = deciding.state.settings.general.dynamic_ttl_max_seconds;
+    Ok(Some((expire_attribute(deciding.state)?.0, end(deciding.csn, seconds))))
 }
 
 /// Checks that the settings and the superior allow a dynamic entry, or a static one, below `parent`.
@@ -114,7 +128,7 @@ fn check_place(state: TreeState<'_>, is_dynamic: bool, parent: EntryId) -> Resul
 /// # Errors
 /// objectClassViolation.
 pub(crate) fn check_move(state: TreeState<'_>, class_set: &ClassSet, parent: EntryId) -> Result<()> {
-    match state.catalog.has_dynamic_entries {
+    match class_set.is_dynamic || state.catalog.has_dynamic_entries {
         true => check_place(state, class_set.is_dynamic, parent),
         false => Ok(()),
     }

@@ -25,7 +25,7 @@ use crate::tree::{TreeState, damaged_row};
 use crate::write::add::check_superior;
 use crate::write::deciding::Deciding;
 use crate::write::relaxed::check_free_uuid;
-use crate::write::{permitted, structure_rules, tombstones, value_rules};
+use crate::write::{dynamic_entries, permitted, structure_rules, tombstones, value_rules};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -76,8 +76,10 @@ pub(crate) fn decide(
         check_free_uuid(state, &head.uuid)?;
     }
     check_rules(deciding, (place.position, parent), &entries)?;
+    // Below a dynamic entry, all entries are dynamic. All begin a new time to live.
+    let end = dynamic_entries::placed(&deciding, state.catalog.class_set(top.class_set), parent)?;
     let mut allocations = Allocations::new(state.catalog);
-    let changes = deciding.change().map(|(description, value)| ValueChange {
+    let changes = deciding.change().chain(end).map(|(description, value)| ValueChange {
         attribute: allocations.attribute(&description),
         kind: ValueChangeKind::Replace,
         values: vec![Value::Bytes(value)],

@@ -1,9 +1,8 @@
 //! Tests of dynamic entries: their places, refreshes and expiry.
 
 use ldap::ChangeOperation::{Add, Delete};
-use ldap::{RefreshRequest, ResultCode, Scope};
+use ldap::{ResultCode, Scope};
 
-use crate::access::RequestContext;
 use crate::model::outcome::Outcome;
 use crate::read::identity::identify;
 use crate::testing::{SUFFIX, TestDirectory, ok, refused};
@@ -35,16 +34,6 @@ fn add(directory: &mut TestDirectory, dn: &str, classes: &[&str]) -> Outcome {
 
 fn add_dynamic(directory: &mut TestDirectory, dn: &str) -> Outcome {
     add(directory, dn, &["device", "dynamicObject"])
-}
-
-fn refresh(directory: &mut TestDirectory, entry: &str, ttl_seconds: u32) -> Result<u32, Outcome> {
-    let stamp = directory.stamp();
-    let mut batch = directory.writer.begin().unwrap();
-    let context = RequestContext::new(&directory.requester, directory.link);
-    let outcome = batch.refresh(&context, &RefreshRequest { entry, ttl_seconds }, &stamp);
-    batch.commit().unwrap();
-    directory.snapshot.renew().unwrap();
-    outcome
 }
 
 fn code(refreshed: Result<u32, Outcome>) -> ResultCode {
@@ -80,14 +69,14 @@ fn entries_end_unless_they_are_refreshed() {
     assert!(!directory.make_due_changes(900));
     // The requested time to live is adjusted to the limits in the settings.
     for (asked, given) in [(1, 60), (300, 300), (5_000, 1_000)] {
-        assert_eq!(refresh(&mut directory, &below, asked), Ok(given));
+        assert_eq!(directory.refresh(&below, asked), Ok(given));
     }
     let before = directory.snapshot.position().unwrap();
-    assert_eq!(refresh(&mut directory, &below, 1_000), Ok(1_000));
+    assert_eq!(directory.refresh(&below, 1_000), Ok(1_000));
     assert!(directory.snapshot.position().unwrap() <= before + 1);
     // The superior stays until it has no subordinates.
     let mut directory = directory.reopen();
-    assert_eq!(refresh(&mut directory, MEETING, 60), Ok(60));
+    assert_eq!(directory.refresh(MEETING, 60), Ok(60));
     assert!(!directory.make_due_changes(500));
     assert!(directory.read(MEETING).is_some());
     assert!(directory.make_due_changes(1_100));
@@ -96,15 +85,37 @@ fn entries_end_unless_they_are_refreshed() {
     assert!(!directory.make_due_changes(100_000));
 }
 
+/// Regression test: an undelete moved dynamic entries out of the subtrees, and static ones below dynamic ones. An entry
+/// whose time had ended was deleted again at once.
+#[test]
+fn deleted_entries_return_where_they_could_be_added() {
+    let mut directory = directory();
+    directory.change_settings(|settings| settings.general.keep_deleted_seconds = 100_000);
+    let below = format!("cn=below,{MEETING}");
+    ok(add_dynamic(&mut directory, MEETING));
+    ok(add_dynamic(&mut directory, &below));
+    ok(directory.delete_tree(MEETING));
+    let violation = ResultCode::OBJECT_CLASS_VIOLATION;
+    let elsewhere = directory.undelete(MEETING, Some("ou=other,dc=example,dc=com"));
+    refused(elsewhere.unwrap_err(), violation, "dynamic_subtrees");
+    directory.pass(5_000);
+    assert_eq!(directory.undelete(MEETING, None).unwrap().entries, 2);
+    ok(directory.delete(PERSON));
+    refused(directory.undelete(PERSON, Some(MEETING)).unwrap_err(), violation, "a dynamic entry");
+    assert!(!directory.make_due_changes(900));
+    assert!(directory.make_due_changes(1_000));
+    assert!(directory.read(&below).is_none());
+}
+
 #[test]
 fn refreshes_are_refused_as_the_rfc_says() {
     let mut directory = directory();
     ok(add_dynamic(&mut directory, MEETING));
-    assert_eq!(code(refresh(&mut directory, PERSON, 60)), ResultCode::OBJECT_CLASS_VIOLATION);
+    assert_eq!(code(directory.refresh(PERSON, 60)), ResultCode::OBJECT_CLASS_VIOLATION);
     let missing = format!("cn=none,{MEETINGS}");
-    assert_eq!(code(refresh(&mut directory, &missing, 60)), ResultCode::NO_SUCH_OBJECT);
-    assert_eq!(code(refresh(&mut directory, MEETING, 31_557_601)), ResultCode::SIZE_LIMIT_EXCEEDED);
-    assert_eq!(code(refresh(&mut directory, MEETING, 0)), ResultCode::PROTOCOL_ERROR);
+    assert_eq!(code(directory.refresh(&missing, 60)), ResultCode::NO_SUCH_OBJECT);
+    assert_eq!(code(directory.refresh(MEETING, 31_557_601)), ResultCode::SIZE_LIMIT_EXCEEDED);
+    assert_eq!(code(directory.refresh(MEETING, 0)), ResultCode::PROTOCOL_ERROR);
     let rules = [
         "all: allow read, search, add to authenticated",
         "a: allow write of entryTtl to user 'cn=ann,dc=example,dc=com'",
@@ -118,7 +129,7 @@ fn refreshes_are_refused_as_the_rfc_says() {
         for (dn, expected) in [(PERSON, ann), (SUFFIX, other)] {
             directory.requester =
                 identify(&directory.snapshot, &format!("dn:{dn}")).unwrap().unwrap().requester;
-            assert_eq!(code(refresh(&mut directory, MEETING, 60)), expected, "{dn} {rules:?}");
+            assert_eq!(code(directory.refresh(MEETING, 60)), expected, "{dn} {rules:?}");
         }
         directory.requester = administrator;
     }
@@ -129,7 +140,7 @@ fn refreshes_are_refused_as_the_rfc_says() {
     directory.requester = crate::access::Requester::Administrator { dn: "cn=admin".to_owned() };
     directory.change_settings(|settings| settings.general.access_rules.clear());
     directory.requester = identify(&directory.snapshot, &format!("dn:{PERSON}")).unwrap().unwrap().requester;
-    assert_eq!(refresh(&mut directory, &own, 60), Ok(60));
+    assert_eq!(directory.refresh(&own, 60), Ok(60));
 }
 
 #[test]
