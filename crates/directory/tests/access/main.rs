@@ -1,6 +1,6 @@
 //! Compares access rules with a simple evaluator, and checks that hidden data looks like absent data.
 //!
-//! A failure prints its seed; `PANDO_SEED=n cargo test -p directory --test access` replays that run alone.
+//! A failure prints its seed; `PANDO_TEST_SEED=n cargo test -p directory --test access` replays that run alone.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 #[path = "../../src/testing.rs"]
@@ -26,22 +26,8 @@ use ldap::{
     ModifyRequest, PagedResults, Request, ResultCode, Scope, SearchRequest, SelectionBuf,
 };
 use rules::{Extent, Rights, Rule, USES, UseRule};
-use testing::{Found, TestDirectory};
+use testing::{Found, TestDirectory, for_seeds};
 use tree::{Attributes, Tree, user};
-
-/// Runs a property for this number of seeds, or for the seed in the environment.
-fn for_seeds(count: u64, run: fn(u64)) {
-    let seeds = match std::env::var("PANDO_SEED") {
-        Ok(seed) => vec![seed.parse().expect("PANDO_SEED is a number")],
-        Err(_) => (0..count).collect(),
-    };
-    for seed in seeds {
-        if let Err(panic) = std::panic::catch_unwind(|| run(seed)) {
-            eprintln!("replay with PANDO_SEED={seed}");
-            std::panic::resume_unwind(panic);
-        }
-    }
-}
 
 /// Creates a directory with these entries. The number of an entry determines its time and its UUID.
 fn directory_of(entries: &[(u64, String, Attributes)]) -> TestDirectory {

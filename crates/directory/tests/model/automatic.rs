@@ -9,7 +9,7 @@ use directory::Outcome;
 use fastrand::Rng;
 use ldap::{ChangeOperation, ResultCode};
 
-use crate::testing::{SUFFIX, TestDirectory};
+use crate::testing::{SUFFIX, TestDirectory, for_seeds};
 
 const SEEDS: u64 = 3;
 const OPERATIONS: usize = 500;
@@ -325,11 +325,5 @@ fn run(seed: u64) {
 
 #[test]
 fn groups_and_numbers_are_those_of_a_plain_directory() {
-    for seed in 0..SEEDS {
-        let failed = std::panic::catch_unwind(|| run(seed));
-        if let Err(panic) = failed {
-            eprintln!("automatic members and numbers: seed {seed}");
-            std::panic::resume_unwind(panic);
-        }
-    }
+    for_seeds(SEEDS, run);
 }

@@ -1,7 +1,7 @@
 //! Random operations, compared with a simple in-memory directory. Result codes, entries, and results of random filters
 //! must be the same, with and without indexes and across restarts. The rows must be consistent.
 //!
-//! A failure prints its seed; `PANDO_SEED=n cargo test -p directory --test model` replays that run alone.
+//! A failure prints its seed; `PANDO_TEST_SEED=n cargo test -p directory --test model` replays that run alone.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 #[path = "../../src/testing.rs"]
@@ -10,6 +10,7 @@ mod testing;
 
 mod automatic;
 mod filters;
+mod places;
 mod plain;
 mod unique;
 
@@ -23,7 +24,7 @@ use ldap::{
     Request, ResultCode, Scope, UndeleteRequest,
 };
 use plain::{Operation, Plain};
-use testing::{Entry, TestDirectory};
+use testing::{Entry, TestDirectory, for_seeds};
 
 const SEEDS: u64 = 12;
 const OPERATIONS: usize = 400;
@@ -34,17 +35,7 @@ const BEGINNING: u64 = 1_700_000_000;
 
 #[test]
 fn random_operations_have_the_answers_of_a_plain_directory() {
-    let seeds = match std::env::var("PANDO_SEED") {
-        Ok(seed) => vec![seed.parse().expect("PANDO_SEED is a number")],
-        Err(_) => (0..SEEDS).collect(),
-    };
-    for seed in seeds {
-        let failed = std::panic::catch_unwind(|| run(seed));
-        if let Err(panic) = failed {
-            eprintln!("replay with PANDO_SEED={seed}");
-            std::panic::resume_unwind(panic);
-        }
-    }
+    for_seeds(SEEDS, run);
 }
 
 fn run(seed: u64) {

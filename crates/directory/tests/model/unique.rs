@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use fastrand::Rng;
 use ldap::{ChangeOperation, ResultCode};
 
-use crate::testing::{SUFFIX, TestDirectory};
+use crate::places::{is_at_or_below, moved, take_tree};
+use crate::testing::{SUFFIX, TestDirectory, for_seeds};
 
 const SEEDS: u64 = 6;
 const OPERATIONS: usize = 400;
@@ -36,7 +37,7 @@ fn are_unique(entries: &Entries) -> bool {
     let none = BTreeSet::new();
     entries.iter().all(|(dn, values)| {
         let of = |name: &str| values.get(name).unwrap_or(&none);
-        let in_base = dn == BASE || dn.ends_with(&format!(",{BASE}"));
+        let in_base = is_at_or_below(dn, BASE);
         let own: BTreeSet<_> = of("uid").union(of("employeeNumber")).cloned().collect();
         (has(values, "employeeType", "guest") || own.into_iter().all(|name| names.insert(name)))
             && (!in_base
@@ -45,17 +46,12 @@ fn are_unique(entries: &Entries) -> bool {
     })
 }
 
-fn parent(dn: &str) -> &str {
-    dn.split_once(',').map_or("", |(_, parent)| parent)
-}
-
 /// Returns the entries after a rename or a move of `top`.
-fn moved(entries: &Entries, top: &str, to: &str) -> Entries {
-    let renamed = |dn: &String| match dn.strip_suffix(top) {
-        Some(head) if head.is_empty() || head.ends_with(',') => format!("{head}{to}"),
-        _ => dn.clone(),
-    };
-    entries.iter().map(|(dn, values)| (renamed(dn), values.clone())).collect()
+fn after_move(entries: &Entries, top: &str, to: &str) -> Entries {
+    let mut after = entries.clone();
+    let tree = take_tree(&mut after, top);
+    after.extend(moved(tree, top, to));
+    after
 }
 
 fn pick<'v, T>(rng: &mut Rng, all: &'v [T]) -> &'v T {
@@ -152,7 +148,7 @@ impl Run {
         let own = after.get_mut(&dn).unwrap();
         let mut given = Vec::new();
         for name in ["uid", "employeeNumber", "mail", "employeeType"] {
-            let is_name = !parent(&dn).is_empty() && dn.starts_with(&format!("{name}="));
+            let is_name = dn.starts_with(&format!("{name}="));
             if is_name || self.rng.bool() {
                 continue;
             }
@@ -187,7 +183,7 @@ impl Run {
         if self.entries.contains_key(&to) {
             return;
         }
-        let mut after = moved(&self.entries, &dn, &to);
+        let mut after = after_move(&self.entries, &dn, &to);
         after.get_mut(&to).unwrap().entry("uid").or_default().insert(value);
         self.execute(after, |directory| directory.modify_dn(&dn, &rdn, false, Some(&superior)));
     }
@@ -197,11 +193,11 @@ impl Run {
         let (top, superior) = (pick(&mut self.rng, &units).clone(), pick(&mut self.rng, &units).clone());
         let rdn = format!("ou={}", pick(&mut self.rng, &["one", "two", "three"]));
         let to = format!("{rdn},{superior}");
-        let is_inside = superior == top || superior.ends_with(&format!(",{top}"));
+        let is_inside = is_at_or_below(&superior, &top);
         if top == SUFFIX || is_inside || self.entries.contains_key(&to) {
             return;
         }
-        let after = moved(&self.entries, &top, &to);
+        let after = after_move(&self.entries, &top, &to);
         self.execute(after, |directory| directory.modify_dn(&top, &rdn, true, Some(&superior)));
     }
 
@@ -241,11 +237,5 @@ fn run(seed: u64) {
 
 #[test]
 fn no_two_entries_share_a_unique_value() {
-    for seed in 0..SEEDS {
-        let failed = std::panic::catch_unwind(|| run(seed));
-        if let Err(panic) = failed {
-            eprintln!("uniqueness: seed {seed}");
-            std::panic::resume_unwind(panic);
-        }
-    }
+    for_seeds(SEEDS, run);
 }
