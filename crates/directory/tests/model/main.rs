@@ -9,6 +9,7 @@
 mod testing;
 
 mod automatic;
+mod dynamic_entries;
 mod filters;
 mod places;
 mod plain;
