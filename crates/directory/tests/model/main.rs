@@ -11,6 +11,7 @@ mod testing;
 mod automatic;
 mod dynamic_entries;
 mod filters;
+mod limits;
 mod places;
 mod plain;
 mod unique;
