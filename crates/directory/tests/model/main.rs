@@ -14,6 +14,7 @@ mod filters;
 mod limits;
 mod places;
 mod plain;
+mod structure;
 mod unique;
 
 use std::collections::BTreeMap;

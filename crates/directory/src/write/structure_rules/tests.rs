@@ -1,7 +1,5 @@
 //! Tests of DIT content rules, name forms and structure rules: what each kind of change may do.
 
-use std::collections::BTreeMap;
-
 use ldap::ChangeOperation::{Add, Delete, Replace};
 use ldap::{ResultCode as Code, Scope};
 
@@ -226,101 +224,4 @@ fn a_deleted_tree_returns_to_a_permitted_place() {
     let refusal = directory.undelete(&ann, Some(SUFFIX)).unwrap_err();
     assert_eq!(refusal.code, Code::NAMING_VIOLATION, "{}", refusal.diagnostic);
     assert_eq!(directory.undelete(&ann, Some(PEOPLE)).unwrap().entries, 1);
-}
-
-/// A simple model of the rules in [`RULES`]: entries by DN, each with whether it is a unit, and its governing rule.
-#[derive(Default)]
-struct Model(BTreeMap<String, (bool, u32)>);
-
-impl Model {
-    /// Returns the governing rule of a unit or person with this DN; `None` if no rule permits it there.
-    fn rule(&self, dn: &str, is_unit: bool) -> Option<u32> {
-        let (rdn, parent) = dn.split_once(',')?;
-        let above = if parent == SUFFIX { 1 } else { self.0.get(parent)?.1 };
-        match (is_unit, rdn.split_once('=')?.0) {
-            (true, "ou") => [1, 2].contains(&above).then_some(2),
-            (true, "l") => (above == 1).then_some(5),
-            (false, "uid") => (above == 2).then_some(3),
-            _ => None,
-        }
-    }
-
-    /// Returns the model after a move; `None` if the rules would not permit one of the moved entries.
-    fn moved(&self, from: &str, to: &str) -> Option<Model> {
-        let is_below = |dn: &str| dn == from || dn.ends_with(&format!(",{from}"));
-        let (moving, staying): (Vec<_>, Vec<_>) = self.0.iter().partition(|(dn, _)| is_below(dn));
-        let mut after = Model(staying.into_iter().map(|(dn, of)| (dn.clone(), *of)).collect());
-        let mut moving: Vec<_> = moving
-            .into_iter()
-            .map(|(dn, of)| ([dn.strip_suffix(from).unwrap(), to].concat(), of.0))
-            .collect();
-        moving.sort_by_key(|(dn, _)| dn.matches(',').count());
-        for (dn, is_unit) in moving {
-            let rule = after.rule(&dn, is_unit)?;
-            after.0.insert(dn, (is_unit, rule));
-        }
-        Some(after)
-    }
-}
-
-#[test]
-fn random_changes_agree_with_a_plain_model() {
-    let forms = "nameform ( 1.3.6.1.4.1.32473.5.5 NAME 'byPlace' OC organizationalUnit MUST l )\n";
-    let rules = "ditstructurerule ( 5 FORM byPlace SUP 1 )\n";
-    let mut directory = with(&[FORMS, forms, RULES, rules].concat());
-    let mut model = Model::default();
-    let mut seed = 7_u64;
-    let mut random = |below: usize| {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (seed >> 33) as usize % below
-    };
-    let (mut accepted, mut denied) = (0, 0);
-    for _ in 0..3_000 {
-        let mut dns: Vec<String> = model.0.keys().cloned().collect();
-        dns.push(SUFFIX.to_owned());
-        let some = dns[random(dns.len())].clone();
-        let rdn = format!("{}={}", ["ou", "l", "uid"][random(3)], ["a", "b", "c", "d"][random(4)]);
-        let (outcome, after) = if random(2) == 0 || some == SUFFIX {
-            let (dn, is_unit) = (format!("{rdn},{some}"), random(2) == 0);
-            let places = [("ou", &["o"][..]), ("l", &["p"])];
-            let unit = [UNIT, &places].concat();
-            let outcome = directory.add(&dn, if is_unit { &unit } else { PERSON });
-            if outcome.code == Code::ENTRY_ALREADY_EXISTS || outcome.code == Code::OBJECT_CLASS_VIOLATION {
-                continue;
-            }
-            let rule = model.rule(&dn, is_unit);
-            let after = rule.map(|rule| {
-                let mut after = Model(model.0.clone());
-                after.0.insert(dn, (is_unit, rule));
-                after
-            });
-            (outcome, after)
-        } else {
-            let superior = dns[random(dns.len())].clone();
-            let outcome = directory.modify_dn(&some, &rdn, false, Some(&superior));
-            let is_other =
-                [Code::ENTRY_ALREADY_EXISTS, Code::UNWILLING_TO_PERFORM, Code::OBJECT_CLASS_VIOLATION];
-            if is_other.contains(&outcome.code) {
-                continue;
-            }
-            (outcome, model.moved(&some, &format!("{rdn},{superior}")))
-        };
-        match after {
-            Some(after) => {
-                accepted += 1;
-                ok(outcome);
-                model = after;
-            }
-            None => {
-                denied += 1;
-                assert_eq!(outcome.code, Code::NAMING_VIOLATION, "{}", outcome.diagnostic);
-            }
-        }
-    }
-    assert!(accepted > 100 && denied > 100, "{accepted} {denied}");
-    for (dn, (_, rule)) in &model.0 {
-        assert_eq!(rule_of(&mut directory, dn), [rule.to_string()], "{dn}");
-    }
-    let settings = crate::DirectorySettings::of(directory.snapshot.state().catalog);
-    assert_eq!(violations(directory.snapshot.state(), &settings).unwrap(), [] as [&str; 0]);
 }
