@@ -10,6 +10,7 @@ mod testing;
 
 mod automatic;
 mod dynamic_entries;
+mod dynamic_groups;
 mod filters;
 mod limits;
 mod places;
